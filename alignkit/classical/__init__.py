@@ -1,0 +1,1 @@
+"""Aligners by counting and EM: co-occurrence and the IBM models."""

@@ -1,0 +1,180 @@
+"""IBM Model 1 (Brown et al. 1993): word translation probabilities by EM."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from alignkit.aligner import check_kind
+from alignkit.bitext import Bitext
+from alignkit.classical.tables import Lookup, PairStatistics, PairTable
+from alignkit.errors import AlignkitError, InputError
+from alignkit.kernels import lexical
+from alignkit.links import Links
+from alignkit.parallel import thread_count
+from alignkit.scores import Scores
+from alignkit.storage import Fields, load_arrays, save_arrays
+from alignkit.vocabulary import Vocabulary
+
+KIND, VERSION = "alignkit.ibm1", 1
+ITERATIONS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class IBM1:
+    """A fitted IBM Model 1.
+
+    Attributes:
+        source, target: the vocabularies.
+        table: Trans(o|i) for every pair that met in the training text; the rows sum to 1.
+        null: float32 (V_tgt,), Trans(o|NULL), or None without NULL.
+        log_likelihood: natural logarithm of the training text's probability (up to the factor for its lengths)
+            under the parameters that each EM iteration started from; it rises.
+        threads: how many threads scoring uses (None: all); no result depends on it.
+    """
+
+    source: Vocabulary
+    target: Vocabulary
+    table: PairTable
+    null: np.ndarray | None
+    log_likelihood: tuple[float, ...] = ()
+    threads: int | None = field(default=None, compare=False)
+    name: str = "ibm1"
+    kinds: tuple[str, ...] = ("alpha", "beta")
+
+    def __post_init__(self) -> None:
+        if self.table.shape != (len(self.source), len(self.target)):
+            raise ValueError(f"table of shape {self.table.shape} does not fit the vocabularies")
+        if self.null is not None and (self.null.shape, self.null.dtype) != ((len(self.target),), np.float32):
+            raise ValueError("null must be float32 with one value per target word")
+
+    def _lookup(self, bitext: Bitext) -> Lookup:
+        source_ids = self.source.translate(bitext.source.vocabulary)
+        target_ids = self.target.translate(bitext.target.vocabulary)
+        return Lookup(self.table, bitext, source_ids, target_ids, thread_count(self.threads))
+
+    def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
+        """beta[t, l] = Trans(y_t | x_l); alpha[t, l] = beta[t, l] / sum over l' of beta[t, l'], NULL included.
+
+        What a row of alpha lacks to 1 is NULL's. Pairs never seen have beta 0; a target word without any evidence
+        has uniform alpha.
+        """
+        check_kind(self, kind)
+        lookup = self._lookup(bitext)
+        return lookup.scores() if kind == "beta" else lookup.posteriors(self.null)
+
+    def links(self, bitext: Bitext) -> Links:
+        """Each target word with its likeliest source word (the leftmost of equals), if NULL is not likelier."""
+        return self._lookup(bitext).links(self.null)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the model; :func:`alignkit.load_aligner` reads it."""
+        arrays = {"offsets": self.table.offsets, "columns": self.table.columns, "values": self.table.values}
+        arrays |= {"source_types": self.source.text, "source_type_offsets": self.source.offsets}
+        arrays |= {"target_types": self.target.text, "target_type_offsets": self.target.offsets}
+        if self.null is not None:
+            arrays["null"] = self.null
+        save_arrays(path, KIND, VERSION, arrays, {"log_likelihood": list(self.log_likelihood)})
+
+
+def load_ibm1(path: str | os.PathLike[str]) -> IBM1:
+    """Reads what :meth:`IBM1.save` wrote; raises InputError if it is missing, damaged or of another kind."""
+    arrays, header = load_arrays(path, KIND, VERSION)
+    fields = Fields(path, arrays)
+    try:
+        source, target = (
+            Vocabulary(fields.get(f"{side}_types", np.uint8), fields.get(f"{side}_type_offsets", np.int64))
+            for side in ("source", "target")
+        )
+        columns, values = fields.get("columns", np.int32), fields.get("values", np.float32)
+        table = PairTable(fields.get("offsets", np.int64), columns, values, len(target))
+        null = fields.get("null", np.float32) if "null" in arrays else None
+        return IBM1(source, target, table, null, tuple(header.get("log_likelihood", ())))
+    except ValueError as error:
+        raise InputError(path, f"damaged: {error}") from error
+
+
+def fit_ibm1(
+    bitext: Bitext,
+    iterations: int = ITERATIONS,
+    null: bool = True,
+    threads: int | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> IBM1:
+    """Fits IBM Model 1 by EM from the uniform start.
+
+    With ``iterations=1, null=False`` the result is the co-occurrence table with its rows normalised: the
+    count-based Trans of Snell et al. (2021, section 2.2).
+
+    Args:
+        bitext: M pairs; pairs with an empty side teach nothing.
+        iterations: EM steps, at least 1.
+        null: whether an empty source word takes part in every sentence.
+        threads: all there are by default; the result has the same bits for any number.
+        progress: called with (done, total, message) after each iteration.
+
+    Raises:
+        AlignkitError: iterations or threads below 1.
+    """
+    if iterations < 1:
+        raise AlignkitError(f"the number of iterations must be at least 1, not {iterations}")
+    estimation = _Estimation(bitext, null, thread_count(threads))
+    likelihoods = []
+    for iteration in range(iterations):
+        likelihoods.append(estimation.step(first=iteration == 0))
+        if progress is not None:
+            progress(iteration + 1, iterations, f"log-likelihood {likelihoods[-1]:.6g}")
+    source, target = bitext.source.vocabulary, bitext.target.vocabulary
+    table = estimation.statistics.table()
+    return IBM1(source, target, table, estimation.null, tuple(likelihoods), threads)
+
+
+class _Estimation:
+    """The parameters while EM runs: the rows of ``statistics``, changed in place, and NULL's."""
+
+    def __init__(self, bitext: Bitext, null: bool, threads: int) -> None:
+        self.statistics = PairStatistics(bitext, threads)
+        self.source_lengths = bitext.source.lengths
+        self.target_lengths = bitext.target.lengths
+        self.null = np.ones(len(bitext.target.vocabulary), np.float32) if null else None
+        self.places = (self.source_lengths + int(null)).astype(np.float64)
+
+    def step(self, first: bool) -> float:
+        """One EM iteration; returns the log-likelihood under the parameters it started from."""
+        if first:
+            # Uniform: Trans = 1/V for every pair, and the denominators are the numbers of source positions.
+            z = np.repeat((1 / np.maximum(self.places, 1)).astype(np.float32), self.target_lengths)
+            explained = self.target_lengths[self.places > 0].sum()
+            likelihood = -float(explained) * float(np.log(max(self.statistics.types[1], 1)))
+        else:
+            z, likelihood = self._inverse_denominators()
+        self.statistics.add_weights(z)
+        row_offsets, _, values = self.statistics.rows
+        self.statistics.over_rows(
+            lambda low, high: lexical.normalise_table(low, high, row_offsets, values)
+        )
+        if self.null is not None:
+            tokens = self.statistics.target[0]
+            sums = self.null * np.bincount(tokens, weights=z, minlength=len(self.null))
+            self.null = np.maximum(sums / max(sums.sum(), 1e-300), lexical.TINY).astype(np.float32)
+        return likelihood
+
+    def _inverse_denominators(self) -> tuple[np.ndarray, float]:
+        """(1 / sum over l of Trans(y_t | x_l) float32 (N_tgt,), log-likelihood)."""
+        statistics = self.statistics
+        tokens, offsets = statistics.target
+        z = self.null[tokens] if self.null is not None else np.zeros(len(tokens), np.float32)
+        likelihood = np.zeros(len(self.places), np.float64)
+
+        def add(low: int, high: int) -> None:
+            dense = np.zeros(statistics.types[1], np.float32)
+            lexical.add_denominators(
+                low, high, statistics.index.arrays, statistics.rows, statistics.target, z, dense
+            )
+            lexical.invert_denominators(low, high, offsets, self.places, z, likelihood)
+
+        statistics.over_sentences(add)
+        return z, float(likelihood.sum())

@@ -1,0 +1,1 @@
+"""One file per experiment, each a plain function that returns a table."""

@@ -1,0 +1,163 @@
+"""Links between tokens of a sentence pair; Pharaoh and gold formats in and out."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from alignkit.errors import InputError
+from alignkit.scores import Scores
+
+_LINK = re.compile(r"(\d{1,9})([-p])(\d{1,9})\Z", re.ASCII)
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Zero-based links of M sentence pairs, source index first.
+
+    Attributes:
+        pairs: int32 (K, 2), each row (s, t), sorted within a sentence pair and without repetition.
+        offsets: int64 (M + 1,), where each sentence pair starts in ``pairs``.
+    """
+
+    pairs: np.ndarray
+    offsets: np.ndarray
+
+    def __post_init__(self) -> None:
+        if self.pairs.dtype != np.int32 or self.offsets.dtype != np.int64:
+            raise TypeError("Links needs int32 pairs and int64 offsets")
+        if self.pairs.ndim != 2 or self.pairs.shape[1] != 2 or len(self.offsets) == 0:
+            raise ValueError("Links needs pairs (K, 2) and M + 1 offsets")
+        starts_right = self.offsets[0] == 0 and self.offsets[-1] == len(self.pairs)
+        if not starts_right or (np.diff(self.offsets) < 0).any():
+            raise ValueError("Links offsets must rise from 0 to the number of links")
+
+    @classmethod
+    def from_lists(cls, sentences: Iterable[Iterable[tuple[int, int]]]) -> Links:
+        """Links of lists of (s, t); each list is sorted and freed of repetitions."""
+        rows: list[tuple[int, int]] = []
+        offsets = [0]
+        for sentence in sentences:
+            rows.extend(sorted(set(sentence)))
+            offsets.append(len(rows))
+        return cls(np.array(rows, np.int32).reshape(-1, 2), np.array(offsets, np.int64))
+
+    @classmethod
+    def from_scores(cls, scores: Scores) -> Links:
+        """Each target word with the source word of its row's first maximum.
+
+        No link where what the row lacks to 1 (NULL's share of a posterior) exceeds the maximum, or where the row
+        has no positive value. Meant for ``alpha`` scores.
+        """
+        sentences = []
+        for matrix in scores:
+            if matrix.size == 0:
+                sentences.append([])
+                continue
+            best = matrix.argmax(axis=1)
+            value = matrix[np.arange(len(matrix)), best]
+            null = 1 - matrix.sum(axis=1, dtype=np.float64)
+            linked = np.flatnonzero((value > 0) & (value >= null))
+            sentences.append([(int(best[t]), int(t)) for t in linked])
+        return cls.from_lists(sentences)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, m: int) -> np.ndarray:
+        """int32 (K_m, 2): the links of pair m, a view."""
+        if m < 0:
+            m += len(self)
+        if not 0 <= m < len(self):
+            raise IndexError(f"pair {m} of {len(self)}")
+        return self.pairs[self.offsets[m] : self.offsets[m + 1]]
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return (self[m] for m in range(len(self)))
+
+    @property
+    def reversed(self) -> Links:
+        """The same links with source and target exchanged."""
+        return Links.from_lists(((int(t), int(s)) for s, t in sentence) for sentence in self)
+
+    def to_pharaoh(self) -> bytes:
+        """One line ``s-t s-t`` per sentence pair, empty lines included."""
+        from alignkit.kernels import text
+
+        out = np.empty(text.pharaoh_size(self.pairs, self.offsets), np.uint8)
+        text.write_pharaoh(self.pairs, self.offsets, out)
+        return out.tobytes()
+
+    def __repr__(self) -> str:
+        return f"Links({len(self)} pairs, {len(self.pairs)} links)"
+
+
+@dataclass(frozen=True, eq=False)
+class GoldLinks:
+    """Reference links: ``possible`` holds the sure ones too."""
+
+    sure: Links
+    possible: Links
+
+    def __post_init__(self) -> None:
+        if len(self.sure) != len(self.possible):
+            raise ValueError("sure and possible links must cover the same sentence pairs")
+
+    def __len__(self) -> int:
+        return len(self.sure)
+
+
+def parse_links(path: str | os.PathLike[str], lines: Iterable[str]) -> GoldLinks:
+    """Links of lines of ``s-t`` (sure) and ``spt`` (possible), zero-based, source first.
+
+    Args:
+        path: where the lines come from, for messages.
+        lines: one per sentence pair.
+
+    Raises:
+        InputError: something that is not a link, with its line.
+    """
+    sure: list[list[tuple[int, int]]] = []
+    possible: list[list[tuple[int, int]]] = []
+    for number, line in enumerate(lines, 1):
+        sure.append([])
+        possible.append([])
+        for item in line.split():
+            match = _LINK.match(item)
+            if match is None:
+                raise InputError(
+                    path, f"{item!r} is not a link", line=number, remedy="links look like 0-1 or 0p1"
+                )
+            link = (int(match[1]), int(match[3]))
+            possible[-1].append(link)
+            if match[2] == "-":
+                sure[-1].append(link)
+    return GoldLinks(Links.from_lists(sure), Links.from_lists(possible))
+
+
+def check_range(path: str | os.PathLike[str], links: Links, shapes: np.ndarray) -> None:
+    """Raises InputError, with the line, if a link points outside its sentence pair.
+
+    Args:
+        path: where the links come from.
+        links: M pairs.
+        shapes: int32 (M, 2), T and L of each pair.
+    """
+    sentence = np.repeat(np.arange(len(links)), np.diff(links.offsets))
+    outside = (links.pairs[:, 0] >= shapes[sentence, 1]) | (links.pairs[:, 1] >= shapes[sentence, 0])
+    if not outside.any():
+        return
+    k = int(outside.argmax())
+    (s, t), m = links.pairs[k], sentence[k]
+    zero_used = (links.pairs == 0).any()
+    cause = "source and target may be exchanged" if zero_used else "the links look 1-based; alignkit counts from 0"
+    raise InputError(
+        path,
+        f"link {s}-{t} points outside a pair of {shapes[m, 1]} source and {shapes[m, 0]} target tokens",
+        line=int(m) + 1,
+        remedy=cause,
+    )

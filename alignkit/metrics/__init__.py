@@ -1,0 +1,1 @@
+"""What is computed from scores and links: agreement and alignment error rate."""

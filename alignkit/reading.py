@@ -1,0 +1,228 @@
+"""Files, compressed files and streams to lines, corpora and bitexts; every input error has its file and line.
+
+Only ``\\n`` and ``\\r\\n`` end a line, and only ASCII space and tab separate tokens: U+2028, U+0085, a no-break
+space, form feed or NUL are part of their token. So N lines of input are N sentences, for every tool that counts
+lines as ``wc -l`` does.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import os
+import sys
+import zlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from alignkit.bitext import Bitext, Corpus
+from alignkit.errors import AlignkitError, InputError
+from alignkit.vocabulary import Vocabulary
+
+Path = str | os.PathLike[str]
+_BOM = b"\xef\xbb\xbf"
+_SEPARATOR = b" ||| "
+_COMPRESSED: tuple[tuple[bytes, str, Callable[..., Any]], ...] = (
+    (b"\x1f\x8b", "gzip", gzip.decompress),
+    (b"\xfd7zXZ\x00", "xz", lzma.decompress),
+    (b"BZh", "bzip2", bz2.decompress),
+)
+_ZSTANDARD = b"\x28\xb5\x2f\xfd"
+_TABLE_START = 1 << 15
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a file, decompressed if it is gzip, xz or bzip2 (told by its first bytes); "-" is
+    standard input.
+
+    Raises:
+        InputError: it cannot be read, is empty, or is damaged.
+    """
+    try:
+        if os.fspath(path) == "-":
+            data = sys.stdin.buffer.read()
+        else:
+            with open(path, "rb") as stream:
+                data = stream.read()
+    except OSError as error:
+        raise InputError(path, f"cannot be read: {error.strerror or error}") from error
+    for magic, name, decompress in _COMPRESSED:
+        if data.startswith(magic):
+            try:
+                data = decompress(data)
+            except (OSError, EOFError, lzma.LZMAError, zlib.error, ValueError) as error:
+                raise InputError(path, f"damaged or truncated {name} file ({error})") from error
+            break
+    if data.startswith(_ZSTANDARD):
+        raise InputError(path, "is compressed with zstd", remedy="unpack it first: zstd -dc FILE")
+    if not data:
+        raise InputError(path, "is empty")
+    return data
+
+
+def _clean(path: Path, data: bytes, encoding_errors: str, lowercase: bool) -> bytes:
+    """Valid UTF-8 without BOM, lower-cased on request."""
+    if encoding_errors not in ("strict", "replace"):
+        raise AlignkitError(f"encoding_errors must be strict or replace, not {encoding_errors!r}")
+    data = data.removeprefix(_BOM)
+    if data.isascii():
+        return data.lower() if lowercase else data
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if encoding_errors == "strict":
+            utf16 = data[:2] in (b"\xff\xfe", b"\xfe\xff")
+            remedy = (
+                "it looks like UTF-16: convert it with iconv"
+                if utf16
+                else "convert it with iconv, or go on with --encoding-errors replace"
+            )
+            line = data.count(b"\n", 0, error.start) + 1
+            raise InputError(path, "is not valid UTF-8", line=line, remedy=remedy) from error
+        text = data.decode("utf-8", "replace")
+        data = text.encode("utf-8")
+    return text.lower().encode("utf-8") if lowercase else data
+
+
+def encode_text(data: bytes) -> Corpus:
+    """The corpus of a text in UTF-8: a sentence per line, tokens between spaces and tabs.
+
+    Ids are given in order of first appearance.
+    """
+    from alignkit.kernels import text
+
+    if not data:
+        return Corpus.from_sentences([])
+    view = np.frombuffer(data, np.uint8)
+    lines, count = text.count_lines_and_tokens(view)
+    tokens = np.empty(count, np.int32)
+    offsets = np.zeros(lines + 1, np.int64)
+    state = np.zeros(4, np.int64)
+    table = np.full(_TABLE_START, -1, np.int32)
+    types = np.empty((len(table) // 2, 2), np.int64)
+    while True:
+        text.encode(view, tokens, offsets, table, types, state)
+        if state[0] >= len(view):
+            break
+        table = np.full(4 * len(table), -1, np.int32)
+        types = np.concatenate([types, np.empty((len(table) // 2 - len(types), 2), np.int64)])
+        text.rehash(view, types, state[3], table)
+    types = types[: state[3]]
+    type_offsets = np.zeros(len(types) + 1, np.int64)
+    np.cumsum(types[:, 1], out=type_offsets[1:])
+    letters = np.empty(type_offsets[-1], np.uint8)
+    text.gather_types(view, types, type_offsets, letters)
+    return Corpus(tokens, offsets, Vocabulary(letters, type_offsets))
+
+
+def split_joined(path: Path, data: bytes) -> tuple[bytes, bytes]:
+    """The two sides of a text whose lines are ``source ||| target`` or source TAB target.
+
+    Raises:
+        InputError: a line without the separator, or with more than one.
+    """
+    separator = _SEPARATOR if b"|||" in data else b"\t"
+    shown = "|||" if separator == _SEPARATOR else "tab"
+    sides: tuple[list[bytes], list[bytes]] = ([], [])
+    lines = data.split(b"\n")
+    if lines[-1] == b"":
+        lines.pop()
+    for number, line in enumerate(lines, 1):
+        # A blank side leaves no space around the separator, so pad the line before splitting it.
+        parts = [b"", b""]
+        if line.strip(b" \t\r"):
+            parts = (b" " + line.removesuffix(b"\r") + b" ").split(separator) if shown == "|||" else line.split(b"\t")
+        if len(parts) != 2:
+            raise InputError(
+                path,
+                f"has {len(parts) - 1} separators ({shown}) where one is needed",
+                line=number,
+                remedy="give two files, or one with SOURCE ||| TARGET or SOURCE<tab>TARGET on each line",
+            )
+        for side, part in zip(sides, parts, strict=True):
+            side.append(part)
+    return b"".join(line + b"\n" for line in sides[0]), b"".join(line + b"\n" for line in sides[1])
+
+
+def read_sides(
+    source: Path, target: Path | None = None, *, encoding_errors: str = "strict", lowercase: bool = False
+) -> tuple[bytes, bytes]:
+    """The two sides of a bitext as clean UTF-8 with a sentence per line, from two files or a joined one.
+
+    Raises:
+        InputError: unreadable or invalid input (unequal line counts are found when the sides are joined).
+    """
+    if target is None:
+        data = _clean(source, read_bytes(source), encoding_errors, lowercase)
+        return split_joined(source, data)
+    if os.fspath(source) == os.fspath(target) == "-":
+        raise AlignkitError("standard input cannot be both sides; give it one SOURCE ||| TARGET text")
+
+    def side(path: Path) -> bytes:
+        return _clean(path, read_bytes(path), encoding_errors, lowercase)
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.submit(side, source), pool.submit(side, target)
+        return first.result(), second.result()
+
+
+def _check_counts(source: Path, target: Path | None, counts: tuple[int, int]) -> None:
+    if counts[0] != counts[1]:
+        raise AlignkitError(
+            f"{os.fspath(source)} has {counts[0]} lines, {os.fspath(target or source)} has {counts[1]}; "
+            "line n of one must belong to line n of the other"
+        )
+
+
+def read_bitext(
+    source: Path, target: Path | None = None, *, encoding_errors: str = "strict", lowercase: bool = False
+) -> Bitext:
+    """Reads a bitext of whitespace tokens, each side with its own vocabulary.
+
+    Args:
+        source, target: two files; or one whose lines are ``source ||| target`` or source TAB target.
+        encoding_errors: "strict" or "replace" (invalid UTF-8 becomes U+FFFD).
+        lowercase: lower-case both sides (full Unicode).
+
+    Raises:
+        InputError: unreadable, empty, damaged or invalid input, with file and line.
+        AlignkitError: unequal line counts.
+    """
+    sides = read_sides(source, target, encoding_errors=encoding_errors, lowercase=lowercase)
+    with ThreadPoolExecutor(2) as pool:
+        corpora = list(pool.map(encode_text, sides))
+    _check_counts(source, target, (len(corpora[0]), len(corpora[1])))
+    return Bitext(*corpora)
+
+
+def split_lines(data: bytes) -> list[str]:
+    """The lines of clean UTF-8, without their ends."""
+    lines = data.decode("utf-8").split("\n")
+    if lines[-1] == "":
+        lines.pop()
+        return [line.removesuffix("\r") for line in lines]
+    return [*(line.removesuffix("\r") for line in lines[:-1]), lines[-1]]
+
+
+def read_lines(path: Path, *, encoding_errors: str = "strict", lowercase: bool = False) -> list[str]:
+    """The lines of a text file, without their ends; errors as in :func:`read_bitext`."""
+    return split_lines(_clean(path, read_bytes(path), encoding_errors, lowercase))
+
+
+def read_line_pairs(
+    source: Path, target: Path | None = None, *, encoding_errors: str = "strict", lowercase: bool = False
+) -> tuple[list[str], list[str]]:
+    """The lines of both sides of a bitext, equal in number; arguments and errors as in :func:`read_bitext`."""
+    sides = read_sides(source, target, encoding_errors=encoding_errors, lowercase=lowercase)
+    lines = (split_lines(sides[0]), split_lines(sides[1]))
+    _check_counts(source, target, (len(lines[0]), len(lines[1])))
+    return lines
+
+
+def blank_pairs(bitext: Bitext) -> int:
+    """How many pairs have a blank side, and so no links."""
+    return int(((bitext.source.lengths == 0) | (bitext.target.lengths == 0)).sum())

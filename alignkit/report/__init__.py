@@ -1,0 +1,1 @@
+"""Tables to text, CSV and JSON."""

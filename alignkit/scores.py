@@ -1,0 +1,119 @@
+"""Scores: one (T, L) matrix per sentence pair, what every aligner gives and every metric reads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from alignkit.errors import InputError
+from alignkit.storage import Fields, load_arrays, save_arrays
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KIND, VERSION = "alignkit.scores", 1
+#: alpha: how responsible is x_l for y_t (attention, posterior). beta: how likely does x_l translate to
+#: y_t (lexical). delta: how much does y_t's probability depend on x_l (saliency).
+KINDS = ("alpha", "beta", "delta")
+
+
+def flat_offsets(shapes: np.ndarray) -> np.ndarray:
+    """int64 (M + 1,): where each matrix starts when matrices of ``shapes`` (M, 2) stand one after another."""
+    offsets = np.zeros(len(shapes) + 1, np.int64)
+    np.cumsum(shapes[:, 0].astype(np.int64) * shapes[:, 1], out=offsets[1:])
+    return offsets
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """M matrices, a row per target token and a column per source token; larger is stronger.
+
+    Values compare only within a row.
+
+    Attributes:
+        values: float32 (sum of T*L,), the matrices row by row, one after another.
+        offsets: int64 (M + 1,), where each matrix starts.
+        shapes: int32 (M, 2), T and L of each pair.
+    """
+
+    values: np.ndarray
+    offsets: np.ndarray
+    shapes: np.ndarray
+
+    def __post_init__(self) -> None:
+        dtypes = (self.values.dtype, self.offsets.dtype, self.shapes.dtype)
+        if dtypes != (np.float32, np.int64, np.int32):
+            raise TypeError("Scores needs float32 values, int64 offsets and int32 shapes")
+        if self.values.ndim != 1 or self.shapes.ndim != 2 or self.shapes.shape[1:] != (2,):
+            raise ValueError("Scores needs flat values and shapes (M, 2)")
+        if (self.shapes < 0).any() or not np.array_equal(self.offsets, flat_offsets(self.shapes)):
+            raise ValueError("Scores offsets must be the running sum of T*L")
+        if self.offsets[-1] != len(self.values):
+            raise ValueError(f"Scores needs {self.offsets[-1]} values, has {len(self.values)}")
+        if np.isnan(self.values).any():
+            raise ValueError("Scores cannot hold NaN: a row with one has no order")
+
+    @classmethod
+    def from_matrices(cls, matrices: Iterable[np.ndarray]) -> Scores:
+        """Scores of these (T, L) matrices."""
+        arrays = [np.asarray(matrix, np.float32) for matrix in matrices]
+        shapes = np.array([array.shape for array in arrays], np.int32).reshape(-1, 2)
+        flat = [np.empty(0, np.float32), *(array.ravel() for array in arrays)]
+        return cls(np.concatenate(flat), flat_offsets(shapes), shapes)
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+    def __getitem__(self, m: int) -> np.ndarray:
+        """The (T, L) matrix of pair m, a view."""
+        if m < 0:
+            m += len(self)
+        if not 0 <= m < len(self):
+            raise IndexError(f"pair {m} of {len(self)}")
+        return self.values[self.offsets[m] : self.offsets[m + 1]].reshape(self.shapes[m])
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return (self[m] for m in range(len(self)))
+
+    def to_frame(self) -> pd.DataFrame:
+        """A tidy data frame with columns sentence, t, s and value, one row per matrix element."""
+        import pandas as pd
+
+        elements = np.diff(self.offsets)
+        place = np.arange(len(self.values)) - np.repeat(self.offsets[:-1], elements)
+        width = np.repeat(self.shapes[:, 1].astype(np.int64), elements)
+        columns = {
+            "sentence": np.repeat(np.arange(len(self)), elements),
+            "t": place // np.maximum(width, 1),
+            "s": place % np.maximum(width, 1),
+            "value": self.values,
+        }
+        return pd.DataFrame(columns)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes an npz file without pickle, or Parquet (:meth:`to_frame`) if the name ends in .parquet."""
+        if os.fspath(path).endswith(".parquet"):
+            from alignkit.storage import atomic_write
+
+            frame = self.to_frame()
+            with atomic_write(path) as stream:
+                frame.to_parquet(stream)
+            return
+        save_arrays(path, KIND, VERSION, {"values": self.values, "shapes": self.shapes}, compress=True)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Scores:
+        """Reads an npz file that :meth:`save` wrote; raises InputError if it is missing or damaged."""
+        fields = Fields(path, load_arrays(path, KIND, VERSION)[0])
+        values, shapes = fields.get("values", np.float32), fields.get("shapes", np.int32, 2)
+        try:
+            return cls(values, flat_offsets(shapes), shapes)
+        except ValueError as error:
+            raise InputError(path, f"damaged: {error}") from error
+
+    def __repr__(self) -> str:
+        return f"Scores({len(self)} pairs, {len(self.values)} values)"

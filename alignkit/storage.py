@@ -1,0 +1,173 @@
+"""Files that are either whole or absent, and the same bytes for the same content.
+
+Every output goes through :func:`atomic_write`. Arrays are kept as ``.npz`` without pickle, with one
+entry ``header.json`` that says what the file is and which version of the format it has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from alignkit.errors import AlignkitError, InputError
+
+HEADER = "header.json"
+# Zip entries carry a date; a fixed one keeps equal content equal in bytes.
+EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A binary file that takes its place at ``path`` only when the block ends well.
+
+    Raises:
+        AlignkitError: the folder is missing, not writable or full; an old file stays as it was.
+    """
+    target = Path(path)
+    special = target.exists() and not target.is_file() and not target.is_dir()
+    if special:  # a pipe or /dev/stdout cannot be renamed over
+        with open(target, "wb") as stream:
+            yield stream
+        return
+    # Writing through a symbolic link must replace what it points to, not the link.
+    target = target.resolve()
+    try:
+        if target.is_dir():
+            raise IsADirectoryError(f"{target} is a directory")
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except OSError as error:
+        raise AlignkitError(f"cannot write {path}: {error.strerror or error}") from error
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(name, _mode(target))
+        os.replace(name, target)
+    except OSError as error:
+        raise AlignkitError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        if os.path.exists(name):
+            os.unlink(name)
+
+
+def _mode(target: Path) -> int:
+    """Permissions for a new file: those of the file it replaces, or what the umask allows."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def save_arrays(
+    path: str | os.PathLike[str],
+    kind: str,
+    version: int,
+    arrays: Mapping[str, np.ndarray],
+    header: Mapping[str, Any] | None = None,
+    compress: bool = False,
+) -> None:
+    """Writes named arrays and a JSON header to one ``.npz`` file, atomically.
+
+    Args:
+        path: the file.
+        kind: what the file holds, as ``alignkit.ibm1``.
+        version: version of the format of that kind.
+        arrays: name -> array; no object arrays.
+        header: further JSON values, kept beside ``kind`` and ``version``.
+        compress: deflate the entries.
+    """
+    method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
+    with atomic_write(path) as stream, zipfile.ZipFile(stream, "w", method) as archive:
+        text = json.dumps({**(header or {}), "kind": kind, "version": version}, sort_keys=True)
+        archive.writestr(zipfile.ZipInfo(HEADER, EPOCH), text)
+        for name, array in arrays.items():
+            entry = zipfile.ZipInfo(f"{name}.npy", EPOCH)
+            entry.compress_type = method
+            with archive.open(entry, "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
+
+
+def read_header(path: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """The header of a file written by :func:`save_arrays`, or None if it is another kind of file.
+
+    Raises:
+        InputError: the file is missing or cannot be read.
+    """
+    try:
+        with open(path, "rb") as stream:
+            if not zipfile.is_zipfile(stream):
+                return None
+            with zipfile.ZipFile(stream) as archive:
+                header = json.loads(archive.read(HEADER))
+    except OSError as error:
+        raise InputError(path, error.strerror or str(error)) from error
+    except (KeyError, ValueError, zipfile.BadZipFile, zlib.error):
+        return None
+    return header if isinstance(header, dict) else None
+
+
+def load_arrays(
+    path: str | os.PathLike[str], kind: str, version: int
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Reads what :func:`save_arrays` wrote; nothing in the file is ever executed.
+
+    Returns:
+        (arrays by name, header).
+
+    Raises:
+        InputError: missing, damaged, of another kind or of a version this program does not know.
+    """
+    header = read_header(path)
+    if header is None:
+        raise InputError(path, f"not an {kind} file, or damaged")
+    if header.get("kind") != kind:
+        raise InputError(path, f"holds {header.get('kind')}, not {kind}")
+    if header.get("version") != version:
+        raise InputError(
+            path,
+            f"format version {header.get('version')} of {kind}, this program reads {version}",
+            remedy="write it again with this version of alignkit",
+        )
+    arrays = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for name in archive.namelist():
+                if name != HEADER:
+                    with archive.open(name) as member:
+                        array = np.lib.format.read_array(member, allow_pickle=False)
+                    arrays[name.removesuffix(".npy")] = array
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(path, f"damaged: {error}") from error
+    return arrays, header
+
+
+class Fields:
+    """The arrays of a loaded file, each fetched with its dtype and dimension checked.
+
+    A damaged or hand-made file must end in one clear error, not in a crash inside a kernel.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray]) -> None:
+        self.path = path
+        self.arrays = arrays
+
+    def get(self, name: str, dtype: Any, dimensions: int = 1) -> np.ndarray:
+        """The array ``name``; raises InputError if it is absent or of another type."""
+        array = self.arrays.get(name)
+        if array is None or array.dtype != np.dtype(dtype) or array.ndim != dimensions:
+            found = "absent" if array is None else f"{array.dtype} with {array.ndim} dimensions"
+            raise InputError(
+                self.path, f"damaged: {name} should be {np.dtype(dtype)}, {dimensions}-d, is {found}"
+            )
+        return array

@@ -1,0 +1,99 @@
+"""Vocabulary: token <-> int32 id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+UNKNOWN = -1  #: the id of a token that a vocabulary does not have
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """The V distinct tokens of a text; the id of a token is its place.
+
+    Tokens are kept as one run of UTF-8 bytes, so that a vocabulary of millions costs no Python objects
+    until it is asked for strings.
+
+    Attributes:
+        text: uint8 (B,), the tokens' bytes one after another.
+        offsets: int64 (V + 1,), where each token starts in ``text``.
+    """
+
+    text: np.ndarray
+    offsets: np.ndarray
+
+    def __post_init__(self) -> None:
+        if self.text.dtype != np.uint8 or self.offsets.dtype != np.int64:
+            raise TypeError("Vocabulary needs uint8 text and int64 offsets")
+        if self.text.ndim != 1 or self.offsets.ndim != 1 or len(self.offsets) == 0:
+            raise ValueError("Vocabulary needs flat text and V + 1 offsets")
+        starts_right = self.offsets[0] == 0 and self.offsets[-1] == len(self.text)
+        if not starts_right or (np.diff(self.offsets) < 0).any():
+            raise ValueError("Vocabulary offsets must rise from 0 to the length of the text")
+
+    @classmethod
+    def from_tokens(cls, tokens: Iterable[str]) -> Vocabulary:
+        """A vocabulary of these tokens in this order; raises ValueError if one comes twice."""
+        encoded = [token.encode("utf-8", "surrogatepass") for token in tokens]
+        if len(set(encoded)) != len(encoded):
+            raise ValueError("a vocabulary cannot hold the same token twice")
+        offsets = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum([len(token) for token in encoded], out=offsets[1:])
+        return cls(np.frombuffer(b"".join(encoded), np.uint8), offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @cached_property
+    def tokens(self) -> tuple[str, ...]:
+        """All tokens as strings, in order of their ids."""
+        data = self.text.tobytes()
+        bounds = self.offsets.tolist()
+        return tuple(
+            data[low:high].decode("utf-8", "replace")
+            for low, high in zip(bounds[:-1], bounds[1:], strict=True)
+        )
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        """Token -> id."""
+        return {token: i for i, token in enumerate(self.tokens)}
+
+    def __getitem__(self, index: int) -> str:
+        return self.tokens[index]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tokens)
+
+    def __contains__(self, token: object) -> bool:
+        return token in self.ids
+
+    def id(self, token: str) -> int:
+        """The id of ``token``, or ``UNKNOWN`` (-1)."""
+        return self.ids.get(token, UNKNOWN)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Vocabulary):
+            return NotImplemented
+        return self is other or (
+            np.array_equal(self.offsets, other.offsets) and np.array_equal(self.text, other.text)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def translate(self, other: Vocabulary) -> np.ndarray:
+        """This vocabulary's ids of the tokens of another: int32 (V_other,), ``UNKNOWN`` where absent.
+
+        ``self.translate(v)[corpus.tokens]`` re-encodes a corpus of vocabulary ``v``.
+        """
+        if self == other:
+            return np.arange(len(self), dtype=np.int32)
+        own = self.ids
+        return np.fromiter((own.get(t, UNKNOWN) for t in other.tokens), np.int32, len(other))
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({len(self)} tokens)"
