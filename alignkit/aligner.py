@@ -66,7 +66,7 @@ def load_aligner(path: str | os.PathLike[str]) -> Aligner:
     if header is None:
         raise InputError(path, "not a saved aligner, or damaged", remedy="give a file that --model wrote")
     kind = header.get("kind")
-    if kind not in LOADERS:
+    if not isinstance(kind, str) or kind not in LOADERS:
         raise InputError(path, f"holds {kind}, which is not an aligner this program knows")
     return _resolve(LOADERS[kind])(path)
 

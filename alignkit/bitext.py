@@ -36,7 +36,7 @@ class Corpus:
         if self.tokens.ndim != 1 or self.offsets.ndim != 1 or len(self.offsets) == 0:
             raise ValueError("Corpus needs flat tokens and M + 1 offsets")
         starts_right = self.offsets[0] == 0 and self.offsets[-1] == len(self.tokens)
-        if not starts_right or (np.diff(self.offsets) < 0).any():
+        if not starts_right or (self.offsets[1:] < self.offsets[:-1]).any():
             raise ValueError("Corpus offsets must rise from 0 to the number of tokens")
         if len(self.tokens) and not (
             self.tokens.min() >= 0 and self.tokens.max() < len(self.vocabulary)
@@ -52,18 +52,15 @@ class Corpus:
         Raises:
             KeyError: a token is not in the given vocabulary.
         """
-        ids = dict(vocabulary.ids) if vocabulary is not None else {}
-        flat: list[int] = []
+        flat: list[str] = []
         offsets = [0]
         for sentence in sentences:
-            for token in sentence:
-                flat.append(ids[token] if vocabulary is not None else ids.setdefault(token, len(ids)))
+            flat.extend(sentence)
             offsets.append(len(flat))
-        return cls(
-            np.array(flat, np.int32),
-            np.array(offsets, np.int64),
-            vocabulary if vocabulary is not None else Vocabulary.from_tokens(ids),
-        )
+        if vocabulary is None:
+            vocabulary = Vocabulary.from_tokens(dict.fromkeys(flat))
+        tokens = np.array([vocabulary.ids[token] for token in flat], np.int32)
+        return cls(tokens, np.array(offsets, np.int64), vocabulary)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

@@ -35,4 +35,6 @@ class InputError(AlignkitError):
         self.line = line
         self.remedy = remedy
         place = self.path if line is None else f"{self.path}, line {line}"
-        super().__init__(f"{place}: {problem}" + (f"; {remedy}" if remedy else ""))
+        message = f"{place}: {problem}" + (f"; {remedy}" if remedy else "")
+        # What a file says of itself may hold line ends; the message stays one line.
+        super().__init__(" ".join(message.splitlines()))

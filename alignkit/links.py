@@ -33,7 +33,7 @@ class Links:
         if self.pairs.ndim != 2 or self.pairs.shape[1] != 2 or len(self.offsets) == 0:
             raise ValueError("Links needs pairs (K, 2) and M + 1 offsets")
         starts_right = self.offsets[0] == 0 and self.offsets[-1] == len(self.pairs)
-        if not starts_right or (np.diff(self.offsets) < 0).any():
+        if not starts_right or (self.offsets[1:] < self.offsets[:-1]).any():
             raise ValueError("Links offsets must rise from 0 to the number of links")
 
     @classmethod
@@ -53,7 +53,7 @@ class Links:
         No link where what the row lacks to 1 (NULL's share of a posterior) exceeds the maximum, or where the row
         has no positive value. Meant for ``alpha`` scores.
         """
-        sentences = []
+        sentences: list[list[tuple[int, int]]] = []
         for matrix in scores:
             if matrix.size == 0:
                 sentences.append([])
@@ -80,9 +80,15 @@ class Links:
         return (self[m] for m in range(len(self)))
 
     @property
+    def sentences(self) -> np.ndarray:
+        """int64 (K,): the sentence pair of each link."""
+        return np.repeat(np.arange(len(self)), np.diff(self.offsets))
+
+    @property
     def reversed(self) -> Links:
         """The same links with source and target exchanged."""
-        return Links.from_lists(((int(t), int(s)) for s, t in sentence) for sentence in self)
+        order = np.lexsort((self.pairs[:, 0], self.pairs[:, 1], self.sentences))
+        return Links(np.ascontiguousarray(self.pairs[order, ::-1]), self.offsets)
 
     def to_pharaoh(self) -> bytes:
         """One line ``s-t s-t`` per sentence pair, empty lines included."""
@@ -147,7 +153,7 @@ def check_range(path: str | os.PathLike[str], links: Links, shapes: np.ndarray) 
         links: M pairs.
         shapes: int32 (M, 2), T and L of each pair.
     """
-    sentence = np.repeat(np.arange(len(links)), np.diff(links.offsets))
+    sentence = links.sentences
     outside = (links.pairs[:, 0] >= shapes[sentence, 1]) | (links.pairs[:, 1] >= shapes[sentence, 0])
     if not outside.any():
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -34,7 +35,7 @@ def blocks(work: np.ndarray, count: int) -> list[tuple[int, int]]:
     total = np.concatenate([[0], np.cumsum(work, dtype=np.int64)])
     goals = total[-1] * np.arange(1, count) / count
     bounds = [0, *np.searchsorted(total, goals).tolist(), len(work)]
-    return [(low, high) for low, high in zip(bounds[:-1], bounds[1:], strict=True) if low < high]
+    return [(low, high) for low, high in pairwise(bounds) if low < high]
 
 
 def run_blocks(

@@ -11,6 +11,7 @@ import bz2
 import gzip
 import lzma
 import os
+import re
 import sys
 import zlib
 from collections.abc import Callable
@@ -25,11 +26,31 @@ from alignkit.vocabulary import Vocabulary
 
 Path = str | os.PathLike[str]
 _BOM = b"\xef\xbb\xbf"
-_SEPARATOR = b" ||| "
-_COMPRESSED: tuple[tuple[bytes, str, Callable[..., Any]], ...] = (
+_BARS = re.compile(rb"(?<![^ \t\n])\|\|\|(?![^ \t\r\n])")  # ||| as a token of its own
+
+
+def _unpack(data: bytes, decompressor: Callable[[], Any]) -> bytes:
+    """All streams of ``data`` (pbzip2 and cat write several); the library's own functions take whatever damage
+    comes after the first stream for its end."""
+    parts = []
+    while data:
+        stream = decompressor()
+        parts.append(stream.decompress(data))
+        if not stream.eof:
+            raise EOFError("it ends within a stream")
+        data = stream.unused_data.lstrip(b"\0")  # xz files may be padded with zeros
+    return b"".join(parts)
+
+
+_COMPRESSED: tuple[tuple[bytes | tuple[bytes, ...], str, Callable[[bytes], bytes]], ...] = (
     (b"\x1f\x8b", "gzip", gzip.decompress),
-    (b"\xfd7zXZ\x00", "xz", lzma.decompress),
-    (b"BZh", "bzip2", bz2.decompress),
+    (b"\xfd7zXZ\x00", "xz", lambda data: _unpack(data, lzma.LZMADecompressor)),
+    # Longer than the "BZh" that a plain text may start with.
+    (
+        tuple(b"BZh%d%s" % (level, mark) for level in range(1, 10) for mark in (b"1AY&SY", b"\x17rE8P\x90")),
+        "bzip2",
+        lambda data: _unpack(data, bz2.BZ2Decompressor),
+    ),
 )
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
 _TABLE_START = 1 << 15
@@ -69,6 +90,8 @@ def _clean(path: Path, data: bytes, encoding_errors: str, lowercase: bool) -> by
     if encoding_errors not in ("strict", "replace"):
         raise AlignkitError(f"encoding_errors must be strict or replace, not {encoding_errors!r}")
     data = data.removeprefix(_BOM)
+    if not data:
+        raise InputError(path, "is empty")
     if data.isascii():
         return data.lower() if lowercase else data
     try:
@@ -125,17 +148,16 @@ def split_joined(path: Path, data: bytes) -> tuple[bytes, bytes]:
     Raises:
         InputError: a line without the separator, or with more than one.
     """
-    separator = _SEPARATOR if b"|||" in data else b"\t"
-    shown = "|||" if separator == _SEPARATOR else "tab"
+    shown = "|||" if _BARS.search(data) else "tab"
     sides: tuple[list[bytes], list[bytes]] = ([], [])
     lines = data.split(b"\n")
     if lines[-1] == b"":
         lines.pop()
     for number, line in enumerate(lines, 1):
-        # A blank side leaves no space around the separator, so pad the line before splitting it.
         parts = [b"", b""]
         if line.strip(b" \t\r"):
-            parts = (b" " + line.removesuffix(b"\r") + b" ").split(separator) if shown == "|||" else line.split(b"\t")
+            line = line.removesuffix(b"\r")
+            parts = _BARS.split(line) if shown == "|||" else line.split(b"\t")
         if len(parts) != 2:
             raise InputError(
                 path,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alignkit.errors import InputError
+from alignkit.errors import AlignkitError, InputError
 from alignkit.storage import Fields, load_arrays, save_arrays
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ class Scores:
     def from_matrices(cls, matrices: Iterable[np.ndarray]) -> Scores:
         """Scores of these (T, L) matrices."""
         arrays = [np.asarray(matrix, np.float32) for matrix in matrices]
+        if any(array.ndim != 2 for array in arrays):
+            raise ValueError("every matrix must be (T, L)")
         shapes = np.array([array.shape for array in arrays], np.int32).reshape(-1, 2)
         flat = [np.empty(0, np.float32), *(array.ravel() for array in arrays)]
         return cls(np.concatenate(flat), flat_offsets(shapes), shapes)
@@ -100,8 +102,11 @@ class Scores:
             from alignkit.storage import atomic_write
 
             frame = self.to_frame()
-            with atomic_write(path) as stream:
-                frame.to_parquet(stream)
+            try:
+                with atomic_write(path) as stream:
+                    frame.to_parquet(stream)
+            except ImportError as error:
+                raise AlignkitError("Parquet needs pyarrow: pip install pyarrow, or write .npz") from error
             return
         save_arrays(path, KIND, VERSION, {"values": self.values, "shapes": self.shapes}, compress=True)
 
@@ -111,7 +116,7 @@ class Scores:
         fields = Fields(path, load_arrays(path, KIND, VERSION)[0])
         values, shapes = fields.get("values", np.float32), fields.get("shapes", np.int32, 2)
         try:
-            return cls(values, flat_offsets(shapes), shapes)
+            return cls(values, flat_offsets(shapes.reshape(-1, 2)), shapes)
         except ValueError as error:
             raise InputError(path, f"damaged: {error}") from error
 

@@ -59,7 +59,8 @@ class WordTokenizer:
 
     def encode(self, line: str) -> list[int]:
         ids = self.vocabulary.ids
-        return [ids.get(word, UNK) for word in split_words(line)]
+        # Text that happens to spell a special is unknown: only the encoder adds BOS, EOS and padding.
+        return [UNK if word in SPECIALS else ids.get(word, UNK) for word in split_words(line)]
 
     def decode(self, ids: Iterable[int]) -> str:
         return " ".join(self.vocabulary[i] for i in ids if i not in (PAD, BOS, EOS))
@@ -93,59 +94,66 @@ class SubwordTokenizer:
         size = self._processor.GetPieceSize()
         return Vocabulary.from_tokens(self._processor.IdToPiece(i) for i in range(size))
 
+    @cached_property
+    def _known(self) -> dict[str, list[int]]:
+        return {}
+
+    def _encode_word(self, word: str) -> list[int]:
+        ids = self._known.get(word)
+        if ids is None:
+            # SentencePiece ends a string at NUL.
+            ids = self._known[word] = self._processor.EncodeAsIds(word.replace("\0", "\ufffd"))
+        return ids
+
     def encode(self, line: str) -> list[int]:
-        # SentencePiece refuses NUL (it ends a C string) and unpaired surrogates.
-        return self._processor.EncodeAsIds(line.replace("\0", "\ufffd"))
+        """Word by word: pieces never cross a space, so this is what SentencePiece makes of the line, but each
+        distinct word is worked out once, and which word a piece belongs to is known and not guessed."""
+        return [i for word in split_words(line) for i in self._encode_word(word)]
 
     def decode(self, ids: Iterable[int]) -> str:
         return self._processor.DecodeIds([int(i) for i in ids if i not in (PAD, BOS, EOS)])
 
     def words(self, line: str) -> list[int]:
-        pieces = self._processor.EncodeAsPieces(line.replace("\0", "\ufffd"))
-        index = -1
-        out = []
-        for piece in pieces:
-            index += piece.startswith("\u2581") or index < 0
-            out.append(index)
-        return out
+        return [index for index, word in enumerate(split_words(line)) for _ in self._encode_word(word)]
 
     def state(self) -> dict[str, Any]:
         return {"tokens": "subwords", "model": self.model}
 
 
-def train_subwords(lines: Iterable[str], size: int, seed: int = 0) -> SubwordTokenizer:
+def train_subwords(lines: Iterable[str], size: int) -> SubwordTokenizer:
     """Trains a joint SentencePiece model (unigram) on all lines, both sides together.
 
     Args:
         lines: the text of both sides.
         size: number of pieces; a text too small for it gets as many as it can carry.
-        seed: of SentencePiece's sampling.
 
     Raises:
-        AlignkitError: there is no text.
+        AlignkitError: there is no text, or it has more different letters than ``size``.
     """
     import sentencepiece
 
-    del seed  # the unigram trainer draws no random numbers as long as it reads all lines
     text = [line.replace("\0", "\ufffd") for line in lines if line.strip(" \t")]
     if not text:
         raise AlignkitError("cannot learn subwords from an empty text")
     model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.Train(
-        sentence_iterator=iter(text),
-        model_writer=model,
-        vocab_size=size,
-        hard_vocab_limit=False,
-        character_coverage=1.0,
-        pad_id=PAD,
-        bos_id=BOS,
-        eos_id=EOS,
-        unk_id=UNK,
-        pad_piece=SPECIALS[PAD],
-        minloglevel=2,
-        num_threads=1,  # its EM sums depend on the number of threads
-        max_sentence_length=1 << 20,
-    )
+    try:
+        sentencepiece.SentencePieceTrainer.Train(
+            sentence_iterator=iter(text),
+            model_writer=model,
+            vocab_size=size,
+            hard_vocab_limit=False,
+            character_coverage=1.0,
+            pad_id=PAD,
+            bos_id=BOS,
+            eos_id=EOS,
+            unk_id=UNK,
+            pad_piece=SPECIALS[PAD],
+            minloglevel=2,
+            num_threads=1,  # its EM sums depend on the number of threads
+            max_sentence_length=1 << 20,
+        )
+    except RuntimeError as error:  # fewer pieces asked for than the text has letters
+        raise AlignkitError(f"cannot learn {size} subwords: {str(error).split('] ')[-1].strip()}") from error
     return SubwordTokenizer(model.getvalue())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -32,7 +33,7 @@ class Vocabulary:
         if self.text.ndim != 1 or self.offsets.ndim != 1 or len(self.offsets) == 0:
             raise ValueError("Vocabulary needs flat text and V + 1 offsets")
         starts_right = self.offsets[0] == 0 and self.offsets[-1] == len(self.text)
-        if not starts_right or (np.diff(self.offsets) < 0).any():
+        if not starts_right or (self.offsets[1:] < self.offsets[:-1]).any():
             raise ValueError("Vocabulary offsets must rise from 0 to the length of the text")
 
     @classmethod
@@ -55,7 +56,7 @@ class Vocabulary:
         bounds = self.offsets.tolist()
         return tuple(
             data[low:high].decode("utf-8", "replace")
-            for low, high in zip(bounds[:-1], bounds[1:], strict=True)
+            for low, high in pairwise(bounds)
         )
 
     @cached_property

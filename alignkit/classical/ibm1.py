@@ -92,8 +92,9 @@ def load_ibm1(path: str | os.PathLike[str]) -> IBM1:
         columns, values = fields.get("columns", np.int32), fields.get("values", np.float32)
         table = PairTable(fields.get("offsets", np.int64), columns, values, len(target))
         null = fields.get("null", np.float32) if "null" in arrays else None
-        return IBM1(source, target, table, null, tuple(header.get("log_likelihood", ())))
-    except ValueError as error:
+        likelihood = tuple(float(value) for value in header.get("log_likelihood", ()))
+        return IBM1(source, target, table, null, likelihood)
+    except (TypeError, ValueError) as error:
         raise InputError(path, f"damaged: {error}") from error
 
 
@@ -140,13 +141,15 @@ class _Estimation:
         self.source_lengths = bitext.source.lengths
         self.target_lengths = bitext.target.lengths
         self.null = np.ones(len(bitext.target.vocabulary), np.float32) if null else None
-        self.places = (self.source_lengths + int(null)).astype(np.float64)
+        # A pair without source words teaches nothing, NULL included: it has no place to come from.
+        self.places = np.where(self.source_lengths > 0, self.source_lengths + int(null), 0).astype(np.float64)
 
     def step(self, first: bool) -> float:
         """One EM iteration; returns the log-likelihood under the parameters it started from."""
         if first:
             # Uniform: Trans = 1/V for every pair, and the denominators are the numbers of source positions.
-            z = np.repeat((1 / np.maximum(self.places, 1)).astype(np.float32), self.target_lengths)
+            shares = np.divide(1, self.places, out=np.zeros(len(self.places)), where=self.places > 0)
+            z = np.repeat(shares.astype(np.float32), self.target_lengths)
             explained = self.target_lengths[self.places > 0].sum()
             likelihood = -float(explained) * float(np.log(max(self.statistics.types[1], 1)))
         else:
@@ -159,7 +162,8 @@ class _Estimation:
         if self.null is not None:
             tokens = self.statistics.target[0]
             sums = self.null * np.bincount(tokens, weights=z, minlength=len(self.null))
-            self.null = np.maximum(sums / max(sums.sum(), 1e-300), lexical.TINY).astype(np.float32)
+            shares = np.maximum(sums / max(sums.sum(), 1e-300), lexical.TINY)
+            self.null = np.where(sums > 0, shares, 0).astype(np.float32)  # never seen: no evidence for NULL either
         return likelihood
 
     def _inverse_denominators(self) -> tuple[np.ndarray, float]:
@@ -167,6 +171,7 @@ class _Estimation:
         statistics = self.statistics
         tokens, offsets = statistics.target
         z = self.null[tokens] if self.null is not None else np.zeros(len(tokens), np.float32)
+        z[np.repeat(self.places == 0, self.target_lengths)] = 0
         likelihood = np.zeros(len(self.places), np.float64)
 
         def add(low: int, high: int) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alignkit.bitext import Bitext, Corpus
+from alignkit.bitext import Bitext
 from alignkit.kernels import lexical
 from alignkit.links import Links
 from alignkit.parallel import blocks, run_blocks
@@ -36,7 +36,9 @@ class PairTable:
     def __post_init__(self) -> None:
         if (self.offsets.dtype, self.columns.dtype, self.values.dtype) != (np.int64, np.int32, np.float32):
             raise TypeError("PairTable needs int64 offsets, int32 columns and float32 values")
-        rises = len(self.offsets) > 0 and self.offsets[0] == 0 and not (np.diff(self.offsets) < 0).any()
+        starts_right = len(self.offsets) > 0 and self.offsets[0] == 0
+        # Compared, not subtracted: the difference of two wild numbers may wrap around to a positive one.
+        rises = starts_right and not (self.offsets[1:] < self.offsets[:-1]).any()
         if not rises or not self.offsets[-1] == len(self.columns) == len(self.values):
             raise ValueError("PairTable offsets must rise from 0 to the number of pairs")
         if len(self.columns) and not 0 <= self.columns.min() <= self.columns.max() < self.width:
@@ -163,14 +165,18 @@ class Lookup:
     def __init__(
         self, table: PairTable, bitext: Bitext, source_ids: np.ndarray, target_ids: np.ndarray, threads: int
     ) -> None:
-        types, width = table.shape
-        # An unknown source word gets an empty row after the last, an unknown target word a column of zeros.
-        offsets = np.append(table.offsets, table.offsets[-1])
-        self.rows = (offsets, table.columns, table.values)
-        self.width = width
-        source = _translate(bitext.source, source_ids, types)
-        self.index = Index.of(source, bitext.source.offsets, types + 1)
-        self.target = (_translate(bitext.target, target_ids, width), bitext.target.offsets)
+        # Place -1, an unknown word, is an empty row after the last.
+        starts = np.append(table.offsets[:-1], 0)[source_ids]
+        ends = np.append(table.offsets[1:], 0)[source_ids]
+        # The index is over the words of the bitext, not of the table: one line costs what that line holds.
+        self.rows = (starts, ends, table.columns, table.values)
+        self.width = table.width
+        self.index = Index.of(bitext.source.tokens, bitext.source.offsets, len(source_ids))
+        unknown = np.int32(self.width)  # an unknown target word gets a column of zeros after the last
+        self.target = (
+            np.where(target_ids < 0, unknown, target_ids)[bitext.target.tokens],
+            bitext.target.offsets,
+        )
         self.lengths = bitext.source.lengths
         self.shapes = bitext.shapes
         self.threads = threads
@@ -220,10 +226,6 @@ class Lookup:
 
         run_blocks(search, self.ranges, self.threads)
         return links_of_places(places, offsets, self.lengths)
-
-
-def _translate(corpus: Corpus, ids: np.ndarray, unknown: int) -> np.ndarray:
-    return np.where(ids < 0, np.int32(unknown), ids)[corpus.tokens]
 
 
 def links_of_places(places: np.ndarray, target_offsets: np.ndarray, lengths: np.ndarray) -> Links:

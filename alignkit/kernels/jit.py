@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numba
@@ -15,7 +16,7 @@ def kernel(function: Callable[..., Any]) -> Any:
     in a fraction of the time that ``parallel=True`` takes, needs no OpenMP, and gives the same bits whatever
     the number of threads.
     """
-    options = {"nogil": True, "error_model": "numpy", "boundscheck": False}
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
     try:
         dispatcher = numba.njit(cache=True, **options)(function)
     except RuntimeError:
@@ -39,9 +40,7 @@ def _forgive(dispatcher: Any) -> None:
             return None
 
     def save_overload(signature: Any, data: Any) -> None:
-        try:
+        with suppress(OSError):
             save(signature, data)
-        except OSError:
-            pass
 
     cache.load_overload, cache.save_overload = load_overload, save_overload

@@ -135,7 +135,7 @@ def invert_denominators(low, high, offsets, places, z, likelihood):
     """likelihood[m] = sum over t of log(z_t / places_m), then z becomes 1/z, for sentences low <= m < high.
 
     places float64 (M,): how many source positions, NULL included, share the choice. A target token that
-    nothing can explain (an empty source without NULL) counts for nothing.
+    nothing explains (z = 0: an empty source) counts for nothing.
     """
     for m in range(low, high):
         total = 0.0
@@ -208,20 +208,22 @@ def fill_scores(low, high, index, rows, target, lengths, out, dense):
     """out[m][t, l] = value[x_l, y_t], 0 for pairs the table lacks, for sentences low <= m < high.
 
     Args:
+        rows: (starts int64, ends int64, columns, values), a row for each word of the index; an unknown word's
+            row is empty.
         lengths: int64 (M,), source lengths.
         out: (values float32, offsets int64 (M + 1,)), the matrices one after another.
         dense: float32 (V_tgt + 1,), zeros, left so; an unknown target word has id V_tgt.
     """
     starts, sentences, positions = index
-    row_offsets, columns, values = rows
+    row_starts, row_ends, columns, values = rows
     tokens, offsets = target
     scores, score_offsets = out
     for i in range(len(starts) - 1):
         a = first_not_below(sentences, starts[i], starts[i + 1], low)
         b = first_not_below(sentences, a, starts[i + 1], high)
-        if a == b or row_offsets[i] == row_offsets[i + 1]:
+        if a == b:
             continue
-        for k in range(row_offsets[i], row_offsets[i + 1]):
+        for k in range(row_starts[i], row_ends[i]):
             dense[columns[k]] = values[k]
         for j in range(a, b):
             m = sentences[j]
@@ -229,7 +231,7 @@ def fill_scores(low, high, index, rows, target, lengths, out, dense):
             for k in range(offsets[m], offsets[m + 1]):
                 scores[place] = dense[tokens[k]]
                 place += lengths[m]
-        for k in range(row_offsets[i], row_offsets[i + 1]):
+        for k in range(row_starts[i], row_ends[i]):
             dense[columns[k]] = 0.0
 
 
@@ -258,21 +260,21 @@ def best_sources(low, high, index, rows, target, best, dense):
     """For each target token of sentences low <= m < high the source position of the largest value.
 
     Args:
+        rows, dense: as in :func:`fill_scores`.
         best: (values float32 (N_tgt,), places int32 (N_tgt,)): the values start as what must be exceeded or
             equalled (NULL's, or 0), the places as -1; a tie goes to the leftmost source word, and a source word
             wins a tie with the start, unless that is 0.
-        dense: as in :func:`fill_scores`.
     """
     starts, sentences, positions = index
-    row_offsets, columns, values = rows
+    row_starts, row_ends, columns, values = rows
     tokens, offsets = target
     best_values, best_places = best
     for i in range(len(starts) - 1):
         a = first_not_below(sentences, starts[i], starts[i + 1], low)
         b = first_not_below(sentences, a, starts[i + 1], high)
-        if a == b or row_offsets[i] == row_offsets[i + 1]:
+        if a == b:
             continue
-        for k in range(row_offsets[i], row_offsets[i + 1]):
+        for k in range(row_starts[i], row_ends[i]):
             dense[columns[k]] = values[k]
         for j in range(a, b):
             m = sentences[j]
@@ -286,7 +288,7 @@ def best_sources(low, high, index, rows, target, best, dense):
                 ):
                     best_values[k] = value
                     best_places[k] = position
-        for k in range(row_offsets[i], row_offsets[i + 1]):
+        for k in range(row_starts[i], row_ends[i]):
             dense[columns[k]] = 0.0
 
 

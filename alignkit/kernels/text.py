@@ -55,7 +55,7 @@ def hash_bytes(data, start, end):
 @kernel
 def same_bytes(data, a, b, length):
     """Whether the runs of ``length`` bytes at a and b are equal."""
-    for i in range(length):  # noqa: SIM110: a kernel, not a generator
+    for i in range(length):
         if data[a + i] != data[b + i]:
             return False
     return True

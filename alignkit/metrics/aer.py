@@ -51,6 +51,6 @@ def _ratio(top: float, bottom: float) -> float:
 def _keys(links: Links) -> np.ndarray:
     """One structured key per link, so that sets of links compare as sets."""
     keys = np.empty(len(links.pairs), [("m", np.int64), ("s", np.int32), ("t", np.int32)])
-    keys["m"] = np.repeat(np.arange(len(links)), np.diff(links.offsets))
+    keys["m"] = links.sentences
     keys["s"], keys["t"] = links.pairs.T
     return keys

@@ -60,11 +60,12 @@ def top_share(percent: float | str | Fraction) -> Fraction:
     """
     try:
         share = Fraction(str(percent)) / 100
-    except ValueError as error:
+    except (ValueError, ZeroDivisionError) as error:
         raise AlignkitError(f"{percent!r} is not a percentage") from error
     if not 0 < share <= 1:
         raise AlignkitError(f"the percentage must lie above 0 and at most 100, not {percent}")
-    return share.limit_denominator(10**6)
+    # A denominator of 10^9 times the longest row still fits int64, and rounds what a float adds to 100/3.
+    return max(share.limit_denominator(10**9), Fraction(1, 10**9))
 
 
 def count_agreement(

@@ -1,0 +1,91 @@
+"""The ``alignkit`` program: a group whose commands are imported only when they run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+import click
+
+from alignkit.errors import AlignkitError
+from alignkit.version import __version__
+
+#: command -> (module, one line for the list of commands)
+COMMANDS = {
+    "ibm1": ("alignkit_cli.ibm1", "Align with IBM Model 1."),
+    "align": ("alignkit_cli.align", "Align with the best aligner there is, or with a saved one."),
+    "train": ("alignkit_cli.train", "Train a neural aligner."),
+    "compare": ("alignkit_cli.compare", "Score classical and neural aligners against each other."),
+    "evaluate": ("alignkit_cli.evaluate", "Score links against gold links: precision, recall, AER."),
+    "symmetrize": ("alignkit_cli.symmetrize", "Combine the alignments of two directions."),
+    "cooc": ("alignkit_cli.cooc", "Count which words occur together."),
+}
+
+
+class LazyGroup(click.Group):
+    """Loads no command's module, and so neither Numba nor torch, to print help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        return import_module(COMMANDS[cmd_name][0]).command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="alignkit")
+def cli() -> None:
+    """Word alignment, classical and neural side by side.
+
+    SRC and TGT are two files with a sentence per line; or give one file whose lines are "SRC ||| TGT" or
+    SRC<tab>TGT. Files may be .gz, .xz or .bz2; "-" is standard input. Results go to standard output,
+    everything else to standard error.
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the program and exits: 0 done, 2 a usage or input error (one line on standard error), 130 interrupted."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Runs the program; returns its exit code."""
+    try:
+        cli.main(args=arguments, prog_name="alignkit", standalone_mode=False)
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx is not None else "alignkit"
+        return _fail(f"{error.format_message()} See '{command} --help'.", command)
+    except click.ClickException as error:
+        return _fail(error.format_message())
+    except AlignkitError as error:
+        return _fail(str(error))
+    except (KeyboardInterrupt, click.Abort):
+        _fail("interrupted")
+        return 130
+    except BrokenPipeError:
+        # Whoever reads our output has closed it, as `head` does; keep Python from complaining at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except MemoryError:
+        return _fail("out of memory; give less text at a time")
+    except OSError as error:
+        return _fail(f"{error.filename or 'output'}: {error.strerror or error}")
+    return 0
+
+
+def _fail(message: str, command: str = "alignkit") -> int:
+    # Names of files may hold anything; the message stays one line.
+    line = " ".join(message.split())
+    click.echo(f"{command}: error: {line}", err=True)
+    return 2
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+Command = Callable[..., Any]
+
+
+def text_arguments(command: Command) -> Command:
+    """SRC [TGT], and how to read them."""
+    decorators = [
+        click.argument("source", metavar="SRC", required=False),
+        click.argument("target", metavar="TGT", required=False),
+        *_reading(),
+    ]
+    return _apply(command, decorators)
+
+
+def _reading() -> list[Callable[[Command], Command]]:
+    return [
+        click.option("--lowercase", is_flag=True, help="Lower-case both sides while reading."),
+        click.option(
+            "--encoding-errors",
+            type=click.Choice(["strict", "replace"]),
+            default="strict",
+            show_default=True,
+            help="What to do with bytes that are not UTF-8: stop, or put U+FFFD in their place.",
+        ),
+    ]
+
+
+def reading_options(command: Command) -> Command:
+    """How to read text, without the arguments."""
+    return _apply(command, _reading())
+
+
+def sample_option(command: Command) -> Command:
+    """--sample."""
+    text = "Use the embedded German-English sample instead of SRC and TGT."
+    return click.option("--sample", is_flag=True, help=text)(command)
+
+
+def threads_option(command: Command) -> Command:
+    """--threads."""
+    text = "Threads to use; the result does not depend on it.  [default: all cores]"
+    return click.option("--threads", type=click.IntRange(min=1), help=text)(command)
+
+
+def output_option(command: Command) -> Command:
+    """-o FILE."""
+    text = "Write the result to FILE, whole or not at all, instead of standard output."
+    return click.option("-o", "--output", metavar="FILE", help=text)(command)
+
+
+def quiet_option(command: Command) -> Command:
+    """--quiet."""
+    return click.option("-q", "--quiet", is_flag=True, help="Say nothing on standard error but errors.")(command)
+
+
+def _apply(command: Command, decorators: list[Callable[[Command], Command]]) -> Command:
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
+
+
+def choose_text(source: str | None, target: str | None, sample: bool, part: str = "train") -> tuple[str, str | None]:
+    """The files to read: those given, or the embedded sample's.
+
+    Raises:
+        click.UsageError: neither, or both.
+    """
+    if sample:
+        if source is not None:
+            raise click.UsageError("Give SRC and TGT or --sample, not both.")
+        import alignkit_data
+
+        return os.fspath(alignkit_data.path(f"{part}.de")), os.fspath(alignkit_data.path(f"{part}.en"))
+    if source is None:
+        raise click.UsageError("Missing argument SRC (try --sample for the embedded text).")
+    return source, target
+
+
+def write_output(data: bytes, output: str | None) -> None:
+    """Writes a result to a file, atomically, or to standard output."""
+    if output is not None and output != "-":
+        from alignkit.storage import atomic_write
+
+        with atomic_write(output) as stream:
+            stream.write(data)
+        return
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def note(message: str, quiet: bool = False) -> None:
+    """A line on standard error."""
+    if not quiet:
+        click.echo(message, err=True)
+
+
+def note_blanks(count: int, quiet: bool = False) -> None:
+    """Says how many pairs get an empty output line because a side is blank."""
+    if count:
+        note(f"{count} pairs with a blank side: their output lines are empty", quiet)
