@@ -38,15 +38,11 @@ class Corpus:
         starts_right = self.offsets[0] == 0 and self.offsets[-1] == len(self.tokens)
         if not starts_right or (self.offsets[1:] < self.offsets[:-1]).any():
             raise ValueError("Corpus offsets must rise from 0 to the number of tokens")
-        if len(self.tokens) and not (
-            self.tokens.min() >= 0 and self.tokens.max() < len(self.vocabulary)
-        ):
+        if len(self.tokens) and not (self.tokens.min() >= 0 and self.tokens.max() < len(self.vocabulary)):
             raise ValueError("Corpus token ids must lie in [0, V)")
 
     @classmethod
-    def from_sentences(
-        cls, sentences: Iterable[Sequence[str]], vocabulary: Vocabulary | None = None
-    ) -> Corpus:
+    def from_sentences(cls, sentences: Iterable[Sequence[str]], vocabulary: Vocabulary | None = None) -> Corpus:
         """Encodes tokenised sentences; without a vocabulary, ids follow the order of first appearance.
 
         Raises:
@@ -111,9 +107,7 @@ class Bitext:
             )
 
     @classmethod
-    def from_sentences(
-        cls, source: Iterable[Sequence[str]], target: Iterable[Sequence[str]]
-    ) -> Bitext:
+    def from_sentences(cls, source: Iterable[Sequence[str]], target: Iterable[Sequence[str]]) -> Bitext:
         """A bitext of tokenised sentences, each side with a vocabulary of its own."""
         return cls(Corpus.from_sentences(source), Corpus.from_sentences(target))
 

@@ -135,9 +135,7 @@ def parse_links(path: str | os.PathLike[str], lines: Iterable[str]) -> GoldLinks
         for item in line.split():
             match = _LINK.match(item)
             if match is None:
-                raise InputError(
-                    path, f"{item!r} is not a link", line=number, remedy="links look like 0-1 or 0p1"
-                )
+                raise InputError(path, f"{item!r} is not a link", line=number, remedy="links look like 0-1 or 0p1")
             link = (int(match[1]), int(match[3]))
             possible[-1].append(link)
             if match[2] == "-":

@@ -156,7 +156,6 @@ def split_joined(path: Path, data: bytes) -> tuple[bytes, bytes]:
     for number, line in enumerate(lines, 1):
         parts = [b"", b""]
         if line.strip(b" \t\r"):
-            line = line.removesuffix(b"\r")
             parts = _BARS.split(line) if shown == "|||" else line.split(b"\t")
         if len(parts) != 2:
             raise InputError(

@@ -88,7 +88,8 @@ def save_arrays(
     """
     method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
     with atomic_write(path) as stream, zipfile.ZipFile(stream, "w", method) as archive:
-        text = json.dumps({**(header or {}), "kind": kind, "version": version}, sort_keys=True)
+        known = {"kind": kind, "version": version, "arrays": sorted(arrays)}
+        text = json.dumps({**(header or {}), **known}, sort_keys=True)
         archive.writestr(zipfile.ZipInfo(HEADER, EPOCH), text)
         for name, array in arrays.items():
             entry = zipfile.ZipInfo(f"{name}.npy", EPOCH)
@@ -148,6 +149,9 @@ def load_arrays(
                     arrays[name.removesuffix(".npy")] = array
     except Exception as error:  # as in read_header; a false shape, say, is a MemoryError
         raise InputError(path, f"damaged: {error or type(error).__name__}") from error
+    # One wrong byte in a zip directory can hide the entries after it.
+    if sorted(arrays) != header.pop("arrays", None):
+        raise InputError(path, "damaged: it does not hold the arrays it names")
     return arrays, header
 
 
@@ -166,7 +170,5 @@ class Fields:
         array = self.arrays.get(name)
         if array is None or array.dtype != np.dtype(dtype) or array.ndim != dimensions:
             found = "absent" if array is None else f"{array.dtype} with {array.ndim} dimensions"
-            raise InputError(
-                self.path, f"damaged: {name} should be {np.dtype(dtype)}, {dimensions}-d, is {found}"
-            )
+            raise InputError(self.path, f"damaged: {name} should be {np.dtype(dtype)}, {dimensions}-d, is {found}")
         return array

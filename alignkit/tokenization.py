@@ -179,9 +179,7 @@ def tokenizer_from_state(state: dict[str, Any]) -> Tokenizer:
     raise AlignkitError(f"unknown kind of tokens {state['tokens']!r}")
 
 
-def encode_lines(
-    tokenizer: Tokenizer, lines: Sequence[str], *, bos: bool = False, eos: bool = False
-) -> Corpus:
+def encode_lines(tokenizer: Tokenizer, lines: Sequence[str], *, bos: bool = False, eos: bool = False) -> Corpus:
     """Encodes lines; every sentence gets BOS and EOS as asked, an empty line too."""
     flat: list[int] = []
     offsets = np.zeros(len(lines) + 1, np.int64)

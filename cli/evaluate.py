@@ -35,6 +35,7 @@ def command(gold: str, hypothesis: str, as_json: bool) -> None:
         numbers = {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in fields.items()}
         text = json.dumps(numbers)
     else:
-        shares = (("AER", result.aer), ("precision", result.precision), ("recall", result.recall), ("F1", result.f1))
-        text = "  ".join(f"{name} {100 * value:.1f} %" for name, value in shares) + f"  links {result.links}"
+        names = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
+        shares = [f"{name} {100 * getattr(result, field):.1f} %" for name, field in names.items()]
+        text = "  ".join([*shares, f"links {result.links}"])
     write_output(f"{text}\n".encode(), None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from importlib import import_module
 
@@ -51,7 +50,7 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the program and exits: 0 done, 2 a usage or input error (one line on standard error), 130 interrupted."""
+    """Runs the program and exits: 0 done, 2 usage or input error (one line on standard error), 130 interrupted."""
     sys.exit(run(arguments))
 
 
@@ -69,10 +68,6 @@ def run(arguments: list[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         _fail("interrupted")
         return 130
-    except BrokenPipeError:
-        # Whoever reads our output has closed it, as `head` does; keep Python from complaining at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
     except MemoryError:
         return _fail("out of memory; give less text at a time")
     except OSError as error:

@@ -69,7 +69,9 @@ def _apply(command: Command, decorators: list[Callable[[Command], Command]]) -> 
     return command
 
 
-def choose_text(source: str | None, target: str | None, sample: bool, part: str = "train") -> tuple[str, str | None]:
+def choose_text(
+    source: str | None, target: str | None, sample: bool, part: str = "train"
+) -> tuple[str, str | None]:
     """The files to read: those given, or the embedded sample's.
 
     Raises:

@@ -11,7 +11,14 @@ from alignkit_cli.options import output_option, write_output
 @click.command("symmetrize")
 @click.argument("forward", metavar="FORWARD")
 @click.argument("reverse", metavar="REVERSE")
-@click.option("-m", "--method", type=click.Choice(METHODS), default="grow-diag-final-and", show_default=True)
+@click.option(
+    "-m",
+    "--method",
+    type=click.Choice(METHODS),
+    default="grow-diag-final-and",
+    show_default=True,
+    help="How to combine them, as in Moses.",
+)
 @output_option
 def command(forward: str, reverse: str, method: str, output: str | None) -> None:
     """Combine two alignments of the same text, both with the source index first.

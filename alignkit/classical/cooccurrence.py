@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Literal, get_args
 
 import numpy as np
 
 from alignkit.bitext import Bitext
-from alignkit.classical.tables import PairStatistics, PairTable
+from alignkit.classical.bags import PairStatistics, bags_of
+from alignkit.classical.tables import PairTable
 from alignkit.errors import AlignkitError
-from alignkit.kernels import lexical
 from alignkit.parallel import thread_count
 from alignkit.storage import atomic_write, save_arrays
 from alignkit.vocabulary import Vocabulary
@@ -20,9 +21,7 @@ WEIGHTINGS: tuple[str, ...] = get_args(Weighting)
 KIND, VERSION = "alignkit.cooccurrence", 1
 
 
-def cooccurrence(
-    bitext: Bitext, weighting: Weighting = "source-length", threads: int | None = None
-) -> PairTable:
+def cooccurrence(bitext: Bitext, weighting: Weighting = "source-length", threads: int | None = None) -> PairTable:
     """Counts C[i, o] = sum over pairs m and positions l, t of w_m 1[x_l = i] 1[y_t = o].
 
     With the weight w_m = 1/L_m this is the expected count of IBM Model 1's first EM step from the uniform start,
@@ -42,28 +41,19 @@ def cooccurrence(
     """
     if weighting not in WEIGHTINGS:
         raise AlignkitError(f"unknown weighting {weighting!r}; known are {', '.join(WEIGHTINGS)}")
-    statistics = PairStatistics(bitext, thread_count(threads))
+    threads = thread_count(threads)
+    source, target = bags_of(bitext, threads)
     if weighting == "presence":
-        _count_presence(statistics)
-    else:
-        lengths = {
-            "source-length": bitext.source.lengths,
-            "target-length": bitext.target.lengths,
-            "one": np.ones(len(bitext), np.int64),
-        }[weighting]
-        weights = (1 / np.maximum(lengths, 1)).astype(np.float32)
-        statistics.add_weights(np.repeat(weights, bitext.target.lengths))
-    return statistics.table()
-
-
-def _count_presence(statistics: PairStatistics) -> None:
-    def count(low: int, high: int) -> None:
-        stamp = np.full(statistics.types[1], -1, np.int64)
-        sums = np.zeros(statistics.types[1], np.float64)
-        index, rows, target = statistics.index.arrays, statistics.rows, statistics.target
-        lexical.count_presence(low, high, index, rows, target, stamp, sums)
-
-    statistics.over_rows(count)
+        source, target = (replace(bags, counts=np.ones_like(bags.counts)) for bags in (source, target))
+    lengths = {
+        "source-length": bitext.source.lengths,
+        "target-length": bitext.target.lengths,
+    }.get(weighting, np.ones(len(bitext), np.int64))
+    types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
+    statistics = PairStatistics(source, target, types, threads)
+    weights = np.repeat(1 / np.maximum(lengths, 1), target.sizes)
+    statistics.add_weights((weights * target.counts).astype(np.float32))
+    return PairTable(*statistics.rows, types[1])
 
 
 def save_table(

@@ -10,7 +10,8 @@ import numpy as np
 
 from alignkit.aligner import check_kind
 from alignkit.bitext import Bitext
-from alignkit.classical.tables import Lookup, PairStatistics, PairTable
+from alignkit.classical.bags import PairStatistics, bags_of
+from alignkit.classical.tables import Lookup, PairTable
 from alignkit.errors import AlignkitError, InputError
 from alignkit.kernels import lexical
 from alignkit.links import Links
@@ -129,7 +130,7 @@ def fit_ibm1(
         if progress is not None:
             progress(iteration + 1, iterations, f"log-likelihood {likelihoods[-1]:.6g}")
     source, target = bitext.source.vocabulary, bitext.target.vocabulary
-    table = estimation.statistics.table()
+    table = PairTable(*estimation.statistics.rows, len(target))
     return IBM1(source, target, table, estimation.null, tuple(likelihoods), threads)
 
 
@@ -137,49 +138,46 @@ class _Estimation:
     """The parameters while EM runs: the rows of ``statistics``, changed in place, and NULL's."""
 
     def __init__(self, bitext: Bitext, null: bool, threads: int) -> None:
-        self.statistics = PairStatistics(bitext, threads)
-        self.source_lengths = bitext.source.lengths
-        self.target_lengths = bitext.target.lengths
-        self.null = np.ones(len(bitext.target.vocabulary), np.float32) if null else None
+        source, target = bags_of(bitext, threads)
+        types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
+        self.target = target
+        self.statistics = PairStatistics(source, target, types, threads)
+        self.null = np.ones(types[1], np.float32) if null else None
         # A pair without source words teaches nothing, NULL included: it has no place to come from.
-        self.places = np.where(self.source_lengths > 0, self.source_lengths + int(null), 0).astype(np.float64)
+        lengths = bitext.source.lengths
+        self.places = np.where(lengths > 0, lengths + int(null), 0).astype(np.float64)
 
     def step(self, first: bool) -> float:
         """One EM iteration; returns the log-likelihood under the parameters it started from."""
         if first:
             # Uniform: Trans = 1/V for every pair, and the denominators are the numbers of source positions.
-            shares = np.divide(1, self.places, out=np.zeros(len(self.places)), where=self.places > 0)
-            z = np.repeat(shares.astype(np.float32), self.target_lengths)
-            explained = self.target_lengths[self.places > 0].sum()
-            likelihood = -float(explained) * float(np.log(max(self.statistics.types[1], 1)))
+            shares = np.where(self.places > 0, 1 / np.maximum(self.places, 1), 0)
+            z = (np.repeat(shares, self.target.sizes) * self.target.counts).astype(np.float32)
+            tokens = float(self.target.counts[z > 0].sum(dtype=np.float64))
+            likelihood = -tokens * float(np.log(max(self.statistics.types[1], 1)))
         else:
-            z, likelihood = self._inverse_denominators()
+            z, likelihood = self._weights()
         self.statistics.add_weights(z)
-        row_offsets, _, values = self.statistics.rows
-        self.statistics.over_rows(
-            lambda low, high: lexical.normalise_table(low, high, row_offsets, values)
-        )
+        offsets, _, values = self.statistics.rows
+        self.statistics.over_rows(lambda low, high: lexical.normalise_table(low, high, offsets, values))
         if self.null is not None:
-            tokens = self.statistics.target[0]
-            sums = self.null * np.bincount(tokens, weights=z, minlength=len(self.null))
+            sums = self.null * np.bincount(self.target.words, weights=z, minlength=len(self.null))
             shares = np.maximum(sums / max(sums.sum(), 1e-300), lexical.TINY)
             self.null = np.where(sums > 0, shares, 0).astype(np.float32)  # never seen: no evidence for NULL either
         return likelihood
 
-    def _inverse_denominators(self) -> tuple[np.ndarray, float]:
-        """(1 / sum over l of Trans(y_t | x_l) float32 (N_tgt,), log-likelihood)."""
+    def _weights(self) -> tuple[np.ndarray, float]:
+        """(n / sum over l of Trans(y | x_l), float32 for each target entry; log-likelihood)."""
         statistics = self.statistics
-        tokens, offsets = statistics.target
-        z = self.null[tokens] if self.null is not None else np.zeros(len(tokens), np.float32)
-        z[np.repeat(self.places == 0, self.target_lengths)] = 0
+        words = self.target.words
+        z = self.null[words] if self.null is not None else np.zeros(len(words), np.float32)
+        z[np.repeat(self.places == 0, self.target.sizes)] = 0
         likelihood = np.zeros(len(self.places), np.float64)
 
         def add(low: int, high: int) -> None:
             dense = np.zeros(statistics.types[1], np.float32)
-            lexical.add_denominators(
-                low, high, statistics.index.arrays, statistics.rows, statistics.target, z, dense
-            )
-            lexical.invert_denominators(low, high, offsets, self.places, z, likelihood)
+            lexical.add_denominators(low, high, statistics.index, statistics.rows, statistics.target, z, dense)
+            lexical.weigh(low, high, statistics.target, self.places, z, likelihood)
 
         statistics.over_sentences(add)
         return z, float(likelihood.sum())

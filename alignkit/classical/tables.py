@@ -1,4 +1,4 @@
-"""Tables of word pairs, the index they are estimated with, and the scores they give.
+"""Tables of word pairs and the scores they give.
 
 A :class:`PairTable` holds a number for every pair of a source and a target word that meet in some sentence
 pair. Every lexical model (co-occurrence, IBM models) is such a table; what differs is how it is estimated.
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignkit.bitext import Bitext
+from alignkit.classical.bags import Bags, invert
 from alignkit.kernels import lexical
 from alignkit.links import Links
 from alignkit.parallel import blocks, run_blocks
@@ -67,91 +68,6 @@ class PairTable:
         return dense
 
 
-@dataclass(frozen=True)
-class Index:
-    """Where each source word occurs: see :mod:`alignkit.kernels.lexical`."""
-
-    starts: np.ndarray
-    sentences: np.ndarray
-    positions: np.ndarray
-
-    @classmethod
-    def of(cls, tokens: np.ndarray, offsets: np.ndarray, types: int) -> Index:
-        """The index of tokens with ids in [0, types)."""
-        starts = np.zeros(types + 1, np.int64)
-        np.cumsum(np.bincount(tokens, minlength=types), out=starts[1:])
-        sentences = np.empty(len(tokens), np.int32)
-        positions = np.empty(len(tokens), np.int32)
-        lexical.invert(tokens, offsets, starts[:-1].copy(), sentences, positions)
-        return cls(starts, sentences, positions)
-
-    @property
-    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self.starts, self.sentences, self.positions
-
-
-class PairStatistics:
-    """A bitext laid out for estimation: the index, the rows of every pair that meets, and blocks of even work.
-
-    The rows' ``values`` start as ones and belong to the estimator that made this object.
-    """
-
-    def __init__(self, bitext: Bitext, threads: int) -> None:
-        source, target = bitext.source, bitext.target
-        self.bitext = bitext
-        self.threads = threads
-        self.types = (len(source.vocabulary), len(target.vocabulary))
-        self.index = Index.of(source.tokens, source.offsets, self.types[0])
-        self.target = (target.tokens, target.offsets)
-        work = np.empty(self.types[0], np.int64)
-        lexical.row_work(self.index.starts, self.index.sentences, target.lengths, work)
-        # More ranges than threads, because one frequent word can be a tenth of all work.
-        self.row_ranges = blocks(work, 1 if threads == 1 else 8 * threads)
-        self.sentence_ranges = blocks(source.lengths * target.lengths, threads)
-        self.rows = self._rows()
-
-    def _rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        sizes = np.empty(self.types[0], np.int64)
-
-        def count(low: int, high: int) -> None:
-            lexical.row_sizes(low, high, self.index.arrays, self.target, self._stamp(), sizes)
-
-        self.over_rows(count)
-        offsets = np.zeros(self.types[0] + 1, np.int64)
-        np.cumsum(sizes, out=offsets[1:])
-        columns = np.empty(offsets[-1], np.int32)
-
-        def fill(low: int, high: int) -> None:
-            lexical.fill_rows(low, high, self.index.arrays, self.target, self._stamp(), offsets, columns)
-
-        self.over_rows(fill)
-        return offsets, columns, np.ones(len(columns), np.float32)
-
-    def _stamp(self) -> np.ndarray:
-        return np.full(self.types[1], -1, np.int32)
-
-    def over_rows(self, function) -> None:  # type: ignore[no-untyped-def]
-        """Runs ``function(low, high)`` over blocks of source words."""
-        run_blocks(function, self.row_ranges, self.threads)
-
-    def over_sentences(self, function) -> None:  # type: ignore[no-untyped-def]
-        """Runs ``function(low, high)`` over blocks of sentences."""
-        run_blocks(function, self.sentence_ranges, self.threads)
-
-    def add_weights(self, weights: np.ndarray) -> None:
-        """values[i, o] *= the sum of ``weights`` (N_tgt,) over the tokens o in the sentences of i."""
-
-        def add(low: int, high: int) -> None:
-            sums = np.zeros(self.types[1], np.float64)
-            lexical.add_weights(low, high, self.index.arrays, self.rows, self.target, weights, sums)
-
-        self.over_rows(add)
-
-    def table(self) -> PairTable:
-        """The rows as a table (no copy)."""
-        return PairTable(*self.rows, self.types[1])
-
-
 class Lookup:
     """Table values for the words of a bitext, which may have another vocabulary than the table.
 
@@ -171,29 +87,27 @@ class Lookup:
         # The index is over the words of the bitext, not of the table: one line costs what that line holds.
         self.rows = (starts, ends, table.columns, table.values)
         self.width = table.width
-        self.index = Index.of(bitext.source.tokens, bitext.source.offsets, len(source_ids))
+        self.bitext = bitext
         unknown = np.int32(self.width)  # an unknown target word gets a column of zeros after the last
-        self.target = (
-            np.where(target_ids < 0, unknown, target_ids)[bitext.target.tokens],
-            bitext.target.offsets,
-        )
-        self.lengths = bitext.source.lengths
-        self.shapes = bitext.shapes
+        self.target_tokens = np.where(target_ids < 0, unknown, target_ids)[bitext.target.tokens]
         self.threads = threads
-        self.ranges = blocks(self.lengths * bitext.target.lengths, threads)
 
     def scores(self) -> Scores:
         """beta: the table's value of every (y_t, x_l)."""
-        offsets = flat_offsets(self.shapes)
+        source, shapes = self.bitext.source, self.bitext.shapes
+        offsets = flat_offsets(shapes)
         values = np.zeros(offsets[-1], np.float32)
+        lengths = source.lengths
+        positions = (np.arange(len(source.tokens)) - np.repeat(source.offsets[:-1], lengths)).astype(np.int32)
+        index = invert(source.tokens, positions, source.offsets, len(source.vocabulary))
+        target = (self.target_tokens, self.bitext.target.offsets)
 
         def fill(low: int, high: int) -> None:
             dense = np.zeros(self.width + 1, np.float32)
-            out = (values, offsets)
-            lexical.fill_scores(low, high, self.index.arrays, self.rows, self.target, self.lengths, out, dense)
+            lexical.fill_scores(low, high, index, self.rows, target, lengths, (values, offsets), dense)
 
-        run_blocks(fill, self.ranges, self.threads)
-        return Scores(values, offsets, self.shapes)
+        run_blocks(fill, blocks(np.diff(offsets), self.threads), self.threads)
+        return Scores(values, offsets, shapes)
 
     def posteriors(self, null: np.ndarray | None) -> Scores:
         """alpha: each row of :meth:`scores` divided by its sum, NULL's value float32 (V_tgt,) included."""
@@ -201,31 +115,34 @@ class Lookup:
         null_values = np.zeros(self.width + 1, np.float32)
         if null is not None:
             null_values[:-1] = null
+        target = (self.target_tokens, self.bitext.target.offsets)
+        lengths, has_null = self.bitext.source.lengths, int(null is not None)
         out = (scores.values, scores.offsets)
 
         def divide(low: int, high: int) -> None:
-            lexical.normalise_scores(
-                low, high, self.target, self.lengths, null_values, int(null is not None), out
-            )
+            lexical.normalise_scores(low, high, target, lengths, null_values, has_null, out)
 
-        run_blocks(divide, self.ranges, self.threads)
+        run_blocks(divide, blocks(np.diff(scores.offsets), self.threads), self.threads)
         return scores
 
     def links(self, null: np.ndarray | None) -> Links:
         """The best source word of every target word; none where NULL is better or nothing is known."""
-        tokens, offsets = self.target
-        values = np.zeros(len(tokens), np.float32)
+        source, offsets = self.bitext.source, self.bitext.target.offsets
+        bags = Bags.of(source.tokens, source.offsets, len(source.vocabulary), self.threads)
+        first = bags.first_positions(source.offsets)
+        index = invert(bags.words, first, bags.offsets, len(source.vocabulary))
+        target = Bags.of(self.target_tokens, offsets, self.width + 1, self.threads)
+        values = np.zeros(len(target.words), np.float32)
         if null is not None:
-            values[:] = np.append(null, np.float32(0))[tokens]
-        places = np.full(len(tokens), -1, np.int32)
+            values[:] = np.append(null, np.float32(0))[target.words]
+        places = np.full(len(values), -1, np.int32)
 
         def search(low: int, high: int) -> None:
             dense = np.zeros(self.width + 1, np.float32)
-            best = (values, places)
-            lexical.best_sources(low, high, self.index.arrays, self.rows, self.target, best, dense)
+            lexical.best_sources(low, high, index, self.rows, target.arrays, (values, places), dense)
 
-        run_blocks(search, self.ranges, self.threads)
-        return links_of_places(places, offsets, self.lengths)
+        run_blocks(search, blocks(bags.sizes * target.sizes, self.threads), self.threads)
+        return links_of_places(target.by_token(places, offsets), offsets, source.lengths)
 
 
 def links_of_places(places: np.ndarray, target_offsets: np.ndarray, lengths: np.ndarray) -> Links:

@@ -47,7 +47,7 @@ def count_agreement(low, high, u, v, shapes, offsets, part, work, counts):
         if width == 0:
             continue
         # Place k is in the top if #{j : v_j > v_k} < width * part, that is, if v_k is at least the value of rank
-        # ceil(width * part); in integers, since 0.05 * 140 is above 7 in floating point.
+        # ceil(width * part); in integers, since 0.07 * 100 is above 7 in floating point.
         rank = (width * numerator + denominator - 1) // denominator
         for t in range(rows):
             start = offsets[m] + t * width

@@ -1,11 +1,13 @@
 """Kernels of the models whose parameters are a table of word pairs.
 
-Tuples of arrays that recur:
-    index = (starts int64 (V_src + 1,), sentences int32 (N_src,), positions int32 (N_src,)): for each source
-        word its occurrences, by sentence and place in it, in text order (an inverted index);
+A sentence is a bag: each distinct word once, with how often it comes. Two words that repeat in a long line cost
+what their distinct words cost, and an IBM model sees no more than that. Tuples of arrays that recur:
+    bags = (words int32 (E,), counts float32 (E,), offsets int64 (M + 1,)): the distinct words of each sentence;
+    index = (starts int64 (V_src + 1,), sentences int32 (E_src,), counts float32 (E_src,)): for each source word
+        the sentences that have it and how often, in text order (an inverted index of the source bags);
     rows = (offsets int64 (V_src + 1,), columns int32 (K,), values float32 (K,)): for each source word the
         target words it meets and their numbers (CSR, columns rising);
-    target = (tokens int32 (N_tgt,), offsets int64 (M + 1,)).
+    target = bags of the target side; an "entry" is a place in ``words``.
 
 A sum always runs over source words in order of their id and over sentences in text order, whoever computes it:
 so the result has the same bits however blocks are dealt to threads.
@@ -25,20 +27,59 @@ TINY = np.float32(1e-30)
 
 
 @kernel
-def invert(tokens, offsets, places, sentences, positions):
-    """Counting sort of the source tokens by word.
+def count_distinct(low, high, tokens, offsets, stamp, sizes):
+    """sizes[m] = number of distinct tokens of sentence m, low <= m < high; stamp int32 (V,) starts as -1."""
+    for m in range(low, high):
+        size = 0
+        for k in range(offsets[m], offsets[m + 1]):
+            if stamp[tokens[k]] != m:
+                stamp[tokens[k]] = m
+                size += 1
+        sizes[m] = size
+
+
+@kernel
+def fill_bags(low, high, tokens, offsets, bags, entries, work):
+    """The bags of sentences low <= m < high, in order of first appearance.
 
     Args:
-        tokens, offsets: the source side.
-        places: int64 (V,), where the next occurrence of each word goes; starts as a copy of ``starts``.
-        sentences, positions: int32 (N,), filled.
+        tokens, offsets: the corpus.
+        bags: words and counts are filled; its offsets are given.
+        entries: int32 (N,), filled with the entry of each token, counted from the start of its sentence's bag.
+        work: (stamp int32 (V,), starts as -1; place int32 (V,)).
     """
+    words, counts, bag_offsets = bags
+    stamp, place = work
+    for m in range(low, high):
+        start = bag_offsets[m]
+        size = 0
+        for k in range(offsets[m], offsets[m + 1]):
+            word = tokens[k]
+            if stamp[word] != m:
+                stamp[word] = m
+                place[word] = size
+                words[start + size] = word
+                counts[start + size] = 0.0
+                size += 1
+            counts[start + place[word]] += 1.0
+            entries[k] = place[word]
+
+
+@kernel
+def invert(bags, places, sentences, counts):
+    """Counting sort of the entries of ``bags`` by word.
+
+    Args:
+        places: int64 (V,), where the next sentence of each word goes; starts as a copy of the index's starts.
+        sentences int32 (E,), counts float32 (E,): filled.
+    """
+    words, word_counts, offsets = bags
     for m in range(len(offsets) - 1):
         for k in range(offsets[m], offsets[m + 1]):
-            place = places[tokens[k]]
+            place = places[words[k]]
             sentences[place] = m
-            positions[place] = k - offsets[m]
-            places[tokens[k]] = place + 1
+            counts[place] = word_counts[k]
+            places[words[k]] = place + 1
 
 
 @kernel
@@ -55,7 +96,7 @@ def first_not_below(sorted_values, low, high, bound):
 
 @kernel
 def row_work(starts, sentences, lengths, work):
-    """work int64 (V_src,): how many (source token, target token) pairs each source word has."""
+    """work int64 (V_src,): how many target entries each source word meets; lengths int64 (M,) of the bags."""
     for i in range(len(starts) - 1):
         total = 0
         for j in range(starts[i], starts[i + 1]):
@@ -70,14 +111,14 @@ def row_sizes(low, high, index, target, stamp, sizes):
     ``stamp`` int32 (V_tgt,) starts as -1.
     """
     starts, sentences, _ = index
-    tokens, offsets = target
+    words, _, offsets = target
     for i in range(low, high):
         count = 0
         for j in range(starts[i], starts[i + 1]):
             m = sentences[j]
             for k in range(offsets[m], offsets[m + 1]):
-                if stamp[tokens[k]] != i:
-                    stamp[tokens[k]] = i
+                if stamp[words[k]] != i:
+                    stamp[words[k]] = i
                     count += 1
         sizes[i] = count
 
@@ -86,14 +127,14 @@ def row_sizes(low, high, index, target, stamp, sizes):
 def fill_rows(low, high, index, target, stamp, row_offsets, columns):
     """The distinct target words of each source word, rising, for low <= i < high; ``stamp`` starts as -1."""
     starts, sentences, _ = index
-    tokens, offsets = target
+    words, _, offsets = target
     for i in range(low, high):
         place = row_offsets[i]
         size = row_offsets[i + 1] - place
         for j in range(starts[i], starts[i + 1]):
             m = sentences[j]
             for k in range(offsets[m], offsets[m + 1]):
-                o = tokens[k]
+                o = words[k]
                 if stamp[o] != i:
                     stamp[o] = i
                     columns[place] = o
@@ -110,13 +151,13 @@ def fill_rows(low, high, index, target, stamp, row_offsets, columns):
 
 @kernel
 def add_denominators(low, high, index, rows, target, z, dense):
-    """z[k] += sum over l of value[x_l, y_k], for the target tokens k of sentences low <= m < high.
+    """z[k] += sum over source words i of n_i * value[i, words_k], for the entries k of sentences low <= m < high.
 
     Every pair of the text must be in ``rows``. ``dense`` float32 (V_tgt,) is work space.
     """
-    starts, sentences, _ = index
+    starts, sentences, counts = index
     row_offsets, columns, values = rows
-    tokens, offsets = target
+    words, _, offsets = target
     for i in range(len(starts) - 1):
         a = first_not_below(sentences, starts[i], starts[i + 1], low)
         b = first_not_below(sentences, a, starts[i + 1], high)
@@ -126,40 +167,43 @@ def add_denominators(low, high, index, rows, target, z, dense):
             dense[columns[k]] = values[k]
         for j in range(a, b):
             m = sentences[j]
+            n = counts[j]
             for k in range(offsets[m], offsets[m + 1]):
-                z[k] += dense[tokens[k]]
+                z[k] += n * dense[words[k]]
 
 
 @kernel
-def invert_denominators(low, high, offsets, places, z, likelihood):
-    """likelihood[m] = sum over t of log(z_t / places_m), then z becomes 1/z, for sentences low <= m < high.
+def weigh(low, high, target, places, z, likelihood):
+    """likelihood[m] = sum over entries of n log(z / places_m), then z becomes n / z, for low <= m < high.
 
-    places float64 (M,): how many source positions, NULL included, share the choice. A target token that
-    nothing explains (z = 0: an empty source) counts for nothing.
+    n is how often the word comes. places float64 (M,): how many source positions, NULL included, share the
+    choice. A word that nothing can explain (an empty source without NULL) counts for nothing.
     """
+    _, word_counts, offsets = target
     for m in range(low, high):
         total = 0.0
         for k in range(offsets[m], offsets[m + 1]):
             if z[k] > 0:
-                total += math.log(z[k] / places[m])
-                z[k] = np.float32(1.0) / z[k]
+                total += word_counts[k] * math.log(z[k] / places[m])
+                z[k] = word_counts[k] / z[k]
         likelihood[m] = total
 
 
 @kernel
 def add_weights(low, high, index, rows, target, weights, sums):
-    """values[i, o] *= sum of weights[k] over the tokens k that are o, in each sentence of i, once per occurrence.
+    """values[i, o] *= sum over the sentences of i of n_i * weights[k], k the entry of o there.
 
     For rows low <= i < high; not normalised. ``sums`` float64 (V_tgt,) starts as zeros and is left so.
     """
-    starts, sentences, _ = index
+    starts, sentences, counts = index
     row_offsets, columns, values = rows
-    tokens, offsets = target
+    words, _, offsets = target
     for i in range(low, high):
         for j in range(starts[i], starts[i + 1]):
             m = sentences[j]
+            n = counts[j]
             for k in range(offsets[m], offsets[m + 1]):
-                sums[tokens[k]] += weights[k]
+                sums[words[k]] += n * weights[k]
         for k in range(row_offsets[i], row_offsets[i + 1]):
             values[k] *= sums[columns[k]]
             sums[columns[k]] = 0.0
@@ -177,37 +221,12 @@ def normalise_table(low, high, row_offsets, values):
 
 
 @kernel
-def count_presence(low, high, index, rows, target, stamp, sums):
-    """values[i, o] = number of sentence pairs that have both i and o; stamp int64 (V_tgt,) starts as -1.
-
-    For rows low <= i < high; ``sums`` as in :func:`add_weights`.
-    """
-    starts, sentences, _ = index
-    row_offsets, columns, values = rows
-    tokens, offsets = target
-    width = len(offsets)
-    for i in range(low, high):
-        last = -1
-        for j in range(starts[i], starts[i + 1]):
-            m = sentences[j]
-            if m == last:
-                continue
-            last = m
-            mark = i * width + m
-            for k in range(offsets[m], offsets[m + 1]):
-                if stamp[tokens[k]] != mark:
-                    stamp[tokens[k]] = mark
-                    sums[tokens[k]] += 1.0
-        for k in range(row_offsets[i], row_offsets[i + 1]):
-            values[k] = sums[columns[k]]
-            sums[columns[k]] = 0.0
-
-
-@kernel
 def fill_scores(low, high, index, rows, target, lengths, out, dense):
     """out[m][t, l] = value[x_l, y_t], 0 for pairs the table lacks, for sentences low <= m < high.
 
     Args:
+        index: as above, but of all source tokens, with their positions int32 where the counts would be.
+        target: (tokens int32 (N_tgt,), offsets int64 (M + 1,)), token by token.
         rows: (starts int64, ends int64, columns, values), a row for each word of the index; an unknown word's
             row is empty.
         lengths: int64 (M,), source lengths.
@@ -240,7 +259,7 @@ def normalise_scores(low, high, target, lengths, null_values, has_null, out):
     """Divides each row by its sum plus null_values[y_t]; a row without any evidence becomes uniform.
 
     For sentences low <= m < high. null_values float32 (V_tgt + 1,), zeros without NULL; has_null 0 or 1, NULL's
-    share in a row without evidence. ``out`` as in :func:`fill_scores`.
+    share in a row without evidence. ``target`` and ``out`` as in :func:`fill_scores`.
     """
     tokens, offsets = target
     scores, score_offsets = out
@@ -257,17 +276,18 @@ def normalise_scores(low, high, target, lengths, null_values, has_null, out):
 
 @kernel
 def best_sources(low, high, index, rows, target, best, dense):
-    """For each target token of sentences low <= m < high the source position of the largest value.
+    """For each target entry of sentences low <= m < high the source position of the largest value.
 
     Args:
+        index: as above, with the first position int32 of each word in its sentence where the counts would be.
         rows, dense: as in :func:`fill_scores`.
-        best: (values float32 (N_tgt,), places int32 (N_tgt,)): the values start as what must be exceeded or
+        best: (values float32 (E_tgt,), places int32 (E_tgt,)): the values start as what must be exceeded or
             equalled (NULL's, or 0), the places as -1; a tie goes to the leftmost source word, and a source word
             wins a tie with the start, unless that is 0.
     """
     starts, sentences, positions = index
     row_starts, row_ends, columns, values = rows
-    tokens, offsets = target
+    words, _, offsets = target
     best_values, best_places = best
     for i in range(len(starts) - 1):
         a = first_not_below(sentences, starts[i], starts[i + 1], low)
@@ -280,11 +300,9 @@ def best_sources(low, high, index, rows, target, best, dense):
             m = sentences[j]
             position = positions[j]
             for k in range(offsets[m], offsets[m + 1]):
-                value = dense[tokens[k]]
+                value = dense[words[k]]
                 if value > best_values[k] or (
-                    value == best_values[k]
-                    and value > 0.0
-                    and (best_places[k] < 0 or position < best_places[k])
+                    value == best_values[k] and value > 0.0 and (best_places[k] < 0 or position < best_places[k])
                 ):
                     best_values[k] = value
                     best_places[k] = position

@@ -1,0 +1,284 @@
+import naive
+import numpy as np
+import pytest
+from planted import bitext_of, permuted_copy, random_pairs
+
+from alignkit.bitext import Bitext, Corpus
+from alignkit.classical.cooccurrence import cooccurrence
+from alignkit.classical.ibm1 import IBM1, KIND, VERSION, fit_ibm1, load_ibm1
+from alignkit.errors import AlignkitError, InputError
+from alignkit.links import Links
+from alignkit.storage import load_arrays, save_arrays
+from alignkit.vocabulary import Vocabulary
+
+BOTH = pytest.mark.parametrize("null", [False, True])
+
+
+def parameters(model):
+    """{(source word or naive.NULL, target word): probability} as Python floats."""
+    trans = {
+        (model.source[i], model.target[o]): float(value)
+        for i in range(len(model.source))
+        for o, value in zip(*model.table.row(i), strict=True)
+    }
+    if model.null is not None:
+        trans |= {(naive.NULL, model.target[o]): float(v) for o, v in enumerate(model.null) if v > 0}
+    return trans
+
+
+def links_of(links):
+    return [[tuple(pair) for pair in sentence.tolist()] for sentence in links]
+
+
+def target_types(pairs):
+    return len({o for _, y in pairs for o in y})
+
+
+# Fitting.
+
+
+@BOTH
+@pytest.mark.parametrize("iterations", [1, 2, 6])
+@pytest.mark.parametrize("seed", range(3))
+def test_equals_naive_em(seed, iterations, null):
+    pairs = random_pairs(seed)
+    model = fit_ibm1(bitext_of(pairs), iterations, null)
+    expected, likelihoods = naive.ibm1(pairs, iterations, null, target_types(pairs))
+    found = parameters(model)
+    assert found.keys() == expected.keys()
+    for pair, value in expected.items():
+        assert found[pair] == pytest.approx(value, rel=2e-5, abs=1e-9)
+    assert model.log_likelihood == pytest.approx(likelihoods, rel=1e-6)
+
+
+@BOTH
+def test_the_log_likelihood_rises_at_every_step(null):
+    for seed in range(4):
+        steps = np.diff(fit_ibm1(bitext_of(random_pairs(seed)), 25, null).log_likelihood)
+        assert (steps[:10] > 0).all()
+        assert (steps > -1e-3).all()  # float32 where EM has come to rest
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_iteration_without_null_is_the_normalised_cooccurrence_table(seed):
+    bitext = bitext_of(random_pairs(seed))
+    counts = cooccurrence(bitext).to_dense().astype(np.float64)
+    sums = counts.sum(axis=1, keepdims=True)
+    expected = np.divide(counts, sums, out=np.zeros_like(counts), where=sums > 0)
+    assert np.allclose(fit_ibm1(bitext, 1, False).table.to_dense(), expected, rtol=1e-6, atol=0)
+
+
+@BOTH
+def test_rows_are_distributions(messy_bitext, null):
+    model = fit_ibm1(messy_bitext, 5, null)
+    sums = model.table.to_dense().sum(axis=1)
+    seen = np.diff(model.table.offsets) > 0
+    assert np.allclose(sums[seen], 1, atol=1e-5)
+    assert (model.table.values > 0).all()
+    if null:
+        assert model.null.sum() == pytest.approx(1, abs=1e-5)
+
+
+@BOTH
+def test_pairs_with_an_empty_side_teach_nothing(null):
+    pairs = random_pairs(5)
+    full = [(x, y) for x, y in pairs if x and y]
+    with_blanks = [*full, ([], ["t0", "t1"]), (["s0"], []), ([], [])]
+    one, other = (fit_ibm1(bitext_of(text), 4, null) for text in (full, with_blanks))
+    assert parameters(one) == parameters(other)
+    assert one.log_likelihood == other.log_likelihood
+
+
+@BOTH
+@pytest.mark.parametrize("pairs", [[], [([], [])] * 3, [(["a"], [])], [([], ["x"])]], ids=str)
+def test_a_text_that_teaches_nothing(pairs, null):
+    bitext = bitext_of(pairs)
+    model = fit_ibm1(bitext, 3, null)
+    assert model.log_likelihood == (0, 0, 0)
+    assert links_of(model.links(bitext)) == [[]] * len(pairs)
+    for kind in model.kinds:
+        assert len(model.score(bitext, kind)) == len(pairs)
+
+
+@BOTH
+def test_tiny_probabilities_stay_finite(null):
+    """Many iterations drive most parameters to nothing; they must not end in NaN or infinity."""
+    pairs, _ = permuted_copy(4, pairs=60, types=10)
+    model = fit_ibm1(bitext_of(pairs), 200, null)
+    assert np.isfinite(model.table.values).all()
+    assert (model.table.values > 0).all()
+    assert np.isfinite(model.log_likelihood).all()
+
+
+def test_progress_is_reported_after_each_iteration(messy_bitext):
+    seen = []
+    fit_ibm1(messy_bitext, 3, progress=lambda *step: seen.append(step))
+    assert [step[:2] for step in seen] == [(1, 3), (2, 3), (3, 3)]
+    assert all("log-likelihood" in step[2] for step in seen)
+
+
+def test_wrong_options(messy_bitext):
+    with pytest.raises(AlignkitError, match="iterations must be at least 1, not 0"):
+        fit_ibm1(messy_bitext, 0)
+    with pytest.raises(AlignkitError, match="threads must be at least 1, not -1"):
+        fit_ibm1(messy_bitext, threads=-1)
+
+
+# Scoring.
+
+
+@BOTH
+def test_scores_and_links_equal_the_naive_ones(messy_pairs, messy_bitext, null):
+    model = fit_ibm1(messy_bitext, 3, null)
+    trans = parameters(model)
+    alpha, beta = model.score(messy_bitext, "alpha"), model.score(messy_bitext, "beta")
+    links = links_of(model.links(messy_bitext))
+    for m, (x, y) in enumerate(messy_pairs):
+        if x and y:
+            assert np.allclose(beta[m], naive.beta(trans, x, y), rtol=1e-6, atol=0)
+            assert np.allclose(alpha[m], naive.alpha(trans, x, y, null), rtol=1e-5)
+        assert links[m] == naive.links(trans, x, y, null)
+
+
+@BOTH
+def test_new_text_with_unknown_words_and_another_vocabulary(null):
+    pairs = random_pairs(6)
+    model = fit_ibm1(bitext_of(pairs), 3, null)
+    trans = parameters(model)
+    new = [
+        *random_pairs(7, source_types=20, target_types=25),
+        (["never"] * 2, ["seen"]),
+        (["s0", "never"], ["t0"]),
+    ]
+    bitext = bitext_of(new)
+    alpha, beta, links = (
+        model.score(bitext, "alpha"),
+        model.score(bitext, "beta"),
+        links_of(model.links(bitext)),
+    )
+    for m, (x, y) in enumerate(new):
+        if x and y:
+            assert np.allclose(beta[m], naive.beta(trans, x, y), rtol=1e-6, atol=0)
+            assert np.allclose(alpha[m], naive.alpha(trans, x, y, null), rtol=1e-5)
+        assert links[m] == naive.links(trans, x, y, null)
+
+
+@BOTH
+def test_a_known_word_never_seen_in_training_is_like_an_unknown_one(null):
+    """Vocabularies may be larger than the text: a joint one of subwords, or that of a whole corpus."""
+    source, target = Vocabulary.from_tokens(["a", "rare"]), Vocabulary.from_tokens(["x", "y", "rare"])
+    training = Bitext(Corpus.from_sentences([["a"]], source), Corpus.from_sentences([["x", "y"]], target))
+    model = fit_ibm1(training, 2, null)
+    text = Bitext(
+        Corpus.from_sentences([["a", "rare"]], source), Corpus.from_sentences([["rare", "x"]], target)
+    )
+    unknown = Bitext.from_sentences([["a", "other"]], [["another", "x"]])
+    for kind in model.kinds:
+        assert np.array_equal(model.score(text, kind)[0], model.score(unknown, kind)[0])
+    assert np.allclose(model.score(text, "alpha")[0][0], 1 / (2 + null))
+    assert links_of(model.links(text)) == [[(0, 1)]]
+
+
+def test_ties_go_left_and_repeated_words_share():
+    model = fit_ibm1(Bitext.from_sentences([["a", "b"]], [["x"]]), 1, False)
+    text = Bitext.from_sentences([["b", "a", "b"], ["a", "b", "b"]], [["x"], ["x", "x"]])
+    assert links_of(model.links(text)) == [[(0, 0)], [(0, 0), (0, 1)]]
+    assert np.allclose(model.score(text, "alpha")[0], 1 / 3)
+
+
+def test_null_takes_what_no_source_word_explains():
+    # "the" stands in every sentence and has nothing of its own on the source side.
+    words = [f"s{i}" for i in range(30)]
+    pairs = [([w], [w.replace("s", "t"), "the"]) for w in words]
+    model = fit_ibm1(bitext_of(pairs), 10, True)
+    assert links_of(model.links(bitext_of(pairs))) == [[(0, 0)]] * 30
+    alpha = model.score(bitext_of(pairs), "alpha")
+    assert all(matrix[0, 0] > 0.9 and matrix[1, 0] < 0.1 for matrix in alpha)
+
+
+@BOTH
+def test_a_planted_lexicon_is_found_without_an_error(planted, null):
+    bitext, links = planted
+    model = fit_ibm1(bitext, 8, null)
+    assert links_of(model.links(bitext)) == links
+    for kind in model.kinds:
+        for matrix, right in zip(model.score(bitext, kind), links, strict=True):
+            assert sorted((int(row.argmax()), t) for t, row in enumerate(matrix)) == right
+    assert links_of(Links.from_scores(model.score(bitext, "alpha"))) == links
+    best = model.table.to_dense().argmax(axis=1)
+    assert [model.target[o] for o in best] == [word.replace("s", "t") for word in model.source]
+
+
+# Threads.
+
+
+@BOTH
+def test_threads_do_not_change_a_bit(tmp_path, null):
+    """1, 2, 3 and 8 threads; a word in every sentence makes blocks uneven."""
+    pairs = [
+        (["der", *x], ["the", *y]) for x, y in random_pairs(8, pairs=300, source_types=80, target_types=90)
+    ]
+    bitext, new = bitext_of(pairs), bitext_of(random_pairs(9, source_types=100))
+    outcomes = []
+    for threads in (1, 2, 3, 8):
+        model = fit_ibm1(bitext, 4, null, threads)
+        assert model.threads == threads
+        path = tmp_path / f"{threads}.npz"
+        model.save(path)
+        outcome = [path.read_bytes()]
+        for text in (bitext, new):
+            outcome += [model.links(text).to_pharaoh()]
+            outcome += [model.score(text, kind).values.tobytes() for kind in model.kinds]
+        outcomes.append(outcome)
+    assert outcomes[0] == outcomes[1] == outcomes[2] == outcomes[3]
+
+
+# Files.
+
+
+@BOTH
+def test_save_and_load(tmp_path, messy_bitext, null):
+    model = fit_ibm1(messy_bitext, 3, null)
+    model.save(tmp_path / "x.npz")
+    loaded = load_ibm1(tmp_path / "x.npz")
+    assert parameters(loaded) == parameters(model)
+    assert loaded.log_likelihood == model.log_likelihood
+    assert (loaded.null is None) == (not null)
+    assert loaded.source == model.source
+    loaded.save(tmp_path / "y.npz")
+    assert (tmp_path / "x.npz").read_bytes() == (tmp_path / "y.npz").read_bytes()
+
+
+def test_load_refuses_arrays_that_do_not_fit(tmp_path, messy_bitext):
+    path = tmp_path / "x.npz"
+    fit_ibm1(messy_bitext, 1).save(path)
+    arrays, header = load_arrays(path, KIND, VERSION)
+    wild = arrays["offsets"].copy()
+    wild[1:3] = (2**63 - 1, -2)
+    wrong = [
+        ("columns", arrays["columns"] + np.int32(1000)),
+        ("columns", arrays["columns"].astype(np.int64)),
+        ("values", arrays["values"][:-1]),
+        ("offsets", arrays["offsets"][:-1]),
+        ("offsets", wild),
+        ("null", arrays["null"][:-1]),
+        ("null", arrays["null"].astype(np.float64)),
+        ("source_type_offsets", arrays["source_type_offsets"][:-1]),
+        ("target_types", arrays["target_types"][:3]),
+    ]
+    for name, array in wrong:
+        save_arrays(path, KIND, VERSION, {**arrays, name: array}, header)
+        with pytest.raises(InputError, match="damaged"):
+            load_ibm1(path)
+    for likelihood in (1, [[1]], ["x"], None):
+        save_arrays(path, KIND, VERSION, arrays, {"log_likelihood": likelihood})
+        with pytest.raises(InputError, match="damaged"):
+            load_ibm1(path)
+
+
+def test_a_model_refuses_parts_that_do_not_fit(messy_bitext):
+    model = fit_ibm1(messy_bitext, 1)
+    with pytest.raises(ValueError, match="does not fit the vocabularies"):
+        IBM1(model.target, model.source, model.table, model.null)
+    with pytest.raises(ValueError, match="null must be"):
+        IBM1(model.source, model.target, model.table, model.null[:-1])

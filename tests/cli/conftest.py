@@ -1,0 +1,58 @@
+"""Runs the program on real files, in this process."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+
+import pytest
+
+from alignkit_cli.main import run
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: bytes
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.decode().splitlines()
+
+
+@pytest.fixture
+def alignkit(capfdbinary, monkeypatch):
+    def call(*arguments: object, stdin: bytes = b"") -> Outcome:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capfdbinary.readouterr()
+        code = run([str(argument) for argument in arguments])
+        out, err = capfdbinary.readouterr()
+        return Outcome(code, out, err.decode())
+
+    return call
+
+
+@pytest.fixture
+def write(tmp_path):
+    def make(name: str, data: bytes | str):
+        path = tmp_path / name
+        path.write_bytes(data.encode() if isinstance(data, str) else data)
+        return path
+
+    return make
+
+
+@pytest.fixture
+def failure():
+    """Checks that a call failed as a user is promised: code 2, one line, nothing on standard output."""
+
+    def check(outcome: Outcome, *parts: str) -> None:
+        assert outcome.code == 2
+        assert outcome.out == b""
+        assert outcome.err.count("\n") == 1, outcome.err
+        assert "Traceback" not in outcome.err
+        for part in parts:
+            assert part in outcome.err
+
+    return check

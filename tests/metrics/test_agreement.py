@@ -1,0 +1,247 @@
+import math
+import warnings
+from fractions import Fraction
+
+import naive
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from planted import random_matrices
+
+from alignkit.errors import AlignkitError
+from alignkit.kernels.agreement import kth_largest
+from alignkit.metrics.agreement import agreement, count_agreement, top_share
+from alignkit.scores import Scores
+
+
+def one_row(*values):
+    return Scores.from_matrices([np.array([values], np.float32)])
+
+
+def scores_of(matrices, shapes):
+    return Scores.from_matrices(
+        np.array(matrix, np.float32).reshape(shape) for matrix, shape in zip(matrices, shapes, strict=True)
+    )
+
+
+@pytest.mark.parametrize("percent", [5, 2.5, 10, "33.3", 50, 100, 0.01])
+@pytest.mark.parametrize("levels", [0, 2, 5], ids=["distinct", "two levels", "five levels"])
+def test_equals_the_naive_count(percent, levels):
+    shapes, draw = random_matrices(1, levels=levels)
+    u, v = scores_of(draw(), shapes), scores_of(draw(), shapes)
+    found = agreement(u, v, percent, resamples=10)
+    expected = naive.agreement([m.tolist() for m in u], [m.tolist() for m in v], percent)
+    assert (found.agreement, found.chance, found.ties, found.rows) == pytest.approx(expected, abs=1e-12)
+
+
+@given(
+    st.integers(1, 60).flatmap(
+        lambda width: st.tuples(
+            *[
+                st.lists(
+                    st.sampled_from([-math.inf, -1.0, 0.0, 1e-30, 0.5, math.inf]),
+                    min_size=width,
+                    max_size=width,
+                )
+            ]
+            * 2
+        )
+    ),
+    st.sampled_from([5, 2.5, 20, 100]),
+)
+@settings(max_examples=300, deadline=None)
+def test_any_row_of_ties_and_infinities(rows, percent):
+    u, v = ([float(np.float32(value)) for value in row] for row in rows)
+    found = agreement(one_row(*u), one_row(*v), percent, resamples=0)
+    expected = naive.agreement([[u]], [[v]], percent)
+    assert (found.agreement, found.chance, found.ties, found.rows) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("width", [1, 2, 19, 20, 21, 39, 40, 41, 140, 141])
+def test_chance_of_distinct_values_has_a_closed_form(width):
+    """ceil(L / 20) / L, and the place of that rank is the last to agree."""
+    row = np.random.default_rng(width).permutation(width).astype(np.float32)
+    found = agreement(one_row(*row), one_row(*row), resamples=0)
+    assert found.chance == pytest.approx(math.ceil(Fraction(width, 20)) / width, abs=1e-12)
+    # The place of rank r in v agrees up to the rank ceil(L/20), and no further.
+    for rank in range(1, min(width, 12) + 1):
+        u = np.zeros(width, np.float32)
+        u[np.argsort(-row)[rank - 1]] = 1
+        assert agreement(one_row(*u), one_row(*row), resamples=0).agreement == (rank <= math.ceil(width / 20))
+
+
+def test_other_percentages():
+    row = one_row(*range(40))
+
+    def rank(r):
+        return one_row(*np.eye(40)[40 - r])
+
+    for percent, last in (
+        (2.5, 1),
+        (5, 2),
+        (5.1, 3),
+        (7.5, 3),
+        (50, 20),
+        (100, 40),
+        ("2.5", 1),
+        (Fraction(5), 2),
+    ):
+        for r in (last, last + 1):
+            if r <= 40:
+                assert agreement(rank(r), row, percent, resamples=0).agreement == (r <= last)
+        assert agreement(rank(1), row, percent, resamples=0).chance == pytest.approx(last / 40)
+
+
+def test_the_top_is_counted_in_integers():
+    """In floating point 7 % of 100 is 7.000000000000001, which would let an eighth place in."""
+    assert 0.07 * 100 > 7
+    row = one_row(*np.random.default_rng(1).permutation(100))
+    assert agreement(row, row, 7, resamples=0).chance == pytest.approx(0.07, abs=1e-12)
+
+
+def test_a_percentage_however_small_lets_the_first_place_in():
+    row = one_row(1, 2, 3)
+    for percent in (1e-9, 1e-6, "1e-5"):
+        found = agreement(row, row, percent, resamples=0)
+        assert (found.agreement, found.chance) == (1, pytest.approx(1 / 3))
+
+
+def test_percentages_are_exact():
+    assert top_share(5) == Fraction(1, 20)
+    assert top_share(0.1) == top_share("0.1") == Fraction(1, 1000)
+    assert top_share(100 / 3) == Fraction(1, 3)
+    assert top_share("66.66667") == Fraction(6666667, 10**7)
+
+
+@pytest.mark.parametrize("percent", [0, -1, 100.1, "x", float("nan"), float("inf"), "1/0", ""])
+def test_wrong_percentages(percent):
+    with pytest.raises(AlignkitError, match="percentage"):
+        agreement(one_row(1), one_row(1), percent)
+
+
+def test_everything_agrees_with_itself():
+    for levels in (0, 3):
+        shapes, draw = random_matrices(4, levels=levels)
+        u = scores_of(draw(), shapes)
+        found = agreement(u, u)
+        assert found.agreement == found.low == found.high == 1
+
+
+def test_it_is_not_symmetric():
+    # u's first place is v's third; v's first place is u's second.
+    u = one_row(*([9.0, 8.0, 7.0] + [0.0] * 37))
+    v = one_row(*([7.0, 9.0, 8.0] + [0.0] * 37))
+    assert agreement(u, v, resamples=0).agreement == 0
+    assert agreement(v, u, resamples=0).agreement == 1
+
+
+def test_a_constant_row_agrees_by_its_ties_alone():
+    found = agreement(one_row(*range(10)), one_row(*[0.5] * 10), resamples=0)
+    assert (found.agreement, found.chance, found.ties) == (1, 1, 1)
+    # A tie for second place among 40, where two may enter, decides nothing; one of three does.
+    two = one_row(*([1.0, 1.0] + [0.0] * 38))
+    three = one_row(*([1.0, 1.0, 1.0] + [0.0] * 37))
+    first = one_row(*([1.0] + [0.0] * 39))
+    assert agreement(first, two, resamples=0).ties == 0
+    assert agreement(first, three, resamples=0).ties == 1
+
+
+def test_the_first_of_equal_maxima_of_u_counts():
+    u = one_row(*([0.0, 1.0, 1.0] + [0.0] * 17))
+    assert agreement(u, one_row(*np.eye(20)[1]), resamples=0).agreement == 1
+    assert agreement(u, one_row(*np.eye(20)[2]), resamples=0).agreement == 0
+
+
+def test_rows_without_columns_are_not_compared():
+    u = Scores.from_matrices([np.ones((2, 0)), np.ones((0, 3)), np.ones((1, 2))])
+    assert agreement(u, u).rows == 1
+    nothing = Scores.from_matrices([np.ones((2, 0))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = agreement(nothing, nothing)
+    assert found.rows == 0
+    assert all(math.isnan(x) for x in (found.agreement, found.chance, found.low, found.high, found.ties))
+
+
+def test_different_shapes_are_refused():
+    with pytest.raises(AlignkitError, match="shapes differ"):
+        agreement(one_row(1, 2), one_row(1))
+
+
+def test_threads_do_not_change_a_bit():
+    shapes, draw = random_matrices(5, pairs=80, levels=4)
+    u, v = scores_of(draw(), shapes), scores_of(draw(), shapes)
+    counts = [count_agreement(u, v, threads=threads) for threads in (1, 2, 3, 8)]
+    for name in ("rows", "hits", "ties", "expected"):
+        assert len({getattr(count, name).tobytes() for count in counts}) == 1
+    assert counts[0].rows.tolist() == [rows * (columns > 0) for rows, columns in shapes]
+
+
+# The interval.
+
+
+def test_the_interval_is_deterministic_and_depends_on_the_seed():
+    shapes, draw = random_matrices(6, pairs=80)
+    u, v = scores_of(draw(), shapes), scores_of(draw(), shapes)
+    assert agreement(u, v, 40) == agreement(u, v, 40, threads=3)
+    intervals = {
+        (agreement(u, v, 40, seed=seed).low, agreement(u, v, 40, seed=seed).high) for seed in range(5)
+    }
+    assert len(intervals) > 1
+    one, other = agreement(u, v, 40, seed=1), agreement(u, v, 40, seed=2)
+    assert one.agreement == other.agreement
+    assert one.low < one.agreement < one.high
+
+
+def test_no_resamples_no_interval():
+    found = agreement(one_row(1, 2), one_row(1, 2), resamples=0)
+    assert math.isnan(found.low)
+    assert found.agreement == 1
+
+
+def planted_agreement(draw, pairs, share):
+    """(u, v): rows of 20 of which, in expectation, ``share`` agree; rows of one pair agree together."""
+    u, v = [], []
+    for _ in range(pairs):
+        rows = int(draw.integers(1, 6))
+        first = draw.integers(0, 20, rows)
+        other = first if draw.random() < share else (first + 1) % 20
+        u.append(np.eye(20)[first])
+        v.append(np.eye(20)[other])
+    return Scores.from_matrices(u), Scores.from_matrices(v)
+
+
+def test_the_interval_covers_the_truth_as_often_as_it_says():
+    draw = np.random.default_rng(7)
+    covered = 0
+    for _ in range(200):
+        found = agreement(*planted_agreement(draw, 120, 0.6), resamples=300)
+        covered += found.low <= 0.6 <= found.high
+    assert 0.89 <= covered / 200 <= 0.99
+
+
+def test_the_interval_equals_scipys():
+    scipy_stats = pytest.importorskip("scipy.stats")
+    u, v = planted_agreement(np.random.default_rng(8), 200, 0.6)
+    counts = count_agreement(u, v)
+    found = agreement(u, v, resamples=20_000)
+    expected = scipy_stats.bootstrap(
+        (counts.hits, counts.rows),
+        lambda hits, rows, axis: hits.sum(axis=axis) / rows.sum(axis=axis),
+        n_resamples=20_000,
+        paired=True,
+        vectorized=True,
+        method="percentile",
+        rng=np.random.default_rng(1),
+        batch=500,
+    ).confidence_interval
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=0.006)
+
+
+@given(st.lists(st.sampled_from([-math.inf, -2.0, 0.0, 1.0, 3.5]), min_size=1, max_size=20), st.data())
+@settings(max_examples=200, deadline=None)
+def test_kth_largest(row, data):
+    k = data.draw(st.integers(1, len(row)))
+    work = np.empty(len(row), np.float32)
+    assert kth_largest(np.array(row, np.float32), k, work) == sorted(row, reverse=True)[k - 1]

@@ -1,0 +1,152 @@
+"""What every fitted aligner must do, whatever it is. A new aligner adds a line to ``CASES``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from planted import bitext_of, random_pairs
+
+from alignkit.aligner import Aligner, load_aligner
+from alignkit.bitext import Bitext
+from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.errors import AlignkitError
+from alignkit.scores import KINDS, Scores
+
+
+@dataclass(frozen=True)
+class Case:
+    """``fit(bitext, threads)`` gives a fitted aligner; ``suffix`` is that of its saved file.
+
+    A neural aligner reads ids, so its ``encode`` maps tokenised sentence pairs to the bitext it wants.
+    """
+
+    name: str
+    fit: Callable[[Bitext, int], Aligner]
+    suffix: str = ".npz"
+    encode: Callable[[list], Bitext] = bitext_of
+
+
+CASES = [
+    Case("ibm1", lambda bitext, threads: fit_ibm1(bitext, 4, threads=threads)),
+    Case("ibm1 without NULL", lambda bitext, threads: fit_ibm1(bitext, 4, null=False, threads=threads)),
+]
+
+TRAINING = random_pairs(11, pairs=80)
+NEW = [
+    *random_pairs(12, pairs=25, source_types=30, target_types=30),  # some words are unknown
+    (["never", "seen"], ["before", "either", "before"]),
+    (["s0"], ["never"]),
+    (["never"], ["t0"]),
+]
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda case: case.name)
+def case(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def aligner(case):
+    return case.fit(case.encode(TRAINING), 1)
+
+
+@pytest.fixture(scope="module", params=["training text", "new text", "blank text", "no text"])
+def bitext(request, case):
+    texts = {"training text": TRAINING, "new text": NEW, "blank text": [([], [])] * 3, "no text": []}
+    return case.encode(texts[request.param])
+
+
+def same(one: Scores, other: Scores) -> bool:
+    return np.array_equal(one.shapes, other.shapes) and one.values.tobytes() == other.values.tobytes()
+
+
+def test_it_is_an_aligner_with_known_kinds(aligner):
+    assert isinstance(aligner, Aligner)
+    assert aligner.name
+    assert aligner.kinds
+    assert set(aligner.kinds) <= set(KINDS)
+    assert len(set(aligner.kinds)) == len(aligner.kinds)
+
+
+def test_n_pairs_in_n_matrices_out(aligner, bitext):
+    for kind in aligner.kinds:
+        scores = aligner.score(bitext, kind)
+        assert isinstance(scores, Scores)
+        assert len(scores) == len(bitext)
+        assert np.array_equal(scores.shapes, bitext.shapes)
+        assert scores.values.dtype == np.float32
+        assert np.isfinite(scores.values).all()
+
+
+def test_alpha_rows_are_shares_of_at_most_one(aligner, bitext):
+    if "alpha" not in aligner.kinds:
+        pytest.skip("gives no alpha")
+    for matrix in aligner.score(bitext, "alpha"):
+        assert (matrix >= 0).all()
+        assert (matrix <= 1 + 1e-6).all()
+        assert (matrix.sum(axis=1, dtype=np.float64) <= 1 + 1e-5).all()
+
+
+def test_beta_is_a_probability(aligner, bitext):
+    if "beta" not in aligner.kinds:
+        pytest.skip("gives no beta")
+    values = aligner.score(bitext, "beta").values
+    assert ((values >= 0) & (values <= 1 + 1e-6)).all()
+
+
+def test_scores_are_not_all_alike(case, aligner):
+    """Guards the other tests: an aligner that always answers 0 would pass them."""
+    for kind in aligner.kinds:
+        values = aligner.score(case.encode(TRAINING), kind).values
+        assert len(np.unique(values)) > 10
+
+
+@pytest.mark.parametrize("kind", ["gamma", "", "ALPHA", None])
+def test_an_unknown_kind_is_an_error_that_names_the_known_ones(case, aligner, kind):
+    with pytest.raises(AlignkitError, match=", ".join(aligner.kinds)):
+        aligner.score(case.encode(TRAINING), kind)
+
+
+def test_scoring_twice_gives_the_same_bits(aligner, bitext):
+    for kind in aligner.kinds:
+        assert same(aligner.score(bitext, kind), aligner.score(bitext, kind))
+
+
+def test_a_pair_is_scored_alike_whatever_stands_beside_it(case, aligner):
+    bitext = case.encode(NEW)
+    order = np.random.default_rng(1).permutation(len(NEW))[:15]
+    for kind in aligner.kinds:
+        together, apart = aligner.score(bitext, kind), aligner.score(bitext.take(order), kind)
+        for place, m in enumerate(order):
+            assert np.allclose(apart[place], together[m], rtol=1e-4, atol=1e-6)
+
+
+def test_saving_and_loading_changes_nothing(case, aligner, bitext, tmp_path):
+    path = tmp_path / f"saved{case.suffix}"
+    aligner.save(path)
+    loaded = load_aligner(path)
+    assert loaded.name == aligner.name
+    assert loaded.kinds == aligner.kinds
+    for kind in aligner.kinds:
+        assert same(loaded.score(bitext, kind), aligner.score(bitext, kind))
+
+
+def test_saving_twice_gives_the_same_bytes(case, aligner, tmp_path):
+    one, two = (tmp_path / folder / f"saved{case.suffix}" for folder in "ab")
+    for path in (one, two):
+        path.parent.mkdir()
+        aligner.save(path)
+    assert one.read_bytes() == two.read_bytes()
+    again = tmp_path / f"again{case.suffix}"
+    load_aligner(one).save(again)
+    assert again.read_bytes() == one.read_bytes()
+
+
+def test_threads_do_not_change_a_bit(case, aligner, bitext):
+    for threads in (2, 3, 8):
+        other = case.fit(case.encode(TRAINING), threads)
+        for kind in aligner.kinds:
+            assert same(other.score(bitext, kind), aligner.score(bitext, kind))

@@ -1,0 +1,195 @@
+"""The house of DESIGN, section 3: imports point one way, rooms stay readable."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+# A module may import what stands in its own rank or below; classical, neural and metrics never each other.
+RANKS = [
+    {"alignkit.errors", "alignkit.version"},
+    {"alignkit.storage", "alignkit.parallel", "alignkit.kernels"},
+    {"alignkit.vocabulary"},
+    {
+        *("alignkit.bitext", "alignkit.scores", "alignkit.links", "alignkit.aligner", "alignkit.reading"),
+        *("alignkit.tokenization", "alignkit.words", "alignkit.linking"),
+    },
+    {"alignkit.classical", "alignkit.neural", "alignkit.metrics"},
+    {"alignkit.experiments", "alignkit.report"},
+    {"alignkit_cli"},
+    {"alignkit.__main__"},
+]
+APART = {"alignkit.classical", "alignkit.neural", "alignkit.metrics"}
+
+
+def modules():
+    """{module name: path} of the package and the commands."""
+    found = {}
+    for folder, package in (("alignkit", "alignkit"), ("cli", "alignkit_cli")):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            parts = [package, *path.relative_to(ROOT / folder).with_suffix("").parts]
+            found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+MODULES = modules()
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+
+
+def is_type_checking(node):
+    return isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+
+
+def imports(name, top_only=False):
+    """The modules that a module imports, within functions too, but for the type checker's alone."""
+    found = set()
+    waiting = [TREES[name]]
+    while waiting:
+        node = waiting.pop()
+        if is_type_checking(node):
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name} has a relative import"
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {full if full in MODULES else node.module for full in inner}
+        if not (top_only and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
+            waiting.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def room(name):
+    """The room of a module, and its rank; (None, None) for the package itself and what is not ours."""
+    for rank, rooms in enumerate(RANKS):
+        for place in rooms:
+            if name == place or name.startswith(place + "."):
+                return place, rank
+    return None, None
+
+
+def ours(name):
+    return name.split(".")[0] in ("alignkit", "alignkit_cli")
+
+
+def test_every_module_has_a_room():
+    assert [name for name in MODULES if room(name)[0] is None] == ["alignkit"]
+    assert len(MODULES) > 20
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_imports_point_one_way(name):
+    own, rank = room(name)
+    for imported in filter(ours, imports(name)):
+        if name == "alignkit":
+            assert imported == "alignkit.version"
+            continue
+        place, other = room(imported)
+        if imported == "alignkit":  # the package's own names: only for those above it
+            assert rank >= 6, f"{name} imports the package it is part of"
+            continue
+        assert other is not None, f"{name} imports {imported}, which has no room"
+        assert other <= rank, f"{name} imports {imported}, which stands above it"
+        if own != place:
+            assert not {own, place} <= APART, f"{name} imports {imported}"
+
+
+def test_no_module_imports_itself_through_others():
+    graph = {name: {other for other in imports(name, top_only=True) if other in MODULES} for name in MODULES}
+    done, path = set(), []
+
+    def visit(name):
+        assert name not in path, " -> ".join([*path, name])
+        if name not in done:
+            path.append(name)
+            for other in sorted(graph[name]):
+                visit(other)
+            path.pop()
+            done.add(name)
+
+    for name in graph:
+        visit(name)
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("alignkit.kernels.")])
+def test_kernels_import_numpy_and_numba_only(name):
+    outside = {imported.split(".")[0] for imported in imports(name) if not ours(imported)}
+    assert outside - set(sys.stdlib_module_names) <= {"numpy", "numba"}
+    assert all(imported.startswith("alignkit.kernels.") for imported in imports(name) if ours(imported))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_torch_and_matplotlib_stay_in_their_rooms(name):
+    packages = {imported.split(".")[0] for imported in imports(name)}
+    if not name.startswith(("alignkit.neural", "alignkit.experiments")):
+        assert "torch" not in packages
+    if not name.startswith(("alignkit.report", "alignkit.experiments")):
+        assert "matplotlib" not in packages
+    at_once = {imported.split(".")[0] for imported in imports(name, top_only=True)}
+    assert "matplotlib" not in at_once, "matplotlib is an extra: import it where it is used"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_sizes(name):
+    assert len(MODULES[name].read_text(encoding="utf-8").splitlines()) <= 350
+    for node in ast.walk(TREES[name]):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            body = node.body
+            documented = isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
+            first = (body[1] if documented and len(body) > 1 else body[0]).lineno
+            assert node.end_lineno - first + 1 <= 50, f"{node.name} is too long"
+            if name.startswith("alignkit.kernels."):
+                arguments = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
+                assert len(arguments) <= 10, f"{node.name} has too many arguments"
+
+
+def loaded_by(code):
+    """The top-level packages in memory after ``code`` ran in a fresh interpreter."""
+    code += "\nimport sys; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    return set(result.stdout.split())
+
+
+def test_import_alignkit_loads_nothing_heavy():
+    assert not loaded_by("import alignkit") & {
+        "torch",
+        "matplotlib",
+        "numba",
+        "numpy",
+        "pandas",
+        "sentencepiece",
+    }
+
+
+def test_every_public_name_is_there():
+    import alignkit
+
+    for name in alignkit.__all__:
+        assert getattr(alignkit, name) is not None
+    assert set(alignkit.__all__) <= set(dir(alignkit))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = alignkit.nothing
+
+
+def test_the_classical_path_loads_no_torch(tmp_path):
+    code = f"""
+from alignkit import Bitext, agreement, cooccurrence, fit_ibm1, load_aligner, read_bitext, evaluate, GoldLinks
+open({str(tmp_path / "x")!r}, "w").write("a b ||| c d")
+bitext = read_bitext({str(tmp_path / "x")!r})
+cooccurrence(bitext)
+model = fit_ibm1(bitext)
+model.save({str(tmp_path / "m")!r})
+links = load_aligner({str(tmp_path / "m")!r}).links(bitext)
+evaluate(GoldLinks(links, links), links)
+agreement(model.score(bitext, "alpha"), model.score(bitext, "beta"))
+"""
+    found = loaded_by(code)
+    assert "numba" in found
+    assert not found & {"torch", "matplotlib", "pandas", "sentencepiece", "sacrebleu"}
