@@ -47,9 +47,6 @@ def random_matrices(seed, pairs=30, longest=45, levels=0):
     draw = random.Random(seed)
     shapes = [(draw.randint(0, 6), draw.randint(0, longest)) for _ in range(pairs)]
     return shapes, lambda: [
-        [
-            [float(draw.randrange(levels)) if levels else draw.random() for _ in range(columns)]
-            for _ in range(rows)
-        ]
+        [[float(draw.randrange(levels)) if levels else draw.random() for _ in range(columns)] for _ in range(rows)]
         for rows, columns in shapes
     ]

@@ -151,9 +151,7 @@ def test_sizes(name):
 def loaded_by(code):
     """The top-level packages in memory after ``code`` ran in a fresh interpreter."""
     code += "\nimport sys; print(*sorted({name.split('.')[0] for name in sys.modules}))"
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
-    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     return set(result.stdout.split())
 
 

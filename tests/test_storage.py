@@ -35,9 +35,7 @@ def test_atomic_write(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize(
-    "error", [ValueError("no"), KeyboardInterrupt(), OSError(28, "No space left on device")]
-)
+@pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt(), OSError(28, "No space left on device")])
 def test_an_exception_leaves_the_old_file_and_nothing_else(tmp_path, error):
     path = tmp_path / "x"
     path.write_bytes(b"old")
@@ -226,9 +224,7 @@ def with_member(path, content):
 def test_pickles_are_refused_and_not_run(tmp_path):
     buffer = io.BytesIO()
     np.save(buffer, np.array([Bomb()], object), allow_pickle=True)
-    assert "damaged: Object arrays cannot be loaded" in refused(
-        with_member(tmp_path / "x", buffer.getvalue())
-    )
+    assert "damaged: Object arrays cannot be loaded" in refused(with_member(tmp_path / "x", buffer.getvalue()))
     assert "damaged" in refused(with_member(tmp_path / "y", pickle.dumps(Bomb())))
     assert os.environ.get("ALIGNKIT_BOMB") is None
 

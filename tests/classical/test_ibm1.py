@@ -169,9 +169,7 @@ def test_a_known_word_never_seen_in_training_is_like_an_unknown_one(null):
     source, target = Vocabulary.from_tokens(["a", "rare"]), Vocabulary.from_tokens(["x", "y", "rare"])
     training = Bitext(Corpus.from_sentences([["a"]], source), Corpus.from_sentences([["x", "y"]], target))
     model = fit_ibm1(training, 2, null)
-    text = Bitext(
-        Corpus.from_sentences([["a", "rare"]], source), Corpus.from_sentences([["rare", "x"]], target)
-    )
+    text = Bitext(Corpus.from_sentences([["a", "rare"]], source), Corpus.from_sentences([["rare", "x"]], target))
     unknown = Bitext.from_sentences([["a", "other"]], [["another", "x"]])
     for kind in model.kinds:
         assert np.array_equal(model.score(text, kind)[0], model.score(unknown, kind)[0])
@@ -215,9 +213,7 @@ def test_a_planted_lexicon_is_found_without_an_error(planted, null):
 @BOTH
 def test_threads_do_not_change_a_bit(tmp_path, null):
     """1, 2, 3 and 8 threads; a word in every sentence makes blocks uneven."""
-    pairs = [
-        (["der", *x], ["the", *y]) for x, y in random_pairs(8, pairs=300, source_types=80, target_types=90)
-    ]
+    pairs = [(["der", *x], ["the", *y]) for x, y in random_pairs(8, pairs=300, source_types=80, target_types=90)]
     bitext, new = bitext_of(pairs), bitext_of(random_pairs(9, source_types=100))
     outcomes = []
     for threads in (1, 2, 3, 8):

@@ -62,9 +62,7 @@ def test_unequal_counts():
         evaluate(gold_of([[]], [[]]), Links.from_lists([[], []]))
 
 
-link_sets = st.lists(
-    st.sets(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=6), min_size=3, max_size=3
-)
+link_sets = st.lists(st.sets(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=6), min_size=3, max_size=3)
 
 
 @given(link_sets, link_sets, link_sets)
@@ -74,7 +72,5 @@ def test_equals_the_naive_count(sure, possible, found):
     found[2] |= {(8, 9)}
     both = [s | p for s, p in zip(sure, possible, strict=True)]
     result = evaluate(gold_of(sure, both), Links.from_lists(found))
-    assert (result.aer, result.precision, result.recall) == pytest.approx(
-        naive.evaluate(sure, possible, found)
-    )
+    assert (result.aer, result.precision, result.recall) == pytest.approx(naive.evaluate(sure, possible, found))
     assert result.links == sum(map(len, found))

@@ -185,9 +185,7 @@ def test_the_interval_is_deterministic_and_depends_on_the_seed():
     shapes, draw = random_matrices(6, pairs=80)
     u, v = scores_of(draw(), shapes), scores_of(draw(), shapes)
     assert agreement(u, v, 40) == agreement(u, v, 40, threads=3)
-    intervals = {
-        (agreement(u, v, 40, seed=seed).low, agreement(u, v, 40, seed=seed).high) for seed in range(5)
-    }
+    intervals = {(agreement(u, v, 40, seed=seed).low, agreement(u, v, 40, seed=seed).high) for seed in range(5)}
     assert len(intervals) > 1
     one, other = agreement(u, v, 40, seed=1), agreement(u, v, 40, seed=2)
     assert one.agreement == other.agreement

@@ -1,0 +1,76 @@
+"""TrainingLog: what a training run measured, one row per (step, name)."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from alignkit.errors import InputError
+from alignkit.storage import atomic_write
+
+
+class Row(NamedTuple):
+    """One measured value. Names: ``train.loss``, ``valid.loss`` (nats per token), ``valid.accuracy`` (share
+    of tokens), ``valid.bleu`` (beam) and ``valid.bleu_greedy`` (0 to 100)."""
+
+    step: int
+    name: str
+    value: float
+
+
+@dataclass(frozen=True)
+class TrainingLog:
+    """Rows in the order in which they were measured."""
+
+    rows: tuple[Row, ...] = ()
+
+    def add(self, step: int, values: Iterable[tuple[str, float]]) -> TrainingLog:
+        """This log with more rows at ``step``."""
+        return TrainingLog(self.rows + tuple(Row(step, name, float(value)) for name, value in values))
+
+    def series(self, name: str) -> list[tuple[int, float]]:
+        """(step, value) of every row of that name."""
+        return [(row.step, row.value) for row in self.rows if row.name == name]
+
+    def best(self, name: str, largest: bool = False) -> tuple[int, float]:
+        """The (step, value) with the smallest (or largest) value, the first among equals.
+
+        Raises:
+            ValueError: there is no row of that name.
+        """
+        return min(self.series(name), key=lambda row: -row[1] if largest else row[1])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes JSONL, one object ``{"step", "name", "value"}`` per row."""
+        with atomic_write(path) as stream:
+            for row in self.rows:
+                stream.write(json.dumps(row._asdict()).encode() + b"\n")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> TrainingLog:
+        """Reads what :meth:`save` wrote; raises InputError, with the line, if it is not that."""
+        rows = []
+        try:
+            with open(path, encoding="utf-8", newline="\n") as stream:
+                for number, line in enumerate(stream, 1):
+                    rows.append(_row(path, number, line))
+        except OSError as error:
+            raise InputError(path, error.strerror or str(error)) from error
+        except UnicodeDecodeError as error:
+            raise InputError(path, f"not a training log: {error}") from error
+        return cls(tuple(rows))
+
+
+def _row(path: str | os.PathLike[str], number: int, line: str) -> Row:
+    try:
+        value = json.loads(line)
+        row = Row(int(value["step"]), str(value["name"]), float(value["value"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(path, "not a row of a training log", line=number) from error
+    if math.isnan(row.value):
+        raise InputError(path, "a value that is not a number", line=number)
+    return row

@@ -1,0 +1,93 @@
+"""Files of tensors and plain values, read without running anything in them.
+
+A file is what ``torch.save`` makes of a plain dict ``{"header": {"kind", "version"}, ...}``. It is read with
+``weights_only=True``, which builds tensors and plain values and refuses everything else.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from alignkit.errors import AlignkitError, InputError
+from alignkit.storage import atomic_write
+
+NETWORK, PROXY, TRAINING = "alignkit.network", "alignkit.proxy", "alignkit.training"
+VERSION = 1
+
+
+def save_payload(path: str | os.PathLike[str], kind: str, payload: Mapping[str, Any]) -> None:
+    """Writes a checkpoint of that kind, atomically; the same content gives the same bytes.
+
+    Raises:
+        AlignkitError: the name does not end in .pt, by which a checkpoint is known, or writing fails.
+    """
+    if not os.fspath(path).endswith(".pt"):
+        raise AlignkitError(f"cannot write {path}: the name of a checkpoint must end in .pt")
+    # Into memory first: torch writes the name of the file it is given into the file.
+    buffer = io.BytesIO()
+    torch.save(_plain({"header": {"kind": kind, "version": VERSION}, **payload}), buffer)
+    with atomic_write(path) as stream:
+        stream.write(buffer.getbuffer())
+
+
+def _plain(value: Any) -> Any:
+    """The same content in fresh containers: pickle's bytes depend on which equal strings are one object."""
+    if isinstance(value, str):
+        return sys.intern(value)
+    if isinstance(value, Mapping):
+        return {_plain(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)([_plain(part) for part in value])
+    return value
+
+
+def load_payload(path: str | os.PathLike[str], *kinds: str) -> dict[str, Any]:
+    """Reads a checkpoint of one of the kinds; nothing in the file is executed.
+
+    Raises:
+        InputError: missing, damaged, with code in it, of another kind or version.
+    """
+    try:
+        payload = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise InputError(path, error.strerror or str(error)) from error
+    except Exception as error:  # torch raises a dozen kinds of error for a bad file
+        raise InputError(
+            path, "not a checkpoint, damaged, or with something else than numbers in it; nothing in it was run"
+        ) from error
+    header = payload.get("header") if isinstance(payload, dict) else None
+    if not isinstance(header, dict) or "kind" not in header:
+        raise InputError(path, "not a checkpoint that alignkit wrote")
+    if header["kind"] not in kinds:
+        raise InputError(path, f"holds {header['kind']}, not {' or '.join(kinds)}")
+    if header.get("version") != VERSION:
+        raise InputError(
+            path,
+            f"format version {header.get('version')} of {header['kind']}, this program reads {VERSION}",
+            remedy="train again, or use the version of alignkit that wrote it",
+        )
+    return payload
+
+
+def weights_of(network: torch.nn.Module) -> dict[str, Tensor]:
+    """The parameters by name, in the host's memory."""
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
+
+
+def checked_weights(weights: object) -> dict[str, Tensor]:
+    """The weights, if they are finite float32 tensors by name."""
+    if not isinstance(weights, dict):
+        raise ValueError("no weights")
+    for name, tensor in weights.items():
+        if not isinstance(tensor, Tensor) or tensor.dtype != torch.float32:
+            raise ValueError(f"weight {name} is not a float32 tensor")
+        if not bool(torch.isfinite(tensor).all()):
+            raise ValueError(f"weight {name} is not finite")
+    return weights

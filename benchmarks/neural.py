@@ -1,0 +1,148 @@
+"""Speed of training and probing against the matrix products that bound them.
+
+    python benchmarks/neural.py TRAIN.de TRAIN.en VALID.de VALID.en [--json] [--device NAME] [--threads N]
+
+The peak is measured in the same process, before and after, as the best of several square float32 products.
+Training costs 6 FLOP per parameter and token (Kaplan et al. 2020, forward and backward), source tokens through
+the encoder and target tokens through the rest; the probe 2 T L V H per pair. Compilation of kernels and the
+first steps are left out; every figure is the best of several repetitions, as others may use the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from alignkit.bitext import Bitext
+from alignkit.neural.batching import training_batches
+from alignkit.neural.probes import attention_scores, lexical_scores
+from alignkit.neural.proxy import fit_proxy
+from alignkit.neural.runs import Lines, learn_tokenizer
+from alignkit.neural.seq2seq import parameters
+from alignkit.neural.settings import PRESETS, ProxySettings
+from alignkit.neural.training import Training
+from alignkit.reading import read_line_pairs
+from alignkit.tokenization import encode_bitext
+
+
+def seconds(work: Callable[[], Any], device: torch.device, repeat: int = 3) -> float:
+    """The shortest of several runs."""
+    best = float("inf")
+    for _ in range(repeat):
+        start = time.perf_counter()
+        work()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def peak(device: torch.device) -> float:
+    """GFLOP/s of a float32 matrix product."""
+    size = 8192 if device.type == "cuda" else 2048
+    a = torch.randn(size, size, device=device)
+    return 2 * size**3 / seconds(lambda: a @ a, device, 5) / 1e9
+
+
+def measure_training(training: Training, steps: int, repeat: int) -> dict[str, float]:
+    """Steps/s, tokens/s and GFLOP/s of training, on the same batches each time."""
+    plan = training.settings.training
+    batches = training_batches(training.bitext, plan.batch, plan.seed, 0, plan.buckets)[:steps]
+    source = sum(int(training.bitext.source.lengths[pairs].sum()) for pairs in batches)
+    target = sum(int(training.bitext.target.lengths[pairs].sum()) for pairs in batches)
+    encoder = parameters(training.network.encoder)
+    rest = parameters(training.network) - encoder - parameters(training.network.embedding)
+
+    def work() -> None:
+        for pairs in batches:
+            training._train(pairs)
+
+    work()  # oneDNN compiles a kernel for every new shape
+    spent = seconds(work, training.device, repeat)
+    return {
+        "steps_per_second": len(batches) / spent,
+        "target_tokens_per_second": target / spent,
+        "gflops": 6 * (encoder * source + rest * target) / spent / 1e9,
+    }
+
+
+def measure_probe(training: Training, text: Bitext, repeat: int) -> dict[str, float]:
+    """Pairs/s of the lexical probe and of attention, and GFLOP/s of the probe."""
+    network = training.network.eval()
+    size = network.settings
+    elements = int((text.source.lengths * text.target.lengths).sum())
+    lexical_scores(network, text.take(np.arange(min(50, len(text)))))
+    beta = seconds(lambda: lexical_scores(network, text), training.device, repeat)
+    alpha = seconds(lambda: attention_scores(network, text), training.device, repeat)
+    return {
+        "pairs_per_second": len(text) / beta,
+        "alpha_pairs_per_second": len(text) / alpha,
+        "elements_per_pair": elements / len(text),
+        "gflops": 2 * elements * size.vocabulary * size.hidden / beta / 1e9,
+    }
+
+
+def measure_proxy(text: Bitext, valid: Bitext, device: str) -> dict[str, float]:
+    """Seconds per epoch of the proxy at the paper's settings."""
+    start = time.perf_counter()
+    fit_proxy(text, valid, ProxySettings(epochs=1), device=device)
+    return {"seconds_per_epoch": time.perf_counter() - start}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    for name in ("source", "target", "valid_source", "valid_target"):
+        parser.add_argument(name, type=Path)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--batch", type=int, help="pairs per step (default: the paper's 16)")
+    parser.add_argument("--steps", type=int, default=60, help="steps per repetition")
+    parser.add_argument("--repeat", type=int, default=3)
+    options = parser.parse_args()
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    lines = Lines(*read_line_pairs(options.source, options.target))
+    held = Lines(*read_line_pairs(options.valid_source, options.valid_target))
+    settings = PRESETS["paper"].change(training={"batch": options.batch})
+    tokenizer = learn_tokenizer(lines, settings.text)
+    text, valid = (encode_bitext(tokenizer, side.source, side.target) for side in (lines, held))
+    training = Training(text, valid, settings, tokenizer, device=options.device)
+    before = peak(training.device)
+    result: dict[str, Any] = {
+        "training": measure_training(training, options.steps, options.repeat),
+        "probe": measure_probe(training, valid, options.repeat),
+        "proxy": measure_proxy(text, valid, options.device),
+    }
+    best = max(before, peak(training.device))
+    for part in ("training", "probe"):
+        result[part]["share_of_peak"] = result[part]["gflops"] / best
+    name = torch.cuda.get_device_name(training.device) if training.device.type == "cuda" else platform.processor()
+    result["machine"] = {
+        "device": str(training.device),
+        "name": name,
+        "threads": torch.get_num_threads(),
+        "peak_gflops": best,
+        "torch": str(torch.__version__),
+        "batch": settings.training.batch,
+    }
+    if options.json:
+        json.dump(result, sys.stdout, indent=1)
+        print()
+        return
+    for part, values in result.items():
+        for key, value in values.items():
+            print(f"{part:10} {key:26} {value:.3f}" if isinstance(value, float) else f"{part:10} {key:26} {value}")
+
+
+if __name__ == "__main__":
+    main()

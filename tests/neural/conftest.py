@@ -1,0 +1,61 @@
+"""Small texts and networks for the tests of the neural aligners."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from alignkit.bitext import Bitext  # noqa: E402
+from alignkit.neural.seq2seq import EncoderDecoder  # noqa: E402
+from alignkit.neural.settings import NetworkSettings, RunSettings, TextSettings, TrainingSettings  # noqa: E402
+from alignkit.tokenization import Tokenizer, encode_bitext, learn_words  # noqa: E402
+
+WORDS = [f"w{i}" for i in range(20)]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def random_lines(count: int, seed: int, longest: int = 8) -> list[str]:
+    """Sentences of random words; among the first six one is empty."""
+    rng = np.random.default_rng(seed)
+    lines = [" ".join(rng.choice(WORDS, rng.integers(1, longest + 1))) for _ in range(count)]
+    if count > 5:
+        lines[5] = ""
+    return lines
+
+
+@pytest.fixture
+def tokenizer() -> Tokenizer:
+    return learn_words(WORDS)
+
+
+@pytest.fixture
+def bitext(tokenizer: Tokenizer) -> Bitext:
+    """24 pairs of unlike lengths, one side empty here and there."""
+    return encode_bitext(tokenizer, random_lines(24, 1), random_lines(24, 2)[::-1])
+
+
+def small_network(vocabulary: int = 24, seed: int = 3, **changes: object) -> EncoderDecoder:
+    """An untrained network of H = 6 and embedding 5, in evaluation mode, with weights large enough to matter."""
+    torch.manual_seed(seed)
+    fields = {"vocabulary": vocabulary, "embedding": 5, "hidden": 6, "layers": 2, **changes}
+    network = EncoderDecoder(NetworkSettings(**fields))  # type: ignore[arg-type]
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.copy_(torch.randn_like(parameter) * 0.7)
+    return network.eval()
+
+
+def small_settings(**training: object) -> RunSettings:
+    """Three epochs of a tiny network over words, with dropout."""
+    fields = {"batch": 4, "epochs": 3, "schedule": "dense", "bleu": "never", **training}
+    return RunSettings(
+        TextSettings("words"),
+        NetworkSettings(embedding=8, hidden=8, layers=2, dropout=0.3),
+        TrainingSettings(**fields),  # type: ignore[arg-type]
+    )

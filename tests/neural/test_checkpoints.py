@@ -1,0 +1,180 @@
+"""Saved networks and proxies: what is read is what was written, and nothing in a file is ever run."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from alignkit.aligner import Aligner, load_aligner
+from alignkit.bitext import Bitext, Corpus
+from alignkit.errors import AlignkitError, InputError
+from alignkit.neural.checkpoints import NeuralAligner
+from alignkit.neural.proxy import fit_proxy
+from alignkit.neural.settings import ProxySettings
+from alignkit.neural.training import fit_network
+from alignkit.tokenization import Tokenizer, encode_bitext, learn_words
+from alignkit.vocabulary import Vocabulary
+
+from .conftest import WORDS, random_lines, small_settings
+
+
+@pytest.fixture
+def aligner(bitext: Bitext, tokenizer: Tokenizer) -> NeuralAligner:
+    return fit_network(bitext, bitext, small_settings(steps=3), tokenizer, device="cpu")
+
+
+def payload(path: Path) -> dict:  # type: ignore[type-arg]
+    return torch.load(path, weights_only=True)
+
+
+def test_a_network_comes_back_as_it_was(aligner: NeuralAligner, bitext: Bitext, tmp_path: Path) -> None:
+    aligner.save(tmp_path / "one.pt")
+    aligner.save(tmp_path / "two.pt")
+    assert (tmp_path / "one.pt").read_bytes() == (tmp_path / "two.pt").read_bytes()
+    loaded = load_aligner(tmp_path / "one.pt")
+    assert isinstance(loaded, NeuralAligner)
+    assert isinstance(loaded, Aligner)
+    assert (loaded.name, loaded.kinds, loaded.step) == ("lstm", ("alpha", "beta"), aligner.step)
+    assert loaded.settings == aligner.settings
+    assert loaded.fingerprint == bitext.fingerprint()
+    for kind in loaded.kinds:
+        assert np.array_equal(loaded.score(bitext, kind).values, aligner.score(bitext, kind).values)
+    with pytest.raises(AlignkitError, match="no delta scores; it has alpha, beta"):
+        loaded.score(bitext, "delta")
+    with pytest.raises(AlignkitError, match=r"must end in \.pt"):
+        aligner.save(tmp_path / "model.bin")
+
+
+def test_a_proxy_comes_back_as_it_was(bitext: Bitext, tmp_path: Path) -> None:
+    proxy = fit_proxy(bitext, bitext, ProxySettings(embedding=4, epochs=1), device="cpu")
+    proxy.save(tmp_path / "proxy.pt")
+    loaded = load_aligner(tmp_path / "proxy.pt")
+    assert isinstance(loaded, Aligner)
+    assert (loaded.name, loaded.kinds) == ("proxy", ("beta",))
+    assert np.array_equal(loaded.score(bitext, "beta").values, proxy.score(bitext, "beta").values)
+
+
+def test_the_uniform_network_is_called_so(bitext: Bitext, tokenizer: Tokenizer) -> None:
+    settings = small_settings(steps=0).change(network={"attention": "uniform"})
+    assert fit_network(bitext, bitext, settings, tokenizer, device="cpu").name == "uniform"
+
+
+def test_another_vocabulary_is_translated(aligner: NeuralAligner, bitext: Bitext) -> None:
+    tokens = list(bitext.source.vocabulary)
+    order = np.random.default_rng(0).permutation(len(tokens))
+    shuffled = Vocabulary.from_tokens(tokens[i] for i in order)
+    table = np.argsort(order).astype(np.int32)
+    other = Bitext(*(Corpus(table[c.tokens], c.offsets, shuffled) for c in (bitext.source, bitext.target)))
+    assert np.array_equal(aligner.score(other, "beta").values, aligner.score(bitext, "beta").values)
+
+
+def test_unknown_words_are_unk_but_not_all_of_them(aligner: NeuralAligner) -> None:
+    text = Bitext.from_sentences([["w1", "never", "w2"]], [["w3", "seen"]])
+    unk = Bitext.from_sentences([["w1", "<unk>", "w2"]], [["w3", "<unk>"]])
+    assert np.array_equal(aligner.score(text, "beta").values, aligner.score(unk, "beta").values)
+    foreign = [[f"\u2581piece{i}" for i in range(40)]]
+    with pytest.raises(AlignkitError, match="knows 0 of the 40 different tokens"):
+        aligner.score(Bitext.from_sentences(foreign, foreign), "alpha")
+    # an alien sentence or two of a text is no reason to refuse it
+    lines = random_lines(5, 9)
+    other = learn_words([*lines, "alien words"])
+    assert len(WORDS) >= 20
+    aligner.score(encode_bitext(other, ["alien words", *lines], [*lines, "alien"]), "alpha")
+
+
+class Bomb:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self):  # type: ignore[no-untyped-def]
+        return (Path.touch, (self.path,))
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_code_in_a_file_is_not_run(aligner: NeuralAligner, tmp_path: Path, legacy: bool) -> None:
+    aligner.save(tmp_path / "good.pt")
+    content = {**payload(tmp_path / "good.pt"), "metrics": Bomb(tmp_path / "exploded")}
+    torch.save(content, tmp_path / "bad.pt", _use_new_zipfile_serialization=not legacy)
+    (tmp_path / "pickle.pt").write_bytes(pickle.dumps(Bomb(tmp_path / "exploded")))
+    for name in ("bad.pt", "pickle.pt"):
+        with pytest.raises(InputError, match="nothing in it was run") as caught:
+            load_aligner(tmp_path / name)
+        assert "\n" not in str(caught.value)
+        assert name in str(caught.value)
+    assert not (tmp_path / "exploded").exists()
+    # the bomb is a live one: an unsafe reader would have set it off
+    pickle.loads((tmp_path / "pickle.pt").read_bytes())
+    assert (tmp_path / "exploded").exists()
+
+
+def test_damaged_files_are_refused(aligner: NeuralAligner, tmp_path: Path) -> None:
+    place = tmp_path / "a.pt"
+    aligner.save(place)
+    whole = place.read_bytes()
+    rng = np.random.default_rng(0)
+    damaged = [b"", b"PK", b"hello", whole[: len(whole) // 2], whole[:-10], rng.bytes(1000)]
+    for data in damaged:
+        place.write_bytes(data)
+        with pytest.raises(InputError) as caught:
+            load_aligner(place)
+        assert "a.pt" in str(caught.value)
+        assert "\n" not in str(caught.value)
+    for _ in range(60):  # a flipped byte may do no harm, but never anything but an InputError
+        data = bytearray(whole)
+        data[rng.integers(len(data))] ^= 1 << int(rng.integers(8))
+        place.write_bytes(data)
+        with contextlib.suppress(InputError):
+            load_aligner(place)
+
+
+def change(content: dict, *keys: str, to: object) -> dict:  # type: ignore[type-arg]
+    """A copy with the value under the path of keys replaced."""
+    copy = dict(content)
+    copy[keys[0]] = change(copy[keys[0]], *keys[1:], to=to) if len(keys) > 1 else to
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "problem"),
+    [
+        (("header", "kind"), "alignkit.other", "holds alignkit.other"),
+        (("header", "version"), 99, "format version 99"),
+        (("header",), 3, "not a checkpoint that alignkit wrote"),
+        (("settings", "network", "hidden"), 7, "damaged"),
+        (("settings", "network", "hidden"), 1 << 40, "damaged"),
+        (("settings", "network", "layers"), 1 << 20, "damaged"),
+        (("settings", "network", "vocabulary"), 5, "damaged"),
+        (("settings", "network", "attention"), "psychic", "damaged"),
+        (("settings", "colour"), {}, "damaged"),
+        (("settings",), None, "damaged"),
+        (("tokenizer",), {"tokens": "subwords", "model": b"nonsense"}, "damaged"),
+        (("tokenizer",), {}, "damaged"),
+        (("weights", "output.bias"), torch.full((24,), float("nan")), "not finite"),
+        (("weights", "output.bias"), torch.zeros(24, dtype=torch.int64), "float32"),
+        (("weights", "output.bias"), "text", "damaged"),
+        (("weights",), {}, "damaged"),
+        (("metrics",), {"valid.loss": "high"}, "damaged"),
+        (("step",), "many", "damaged"),
+    ],
+)
+def test_impossible_contents_are_refused(
+    aligner: NeuralAligner, tmp_path: Path, keys: tuple[str, ...], value: object, problem: str
+) -> None:
+    aligner.save(tmp_path / "good.pt")
+    torch.save(change(payload(tmp_path / "good.pt"), *keys, to=value), tmp_path / "bad.pt")
+    with pytest.raises(InputError, match=problem) as caught:
+        load_aligner(tmp_path / "bad.pt")
+    assert "bad.pt" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"without best\.pt"):
+        load_aligner(tmp_path)
+    with pytest.raises(InputError, match="no such file"):
+        load_aligner(tmp_path / "nothing.pt")

@@ -1,0 +1,116 @@
+"""The proxy against its formula, its gradient at the start, and a text with a planted lexicon."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from alignkit.bitext import Bitext
+from alignkit.errors import AlignkitError
+from alignkit.neural import proxy as module
+from alignkit.neural.losses import BagLoss
+from alignkit.neural.proxy import ProxyAligner, fit_proxy
+from alignkit.neural.settings import ProxySettings
+
+from .naive import softmax
+
+SMALL = ProxySettings(embedding=8, batch=8, epochs=3)
+
+
+@pytest.fixture
+def text() -> Bitext:
+    """Two vocabularies of their own; an empty side here and there."""
+    rng = np.random.default_rng(0)
+    source = [[f"s{i}" for i in rng.integers(0, 15, rng.integers(0, 7))] for _ in range(30)]
+    target = [[f"t{i}" for i in rng.integers(0, 11, rng.integers(0, 7))] for _ in range(30)]
+    return Bitext.from_sentences(source, target)
+
+
+def test_scores_equal_the_formula(text: Bitext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOGITS", 4 * 11 * 4)  # several chunks
+    proxy = fit_proxy(text, text, SMALL, device="cpu")
+    e, w = proxy.embedding.double().numpy(), proxy.output.double().numpy()
+    for source, target, matrix in zip(text.source, text.target, proxy.score(text, "beta"), strict=True):
+        for t, y in enumerate(target):
+            for at, x in enumerate(source):
+                assert matrix[t, at] == pytest.approx(softmax(w @ e[x])[y], abs=1e-5)
+
+
+def test_unknown_words_score_zero(text: Bitext) -> None:
+    proxy = fit_proxy(text, text, SMALL, device="cpu")
+    new = Bitext.from_sentences([["s1", "new", "s2"]], [["t1", "new"]])
+    known = Bitext.from_sentences([["s1", "s2"]], [["t1"]])
+    scores = proxy.score(new, "beta")[0]
+    assert np.array_equal(scores[:1, [0, 2]], proxy.score(known, "beta")[0])
+    assert (scores[:, 1] == 0).all()
+    assert (scores[1] == 0).all()
+    assert (scores[0, [0, 2]] > 0).all()
+
+
+def test_loss_is_that_of_a_loop_and_falls(text: Bitext) -> None:
+    seen: list[tuple[int, int, str]] = []
+    proxy = fit_proxy(text, text, SMALL, lambda *row: seen.append(row), device="cpu")
+    assert [row[:2] for row in seen] == [(1, 3), (2, 3), (3, 3)]
+    e, w = proxy.embedding.double().numpy(), proxy.output.double().numpy()
+    losses = [
+        -np.log(softmax(w @ e[source].mean(0))[y])
+        for source, target in zip(text.source, text.target, strict=True)
+        if len(source)
+        for y in target
+    ]
+    assert proxy.loss == pytest.approx(np.mean(losses), rel=1e-5)
+    assert proxy.loss < fit_proxy(text, text, ProxySettings(embedding=8, epochs=0), device="cpu").loss
+
+
+def test_the_first_gradient_is_the_co_occurrence_table(text: Bitext) -> None:
+    """Equations 13 and 14: with W = 0, the gradient in the logit of (x, y) is C[x, y] up to what y's share is.
+
+    The direction -d loss / d W applied to e(x) is a sum over co-occurrences, so with orthonormal e it is the
+    table C with its expectation under the uniform distribution taken away.
+    """
+    rows_src, rows_tgt = len(text.source.vocabulary), len(text.target.vocabulary)
+    pairs = [(x, y) for x, y in zip(text.source, text.target, strict=True) if len(x) and len(y)]
+    e = torch.eye(rows_src)
+    w = torch.zeros(rows_tgt, rows_src, requires_grad=True)
+    bags = torch.stack([e[torch.from_numpy(x.astype(np.int64))].mean(0) for x, _ in pairs])
+    rows = torch.from_numpy(np.repeat(np.arange(len(pairs)), [len(y) for _, y in pairs]))
+    targets = torch.from_numpy(np.concatenate([y for _, y in pairs]).astype(np.int64))
+    BagLoss.apply(bags, w, rows, targets).backward()
+    table = np.zeros((rows_src, rows_tgt))
+    for x, y in pairs:
+        np.add.at(table, (x[:, None], y[None, :]), 1 / len(x))
+    expected = table - table.sum(1, keepdims=True) / rows_tgt
+    np.testing.assert_allclose(-w.grad.t().numpy() * len(targets), expected, atol=1e-4)
+
+
+def test_a_planted_lexicon_is_found_for_every_word() -> None:
+    rng = np.random.default_rng(1)
+    source = [rng.permutation(30)[: rng.integers(3, 9)] for _ in range(600)]
+    text = Bitext.from_sentences(
+        [[f"s{i}" for i in x] for x in source], [[f"t{i}" for i in rng.permutation(x)] for x in source]
+    )
+    held, train = text.take(np.arange(50)), text.take(np.arange(50, 600))
+    settings = ProxySettings(embedding=32, learning_rate=1e-2, batch=16, epochs=8)
+    proxy = fit_proxy(train, held, settings, device="cpu")
+    for m, matrix in enumerate(proxy.score(held, "beta")):
+        answer = [held.source.words(m)[at][1:] for at in matrix.argmax(1)]
+        assert answer == [word[1:] for word in held.target.words(m)]
+
+
+def test_equal_seeds_give_equal_bits(text: Bitext) -> None:
+    def weights(seed: int) -> ProxyAligner:
+        return fit_proxy(text, text, ProxySettings(embedding=8, epochs=2, seed=seed), device="cpu")
+
+    assert torch.equal(weights(1).output, weights(1).output)
+    assert not torch.equal(weights(1).output, weights(2).output)
+
+
+def test_what_the_proxy_refuses(text: Bitext) -> None:
+    other = Bitext.from_sentences([["a"]], [["b"]])
+    with pytest.raises(AlignkitError, match="share their vocabularies"):
+        fit_proxy(text, other, SMALL)
+    with pytest.raises(AlignkitError, match="no pair"):
+        fit_proxy(text.take(np.empty(0, np.int64)), text, SMALL)
+    with pytest.raises(AlignkitError, match="no alpha scores; it has beta"):
+        fit_proxy(text, text, SMALL, device="cpu").score(text, "alpha")
