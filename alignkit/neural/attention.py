@@ -2,8 +2,41 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+
+from alignkit.neural.devices import one_thread
+
+
+class _Attend(torch.autograd.Function):
+    """Weights and contexts of dot attention, with one thread on a CPU.
+
+    Its products are small, so threads would gain nothing; and the libraries' ways to share such small work give
+    other last bits with another number of threads, on which training must not depend.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        with one_thread(query.device):
+            scores = torch.bmm(query, h.transpose(1, 2))
+            if mask is not None:
+                scores = scores.masked_fill_(~mask.unsqueeze(1), float("-inf"))
+            weights = torch.softmax(scores, dim=2)
+            context = torch.bmm(weights, h)
+        ctx.mark_non_differentiable(weights)
+        ctx.save_for_backward(query, h, weights)
+        return context, weights
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        query, h, weights = ctx.saved_tensors
+        with one_thread(query.device):
+            by_weight = torch.bmm(grads[0], h.transpose(1, 2))
+            by_score = weights * (by_weight - (by_weight * weights).sum(2, keepdim=True))
+            by_h = torch.bmm(by_score.transpose(1, 2), query).baddbmm_(weights.transpose(1, 2), grads[0])
+            return torch.bmm(by_score, h), by_h, None
 
 
 class DotAttention(nn.Module):
@@ -13,23 +46,29 @@ class DotAttention(nn.Module):
         super().__init__()
         self.query = nn.Linear(hidden, encoding)
 
-    def forward(self, s: Tensor, h: Tensor, mask: Tensor | None) -> Tensor:
-        """Weights (B, T, L) from s (B, T, H), h (B, L, D) and mask (B, L), True where there is a token.
+    def forward(self, s: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """What the decoder sees, and how it looks.
 
-        ``mask`` None says that nothing is padded.
+        Args:
+            s: (B, T, H).
+            h: (B, L, D).
+            mask: (B, L), True where there is a token; None says that nothing is padded.
+
+        Returns:
+            contexts (B, T, D), the means of h by the weights; weights (B, T, L), through which no gradient flows.
         """
-        scores = torch.bmm(self.query(s), h.transpose(1, 2))
-        if mask is not None:
-            scores = scores.masked_fill(~mask.unsqueeze(1), float("-inf"))
-        return torch.softmax(scores, dim=2)
+        context, weights = _Attend.apply(self.query(s), h, mask)
+        return context, weights
 
 
 class UniformAttention(nn.Module):
     """alpha = 1/L whatever the states are: the network that beta_uf comes from."""
 
-    def forward(self, s: Tensor, h: Tensor, mask: Tensor | None) -> Tensor:
+    def forward(self, s: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """As :meth:`DotAttention.forward`; every row t of a pair is the same."""
-        return uniform_weights(h, mask).expand(-1, s.shape[1], -1)
+        weights = uniform_weights(h, mask)
+        steps = s.shape[1]
+        return torch.bmm(weights, h).expand(-1, steps, -1), weights.expand(-1, steps, -1)
 
 
 def uniform_weights(h: Tensor, mask: Tensor | None) -> Tensor:

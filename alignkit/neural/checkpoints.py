@@ -14,6 +14,7 @@ from alignkit.aligner import Aligner, check_kind
 from alignkit.bitext import Bitext, Corpus
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.devices import pick_device
+from alignkit.neural.evaluation import log_probabilities
 from alignkit.neural.payloads import NETWORK, PROXY, checked_weights, load_payload, save_payload, weights_of
 from alignkit.neural.probes import attention_scores, lexical_scores
 from alignkit.neural.proxy import ProxyAligner
@@ -65,6 +66,12 @@ class NeuralAligner:
         vocabulary = self.tokenizer.vocabulary
         own = Bitext(reencode(bitext.source, vocabulary), reencode(bitext.target, vocabulary))
         return (attention_scores if kind == "alpha" else lexical_scores)(self.network, own)
+
+    def log_probabilities(self, bitext: Bitext) -> np.ndarray:
+        """float64 (M,): log p(target | source) of each pair under teacher forcing, EOS included."""
+        vocabulary = self.tokenizer.vocabulary
+        own = Bitext(reencode(bitext.source, vocabulary), reencode(bitext.target, vocabulary))
+        return log_probabilities(self.network, own)
 
     def to(self, device: str) -> NeuralAligner:
         """This aligner with its network moved to the device (``auto``: a GPU where there is one)."""

@@ -13,10 +13,23 @@ from alignkit.errors import AlignkitError
 def set_threads(threads: int | None) -> None:
     """Lets torch use so many threads on the CPU; None leaves it as it is (all cores).
 
-    Results are the same every time with one number of threads, but may differ in the last bits from those with
-    another: the libraries of matrix products split their sums by it.
+    With MKL (see :mod:`alignkit.neural`) results have the same bits at any number.
     """
     if threads is not None:
+        torch.set_num_threads(threads)
+
+
+@contextmanager
+def one_thread(device: torch.device) -> Iterator[None]:
+    """On a CPU, what stands in the block runs on one thread."""
+    threads = torch.get_num_threads()
+    if device.type != "cpu" or threads == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
         torch.set_num_threads(threads)
 
 

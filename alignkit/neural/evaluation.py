@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from alignkit.bitext import Bitext
@@ -51,6 +52,25 @@ def evaluate(network: EncoderDecoder, bitext: Bitext, batch: int = 64) -> Evalua
         tokens += len(y)
     network.train(was_training)
     return Evaluation(loss.item() / max(tokens, 1), right.item() / max(tokens, 1), tokens)
+
+
+@torch.inference_mode()
+def log_probabilities(network: EncoderDecoder, bitext: Bitext, batch: int = 64) -> np.ndarray:
+    """float64 (M,): log p(target | source) of each pair, natural logarithm, EOS included, with dropout off."""
+    device = next(network.parameters()).device
+    was_training = network.training
+    network.eval()
+    batcher = Batcher(bitext, device)
+    lengths = bitext.target.lengths
+    totals = np.zeros(len(bitext), np.float64)
+    for pairs in scoring_batches(bitext, batch, 1 << 40, device.type == "cpu"):
+        part = batcher(pairs)
+        features = network(part.source, part.source_lengths, part.previous)
+        logits = network.output(features.flatten(0, 1)[part.places])
+        chosen = logits.gather(1, part.targets.unsqueeze(1)).squeeze(1) - torch.logsumexp(logits, 1)
+        np.add.at(totals, np.repeat(pairs, lengths[pairs]), chosen.double().cpu().numpy())
+    network.train(was_training)
+    return totals
 
 
 def bleu(

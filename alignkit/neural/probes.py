@@ -86,7 +86,7 @@ def ragged(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 def _alpha(network: EncoderDecoder, s: Tensor, encoding: Encoding, rows: tuple[Tensor, Tensor]) -> Tensor:
-    weights = network.attention(s, encoding.h, encoding.mask)
+    _, weights = network.attention(s, encoding.h, encoding.mask)
     length = weights.shape[2]
     flat = weights.reshape(-1, length)
     return cast(Tensor, flat[rows[0], rows[1] % length])

@@ -111,8 +111,7 @@ class EncoderDecoder(nn.Module):
         if uniform or self.settings.attention == "uniform":  # one context per sentence, whatever t
             mean = torch.bmm(uniform_weights(encoding.h, encoding.mask), encoding.h)
             return self.context(mean).expand(-1, s.shape[1], -1)
-        weights = self.attention(s, encoding.h, encoding.mask)
-        return self.context(torch.bmm(weights, encoding.h))
+        return self.context(self.attention(s, encoding.h, encoding.mask)[0])
 
     def features(self, s: Tensor, c: Tensor) -> Tensor:
         """What the last layer multiplies, (..., H), from s and c (..., H) of one shape."""

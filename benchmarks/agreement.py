@@ -1,0 +1,135 @@
+"""The paper's claim on a real bitext: trains with and without attention, compares, and writes the table.
+
+    python benchmarks/agreement.py DATA RUNS -o benchmarks/results/agreement-multi30k
+
+DATA holds train.de, train.en, val.de and val.en (Multi30k, tokenised and lower-cased). RUNS keeps the two training
+runs, so that the command goes on where it stopped. Writes OUT.json and OUT.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from pathlib import Path
+
+import click
+import numba
+import numpy as np
+import torch
+
+import alignkit
+from alignkit.experiments.compare import CompareSettings, Comparison, compare_networks
+from alignkit.neural.devices import set_threads
+from alignkit.neural.runs import Run, train
+from alignkit.neural.settings import PRESETS
+from alignkit.reading import read_line_pairs
+from alignkit.report.tables import agreement_matrix, records
+
+CLAIMS = [
+    ("lstm.alpha", "ibm1.beta"),
+    ("lstm.alpha", "proxy.beta"),
+    ("uniform.beta", "proxy.beta"),
+    ("lstm.alpha", "lstm.beta"),
+]
+
+
+def machine() -> str:
+    """What this ran on, in words."""
+    cpu = next(
+        (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), ""
+    )
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+    return f"{os.cpu_count()} cores of {cpu or platform.processor()}, {gpu}, {platform.system()}"
+
+
+def _lines(path: str) -> list[str]:
+    place = Path(path)
+    return place.read_text().splitlines() if place.exists() else []
+
+
+def versions() -> dict[str, str]:
+    found = {"alignkit": alignkit.__version__, "python": platform.python_version()}
+    return found | {"torch": str(torch.__version__), "numba": numba.__version__, "numpy": np.__version__}
+
+
+def training_facts(run: Run) -> dict[str, object]:
+    """Steps, and what was measured at the best step."""
+    log = run.log
+    step, loss = log.best("valid.loss")
+    at_best = {row.name: row.value for row in log.rows if row.step == step}
+    last = max(row.step for row in log.rows)
+    return {"steps": last, "best_step": step, "finished": run.finished, **at_best, "valid.loss": loss}
+
+
+def render(facts: dict, tables: dict[str, Comparison]) -> str:
+    lines = [f"# {facts['title']}", "", f"    {facts['command']}", ""]
+    lines += [f"{facts['machine']}; " + ", ".join(f"{k} {v}" for k, v in facts["versions"].items()) + ".", ""]
+    for name, run in facts["runs"].items():
+        shown = ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in run.items())
+        lines.append(f"- {name}: {shown}")
+    for name, found in tables.items():
+        lines += ["", f"## {name}", "", "A(u, v) in per cent, u down, v across; in brackets chance.", ""]
+        lines += ["```", agreement_matrix(found.table), "```", ""]
+        table = found.table.set_index(["u", "v"])
+        lines += ["| claim | A | 95 % interval | chance | rows | decided by a tie |", "|---|---|---|---|---|---|"]
+        for u, v in CLAIMS:
+            if (u, v) in table.index:
+                row = table.loc[(u, v)]
+                span = f"{100 * row.low:.1f} to {100 * row.high:.1f}"
+                lines.append(
+                    f"| A({u}, {v}) | {100 * row.agreement:.1f} | {span} | {100 * row.chance:.1f} "
+                    f"| {int(row['rows'])} | {100 * row.ties:.1f} % |"
+                )
+    return "\n".join(lines) + "\n"
+
+
+@click.command()
+@click.argument("data", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("runs", type=click.Path(path_type=Path))
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="OUT.json and OUT.md.")
+@click.option("--preset", default="paper", show_default=True, type=click.Choice(sorted(PRESETS)))
+@click.option("--epochs", type=int, help="[default: the preset's]")
+@click.option("--seed", default=0, show_default=True)
+@click.option("--device", default="auto", show_default=True)
+@click.option("--threads", type=int)
+@click.option("--title", default="Agreement on Multi30k, German to English")
+def main(data: Path, runs: Path, output: Path, preset: str, epochs: int | None, seed: int, **options) -> None:
+    """Trains (or goes on), compares, writes the tables."""
+    set_threads(options["threads"])
+    text = read_line_pairs(data / "train.de", data / "train.en")
+    held = read_line_pairs(data / "val.de", data / "val.en")
+    for attention in ("dot", "uniform"):
+        changes = {"epochs": epochs, "seed": seed}
+        settings = PRESETS[preset].change(network={"attention": attention}, training=changes)
+
+        def progress(done: int, total: int, message: str, name: str = attention) -> None:
+            if done % 500 == 0 or done == total:
+                click.echo(f"{name}: step {done} of {total}, {message}", err=True)
+
+        train(runs / attention, *text, *held, settings, progress, options["device"])
+    tables = {}
+    for name, iterations in (
+        ("IBM 1 by EM, 5 iterations", 5),
+        ("IBM 1 by counting, 1 iteration (the paper's)", 1),
+    ):
+        compared = CompareSettings(iterations=iterations, null=False, ibm_alpha=True)
+        tables[name] = compare_networks(
+            str(runs / "dot"), str(runs / "uniform"), settings=compared, device=options["device"]
+        )
+    facts = {
+        "title": options["title"],
+        "command": f"python benchmarks/agreement.py DATA RUNS --preset {preset} --epochs {epochs} -o OUT",
+        "machine": machine(),
+        "versions": versions(),
+        "runs": {name: training_facts(Run(runs / name)) for name in ("dot", "uniform")},
+    }
+    result = {**facts, "agreement": {name: records(found.table) for name, found in tables.items()}}
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
+    output.with_suffix(".md").write_text(render(facts, tables))
+    click.echo(output.with_suffix(".md").read_text())
+
+
+if __name__ == "__main__":
+    main()
