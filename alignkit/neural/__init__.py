@@ -5,6 +5,6 @@ Importing this package loads no torch; its modules do, except :mod:`alignkit.neu
 
 import os
 
-# MKL's matrix products then have the same bits at any number of threads, at no cost in speed that we could measure.
+# MKL's matrix products then have the same bits at any number of threads, at no cost in speed that we measured.
 # It reads this at its first product, so it works as long as none came before.
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")

@@ -47,8 +47,8 @@ def test_training_and_scores_have_the_same_bits_at_any_number_of_threads(attenti
     lines = [random_lines(seed, 160, 2000) for seed in (1, 2)]
     tokenizer = learn_words([*lines[0], *lines[1]])
     bitext = encode_bitext(tokenizer, *lines)
-    network = NetworkSettings(embedding=128, hidden=128, attention=attention)
-    settings = RunSettings(network=network, training=TrainingSettings(steps=12, bleu="never"))
+    network = NetworkSettings(attention=attention)
+    settings = RunSettings(network=network, training=TrainingSettings(steps=6, bleu="never"))
     before = torch.get_num_threads()
     results = []
     for threads in (1, 2):
