@@ -40,6 +40,9 @@ class Aligner(Protocol):
 #: header kind of a saved npz -> where its loader is ("module:function", imported when needed)
 LOADERS = {
     "alignkit.ibm1": "alignkit.classical.ibm1:load_ibm1",
+    "alignkit.diagonal": "alignkit.classical.diagonal:load_diagonal",
+    "alignkit.hmm": "alignkit.classical.hmm:load_hmm",
+    "alignkit.hmm-joint": "alignkit.classical.hmm_joint:load_joint",
 }
 #: the loader of a checkpoint or a run directory
 NEURAL_LOADER = "alignkit.neural.checkpoints:load_aligner"

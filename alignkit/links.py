@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,8 @@ import numpy as np
 from alignkit.errors import InputError
 from alignkit.scores import Scores
 
-_LINK = re.compile(r"(\d{1,9})([-p])(\d{1,9})\Z", re.ASCII)
+# A probability may follow, as in 0-1:0.93: what alignkit writes it reads.
+_LINK = re.compile(r"(\d{1,9})([-p?])(\d{1,9})(:[0-9.e+-]+)?\Z", re.ASCII)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +36,20 @@ class Links:
         starts_right = self.offsets[0] == 0 and self.offsets[-1] == len(self.pairs)
         if not starts_right or (self.offsets[1:] < self.offsets[:-1]).any():
             raise ValueError("Links offsets must rise from 0 to the number of links")
+        if len(self.pairs):
+            self._check_pairs()
+
+    def _check_pairs(self) -> None:
+        if self.pairs.min() < 0:
+            raise ValueError("Links cannot point before the first token")
+        before, after = self.pairs[:-1], self.pairs[1:]
+        same_source = before[:, 0] == after[:, 0]
+        rises = np.where(same_source, before[:, 1] < after[:, 1], before[:, 0] < after[:, 0])
+        # Where a sentence pair starts, anything may follow the last link of the one before.
+        starts = self.offsets[1:-1]
+        rises[starts[(starts > 0) & (starts < len(self.pairs))] - 1] = True
+        if not rises.all():
+            raise ValueError("Links must be sorted within a sentence pair and without repetition")
 
     @classmethod
     def from_lists(cls, sentences: Iterable[Iterable[tuple[int, int]]]) -> Links:
@@ -45,6 +60,13 @@ class Links:
             rows.extend(sorted(set(sentence)))
             offsets.append(len(rows))
         return cls(np.array(rows, np.int32).reshape(-1, 2), np.array(offsets, np.int64))
+
+    @classmethod
+    def concatenated(cls, parts: Sequence[Links]) -> Links:
+        """The links of the sentence pairs of all parts, one part after another."""
+        sizes = [np.zeros(1, np.int64), *(np.diff(part.offsets) for part in parts)]
+        pairs = [np.empty((0, 2), np.int32), *(part.pairs for part in parts)]
+        return cls(np.concatenate(pairs), np.cumsum(np.concatenate(sizes)))
 
     @classmethod
     def from_scores(cls, scores: Scores) -> Links:
@@ -87,8 +109,14 @@ class Links:
     @property
     def reversed(self) -> Links:
         """The same links with source and target exchanged."""
-        order = np.lexsort((self.pairs[:, 0], self.pairs[:, 1], self.sentences))
+        order = np.argsort(self.pairs[:, 1], kind="stable")  # leaves equal targets in order of their sources
+        order = order[np.argsort(self.sentences[order], kind="stable")]
         return Links(np.ascontiguousarray(self.pairs[order, ::-1]), self.offsets)
+
+    def block(self, low: int, high: int) -> Links:
+        """The links of pairs low <= m < high."""
+        offsets = self.offsets[low : high + 1]
+        return Links(self.pairs[offsets[0] : offsets[-1]], offsets - offsets[0])
 
     def to_pharaoh(self) -> bytes:
         """One line ``s-t s-t`` per sentence pair, empty lines included."""
@@ -118,7 +146,9 @@ class GoldLinks:
 
 
 def parse_links(path: str | os.PathLike[str], lines: Iterable[str]) -> GoldLinks:
-    """Links of lines of ``s-t`` (sure) and ``spt`` (possible), zero-based, source first.
+    """Links of lines of ``s-t`` (sure) and ``spt`` or ``s?t`` (possible), zero-based, source first.
+
+    A link may end in a probability, ``s-t:0.93``, which is passed over.
 
     Args:
         path: where the lines come from, for messages.
@@ -135,7 +165,8 @@ def parse_links(path: str | os.PathLike[str], lines: Iterable[str]) -> GoldLinks
         for item in line.split():
             match = _LINK.match(item)
             if match is None:
-                raise InputError(path, f"{item!r} is not a link", line=number, remedy="links look like 0-1 or 0p1")
+                remedy = "links look like 0-1, 0p1 or 0?1"
+                raise InputError(path, f"{item!r} is not a link", line=number, remedy=remedy)
             link = (int(match[1]), int(match[3]))
             possible[-1].append(link)
             if match[2] == "-":
@@ -149,8 +180,10 @@ def check_range(path: str | os.PathLike[str], links: Links, shapes: np.ndarray) 
     Args:
         path: where the links come from.
         links: M pairs.
-        shapes: int32 (M, 2), T and L of each pair.
+        shapes: int32 (at least M, 2), T and L of each pair.
     """
+    if len(shapes) < len(links):
+        raise InputError(path, f"has links for {len(links)} sentence pairs, the text has {len(shapes)}")
     sentence = links.sentences
     outside = (links.pairs[:, 0] >= shapes[sentence, 1]) | (links.pairs[:, 1] >= shapes[sentence, 0])
     if not outside.any():
@@ -158,7 +191,13 @@ def check_range(path: str | os.PathLike[str], links: Links, shapes: np.ndarray) 
     k = int(outside.argmax())
     (s, t), m = links.pairs[k], sentence[k]
     zero_used = (links.pairs == 0).any()
-    cause = "source and target may be exchanged" if zero_used else "the links look 1-based; alignkit counts from 0"
+    exchanged = (links.pairs[:, 0] < shapes[sentence, 0]) & (links.pairs[:, 1] < shapes[sentence, 1])
+    if not zero_used:
+        cause = "the links look 1-based; alignkit counts from 0"
+    elif exchanged.all():
+        cause = "source and target are exchanged, it seems"
+    else:
+        cause = "are these the links of this text, tokenised as it is?"
     raise InputError(
         path,
         f"link {s}-{t} points outside a pair of {shapes[m, 1]} source and {shapes[m, 0]} target tokens",

@@ -32,6 +32,8 @@ def thread_count(threads: int | None = None) -> int:
 
 def blocks(work: np.ndarray, count: int) -> list[tuple[int, int]]:
     """At most ``count`` ranges [low, high) that cover all items and share the work evenly."""
+    if count == 1:
+        return [(0, len(work))] if len(work) else []
     total = np.concatenate([[0], np.cumsum(work, dtype=np.int64)])
     goals = total[-1] * np.arange(1, count) / count
     bounds = [0, *np.searchsorted(total, goals).tolist(), len(work)]

@@ -7,13 +7,9 @@ lines as ``wc -l`` does.
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
 import os
 import re
 import sys
-import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -22,43 +18,18 @@ import numpy as np
 
 from alignkit.bitext import Bitext, Corpus
 from alignkit.errors import AlignkitError, InputError
+from alignkit.packing import unpacked
 from alignkit.vocabulary import Vocabulary
 
 Path = str | os.PathLike[str]
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 _BARS = re.compile(rb"(?<![^ \t\n])\|\|\|(?![^ \t\r\n])")  # ||| as a token of its own
-
-
-def _unpack(data: bytes, decompressor: Callable[[], Any]) -> bytes:
-    """All streams of ``data`` (pbzip2 and cat write several); the library's own functions take whatever damage
-    comes after the first stream for its end."""
-    parts = []
-    while data:
-        stream = decompressor()
-        parts.append(stream.decompress(data))
-        if not stream.eof:
-            raise EOFError("it ends within a stream")
-        data = stream.unused_data.lstrip(b"\0")  # xz files may be padded with zeros
-    return b"".join(parts)
-
-
-_COMPRESSED: tuple[tuple[bytes | tuple[bytes, ...], str, Callable[[bytes], bytes]], ...] = (
-    (b"\x1f\x8b", "gzip", gzip.decompress),
-    (b"\xfd7zXZ\x00", "xz", lambda data: _unpack(data, lzma.LZMADecompressor)),
-    # Longer than the "BZh" that a plain text may start with.
-    (
-        tuple(b"BZh%d%s" % (level, mark) for level in range(1, 10) for mark in (b"1AY&SY", b"\x17rE8P\x90")),
-        "bzip2",
-        lambda data: _unpack(data, bz2.BZ2Decompressor),
-    ),
-)
-_ZSTANDARD = b"\x28\xb5\x2f\xfd"
 _TABLE_START = 1 << 15
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a file, decompressed if it is gzip, xz or bzip2 (told by its first bytes); "-" is
-    standard input.
+    """The content of a file, decompressed if it is gzip, xz, bzip2 or zstd (told by its first bytes);
+    "-" is standard input.
 
     Raises:
         InputError: it cannot be read, is empty, or is damaged.
@@ -71,27 +42,30 @@ def read_bytes(path: Path) -> bytes:
                 data = stream.read()
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror or error}") from error
-    for magic, name, decompress in _COMPRESSED:
-        if data.startswith(magic):
-            try:
-                data = decompress(data)
-            except (OSError, EOFError, lzma.LZMAError, zlib.error, ValueError) as error:
-                raise InputError(path, f"damaged or truncated {name} file ({error})") from error
-            break
-    if data.startswith(_ZSTANDARD):
-        raise InputError(path, "is compressed with zstd", remedy="unpack it first: zstd -dc FILE")
+    data = b"".join(unpacked(path, [data]))
     if not data:
         raise InputError(path, "is empty")
     return data
 
 
 def _clean(path: Path, data: bytes, encoding_errors: str, lowercase: bool) -> bytes:
-    """Valid UTF-8 without BOM, lower-cased on request."""
-    if encoding_errors not in ("strict", "replace"):
-        raise AlignkitError(f"encoding_errors must be strict or replace, not {encoding_errors!r}")
-    data = data.removeprefix(_BOM)
+    """A whole text as valid UTF-8 without BOM, lower-cased on request."""
+    data = data.removeprefix(BOM)
     if not data:
         raise InputError(path, "is empty")
+    return valid_text(path, data, encoding_errors, lowercase)
+
+
+def valid_text(
+    path: Path, data: bytes, encoding_errors: str = "strict", lowercase: bool = False, first_line: int = 1
+) -> bytes:
+    """``data``, which starts at line ``first_line`` of a text, as valid UTF-8, lower-cased on request.
+
+    Raises:
+        InputError: invalid UTF-8, with its line, unless ``encoding_errors`` is "replace".
+    """
+    if encoding_errors not in ("strict", "replace"):
+        raise AlignkitError(f"encoding_errors must be strict or replace, not {encoding_errors!r}")
     if data.isascii():
         return data.lower() if lowercase else data
     try:
@@ -104,7 +78,7 @@ def _clean(path: Path, data: bytes, encoding_errors: str, lowercase: bool) -> by
                 if utf16
                 else "convert it with iconv, or go on with --encoding-errors replace"
             )
-            line = data.count(b"\n", 0, error.start) + 1
+            line = data.count(b"\n", 0, error.start) + first_line
             raise InputError(path, "is not valid UTF-8", line=line, remedy=remedy) from error
         text = data.decode("utf-8", "replace")
         data = text.encode("utf-8")
@@ -121,8 +95,9 @@ def encode_text(data: bytes) -> Corpus:
     if not data:
         return Corpus.from_sentences([])
     view = np.frombuffer(data, np.uint8)
-    lines, count = text.count_lines_and_tokens(view)
-    tokens = np.empty(count, np.int32)
+    lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    # Room for all the tokens that these bytes can hold. What is never written to takes no memory.
+    tokens = np.empty(len(data) // 2 + 1, np.int32)
     offsets = np.zeros(lines + 1, np.int64)
     state = np.zeros(4, np.int64)
     table = np.full(_TABLE_START, -1, np.int32)
@@ -134,6 +109,7 @@ def encode_text(data: bytes) -> Corpus:
         table = np.full(4 * len(table), -1, np.int32)
         types = np.concatenate([types, np.empty((len(table) // 2 - len(types), 2), np.int64)])
         text.rehash(view, types, state[3], table)
+    tokens.resize(state[2], refcheck=False)
     types = types[: state[3]]
     type_offsets = np.zeros(len(types) + 1, np.int64)
     np.cumsum(types[:, 1], out=type_offsets[1:])
@@ -142,18 +118,29 @@ def encode_text(data: bytes) -> Corpus:
     return Corpus(tokens, offsets, Vocabulary(letters, type_offsets))
 
 
-def split_joined(path: Path, data: bytes) -> tuple[bytes, bytes]:
+def has_bars(data: bytes) -> bool:
+    """Whether ``|||`` is a token of the text: then it, and not a tab, separates the two sides of its lines."""
+    return _BARS.search(data) is not None
+
+
+def split_joined(path: Path, data: bytes, bars: bool | None = None, first_line: int = 1) -> tuple[bytes, bytes]:
     """The two sides of a text whose lines are ``source ||| target`` or source TAB target.
+
+    Args:
+        path: where it comes from, for messages.
+        data: clean UTF-8.
+        bars: whether the separator is ``|||``; None: if it is a token anywhere in the text.
+        first_line: number of its first line.
 
     Raises:
         InputError: a line without the separator, or with more than one.
     """
-    shown = "|||" if _BARS.search(data) else "tab"
+    shown = "|||" if (has_bars(data) if bars is None else bars) else "tab"
     sides: tuple[list[bytes], list[bytes]] = ([], [])
     lines = data.split(b"\n")
     if lines[-1] == b"":
         lines.pop()
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(lines, first_line):
         parts = [b"", b""]
         if line.strip(b" \t\r"):
             parts = _BARS.split(line) if shown == "|||" else line.split(b"\t")
@@ -180,14 +167,15 @@ def read_sides(
     if target is None:
         data = _clean(source, read_bytes(source), encoding_errors, lowercase)
         return split_joined(source, data)
+    return _both(source, target, lambda path: _clean(path, read_bytes(path), encoding_errors, lowercase), 2)
+
+
+def _both(source: Path, target: Path, read: Callable[[Path], Any], threads: int) -> tuple[Any, Any]:
+    """What ``read`` makes of two files, at the same time if there are threads for it."""
     if os.fspath(source) == os.fspath(target) == "-":
         raise AlignkitError("standard input cannot be both sides; give it one SOURCE ||| TARGET text")
-
-    def side(path: Path) -> bytes:
-        return _clean(path, read_bytes(path), encoding_errors, lowercase)
-
-    with ThreadPoolExecutor(2) as pool:
-        first, second = pool.submit(side, source), pool.submit(side, target)
+    with ThreadPoolExecutor(min(threads, 2)) as pool:
+        first, second = pool.submit(read, source), pool.submit(read, target)
         return first.result(), second.result()
 
 
@@ -200,7 +188,12 @@ def _check_counts(source: Path, target: Path | None, counts: tuple[int, int]) ->
 
 
 def read_bitext(
-    source: Path, target: Path | None = None, *, encoding_errors: str = "strict", lowercase: bool = False
+    source: Path,
+    target: Path | None = None,
+    *,
+    encoding_errors: str = "strict",
+    lowercase: bool = False,
+    threads: int = 2,
 ) -> Bitext:
     """Reads a bitext of whitespace tokens, each side with its own vocabulary.
 
@@ -208,14 +201,24 @@ def read_bitext(
         source, target: two files; or one whose lines are ``source ||| target`` or source TAB target.
         encoding_errors: "strict" or "replace" (invalid UTF-8 becomes U+FFFD).
         lowercase: lower-case both sides (full Unicode).
+        threads: with more than one, both sides are read at the same time.
 
     Raises:
         InputError: unreadable, empty, damaged or invalid input, with file and line.
         AlignkitError: unequal line counts.
     """
-    sides = read_sides(source, target, encoding_errors=encoding_errors, lowercase=lowercase)
-    with ThreadPoolExecutor(2) as pool:
-        corpora = list(pool.map(encode_text, sides))
+
+    def read(path: Path) -> Corpus:
+        return encode_text(_clean(path, read_bytes(path), encoding_errors, lowercase))
+
+    corpora: tuple[Corpus, Corpus]
+    if target is None:
+        sides = read_sides(source, encoding_errors=encoding_errors, lowercase=lowercase)
+        with ThreadPoolExecutor(min(threads, 2)) as pool:
+            first, second = pool.map(encode_text, sides)
+        corpora = first, second
+    else:
+        corpora = _both(source, target, read, threads)
     _check_counts(source, target, (len(corpora[0]), len(corpora[1])))
     return Bitext(*corpora)
 

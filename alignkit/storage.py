@@ -1,6 +1,6 @@
 """Files that are either whole or absent, and the same bytes for the same content.
 
-Every output goes through :func:`atomic_write`. Arrays are kept as ``.npz`` without pickle, with one
+Every output goes through :func:`atomic_write`. Arrays are kept as ``.npz`` without pickle, little-endian, with one
 entry ``header.json`` that says what the file is and which version of the format it has.
 """
 
@@ -52,6 +52,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             os.fsync(stream.fileno())
         os.chmod(name, _mode(target))
         os.replace(name, target)
+    except BrokenPipeError:
+        raise  # not this file's: the block wrote to a pipe that nobody reads any more
     except OSError as error:
         raise AlignkitError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
@@ -95,7 +97,12 @@ def save_arrays(
             entry = zipfile.ZipInfo(f"{name}.npy", EPOCH)
             entry.compress_type = method
             with archive.open(entry, "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
+                np.lib.format.write_array(member, _little_endian(array), allow_pickle=False)
+
+
+def _little_endian(array: np.ndarray) -> np.ndarray:
+    """The array in C order and, whatever the machine, with its lowest byte first: the same file everywhere."""
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any] | None:
@@ -146,7 +153,9 @@ def load_arrays(
                 if name != HEADER:
                     with archive.open(name) as member:
                         array = np.lib.format.read_array(member, allow_pickle=False)
-                    arrays[name.removesuffix(".npy")] = array
+                    # Files are little-endian, kernels want the machine's own order.
+                    native = array.astype(array.dtype.newbyteorder("="), copy=False)
+                    arrays[name.removesuffix(".npy")] = native
     except Exception as error:  # as in read_header; a false shape, say, is a MemoryError
         raise InputError(path, f"damaged: {error or type(error).__name__}") from error
     # One wrong byte in a zip directory can hide the entries after it.

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from alignkit_cli.options import (
     choose_text,
+    format_options,
     note_blanks,
     output_option,
     quiet_option,
     sample_option,
     text_arguments,
     threads_option,
-    write_output,
 )
+from alignkit_cli.output import BLOCK, AlignmentOutput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from alignkit.aligner import Aligner
+    from alignkit.streaming import PairBatch
 
 
 @click.command("align")
@@ -22,42 +32,113 @@ from alignkit_cli.options import (
 @click.option(
     "--model", metavar="FILE", help="Use a saved aligner, a checkpoint or a run directory instead of fitting one."
 )
+@format_options
 @threads_option
 @output_option
 @quiet_option
-def command(
-    source: str | None,
-    target: str | None,
-    sample: bool,
-    lowercase: bool,
-    encoding_errors: str,
-    model: str | None,
-    threads: int | None,
-    output: str | None,
-    quiet: bool,
-) -> None:
+def command(**options: Any) -> None:
     """Align a bitext: one line of source-target links per sentence pair (zero-based, Pharaoh format).
 
     Without --model, IBM Model 1 is fitted on this text in both directions and symmetrised (grow-diag-final-and).
     With --model, a saved aligner links new text; words it never saw get no link. A neural aligner's links are
     between whitespace words, from attention summed over their subwords.
+
+    With --model and "-", pairs are read from standard input ("SRC ||| TGT" or SRC<tab>TGT) and answered line by
+    line, in bounded memory.
     """
+    run(**options)
+
+
+def run(
+    source: str | None,
+    target: str | None,
+    *,
+    sample: bool,
+    lowercase: bool,
+    encoding_errors: str,
+    model: str | None,
+    output_format: str,
+    sentence_scores: str | None,
+    threads: int | None,
+    output: str | None,
+    quiet: bool,
+) -> None:
+    """Fits, or loads and reads; writes."""
+    source, target = choose_text(source, target, sample)
+    reading = {"encoding_errors": encoding_errors, "lowercase": lowercase}
+    writer = AlignmentOutput(output_format, output, sentence_scores)
+    if model is None:
+        blanks = fit_and_write(source, target, reading, threads, writer)
+    else:
+        stream = source == "-" and target is None
+        # Batches of a stream are small: threads would cost more than they give, so only those that are asked for.
+        aligner = load(model, threads or 1 if stream else threads)
+        batches = stdin_batches(aligner, reading) if stream else file_batches(source, target, reading)
+        blanks = write_batches(aligner, batches, writer)
+    note_blanks(blanks, quiet)
+
+
+def fit_and_write(
+    source: str, target: str | None, reading: dict[str, Any], threads: int | None, writer: AlignmentOutput
+) -> int:
+    """Fits both directions on the text and writes its links; returns the number of pairs with a blank side."""
     from alignkit.classical.bidirectional import fit_bidirectional
     from alignkit.classical.ibm1 import fit_ibm1
-    from alignkit.linking import link_lines
-    from alignkit.reading import blank_pairs, read_bitext, read_line_pairs
+    from alignkit.reading import blank_pairs, read_bitext
 
-    source, target = choose_text(source, target, sample)
-    if model is None:
-        bitext = read_bitext(source, target, encoding_errors=encoding_errors, lowercase=lowercase)
-        links = fit_bidirectional(bitext, lambda text: fit_ibm1(text, threads=threads)).links(bitext)
-        blanks = blank_pairs(bitext)
-    else:
-        from alignkit.aligner import load_aligner
+    bitext = read_bitext(source, target, **reading)
+    fitted = fit_bidirectional(bitext, lambda text: fit_ibm1(text, threads=threads))
+    links = fitted.links(bitext)
+    with writer:
+        writer.write_links(links, bitext, fitted.forward, fitted.reverse)  # type: ignore[arg-type]
+    return blank_pairs(bitext)
 
-        aligner = load_aligner(model)
-        lines = read_line_pairs(source, target, encoding_errors=encoding_errors, lowercase=lowercase)
-        links = link_lines(aligner, *lines)
-        blanks = sum(not a.strip(" \t") or not b.strip(" \t") for a, b in zip(*lines, strict=True))
-    write_output(links.to_pharaoh(), output)
-    note_blanks(blanks, quiet)
+
+def load(model: str, threads: int | None) -> Aligner:
+    """The saved aligner, told how many threads to use."""
+    from dataclasses import fields, is_dataclass, replace
+
+    from alignkit.aligner import load_aligner
+
+    aligner = load_aligner(model)
+    if threads is not None and is_dataclass(aligner) and "threads" in {f.name for f in fields(aligner)}:
+        return replace(aligner, threads=threads)  # type: ignore[type-var]
+    if threads is not None and getattr(aligner, "tokenizer", None) is not None:
+        from alignkit.neural.devices import set_threads
+
+        set_threads(threads)
+    return aligner
+
+
+def stdin_batches(aligner: Aligner, reading: dict[str, Any]) -> Iterator[PairBatch]:
+    """What standard input has, as it comes; one pair at a time for a network, so that no answer's last bits
+    depend on what happened to come with it."""
+    from alignkit.streaming import pair_batches
+
+    single = getattr(aligner, "tokenizer", None) is not None
+    return pair_batches("-", sys.stdin.buffer, single=single, **reading)
+
+
+def file_batches(source: str, target: str | None, reading: dict[str, Any]) -> Iterator[PairBatch]:
+    """Blocks of the pairs of files, which are read and checked as a whole first."""
+    from alignkit.reading import read_line_pairs
+    from alignkit.streaming import PairBatch
+
+    lines = read_line_pairs(source, target, **reading)
+    for low in range(0, len(lines[0]), BLOCK):
+        sides = ("".join(f"{line}\n" for line in side[low : low + BLOCK]).encode() for side in lines)
+        yield PairBatch(low + 1, *sides)
+
+
+def write_batches(aligner: Aligner, batches: Iterator[PairBatch], writer: AlignmentOutput) -> int:
+    """Aligns and writes batch by batch; returns the number of pairs with a blank side."""
+    from alignkit.linking import align_text
+
+    blanks = 0
+    with writer:
+        for batch in batches:
+            alignment = align_text(aligner, batch.source, batch.target, **writer.wanted)
+            writer.write(alignment)
+            sides = zip(batch.source.split(b"\n"), batch.target.split(b"\n"), strict=True)
+            blanks += sum(not a.strip(b" \t\r") or not b.strip(b" \t\r") for a, b in sides) - 1
+    return blanks

@@ -13,11 +13,14 @@ from alignkit.version import __version__
 #: command -> (module, one line for the list of commands)
 COMMANDS = {
     "ibm1": ("alignkit_cli.ibm1", "Align with IBM Model 1."),
+    "diagonal": ("alignkit_cli.diagonal", "Align with fast_align's model, which favours the diagonal."),
+    "hmm": ("alignkit_cli.hmm", "Align with a hidden Markov model."),
     "align": ("alignkit_cli.align", "Align with the best aligner there is, or with a saved one."),
     "train": ("alignkit_cli.train", "Train a neural aligner."),
     "compare": ("alignkit_cli.compare", "Score classical and neural aligners against each other."),
     "evaluate": ("alignkit_cli.evaluate", "Score links against gold links: precision, recall, AER."),
     "symmetrize": ("alignkit_cli.symmetrize", "Combine the alignments of two directions."),
+    "lexicon": ("alignkit_cli.lexicon", "Write the translation table of a saved model as text."),
     "cooc": ("alignkit_cli.cooc", "Count which words occur together."),
 }
 
@@ -44,7 +47,7 @@ def cli() -> None:
     """Word alignment, classical and neural side by side.
 
     SRC and TGT are two files with a sentence per line; or give one file whose lines are "SRC ||| TGT" or
-    SRC<tab>TGT. Files may be .gz, .xz or .bz2; "-" is standard input. Results go to standard output,
+    SRC<tab>TGT. Files may be .gz, .xz, .zst or .bz2; "-" is standard input. Results go to standard output,
     everything else to standard error.
     """
 

@@ -58,6 +58,28 @@ def output_option(command: Command) -> Command:
     return click.option("-o", "--output", metavar="FILE", help=text)(command)
 
 
+def format_options(command: Command) -> Command:
+    """--format and --sentence-scores."""
+    decorators = [
+        click.option(
+            "--format",
+            "output_format",
+            type=click.Choice(["pharaoh", "probabilities", "giza"]),
+            default="pharaoh",
+            show_default=True,
+            help='pharaoh: "0-0 1-2"; probabilities: "0-0:0.93 1-2:0.5", the posterior of each link; giza: the '
+            "three lines per pair of GIZA++'s A3 files.",
+        ),
+        click.option(
+            "--sentence-scores",
+            metavar="FILE",
+            help="Also write a line per pair: log p(target | source) per target word (natural logarithm); with "
+            "two directions, log p(source | target) per source word after a tab. nan if a side is blank.",
+        ),
+    ]
+    return _apply(command, decorators)
+
+
 def quiet_option(command: Command) -> Command:
     """--quiet."""
     return click.option("-q", "--quiet", is_flag=True, help="Say nothing on standard error but errors.")(command)

@@ -13,11 +13,18 @@ ROOT = Path(__file__).parents[1]
 # A module may import what stands in its own rank or below; classical, neural and metrics never each other.
 RANKS = [
     {"alignkit.errors", "alignkit.version"},
-    {"alignkit.storage", "alignkit.parallel", "alignkit.kernels"},
+    {"alignkit.storage", "alignkit.packing", "alignkit.parallel", "alignkit.kernels"},
     {"alignkit.vocabulary"},
     {
-        *("alignkit.bitext", "alignkit.scores", "alignkit.links", "alignkit.aligner", "alignkit.reading"),
-        *("alignkit.tokenization", "alignkit.words", "alignkit.linking"),
+        *(
+            "alignkit.bitext",
+            "alignkit.scores",
+            "alignkit.links",
+            "alignkit.gold",
+            "alignkit.aligner",
+            "alignkit.reading",
+        ),
+        *("alignkit.tokenization", "alignkit.words", "alignkit.linking", "alignkit.formats", "alignkit.streaming"),
     },
     {"alignkit.classical", "alignkit.neural", "alignkit.metrics"},
     {"alignkit.experiments", "alignkit.report"},

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from alignkit import reading
 from alignkit.errors import AlignkitError, InputError
+from alignkit.packing import unpacked
 from alignkit.reading import encode_text, read_bitext, read_bytes, read_line_pairs, read_lines, split_joined
 
 
@@ -138,7 +139,12 @@ def test_lowercase_is_of_all_scripts(tmp_path):
 
 # Compressed files.
 
-PACKERS = {"gz": gzip.compress, "xz": lzma.compress, "bz2": bz2.compress}
+
+def zstd(data):
+    return pytest.importorskip("zstandard").ZstdCompressor(write_checksum=True).compress(data)
+
+
+PACKERS = {"gz": gzip.compress, "xz": lzma.compress, "bz2": bz2.compress, "zst": zstd}
 TEXT = "".join(f"Zeile {i} ä\n" for i in range(2000)).encode()
 
 
@@ -183,9 +189,40 @@ def test_an_empty_text_compressed_is_empty(tmp_path):
             read_bytes(write(tmp_path / kind, pack(b"")))
 
 
-def test_zstd_is_named(tmp_path):
-    with pytest.raises(InputError, match="zstd"):
+def test_zstd_frames_to_be_skipped_are_skipped(tmp_path):
+    skip = b"\x50\x2a\x4d\x18" + (4).to_bytes(4, "little") + b"note"
+    assert read_bytes(write(tmp_path / "x", skip + zstd(b"a\n") + skip + zstd(b"b\n"))) == b"a\nb\n"
+
+
+def test_zstd_without_its_package_is_one_clear_error(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(InputError, match="compressed with zstd; pip install zstandard"):
         read_bytes(write(tmp_path / "x", b"\x28\xb5\x2f\xfd rest"))
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_compressed_stream_comes_in_pieces(kind, size):
+    data = PACKERS[kind](TEXT) + PACKERS[kind](b"more\n")
+    pieces = [data[i : i + size] for i in range(0, len(data), size)]
+    assert b"".join(unpacked("-", pieces)) == TEXT + b"more\n"
+    with pytest.raises(InputError, match="standard input: damaged or truncated"):
+        list(unpacked("-", [*pieces[:-1], pieces[-1][:-1]]))
+
+
+def test_a_plain_stream_waits_for_no_more_than_it_needs():
+    """What somebody types must not wait for the next line, unless it may yet be a compressed file."""
+    asked = []
+
+    def typed():
+        for piece in (b"a\n", b"b\n"):
+            asked.append(piece)
+            yield piece
+
+    assert next(unpacked("-", typed())) == b"a\n"
+    assert asked == [b"a\n"]
+    assert list(unpacked("-", [b"B", b"Z", b"h ist", b"\n"])) == [b"BZh ist", b"\n"]
+    assert list(unpacked("-", [])) == []
 
 
 # Files that cannot be read.

@@ -123,6 +123,44 @@ def test_the_same_content_gives_the_same_bytes(tmp_path, compress, monkeypatch):
         assert np.array_equal(arrays[name], array)
 
 
+def test_files_are_little_endian_whatever_the_arrays(tmp_path):
+    """What a big-endian machine would write: the same bytes; and reading gives the machine's own order."""
+    values = {
+        "a": np.arange(5, dtype=np.int32),
+        "b": np.array([[0.5, -2.0]], np.float32),
+        "c": np.array([7], np.uint8),
+    }
+    for name, order in (("little", "<"), ("big", ">")):
+        arrays = {key: array.astype(array.dtype.newbyteorder(order)) for key, array in values.items()}
+        save_arrays(tmp_path / name, "test.kind", 1, arrays)
+    assert (tmp_path / "little").read_bytes() == (tmp_path / "big").read_bytes()
+    with zipfile.ZipFile(tmp_path / "big") as archive:
+        assert b"'<i4'" in archive.read("a.npy")
+        assert b"'<f4'" in archive.read("b.npy")
+    arrays, _ = load_arrays(tmp_path / "big", "test.kind", 1)
+    for key, array in values.items():
+        assert arrays[key].dtype.isnative
+        assert arrays[key].dtype == array.dtype
+        assert np.array_equal(arrays[key], array)
+
+
+def test_a_file_of_big_endian_arrays_is_read_as_well(tmp_path):
+    header = {"kind": "test.kind", "version": 1, "arrays": ["a"]}
+    with zipfile.ZipFile(tmp_path / "x", "w") as archive:
+        archive.writestr(HEADER, json.dumps(header))
+        stream = io.BytesIO()
+        np.lib.format.write_array(stream, np.arange(3, dtype=">i4"))
+        archive.writestr("a.npy", stream.getvalue())
+    fields = Fields("x", load_arrays(tmp_path / "x", "test.kind", 1)[0])
+    assert fields.get("a", np.int32).tolist() == [0, 1, 2]
+
+
+def test_a_broken_pipe_in_the_block_is_not_blamed_on_the_file(tmp_path):
+    with pytest.raises(BrokenPipeError), atomic_write(tmp_path / "x"):
+        raise BrokenPipeError(32, "Broken pipe")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_numpy_reads_it_too(saved):
     with np.load(saved, allow_pickle=False) as loaded:
         assert np.array_equal(loaded["b"], ARRAYS["b"])

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from alignkit.bitext import Bitext
+from alignkit.bitext import Bitext, Corpus
+from alignkit.kernels import bags as kernels
 from alignkit.kernels import lexical
 from alignkit.parallel import blocks, run_blocks
 
+# Room for the pairs of several rows, 8 bytes each: a buffer of this many pairs is filled and copied, and filled
+# again, so that rows take no more memory than they need although their sizes are not known before.
+_ROOM = 1 << 18
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Bags:
     """The distinct words of each of M sentences, with how often they come.
 
@@ -33,21 +39,23 @@ class Bags:
         """The bags of sentences of tokens with ids in [0, types)."""
         ranges = blocks(np.diff(offsets), threads)
         sizes = np.zeros(len(offsets) - 1, np.int64)
-
-        def count(low: int, high: int) -> None:
-            lexical.count_distinct(low, high, tokens, offsets, np.full(types, -1, np.int32), sizes)
-
-        run_blocks(count, ranges, threads)
-        bag_offsets = np.zeros(len(offsets), np.int64)
-        np.cumsum(sizes, out=bag_offsets[1:])
-        words, counts = np.empty(bag_offsets[-1], np.int32), np.empty(bag_offsets[-1], np.float32)
+        words, counts = np.empty(len(tokens), np.int32), np.empty(len(tokens), np.float32)
         entries = np.empty(len(tokens), np.int32)
 
         def fill(low: int, high: int) -> None:
             work = (np.full(types, -1, np.int32), np.empty(types, np.int32))
-            lexical.fill_bags(low, high, tokens, offsets, (words, counts, bag_offsets), entries, work)
+            kernels.fill_bags(low, high, (tokens, offsets), (words, counts), entries, work, sizes)
 
         run_blocks(fill, ranges, threads)
+        bag_offsets = np.zeros(len(offsets), np.int64)
+        np.cumsum(sizes, out=bag_offsets[1:])
+        for low, high in ranges:  # the bags of a block start where its tokens do: close the gaps between blocks
+            here, there = bag_offsets[low], offsets[low]
+            size = bag_offsets[high] - here
+            for array in (words, counts) if here < there else ():
+                array[here : here + size] = array[there : there + size]
+        for array in (words, counts):
+            array.resize(bag_offsets[-1], refcheck=False)
         return cls(words, counts, bag_offsets, entries)
 
     @property
@@ -60,31 +68,47 @@ class Bags:
         """int64 (M,), distinct words per sentence."""
         return np.diff(self.offsets)
 
-    def by_token(self, values: np.ndarray, token_offsets: np.ndarray) -> np.ndarray:
+    def by_token(self, values: np.ndarray, token_offsets: np.ndarray, threads: int = 1) -> np.ndarray:
         """Values (E,) of entries as values (N,) of tokens."""
-        starts = np.repeat(self.offsets[:-1], np.diff(token_offsets))
-        return values[starts + self.entries]
+        out = np.empty(len(self.entries), values.dtype)
 
-    def first_positions(self, token_offsets: np.ndarray) -> np.ndarray:
+        def spread(low: int, high: int) -> None:
+            kernels.by_token(low, high, self.entries, token_offsets, self.offsets, values, out)
+
+        run_blocks(spread, blocks(np.diff(token_offsets), threads), threads)
+        return out
+
+    def first_positions(self, token_offsets: np.ndarray, threads: int = 1) -> np.ndarray:
         """int32 (E,): where in its sentence each distinct word comes first."""
-        lengths = np.diff(token_offsets)
-        places = np.repeat(self.offsets[:-1], lengths) + self.entries
-        positions = np.arange(len(places)) - np.repeat(token_offsets[:-1], lengths)
         first = np.empty(len(self.words), np.int32)
-        first[places[::-1]] = positions[::-1]  # of several writes to one place, the last stays: the leftmost
+
+        def fill(low: int, high: int) -> None:
+            kernels.first_positions(low, high, self.entries, token_offsets, self.offsets, first)
+
+        run_blocks(fill, blocks(np.diff(token_offsets), threads), threads)
         return first
+
+
+# Both directions of a model, and its fitting and its links, want the bags of one text.
+_known: WeakKeyDictionary[Corpus, Bags] = WeakKeyDictionary()
+
+
+def bags_of_corpus(corpus: Corpus, threads: int) -> Bags:
+    """The bags of a corpus; they are kept as long as the corpus is."""
+    bags = _known.get(corpus)
+    if bags is None:
+        bags = Bags.of(corpus.tokens, corpus.offsets, len(corpus.vocabulary), threads)
+        _known[corpus] = bags
+    return bags
 
 
 def bags_of(bitext: Bitext, threads: int) -> tuple[Bags, Bags]:
     """The bags of both sides."""
-    source, target = (
-        Bags.of(side.tokens, side.offsets, len(side.vocabulary), threads)
-        for side in (bitext.source, bitext.target)
-    )
-    return source, target
+    return bags_of_corpus(bitext.source, threads), bags_of_corpus(bitext.target, threads)
 
 
 Index = tuple[np.ndarray, np.ndarray, np.ndarray]
+Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def invert(words: np.ndarray, notes: np.ndarray, offsets: np.ndarray, types: int) -> Index:
@@ -101,52 +125,87 @@ def invert(words: np.ndarray, notes: np.ndarray, offsets: np.ndarray, types: int
     starts = np.zeros(types + 1, np.int64)
     np.cumsum(np.bincount(words, minlength=types), out=starts[1:])
     sentences, sorted_notes = np.empty(len(words), np.int32), np.empty_like(notes)
-    lexical.invert((words, notes, offsets), starts[:-1].copy(), sentences, sorted_notes)
+    kernels.invert((words, notes, offsets), starts[:-1].copy(), sentences, sorted_notes)
     return starts, sentences, sorted_notes
+
+
+def token_index(corpus: Corpus) -> Index:
+    """For each word of a corpus the sentences that have it, once per occurrence, with the positions as notes."""
+    positions = np.arange(len(corpus.tokens), dtype=np.int32)
+    positions -= np.repeat(corpus.offsets[:-1].astype(np.int32), corpus.lengths)
+    return invert(corpus.tokens, positions, corpus.offsets, len(corpus.vocabulary))
+
+
+def normalise_rows(low: int, high: int, offsets: np.ndarray, values: np.ndarray, alpha: float | None) -> None:
+    """Counts float32 (K,) to probabilities, for the rows low <= i < high; with alpha, by variational Bayes."""
+    if alpha is None:
+        lexical.normalise_table(low, high, offsets, values)
+    else:
+        lexical.bayes_table(low, high, offsets, values, float(alpha))
 
 
 class PairStatistics:
     """A bitext laid out for estimation: the index, the rows of every pair that meets, and blocks of even work.
 
-    The rows' ``values`` start as ones and belong to the estimator that made this object.
+    The rows' ``values`` belong to the estimator that made this object. They start as the sums that
+    :meth:`add_weights` would give for ``weights``, or as ones without them.
 
     Args:
         source, target: bags of the two sides.
         types: (V_src, V_tgt).
         threads: how many to use.
+        weights: float32, positive, one for each entry of the target bags.
     """
 
-    def __init__(self, source: Bags, target: Bags, types: tuple[int, int], threads: int) -> None:
+    def __init__(
+        self,
+        source: Bags,
+        target: Bags,
+        types: tuple[int, int],
+        threads: int,
+        weights: np.ndarray | None = None,
+    ) -> None:
         self.threads = threads
         self.types = types
         self.target = target.arrays
         self.index = invert(source.words, source.counts, source.offsets, types[0])
         work = np.empty(types[0], np.int64)
-        lexical.row_work(self.index[0], self.index[1], target.sizes, work)
-        # More ranges than threads, because one frequent word can be a tenth of all work.
-        self.row_ranges = blocks(work, 1 if threads == 1 else 8 * threads)
-        self.sentence_ranges = blocks(source.sizes * target.sizes, threads)
-        self.rows = self._rows()
-
-    def _rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        sizes = np.empty(self.types[0], np.int64)
+        sizes = target.sizes
 
         def count(low: int, high: int) -> None:
-            lexical.row_sizes(low, high, self.index, self.target, self._stamp(), sizes)
+            kernels.row_work(low, high, self.index[0], self.index[1], sizes, work)
 
-        self.over_rows(count)
+        run_blocks(count, blocks(np.diff(self.index[0]), threads), threads)
+        # More ranges than threads, because one frequent word can be a tenth of all work.
+        self.row_ranges = blocks(work, 1 if threads == 1 else 8 * threads)
+        self.sentence_ranges = blocks(source.sizes * sizes, threads)
+        if weights is None:
+            self.rows = self._rows(work, np.ones(len(target.words), np.float32))
+            self.rows[2].fill(1)
+        else:
+            self.rows = self._rows(work, weights)
+
+    def _rows(self, work: np.ndarray, weights: np.ndarray) -> Rows:
+        sizes = np.empty(self.types[0], np.int64)
+
+        def collect(low: int, high: int) -> list[tuple[np.ndarray, np.ndarray]]:
+            bounds = np.minimum(work[low:high], self.types[1])
+            room = min(int(bounds.sum()), max(_ROOM, int(bounds.max(initial=0)))) + 1
+            columns, values = np.empty(room, np.int32), np.empty(room, np.float32)
+            sums = np.zeros(self.types[1], np.float64)
+            pieces = []
+            while low < high:
+                low, filled = kernels.collect_rows(
+                    low, high, self.index, self.target, weights, sums, (columns, values, sizes)
+                )
+                pieces.append((columns[:filled].copy(), values[:filled].copy()))
+            return pieces
+
+        pieces = [piece for part in run_blocks(collect, self.row_ranges, self.threads) for piece in part]
         offsets = np.zeros(self.types[0] + 1, np.int64)
         np.cumsum(sizes, out=offsets[1:])
-        columns = np.empty(offsets[-1], np.int32)
-
-        def fill(low: int, high: int) -> None:
-            lexical.fill_rows(low, high, self.index, self.target, self._stamp(), offsets, columns)
-
-        self.over_rows(fill)
-        return offsets, columns, np.ones(len(columns), np.float32)
-
-    def _stamp(self) -> np.ndarray:
-        return np.full(self.types[1], -1, np.int32)
+        columns = np.concatenate([np.empty(0, np.int32), *(piece[0] for piece in pieces)])
+        return offsets, columns, np.concatenate([np.empty(0, np.float32), *(piece[1] for piece in pieces)])
 
     def over_rows(self, function: Callable[[int, int], None]) -> None:
         """Runs ``function(low, high)`` over blocks of source words."""
@@ -168,3 +227,8 @@ class PairStatistics:
             lexical.add_weights(low, high, self.index, self.rows, self.target, weights, sums)
 
         self.over_rows(add)
+
+    def normalise(self, alpha: float | None = None) -> None:
+        """Counts to probabilities, row by row (:func:`normalise_rows`)."""
+        offsets, _, values = self.rows
+        self.over_rows(lambda low, high: normalise_rows(low, high, offsets, values, alpha))

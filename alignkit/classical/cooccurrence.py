@@ -50,10 +50,9 @@ def cooccurrence(bitext: Bitext, weighting: Weighting = "source-length", threads
         "target-length": bitext.target.lengths,
     }.get(weighting, np.ones(len(bitext), np.int64))
     types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
-    statistics = PairStatistics(source, target, types, threads)
-    weights = np.repeat(1 / np.maximum(lengths, 1), target.sizes)
-    statistics.add_weights((weights * target.counts).astype(np.float32))
-    return PairTable(*statistics.rows, types[1])
+    weights = np.repeat((1 / np.maximum(lengths, 1)).astype(np.float32), target.sizes)
+    weights *= target.counts
+    return PairTable(*PairStatistics(source, target, types, threads, weights).rows, types[1])
 
 
 def save_table(

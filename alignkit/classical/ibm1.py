@@ -10,8 +10,9 @@ import numpy as np
 
 from alignkit.aligner import check_kind
 from alignkit.bitext import Bitext
-from alignkit.classical.bags import PairStatistics, bags_of
-from alignkit.classical.tables import Lookup, PairTable
+from alignkit.classical.bags import PairStatistics, bags_of, normalise_rows
+from alignkit.classical.likelihood import mixture_log_probabilities
+from alignkit.classical.tables import Lookup, PairTable, pack_model, unpack_model
 from alignkit.errors import AlignkitError, InputError
 from alignkit.kernels import lexical
 from alignkit.links import Links
@@ -35,6 +36,7 @@ class IBM1:
         log_likelihood: natural logarithm of the training text's probability (up to the factor for its lengths)
             under the parameters that each EM iteration started from; it rises.
         threads: how many threads scoring uses (None: all); no result depends on it.
+        null_probability: p0, what NULL had in fitting and has in scoring; None: NULL is one more source word.
     """
 
     source: Vocabulary
@@ -43,6 +45,7 @@ class IBM1:
     null: np.ndarray | None
     log_likelihood: tuple[float, ...] = ()
     threads: int | None = field(default=None, compare=False)
+    null_probability: float | None = None
     name: str = "ibm1"
     kinds: tuple[str, ...] = ("alpha", "beta")
 
@@ -51,11 +54,16 @@ class IBM1:
             raise ValueError(f"table of shape {self.table.shape} does not fit the vocabularies")
         if self.null is not None and (self.null.shape, self.null.dtype) != ((len(self.target),), np.float32):
             raise ValueError("null must be float32 with one value per target word")
+        if self.null_probability is not None and not (self.null is not None and 0 < self.null_probability < 1):
+            raise ValueError("null_probability must lie between 0 and 1, and needs null")
 
     def _lookup(self, bitext: Bitext) -> Lookup:
         source_ids = self.source.translate(bitext.source.vocabulary)
         target_ids = self.target.translate(bitext.target.vocabulary)
         return Lookup(self.table, bitext, source_ids, target_ids, thread_count(self.threads))
+
+    def _shares(self, bitext: Bitext) -> np.ndarray:
+        return null_shares(bitext.source.lengths, self.null is not None, self.null_probability)
 
     def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
         """beta[t, l] = Trans(y_t | x_l); alpha[t, l] = beta[t, l] / sum over l' of beta[t, l'], NULL included.
@@ -65,20 +73,25 @@ class IBM1:
         """
         check_kind(self, kind)
         lookup = self._lookup(bitext)
-        return lookup.scores() if kind == "beta" else lookup.posteriors(self.null)
+        return lookup.scores() if kind == "beta" else lookup.posteriors(self.null, self._shares(bitext))
 
     def links(self, bitext: Bitext) -> Links:
         """Each target word with its likeliest source word (the leftmost of equals), if NULL is not likelier."""
-        return self._lookup(bitext).links(self.null)
+        return self._lookup(bitext).links(self.null, self._shares(bitext))
+
+    def log_probabilities(self, bitext: Bitext) -> np.ndarray:
+        """float64 (M,): log p(target | source) of each pair (see :func:`mixture_log_probabilities`)."""
+        null = None
+        if self.null is not None:
+            ids = self.target.translate(bitext.target.vocabulary)
+            null = np.append(self.null, np.float32(0))[ids][bitext.target.tokens]  # -1, unknown, is the 0
+        return mixture_log_probabilities(self.score(bitext, "beta"), null, self.null_probability)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model; :func:`alignkit.load_aligner` reads it."""
-        arrays = {"offsets": self.table.offsets, "columns": self.table.columns, "values": self.table.values}
-        arrays |= {"source_types": self.source.text, "source_type_offsets": self.source.offsets}
-        arrays |= {"target_types": self.target.text, "target_type_offsets": self.target.offsets}
-        if self.null is not None:
-            arrays["null"] = self.null
-        save_arrays(path, KIND, VERSION, arrays, {"log_likelihood": list(self.log_likelihood)})
+        arrays = pack_model(self.source, self.target, self.table, self.null)
+        header = {"log_likelihood": list(self.log_likelihood), "null_probability": self.null_probability}
+        save_arrays(path, KIND, VERSION, arrays, header)
 
 
 def load_ibm1(path: str | os.PathLike[str]) -> IBM1:
@@ -86,15 +99,11 @@ def load_ibm1(path: str | os.PathLike[str]) -> IBM1:
     arrays, header = load_arrays(path, KIND, VERSION)
     fields = Fields(path, arrays)
     try:
-        source, target = (
-            Vocabulary(fields.get(f"{side}_types", np.uint8), fields.get(f"{side}_type_offsets", np.int64))
-            for side in ("source", "target")
-        )
-        columns, values = fields.get("columns", np.int32), fields.get("values", np.float32)
-        table = PairTable(fields.get("offsets", np.int64), columns, values, len(target))
-        null = fields.get("null", np.float32) if "null" in arrays else None
+        source, target, table, null = unpack_model(fields)
         likelihood = tuple(float(value) for value in header.get("log_likelihood", ()))
-        return IBM1(source, target, table, null, likelihood)
+        probability = header.get("null_probability")
+        probability = None if probability is None else float(probability)
+        return IBM1(source, target, table, null, likelihood, null_probability=probability)
     except (TypeError, ValueError) as error:
         raise InputError(path, f"damaged: {error}") from error
 
@@ -105,6 +114,11 @@ def fit_ibm1(
     null: bool = True,
     threads: int | None = None,
     progress: Callable[[int, int, str], None] | None = None,
+    *,
+    null_probability: float | None = None,
+    alpha: float | None = None,
+    tolerance: float = 0.0,
+    prune: float = 0.0,
 ) -> IBM1:
     """Fits IBM Model 1 by EM from the uniform start.
 
@@ -117,67 +131,127 @@ def fit_ibm1(
         null: whether an empty source word takes part in every sentence.
         threads: all there are by default; the result has the same bits for any number.
         progress: called with (done, total, message) after each iteration.
+        null_probability: p0, the probability that a target word comes from NULL; each of the L source positions
+            has (1 - p0)/L. Without it NULL is one more word: all L + 1 have 1/(L + 1).
+        alpha: of a symmetric Dirichlet prior over the target words that a source word meets, estimated by
+            variational Bayes (Johnson 2007; Riley and Gildea 2012): below 1 it favours few translations. The rows
+            then sum to less than 1, and the log-likelihood need not rise. Without it: maximum likelihood.
+        tolerance: stop before ``iterations`` once the log-likelihood rises by less than this share of itself.
+        prune: at the end, drop the pairs with a lower probability. The others keep theirs: rows that lost pairs
+            sum to less than 1.
 
     Raises:
-        AlignkitError: iterations or threads below 1.
+        AlignkitError: iterations or threads below 1, or another number outside its range.
     """
-    if iterations < 1:
-        raise AlignkitError(f"the number of iterations must be at least 1, not {iterations}")
-    estimation = _Estimation(bitext, null, thread_count(threads))
-    likelihoods = []
+    check_options(iterations, null, null_probability, alpha, tolerance, prune)
+    estimation = _Estimation(bitext, null, null_probability, alpha, thread_count(threads))
+    likelihoods: list[float] = []
     for iteration in range(iterations):
         likelihoods.append(estimation.step(first=iteration == 0))
         if progress is not None:
             progress(iteration + 1, iterations, f"log-likelihood {likelihoods[-1]:.6g}")
+        if tolerance > 0 and has_settled(likelihoods, tolerance):
+            break
     source, target = bitext.source.vocabulary, bitext.target.vocabulary
-    table = PairTable(*estimation.statistics.rows, len(target))
-    return IBM1(source, target, table, estimation.null, tuple(likelihoods), threads)
+    table = PairTable(*estimation.statistics.rows, len(target)).pruned(prune)
+    row = estimation.null if null else None
+    return IBM1(source, target, table, row, tuple(likelihoods), threads, null_probability)
+
+
+def check_options(
+    iterations: int,
+    null: bool,
+    null_probability: float | None,
+    alpha: float | None,
+    tolerance: float = 0.0,
+    prune: float = 0.0,
+) -> None:
+    """Raises AlignkitError, naming the option, if one is out of range (arguments as of :func:`fit_ibm1`)."""
+    if iterations < 1:
+        raise AlignkitError(f"the number of iterations must be at least 1, not {iterations}")
+    if null_probability is not None and not (null and 0 < null_probability < 1):
+        raise AlignkitError(f"the NULL probability must lie between 0 and 1, with NULL, not {null_probability}")
+    if alpha is not None and not 1e-3 <= alpha < float("inf"):
+        raise AlignkitError(f"alpha must be at least 0.001, not {alpha}")
+    if not 0 <= tolerance < float("inf"):
+        raise AlignkitError(f"the tolerance must be 0 or more, not {tolerance}")
+    if not 0 <= prune < 1:
+        raise AlignkitError(f"the threshold for pruning must lie between 0 and 1, not {prune}")
+
+
+def has_settled(likelihoods: list[float], tolerance: float) -> bool:
+    """Whether the last step raised the log-likelihood by less than ``tolerance`` times its size."""
+    return len(likelihoods) > 1 and likelihoods[-1] - likelihoods[-2] < tolerance * abs(likelihoods[-2])
+
+
+def null_shares(lengths: np.ndarray, null: bool, null_probability: float | None) -> np.ndarray:
+    """float32 (M,): NULL's weight against that of one source position; 0 for a pair without source words.
+
+    A pair without source words teaches nothing, NULL included: it has no place to come from.
+    """
+    if null_probability is None:
+        return ((lengths > 0) & null).astype(np.float32)
+    return (lengths * (null_probability / (1 - null_probability))).astype(np.float32)
 
 
 class _Estimation:
     """The parameters while EM runs: the rows of ``statistics``, changed in place, and NULL's."""
 
-    def __init__(self, bitext: Bitext, null: bool, threads: int) -> None:
+    def __init__(
+        self, bitext: Bitext, null: bool, null_probability: float | None, alpha: float | None, threads: int
+    ) -> None:
         source, target = bags_of(bitext, threads)
         types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
-        self.target = target
-        self.statistics = PairStatistics(source, target, types, threads)
-        self.null = np.ones(types[1], np.float32) if null else None
-        # A pair without source words teaches nothing, NULL included: it has no place to come from.
         lengths = bitext.source.lengths
-        self.places = np.where(lengths > 0, lengths + int(null), 0).astype(np.float64)
+        self.alpha = alpha
+        self.shares = null_shares(lengths, null, null_probability)
+        # What the sum over source positions must be divided by to be a probability.
+        self.places = lengths / (1 - (null_probability or 0.0))
+        if null_probability is None:
+            self.places += self.shares
+        self.null = np.zeros(types[1], np.float32)
+        self.has_null = null
+        if null:
+            self.null[target.words] = 1
+        # Uniform: Trans is alike for every pair, and the denominators are the numbers of source positions.
+        first = 1 / np.maximum(lengths + self.shares, 1)
+        self.z = np.repeat(first.astype(np.float32), target.sizes)
+        self.z *= target.counts
+        taught = float(bitext.target.lengths[lengths > 0].sum())
+        self.uniform_likelihood = -taught * float(np.log(max(types[1], 1)))
+        self.statistics = PairStatistics(source, target, types, threads, self.z)
 
     def step(self, first: bool) -> float:
         """One EM iteration; returns the log-likelihood under the parameters it started from."""
-        if first:
-            # Uniform: Trans = 1/V for every pair, and the denominators are the numbers of source positions.
-            shares = np.where(self.places > 0, 1 / np.maximum(self.places, 1), 0)
-            z = (np.repeat(shares, self.target.sizes) * self.target.counts).astype(np.float32)
-            tokens = float(self.target.counts[z > 0].sum(dtype=np.float64))
-            likelihood = -tokens * float(np.log(max(self.statistics.types[1], 1)))
-        else:
-            z, likelihood = self._weights()
-        self.statistics.add_weights(z)
-        offsets, _, values = self.statistics.rows
-        self.statistics.over_rows(lambda low, high: lexical.normalise_table(low, high, offsets, values))
-        if self.null is not None:
-            sums = self.null * np.bincount(self.target.words, weights=z, minlength=len(self.null))
-            shares = np.maximum(sums / max(sums.sum(), 1e-300), lexical.TINY)
-            self.null = np.where(sums > 0, shares, 0).astype(np.float32)  # never seen: no evidence for NULL either
+        statistics = self.statistics
+        likelihood = self.uniform_likelihood if first else self._weigh()
+        if not first:
+            statistics.add_weights(self.z)
+        statistics.normalise(self.alpha)
+        if self.has_null:
+            self._normalise_null()
         return likelihood
 
-    def _weights(self) -> tuple[np.ndarray, float]:
-        """(n / sum over l of Trans(y | x_l), float32 for each target entry; log-likelihood)."""
-        statistics = self.statistics
-        words = self.target.words
-        z = self.null[words] if self.null is not None else np.zeros(len(words), np.float32)
-        z[np.repeat(self.places == 0, self.target.sizes)] = 0
+    def _normalise_null(self) -> None:
+        sums = np.zeros(len(self.null), np.float64)
+        lexical.null_counts(self.statistics.target, self.shares, self.z, sums)
+        counts = (self.null * sums).astype(np.float32)
+        seen = counts > 0  # a word never seen: no evidence for NULL either
+        row, offsets = counts[seen], np.array([0, seen.sum()])
+        normalise_rows(0, 1, offsets, row, self.alpha)
+        self.null = np.zeros_like(counts)
+        self.null[seen] = row
+
+    def _weigh(self) -> float:
+        """Fills ``z`` with n / (sum over l of Trans(y | x_l)) for each target entry; the log-likelihood."""
+        statistics, z = self.statistics, self.z
         likelihood = np.zeros(len(self.places), np.float64)
 
         def add(low: int, high: int) -> None:
             dense = np.zeros(statistics.types[1], np.float32)
+            lexical.start_denominators(low, high, statistics.target, self.null, self.shares, z)
             lexical.add_denominators(low, high, statistics.index, statistics.rows, statistics.target, z, dense)
             lexical.weigh(low, high, statistics.target, self.places, z, likelihood)
 
         statistics.over_sentences(add)
-        return z, float(likelihood.sum())
+        return float(likelihood.sum())

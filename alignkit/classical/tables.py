@@ -11,11 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignkit.bitext import Bitext
-from alignkit.classical.bags import Bags, invert
+from alignkit.classical.bags import bags_of, invert, token_index
 from alignkit.kernels import lexical
 from alignkit.links import Links
 from alignkit.parallel import blocks, run_blocks
 from alignkit.scores import Scores, flat_offsets
+from alignkit.storage import Fields
+from alignkit.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +63,40 @@ class PairTable:
         k = int(np.searchsorted(columns, o))
         return float(values[k]) if k < len(columns) and columns[k] == o else 0.0
 
+    def pruned(self, threshold: float) -> PairTable:
+        """The table without the pairs whose number is below ``threshold``; the others keep theirs."""
+        if threshold <= 0:
+            return self
+        kept = self.values >= threshold
+        counts = np.concatenate([[0], np.cumsum(kept)])
+        return PairTable(counts[self.offsets], self.columns[kept], self.values[kept], self.width)
+
     def to_dense(self) -> np.ndarray:
         """float32 (V_src, V_tgt); for small tables."""
         dense = np.zeros(self.shape, np.float32)
         dense[np.repeat(np.arange(self.shape[0]), np.diff(self.offsets)), self.columns] = self.values
         return dense
+
+
+def pack_model(
+    source: Vocabulary, target: Vocabulary, table: PairTable, null: np.ndarray | None
+) -> dict[str, np.ndarray]:
+    """The arrays of a lexical model's file: both vocabularies, the table, and NULL's row where there is one."""
+    arrays = {"offsets": table.offsets, "columns": table.columns, "values": table.values}
+    arrays |= {"source_types": source.text, "source_type_offsets": source.offsets}
+    arrays |= {"target_types": target.text, "target_type_offsets": target.offsets}
+    return arrays if null is None else arrays | {"null": null}
+
+
+def unpack_model(fields: Fields) -> tuple[Vocabulary, Vocabulary, PairTable, np.ndarray | None]:
+    """What :func:`pack_model` packed; raises InputError, TypeError or ValueError where the file is damaged."""
+    source, target = (
+        Vocabulary(fields.get(f"{side}_types", np.uint8), fields.get(f"{side}_type_offsets", np.int64))
+        for side in ("source", "target")
+    )
+    columns, values = fields.get("columns", np.int32), fields.get("values", np.float32)
+    table = PairTable(fields.get("offsets", np.int64), columns, values, len(target))
+    return source, target, table, fields.get("null", np.float32) if "null" in fields.arrays else None
 
 
 class Lookup:
@@ -81,26 +112,30 @@ class Lookup:
     def __init__(
         self, table: PairTable, bitext: Bitext, source_ids: np.ndarray, target_ids: np.ndarray, threads: int
     ) -> None:
-        # Place -1, an unknown word, is an empty row after the last.
-        starts = np.append(table.offsets[:-1], 0)[source_ids]
-        ends = np.append(table.offsets[1:], 0)[source_ids]
+        # An unknown word, -1, has an empty row. Nothing here costs time by the size of the table: one line that is
+        # scored alone costs what that line holds.
+        starts = table.offsets[np.maximum(source_ids, 0)]
+        ends = table.offsets[source_ids + 1]  # of -1: the first row's start, as starts has it
         # The index is over the words of the bitext, not of the table: one line costs what that line holds.
         self.rows = (starts, ends, table.columns, table.values)
         self.width = table.width
         self.bitext = bitext
-        unknown = np.int32(self.width)  # an unknown target word gets a column of zeros after the last
-        self.target_tokens = np.where(target_ids < 0, unknown, target_ids)[bitext.target.tokens]
+        self.known = len(target_ids) == self.width and np.array_equal(target_ids, np.arange(self.width))
+        # An unknown target word gets a column of zeros after the last.
+        self.target_ids = np.where(target_ids < 0, np.int32(self.width), target_ids)
         self.threads = threads
+
+    def in_table(self, words: np.ndarray) -> np.ndarray:
+        """Target words of the bitext as columns of the table."""
+        return words if self.known else self.target_ids[words]
 
     def scores(self) -> Scores:
         """beta: the table's value of every (y_t, x_l)."""
-        source, shapes = self.bitext.source, self.bitext.shapes
+        shapes, lengths = self.bitext.shapes, self.bitext.source.lengths
         offsets = flat_offsets(shapes)
         values = np.zeros(offsets[-1], np.float32)
-        lengths = source.lengths
-        positions = (np.arange(len(source.tokens)) - np.repeat(source.offsets[:-1], lengths)).astype(np.int32)
-        index = invert(source.tokens, positions, source.offsets, len(source.vocabulary))
-        target = (self.target_tokens, self.bitext.target.offsets)
+        index = token_index(self.bitext.source)
+        target = (self.in_table(self.bitext.target.tokens), self.bitext.target.offsets)
 
         def fill(low: int, high: int) -> None:
             dense = np.zeros(self.width + 1, np.float32)
@@ -109,47 +144,77 @@ class Lookup:
         run_blocks(fill, blocks(np.diff(offsets), self.threads), self.threads)
         return Scores(values, offsets, shapes)
 
-    def posteriors(self, null: np.ndarray | None) -> Scores:
-        """alpha: each row of :meth:`scores` divided by its sum, NULL's value float32 (V_tgt,) included."""
+    def posteriors(self, null: np.ndarray | None, shares: np.ndarray) -> Scores:
+        """alpha: each row of :meth:`scores` divided by its sum, NULL's part included.
+
+        Args:
+            null: float32 (V_tgt,), NULL's row of the table.
+            shares: float32 (M,), NULL's weight in each pair against that of one source position.
+        """
         scores = self.scores()
-        null_values = np.zeros(self.width + 1, np.float32)
-        if null is not None:
-            null_values[:-1] = null
-        target = (self.target_tokens, self.bitext.target.offsets)
-        lengths, has_null = self.bitext.source.lengths, int(null is not None)
-        out = (scores.values, scores.offsets)
+        null_row = self.null_values(null)
+        target = (self.in_table(self.bitext.target.tokens), self.bitext.target.offsets)
+        lengths, out = self.bitext.source.lengths, (scores.values, scores.offsets)
 
         def divide(low: int, high: int) -> None:
-            lexical.normalise_scores(low, high, target, lengths, null_values, has_null, out)
+            lexical.normalise_scores(low, high, target, lengths, null_row, shares, out)
 
         run_blocks(divide, blocks(np.diff(scores.offsets), self.threads), self.threads)
         return scores
 
-    def links(self, null: np.ndarray | None) -> Links:
-        """The best source word of every target word; none where NULL is better or nothing is known."""
-        source, offsets = self.bitext.source, self.bitext.target.offsets
-        bags = Bags.of(source.tokens, source.offsets, len(source.vocabulary), self.threads)
-        first = bags.first_positions(source.offsets)
-        index = invert(bags.words, first, bags.offsets, len(source.vocabulary))
-        target = Bags.of(self.target_tokens, offsets, self.width + 1, self.threads)
-        values = np.zeros(len(target.words), np.float32)
+    def null_values(self, null: np.ndarray | None) -> np.ndarray:
+        """float32 (V_tgt + 1,): NULL's row, zeros without NULL, and 0 for unknown words."""
+        values = np.zeros(self.width + 1, np.float32)
         if null is not None:
-            values[:] = np.append(null, np.float32(0))[target.words]
-        places = np.full(len(values), -1, np.int32)
+            values[:-1] = null
+        return values
+
+    def links(self, null: np.ndarray | None, shares: np.ndarray) -> Links:
+        """The best source word of every target word; none where NULL is better or nothing is known.
+
+        Arguments as of :meth:`posteriors`.
+        """
+        bags, offsets = bags_of(self.bitext, self.threads)[1], self.bitext.target.offsets
+        keys = self._best_sources(self.null_values(null), shares)
+        places = np.empty(len(bags.entries), np.int32)
+
+        def spread(low: int, high: int) -> None:
+            lexical.token_places(low, high, (bags.entries, bags.offsets), offsets, keys, places)
+
+        run_blocks(spread, blocks(np.diff(offsets), self.threads), self.threads)
+        return links_of_places(places, self.bitext, self.threads)
+
+    def _best_sources(self, null_values: np.ndarray, shares: np.ndarray) -> np.ndarray:
+        """uint64 (E_tgt,): for each target entry the key of its best source word (kernels.lexical.start_keys)."""
+        source, corpus = bags_of(self.bitext, self.threads)[0], self.bitext.source
+        first = source.first_positions(corpus.offsets, self.threads)
+        index = invert(source.words, first, source.offsets, len(corpus.vocabulary))
+        bags = bags_of(self.bitext, self.threads)[1]
+        target = (self.in_table(bags.words), bags.counts, bags.offsets)
+        keys = np.empty(len(bags.words), np.uint64)
+        rows = (*self.rows[:3], self.rows[3].view(np.uint32))
 
         def search(low: int, high: int) -> None:
-            dense = np.zeros(self.width + 1, np.float32)
-            lexical.best_sources(low, high, index, self.rows, target.arrays, (values, places), dense)
+            lexical.start_keys(low, high, target, null_values, shares, keys)
+            dense = np.zeros(self.width + 1, np.uint32)
+            lexical.best_sources(low, high, index, rows, target, keys, dense)
 
-        run_blocks(search, blocks(bags.sizes * target.sizes, self.threads), self.threads)
-        return links_of_places(target.by_token(places, offsets), offsets, source.lengths)
+        run_blocks(search, blocks(source.sizes * bags.sizes, self.threads), self.threads)
+        return keys
 
 
-def links_of_places(places: np.ndarray, target_offsets: np.ndarray, lengths: np.ndarray) -> Links:
+def links_of_places(places: np.ndarray, bitext: Bitext, threads: int) -> Links:
     """Links from the source position int32 (N_tgt,) of each target token, -1 for none."""
-    linked = np.concatenate([[0], np.cumsum(places >= 0)])
-    offsets = linked[target_offsets]
+    source, target = bitext.source.offsets, bitext.target.offsets
+    linked = np.zeros(len(places) + 1, np.int32 if len(places) < 2**31 else np.int64)
+    np.cumsum(places >= 0, out=linked[1:])
+    offsets = linked[target].astype(np.int64)
     pairs = np.empty((offsets[-1], 2), np.int32)
-    counts = np.zeros(int(lengths.max(initial=0)) + 1, np.int64)
-    lexical.links_of_places(places, target_offsets, lengths, offsets, pairs, counts)
+    longest = int(bitext.source.lengths.max(initial=0))
+
+    def fill(low: int, high: int) -> None:
+        counts = np.zeros(longest + 1, np.int64)
+        lexical.links_of_places(low, high, places, (source, target), offsets, pairs, counts)
+
+    run_blocks(fill, blocks(np.diff(target), threads), threads)
     return Links(pairs, offsets)

@@ -1,16 +1,7 @@
 """Kernels of the models whose parameters are a table of word pairs.
 
-A sentence is a bag: each distinct word once, with how often it comes. Two words that repeat in a long line cost
-what their distinct words cost, and an IBM model sees no more than that. Tuples of arrays that recur:
-    bags = (words int32 (E,), counts float32 (E,), offsets int64 (M + 1,)): the distinct words of each sentence;
-    index = (starts int64 (V_src + 1,), sentences int32 (E_src,), counts float32 (E_src,)): for each source word
-        the sentences that have it and how often, in text order (an inverted index of the source bags);
-    rows = (offsets int64 (V_src + 1,), columns int32 (K,), values float32 (K,)): for each source word the
-        target words it meets and their numbers (CSR, columns rising);
-    target = bags of the target side; an "entry" is a place in ``words``.
-
-A sum always runs over source words in order of their id and over sentences in text order, whoever computes it:
-so the result has the same bits however blocks are dealt to threads.
+``bags``, ``index``, ``rows`` and ``target`` are tuples of arrays as in :mod:`alignkit.kernels.bags`, which says
+too why results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -19,134 +10,26 @@ import math
 
 import numpy as np
 
+from alignkit.kernels.bags import ID, PLACE, first_not_below, look_ahead
 from alignkit.kernels.jit import kernel
 
 # No parameter falls below this: it changes nothing that float32 can see, keeps denominators positive, and keeps
 # arithmetic out of denormal numbers, which are many times slower.
 TINY = np.float32(1e-30)
+_HALF = np.uint64(32)
 
 
 @kernel
-def count_distinct(low, high, tokens, offsets, stamp, sizes):
-    """sizes[m] = number of distinct tokens of sentence m, low <= m < high; stamp int32 (V,) starts as -1."""
-    for m in range(low, high):
-        size = 0
-        for k in range(offsets[m], offsets[m + 1]):
-            if stamp[tokens[k]] != m:
-                stamp[tokens[k]] = m
-                size += 1
-        sizes[m] = size
+def start_denominators(low, high, target, null, shares, z):
+    """z[k] = shares_m * null[words_k] for the entries k of sentences low <= m < high.
 
-
-@kernel
-def fill_bags(low, high, tokens, offsets, bags, entries, work):
-    """The bags of sentences low <= m < high, in order of first appearance.
-
-    Args:
-        tokens, offsets: the corpus.
-        bags: words and counts are filled; its offsets are given.
-        entries: int32 (N,), filled with the entry of each token, counted from the start of its sentence's bag.
-        work: (stamp int32 (V,), starts as -1; place int32 (V,)).
+    null: float32 (V_tgt,), zeros without NULL. shares: float32 (M,), NULL's weight against that of one source
+    position, 0 for a pair without source words.
     """
-    words, counts, bag_offsets = bags
-    stamp, place = work
-    for m in range(low, high):
-        start = bag_offsets[m]
-        size = 0
-        for k in range(offsets[m], offsets[m + 1]):
-            word = tokens[k]
-            if stamp[word] != m:
-                stamp[word] = m
-                place[word] = size
-                words[start + size] = word
-                counts[start + size] = 0.0
-                size += 1
-            counts[start + place[word]] += 1.0
-            entries[k] = place[word]
-
-
-@kernel
-def invert(bags, places, sentences, counts):
-    """Counting sort of the entries of ``bags`` by word.
-
-    Args:
-        places: int64 (V,), where the next sentence of each word goes; starts as a copy of the index's starts.
-        sentences int32 (E,), counts float32 (E,): filled.
-    """
-    words, word_counts, offsets = bags
-    for m in range(len(offsets) - 1):
-        for k in range(offsets[m], offsets[m + 1]):
-            place = places[words[k]]
-            sentences[place] = m
-            counts[place] = word_counts[k]
-            places[words[k]] = place + 1
-
-
-@kernel
-def first_not_below(sorted_values, low, high, bound):
-    """The first place in sorted_values[low:high] with a value >= bound."""
-    while low < high:
-        middle = (low + high) // 2
-        if sorted_values[middle] < bound:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@kernel
-def row_work(starts, sentences, lengths, work):
-    """work int64 (V_src,): how many target entries each source word meets; lengths int64 (M,) of the bags."""
-    for i in range(len(starts) - 1):
-        total = 0
-        for j in range(starts[i], starts[i + 1]):
-            total += lengths[sentences[j]]
-        work[i] = total
-
-
-@kernel
-def row_sizes(low, high, index, target, stamp, sizes):
-    """sizes[i] = how many distinct target words source word i meets, for low <= i < high.
-
-    ``stamp`` int32 (V_tgt,) starts as -1.
-    """
-    starts, sentences, _ = index
     words, _, offsets = target
-    for i in range(low, high):
-        count = 0
-        for j in range(starts[i], starts[i + 1]):
-            m = sentences[j]
-            for k in range(offsets[m], offsets[m + 1]):
-                if stamp[words[k]] != i:
-                    stamp[words[k]] = i
-                    count += 1
-        sizes[i] = count
-
-
-@kernel
-def fill_rows(low, high, index, target, stamp, row_offsets, columns):
-    """The distinct target words of each source word, rising, for low <= i < high; ``stamp`` starts as -1."""
-    starts, sentences, _ = index
-    words, _, offsets = target
-    for i in range(low, high):
-        place = row_offsets[i]
-        size = row_offsets[i + 1] - place
-        for j in range(starts[i], starts[i + 1]):
-            m = sentences[j]
-            for k in range(offsets[m], offsets[m + 1]):
-                o = words[k]
-                if stamp[o] != i:
-                    stamp[o] = i
-                    columns[place] = o
-                    place += 1
-        if size * 16 > len(stamp):  # a long row: reading it off the stamps is quicker than sorting it
-            place = row_offsets[i]
-            for o in range(len(stamp)):
-                if stamp[o] == i:
-                    columns[place] = o
-                    place += 1
-        else:
-            columns[row_offsets[i] : row_offsets[i + 1]].sort()
+    for m in range(low, high):
+        for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
+            z[k] = shares[m] * null[ID(words[k])]
 
 
 @kernel
@@ -163,29 +46,41 @@ def add_denominators(low, high, index, rows, target, z, dense):
         b = first_not_below(sentences, a, starts[i + 1], high)
         if a == b:
             continue
-        for k in range(row_offsets[i], row_offsets[i + 1]):
-            dense[columns[k]] = values[k]
+        for k in range(PLACE(row_offsets[i]), PLACE(row_offsets[i + 1])):
+            dense[ID(columns[k])] = values[k]
         for j in range(a, b):
+            look_ahead(j, b, sentences, offsets, words, z)
             m = sentences[j]
             n = counts[j]
-            for k in range(offsets[m], offsets[m + 1]):
-                z[k] += n * dense[words[k]]
+            for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
+                z[k] += n * dense[ID(words[k])]
 
 
 @kernel
 def weigh(low, high, target, places, z, likelihood):
     """likelihood[m] = sum over entries of n log(z / places_m), then z becomes n / z, for low <= m < high.
 
-    n is how often the word comes. places float64 (M,): how many source positions, NULL included, share the
-    choice. A word that nothing can explain (an empty source without NULL) counts for nothing.
+    n is how often the word comes. places float64 (M,): z is the sum over source positions, NULL included, and
+    places_m what it must be divided by to be a probability. A word that nothing can explain (an empty source
+    without NULL) counts for nothing.
     """
-    _, word_counts, offsets = target
+    _, counts, offsets = target
     for m in range(low, high):
-        total = 0.0
-        for k in range(offsets[m], offsets[m + 1]):
+        total, tokens, product = 0.0, 0.0, 1.0
+        for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
             if z[k] > 0:
-                total += word_counts[k] * math.log(z[k] / places[m])
-                z[k] = word_counts[k] / z[k]
+                # A logarithm for many words at once; no z is below TINY, so the product stays above 1e-240.
+                if counts[k] == 1:
+                    product *= z[k]
+                else:
+                    total += counts[k] * math.log(z[k])
+                if product < 1e-200 or product > 1e200:
+                    total += math.log(product)
+                    product = 1.0
+                tokens += counts[k]
+                z[k] = counts[k] / z[k]
+        if tokens > 0:
+            total += math.log(product) - tokens * math.log(places[m])
         likelihood[m] = total
 
 
@@ -200,13 +95,23 @@ def add_weights(low, high, index, rows, target, weights, sums):
     words, _, offsets = target
     for i in range(low, high):
         for j in range(starts[i], starts[i + 1]):
+            look_ahead(j, starts[i + 1], sentences, offsets, words, weights)
             m = sentences[j]
             n = counts[j]
-            for k in range(offsets[m], offsets[m + 1]):
-                sums[words[k]] += n * weights[k]
-        for k in range(row_offsets[i], row_offsets[i + 1]):
-            values[k] *= sums[columns[k]]
-            sums[columns[k]] = 0.0
+            for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
+                sums[ID(words[k])] += n * weights[k]
+        for k in range(PLACE(row_offsets[i]), PLACE(row_offsets[i + 1])):
+            values[k] *= sums[ID(columns[k])]
+            sums[ID(columns[k])] = 0.0
+
+
+@kernel
+def null_counts(target, shares, weights, sums):
+    """sums[o] += shares_m * weights[k] over the entries k of o in text order; sums float64 (V_tgt,)."""
+    words, _, offsets = target
+    for m in range(len(offsets) - 1):
+        for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
+            sums[ID(words[k])] += shares[m] * weights[k]
 
 
 @kernel
@@ -218,6 +123,40 @@ def normalise_table(low, high, row_offsets, values):
             total += values[k]
         for k in range(row_offsets[i], row_offsets[i + 1]):
             values[k] = max(np.float32(values[k] / total), TINY)
+
+
+@kernel
+def exp_digamma(x):
+    """exp(digamma(x)) for x > 0, to 1e-11 or so.
+
+    digamma's recurrence lifts x by 8, its asymptotic series (Abramowitz and Stegun 6.3.18) does the rest; the
+    series' logarithm and the exponential cancel, and the eight fractions of the recurrence are added as one.
+    """
+    above, below = 0.0, 1.0
+    y = x
+    for _ in range(8):
+        above = above * y + below
+        below *= y
+        y += 1.0
+    w = 1.0 / (y * y)
+    series = w * (1 / 12 - w * (1 / 120 - w * (1 / 252 - w * (1 / 240 - w / 132))))
+    return y * math.exp(-0.5 / y - series - above / below)
+
+
+@kernel
+def bayes_table(low, high, row_offsets, values, alpha):
+    """Rows low <= i < high of counts c become exp(digamma(c + alpha)) / exp(digamma(sum of c + alpha)).
+
+    The mean-field posterior under a symmetric Dirichlet prior over the words of the row (Johnson 2007); it sums
+    to less than 1. No value falls below ``TINY``.
+    """
+    for i in range(low, high):
+        total = 0.0
+        for k in range(row_offsets[i], row_offsets[i + 1]):
+            total += values[k] + alpha
+        scale = 1.0 / exp_digamma(total) if total > 0.0 else 0.0
+        for k in range(row_offsets[i], row_offsets[i + 1]):
+            values[k] = max(np.float32(exp_digamma(values[k] + alpha) * scale), TINY)
 
 
 @kernel
@@ -255,40 +194,52 @@ def fill_scores(low, high, index, rows, target, lengths, out, dense):
 
 
 @kernel
-def normalise_scores(low, high, target, lengths, null_values, has_null, out):
-    """Divides each row by its sum plus null_values[y_t]; a row without any evidence becomes uniform.
+def normalise_scores(low, high, target, lengths, null_values, shares, out):
+    """Divides each row by its sum plus shares_m * null_values[y_t]; a row without evidence becomes uniform.
 
-    For sentences low <= m < high. null_values float32 (V_tgt + 1,), zeros without NULL; has_null 0 or 1, NULL's
-    share in a row without evidence. ``target`` and ``out`` as in :func:`fill_scores`.
+    For sentences low <= m < high. null_values float32 (V_tgt + 1,), zeros without NULL; shares float32 (M,),
+    NULL's weight against that of one source position. ``target`` and ``out`` as in :func:`fill_scores`.
     """
     tokens, offsets = target
     scores, score_offsets = out
     for m in range(low, high):
         place = score_offsets[m]
         for k in range(offsets[m], offsets[m + 1]):
-            total = float(null_values[tokens[k]])
+            total = float(shares[m] * null_values[tokens[k]])
             for j in range(place, place + lengths[m]):
                 total += scores[j]
             for j in range(place, place + lengths[m]):
-                scores[j] = scores[j] / total if total > 0.0 else 1.0 / (lengths[m] + has_null)
+                scores[j] = scores[j] / total if total > 0.0 else 1.0 / (lengths[m] + shares[m])
             place += lengths[m]
 
 
 @kernel
-def best_sources(low, high, index, rows, target, best, dense):
-    """For each target entry of sentences low <= m < high the source position of the largest value.
+def start_keys(low, high, target, null, shares, keys):
+    """keys[k] = NULL's key, for the entries k of sentences low <= m < high; arguments as start_denominators.
+
+    A key holds a value's 32 bits above the complement of the position it belongs to, 0 for NULL: as integers,
+    keys are in the order of their values (none is negative), and of equals the leftmost is the largest.
+    """
+    words, _, offsets = target
+    for m in range(low, high):
+        for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
+            value = np.float32(shares[m] * null[ID(words[k])])
+            keys[k] = np.uint64(value.view(np.uint32)) << _HALF
+
+
+@kernel
+def best_sources(low, high, index, rows, target, keys, dense):
+    """For each target entry of sentences low <= m < high the largest key of all source words and NULL.
 
     Args:
         index: as above, with the first position int32 of each word in its sentence where the counts would be.
-        rows, dense: as in :func:`fill_scores`.
-        best: (values float32 (E_tgt,), places int32 (E_tgt,)): the values start as what must be exceeded or
-            equalled (NULL's, or 0), the places as -1; a tie goes to the leftmost source word, and a source word
-            wins a tie with the start, unless that is 0.
+        rows, dense: as in :func:`fill_scores`, the values' bits as uint32: one comparison of integers then finds
+            the best value and the leftmost position, without a branch that cannot be foreseen.
+        keys: uint64 (E_tgt,), see :func:`start_keys`.
     """
     starts, sentences, positions = index
     row_starts, row_ends, columns, values = rows
     words, _, offsets = target
-    best_values, best_places = best
     for i in range(len(starts) - 1):
         a = first_not_below(sentences, starts[i], starts[i + 1], low)
         b = first_not_below(sentences, a, starts[i + 1], high)
@@ -297,27 +248,60 @@ def best_sources(low, high, index, rows, target, best, dense):
         for k in range(row_starts[i], row_ends[i]):
             dense[columns[k]] = values[k]
         for j in range(a, b):
+            look_ahead(j, b, sentences, offsets, words, keys)
             m = sentences[j]
-            position = positions[j]
-            for k in range(offsets[m], offsets[m + 1]):
-                value = dense[words[k]]
-                if value > best_values[k] or (
-                    value == best_values[k] and value > 0.0 and (best_places[k] < 0 or position < best_places[k])
-                ):
-                    best_values[k] = value
-                    best_places[k] = position
+            position = np.uint64(~np.uint32(positions[j]))
+            for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
+                keys[k] = max(keys[k], np.uint64(dense[ID(words[k])]) << _HALF | position)
         for k in range(row_starts[i], row_ends[i]):
-            dense[columns[k]] = 0.0
+            dense[columns[k]] = 0
 
 
 @kernel
-def links_of_places(places, target_offsets, source_lengths, link_offsets, pairs, counts):
-    """Links (s, t), sorted, from the best source position of each target token (-1: none).
+def place_of_key(key):
+    """The position of a key, -1 for NULL's and where the value is 0."""
+    position = np.uint32(key)
+    if position == 0 or key >> _HALF == 0:
+        return -1
+    return np.int64(~position)
 
-    link_offsets int64 (M + 1,) are given; ``counts`` int64 (longest source + 1,) starts as zeros.
+
+@kernel
+def places_of_keys(low, high, keys, places):
+    """places[k] = the position of keys[k], for low <= k < high."""
+    for k in range(low, high):
+        places[k] = place_of_key(keys[k])
+
+
+@kernel
+def token_places(low, high, bags, offsets, keys, places):
+    """places[k] = the position of token k's key, for the tokens of sentences low <= m < high.
+
+    Args:
+        bags: (entries int32 (N_tgt,), offsets int64 (M + 1,) of the bags); ``offsets`` are those of the tokens.
+        keys: of the bags' entries.
+        places: int32 (N_tgt,), filled.
     """
-    for m in range(len(target_offsets) - 1):
-        width = source_lengths[m]
+    entries, bag_offsets = bags
+    for m in range(low, high):
+        start = PLACE(bag_offsets[m])
+        for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
+            places[k] = place_of_key(keys[start + ID(entries[k])])
+
+
+@kernel
+def links_of_places(low, high, places, corpora, link_offsets, pairs, counts):
+    """Links (s, t), sorted, from the best source position int32 (N_tgt,) of each target token (-1: none).
+
+    Args:
+        corpora: (source offsets, target offsets), int64 (M + 1,) each.
+        link_offsets: int64 (M + 1,), given.
+        pairs: int32 (K, 2), filled for sentences low <= m < high.
+        counts: int64 (longest source + 1,), zeros, left so.
+    """
+    source_offsets, target_offsets = corpora
+    for m in range(low, high):
+        width = source_offsets[m + 1] - source_offsets[m]
         for k in range(target_offsets[m], target_offsets[m + 1]):
             if places[k] >= 0:
                 counts[places[k] + 1] += 1

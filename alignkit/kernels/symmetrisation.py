@@ -148,3 +148,30 @@ def symmetrise(forward, reverse, steps, work, used, out):
                 out_points[total] = points[k]
                 total += 1
         out_offsets[m + 1] = total
+
+
+@kernel
+def products(forward, reverse, shapes, offsets, bound, out, filling):
+    """Points (s, t) whose two directions' values multiply to at least ``bound`` (and more than 0).
+
+    Args:
+        forward: float32, matrices (T, L) one after another; reverse: the same of shape (L, T).
+        shapes: int32 (M, 2), T and L; offsets: int64 (M + 1,), where each matrix starts, in both.
+        out: (points int32 (K, 2), offsets int64 (M + 1,)).
+        filling: whether to fill the points, or only to count: the offsets are filled either way.
+    """
+    points, point_offsets = out
+    total = 0
+    point_offsets[0] = 0
+    for m in range(len(shapes)):
+        rows, width = shapes[m, 0], shapes[m, 1]
+        for s in range(width):
+            for t in range(rows):
+                f, r = forward[offsets[m] + t * width + s], reverse[offsets[m] + s * rows + t]
+                value = np.float64(f) * np.float64(r)
+                if value >= bound and value > 0.0:
+                    if filling:
+                        points[total, 0] = s
+                        points[total, 1] = t
+                    total += 1
+        point_offsets[m + 1] = total

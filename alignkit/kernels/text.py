@@ -13,48 +13,31 @@ _SPACE, _TAB, _NEWLINE, _RETURN = 32, 9, 10, 13
 _DASH = 45
 _FNV_START = np.uint64(14695981039346656037)
 _FNV_PRIME = np.uint64(1099511628211)
+_ONE = np.uint64(1)
+_HALF = np.uint64(32)
 
 
 @kernel
 def is_separator(data, i):
-    """Whether byte i of ``data`` ends a token."""
+    """Whether byte i (uint64) of ``data`` ends a token."""
     c = data[i]
     if c == _SPACE or c == _TAB or c == _NEWLINE:
         return True
-    return c == _RETURN and i + 1 < len(data) and data[i + 1] == _NEWLINE
-
-
-@kernel
-def count_lines_and_tokens(data):
-    """Lines and tokens of ``data`` uint8 (B,); a last line without its newline counts."""
-    lines = 0
-    tokens = 0
-    inside = False
-    for i in range(len(data)):
-        if is_separator(data, i):
-            inside = False
-            if data[i] == _NEWLINE:
-                lines += 1
-        elif not inside:
-            inside = True
-            tokens += 1
-    if len(data) > 0 and data[-1] != _NEWLINE:
-        lines += 1
-    return lines, tokens
+    return c == _RETURN and i + _ONE < np.uint64(len(data)) and data[i + _ONE] == _NEWLINE
 
 
 @kernel
 def hash_bytes(data, start, end):
-    """FNV-1a of data[start:end], folded so that the low bits depend on all of it."""
+    """FNV-1a of data[start:end], folded so that the low bits depend on all of it; as in :func:`encode`."""
     h = _FNV_START
     for i in range(start, end):
         h = (h ^ np.uint64(data[i])) * _FNV_PRIME
-    return h ^ (h >> np.uint64(32))
+    return h ^ (h >> _HALF)
 
 
 @kernel
 def same_bytes(data, a, b, length):
-    """Whether the runs of ``length`` bytes at a and b are equal."""
+    """Whether the runs of ``length`` bytes at a and b (all uint64) are equal."""
     for i in range(length):
         if data[a + i] != data[b + i]:
             return False
@@ -67,7 +50,7 @@ def encode(data, tokens, offsets, table, types, state):
 
     Args:
         data: uint8 (B,).
-        tokens: int32 (N,), filled with ids.
+        tokens: int32, room for all tokens: B // 2 + 1 at most; filled with ids.
         offsets: int64 (M + 1,), filled with where each line starts in ``tokens``; offsets[0] must be 0.
         table: int32 (power of two,), open addressing, -1 where free.
         types: int64 (at least half the table, 2), filled with start and length of each type's first appearance.
@@ -75,22 +58,25 @@ def encode(data, tokens, offsets, table, types, state):
     """
     mask = np.uint64(len(table) - 1)
     limit = len(table) // 2
-    i, line, token, found = state[0], state[1], state[2], state[3]
-    n = len(data)
+    i, line, token, found = np.uint64(state[0]), state[1], state[2], state[3]
+    n = np.uint64(len(data))
     while i < n:
         if data[i] == _NEWLINE:
             line += 1
             offsets[line] = token
-            i += 1
+            i += _ONE
         elif is_separator(data, i):
-            i += 1
+            i += _ONE
         else:
             if found >= limit:
                 break
             start = i
-            while i < n and not is_separator(data, i):
-                i += 1
-            slot = hash_bytes(data, start, i) & mask
+            h = _FNV_START
+            # Almost every byte above a space is part of the token; the others are looked at more closely.
+            while i < n and (data[i] > _SPACE or not is_separator(data, i)):
+                h = (h ^ np.uint64(data[i])) * _FNV_PRIME
+                i += _ONE
+            slot = (h ^ (h >> _HALF)) & mask
             while True:
                 known = table[slot]
                 if known < 0:
@@ -100,12 +86,15 @@ def encode(data, tokens, offsets, table, types, state):
                     known = found
                     found += 1
                     break
-                if types[known, 1] == i - start and same_bytes(data, types[known, 0], start, i - start):
+                place = np.uint32(known)
+                if types[place, 1] == np.int64(i - start) and same_bytes(
+                    data, np.uint64(types[place, 0]), start, i - start
+                ):
                     break
-                slot = (slot + np.uint64(1)) & mask
+                slot = (slot + _ONE) & mask
             tokens[token] = known
             token += 1
-    if i >= n and n > 0 and data[n - 1] != _NEWLINE:
+    if i >= n and n > 0 and data[n - _ONE] != _NEWLINE:
         offsets[line + 1] = token
     state[0], state[1], state[2], state[3] = i, line, token, found
 
@@ -131,10 +120,11 @@ def gather_types(data, types, offsets, text):
 
 @kernel
 def digits(number):
-    """How many decimal digits a number >= 0 has."""
-    count = 1
-    while number >= 10:
-        number //= 10
+    """How many decimal digits a number in [0, 2**31) has."""
+    count = 1 + (number >= 10) + (number >= 100) + (number >= 1000)
+    power = 10_000
+    while number >= power:
+        power *= 10
         count += 1
     return count
 
@@ -153,18 +143,21 @@ def pharaoh_size(pairs, offsets):
 @kernel
 def write_number(number, out, place):
     """Writes a number >= 0 in decimal at ``place``; returns the place after it."""
-    end = place + digits(number)
-    i = end - 1
-    while i >= place:
-        out[i] = 48 + number % 10
-        number //= 10
-        i -= 1
+    if number < 10:
+        out[place] = 48 + number
+        return place + 1
+    rest = np.uint32(number)
+    end = place + digits(rest)
+    for i in range(end - 1, place - 1, -1):
+        tenth = rest // np.uint32(10)
+        out[i] = np.uint32(48) + rest - tenth * np.uint32(10)
+        rest = tenth
     return end
 
 
 @kernel
 def write_pharaoh(pairs, offsets, out):
-    """Links int32 (K, 2) with int64 offsets (M + 1,) to lines ``s-t s-t`` in ``out`` uint8."""
+    """Links int32 (K, 2) with int64 offsets (M + 1,) to lines ``s-t s-t`` in ``out`` uint8; the bytes written."""
     place = 0
     for m in range(len(offsets) - 1):
         for k in range(offsets[m], offsets[m + 1]):
@@ -176,3 +169,4 @@ def write_pharaoh(pairs, offsets, out):
             place = write_number(pairs[k, 1], out, place + 1)
         out[place] = _NEWLINE
         place += 1
+    return place

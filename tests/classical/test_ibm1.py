@@ -124,6 +124,99 @@ def test_wrong_options(messy_bitext):
         fit_ibm1(messy_bitext, threads=-1)
 
 
+OPTIONS = pytest.mark.parametrize(
+    "options",
+    [{"null_probability": 0.08}, {"null_probability": 0.4, "alpha": 0.01}, {"alpha": 0.01}, {"alpha": 2.0}],
+    ids=str,
+)
+
+
+@OPTIONS
+@pytest.mark.parametrize("iterations", [1, 4])
+def test_options_equal_naive_em(iterations, options):
+    pairs = random_pairs(3)
+    model = fit_ibm1(bitext_of(pairs), iterations, **options)
+    expected, likelihoods = naive.ibm1_with_options(pairs, iterations, target_types(pairs), **options)
+    found = parameters(model)
+    assert found.keys() == expected.keys()
+    for pair, value in expected.items():
+        assert found[pair] == pytest.approx(value, rel=1e-4, abs=1e-9)
+    assert model.log_likelihood == pytest.approx(likelihoods, rel=1e-6)
+    assert model.null_probability == options.get("null_probability")
+
+
+@OPTIONS
+def test_scores_and_links_know_the_null_probability(messy_pairs, messy_bitext, options):
+    model = fit_ibm1(messy_bitext, 3, **options)
+    trans, probability = parameters(model), model.null_probability
+    new = [*messy_pairs, (["never", "s1"], ["t0", "unseen"])]
+    alpha, links = model.score(bitext_of(new), "alpha"), links_of(model.links(bitext_of(new)))
+    for m, (x, y) in enumerate(new):
+        odds = 1.0 if probability is None else probability * len(x) / (1 - probability)
+        # NULL's row times its odds against one source word is all that the naive scores need to know.
+        scaled = {pair: value * (odds if pair[0] is naive.NULL else 1) for pair, value in trans.items()}
+        assert links[m] == naive.links(scaled, x, y, True)
+        for t, o in enumerate(y if x else []):
+            row = [trans.get((i, o), 0.0) for i in x]
+            total = sum(row) + odds * trans.get((naive.NULL, o), 0.0)
+            uniform = [1 / (len(x) + odds)] * len(x)
+            assert np.allclose(alpha[m][t], [v / total for v in row] if total else uniform, rtol=1e-4, atol=1e-12)
+
+
+def test_exp_digamma_equals_scipy():
+    from scipy.special import digamma
+
+    from alignkit.kernels.lexical import exp_digamma
+
+    for x in (0.01, 0.02, 0.3, 1.0, 1.5, 7.9, 8.0, 123.0, 1e6):
+        assert exp_digamma(x) == pytest.approx(np.exp(digamma(x)), rel=1e-10)
+
+
+def test_a_prior_leaves_fewer_translations():
+    bitext = bitext_of(random_pairs(2, pairs=200))
+    plain, sparse = fit_ibm1(bitext, 8), fit_ibm1(bitext, 8, alpha=0.01)
+    assert (sparse.table.values > 0.01).sum() < 0.8 * (plain.table.values > 0.01).sum()
+
+
+def test_the_tolerance_stops_early_and_not_before():
+    bitext = bitext_of(random_pairs(2))
+    gains = np.diff(fit_ibm1(bitext, 40).log_likelihood)
+    stopped = fit_ibm1(bitext, 40, tolerance=1e-3)
+    likelihood = np.array(stopped.log_likelihood)
+    assert 2 < len(likelihood) < 40
+    assert gains[len(likelihood) - 2] < 1e-3 * abs(likelihood[-2])
+    assert (np.diff(likelihood)[:-1] >= 1e-3 * np.abs(likelihood[:-2])).all()
+    assert parameters(stopped) == parameters(fit_ibm1(bitext, len(likelihood)))
+
+
+def test_pruning_drops_the_improbable_and_nothing_else():
+    bitext = bitext_of(random_pairs(2))
+    whole, pruned = fit_ibm1(bitext), fit_ibm1(bitext, prune=0.1)
+    kept = {pair: v for pair, v in parameters(whole).items() if v >= np.float32(0.1) or pair[0] is naive.NULL}
+    assert parameters(pruned) == kept
+    assert len(kept) < len(parameters(whole))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"null_probability": 0.0}, "NULL probability"),
+        ({"null_probability": 1.0}, "NULL probability"),
+        ({"null_probability": 0.1, "null": False}, "NULL probability"),
+        ({"alpha": 0.0}, "alpha"),
+        ({"alpha": float("nan")}, "alpha"),
+        ({"tolerance": -1e-3}, "tolerance"),
+        ({"tolerance": float("nan")}, "tolerance"),
+        ({"prune": 1.0}, "pruning"),
+        ({"prune": -0.1}, "pruning"),
+    ],
+    ids=str,
+)
+def test_options_out_of_range(messy_bitext, options, message):
+    with pytest.raises(AlignkitError, match=message):
+        fit_ibm1(messy_bitext, **options)
+
+
 # Scoring.
 
 
@@ -264,6 +357,10 @@ def test_load_refuses_arrays_that_do_not_fit(tmp_path, messy_bitext):
     ]
     for name, array in wrong:
         save_arrays(path, KIND, VERSION, {**arrays, name: array}, header)
+        with pytest.raises(InputError, match="damaged"):
+            load_ibm1(path)
+    for probability in (0, 1.5, "x", [0.1]):
+        save_arrays(path, KIND, VERSION, arrays, {"log_likelihood": [], "null_probability": probability})
         with pytest.raises(InputError, match="damaged"):
             load_ibm1(path)
     for likelihood in (1, [[1]], ["x"], None):

@@ -1,13 +1,14 @@
 import math
 
 import naive
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignkit.errors import AlignkitError
 from alignkit.links import GoldLinks, Links, parse_links
-from alignkit.metrics.aer import evaluate
+from alignkit.metrics.aer import count_links, evaluate
 
 
 def gold_of(sure, possible):
@@ -60,6 +61,58 @@ def test_nothing_to_divide_by():
 def test_unequal_counts():
     with pytest.raises(AlignkitError, match="gold has 1 sentence pairs, the alignment has 2"):
         evaluate(gold_of([[]], [[]]), Links.from_lists([[], []]))
+
+
+def test_f1_is_0_where_precision_and_recall_are():
+    result = evaluate(gold_of([[(0, 0)]], [[(0, 0)]]), Links.from_lists([[(1, 1)]]))
+    assert (result.precision, result.recall, result.f1) == (0, 0, 0)
+
+
+def random_case(seed, sentences=40):
+    draw = np.random.default_rng(seed)
+
+    def one(count):
+        return {tuple(map(int, draw.integers(0, 5, 2))) for _ in range(draw.integers(0, count))}
+
+    def links(count):
+        return [one(count) for _ in range(sentences)]
+
+    sure, extra, found = links(5), links(3), links(6)
+    return sure, [s | p for s, p in zip(sure, extra, strict=True)], found
+
+
+def test_counts_of_each_sentence_add_up():
+    sure, possible, found = random_case(1)
+    counts = count_links(gold_of(sure, possible), Links.from_lists(found))
+    each = counts.each()
+    for m, result in enumerate(each):
+        one = evaluate(gold_of(sure[m : m + 1], possible[m : m + 1]), Links.from_lists(found[m : m + 1]))
+        assert str(result) == str(one)  # as text, because NaN is not NaN
+    assert counts.total() == evaluate(gold_of(sure, possible), Links.from_lists(found))
+
+
+def test_intervals_are_those_of_a_plain_bootstrap():
+    """Independent draws (numpy's) of whole sentences, the measures from scratch: the ends agree within noise."""
+    sure, possible, found = random_case(2)
+    intervals = count_links(gold_of(sure, possible), Links.from_lists(found)).intervals()
+    draw = np.random.default_rng(0)
+    samples = []
+    for _ in range(1000):
+        chosen = draw.integers(0, len(sure), len(sure))
+        aer, precision, recall = naive.evaluate(*([part[m] for m in chosen] for part in (sure, possible, found)))
+        samples.append((aer, precision, recall, 2 * precision * recall / (precision + recall)))
+    for (low, high), column in zip(intervals.values(), np.array(samples).T, strict=True):
+        assert low < high
+        width = np.percentile(column, 97.5) - np.percentile(column, 2.5)
+        assert low == pytest.approx(np.percentile(column, 2.5), abs=0.15 * width)
+        assert high == pytest.approx(np.percentile(column, 97.5), abs=0.15 * width)
+
+
+def test_intervals_need_two_sentences_and_something_to_divide_by():
+    one = count_links(gold_of([[(0, 0)]], [[(0, 0)]]), Links.from_lists([[(0, 0)]]))
+    assert all(math.isnan(end) for ends in one.intervals().values() for end in ends)
+    nothing = count_links(gold_of([[], []], [[], []]), Links.from_lists([[], []]))
+    assert all(math.isnan(end) for ends in nothing.intervals().values() for end in ends)
 
 
 link_sets = st.lists(st.sets(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=6), min_size=3, max_size=3)

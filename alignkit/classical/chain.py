@@ -1,0 +1,190 @@
+"""One direction of a fitted hidden Markov aligner, and scoring new text with one or two of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from alignkit.bitext import Bitext
+from alignkit.classical.hmm_estimation import WIDTH, Direction, Estimation, Settings, run_expectation
+from alignkit.classical.likelihood import UNSEEN
+from alignkit.classical.tables import Lookup, PairTable
+from alignkit.kernels import linkcounts
+from alignkit.parallel import blocks, run_blocks
+from alignkit.scores import Scores, flat_offsets
+from alignkit.storage import Fields
+
+# Fertility needs the links of the other words, so links are found without it first, and then so often with it.
+ROUNDS = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """The parameters of one direction; x are its states, y what it emits.
+
+    Attributes:
+        values: float32 (K,), p(y|x) of every pair that met; K the pairs of the aligner's table.
+        floor: float32 (V_x,), p(y|x) of any other y.
+        null: float32 (V_y,), p(y|NULL).
+        ratios: float32 (V_x, F), the factor for one more link of a word that has 0, 1, ...; F = 1: no fertility.
+        jumps: float32 (2 W + 1,), weights of jumps -W..W, the ends for all beyond them.
+        start: float32 (W + 1,), weights of first positions.
+        null_probability: p0.
+    """
+
+    values: np.ndarray
+    floor: np.ndarray
+    null: np.ndarray
+    ratios: np.ndarray
+    jumps: np.ndarray
+    start: np.ndarray
+    null_probability: float
+
+    def __post_init__(self) -> None:
+        arrays = (self.values, self.floor, self.null, self.ratios, self.jumps, self.start)
+        if any(array.dtype != np.float32 for array in arrays):
+            raise TypeError("a chain's arrays must be float32")
+        if not all(np.isfinite(array).all() and (array >= 0).all() for array in arrays):
+            raise ValueError("a chain's numbers must be finite and not negative")
+        if self.ratios.ndim != 2 or len(self.ratios) != len(self.floor) or self.ratios.shape[1] < 1:
+            raise ValueError("ratios must have a row for each source word")
+        if (len(self.jumps), len(self.start)) != (2 * WIDTH + 1, WIDTH + 1):
+            raise ValueError(f"jumps and start must have {2 * WIDTH + 1} and {WIDTH + 1} weights")
+        if not (self.jumps.all() and self.start.all()):
+            raise ValueError("weights of jumps must be positive")
+        if not 0 < self.null_probability < 1:
+            raise ValueError("null_probability must lie between 0 and 1")
+
+    @classmethod
+    def of(cls, estimation: Estimation, side: int) -> Chain:
+        """What an estimation found for its forward (0) or reverse (1) direction."""
+        direction, settings = estimation.directions[side], estimation.settings
+        offsets, columns, counts = estimation.statistics.rows
+        states = columns if side else np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets))
+        totals = np.maximum(direction.totals, np.float32(1e-30))
+        values = np.minimum((counts + direction.prior) / totals[states], np.float32(1))
+        floor = np.minimum(np.float32(settings.lexical_prior) / totals, np.float32(1))
+        # A word that no link supports says nothing: its floor would be all there is.
+        floor = np.where(direction.totals > 0, floor, np.float32(0)).astype(np.float32)
+        null = (direction.null / max(direction.numbers[1], 1e-30)).astype(np.float32)
+        return cls(
+            values, floor, null, direction.ratios, direction.jumps, direction.start, settings.null_probability
+        )
+
+    def pack(self, prefix: str) -> dict[str, np.ndarray]:
+        """The arrays of a saved file."""
+        names = ("values", "floor", "null", "ratios", "jumps", "start")
+        return {f"{prefix}_{name}": getattr(self, name) for name in names}
+
+    @classmethod
+    def unpack(cls, fields: Fields, prefix: str, null_probability: float) -> Chain:
+        """What :meth:`pack` packed; raises InputError, TypeError or ValueError where the file is damaged."""
+
+        def get(name: str, dimensions: int = 1) -> np.ndarray:
+            return fields.get(f"{prefix}_{name}", np.float32, dimensions)
+
+        single = get("values"), get("floor"), get("null")
+        return cls(*single, get("ratios", 2), get("jumps"), get("start"), null_probability)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The word pairs that chains have values for, and the words of a text to score.
+
+    Attributes:
+        offsets: int64 (V_src + 1,), columns: int32 (K,): the pairs, row by row.
+        width: V_tgt.
+        ids: int32, the table's id of each of the text's source words, and of its target words; -1 if unknown.
+    """
+
+    offsets: np.ndarray
+    columns: np.ndarray
+    width: int
+    ids: tuple[np.ndarray, np.ndarray]
+
+    def scores(self, bitext: Bitext, values: np.ndarray, threads: int) -> Scores:
+        """The (T, L) matrices of float32 (K,) values; 0 for pairs that never met."""
+        table = PairTable(self.offsets, self.columns, values, self.width)
+        return Lookup(table, bitext, *self.ids, threads).scores()
+
+
+def posteriors(
+    bitext: Bitext,
+    table: Table,
+    chains: tuple[Chain, Chain | None],
+    shares: tuple[float, float],
+    threads: int,
+) -> tuple[Scores, np.ndarray]:
+    """Link probabilities of a bitext, and the log-likelihood of each pair, of both directions if both run.
+
+    Args:
+        bitext: M pairs.
+        table: the pairs the chains know, and the bitext's words in it.
+        chains: forward and reverse; None: the forward one alone.
+        shares: weights of the directions' posteriors in the result; fertility is judged by their mean.
+        threads: how many to use; no result depends on it.
+    """
+    emissions = [_emissions(bitext, table, chain, side, threads) for side, chain in enumerate(chains)]
+    shapes = bitext.shapes
+    offsets = flat_offsets(shapes)
+    links = np.zeros(offsets[-1], np.float32)
+    pairs = (offsets, np.arange(len(links), dtype=np.int32), np.zeros(len(links), np.float32), links)
+    fertile = any(chain is not None and chain.ratios.shape[1] > 1 for chain in chains)
+    rounds = 1 + ROUNDS * fertile
+    likelihood = np.zeros(len(bitext))
+    for i in range(rounds):
+        forward, reverse = (
+            _direction(bitext, table, chain, values, side, i > 0)
+            for side, (chain, values) in enumerate(zip(chains, emissions, strict=True))
+        )
+        mean = (0.5, 0.5) if chains[1] is not None else shares
+        weights = shares if i == rounds - 1 else mean
+        likelihood, _ = run_expectation(bitext, pairs, (forward, reverse), weights, threads)
+    return Scores(np.clip(links, 0, 1), offsets, shapes), likelihood
+
+
+def _emissions(bitext: Bitext, table: Table, chain: Chain | None, side: int, threads: int) -> np.ndarray:
+    """float32 (P,): p(y|x) for every element of the (T, L) matrices, none below the floor of its x."""
+    if chain is None:
+        return np.empty(0, np.float32)
+    scores = table.scores(bitext, chain.values, threads)
+    words = table.ids[side]
+    floor = np.maximum(_take(chain.floor, words), np.float32(UNSEEN))
+    unknown = np.float32(1 / max(len(chain.null), 1))  # an unknown x may be anything
+    floor = np.where(words >= 0, floor, unknown).astype(np.float32)
+    source, target = bitext.source, bitext.target
+    by_token = floor[(target if side else source).tokens]
+    out = (scores.values, scores.offsets)
+
+    def fill(low: int, high: int) -> None:
+        linkcounts.fill_floor(low, high, source.offsets, target.offsets, by_token, bool(side), out)
+
+    run_blocks(fill, blocks(np.diff(scores.offsets), threads), threads)
+    return scores.values
+
+
+def _direction(
+    bitext: Bitext, table: Table, chain: Chain | None, emissions: np.ndarray, side: int, fertility: bool
+) -> Direction:
+    """A chain as the E-step wants it, with a "word pair" for each element of the matrices."""
+    states, emitted = table.ids[side], table.ids[1 - side]
+    tokens = (bitext.source if side else bitext.target).tokens
+    direction = Direction(0, (len(states), len(emitted)), len(tokens), Settings())
+    direction.totals[:] = 1
+    direction.numbers[1] = 1
+    if chain is None:
+        return direction
+    direction.prior = emissions
+    direction.numbers[0] = chain.null_probability
+    direction.null = np.maximum(_take(chain.null, emitted), np.float32(UNSEEN))
+    if fertility:
+        neutral = np.ones((1, chain.ratios.shape[1]), np.float32)
+        direction.ratios = np.concatenate([chain.ratios, neutral])[states]
+    direction.jumps, direction.start = chain.jumps, chain.start
+    return direction
+
+
+def _take(values: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """values[ids], 0 where an id is -1."""
+    return np.append(values, np.float32(0))[ids]

@@ -1,0 +1,300 @@
+"""Estimation of the hidden Markov aligners: one or both directions over one table of word pairs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from alignkit.bitext import Bitext
+from alignkit.classical.affixes import Classes, affix_classes
+from alignkit.classical.bags import PairStatistics, bags_of, token_index
+from alignkit.errors import AlignkitError
+from alignkit.kernels import hmm, linkcounts
+from alignkit.parallel import blocks, run_blocks
+from alignkit.scores import flat_offsets
+
+WIDTH = 100  # jumps beyond it share a weight
+FERTILITIES = 9  # 0..7 and more
+# The text is cut into so many blocks, whatever the number of threads, because counts are summed block by block.
+BLOCKS = 64
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How an HMM is estimated. The defaults are plain maximum likelihood by EM.
+
+    Attributes:
+        lexical_iterations: before the chain is used, iterations with all positions alike (IBM Model 1).
+        iterations: with the chain.
+        null_probability: p0, that a target word is NULL's.
+        lexical_prior: Dirichlet pseudo-count of each word pair that meets.
+        null_prior: the same for each word of NULL.
+        jump_prior: for each jump and first position.
+        back_off: pseudo-count that a row gets in all from the classes of its words, 0 for none.
+        affixes: lengths of the first and last letters that make classes.
+        fertility: exponent of the fertility factor; 0 for none, 1 takes it at its word.
+        fertility_prior: pseudo-count of a word's fertilities, spread as those of all words.
+        exclude: whether a link is judged by the evidence of other places only (see kernels.hmm.emissions).
+    """
+
+    lexical_iterations: int = 5
+    iterations: int = 5
+    null_probability: float = 0.2
+    lexical_prior: float = 0.0
+    null_prior: float = 0.0
+    jump_prior: float = 0.0
+    back_off: float = 0.0
+    affixes: tuple[int, ...] = (3, 5)
+    fertility: float = 0.0
+    fertility_prior: float = 2.0
+    exclude: bool = False
+
+    @property
+    def is_maximum_likelihood(self) -> bool:
+        """Whether this is plain EM, whose likelihood rises."""
+        priors = (self.lexical_prior, self.null_prior, self.jump_prior, self.back_off, self.fertility)
+        return not any(priors) and not self.exclude
+
+    def __post_init__(self) -> None:
+        if self.iterations < 1 or self.lexical_iterations < 0:
+            raise AlignkitError("an HMM needs at least 1 iteration, and not fewer than 0 lexical ones")
+        if not 0 < self.null_probability < 1:
+            raise AlignkitError(f"the NULL probability must lie between 0 and 1, not {self.null_probability}")
+        priors = (self.lexical_prior, self.null_prior, self.jump_prior, self.back_off, self.fertility)
+        if min(priors) < 0 or self.fertility_prior <= 0:
+            raise AlignkitError("priors cannot be negative")
+
+
+class Direction:
+    """The parameters of one direction while they are estimated; x are its states, y what it emits."""
+
+    def __init__(self, pairs: int, types: tuple[int, int], emitted: int, settings: Settings) -> None:
+        self.types = types
+        self.prior = np.zeros(pairs, np.float32)
+        # The start is uniform: counts of 1, and as many to divide them by as there are words.
+        self.totals = np.full(types[0], max(types[1], 1), np.float32)
+        self.null = np.ones(types[1], np.float32)
+        self.nulls = np.zeros(emitted, np.float32)
+        self.ratios = np.ones((types[0], 1), np.float32)
+        self.jumps = np.empty(0, np.float32)
+        self.start = np.empty(0, np.float32)
+        self.numbers = np.array([settings.null_probability, float(max(types[1], 1)), 0.0])
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """As kernels take them."""
+        null = (self.null, self.nulls)
+        return (self.prior, self.totals, *null, self.ratios, self.jumps, self.start, self.numbers)
+
+    def start_chain(self) -> None:
+        """From now on positions depend on the last one, at first all alike."""
+        self.jumps = np.ones(2 * WIDTH + 1, np.float32)
+        self.start = np.ones(WIDTH + 1, np.float32)
+
+    def update_chain(self, counts: tuple[np.ndarray, ...], prior: float) -> None:
+        """New weights of jumps and first positions from (jumps, shares, start, shares), as the kernel left them.
+
+        The weights of a sentence are normalised over the positions it has, so the expected log-likelihood is
+        sum of n_d log w_d - sum of n_j log Z_j, whose logarithm is replaced by its tangent: the maximum of that
+        bound, which touches the likelihood where it stands, is w_d = n_d / (sum of n_j / Z_j where d is possible).
+        """
+        jumps, jump_shares, start, start_shares = counts
+        if jumps.sum() > 0:
+            self.jumps = _new_weights(jumps, jump_shares, prior)
+        if start.sum() > 0:
+            self.start = _new_weights(start, start_shares, prior)
+
+    def update_null(self, tokens: np.ndarray, prior: float) -> None:
+        """NULL's counts from its shares."""
+        counts = np.bincount(tokens, self.nulls, minlength=self.types[1]) + prior
+        self.null, self.numbers[1] = counts.astype(np.float32), counts.sum()
+
+    def update_fertility(self, counts: np.ndarray, settings: Settings) -> None:
+        """The factors for one more link, from the expected numbers of fertilities float64 (V_x, F)."""
+        general = counts.sum(axis=0) + 0.5
+        chances = counts + settings.fertility_prior * (general / general.sum())
+        self.ratios = ((chances[:, 1:] / chances[:, :-1]) ** settings.fertility).astype(np.float32)
+
+
+def _new_weights(number: np.ndarray, share: np.ndarray, prior: float) -> np.ndarray:
+    """number / share, smoothed by ``prior`` of each, positive, and the mean where nothing was possible."""
+    rate = share.sum() / number.sum()
+    weights = (number + prior) / np.maximum(share + prior * rate, 1e-30)
+    weights = np.where(share > 0, weights, weights[share > 0].mean())
+    return np.maximum(weights / weights.sum(), 1e-12).astype(np.float32)
+
+
+def pair_matrices(bitext: Bitext, threads: int) -> tuple[PairStatistics, np.ndarray, np.ndarray]:
+    """(statistics, offsets int64 (M + 1,), ids int32 (P,)): rows of word pairs, each element's place in them."""
+    types = (len(bitext.source.vocabulary), len(bitext.target.vocabulary))
+    statistics = PairStatistics(*bags_of(bitext, threads), types, threads)
+    offsets = flat_offsets(bitext.shapes)
+    ids = np.empty(offsets[-1], np.int32)
+    sides = [(side.tokens, side.offsets) for side in (bitext.source, bitext.target)]
+    if len(statistics.rows[1]) >= 2**31:
+        raise AlignkitError("the text has more than two thousand million word pairs; give it in parts")
+
+    def fill(low: int, high: int) -> None:
+        linkcounts.pair_ids(low, high, sides[0], sides[1], offsets, statistics.rows, ids)
+
+    run_blocks(fill, blocks(np.diff(offsets), 4 * threads), threads)
+    return statistics, offsets, ids
+
+
+def run_expectation(
+    bitext: Bitext,
+    pairs: tuple[np.ndarray, ...],
+    directions: tuple[Direction, Direction],
+    shares: tuple[float, float],
+    threads: int,
+) -> tuple[np.ndarray, list[tuple[np.ndarray, ...]]]:
+    """The E-step (kernels.hmm.expect_links); (log-likelihood of each pair, each direction's jump counts)."""
+    source, target = bitext.source, bitext.target
+    text = (source.tokens, source.offsets, target.tokens, target.offsets)
+    likelihood = np.zeros(len(bitext), np.float64)
+    weights = np.asarray(shares, np.float64)
+    arrays = [direction.arrays for direction in directions]
+
+    def expect(low: int, high: int) -> list[tuple[np.ndarray, ...]]:
+        sizes = (2 * WIDTH + 1, 2 * WIDTH + 1, WIDTH + 1, WIDTH + 1)
+        counts = [tuple(np.zeros(size) for size in sizes) for _ in directions]
+        hmm.expect_links(low, high, text, pairs, arrays[0], arrays[1], weights, tuple(counts), likelihood)
+        return counts
+
+    lengths = source.lengths * target.lengths
+    ranges = blocks(lengths * (source.lengths + target.lengths), BLOCKS)
+    found = run_blocks(expect, ranges, threads)
+    zeros = [tuple(np.zeros(size) for size in (2 * WIDTH + 1,) * 2 + (WIDTH + 1,) * 2) for _ in directions]
+    sums = [tuple(sum((part[side][k] for part in found), zeros[side][k]) for k in range(4)) for side in (0, 1)]
+    return likelihood, sums
+
+
+class Estimation:
+    """Counts, expected links and both directions' parameters while they are estimated.
+
+    Args:
+        bitext: M pairs.
+        settings: how.
+        shares: weight of the forward and the reverse direction's posteriors in the expected links: (1, 0) for a
+            single direction. Both directions share the links, and so the counts of word pairs.
+        threads: how many to use; no result depends on it.
+    """
+
+    def __init__(self, bitext: Bitext, settings: Settings, shares: tuple[float, float], threads: int) -> None:
+        self.bitext, self.settings, self.shares, self.threads = bitext, settings, shares, threads
+        self.statistics, self.offsets, self.ids = pair_matrices(bitext, threads)
+        self.links = np.zeros(len(self.ids), np.float32)
+        self.indexes = tuple(token_index(side) for side in (bitext.source, bitext.target))
+        types = self.statistics.types
+        count = len(self.statistics.rows[1])
+        tokens = (len(bitext.target.tokens), len(bitext.source.tokens))
+        self.directions = (
+            Direction(count, types, tokens[0], settings),
+            Direction(count, types[::-1], tokens[1], settings),
+        )
+        self.classes = self._classes() if settings.back_off > 0 else []
+
+    def _classes(self) -> list[tuple[Classes, Classes]]:
+        vocabularies = self.bitext.source.vocabulary, self.bitext.target.vocabulary
+        return [
+            (affix_classes(vocabularies[0], letters, suffix), affix_classes(vocabularies[1], letters, suffix))
+            for letters in self.settings.affixes
+            for suffix in (False, True)
+        ]
+
+    def expect(self, shares: tuple[float, float] | None = None) -> float:
+        """The E-step: new links; returns the log-likelihood of the directions that run."""
+        counts = self.statistics.rows[2]
+        pairs = (self.offsets, self.ids, counts, self.links)
+        likelihood, self.jumps = run_expectation(
+            self.bitext, pairs, self.directions, shares or self.shares, self.threads
+        )
+        return math.fsum(likelihood)
+
+    def maximise(self) -> None:
+        """The M-step: counts and parameters from the links."""
+        settings = self.settings
+        self._count()
+        for direction, chain in zip(self.directions, self.jumps, strict=True):
+            if len(direction.jumps):
+                direction.update_chain(chain, settings.jump_prior)
+            if settings.exclude:
+                direction.numbers[2] = 1.0
+        self.directions[0].update_null(self.bitext.target.tokens, settings.null_prior)
+        self.directions[1].update_null(self.bitext.source.tokens, settings.null_prior)
+        if settings.fertility > 0 and len(self.directions[0].jumps):
+            self._fertilities()
+
+    def start_chain(self) -> None:
+        """Jumps count from the next E-step on."""
+        for direction in self.directions:
+            direction.start_chain()
+
+    def _count(self) -> None:
+        rows, lengths = self.statistics.rows, self.bitext.source.lengths
+        target, matrices = (self.bitext.target.tokens, self.bitext.target.offsets), (self.links, self.offsets)
+
+        def count(low: int, high: int) -> None:
+            sums = np.zeros(self.statistics.types[1], np.float64)
+            linkcounts.count_pairs(low, high, self.indexes[0], target, lengths, matrices, rows, sums)
+
+        self.statistics.over_rows(count)
+        self.totals = self._row_sums(rows[2]), self._column_sums(rows[2])
+        priors = np.full((2, len(rows[1])), self.settings.lexical_prior, np.float32)
+        for source, target_classes in self.classes:
+            self._back_off(source, target_classes, priors)
+        forward, reverse = self.directions
+        forward.prior, reverse.prior = priors
+        forward.totals = (self.totals[0] + self._row_sums(priors[0])).astype(np.float32)
+        reverse.totals = (self.totals[1] + self._column_sums(priors[1])).astype(np.float32)
+
+    def _row_sums(self, values: np.ndarray) -> np.ndarray:
+        offsets = self.statistics.rows[0]
+        sums = np.zeros(len(offsets) - 1, np.float64)
+        full = offsets[1:] > offsets[:-1]
+        if full.any():
+            sums[full] = np.add.reduceat(values, offsets[:-1][full], dtype=np.float64)
+        return sums
+
+    def _column_sums(self, values: np.ndarray) -> np.ndarray:
+        return np.bincount(self.statistics.rows[1], values, minlength=self.statistics.types[1])
+
+    def _back_off(self, source: Classes, target: Classes, priors: np.ndarray) -> None:
+        """Adds, for one way to class words, each row's share of ``back_off`` to the pseudo-counts."""
+        weight = self.settings.back_off / len(self.classes)
+        factors = []
+        for side, (classes, totals) in enumerate(zip((source, target), self.totals, strict=True)):
+            frequency = np.diff(self.indexes[side][0]).astype(np.float64)
+            of_class = np.bincount(classes.of, frequency, minlength=len(classes))
+            share = frequency / np.maximum(of_class, 1)[classes.of]
+            rest = np.bincount(classes.of, totals, minlength=len(classes))[classes.of] - totals
+            # One more in the divisor: classes that have hardly been seen say little.
+            factors.append((weight / (np.maximum(rest, 0) + 1), share))
+        (source_rest, source_share), (target_rest, target_share) = factors
+        arrays = (
+            np.stack([source_rest, source_share]).astype(np.float32),
+            np.stack([target_share, target_rest]).astype(np.float32),
+        )
+
+        def add(low: int, high: int) -> None:
+            sums = np.zeros(len(target), np.float64)
+            linkcounts.add_back_off(
+                low, high, (source.first, target.of), source.members, self.statistics.rows, sums, arrays, priors
+            )
+
+        work = np.add.reduceat(np.diff(self.statistics.rows[0])[source.members], source.first[:-1])
+        run_blocks(add, blocks(work, 1 if self.threads == 1 else 8 * self.threads), self.threads)
+
+    def _fertilities(self) -> None:
+        shapes, matrices = self.bitext.shapes, (self.links, self.offsets)
+        for side, direction in enumerate(self.directions):
+            counts = np.zeros((direction.types[0], FERTILITIES))
+            index = self.indexes[side]
+
+            def count(low: int, high: int, index=index, counts=counts, side=side) -> None:  # type: ignore[no-untyped-def]
+                linkcounts.count_fertilities(low, high, index, shapes, matrices, bool(side), counts)
+
+            run_blocks(count, blocks(np.diff(index[0]), 8 * self.threads), self.threads)
+            direction.update_fertility(counts, self.settings)

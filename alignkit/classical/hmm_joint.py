@@ -1,0 +1,214 @@
+"""The best classical aligner here: two hidden Markov models that share their links while they learn.
+
+What it adds to the HMM, each because it pays on development data (benchmarks/quality.py):
+- the two directions share a table of counts, summed over the mean of their posteriors (a soft form of the
+  agreement of Liang, Taskar and Klein 2006);
+- sparse Dirichlet priors, with a link's own expectation taken out of the counts that judge it, as a collapsed
+  Gibbs sampler does (Asuncion et al. 2009), so that a rare word cannot feed on itself;
+- pseudo-counts from the translations of words with the same first or last letters, less those of the word itself;
+- fertility, as a factor for one more link given the expected number of the others (mean field);
+- links where the two posteriors, weighted by the number of tokens each direction explains, pass a threshold.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from alignkit.aligner import check_kind
+from alignkit.bitext import Bitext
+from alignkit.classical.chain import Chain, Table, posteriors
+from alignkit.classical.hmm import Progress, estimate
+from alignkit.classical.hmm_estimation import Settings
+from alignkit.classical.tables import PairTable, pack_model, unpack_model
+from alignkit.errors import AlignkitError, InputError
+from alignkit.links import Links
+from alignkit.parallel import thread_count
+from alignkit.scores import Scores
+from alignkit.storage import Fields, load_arrays, save_arrays
+from alignkit.vocabulary import Vocabulary
+
+KIND, VERSION = "alignkit.hmm-joint", 1
+THRESHOLD = 0.45
+SETTINGS = Settings(
+    lexical_iterations=3,
+    iterations=5,
+    null_probability=0.05,
+    lexical_prior=1e-3,
+    null_prior=1e-3,
+    jump_prior=0.5,
+    back_off=2.0,
+    affixes=(3, 5),
+    fertility=0.5,
+    exclude=True,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class JointHMM:
+    """Two fitted hidden Markov aligners that give link probabilities together.
+
+    Attributes:
+        source, target: the vocabularies.
+        table: p(o|i) of every pair that met in the training text.
+        forward, reverse: the parameters of the two directions.
+        share: weight of the forward posterior in a link's probability; the reverse one has the rest.
+        threshold: links have at least this probability: higher for precision, lower for recall.
+        threads: how many threads scoring uses (None: all); no result depends on it.
+    """
+
+    source: Vocabulary
+    target: Vocabulary
+    table: PairTable
+    forward: Chain
+    reverse: Chain
+    share: float
+    threshold: float = THRESHOLD
+    threads: int | None = field(default=None, compare=False)
+    name: str = "hmm-joint"
+    kinds: tuple[str, ...] = ("alpha", "beta")
+
+    def __post_init__(self) -> None:
+        types = (len(self.source), len(self.target))
+        sizes = [(len(chain.floor), len(chain.null)) for chain in (self.forward, self.reverse)]
+        if (self.table.shape, *sizes) != (types, types, types[::-1]):
+            raise ValueError("table, chains and vocabularies do not fit each other")
+        if len(self.reverse.values) != len(self.table.values):
+            raise ValueError("both directions must have a value for each pair of the table")
+        if not (0 < self.share < 1 and 0 <= self.threshold <= 1):
+            raise ValueError("share and threshold must lie between 0 and 1")
+
+    def _posteriors(self, bitext: Bitext) -> tuple[Scores, np.ndarray]:
+        ids = self.source.translate(bitext.source.vocabulary), self.target.translate(bitext.target.vocabulary)
+        table = Table(self.table.offsets, self.table.columns, self.table.width, ids)
+        shares = (self.share, 1 - self.share)
+        return posteriors(bitext, table, (self.forward, self.reverse), shares, thread_count(self.threads))
+
+    def probabilities(self, bitext: Bitext) -> Scores:
+        """The probability of every link, (T, L) for each pair. A row may sum to more than 1: a word can have
+        several links."""
+        return self._posteriors(bitext)[0]
+
+    def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
+        """beta[t, l] = p(y_t | x_l), 0 for pairs never seen; alpha: :meth:`probabilities`, rows that sum to more
+        than 1 divided by their sum."""
+        check_kind(self, kind)
+        if kind == "beta":
+            ids = self.source.translate(bitext.source.vocabulary), self.target.translate(bitext.target.vocabulary)
+            table = Table(self.table.offsets, self.table.columns, self.table.width, ids)
+            return table.scores(bitext, self.table.values, thread_count(self.threads))
+        return as_shares(self.probabilities(bitext))
+
+    def log_probabilities(self, bitext: Bitext) -> np.ndarray:
+        """float64 (M,): log p(target | source) + log p(source | target) of each pair, up to their lengths."""
+        return self._posteriors(bitext)[1]
+
+    def links(self, bitext: Bitext) -> Links:
+        """Links whose probability reaches the threshold."""
+        return links_above(self.probabilities(bitext), self.threshold)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the model; :func:`alignkit.load_aligner` reads it."""
+        header = {"share": self.share, "threshold": self.threshold}
+        header["null_probability"] = self.forward.null_probability
+        arrays = pack_model(self.source, self.target, self.table, None)
+        arrays |= self.forward.pack("forward") | self.reverse.pack("reverse")
+        del arrays["forward_values"]
+        save_arrays(path, KIND, VERSION, arrays, header)
+
+
+def load_joint(path: str | os.PathLike[str]) -> JointHMM:
+    """Reads what :meth:`JointHMM.save` wrote; raises InputError if it is missing, damaged or of another kind."""
+    arrays, header = load_arrays(path, KIND, VERSION)
+    try:
+        source, target, table, _ = unpack_model(Fields(path, arrays))
+        fields = Fields(path, arrays | {"forward_values": table.values})
+        null = float(header.get("null_probability", -1))
+        chains = Chain.unpack(fields, "forward", null), Chain.unpack(fields, "reverse", null)
+        return JointHMM(source, target, table, *chains, float(header.get("share", -1)), float(header["threshold"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(path, f"damaged: {error}") from error
+
+
+@dataclass(frozen=True, eq=False)
+class JointFit:
+    """What fitting gives: the aligner for other text, and the link probabilities of the text it was fitted on.
+
+    The latter are better for that text than what the aligner would say of it: a link is judged without its own
+    part in the counts.
+    """
+
+    aligner: JointHMM
+    probabilities: Scores
+
+    @property
+    def links(self) -> Links:
+        """Links of the training text whose probability reaches the aligner's threshold."""
+        return links_above(self.probabilities, self.aligner.threshold)
+
+
+def fit_joint(
+    bitext: Bitext,
+    settings: Settings = SETTINGS,
+    threshold: float = THRESHOLD,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> JointFit:
+    """Fits both directions together.
+
+    Args:
+        bitext: M pairs; pairs with an empty side teach nothing.
+        settings: of the estimation.
+        threshold: see :class:`JointHMM`.
+        threads: all there are by default; the result has the same bits for any number.
+        progress: called with (done, total, message) after each iteration.
+
+    Raises:
+        AlignkitError: the threshold is outside [0, 1].
+    """
+    if not 0 <= threshold <= 1:
+        raise AlignkitError(f"the threshold must lie in [0, 1], not {threshold}")
+    tokens = len(bitext.source.tokens), len(bitext.target.tokens)
+    # Each direction explains the tokens of one side: where that is the longer one, it says more.
+    share = (tokens[1] + 1) / (sum(tokens) + 2)
+    last = (share, 1 - share)
+    estimation, _ = estimate(bitext, settings, (0.5, 0.5), last, thread_count(threads), progress)
+    forward, reverse = Chain.of(estimation, 0), Chain.of(estimation, 1)
+    source, target = bitext.source.vocabulary, bitext.target.vocabulary
+    offsets, columns, _ = estimation.statistics.rows
+    table = PairTable(offsets, columns, forward.values, len(target))
+    aligner = JointHMM(source, target, table, forward, reverse, share, threshold, threads)
+    links = np.clip(estimation.links, 0, 1)
+    return JointFit(aligner, Scores(links, estimation.offsets, bitext.shapes))
+
+
+#: The best aligner there is here for a text, without tuning by the user.
+fit_best = fit_joint
+
+
+def links_above(scores: Scores, threshold: float) -> Links:
+    """Links of all elements that are positive and at least ``threshold``."""
+    found = np.flatnonzero((scores.values >= threshold) & (scores.values > 0))
+    pair = np.searchsorted(scores.offsets, found, side="right") - 1
+    place = found - scores.offsets[pair]
+    heights, widths = scores.shapes[pair].astype(np.int64).T
+    t, s = place // widths, place % widths
+    order = np.argsort(scores.offsets[pair] + s * heights + t)  # by pair, source and target: no two are equal
+    pairs = np.stack([s, t], axis=1)[order].astype(np.int32)
+    offsets = np.zeros(len(scores) + 1, np.int64)
+    np.cumsum(np.bincount(pair, minlength=len(scores)), out=offsets[1:])
+    return Links(pairs, offsets)
+
+
+def as_shares(scores: Scores) -> Scores:
+    """Rows that sum to more than 1 divided by their sum."""
+    heights, widths = scores.shapes.astype(np.int64).T
+    rows = np.repeat(widths, heights)
+    sums = np.zeros(len(rows))
+    filled = np.flatnonzero(rows)
+    if len(filled):
+        sums[filled] = np.add.reduceat(scores.values, (np.cumsum(rows) - rows)[filled], dtype=np.float64)
+    divisor = np.repeat(np.maximum(sums, 1), rows)
+    return Scores((scores.values / divisor).astype(np.float32), scores.offsets, scores.shapes)

@@ -1,0 +1,187 @@
+"""What the commands that fit a lexical model share: their options, and the way from text to links."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from alignkit_cli.options import (
+    choose_text,
+    format_options,
+    note,
+    note_blanks,
+    output_option,
+    quiet_option,
+    sample_option,
+    text_arguments,
+    threads_option,
+)
+from alignkit_cli.output import AlignmentOutput
+
+if TYPE_CHECKING:
+    from alignkit.bitext import Bitext
+
+METHODS = ["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
+Command = Callable[..., Any]
+#: (bitext, threads, progress) -> a fitted model, a dataclass with links, score, save and threads
+Fit = Callable[["Bitext", int, Callable[[int, int, str], None]], Any]
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What to fit and to write: the options of :func:`direction_options`, :func:`result_options` and reading."""
+
+    source: str | None
+    target: str | None
+    sample: bool
+    lowercase: bool
+    encoding_errors: str
+    reverse: bool
+    method: str | None
+    threshold: float
+    scores: str | None
+    kind: str
+    model: str | None
+    output_format: str
+    sentence_scores: str | None
+    threads: int | None
+    seed: int | None
+    output: str | None
+    quiet: bool
+
+
+def apply(command: Command, decorators: list[Callable[[Command], Command]]) -> Command:
+    """The command with these options, in this order."""
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
+
+
+def estimation_options(command: Command) -> Command:
+    """--iterations, --null and when to stop and what to drop."""
+    decorators = [
+        click.option(
+            "--iterations", type=click.IntRange(min=1), default=5, show_default=True, help="EM iterations."
+        ),
+        click.option(
+            "--null/--no-null", default=True, show_default=True, help="An empty source word in every sentence."
+        ),
+        click.option(
+            "--tolerance",
+            type=click.FloatRange(min=0),
+            default=0.0,
+            help="Stop earlier, once the log-likelihood rises by less than this share of itself.",
+        ),
+        click.option(
+            "--prune",
+            type=click.FloatRange(min=0, max=1, max_open=True),
+            default=0.0,
+            help="Drop word pairs with a lower probability after the last iteration; the others keep theirs.",
+        ),
+    ]
+    return apply(command, decorators)
+
+
+def direction_options(command: Command) -> Command:
+    """--reverse, --symmetrize and --threshold."""
+    decorators = [
+        click.option(
+            "--reverse", is_flag=True, help="Fit p(source | target); links are still printed source first."
+        ),
+        click.option(
+            "--symmetrize",
+            "method",
+            type=click.Choice([*METHODS, "product"]),
+            help="Fit both directions, at once, and combine them, as Moses does; or by the product of their "
+            "posteriors.",
+        ),
+        click.option(
+            "--threshold",
+            type=click.FloatRange(min=0, max=1),
+            default=0.2,
+            show_default=True,
+            help="With --symmetrize product: link where the geometric mean of both posteriors reaches it.",
+        ),
+    ]
+    return apply(command, decorators)
+
+
+def result_options(command: Command) -> Command:
+    """What to write, with how many threads."""
+    decorators = [
+        click.option(
+            "--scores", metavar="FILE", help="Also write the score matrices (.npz, or .parquet with pyarrow)."
+        ),
+        click.option(
+            "--kind",
+            type=click.Choice(["alpha", "beta"]),
+            default="alpha",
+            show_default=True,
+            help="Scores to write: alpha, the posterior over source words, or beta, Trans(target word | source "
+            "word).",
+        ),
+        click.option("--model", metavar="FILE", help="Also save the model, for `alignkit align --model FILE`."),
+        format_options,
+        threads_option,
+        click.option("--seed", type=int, help="Accepted as in every aligner; this one draws no random numbers."),
+        output_option,
+        quiet_option,
+    ]
+    return apply(command, decorators)
+
+
+def text_options(command: Command) -> Command:
+    """SRC, TGT, --sample, and how to read them."""
+    return text_arguments(sample_option(command))
+
+
+def run(fit: Fit, wanted: Outputs) -> None:
+    """Reads, fits, writes; every output is written after all work is done."""
+    from alignkit.parallel import thread_count
+    from alignkit.reading import blank_pairs, read_bitext
+
+    if wanted.method is not None and (wanted.reverse or wanted.scores or wanted.model):
+        raise click.UsageError("--symmetrize fits two models; it goes with none of --reverse, --scores, --model.")
+    if wanted.reverse and wanted.scores:
+        raise click.UsageError("--scores writes source-to-target scores; exchange SRC and TGT to get the others.")
+    source, target = choose_text(wanted.source, wanted.target, wanted.sample)
+    threads = thread_count(wanted.threads)
+    bitext = read_bitext(
+        source, target, encoding_errors=wanted.encoding_errors, lowercase=wanted.lowercase, threads=threads
+    )
+    if wanted.method is not None:
+        links, directions = _fit_both(fit, bitext, wanted, threads)
+    else:
+        fitted = fit(bitext.reversed if wanted.reverse else bitext, threads, _report("", wanted.quiet))
+        links = fitted.links(bitext.reversed).reversed if wanted.reverse else fitted.links(bitext)
+        directions = (None, fitted) if wanted.reverse else (fitted, None)
+        if wanted.model is not None:
+            fitted.save(wanted.model)
+        if wanted.scores is not None:
+            fitted.score(bitext, wanted.kind).save(wanted.scores)
+    with AlignmentOutput(wanted.output_format, wanted.output, wanted.sentence_scores) as writer:
+        writer.write_links(links, bitext, *directions)
+    note_blanks(blank_pairs(bitext), wanted.quiet)
+
+
+def _fit_both(fit: Fit, bitext: Bitext, wanted: Outputs, threads: int) -> tuple[Any, tuple[Any, Any]]:
+    from alignkit.classical.bidirectional import fit_concurrently
+
+    def fit_one(text: Bitext, share: int) -> Any:
+        label = "" if text is bitext else "reverse, "
+        # Its links are found when the other direction is done with its threads.
+        return replace(fit(text, share, _report(label, wanted.quiet)), threads=threads)
+
+    assert wanted.method is not None
+    both = replace(fit_concurrently(bitext, fit_one, wanted.method, threads), threshold=wanted.threshold)
+    return both.links(bitext), (both.forward, both.reverse)
+
+
+def _report(label: str, quiet: bool) -> Callable[[int, int, str], None]:
+    def report(done: int, total: int, message: str) -> None:
+        note(f"{label}iteration {done} of {total}: {message}", quiet)
+
+    return report

@@ -1,0 +1,62 @@
+"""``alignkit hmm``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from alignkit_cli.fitting import Outputs, direction_options, result_options, run, text_options
+
+if TYPE_CHECKING:
+    from alignkit.bitext import Bitext
+
+
+@click.command("hmm")
+@text_options
+@click.option("--iterations", type=click.IntRange(min=1), default=5, show_default=True, help="EM iterations.")
+@click.option(
+    "--lexical-iterations",
+    type=click.IntRange(min=0),
+    default=5,
+    show_default=True,
+    help="Iterations of IBM Model 1 before them.",
+)
+@click.option(
+    "--null-probability",
+    type=click.FloatRange(min=0, max=1, min_open=True, max_open=True),
+    metavar="P0",
+    help="The probability that a target word comes from NULL.  [default: 0.2; with --bayes 0.05]",
+)
+@click.option(
+    "--bayes",
+    is_flag=True,
+    help="Sparse priors, back-off to word classes and fertility, as the best aligner (`alignkit align`) has them.",
+)
+@direction_options
+@result_options
+def command(
+    iterations: int, lexical_iterations: int, null_probability: float | None, bayes: bool, **options: Any
+) -> None:
+    """Align a bitext with a hidden Markov model: one line of source-target links per sentence pair.
+
+    Words are translated in the order of a chain over the source positions (Vogel, Ney and Tillmann 1996). Links
+    are zero-based and in Pharaoh format; a pair with a blank side gets an empty line.
+    """
+
+    def fit(text: Bitext, threads: int, progress: Callable[[int, int, str], None]) -> Any:
+        from dataclasses import replace
+
+        from alignkit.classical.hmm import fit_hmm
+        from alignkit.classical.hmm_estimation import Settings
+        from alignkit.classical.hmm_joint import SETTINGS
+
+        settings = replace(
+            SETTINGS if bayes else Settings(), iterations=iterations, lexical_iterations=lexical_iterations
+        )
+        if null_probability is not None:
+            settings = replace(settings, null_probability=null_probability)
+        return fit_hmm(text, settings, threads, progress)
+
+    run(fit, Outputs(**options))

@@ -1,0 +1,89 @@
+"""Where alignments go: the one writer of all commands that align."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from alignkit.aligner import Aligner
+    from alignkit.bitext import Bitext
+    from alignkit.formats import Alignment
+    from alignkit.links import Links
+
+BLOCK = 10_000  # pairs described at a time
+
+
+class AlignmentOutput:
+    """A context manager that writes alignments in their order, in one format, as they come.
+
+    Files take their place only when the block ends well; standard output is flushed after every write.
+
+    Args:
+        output_format: a key of ``alignkit.formats.FORMATS``.
+        output: a file; None or "-" for standard output.
+        sentence_scores: a file for a score per pair, or None.
+    """
+
+    def __init__(self, output_format: str, output: str | None, sentence_scores: str | None) -> None:
+        self.output_format = output_format
+        self.output = output
+        self.sentence_scores = sentence_scores
+        self.pairs = 0
+        self.stack = ExitStack()
+        self.streams: list[IO[bytes]] = []
+
+    @property
+    def wanted(self) -> dict[str, bool]:
+        """What an alignment must have to be written."""
+        return {
+            "probabilities": self.output_format == "probabilities",
+            "words": self.output_format == "giza",
+            "sentence_scores": self.sentence_scores is not None,
+        }
+
+    def __enter__(self) -> AlignmentOutput:
+        from alignkit.storage import atomic_write
+
+        for path in (self.output, self.sentence_scores):
+            if path is not None and path != "-":
+                self.streams.append(self.stack.enter_context(atomic_write(path)))
+            else:
+                self.streams.append(sys.stdout.buffer)
+        return self
+
+    def write(self, alignment: Alignment) -> None:
+        """Writes all pairs of an alignment that has what is :attr:`wanted`."""
+        from alignkit.formats import render, sentence_score_lines
+
+        self.streams[0].write(render(alignment, self.output_format, self.pairs + 1))
+        self.streams[0].flush()
+        if self.sentence_scores is not None:
+            assert alignment.sentence_scores is not None
+            self.streams[1].write(sentence_score_lines(alignment.sentence_scores))
+            self.streams[1].flush()
+        self.pairs += len(alignment.links)
+
+    def write_links(
+        self, links: Links, bitext: Bitext, forward: Aligner | None, reverse: Aligner | None = None
+    ) -> None:
+        """Writes the links of a bitext of words, with what the aligners that made them say of them."""
+        from alignkit.formats import Alignment
+        from alignkit.linking import describe
+
+        if not any(self.wanted.values()):
+            self.write(Alignment(links))
+            return
+        import numpy as np
+
+        for low in range(0, len(links), BLOCK):
+            high = min(low + BLOCK, len(links))
+            part = bitext.take(np.arange(low, high))
+            self.write(describe(links.block(low, high), part, forward, reverse, **self.wanted))
+
+    def __exit__(self, *details: Any) -> bool | None:
+        kind: type[BaseException] | None = details[0]
+        trace: TracebackType | None = details[2]
+        return self.stack.__exit__(kind, details[1], trace)

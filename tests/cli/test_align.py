@@ -1,0 +1,154 @@
+"""alignkit align with a saved model: new text from files and, line by line, from standard input."""
+
+import gzip
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import alignkit_data
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    from alignkit_cli.main import run
+
+    path = tmp_path_factory.mktemp("model") / "m.npz"
+    assert run(["ibm1", "-q", "--sample", "--model", str(path), "-o", os.devnull]) == 0
+    return path
+
+
+def joined(separator=" ||| ", count=None):
+    sides = [alignkit_data.path(f"test.{side}").read_text().splitlines()[:count] for side in ("de", "en")]
+    return "".join(f"{a}{separator}{b}\n" for a, b in zip(*sides, strict=True))
+
+
+FILES = [alignkit_data.path("test.de"), alignkit_data.path("test.en")]
+
+
+@pytest.mark.parametrize("output_format", ["pharaoh", "probabilities", "giza"])
+def test_a_stream_gives_what_files_give(alignkit, model, tmp_path, write, output_format):
+    options = ["--model", model, "--format", output_format]
+    files = alignkit("align", *options, *FILES, "--sentence-scores", tmp_path / "files")
+    assert files.code == 0
+    for data in (joined(), joined("\t"), "\ufeff" + joined().replace("\n", "\r\n")):
+        outcome = alignkit("align", *options, "-", "--sentence-scores", tmp_path / "s", stdin=data.encode())
+        assert (outcome.code, outcome.out) == (0, files.out)
+        assert (tmp_path / "s").read_bytes() == (tmp_path / "files").read_bytes()
+    packed = alignkit("align", *options, "-", "-o", tmp_path / "o", stdin=gzip.compress(joined().encode()))
+    assert (packed.code, packed.out, (tmp_path / "o").read_bytes()) == (0, b"", files.out)
+    assert alignkit("align", *options, write("joined", joined())).out == files.out
+
+
+@pytest.mark.parametrize("output_format", ["pharaoh", "probabilities", "giza"])
+def test_batches_leave_no_trace(alignkit, model, tmp_path, monkeypatch, output_format):
+    """Numbers of pairs, in particular, go on from batch to batch."""
+    from alignkit import streaming
+    from alignkit_cli import align, output
+
+    options = ["--format", output_format, "--sentence-scores", tmp_path / "s"]
+
+    def results():
+        for arguments in (["--model", model, *FILES], ["--model", model, "-"], ["--sample"]):
+            outcome = alignkit("align", *arguments, *options, stdin=joined().encode())
+            assert outcome.code == 0
+            yield outcome.out, (tmp_path / "s").read_bytes()
+
+    whole = list(results())
+    monkeypatch.setattr(streaming, "CHUNK", 1000)
+    monkeypatch.setattr(align, "BLOCK", 7)
+    monkeypatch.setattr(output, "BLOCK", 7)
+    assert list(results()) == whole
+
+
+def test_formats_say_the_same(alignkit, model, tmp_path):
+    import re
+
+    plain, probable, giza = (
+        alignkit("align", "--model", model, *FILES, "--format", name).lines
+        for name in ("pharaoh", "probabilities", "giza")
+    )
+    assert plain == [" ".join(item.split(":")[0] for item in line.split()) for line in probable]
+    values = [float(item.split(":")[1]) for line in probable for item in line.split()]
+    assert all(0 < value <= 1 for value in values)
+    for line, words in zip(plain, giza[2::3], strict=True):
+        groups = re.findall(r"\(\{ ((?:\d+ )*)\}\)", words)
+        links = {f"{s - 1}-{int(t) - 1}" for s, group in enumerate(groups) if s for t in group.split()}
+        assert links == set(line.split())
+    assert giza[1::3] == FILES[1].read_text().splitlines()
+
+
+def test_symmetrised_fit_has_two_scores_and_probabilities_of_both(alignkit, tmp_path):
+    outcome = alignkit("align", "--sample", "--format", "probabilities", "--sentence-scores", tmp_path / "s")
+    assert outcome.code == 0
+    rows = [line.split("\t") for line in (tmp_path / "s").read_text().splitlines()]
+    assert len(rows) == len(outcome.lines) == 940
+    assert all(len(row) == 2 and -30 < float(row[0]) < 0 for row in rows)
+
+
+def test_blank_lines_keep_their_place(alignkit, model, tmp_path):
+    data = b"\nder Hund ||| the dog\n ||| nothing\n\t \nder ||| \nHund ||| dog"
+    outcome = alignkit("align", "--model", model, "-", "--sentence-scores", tmp_path / "s", stdin=data)
+    assert outcome.code == 0
+    assert [bool(line) for line in outcome.lines] == [False, True, False, False, False, True]
+    assert [line == "nan" for line in (tmp_path / "s").read_text().splitlines()] == [
+        *(True, False, True, True, True, False)
+    ]
+    assert "4 pairs with a blank side" in outcome.err
+
+
+def test_a_bad_line_ends_a_stream_after_the_lines_before(alignkit, model, tmp_path):
+    outcome = alignkit("align", "--model", model, "-", stdin=b"der Hund ||| the dog\nno separator\n")
+    assert outcome.code == 2
+    assert outcome.err.count("\n") == 1
+    assert "line 2" in outcome.err
+    to_file = alignkit("align", "--model", model, "-", "-o", tmp_path / "x", stdin=b"a ||| b\nbad\n")
+    assert to_file.code == 2
+    assert not (tmp_path / "x").exists()
+    assert "empty" in alignkit("align", "--model", model, "-", stdin=b"").err
+
+
+def test_each_line_is_answered_at_once(model):
+    """A partner that waits for each answer before it asks again must not wait for ever."""
+    command = [sys.executable, "-m", "alignkit", "align", "--model", str(model), "-"]
+    # Unbuffered output would hide that nothing is flushed.
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0, "env": buffered}
+    with subprocess.Popen(command, **pipes) as process:
+        watchdog = threading.Timer(60, process.kill)
+        watchdog.start()
+        for line in joined(count=5).splitlines():
+            process.stdin.write(f"{line}\n".encode())
+            answer = b""
+            while not answer.endswith(b"\n"):
+                part = process.stdout.read(1 << 16)
+                assert part, "no answer"
+                answer += part
+            assert answer.count(b"\n") == 1
+            assert b"-" in answer
+        process.stdin.close()
+        assert process.wait(60) == 0
+        watchdog.cancel()
+
+
+def test_memory_of_a_stream_does_not_grow(model):
+    """Twenty times the text, the same peak (within a tenth)."""
+    code = (
+        "import resource, sys; from alignkit_cli.main import run; assert run(sys.argv[1:]) == 0;"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", code, "align", "-q", "--model", str(model), "-"]
+    peaks = []
+    for times in (20, 400):
+        data = joined().encode() * times
+        result = subprocess.run(command, input=data, capture_output=True, check=True)
+        assert result.stdout.count(b"\n") == data.count(b"\n")
+        peaks.append(int(result.stderr))
+    assert peaks[1] < 1.1 * peaks[0]
+
+
+def test_threads_change_nothing(alignkit, model):
+    outputs = {alignkit("align", "--model", model, *FILES, "--threads", n).out for n in (1, 2, 3)}
+    assert len(outputs) == 1

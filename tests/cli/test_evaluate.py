@@ -1,0 +1,150 @@
+"""alignkit evaluate, through real files."""
+
+import csv
+import io
+import json
+import math
+
+import naive
+import pytest
+
+
+def test_by_hand(alignkit, write):
+    # A = {0-0, 1-0}, S = {0-0, 1-1}, P = S + {1-0}: precision 2/2, recall 1/2, AER 1 - 3/4
+    gold, links = write("gold", "0-0 1-1 1p0\n"), write("links", "0-0 1-0\n")
+    result = json.loads(alignkit("evaluate", gold, links, "--json").out)
+    measures = {"aer": 0.25, "precision": 1.0, "recall": 0.5, "f1": pytest.approx(2 / 3)}
+    counts = {"links": 2, "sure": 2, "possible": 3, "sentences": 1}
+    spread = {f"{name}_{end}": None for name in measures for end in ("low", "high")}  # one pair shows none
+    assert result == measures | counts | spread
+    assert alignkit("evaluate", gold, links).lines == [
+        "AER 25.0 %  precision 100.0 %  recall 50.0 %  F1 66.7 %  links 2"
+    ]
+
+
+def test_question_marks_are_possible_links(alignkit, write):
+    links = write("links", "0-0 1-0\n")
+    marks = [alignkit("evaluate", write("gold", f"0-0 1-1 1{mark}0\n"), links).out for mark in "p?-"]
+    assert marks[0] == marks[1] != marks[2]
+
+
+def test_nothing_is_null_in_json(alignkit, write):
+    outcome = alignkit("evaluate", write("gold", "\n"), write("links", "\n"), "--json")
+    assert json.loads(outcome.out)["aer"] is None
+
+
+def test_nothing_right_is_f1_0(alignkit, write):
+    outcome = alignkit("evaluate", write("gold", "0-0\n"), write("links", "1-1\n"))
+    assert outcome.lines == ["AER 100.0 %  precision 0.0 %  recall 0.0 %  F1 0.0 %  links 1"]
+
+
+GOLD = ["0-0 1-1 2p2", "0-1 1-0", "", "0-0"] * 5
+HYP = ["0-0 1-2 2-2", "0-1 1-0", "0-0", ""] * 5
+
+
+def lines(items):
+    return "".join(f"{item}\n" for item in items)
+
+
+def test_intervals(alignkit, write):
+    gold, links = write("gold", lines(GOLD)), write("links", lines(HYP))
+    result = json.loads(alignkit("evaluate", gold, links, "--json").out)
+    for name in ("aer", "precision", "recall", "f1"):
+        assert result[f"{name}_low"] < result[name] < result[f"{name}_high"]
+    line = alignkit("evaluate", gold, links).lines[0]
+    assert line.startswith(
+        f"AER {100 * result['aer']:.1f} % ({100 * result['aer_low']:.1f}-{100 * result['aer_high']:.1f})"
+    )
+    again, other = (alignkit("evaluate", gold, links, "--seed", seed).lines[0] for seed in (0, 1))
+    assert again == line != other
+
+
+def test_per_sentence(alignkit, write, tmp_path):
+    gold, links = write("gold", lines(GOLD)), write("links", lines(HYP))
+    assert alignkit("evaluate", gold, links, "--per-sentence", tmp_path / "x.csv").code == 0
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "x.csv").read_text())))
+    assert [int(row["line"]) for row in rows] == list(range(1, 21))
+    sets = [[{item.replace("p", "-") for item in line.split()} for line in part] for part in (GOLD, HYP)]
+    for row, gold_line, possible, found in zip(rows, GOLD, *sets, strict=True):
+        sure = {item for item in gold_line.split() if "p" not in item}
+        counts = [len(found), len(sure), len(possible), len(found & sure), len(found & possible)]
+        names = ("links", "sure", "possible", "links_in_sure", "links_in_possible")
+        assert [int(row[name]) for name in names] == counts
+        if found and sure:
+            aer, precision, recall = naive.evaluate([sure], [possible], [found])
+            assert [float(row[name]) for name in ("aer", "precision", "recall")] == pytest.approx(
+                [aer, precision, recall], rel=1e-5
+            )
+        else:
+            assert row["f1"] == ""
+
+
+def naacl(items):
+    """The lines of links in the shared tasks' format."""
+    rows = []
+    for m, line in enumerate(items, 1):
+        for item in line.split():
+            s, t = item.replace("p", "-").split("-")
+            rows.append(f"{m:04d} {int(s) + 1} {int(t) + 1} {'P' if 'p' in item else 'S'}\n")
+    return "".join(rows)
+
+
+def test_naacl_gives_the_same(alignkit, write):
+    pharaoh, shared = write("gold", lines(GOLD)), write("naacl", naacl(GOLD))
+    links, shared_links = write("links", lines(HYP)), write("links.naacl", naacl(HYP))
+    expected = alignkit("evaluate", pharaoh, links)
+    assert expected.err == ""
+    assert alignkit("evaluate", shared, links).out == expected.out
+    assert alignkit("evaluate", shared, shared_links).out == expected.out
+    assert alignkit("evaluate", pharaoh, shared_links, "--gold-format", "pharaoh").out == expected.out
+
+
+def test_one_based_gold(alignkit, write, failure):
+    gold, links = lines(GOLD), write("links", lines(HYP))
+    shifted = gold.translate({ord("0") + i: str(i + 1) for i in range(9)})
+    expected = alignkit("evaluate", write("gold", gold), links)
+    outcome = alignkit("evaluate", write("one", shifted), links)
+    assert outcome.out == expected.out
+    assert outcome.err.startswith("warning: ")
+    assert "counting from 1" in outcome.err
+    assert outcome.err.count("\n") == 1
+    told = alignkit("evaluate", write("one", shifted), links, "--gold-base", 1)
+    assert (told.out, told.err) == (expected.out, "")
+    assert alignkit("evaluate", write("one", shifted), links, "--gold-base", 0).out != expected.out
+    source = write("s", "a b c\n" * 20)
+    text = ["--text", source, source]
+    assert alignkit("evaluate", write("one", shifted), links, *text).out == expected.out
+    failure(
+        alignkit("evaluate", write("one", shifted), links, "--gold-base", 0, *text), "one", "line 1", "1-based"
+    )
+    assert "warning" in alignkit("evaluate", write("gold", gold), write("hyp", shifted)).err
+
+
+def test_text_checks_both_files(alignkit, write, failure):
+    good, source, target = write("good", "0-0\n1-0\n"), write("s", "a\na b\n"), write("t", "A\nB\n")
+    text = ["--text", source, target]
+    assert alignkit("evaluate", good, good, *text).code == 0
+    failure(alignkit("evaluate", good, write("bad", "0-0\n0-1\n"), *text), "bad, line 2", "exchanged")
+    failure(alignkit("evaluate", write("bad", "0-0\n0-1\n"), good, *text), "bad, line 2")
+    failure(alignkit("evaluate", good, good, "--text", write("one", "a\n"), write("uno", "A\n")), "good", "2", "1")
+
+
+def test_a_longer_hypothesis_is_cut_a_shorter_one_refused(alignkit, write, failure):
+    gold = write("gold", "0-0\n")
+    assert alignkit("evaluate", gold, write("longer", "0-0\n5-5\nnonsense\n")).lines[0].startswith("AER 0.0 %")
+    failure(alignkit("evaluate", write("two", "0-0\n0-0\n"), gold), "2", "1")
+
+
+def test_malformed_naacl(alignkit, write, failure):
+    failure(alignkit("evaluate", write("gold", "1 1 1\n1 2\n"), write("links", "0-0\n")), "gold, line 2")
+
+
+def test_unwritable_table(alignkit, write, failure, tmp_path):
+    good = write("good", "0-0\n")
+    failure(alignkit("evaluate", good, good, "--per-sentence", tmp_path / "no" / "x.csv"), "cannot write")
+
+
+def test_defined_measures_are_finite(alignkit, write):
+    result = json.loads(alignkit("evaluate", write("g", "0-0\n\n"), write("h", "0-0\n\n"), "--json").out)
+    assert (result["aer"], result["aer_low"], result["aer_high"]) == (0, 0, 0)
+    assert all(value is None or math.isfinite(value) for value in result.values())

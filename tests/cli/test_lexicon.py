@@ -1,0 +1,55 @@
+"""alignkit lexicon, through real files."""
+
+import pytest
+
+SOURCE, TARGET = "a b c\nb a\nc a\nb c d\nd a\nd b\n", "A B C\nB A\nC A\nB C D\nD A\nD B\n"
+
+
+@pytest.fixture
+def models(alignkit, write, tmp_path):
+    text = write("s", SOURCE), write("t", TARGET)
+    for name, extra in (("f", []), ("r", ["--reverse"])):
+        outcome = alignkit("ibm1", "-q", *text, "--iterations", 10, "--model", tmp_path / name, *extra)
+        assert outcome.code == 0
+    return tmp_path / "f", tmp_path / "r"
+
+
+def test_tsv(alignkit, models, tmp_path):
+    outcome = alignkit("lexicon", *models, "--best", 1)
+    assert outcome.code == 0
+    rows = [line.split("\t") for line in outcome.lines]
+    assert [row[:2] for row in rows] == [["a", "A"], ["b", "B"], ["c", "C"], ["d", "D"]]
+    assert all(float(row[2]) > 0.8 and float(row[3]) > 0.8 for row in rows)
+    one = alignkit("lexicon", models[0], "--best", 1)
+    assert [line.split("\t") for line in one.lines] == [row[:3] for row in rows]
+    assert alignkit("lexicon", *models, "--best", 1, "-o", tmp_path / "x").out == b""
+    assert (tmp_path / "x").read_bytes() == outcome.out
+
+
+def test_moses(alignkit, models, tmp_path):
+    assert alignkit("lexicon", *models, "--format", "moses", "-o", tmp_path / "lex").code == 0
+    for name, model, first in (("f2e", models[0], "A a "), ("e2f", models[1], "a A ")):
+        data = (tmp_path / f"lex.{name}").read_bytes()
+        assert data.decode().startswith(first)
+        assert b" NULL 0." in data
+        assert alignkit("lexicon", model, "--format", "moses").out == data
+
+
+def test_shortlist(alignkit, models):
+    moses = alignkit("lexicon", models[0], "--format", "moses").lines
+    short = alignkit("lexicon", models[0], "--format", "shortlist").lines
+    assert short == [line for line in moses if " NULL " not in line]
+    two = alignkit("lexicon", models[0], "--format", "shortlist", "--best", 2, "--min-probability", 1e-6).lines
+    assert len(two) == 8
+    assert [line.split()[1] for line in two] == [x for x in "abcd" for _ in range(2)]
+
+
+def test_errors(alignkit, models, failure, write, tmp_path):
+    failure(alignkit("lexicon"), "MODEL")
+    failure(alignkit("lexicon", tmp_path / "absent"), "absent")
+    failure(alignkit("lexicon", write("text", "no model")), "text")
+    failure(alignkit("lexicon", models[0], models[0]), "other direction")
+    failure(alignkit("lexicon", *models, "--format", "shortlist"), "one direction")
+    failure(alignkit("lexicon", *models, "--format", "moses"), "-o PREFIX")
+    failure(alignkit("lexicon", models[0], "--best", 0), "--best")
+    failure(alignkit("lexicon", models[0], "-o", tmp_path / "no" / "x"), "cannot write")

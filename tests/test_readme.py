@@ -1,0 +1,58 @@
+"""What README shows is what happens: its Python examples run, and the commands it names exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from alignkit_cli.main import COMMANDS
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
+def test_there_are_examples():
+    assert EXAMPLES
+
+
+@pytest.mark.parametrize("code", EXAMPLES)
+def test_example(code, tmp_path, monkeypatch, capsys):
+    """An example's comments ``# ...`` after a print say what it prints."""
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "README.md", "exec"), {})
+    promised = re.findall(r"^print\(.*\)  # (.*)$", code, re.MULTILINE)
+    assert promised
+    assert capsys.readouterr().out.splitlines() == promised
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_exist(page):
+    """Every `alignkit NAME --option` in the text is a command with that option."""
+    from importlib import import_module
+
+    text = page.read_text(encoding="utf-8")
+    for name, rest in re.findall(r"(?:^|[`/ ])alignkit ([a-z0-9]+)((?: [^`\n#|>]*)?)", text, re.MULTILINE):
+        if name not in COMMANDS:
+            continue
+        command = import_module(COMMANDS[name][0]).command
+        known = {option for parameter in command.params for option in [*parameter.opts, *parameter.secondary_opts]}
+        for option in re.findall(r"(?<!\S)(--[a-z-]+)", rest):
+            assert option in known | {"--help"}, f"{page.name}: alignkit {name} {option}"
+
+
+def test_the_first_screen_has_the_two_commands():
+    """What continuous integration runs is found by these marks."""
+    first_screen = "\n".join(README.splitlines()[:40])
+    assert "<!-- command: sample -->" in first_screen
+    assert "<!-- command: tests -->" in first_screen
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
