@@ -81,7 +81,8 @@ def run(
         return Lines(*read_line_pairs(first, second, encoding_errors=encoding_errors, lowercase=lowercase))
 
     options = CompareSettings(**settings, seed=seed, threads=threads)
-    set_threads(threads)
+    # The sample's network is so small that threads would cost more than they give.
+    set_threads(1 if neural is None and threads is None else threads)
     with tempfile.TemporaryDirectory(prefix="alignkit-") as folder, progress_bar("proxy", quiet) as bar:
         if neural is None:
             neural = train_on_sample(folder, seed, device, quiet)

@@ -8,6 +8,7 @@ from importlib import import_module
 import click
 
 from alignkit.errors import AlignkitError
+from alignkit.kernels import jit
 from alignkit.version import __version__
 
 #: command -> (module, one line for the list of commands)
@@ -59,6 +60,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(arguments: list[str] | None = None) -> int:
     """Runs the program; returns its exit code."""
+    jit.announce = _say_compiling
     try:
         cli.main(args=arguments, prog_name="alignkit", standalone_mode=False)
     except click.UsageError as error:
@@ -76,6 +78,11 @@ def run(arguments: list[str] | None = None) -> int:
     except OSError as error:
         return _fail(f"{error.filename or 'output'}: {error.strerror or error}")
     return 0
+
+
+def _say_compiling() -> None:
+    if sys.stderr.isatty():
+        click.echo("compiling for this machine; the next run need not ...", err=True)
 
 
 def _fail(message: str, command: str = "alignkit") -> int:

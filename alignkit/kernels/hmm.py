@@ -114,18 +114,16 @@ def expect_links(low, high, text, pairs, forward_direction, reverse_direction, s
     """
     x_tokens, x_offsets, y_tokens, y_offsets = text
     offsets, _, _, links = pairs
-    most = 1
+    most, size = 1, 0
     for m in range(low, high):
         most = max(most, x_offsets[m + 1] - x_offsets[m], y_offsets[m + 1] - y_offsets[m])
+        size = max(size, offsets[m + 1] - offsets[m])
     most += STEP
     first_wide, first_counts = widened(forward_direction, most)
     second_wide, second_counts = widened(reverse_direction, most)
     rows, scales = np.empty((7, most), np.float32), np.empty(most, np.float32)
     leaving, fertile = np.empty(most, np.float64), np.empty(most, np.float32)
     null = (np.empty(most, np.float32), np.empty(most, np.float32))
-    size = 0
-    for m in range(low, high):
-        size = max(size, offsets[m + 1] - offsets[m])
     space = np.empty((4, size), np.float32)
     for m in range(low, high):
         likelihood[m] = 0.0

@@ -8,74 +8,44 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from alignkit.kernels import native
-
 #: Called once in a process, before the first kernel is compiled, which takes a while: a program may say so.
 announce: Callable[[], None] | None = None
 
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
 _lock = threading.RLock()
 
 
 class Kernel:
-    """A function on arrays and numbers that is compiled when it is first called, without the GIL.
+    """A function on arrays and numbers that Numba compiles when it is first called, without the GIL.
 
     Threads are Python threads that each run a kernel over their own block, so a kernel is serial: it compiles in a
     fraction of the time that ``parallel=True`` takes, needs no OpenMP, and gives the same bits whatever the number
-    of threads.
-
-    The machine code is kept on disk (:mod:`alignkit.kernels.native`) and runs from there without Numba, whose import
-    and set-up would take longer than the alignment of a small text. Numba comes in where there is no code yet, and
-    for arguments or platforms that the kept code is not for.
+    of threads. Numba itself is imported by the first call, so that what needs no kernel does not wait for it.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.py_func = function
-        self._entries: dict[str, native.Entry | None] = {}
+        self._dispatcher: Any = None
         functools.update_wrapper(self, function)
 
     def __call__(self, *arguments: Any) -> Any:
-        described = native.describe(arguments)
-        if described is None:
-            return self.dispatcher(*arguments)
-        code, values = described
-        try:
-            entry = self._entries[code]
-        except KeyError:
-            entry = self._prepare(code)
-        return self.dispatcher(*arguments) if entry is None else entry(values)
+        return (self._dispatcher or self.dispatcher)(*arguments)
 
-    def _prepare(self, code: str) -> native.Entry | None:
+    @property
+    def dispatcher(self) -> Any:
+        """Numba's dispatcher, with the machine code kept on disk."""
         with _lock:
-            if code not in self._entries:
-                name = f"{self.py_func.__module__}.{self.py_func.__qualname__}"
-                entry = native.load(name, code)
-                if entry is None and native.supported():
-                    _announce()
-                    entry = native.build(name, code, self.inner)
-                self._entries[code] = entry
-            return self._entries[code]
+            if self._dispatcher is None:
+                self._dispatcher = _compiled_once(self.py_func)
+            return self._dispatcher
 
     @functools.cached_property
     def inner(self) -> Any:
-        """For kernels that call this one: Numba's dispatcher, without a cache of its own, which would not see that
-        a callee has changed."""
+        """For kernels that call this one: a dispatcher without a cache of its own, which would not see that a
+        callee has changed."""
         import numba
 
         return numba.njit(**_OPTIONS)(self.py_func)
-
-    @functools.cached_property
-    def dispatcher(self) -> Any:
-        """Numba's dispatcher with Numba's cache."""
-        import numba
-
-        _announce()
-        try:
-            dispatcher = numba.njit(cache=True, **_OPTIONS)(self.py_func)
-        except RuntimeError:
-            # Numba finds no folder it may write a cache to (read-only installation and home): compile each time.
-            return numba.njit(**_OPTIONS)(self.py_func)
-        _forgive(dispatcher)
-        return dispatcher
 
     @property
     def _numba_type_(self) -> Any:
@@ -85,12 +55,22 @@ class Kernel:
         return types.Dispatcher(self.inner)
 
 
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
-
-
 def kernel(function: Callable[..., Any]) -> Any:
     """Makes a :class:`Kernel` of a function."""
     return Kernel(function)
+
+
+def _compiled_once(function: Callable[..., Any]) -> Any:
+    import numba
+
+    try:
+        dispatcher = numba.njit(cache=True, **_OPTIONS)(function)
+    except RuntimeError:
+        # Numba finds no folder it may write a cache to (read-only installation and home): compile each time.
+        _announce()
+        return numba.njit(**_OPTIONS)(function)
+    _forgive(dispatcher)
+    return dispatcher
 
 
 def _announce() -> None:
@@ -108,10 +88,12 @@ def _forgive(dispatcher: Any) -> None:
     load, save = cache.load_overload, cache.save_overload
 
     def load_overload(signature: Any, context: Any) -> Any:
-        try:
-            return load(signature, context)
-        except Exception:
-            return None
+        found = None
+        with suppress(Exception):
+            found = load(signature, context)
+        if found is None:
+            _announce()
+        return found
 
     def save_overload(signature: Any, data: Any) -> None:
         with suppress(OSError):
