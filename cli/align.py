@@ -10,6 +10,7 @@ import click
 from alignkit_cli.options import (
     choose_text,
     format_options,
+    note,
     note_blanks,
     output_option,
     quiet_option,
@@ -18,6 +19,7 @@ from alignkit_cli.options import (
     threads_option,
 )
 from alignkit_cli.output import BLOCK, AlignmentOutput
+from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +41,8 @@ if TYPE_CHECKING:
 def command(**options: Any) -> None:
     """Align a bitext: one line of source-target links per sentence pair (zero-based, Pharaoh format).
 
-    Without --model, IBM Model 1 is fitted on this text in both directions and symmetrised (grow-diag-final-and).
+    Without --model, two hidden Markov models are fitted on this text, one for each direction, which share their
+    links while they learn; where the text is too much for them, IBM Model 1 (grow-diag-final-and).
     With --model, a saved aligner links new text; words it never saw get no link. A neural aligner's links are
     between whitespace words, from attention summed over their subwords.
 
@@ -68,7 +71,7 @@ def run(
     reading = {"encoding_errors": encoding_errors, "lowercase": lowercase}
     writer = AlignmentOutput(output_format, output, sentence_scores)
     if model is None:
-        blanks = fit_and_write(source, target, reading, threads, writer)
+        blanks = fit_and_write(source, target, reading, threads, writer, quiet)
     else:
         stream = source == "-" and target is None
         # Batches of a stream are small: threads would cost more than they give, so only those that are asked for.
@@ -79,18 +82,30 @@ def run(
 
 
 def fit_and_write(
-    source: str, target: str | None, reading: dict[str, Any], threads: int | None, writer: AlignmentOutput
+    source: str,
+    target: str | None,
+    reading: dict[str, Any],
+    threads: int | None,
+    writer: AlignmentOutput,
+    quiet: bool,
 ) -> int:
-    """Fits both directions on the text and writes its links; returns the number of pairs with a blank side."""
+    """Fits the best aligner on the text and writes its links; returns the number of pairs with a blank side."""
     from alignkit.classical.bidirectional import fit_bidirectional
+    from alignkit.classical.hmm_joint import fit_best, has_room
     from alignkit.classical.ibm1 import fit_ibm1
     from alignkit.reading import blank_pairs, read_bitext
 
     bitext = read_bitext(source, target, **reading)
-    fitted = fit_bidirectional(bitext, lambda text: fit_ibm1(text, threads=threads))
-    links = fitted.links(bitext)
+    if not has_room(bitext):
+        note("too long lines or too much text for the HMMs: IBM Model 1 in both directions instead", quiet)
+        both = fit_bidirectional(bitext, lambda text: fit_ibm1(text, threads=threads))
+        with writer:
+            writer.write_links(both.links(bitext), bitext, both.forward, both.reverse)  # type: ignore[arg-type]
+        return blank_pairs(bitext)
+    with progress_bar("aligning", quiet) as bar:
+        fitted = fit_best(bitext, threads=threads, progress=bar)
     with writer:
-        writer.write_links(links, bitext, fitted.forward, fitted.reverse)  # type: ignore[arg-type]
+        writer.write_links(fitted.links, bitext, fitted.aligner)
     return blank_pairs(bitext)
 
 

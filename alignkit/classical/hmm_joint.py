@@ -32,6 +32,7 @@ from alignkit.vocabulary import Vocabulary
 
 KIND, VERSION = "alignkit.hmm-joint", 1
 THRESHOLD = 0.45
+LARGEST_PAIR, LARGEST_TEXT = 25_000_000, 400_000_000  # elements (t, l)
 SETTINGS = Settings(
     lexical_iterations=3,
     iterations=5,
@@ -186,6 +187,12 @@ def fit_joint(
 
 #: The best aligner there is here for a text, without tuning by the user.
 fit_best = fit_joint
+
+
+def has_room(bitext: Bitext) -> bool:
+    """Whether the dense matrices of :func:`fit_joint` stay within reason: about 20 bytes per element of T*L."""
+    elements = bitext.source.lengths * bitext.target.lengths
+    return int(elements.max(initial=0)) <= LARGEST_PAIR and int(elements.sum()) <= LARGEST_TEXT
 
 
 def links_above(scores: Scores, threshold: float) -> Links:

@@ -81,7 +81,13 @@ def test_formats_say_the_same(alignkit, model, tmp_path):
 
 
 def test_symmetrised_fit_has_two_scores_and_probabilities_of_both(alignkit, tmp_path):
-    outcome = alignkit("align", "--sample", "--format", "probabilities", "--sentence-scores", tmp_path / "s")
+    outcome = alignkit(
+        "ibm1",
+        "-q",
+        "--sample",
+        *("--symmetrize", "grow-diag-final-and"),
+        *("--format", "probabilities", "--sentence-scores", tmp_path / "s"),
+    )
     assert outcome.code == 0
     rows = [line.split("\t") for line in (tmp_path / "s").read_text().splitlines()]
     assert len(rows) == len(outcome.lines) == 940
@@ -152,3 +158,12 @@ def test_memory_of_a_stream_does_not_grow(model):
 def test_threads_change_nothing(alignkit, model):
     outputs = {alignkit("align", "--model", model, *FILES, "--threads", n).out for n in (1, 2, 3)}
     assert len(outputs) == 1
+
+
+def test_a_line_too_long_for_the_hmms_is_aligned_all_the_same(alignkit, write):
+    long = "a " * 6000
+    text = write("s", f"a b\n{long}\nb\n"), write("t", f"A B\n{long.upper()}\nB\n")
+    outcome = alignkit("align", *text)
+    assert outcome.code == 0
+    assert "IBM Model 1" in outcome.err
+    assert [len(line.split()) > 0 for line in outcome.lines] == [True] * 3
