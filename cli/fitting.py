@@ -138,6 +138,20 @@ def text_options(command: Command) -> Command:
     return text_arguments(sample_option(command))
 
 
+def give_memory_back() -> None:
+    """Lets large arrays go back to the system as soon as they are done with.
+
+    The C library of most Linux systems raises the size from which it does so each time that it happens, up to
+    32 MB, and keeps smaller holes in its heap: a sixth of the peak at 290,000 pairs. Elsewhere this does nothing.
+    """
+    import ctypes
+    from contextlib import suppress
+
+    mmap_threshold = -3  # of <malloc.h>
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).mallopt(mmap_threshold, 1 << 20)
+
+
 def run(fit: Fit, wanted: Outputs) -> None:
     """Reads, fits, writes; every output is written after all work is done."""
     from alignkit.parallel import thread_count
@@ -147,6 +161,7 @@ def run(fit: Fit, wanted: Outputs) -> None:
         raise click.UsageError("--symmetrize fits two models; it goes with none of --reverse, --scores, --model.")
     if wanted.reverse and wanted.scores:
         raise click.UsageError("--scores writes source-to-target scores; exchange SRC and TGT to get the others.")
+    give_memory_back()
     source, target = choose_text(wanted.source, wanted.target, wanted.sample)
     threads = thread_count(wanted.threads)
     bitext = read_bitext(

@@ -174,6 +174,10 @@ class Lookup:
 
         Arguments as of :meth:`posteriors`.
         """
+        return links_of_places(self._token_places(null, shares), self.bitext, self.threads)
+
+    def _token_places(self, null: np.ndarray | None, shares: np.ndarray) -> np.ndarray:
+        """int32 (N_tgt,): for each target token the position of its best source word, -1 for none."""
         bags, offsets = bags_of(self.bitext, self.threads)[1], self.bitext.target.offsets
         keys = self._best_sources(self.null_values(null), shares)
         places = np.empty(len(bags.entries), np.int32)
@@ -182,13 +186,17 @@ class Lookup:
             lexical.token_places(low, high, (bags.entries, bags.offsets), offsets, keys, places)
 
         run_blocks(spread, blocks(np.diff(offsets), self.threads), self.threads)
-        return links_of_places(places, self.bitext, self.threads)
+        return places
 
     def _best_sources(self, null_values: np.ndarray, shares: np.ndarray) -> np.ndarray:
         """uint64 (E_tgt,): for each target entry the key of its best source word (kernels.lexical.start_keys)."""
         source, corpus = bags_of(self.bitext, self.threads)[0], self.bitext.source
-        first = source.first_positions(corpus.offsets, self.threads)
-        index = invert(source.words, first, source.offsets, len(corpus.vocabulary))
+        index = invert(
+            source.words,
+            source.first_positions(corpus.offsets, self.threads),
+            source.offsets,
+            len(corpus.vocabulary),
+        )
         bags = bags_of(self.bitext, self.threads)[1]
         target = (self.in_table(bags.words), bags.counts, bags.offsets)
         keys = np.empty(len(bags.words), np.uint64)
@@ -209,6 +217,7 @@ def links_of_places(places: np.ndarray, bitext: Bitext, threads: int) -> Links:
     linked = np.zeros(len(places) + 1, np.int32 if len(places) < 2**31 else np.int64)
     np.cumsum(places >= 0, out=linked[1:])
     offsets = linked[target].astype(np.int64)
+    del linked
     pairs = np.empty((offsets[-1], 2), np.int32)
     longest = int(bitext.source.lengths.max(initial=0))
 
