@@ -23,6 +23,7 @@ COMMANDS = {
     "symmetrize": ("alignkit_cli.symmetrize", "Combine the alignments of two directions."),
     "lexicon": ("alignkit_cli.lexicon", "Write the translation table of a saved model as text."),
     "cooc": ("alignkit_cli.cooc", "Count which words occur together."),
+    "experiment": ("alignkit_cli.experiment", "Reproduce an experiment of the papers."),
 }
 
 

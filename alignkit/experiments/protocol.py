@@ -1,0 +1,124 @@
+"""What every experiment of the papers gives: a table, a verdict for each claim, raw rows and a picture.
+
+An experiment is a module of this package with
+
+- ``Settings``: a frozen dataclass of numbers, strings and tuples of them; its defaults are the full size;
+- ``QUICK``: a ``Settings`` that is done within 2 minutes on two cores;
+- ``run(settings, progress) -> Result``: a plain function that a notebook can call.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+Progress = Callable[[int, int, str], None]  #: (done, total, message)
+
+
+def no_progress(done: int, total: int, message: str = "") -> None:
+    """Says nothing."""
+
+
+class Verdict(StrEnum):
+    """What an experiment says of a claim."""
+
+    HOLDS = "holds"
+    FAILS = "does not hold"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of a paper, and what came of it.
+
+    Attributes:
+        text: the claim in words that need no paper at hand, with where it stands.
+        statistic: what was measured, in words.
+        value: the statistic.
+        low, high: its interval; equal to ``value`` where it is exact.
+        verdict: see :func:`judge`.
+    """
+
+    text: str
+    statistic: str
+    value: float
+    low: float
+    high: float
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an experiment found.
+
+    Attributes:
+        table: what is printed; numbers already in the units that its columns name.
+        claims: in the order of the paper.
+        rows: raw rows by name, one tidy data frame each; enough to draw the picture again.
+        draw: draws on an empty matplotlib figure.
+        remarks: sentences that a reader needs beside the table, such as what was tried where a claim fails.
+    """
+
+    table: pd.DataFrame
+    claims: tuple[Claim, ...]
+    rows: Mapping[str, pd.DataFrame]
+    draw: Callable[[Figure], None]
+    remarks: tuple[str, ...] = field(default=())
+
+
+def judge(low: float, high: float, *, above: float | None = None, below: float | None = None) -> Verdict:
+    """Holds if the whole interval is above (below) the bound, fails if it is wholly on the other side.
+
+    With both bounds, the claim is that the value lies between them. NaN leaves it undecided.
+    """
+    if math.isnan(low) or math.isnan(high):
+        return Verdict.UNDECIDED
+    floor, ceiling = -math.inf if above is None else above, math.inf if below is None else below
+    if low > floor and high < ceiling:
+        return Verdict.HOLDS
+    if high <= floor or low >= ceiling:
+        return Verdict.FAILS
+    return Verdict.UNDECIDED
+
+
+def claim(
+    text: str,
+    statistic: str,
+    value: float,
+    interval: tuple[float, float] | None = None,
+    *,
+    above: float | None = None,
+    below: float | None = None,
+) -> Claim:
+    """A claim judged by its interval (``value`` itself if that is exact)."""
+    low, high = (value, value) if interval is None else interval
+    return Claim(text, statistic, value, low, high, judge(low, high, above=above, below=below))
+
+
+def wilson(hits: int, trials: int, z: float = 1.959964) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share: of ``trials`` runs ``hits`` did it. (0, 1) without trials."""
+    if trials == 0:
+        return 0.0, 1.0
+    share, square = hits / trials, z * z / trials
+    middle = (share + square / 2) / (1 + square)
+    half = z / (1 + square) * math.sqrt(share * (1 - share) / trials + square / (4 * trials))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def bootstrap_mean(values: Any, seed: int = 0, resamples: int = 2000) -> tuple[float, float]:
+    """95 % percentile interval of the mean of independent values (runs, sentences); NaN without any."""
+    sample = np.asarray(values, np.float64).ravel()
+    if not len(sample):
+        return math.nan, math.nan
+    draws = np.random.default_rng(seed).integers(0, len(sample), (resamples, len(sample)))
+    low, high = np.quantile(sample[draws].mean(1), [0.025, 0.975])
+    return float(low), float(high)

@@ -1,0 +1,69 @@
+"""All experiments by name; their modules are imported only when they run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, get_type_hints
+
+from alignkit.errors import AlignkitError
+from alignkit.experiments.protocol import Progress, Result, no_progress
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Where an experiment is, and a line about it; ``module`` is as :mod:`alignkit.experiments.protocol` says."""
+
+    name: str
+    module: str
+    summary: str
+    source: str
+
+    def settings(self, quick: bool = False, changes: Mapping[str, Any] | None = None) -> Any:
+        """Full-size or quick settings with some changed; values may be text, as from a command line.
+
+        Raises:
+            AlignkitError: there is no such setting, or its value does not fit.
+        """
+        module = import_module(self.module)
+        base = module.QUICK if quick else module.Settings()
+        hints = get_type_hints(type(base))
+        given = {key: _value(key, hints, text) for key, text in (changes or {}).items()}
+        return dataclasses.replace(base, **given)
+
+    def run(self, settings: Any, progress: Progress = no_progress) -> Result:
+        """Runs it."""
+        result: Result = import_module(self.module).run(settings, progress)
+        return result
+
+
+def _value(key: str, hints: Mapping[str, Any], text: Any) -> Any:
+    if key not in hints:
+        raise AlignkitError(f"there is no setting {key!r}; there are {', '.join(hints)}")
+    if not isinstance(text, str):
+        return text
+    wanted = hints[key]
+    try:
+        if wanted in (int, float, str):
+            return wanted(text)
+        if wanted is bool:
+            return {"true": True, "false": False}[text.lower()]
+        kind = wanted.__args__[0]  # tuple[int, ...]
+        return tuple(kind(part) for part in text.split(",") if part)
+    except (ValueError, KeyError) as error:
+        name = getattr(wanted, "__name__", str(wanted))
+        raise AlignkitError(f"setting {key}: {text!r} is not {name}") from error
+
+
+#: in the order in which `alignkit experiment --list` shows them
+_ALL: tuple[Experiment, ...] = ()
+EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _ALL}
+
+
+def find_experiment(name: str) -> Experiment:
+    """The experiment of that name; raises AlignkitError, naming those there are."""
+    if name not in EXPERIMENTS:
+        raise AlignkitError(f"there is no experiment {name!r}; there are {', '.join(EXPERIMENTS)}")
+    return EXPERIMENTS[name]

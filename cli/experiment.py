@@ -1,0 +1,87 @@
+"""``alignkit experiment``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from alignkit_cli.options import note, quiet_option, write_output
+from alignkit_cli.progress import progress_bar
+
+
+@click.command("experiment")
+@click.argument("name", metavar="NAME", required=False)
+@click.option("--list", "listing", is_flag=True, help="List all experiments and stop.")
+@click.option("--quick", is_flag=True, help="A small size, done within two minutes; not the paper's.")
+@click.option("--settings", "show", is_flag=True, help="List the settings of NAME with their values and stop.")
+@click.option(
+    "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a setting; may be given several times."
+)
+@click.option(
+    "-o", "--output", "folder", metavar="FOLDER", help="Also write JSON, raw rows (CSV) and the picture."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+@click.option("--threads", type=click.IntRange(min=1), help="Threads of torch.  [default: all cores]")
+@quiet_option
+def command(
+    name: str | None,
+    listing: bool,
+    quick: bool,
+    show: bool,
+    changes: tuple[str, ...],
+    folder: str | None,
+    as_json: bool,
+    threads: int | None,
+    quiet: bool,
+) -> None:
+    """Reproduce one experiment of the papers: its table, a verdict for each claim, its picture.
+
+    A claim holds or does not hold if the whole interval of its statistic says so, and is undecided otherwise.
+    """
+    import dataclasses
+
+    from alignkit.experiments.registry import EXPERIMENTS, find_experiment
+
+    if listing or name is None:
+        if not listing:
+            raise click.UsageError("Missing argument NAME (--list shows all).")
+        width = max(map(len, EXPERIMENTS), default=0)
+        lines = [f"{e.name:<{width}}  {e.summary} ({e.source})" for e in EXPERIMENTS.values()]
+        write_output(("\n".join(lines) + "\n").encode(), None)
+        return
+    experiment = find_experiment(name)
+    settings = experiment.settings(quick, dict(split_change(change) for change in changes))
+    if show:
+        values = dataclasses.asdict(settings).items()
+        write_output("".join(f"{key}={text(value)}\n" for key, value in values).encode(), None)
+        return
+    from alignkit.neural.devices import set_threads
+    from alignkit.report import experiments as report
+
+    set_threads(threads)
+    if quick:
+        note(f"{name}: a quick size, not the paper's", quiet)
+    size = "quick size, not the paper's" if quick else "full size"
+    if changes:
+        size += f", with {', '.join(changes)}"
+    with progress_bar(name, quiet) as bar:
+        result = experiment.run(settings, bar)
+    if folder is not None:
+        for path in report.save(Path(folder), experiment, settings, result, size):
+            note(f"wrote {path}", quiet)
+    rendered = report.to_json(experiment, settings, result, size) if as_json else None
+    write_output(f"{rendered or report.to_text(experiment, result, size)}\n".encode(), None)
+
+
+def split_change(change: str) -> tuple[str, str]:
+    """KEY and VALUE."""
+    key, equals, value = change.partition("=")
+    if not equals:
+        raise click.UsageError(f"--set takes KEY=VALUE, not {change!r}.")
+    return key.strip().replace("-", "_"), value.strip()
+
+
+def text(value: object) -> str:
+    """A setting as --set takes it."""
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
