@@ -100,7 +100,8 @@ def encode_text(data: bytes) -> Corpus:
     tokens = np.empty(len(data) // 2 + 1, np.int32)
     offsets = np.zeros(lines + 1, np.int64)
     state = np.zeros(4, np.int64)
-    table = np.full(_TABLE_START, -1, np.int32)
+    # A line that comes alone has few words, and should not wait for a large table.
+    table = np.full(min(_TABLE_START, 1 << (len(data).bit_length() + 1)), -1, np.int32)
     types = np.empty((len(table) // 2, 2), np.int64)
     while True:
         text.encode(view, tokens, offsets, table, types, state)

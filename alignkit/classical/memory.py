@@ -25,7 +25,7 @@ BLOCK_TOKEN, SPOOLED_PAIR = 48, 30
 #: By pair of words that meet: while a table is fitted, and afterwards.
 FITTED, KEPT = 16, 8
 #: From so many times the size of the text on, reading it at once is no question.
-TEXT = 20
+TEXT = 8
 LEAST_BLOCK = 1 << 18  # tokens
 _BUCKETS = 4096  # of the sketch: its standard error is 1 / sqrt(4096), 1.6 %
 _SKETCHED = 1 << 22  # tokens at a time
