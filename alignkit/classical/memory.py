@@ -20,8 +20,8 @@ from alignkit.spooling import forget_tokens
 #: What the program takes before it reads anything: Python, NumPy, Numba and the kernels.
 BASE = 200 << 20
 #: Memory by token and by pair, as measured (docs/performance.md): of a text in memory, and of one in blocks.
-WHOLE_TOKEN, WHOLE_PAIR = 36, 90
-BLOCK_TOKEN, SPOOLED_PAIR = 48, 30
+WHOLE_TOKEN, WHOLE_PAIR = 24, 30
+BLOCK_TOKEN, SPOOLED_PAIR = 40, 30
 #: By pair of words that meet: while a table is fitted, and afterwards.
 FITTED, KEPT = 16, 8
 #: From so many times the size of the text on, reading it at once is no question.
