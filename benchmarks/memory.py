@@ -2,11 +2,11 @@
 
     python benchmarks/memory.py SRC TGT --folder DIR -o benchmarks/results/memory
 
-The texts are enlarged as in benchmarks/speed.py: lines over and over, rarer words changed in each copy, so that the
-vocabulary and the pairs of words that meet grow with the text. They are written to DIR, which needs 140 MB for a
-million pairs, and used again if they are there. Peak memory is the largest resident set of the process, as the kernel
-counts it; pages of mapped files are in it while they are mapped. Links with a limit must have the bytes of those
-without. Writes OUT.json and OUT.md.
+The texts are enlarged as in benchmarks/speed.py: lines over and over, rarer words changed in each copy, so that
+the vocabulary and the pairs of words that meet grow with the text. They are written to DIR, which needs 140 MB for
+a million pairs, and used again if they are there. Peak memory is the largest resident set of the process, as the
+kernel counts it; pages of mapped files are in it while they are mapped. Links with a limit must have the bytes of
+those without. Writes OUT.json and OUT.md.
 """
 
 from __future__ import annotations
@@ -88,6 +88,13 @@ def markdown(result: dict[str, Any]) -> str:
     return "\n".join([*lines, "", result["note"]]).rstrip() + "\n"
 
 
+def write(result: dict[str, Any], output: str) -> None:
+    if len({row["pairs"] for row in result["rows"] if row["max_memory"] == "none"}) > 1:
+        result["growth_gb_per_million"] = growth(result["rows"])
+    Path(f"{output}.json").write_text(json.dumps(result, indent=1) + "\n")
+    Path(f"{output}.md").write_text(markdown(result))
+
+
 @click.command()
 @click.argument("source")
 @click.argument("target")
@@ -109,8 +116,9 @@ def main(
 ) -> None:
     """Peak memory by size of the text."""
     write_texts(source, target, sorted(sizes), folder)
-    cpu = next((x.split(":")[1].strip() for x in open("/proc/cpuinfo") if x.startswith("model name")), "")
-    machine = f"{os.cpu_count()} cores of {cpu}, {platform.system()}, Python {platform.python_version()}"
+    machine = (
+        f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    )
     result: dict[str, Any] = {"machine": machine, "threads": threads, "note": note, "rows": []}
     for size in sorted(sizes):
         first: Path | None = None
@@ -122,10 +130,7 @@ def main(
             first = first or links
             result["rows"].append(row)
             click.echo(json.dumps(row), err=True)
-    if len(sizes) > 1 and "none" in limits:
-        result["growth_gb_per_million"] = growth(result["rows"])
-    Path(f"{output}.json").write_text(json.dumps(result, indent=1) + "\n")
-    Path(f"{output}.md").write_text(markdown(result))
+            write(result, output)  # after each row: a large one takes minutes
 
 
 if __name__ == "__main__":
