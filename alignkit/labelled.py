@@ -7,14 +7,12 @@ matrices, and whatever reads a bitext (counting, IBM 1, the proxy) reads labelle
 from __future__ import annotations
 
 import csv
-import hashlib
 import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -122,15 +120,6 @@ class LabelledLines:
     def cut(self, longest: int) -> LabelledLines:
         """Only the first ``longest`` words of each text."""
         return LabelledLines([" ".join(split_words(text)[:longest]) for text in self.texts], self.labels)
-
-    def describe(self) -> dict[str, Any]:
-        """Number of texts and SHA-256 of texts and labels, to tell one from another."""
-        digest = hashlib.sha256()
-        for part in (*self.texts, *self.labels):
-            data = part.encode("utf-8", "surrogatepass")
-            digest.update(len(data).to_bytes(8, "little"))
-            digest.update(data)
-        return {"texts": len(self), "sha256": digest.hexdigest()}
 
 
 def two_labels(text: LabelledLines, wanted: Sequence[str] | None = None) -> tuple[LabelledLines, tuple[str, str]]:
