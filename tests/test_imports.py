@@ -24,6 +24,7 @@ RANKS = [
             "alignkit.aligner",
             "alignkit.reading",
         ),
+        "alignkit.labelled",
         *("alignkit.tokenization", "alignkit.words", "alignkit.linking", "alignkit.formats", "alignkit.streaming"),
     },
     {"alignkit.classical", "alignkit.neural", "alignkit.metrics"},

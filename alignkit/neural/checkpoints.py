@@ -16,7 +16,15 @@ from alignkit.bitext import Bitext, Corpus
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.devices import pick_device
 from alignkit.neural.evaluation import log_probabilities
-from alignkit.neural.payloads import NETWORK, PROXY, checked_weights, load_payload, save_payload, weights_of
+from alignkit.neural.payloads import (
+    CLASSIFIER,
+    NETWORK,
+    PROXY,
+    checked_weights,
+    load_payload,
+    save_payload,
+    weights_of,
+)
 from alignkit.neural.probes import attention_scores, lexical_scores
 from alignkit.neural.proxy import ProxyAligner
 from alignkit.neural.saliency import leave_one_out_scores, saliency_scores
@@ -130,7 +138,8 @@ def load_aligner(path: str | os.PathLike[str], device: str = "auto") -> Aligner:
     """Reads a checkpoint (.pt) or a run directory (then its best network so far).
 
     Returns:
-        a :class:`NeuralAligner` or a :class:`ProxyAligner`, whichever the file holds.
+        a :class:`NeuralAligner`, a :class:`ProxyAligner` or a
+        :class:`alignkit.neural.classifier_scores.ClassifierAligner`, whichever the file holds.
 
     Raises:
         InputError: missing, damaged, with code in it, of another kind or version.
@@ -141,8 +150,12 @@ def load_aligner(path: str | os.PathLike[str], device: str = "auto") -> Aligner:
         if not (place / BEST).exists():
             raise InputError(path, f"a folder without {BEST}, so not a run, or one that has just begun")
         place = place / BEST
-    payload = load_payload(place, NETWORK, PROXY)
+    payload = load_payload(place, NETWORK, PROXY, CLASSIFIER)
     try:
+        if payload["header"]["kind"] == CLASSIFIER:
+            from alignkit.neural.classifier_scores import load_classifier
+
+            return load_classifier(payload, pick_device(device))
         if payload["header"]["kind"] == PROXY:
             return _proxy(payload, pick_device(device))
         return _network(payload, pick_device(device))

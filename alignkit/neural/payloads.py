@@ -19,6 +19,7 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.storage import atomic_write
 
 NETWORK, PROXY, TRAINING = "alignkit.network", "alignkit.proxy", "alignkit.training"
+CLASSIFIER = "alignkit.classifier"
 VERSION = 1
 
 

@@ -12,29 +12,22 @@ state.pt            what going on needs; written last, so the other files are ne
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import Any, ClassVar
 
 from alignkit.bitext import Bitext
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.checkpoints import BEST, NeuralAligner, load_aligner
-from alignkit.neural.log import TrainingLog
-from alignkit.neural.payloads import TRAINING, load_payload, save_payload
-from alignkit.neural.settings import RunSettings, TextSettings, differences, from_dict, to_dict
-from alignkit.neural.training import Progress, Training
+from alignkit.neural.folders import CONFIG, STATE, RunFolder, fingerprint
+from alignkit.neural.loop import Progress
+from alignkit.neural.payloads import TRAINING, load_payload
+from alignkit.neural.settings import RunSettings, TextSettings, from_dict, to_dict
+from alignkit.neural.training import Training
 from alignkit.storage import atomic_write
 from alignkit.tokenization import Tokenizer, encode_bitext, learn_words, tokenizer_from_state, train_subwords
-
-KIND, VERSION = "alignkit.run", 1
-CONFIG, STATE = "config.json", "state.pt"
 
 
 @dataclass(frozen=True)
@@ -46,37 +39,14 @@ class Lines:
 
     def describe(self) -> dict[str, Any]:
         """Number of pairs and SHA-256 of the lines, to tell one text from another."""
-        digest = hashlib.sha256()
-        for side in (self.source, self.target):
-            digest.update(len(side).to_bytes(8, "little"))
-            for line in side:
-                data = line.encode("utf-8", "surrogatepass")
-                digest.update(len(data).to_bytes(8, "little"))
-                digest.update(data)
-        return {"pairs": len(self.source), "sha256": digest.hexdigest()}
+        return {"pairs": len(self.source), "sha256": fingerprint(self.source, self.target)}
 
 
 @dataclass(frozen=True)
-class Run:
-    """A run directory that exists; what it holds is read when asked for."""
+class Run(RunFolder):
+    """The run directory of an encoder-decoder."""
 
-    path: Path
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The contents of config.json; raises InputError if it is not that of a run."""
-        place = self.path / CONFIG
-        try:
-            config = json.loads(place.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InputError(place, error.strerror or str(error)) from error
-        except ValueError as error:
-            raise InputError(place, f"damaged: {error}") from error
-        if not isinstance(config, dict) or config.get("kind") != KIND:
-            raise InputError(place, "not the configuration of a run")
-        if config.get("version") != VERSION:
-            raise InputError(place, f"version {config.get('version')} of a run, this program reads {VERSION}")
-        return config
+    KIND: ClassVar[str] = "alignkit.run"
 
     @property
     def settings(self) -> RunSettings:
@@ -103,22 +73,6 @@ class Run:
         except UnicodeDecodeError as error:
             raise InputError(place, f"damaged: {error}") from error
         return text.split("\n")[:-1]
-
-    @property
-    def log(self) -> TrainingLog:
-        return TrainingLog.load(self.path / "log.jsonl")
-
-    @property
-    def checkpoints(self) -> dict[int, Path]:
-        """Step -> checkpoint, of the logged steps, rising."""
-        paths = sorted((self.path / "checkpoints").glob("step-*.pt"))
-        return {int(path.stem.removeprefix("step-")): path for path in paths}
-
-    @property
-    def finished(self) -> bool:
-        """Whether nothing is left to train."""
-        place = self.path / STATE
-        return place.exists() and load_payload(place, TRAINING).get("finished") is True
 
 
 def find_run(path: str | os.PathLike[str]) -> Run | None:
@@ -162,17 +116,17 @@ def train(
         AlignkitError: the directory holds something else, or a run with other settings or text.
     """
     lines = Lines(source_lines, target_lines), Lines(valid_source_lines, valid_target_lines)
-    for name, text in zip(("training", "validation"), lines, strict=True):
-        if len(text.source) != len(text.target):
+    for name, part in zip(("training", "validation"), lines, strict=True):
+        if len(part.source) != len(part.target):
             raise AlignkitError(
-                f"the {name} text has {len(text.source)} source and {len(text.target)} target lines"
+                f"the {name} text has {len(part.source)} source and {len(part.target)} target lines"
             )
-    run = _open(Path(run_dir), settings, *lines)
-    if (run.path / STATE).exists():
-        training = _resume(run, settings, device)
-    else:
-        training = _begin(run, settings, *lines, device=device)
-    best = training.run(lambda now, improved: _commit(run, now, improved), progress)
+    run = Run(Path(run_dir))
+    text = {"training": lines[0].describe(), "validation": lines[1].describe()}
+    run.open({"settings": to_dict(settings), "text": text})
+    training = _resume(run, settings, device) if run.begun else _begin(run, settings, *lines, device=device)
+    tokenizer = {"tokenizer": training.tokenizer.state()}
+    best = training.run(lambda now, improved: run.commit(now, improved, tokenizer), progress)
     best.network.to(training.device)
     return best
 
@@ -183,39 +137,6 @@ def learn_tokenizer(text: Lines, settings: TextSettings) -> Tokenizer:
     if settings.tokens == "words":
         return learn_words(both, settings.minimum)
     return train_subwords(both, settings.pieces)
-
-
-def _open(path: Path, settings: RunSettings, text: Lines, valid: Lines) -> Run:
-    """The run directory, made and configured if it is new."""
-    new = {
-        "settings": to_dict(settings),
-        "text": {"training": text.describe(), "validation": valid.describe()},
-    }
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        (path / "checkpoints").mkdir(exist_ok=True) if (path / CONFIG).exists() else None
-        others = any(path.iterdir())
-    except OSError as error:
-        raise AlignkitError(f"cannot make the run directory {path}: {error.strerror or error}") from error
-    run = Run(path)
-    if (path / CONFIG).exists():
-        found = run.config
-        old = {name: found.get(name, {}) for name in new}
-        changes = list(differences(old, new))
-        if changes:
-            raise AlignkitError(
-                f"{path} holds a run with other settings or text ({'; '.join(changes)}); "
-                "give the same ones to go on, or another directory"
-            )
-        return run
-    if others:
-        raise AlignkitError(f"{path} is neither empty nor a run; give another directory")
-    versions = {"python": platform.python_version(), "torch": str(torch.__version__)}
-    config = {"kind": KIND, "version": VERSION, **new, "versions": versions}
-    with atomic_write(path / CONFIG) as stream:
-        stream.write(json.dumps(config, indent=1, sort_keys=True).encode() + b"\n")
-    (path / "checkpoints").mkdir(exist_ok=True)
-    return run
 
 
 def _begin(run: Run, settings: RunSettings, text: Lines, valid: Lines, device: str) -> Training:
@@ -243,15 +164,3 @@ def _resume(run: Run, settings: RunSettings, device: str) -> Training:
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise InputError(run.path / STATE, f"damaged: {error}") from error
     return training
-
-
-def _commit(run: Run, now: Training, improved: bool) -> None:
-    """Writes what a measured step gave; the state last."""
-    keep = now.settings.training.keep == "logged" and now.step in now.logged and not now.finished
-    if keep:
-        now.snapshot().save(run.path / "checkpoints" / f"step-{now.step:06d}.pt")
-    if improved:
-        assert now.best is not None
-        now.best.save(run.path / BEST)
-    now.log.save(run.path / "log.jsonl")
-    save_payload(run.path / STATE, TRAINING, {**now.state(), "tokenizer": now.tokenizer.state()})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from alignkit.errors import AlignkitError
 
@@ -15,7 +15,7 @@ Attention = Literal["dot", "uniform"]
 Output = Literal["hidden", "sum"]
 Tokens = Literal["subwords", "words"]
 When = Literal["never", "end", "logged"]
-Schedule = Literal["paper", "dense"]
+Schedule = Literal["paper", "dense", "classification"]
 Keep = Literal["logged", "best"]
 
 LIMIT = 1 << 24  #: no size in a settings file may be larger: a damaged file must not ask for terabytes
@@ -239,12 +239,14 @@ def logged_steps(last: int, schedule: Schedule = "paper") -> list[int]:
     """The steps at which a run of ``last`` steps is evaluated, rising; 0 and ``last`` are always among them.
 
     ``paper``: 0, 50, 100, 500, 1000, 1500, then every 2000. ``dense``, for small texts: 0, 10, 20, 50,
-    100, then every 100.
+    100, then every 100. ``classification``, the paper's for classifiers: 0, 10, 50, 100, 150, 200, 250, then every
+    250.
     """
     _one_of("training", "schedule", schedule, Schedule)
     first, every = {
         "paper": ([0, 50, 100, 500, 1000, 1500], 2000),
         "dense": ([0, 10, 20, 50], 100),
+        "classification": ([0, 10, 50, 100, 150, 200], 250),
     }[schedule]
     steps = {*first, *range(every, last + 1, every), last}
     return sorted(step for step in steps if step <= last)
@@ -268,9 +270,8 @@ def from_dict(kind: type[S], values: object) -> S:
     unknown = [str(name) for name in values if name not in known]
     if unknown:
         raise AlignkitError(f"{kind.__name__}: unknown field {', '.join(unknown)}")
-    nested = {"text": TextSettings, "network": NetworkSettings, "training": TrainingSettings}
-    if kind is RunSettings:
-        values = {name: from_dict(nested[name], value) for name, value in values.items()}
+    hints = get_type_hints(kind)
+    values = {n: from_dict(hints[n], v) if is_dataclass(hints[n]) else v for n, v in values.items()}
     try:
         return kind(**values)
     except TypeError as error:

@@ -1,0 +1,87 @@
+"""Word vectors from a text file, as GloVe comes: a word and its numbers on each line."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from alignkit.errors import InputError
+from alignkit.packing import unpacked
+from alignkit.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """Vectors of some words of a vocabulary.
+
+    Attributes:
+        ids: int64 (K,), rising; the words that have one.
+        values: float32 (K, E).
+    """
+
+    ids: np.ndarray
+    values: np.ndarray
+
+    def describe(self) -> dict[str, Any]:
+        """How many, and their SHA-256, to tell one set from another."""
+        digest = hashlib.sha256(self.ids.tobytes() + self.values.astype("<f4").tobytes())
+        return {"words": len(self.ids), "sha256": digest.hexdigest()}
+
+
+def read_vectors(path: str | os.PathLike[str], vocabulary: Vocabulary, size: int) -> Vectors:
+    """The vectors of the vocabulary's words; only these are kept in memory.
+
+    Lines are ``word number ... number`` separated by single spaces; the word itself may hold spaces. A first line
+    of two whole numbers (word2vec's text form) is passed over. The first vector of a word counts.
+
+    Args:
+        path: plain or compressed.
+        vocabulary: whose words are wanted.
+        size: E.
+
+    Raises:
+        InputError: unreadable, or with file and line: not ``size`` numbers, not finite, not UTF-8 where wanted.
+    """
+    wanted = {token.encode("utf-8", "surrogatepass"): i for i, token in enumerate(vocabulary.tokens)}
+    found: dict[int, np.ndarray] = {}
+    for number, line in enumerate(_file_lines(path), 1):
+        parts = line.rstrip(b" \r").split(b" ")
+        if number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
+            continue
+        if len(parts) <= size:
+            raise InputError(path, f"has {len(parts) - 1} numbers where {size} are needed", line=number)
+        place = wanted.get(b" ".join(parts[:-size]))
+        if place is None or place in found:
+            continue
+        try:
+            values = np.array([float(part) for part in parts[-size:]], np.float32)
+        except ValueError as error:
+            raise InputError(path, "has something else than numbers after the word", line=number) from error
+        if not np.isfinite(values).all():
+            raise InputError(path, "has a number that is not finite", line=number)
+        found[place] = values
+    ids = np.array(sorted(found), np.int64)
+    values = np.stack([found[i] for i in ids.tolist()]) if len(ids) else np.empty((0, size), np.float32)
+    return Vectors(ids, values)
+
+
+def _file_lines(path: str | os.PathLike[str]) -> Iterator[bytes]:
+    def chunks() -> Iterator[bytes]:
+        try:
+            with open(path, "rb") as stream:
+                while chunk := stream.read(1 << 20):
+                    yield chunk
+        except OSError as error:
+            raise InputError(path, f"cannot be read: {error.strerror or error}") from error
+
+    rest = b""
+    for chunk in unpacked(path, chunks()):
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from lines
+    if rest:
+        yield rest
