@@ -37,7 +37,9 @@ from alignkit_cli.progress import progress_bar
     metavar="NAME=FILE",
     help="Also the scores of another system: .npz, .parquet, .csv, JSON lines, Marian's soft alignments.",
 )
-@click.option("--links", multiple=True, metavar="NAME=FILE", help="Also links of another system, as scores 0 and 1.")
+@click.option(
+    "--links", multiple=True, metavar="NAME=FILE", help="Also links of another system, as scores 0 and 1."
+)
 @click.option(
     "--pieces",
     multiple=True,
@@ -104,7 +106,7 @@ def run(
 ) -> None:
     """Gathers, writes the page and what else was asked for."""
     from alignkit.experiments.gather import Sources, gather
-    from alignkit.reading import read_lines, read_line_pairs
+    from alignkit.reading import read_line_pairs, read_lines
 
     if output is None and plots is None and frames is None:
         raise click.UsageError("Give -o FILE for the page, or --plots or --frames FOLDER.")

@@ -15,6 +15,8 @@ import numpy as np
 
 from alignkit.aligner import load_aligner
 from alignkit.bitext import Bitext, Corpus
+from alignkit.classical.hmm import fit_hmm
+from alignkit.classical.hmm_joint import has_room
 from alignkit.classical.ibm1 import ITERATIONS, fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.external import ExternalScores, read_scores
@@ -164,7 +166,9 @@ def _counts(training: Corpus, scored: Corpus) -> np.ndarray:
 
 def _ibm_sets(sources: Sources, training: Bitext, bitext: Bitext) -> list[ScoreSet]:
     model = fit_ibm1(training, sources.iterations, sources.null, sources.threads)
-    return [score_set(f"ibm1.{kind}", model.score(bitext, kind)) for kind in ("beta", "alpha")]
+    # Without NULL a posterior is the dictionary's row divided by its sum: in the same order.
+    kinds = ("beta", "alpha") if sources.null else ("beta",)
+    return [score_set(f"ibm1.{kind}", model.score(bitext, kind)) for kind in kinds]
 
 
 def _text_facts(sources: Sources, training: Bitext, bitext: Bitext) -> dict[str, Any]:
@@ -181,6 +185,10 @@ def _from_text(sources: Sources) -> _Base:
     bitext = _words(sources.text)
     training = _words(sources.training) if sources.training is not None else bitext
     sets = _ibm_sets(sources, training, bitext)
+    alone = not (sources.models or sources.scores or sources.links)
+    if alone and has_room(training):
+        hmm = fit_hmm(training, threads=sources.threads)
+        sets.insert(0, score_set("hmm.alpha", hmm.score(bitext, "alpha")))
     return _Base(bitext, training, sets, _text_facts(sources, training, bitext), None, False)
 
 

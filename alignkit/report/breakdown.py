@@ -84,7 +84,7 @@ def band_names(ends: tuple[int, ...]) -> list[str]:
     """Names of the bands up to and above these ends: 0, 1-3, 4-10, ..., more."""
     names, low = [], 0
     for end in ends:
-        names.append(f"{low:,}" if low == end else f"{low:,}–{end:,}")
+        names.append(f"{low:,}" if low == end else f"{low:,}\N{EN DASH}{end:,}")
         low = end + 1
     return [*names, f"{low:,}+"]
 
@@ -105,7 +105,7 @@ def length_bands(report: Report, rows: RowHits) -> tuple[np.ndarray, list[str]]:
     """The band of each row, by the number of source words in its sentence."""
     lengths = report.word_shapes[:, 1]
     names = band_names((*LENGTHS,))
-    names[0] = names[0].replace("0–", "1–")
+    names[0] = names[0].replace("0", "1", 1)
     return np.searchsorted(np.array(LENGTHS), lengths[rows.sentence], side="left"), names
 
 

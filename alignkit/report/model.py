@@ -46,6 +46,11 @@ _KNOWN = {
         "Bag-of-words model",
         "How strongly each source word votes for the target word in a model that ignores word order.",
     ),
+    ("hmm", "alpha"): (
+        "Markov model's links",
+        "A hidden Markov model's guess of which source word each target word comes from; it knows that "
+        "neighbours translate neighbours.",
+    ),
     ("ibm1", "beta"): (
         "IBM dictionary",
         "Translation probabilities that IBM Model 1 counts out of the text: which words occur together.",

@@ -22,6 +22,7 @@ from alignkit.report.payload import payload
 from alignkit.version import __version__
 
 LIMIT = 500
+DASH = "\N{EN DASH}"
 SCRIPTS = ("base.js", "charts.js", "heat.js", "browser.js")
 _PLACE = re.compile(r"@@([A-Z_]+)@@")
 
@@ -45,7 +46,7 @@ def build_page(report: Report, limit: int = LIMIT) -> bytes:
         "HEADLINE": headline(report, data),
         "NAVIGATION": _navigation(data),
         "MATRIX": matrix(report),
-        "COURSE": _course(data, report),
+        "COURSE": _course(data),
         "MASS": _mass(data),
         "SENTENCES_NOTE": escape(_sentences_note(report, limit)),
         "SETTINGS": settings(report.facts),
@@ -77,7 +78,7 @@ def embedded_json(data: Any) -> str:
 def share(value: float | None, digits: int = 0) -> str:
     """A fraction as per cent, with a space that does not break."""
     if value is None or math.isnan(value):
-        return "–"
+        return DASH
     return f"{100 * value:.{digits}f} %"
 
 
@@ -90,25 +91,36 @@ def headline(report: Report, data: Mapping[str, Any]) -> str:
     if row.empty or math.isnan(row.iloc[0].agreement):
         return f'<p class="lead">{escape(labels[u])} on {pairs}.</p>'
     found = row.iloc[0]
-    verdict = "far more often than chance would have it"
-    if found.low <= found.chance:
-        verdict = (
-            "no more often than chance would have it" if found.high >= found.chance else "less often than chance"
-        )
-    first = (
-        f"For <strong>{share(found.agreement)}</strong> of the target words, the favourite source word of "
-        f"<em>{escape(labels[u])}</em> is also at the top of <em>{escape(labels[v])}</em>: {verdict} "
-        f"({share(found.chance)})."
-    )
-    lines = [f'<p class="lead">{first}</p>']
+    lines = [f'<p class="lead">{_verdict(u, v, labels, found)}</p>']
     learned = _learned(data)
     if learned:
         lines.append(f'<p class="lead">{learned}</p>')
+    pieces = " Words here are the network&#39;s subwords; sentence start and end count among them."
     lines.append(
-        f'<p class="fine">From {int(found.rows):,} target words of {pairs}. 95 % interval: '
-        f"{share(found.low)} to {share(found.high)}, by drawing the sentences anew.</p>"
+        f'<p class="fine">From {int(found.rows):,} target words of {pairs}. 95 % interval: {share(found.low)} to '
+        f"{share(found.high)} (bootstrap over sentences).{pieces if report.specials else ''}</p>"
     )
     return "\n".join(lines)
+
+
+def _verdict(u: str, v: str, labels: Mapping[str, str], found: Any) -> str:
+    """The agreement of the main pair as a sentence."""
+    verdict = "more often than the"
+    if found.low <= found.chance:
+        verdict = "no more often than the" if found.high >= found.chance else "less often than the"
+    elif found.agreement > 2 * found.chance:
+        verdict = "far more often than the"
+    both = f"<em>{escape(labels[u])}</em> is also at the top of <em>{escape(labels[v])}</em>"
+    what = f"the favourite source word of {both}"
+    if (labels[u], v) == ("Attention", "ibm1.beta"):
+        what = (
+            "attention looks most at the very source word that comes first in a dictionary counted out of the "
+            "text (IBM Model 1)"
+        )
+    return (
+        f"For <strong>{share(found.agreement)}</strong> of the target words, {what}: {verdict} "
+        f"{share(found.chance)} of chance."
+    )
 
 
 def _learned(data: Mapping[str, Any]) -> str:
@@ -153,15 +165,16 @@ def matrix(report: Report) -> str:
         cells = "".join(_cell(rows.get((u, v))) for v in names)
         body.append(f'<tr><th scope="row">{escape(label)}</th>{cells}</tr>')
     table = (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="Agreement table"><table class="matrix"><thead><tr>'
-        f'<th scope="col">favourite of ↓, looked up in →</th>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="Agreement table"><table class="matrix">'
+        f'<thead><tr><th scope="col">favourite of ↓, looked up in →</th>{head}</tr></thead>'
+        f"<tbody>{''.join(body)}</tbody></table></div>"
     )
     percent = f"{float(report.percent):g}"
     look = (
-        f"For each target word, take the source word that the aligner on the left ranks first, and see whether the "
-        f"aligner above has it among its top {percent} % (in a sentence of up to {_single(report)} words: at the very "
-        "top). The large number is the share of target words where it has; below it the 95 % interval and what a "
-        "source word drawn at random would reach. Look for numbers whose interval lies well above chance."
+        "For each target word, take the source word that the aligner on the left ranks first, and see whether "
+        f"the aligner above has it among its top {percent} % (in a sentence of up to {_single(report)} words: at "
+        "the very top). The large number is the share of target words where it has; below it the 95 % interval "
+        "and what a source word drawn at random would reach. Look for numbers whose interval lies well above chance."
     )
     return f'{table}<p class="look">{look}</p>{names_list}'
 
@@ -173,23 +186,32 @@ def _single(report: Report) -> int:
 
 def _cell(row: Any) -> str:
     if row is None or math.isnan(row.agreement):
-        return '<td class="none">–</td>'
+        return f'<td class="none">{DASH}</td>'
     shade = min(5, int(6 * row.agreement))
     ties = f' title="{share(row.ties)} of the rows agree only because of ties"' if row.ties >= 0.005 else ""
+    interval = f"{100 * row.low:.0f}{DASH}{100 * row.high:.0f}"
     return (
-        f'<td class="m{shade}"{ties}><b>{share(row.agreement)}</b><small>{100 * row.low:.0f}–{100 * row.high:.0f}</small>'
+        f'<td class="m{shade}"{ties}><b>{share(row.agreement)}</b><small>{interval}</small>'
         f"<small>chance {share(row.chance)}</small></td>"
     )
 
 
-def _course(data: Mapping[str, Any], report: Report) -> str:
+def _course(data: Mapping[str, Any]) -> str:
     if not data["course"]:
         return ""
+    look = (
+        "Solid lines: how far the network agrees with the dictionary after so many training steps; broken lines: "
+        "how good it is at its task. Look which rises first: where the network&#39;s word knowledge leaves chance "
+        "before attention does, attention was learned from it."
+    )
+    if not any(each["role"] == "agreement" for each in data["course"]["series"]):
+        look = (
+            "How good the network is at its task after so many training steps. To see as well when it came to "
+            "agree with the dictionary, train with <code>--keep logged</code>: this run kept its best network alone."
+        )
     return (
         '<section id="course"><h2>When it was learned</h2><div class="figure" id="course-figure"></div>'
-        '<p class="look">Solid lines: how far the network agrees with the dictionary after so many training steps; '
-        "broken lines: how good it is at its task. Look which rises first: where the network&#39;s word knowledge "
-        "leaves chance before attention does, attention was learned from it.</p>"
+        f'<p class="look">{look}</p>'
         '<details><summary>The numbers</summary><div class="scroll" id="course-table"></div></details></section>'
     )
 
@@ -199,9 +221,9 @@ def _mass(data: Mapping[str, Any]) -> str:
         return ""
     return (
         '<section id="mass"><h2>Where attention goes</h2><div class="figure" id="mass-figure"></div>'
-        '<p class="look">The share of each aligner&#39;s weight that goes to words, to punctuation and to the marks of '
-        "the sentence&#39;s start and end. The upright stroke is what weights spread evenly would give. Look for "
-        "bars far beyond their stroke: a sentence end that draws much weight is used as a place to rest, not as a "
+        '<p class="look">The share of each aligner&#39;s weight that goes to words, to punctuation and to the '
+        "marks of the sentence&#39;s start and end. The upright stroke is what weights spread evenly would give. Look "
+        "for bars far beyond their stroke: a sentence end that draws much weight is used as a place to rest, not as a "
         "translation.</p>"
         '<details><summary>The numbers</summary><div class="scroll" id="mass-table"></div></details></section>'
     )

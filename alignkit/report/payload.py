@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,7 +49,8 @@ def payload(report: Report, limit: int) -> dict[str, Any]:
 
 
 def bands(table: pd.DataFrame, names: list[str]) -> dict[str, dict[str, list[Any]]]:
-    """By ``frequency`` and ``length``, for each pair ``u,v`` (indices): [band, rows, agreement, chance, low, high]."""
+    """By ``frequency`` and ``length``, for each pair ``u,v`` (indices), rows [band, rows, agreement, chance, low,
+    high]."""
     found: dict[str, dict[str, list[Any]]] = {"frequency": {}, "length": {}}
     columns = ["by", "u", "v", "band", "rows", "agreement", "chance", "low", "high"]
     for by, u, v, band, rows, *shares in table[columns].itertuples(index=False):
@@ -136,7 +138,7 @@ def sentences(report: Report, limit: int) -> list[dict[str, Any]]:
 def hits_by_sentence(rows: RowHits, pairs: int) -> list[np.ndarray]:
     """bool (T,) for each sentence pair; empty for one without columns."""
     bounds = np.searchsorted(rows.sentence, np.arange(pairs + 1))
-    return [rows.hits[low:high] for low, high in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [rows.hits[low:high] for low, high in pairwise(bounds)]
 
 
 def encode_matrices(matrices: list[np.ndarray]) -> str:

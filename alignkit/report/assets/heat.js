@@ -23,6 +23,24 @@ function matrices(m) {
   return found;
 }
 
+// The tokens of a sentence as a reader sees them: pieces within a word begin with a hyphen, specials say what they are.
+function plainTokens(tokens) {
+  return tokens.map((token, i) => {
+    if (data.specials && i === 0 && token === "<s>") return "[start]";
+    if (data.specials && i === tokens.length - 1 && token === "</s>") return "[end]";
+    if (data.style !== "sentencepiece") return token;
+    if (token.startsWith("▁")) return token.slice(1) || "▁";
+    return i === 0 ? token : `-${token}`;
+  });
+}
+
+const seen = new Map();
+
+function shown(m) {
+  if (!seen.has(m)) seen.set(m, { x: plainTokens(data.sentences[m].x), y: plainTokens(data.sentences[m].y) });
+  return seen.get(m);
+}
+
 // Whether v agrees with u, row by row.
 function hits(m, u, v) {
   const T = data.sentences[m].y.length, width = Math.ceil(T / 4), at = (u * sets + v) * width;
@@ -83,21 +101,21 @@ class HeatMaps {
   }
 
   layout() {
-    const { x, y } = data.sentences[this.m];
+    const { x, y } = shown(this.m);
     const pen = this.maps[0].canvas.getContext("2d");
     pen.font = FONT;
     const longest = (tokens) => Math.max(20, ...tokens.map((t) => pen.measureText(clip(t)).width));
     this.width = this.place.clientWidth;
-    const left = Math.ceil(longest(y)) + 12, rise = Math.ceil(longest(x) * 0.82) + 14;
-    const columns = this.width > 640 && x.length <= 24 ? 2 : 1;
-    const room = (this.width - 22 * (columns - 1)) / columns - left - rise * 0.6;
-    const cell = Math.max(14, Math.min(26, Math.floor(room / Math.max(x.length, 1))));
-    return { left, rise, cell, tail: Math.ceil(rise * 0.75) };
+    const left = Math.ceil(longest(y)) + 12, rise = Math.ceil(longest(x) * 0.8) + 14, tail = Math.ceil(rise * 0.55);
+    const fit = (columns) => Math.floor(((this.width - 22 * (columns - 1)) / columns - left - tail) / Math.max(x.length, 1));
+    const two = Math.min(26, fit(2));
+    const cell = two >= 13 ? two : Math.max(15, Math.min(26, fit(1)));
+    return { left, rise, cell, tail };
   }
 
   draw() {
     if (this.m === null || this.place.hidden) return;
-    const { x, y } = data.sentences[this.m], values = matrices(this.m), colours = palette();
+    const { x, y } = shown(this.m), values = matrices(this.m), colours = palette();
     const ratio = window.devicePixelRatio || 1, form = this.layout();
     this.form = form;
     const agree = hits(this.m, chosen.u, chosen.v);
@@ -198,7 +216,7 @@ class HeatMaps {
   }
 
   tell() {
-    const { x, y } = data.sentences[this.m];
+    const { x, y } = shown(this.m);
     if (!this.cursor) {
       const text = `${x.length} source and ${y.length} target words. Point at a cell to read its numbers.`;
       this.readout.replaceChildren(element("p", { className: "fine", textContent: text }));
