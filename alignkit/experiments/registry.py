@@ -57,8 +57,13 @@ def _value(key: str, hints: Mapping[str, Any], text: Any) -> Any:
         raise AlignkitError(f"setting {key}: {text!r} is not {name}") from error
 
 
+_HERE = "alignkit.experiments"
+_SNELL = "Snell et al. 2021"
+
 #: in the order in which `alignkit experiment --list` shows them
-_ALL: tuple[Experiment, ...] = ()
+_ALL: tuple[Experiment, ...] = (
+    Experiment("copying", f"{_HERE}.copying", "copying fails where words meet all words alike", f"{_SNELL}, 3.3"),
+)
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _ALL}
 
 
