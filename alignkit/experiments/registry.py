@@ -58,7 +58,14 @@ def _value(key: str, hints: Mapping[str, Any], text: Any) -> Any:
 
 
 #: in the order in which `alignkit experiment --list` shows them
-_ALL: tuple[Experiment, ...] = ()
+_ALL: tuple[Experiment, ...] = (
+    Experiment(
+        "initial-gradient",
+        "alignkit.experiments.initial_gradient",
+        "the proxy's first gradient against the co-occurrence table",
+        "Snell et al. 2021, 4.1, A.2",
+    ),
+)
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _ALL}
 
 
