@@ -155,59 +155,62 @@ def run(settings: Settings | None = None, progress: Progress = no_progress) -> R
     return Result(means, _claims(raw), {"draws": raw}, lambda figure: _draw(figure, raw), (remark,))
 
 
+#: (claim, statistic, column of the raw rows, above, below), all at the largest width
+_CLAIMS: tuple[tuple[str, str, str, float, float | None], ...] = (
+    (
+        "The derivative of the logits at initialisation is that of the centred co-occurrence table (4.1)",
+        "correlation of d logit with 2 (C - row mean)",
+        "logit correlation",
+        0.9,
+        None,
+    ),
+    (
+        "... with factor 2: d logit = 2 (C - row mean) in the limit (A.2)",
+        "slope of d logit on 2 (C - row mean)",
+        "logit slope",
+        0.95,
+        1.05,
+    ),
+    (
+        "... with a relative error of the size that equation 2 of the module gives",
+        "relative error of d logit over its prediction",
+        "error ratio",
+        0.95,
+        1.05,
+    ),
+    (
+        "The same statement for the probabilities: d theta = 2 (C - row mean)",
+        "slope of d theta on 2 (C - row mean)",
+        "theta slope",
+        0.95,
+        1.05,
+    ),
+    (
+        "What holds for the probabilities: d theta = 2 (C - row mean) / O",
+        "O times the slope of d theta on 2 (C - row mean)",
+        "theta slope x O",
+        0.9,
+        1.1,
+    ),
+)
+
+
 def _claims(raw: pd.DataFrame) -> tuple[Claim, ...]:
     widest = raw[raw.width == raw.width.max()]
+    widest = widest.assign(**{"error ratio": widest["logit error"] / widest["predicted error"]})
+    at = f"at width {int(raw.width.max())}, mean over seeds"
+    claims = [
+        claim(text, f"{statistic}, {at}", *averaged(widest[column]), above=above, below=below)
+        for text, statistic, column, above, below in _CLAIMS
+    ]
     steps = [
         np.polyfit(np.log(part.width), np.log(part["logit error"]), 1)[0]
         for _, part in raw.groupby("seed")
         if len(part) > 1
     ]
-    ratio = widest["logit error"] / widest["predicted error"]
-
-    at = f"at width {int(raw.width.max())}"
-    return (
-        claim(
-            "The derivative of the logits at initialisation is that of the centred co-occurrence table (4.1)",
-            f"correlation of d logit with 2 (C - row mean), {at}, mean over seeds",
-            *averaged(widest["logit correlation"]),
-            above=0.9,
-        ),
-        claim(
-            "... with factor 2: d logit = 2 (C - row mean) in the limit (A.2)",
-            f"slope of d logit on 2 (C - row mean), {at}",
-            *averaged(widest["logit slope"]),
-            above=0.95,
-            below=1.05,
-        ),
-        claim(
-            "... and the rest falls as the inverse square root of the width (equation 2 of the module)",
-            "slope of log relative error on log width, mean over seeds",
-            *averaged(steps),
-            above=-0.55,
-            below=-0.45,
-        ),
-        claim(
-            "... to the size that equation 2 gives",
-            f"relative error of d logit over its prediction, {at}",
-            *averaged(ratio),
-            above=0.95,
-            below=1.05,
-        ),
-        claim(
-            "The same statement for the probabilities: d theta = 2 (C - row mean)",
-            f"slope of d theta on 2 (C - row mean), {at}",
-            *averaged(widest["theta slope"]),
-            above=0.95,
-            below=1.05,
-        ),
-        claim(
-            "What holds for the probabilities: d theta = 2 (C - row mean) / O",
-            f"O times the slope of d theta on 2 (C - row mean), {at}",
-            *averaged(widest["theta slope x O"]),
-            above=0.9,
-            below=1.1,
-        ),
-    )
+    text = "The error falls as the inverse square root of the width"
+    statistic = "slope of log relative error on log width, mean over seeds"
+    return (*claims, claim(text, statistic, *averaged(steps), above=-0.55, below=-0.45))
 
 
 def _draw(figure: Figure, raw: pd.DataFrame) -> None:
