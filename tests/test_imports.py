@@ -25,6 +25,7 @@ RANKS = [
             "alignkit.reading",
         ),
         *("alignkit.tokenization", "alignkit.words", "alignkit.linking", "alignkit.formats", "alignkit.streaming"),
+        "alignkit.spooling",
     },
     {"alignkit.classical", "alignkit.neural", "alignkit.metrics"},
     {"alignkit.experiments", "alignkit.report"},
