@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from importlib import import_module
 
@@ -57,7 +58,17 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the program and exits: 0 done, 2 usage or input error (one line on standard error), 130 interrupted."""
+    for name in ("SIGTERM", "SIGHUP"):
+        # Who is told to stop takes half-written files away first; by default Python would leave them. What is
+        # ignored, as under nohup, stays so.
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, _stop)
     sys.exit(run(arguments))
+
+
+def _stop(number: int, _: object) -> None:
+    raise SystemExit(128 + number)
 
 
 def run(arguments: list[str] | None = None) -> int:
