@@ -9,6 +9,7 @@ import click
 
 from alignkit_cli.options import (
     choose_text,
+    named,
     note,
     quiet_option,
     reading_options,
@@ -138,19 +139,6 @@ def sample_text(runs: Sequence[str], text: tuple[str, str] | None) -> tuple[str,
     source, target = choose_text(None, None, True, "test")
     assert target is not None
     return source, target
-
-
-def named(options: Sequence[str], option: str) -> dict[str, str]:
-    """NAME=FILE options as a dict; raises click.UsageError for another form or a name that comes twice."""
-    found: dict[str, str] = {}
-    for text in options:
-        name, equals, path = text.partition("=")
-        if not equals or not name.strip() or not path:
-            raise click.UsageError(f"{option} wants NAME=FILE, not {text!r}.")
-        if name in found:
-            raise click.UsageError(f"{option} has the name {name!r} twice.")
-        found[name] = path
-    return found
 
 
 def write(

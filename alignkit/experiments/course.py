@@ -25,6 +25,7 @@ def course_of(
     percent: Any = PERCENT,
     device: str = "auto",
     progress: Callable[[int, int, str], None] | None = None,
+    crop: Callable[[Scores], Scores] = lambda scores: scores,
 ) -> pd.DataFrame:
     """A(alpha(tau), reference) and A(beta(tau), reference) at every kept checkpoint, and the rows of the log.
 
@@ -36,6 +37,7 @@ def course_of(
         percent: of the agreement.
         device: as :func:`alignkit.neural.devices.pick_device`.
         progress: called with (checkpoints done, in all, message).
+        crop: takes from scores of ``bitext`` what ``reference`` has.
 
     Returns:
         columns run, step, name, value; name is ``A(lstm.alpha, ibm1.beta)``, ``chance(ibm1.beta)`` or that of a
@@ -50,7 +52,7 @@ def course_of(
         if not isinstance(network, NeuralAligner):
             continue
         for kind in ("alpha", "beta"):
-            found = agreement(network.score(bitext, kind), reference, percent, resamples=0)
+            found = agreement(crop(network.score(bitext, kind)), reference, percent, resamples=0)
             rows.append((run.path.name, step, f"A({name}.{kind}, ibm1.beta)", found.agreement))
             if kind == "alpha":
                 rows.append((run.path.name, step, "chance(ibm1.beta)", found.chance))

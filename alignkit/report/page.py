@@ -174,7 +174,8 @@ def matrix(report: Report) -> str:
         "For each target word, take the source word that the aligner on the left ranks first, and see whether "
         f"the aligner above has it among its top {percent} % (in a sentence of up to {_single(report)} words: at "
         "the very top). The large number is the share of target words where it has; below it the 95 % interval "
-        "and what a source word drawn at random would reach. Look for numbers whose interval lies well above chance."
+        "and what a source word drawn at random would reach. Look for numbers whose interval lies well above "
+        "chance."
     )
     return f'{table}<p class="look">{look}</p>{names_list}'
 
@@ -207,7 +208,7 @@ def _course(data: Mapping[str, Any]) -> str:
     if not any(each["role"] == "agreement" for each in data["course"]["series"]):
         look = (
             "How good the network is at its task after so many training steps. To see as well when it came to "
-            "agree with the dictionary, train with <code>--keep logged</code>: this run kept its best network alone."
+            "agree with the dictionary, train with <code>--keep logged</code>: this run kept its best one only."
         )
     return (
         '<section id="course"><h2>When it was learned</h2><div class="figure" id="course-figure"></div>'
@@ -222,9 +223,9 @@ def _mass(data: Mapping[str, Any]) -> str:
     return (
         '<section id="mass"><h2>Where attention goes</h2><div class="figure" id="mass-figure"></div>'
         '<p class="look">The share of each aligner&#39;s weight that goes to words, to punctuation and to the '
-        "marks of the sentence&#39;s start and end. The upright stroke is what weights spread evenly would give. Look "
-        "for bars far beyond their stroke: a sentence end that draws much weight is used as a place to rest, not as a "
-        "translation.</p>"
+        "marks of the sentence&#39;s start and end. The upright stroke is what weights spread evenly would give. "
+        "Look for bars far beyond their stroke: a sentence end that draws much weight is used as a place to rest, "
+        "not as a translation.</p>"
         '<details><summary>The numbers</summary><div class="scroll" id="mass-table"></div></details></section>'
     )
 

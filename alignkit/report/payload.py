@@ -39,7 +39,7 @@ def payload(report: Report, limit: int) -> dict[str, Any]:
         "sets": [{"name": s.name, "label": s.label, "note": s.note} for s in report.sets],
         "main": [names.index(name) for name in main],
         "specials": report.specials,
-        "style": style_of([report.bitext.source.vocabulary.tokens]),
+        "style": style_of([report.bitext.source.vocabulary.tokens]) if report.marked else "words",
         "gold": report.gold is not None,
         "bands": bands(breakdown_table(report), names),
         "mass": mass(mass_table(report), report),

@@ -30,7 +30,8 @@ function number(value) {
   const size = Math.abs(value);
   if (size < 0.001 || size >= 10000) {
     const [mantissa, power] = value.toExponential(1).split("e");
-    return `${mantissa} · 10^${Number(power)}`.replaceAll("-", "−");
+    const raised = [...String(Number(power))].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c])).join("");
+    return `${mantissa} · 10${raised}`.replace("-", "−");
   }
   return String(Number(value.toPrecision(3))).replace("-", "−");
 }
