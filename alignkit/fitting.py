@@ -103,7 +103,7 @@ def _words(corpus: Corpus, specials: bool) -> list[list[str | None]]:
     """The words of every sentence; None where a piece of it is unknown."""
     if not specials:
         return [list(corpus.words(m)) for m in range(len(corpus))]
-    return [join_words(corpus.words(m), group) for m, group in enumerate(groups)]
+    return [join_words(corpus.words(m), group) for m, group in enumerate(corpus_groups(corpus))]
 
 
 def _same_tokens(pieces: Pieces, bitext: Bitext) -> bool:

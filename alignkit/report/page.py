@@ -79,7 +79,7 @@ def share(value: float | None, digits: int = 0) -> str:
     """A fraction as per cent, with a space that does not break."""
     if value is None or math.isnan(value):
         return DASH
-    return f"{100 * value:.{digits}f} %"
+    return f"{100 * value:.{digits}f}\N{NO-BREAK SPACE}%"
 
 
 def headline(report: Report, data: Mapping[str, Any]) -> str:

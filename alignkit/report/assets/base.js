@@ -21,7 +21,7 @@ function shape(tag, attributes = {}, text) {
 }
 
 function percent(value, digits = 0) {
-  return value === null || Number.isNaN(value) ? "–" : `${(100 * value).toFixed(digits)} %`;
+  return value === null || Number.isNaN(value) ? "–" : `${(100 * value).toFixed(digits)}\u00a0%`;
 }
 
 function number(value) {

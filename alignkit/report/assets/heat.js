@@ -228,7 +228,7 @@ class HeatMaps {
     const items = matrices(this.m).map((values, k) => {
       const row = values.subarray(t * x.length, (t + 1) * x.length);
       const rank = 1 + row.reduce((above, value) => above + (value > values[at]), 0);
-      return element("li", {}, `${data.sets[k].label} `, element("b", { textContent: number(values[at]) }),
+      return element("li", {}, `${data.sets[k].label} `, element("b", { textContent: number(values[at]), title: String(values[at]) }),
         element("span", { textContent: ` no. ${rank} of ${x.length}` }));
     });
     const gold = this.gold.get(at);
