@@ -17,6 +17,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+from alignkit.pieces import style_of
 from alignkit.report.model import Report, names_of
 from alignkit.report.payload import payload
 from alignkit.version import __version__
@@ -232,7 +233,12 @@ def _mass(data: Mapping[str, Any]) -> str:
 
 def _sentences_note(report: Report, limit: int) -> str:
     total = len(report.bitext)
-    return "" if limit >= total else f"These are the first {limit:,} of {total:,} pairs; the figures count all."
+    parts = []
+    if limit < total:
+        parts.append(f"These are the first {limit:,} of {total:,} pairs; the figures count all.")
+    if report.marked and style_of([report.bitext.source.vocabulary.tokens]) == "sentencepiece":
+        parts.append("Rare words are cut into pieces; a hyphen in front says that a piece goes on with its word.")
+    return " ".join(parts)
 
 
 def settings(facts: Mapping[str, Any]) -> str:

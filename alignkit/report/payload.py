@@ -90,7 +90,8 @@ def course(table: pd.DataFrame | None, labels: Mapping[str, str]) -> dict[str, A
         series.append({"label": f"{label} ({run})" if several else label, "role": role, "points": points})
     if not any(len(each["points"]) > 1 for each in series):
         return None
-    series.sort(key=lambda each: each["role"] != "agreement")
+    order = ("agreement", "correlation", "performance")
+    series.sort(key=lambda each: order.index(each["role"]))
     return {"series": series, "chance": chances[0] if chances else None}
 
 
@@ -98,9 +99,11 @@ def _series(name: str, labels: Mapping[str, str]) -> tuple[str | None, float, st
     if name in PERFORMANCE:
         label, unit = PERFORMANCE[name]
         return label, unit, "performance"
-    if name.startswith("A(") and name.endswith(")"):
-        u, _, v = name[2:-1].partition(", ")
-        return f"{labels.get(u, u)} agrees with {labels.get(v, v)}", 1.0, "agreement"
+    for start, verb, role in (("A(", "agrees with", "agreement"), ("tau(", "is ordered like", "correlation")):
+        if name.startswith(start) and name.endswith(")"):
+            u, _, v = name.removeprefix(start)[:-1].partition(", ")
+            label = f"{labels.get(u, u)} {verb} {labels.get(v, v)}"
+            return label if role == "agreement" else f"{label} (Kendall's tau)", 1.0, role
     return None, 1.0, ""
 
 

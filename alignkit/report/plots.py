@@ -116,7 +116,7 @@ def _per_cent(axes: Axes, text: str = "per cent") -> None:
 def _course(shown: dict[str, Any], axes: Axes) -> None:
     for i, series in enumerate(shown["series"]):
         steps = [step for step, _ in series["points"]]
-        style = "--" if series["role"] == "performance" else "-"
+        style = {"performance": "--", "correlation": ":"}.get(series["role"], "-")
         per_cent = [100 * value for _, value in series["points"]]
         colour = COLOURS[i % len(COLOURS)]
         axes.plot(steps, per_cent, style, marker="o", markersize=4, color=colour, label=_plain(series["label"]))

@@ -132,6 +132,18 @@ def test_the_headline_says_when_it_was_learned(page):
     assert "60\N{NO-BREAK SPACE}% of the next words right" in page
 
 
+def test_the_course_in_words(report):
+    series = payload(report, 0)["course"]["series"]
+    assert [(each["label"], each["role"], len(each["points"])) for each in series] == [
+        ("Attention agrees with IBM dictionary", "agreement", 3),
+        ("Attention is ordered like IBM dictionary (Kendall's tau)", "correlation", 2),
+        ("right next words", "performance", 3),
+        ("translation quality (BLEU)", "performance", 1),
+    ]
+    assert series[-1]["points"] == [[500, 0.2]]
+    assert payload(report, 0)["course"]["chance"] == 0.1
+
+
 def test_limit(report):
     data = payload(report, 4)
     assert len(data["sentences"]) == 4

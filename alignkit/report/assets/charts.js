@@ -10,7 +10,7 @@ function axes(svg, box, top, right = box.right) {
 
 function plotBox(width, height, left, right, bottom, top) {
   const box = { left, right: width - right, top: 26, bottom: height - bottom };
-  box.y = (share) => box.bottom - (box.bottom - box.top) * share / top;
+  box.y = (share) => box.bottom - (box.bottom - box.top) * Math.max(share, 0) / top;
   return box;
 }
 
