@@ -227,7 +227,7 @@ def _model_sets(sources: Sources, base: _Base) -> list[ScoreSet]:
 
 
 def _from_runs(sources: Sources, progress: Progress | None) -> _Base:
-    from alignkit.experiments.course import course_of
+    from alignkit.experiments.learning import learning_course
     from alignkit.neural.checkpoints import NeuralAligner
     from alignkit.neural.checkpoints import load_aligner as load_network
     from alignkit.neural.runs import find_run
@@ -264,8 +264,8 @@ def _from_runs(sources: Sources, progress: Progress | None) -> _Base:
 
     def courses(crop: Callable[[Scores], Scores]) -> pd.DataFrame | None:
         parts = [
-            course_of(each_run, bitext, crop(ibm[0].scores), name, sources.percent, sources.device, progress, crop)
-            for name, (each_run, each) in zip(names, found, strict=True)
+            learning_course(each_run, bitext, crop(ibm[0].scores), sources.percent, sources.device, progress, crop)
+            for each_run, each in found
             if each.name != "uniform"
         ]
         return _joined(parts)

@@ -112,7 +112,7 @@ class Report:
         sets: at least one; all of the M pairs, with the bitext's shapes.
         table: of :func:`alignkit.metrics.tables.agreement_table`, of the sets' names.
         counts: int64 (V_src,): how often each source type occurs in the text that was learned from.
-        course: columns run, step, name, value; name is ``A(u, v)``, or a name of a training log.
+        course: columns run, step, name, value, as :func:`alignkit.report.payload.course` reads them.
         gold: reference links between words, or None.
         specials: whether BOS and EOS at the ends of sentences are specials rather than words.
         marked: whether tokens are pieces that may be marked as such.

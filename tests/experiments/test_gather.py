@@ -69,8 +69,8 @@ def test_the_course_is_that_of_the_checkpoints(runs, report):
         network = load_aligner(run.checkpoints[step], "cpu")
         for kind in ("alpha", "beta"):
             wanted = agreement(network.score(run.valid, kind), reference, resamples=0)
-            assert course[f"A(lstm.{kind}, ibm1.beta)", step] == wanted.agreement
-            assert course["chance(ibm1.beta)", step] == wanted.chance
+            assert course[f"A({kind}(step), ibm1.beta)", step] == wanted.agreement
+            assert course[f"chance({kind}(step), ibm1.beta)", step] == wanted.chance
     log = {(row.name, row.step): row.value for row in run.log.rows}
     assert {key: course[key] for key in log} == log
 
@@ -119,9 +119,9 @@ def test_links_of_words_leave_out_start_and_end(runs, lines, tmp_path):
     cropped, full = found.find("lstm.alpha").scores, whole.find("lstm.alpha").scores
     assert all(np.array_equal(small, large[:-1, 1:-1]) for small, large in zip(cropped, full, strict=True))
     course = found.course.set_index(["name", "step"])["value"]
-    last = found.course[found.course["name"] == "chance(ibm1.beta)"]["step"].max()
+    last = found.course[found.course["name"] == "chance(alpha(step), ibm1.beta)"]["step"].max()
     row = found.table.set_index(["u", "v"]).loc[("lstm.alpha", "ibm1.beta")]
-    assert course["chance(ibm1.beta)", last] == pytest.approx(row.chance)
+    assert course["chance(alpha(step), ibm1.beta)", last] == pytest.approx(row.chance)
 
 
 def test_other_text_than_the_runs(runs, lines):
