@@ -59,7 +59,7 @@ from alignkit_cli.progress import progress_bar
     show_default=True,
     help="How many sentence pairs, the first ones, the page shows one by one; the figures count all.",
 )
-@click.option("--title", default="What attention learned", show_default=True, help="Of the page.")
+@click.option("--title", help="Of the page.")
 @click.option("--plots", metavar="FOLDER", help="Also write the figures as PNG and SVG (needs matplotlib).")
 @click.option("--frames", metavar="FOLDER", help="Also write every number as tidy tables.")
 @click.option(

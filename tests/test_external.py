@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import tempfile
+from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from alignkit.bitext import Bitext
 from alignkit.errors import AlignkitError, InputError
@@ -117,6 +122,59 @@ def test_faults_name_their_line(tmp_path, name):
     with pytest.raises(InputError, match=r"^[^\n]*$") as caught:
         read_scores(tmp_path / "file", PLANTED.shapes)
     assert message in str(caught.value)
+
+
+pieces_of_files = st.sampled_from(
+    [
+        *(
+            b"[",
+            b"]",
+            b"[[",
+            b"]]",
+            b",",
+            b" ",
+            b"\n",
+            b"0",
+            b"1",
+            b"0-0",
+            b"1p0",
+            b"-",
+            b".5",
+            b"1e999",
+            b"9" * 400,
+        ),
+        *(
+            b"NaN",
+            b"inf",
+            b'"',
+            b"{",
+            b"}",
+            b'{"scores":',
+            b"|||",
+            b"\xff",
+            b"\0",
+            b"PK\x03\x04",
+            b"true",
+            b"null",
+        ),
+    ]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(pieces_of_files, max_size=25).map(b"".join))
+def test_any_bytes_are_scores_or_one_clear_error(data):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "file"
+        path.write_bytes(data)
+        with suppress(AlignkitError):
+            assert not np.isnan(read_scores(path, PLANTED.shapes).scores.values).any()
+
+
+def test_nesting_without_end(tmp_path):
+    (tmp_path / "a").write_text("[" * 100_000)
+    with pytest.raises(InputError, match="line 1: not JSON"):
+        read_scores(tmp_path / "a")
 
 
 def test_links_without_a_text(tmp_path):

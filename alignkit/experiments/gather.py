@@ -58,7 +58,7 @@ class Sources:
         gold: a file of gold links between words, or None.
         iterations, null: of IBM 1; the paper's Trans is 1 without NULL.
         proxy: whether to train (or find) the bag-of-words model of the first run.
-        title: of the page.
+        title: of the page; None for one that fits.
         percent, seed: as in :func:`alignkit.metrics.agreement.agreement`.
         threads, device: no result should depend on them.
     """
@@ -74,7 +74,7 @@ class Sources:
     iterations: int = ITERATIONS
     null: bool = False
     proxy: bool = False
-    title: str = "What attention learned"
+    title: str | None = None
     percent: Any = PERCENT
     seed: int = 0
     threads: int | None = None
@@ -120,7 +120,7 @@ def gather(sources: Sources, progress: Progress | None = None) -> Report:
         {each.name: each.scores for each in sets}, sources.percent, seed=sources.seed, threads=sources.threads
     )
     return Report(
-        sources.title,
+        sources.title or ("What attention learned" if sources.runs else "How aligners see this text"),
         bitext,
         tuple(sets),
         table,
@@ -242,9 +242,11 @@ def _from_runs(sources: Sources, progress: Progress | None) -> _Base:
     found.sort(key=lambda pair: pair[1].name == "uniform")  # the main one has attention, if any has
     run, network = found[0]
     training, tokenizer = run.train, network.tokenizer
-    for (_, other), path in zip(found, sources.runs, strict=True):
+    for other_run, other in found:
         if other.tokenizer.vocabulary != tokenizer.vocabulary:
-            raise AlignkitError(f"{path}: the runs do not share their tokens; train them on the same text")
+            raise AlignkitError(
+                f"{other_run.path} and {run.path} do not share their tokens; train both on the same text"
+            )
     bitext = run.valid if sources.text is None else encode_bitext(tokenizer, *sources.text)
     ibm = _ibm_sets(sources, training, bitext)
     names = _run_names(found)

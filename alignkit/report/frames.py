@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from alignkit.errors import AlignkitError
 from alignkit.report.breakdown import breakdown_table, mass_table
 from alignkit.report.model import Report
+from alignkit.report.people import gold_table
 from alignkit.storage import atomic_write
 
 if TYPE_CHECKING:
@@ -39,13 +40,16 @@ def score_frame(report: Report) -> pd.DataFrame:
 
 
 def frames(report: Report) -> dict[str, Callable[[], pd.DataFrame]]:
-    """name -> what makes the table of that name: agreement, bands, mass, scores, and course where there is one."""
+    """name -> what makes the table of that name: agreement, bands, mass, scores; gold and course where there are
+    any."""
     made: dict[str, Callable[[], pd.DataFrame]] = {
         "agreement": lambda: report.table,
         "bands": lambda: breakdown_table(report),
         "mass": lambda: mass_table(report),
         "scores": lambda: score_frame(report),
     }
+    if report.gold is not None:
+        made["gold"] = lambda: gold_table(report)
     course = report.course
     if course is not None:
         made["course"] = lambda: course

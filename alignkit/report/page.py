@@ -20,6 +20,7 @@ from typing import Any
 from alignkit.pieces import style_of
 from alignkit.report.model import Report, names_of
 from alignkit.report.payload import payload
+from alignkit.report.people import gold_table
 from alignkit.version import __version__
 
 LIMIT = 500
@@ -47,6 +48,7 @@ def build_page(report: Report, limit: int = LIMIT) -> bytes:
         "HEADLINE": headline(report, data),
         "NAVIGATION": _navigation(data),
         "MATRIX": matrix(report),
+        "GOLD": against_people(report),
         "COURSE": _course(data),
         "MASS": _mass(data),
         "SENTENCES_NOTE": escape(_sentences_note(report, limit)),
@@ -144,7 +146,7 @@ def _learned(data: Mapping[str, Any]) -> str:
 def _navigation(data: Mapping[str, Any]) -> str:
     places = [("agreement", "Who agrees"), ("course", "When it was learned"), ("sentences", "Sentences")]
     places += [("frequency", "Rare words"), ("length", "Long sentences")]
-    places += [("mass", "Where attention goes"), ("settings", "Settings")]
+    places += [("mass", "Where the weight goes"), ("settings", "Settings")]
     shown = [p for p in places if p[0] not in ("course", "mass") or data[p[0]]]
     return "".join(f'<a href="#{place}">{text}</a>' for place, text in shown)
 
@@ -179,6 +181,32 @@ def matrix(report: Report) -> str:
         "chance."
     )
     return f'{table}<p class="look">{look}</p>{names_list}'
+
+
+def against_people(report: Report) -> str:
+    """Precision, recall and AER of the aligners that link, if there are gold links."""
+    table = gold_table(report)
+    if table.empty:
+        return ""
+    labels = names_of(report.sets)
+    rows = "".join(
+        f'<tr><th scope="row">{escape(labels[row.set])}</th><td>{share(row.precision, 1)}</td>'
+        f"<td>{share(row.recall, 1)}</td><td>{share(row.aer, 1)}</td>"
+        f"<td>{share(row.aer_low)} to {share(row.aer_high)}</td></tr>"
+        for row in table.itertuples(index=False)
+    )
+    head = "".join(
+        f'<th scope="col">{name}</th>' for name in ("Precision", "Recall", "Error rate", "95 % interval")
+    )
+    return (
+        '<h3>Against links that people made</h3><div class="scroll" tabindex="0" role="region" '
+        'aria-label="Against links that people made"><table><thead><tr><th scope="col">Aligner</th>'
+        f"{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+        '<p class="look">Each target word is linked to its favourite source word, subwords put together. Precision: '
+        "how many of these links people made too; recall: how many of the sure links of people are found; the "
+        "alignment error rate joins both, 0 is perfect. Look whether agreement with the dictionary goes with "
+        "few errors.</p>"
+    )
 
 
 def _single(report: Report) -> int:
@@ -222,7 +250,7 @@ def _mass(data: Mapping[str, Any]) -> str:
     if not data["mass"]:
         return ""
     return (
-        '<section id="mass"><h2>Where attention goes</h2><div class="figure" id="mass-figure"></div>'
+        '<section id="mass"><h2>Where the weight goes</h2><div class="figure" id="mass-figure"></div>'
         '<p class="look">The share of each aligner&#39;s weight that goes to words, to punctuation and to the '
         "marks of the sentence&#39;s start and end. The upright stroke is what weights spread evenly would give. "
         "Look for bars far beyond their stroke: a sentence end that draws much weight is used as a place to rest, "

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from alignkit.bitext import Bitext
-from alignkit.links import Links
+from alignkit.links import GoldLinks, Links
 from alignkit.metrics.agreement import agreement
 from alignkit.report import breakdown
 from alignkit.report.breakdown import band_names, breakdown_table, expected_hits, is_punctuation, row_hits
 from alignkit.report.model import Report, score_set
+from alignkit.report.people import gold_table
 from alignkit.scores import Scores
 from tests.report.conftest import make_report
 
@@ -130,6 +131,22 @@ def test_mass_that_is_nowhere(report):
 
 def vars_of(scores: Scores):
     return scores.offsets, scores.shapes
+
+
+def test_links_that_people_made_are_counted_between_words():
+    """Pieces of planted attention: word 0 is linked rightly, word 1 is not; a pair without gold is left out."""
+    bitext = Bitext.from_sentences(
+        [["<s>", "▁a", "b", "▁c", "</s>"], ["<s>", "▁c", "</s>"]], [["▁d", "▁e", "f", "</s>"], ["▁d", "</s>"]]
+    )
+    found = np.array([[0, 0.4, 0.6, 0, 0], [0, 0.9, 0, 0.1, 0], [0, 0.5, 0, 0.5, 0], [0, 0, 0, 0, 1.0]])
+    scores = Scores.from_matrices([found, np.full((2, 3), 1 / 3)])
+    people = Links.from_lists([[(0, 0), (1, 1)]])
+    table = make_report().table[:0]
+    sets = (score_set("lstm.alpha", scores),)
+    report = Report("t", bitext, sets, table, np.ones(5), gold=GoldLinks(people, people))
+    row = gold_table(report).iloc[0]
+    assert (row.precision, row.recall, row.aer, row.links) == (0.5, 0.5, 0.5, 2)
+    assert gold_table(make_report(gold=None)).empty
 
 
 def test_gold_between_words_is_shown_between_pieces():

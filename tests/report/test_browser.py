@@ -216,6 +216,23 @@ def test_a_blank_pair_is_no_fault(opened):
     assert opened.problems == []
 
 
+@pytest.mark.parametrize(("sets", "limit"), [(1, 500), (3, 0)])
+def test_little_to_show(browser, report, tmp_path, sets, limit):
+    """One aligner has nobody to agree with; a page may have no sentences."""
+    few = make_report(sets=sets, **({"table": report.table[:0]} if sets == 1 else {}))
+    path = tmp_path / "few.html"
+    path.write_bytes(build_page(few, limit))
+    browser.problems.clear()
+    browser.size(1280, 1000)
+    browser.open(path)
+    frames(browser)
+    assert browser.problems == []
+    assert browser.run("document.getElementById('frequency').hidden") is (sets == 1)
+    assert len(items(browser)) > 5 if limit else items(browser) == []
+    assert "agree" not in (browser.run("document.querySelector('.item')?.textContent") or "")
+    assert sets > 1 or "#6" in browser.run("document.getElementById('rows').textContent")
+
+
 def test_two_thousand_pairs_are_quick(browser, tmp_path):
     report = make_report(2000, longest=31, sets=4)
     path = tmp_path / "large.html"

@@ -28,7 +28,10 @@ def test_score_frame_holds_every_value(report):
 
 def test_frames_as_csv(report, tmp_path):
     paths = save_frames(report, tmp_path / "new" / "folder")
-    assert sorted(p.name for p in paths) == ["agreement.csv", "bands.csv", "course.csv", "mass.csv", "scores.csv"]
+    assert sorted(p.name for p in paths) == [
+        *("agreement.csv", "bands.csv", "course.csv"),
+        *("gold.csv", "mass.csv", "scores.csv"),
+    ]
     table = pd.read_csv(tmp_path / "new" / "folder" / "agreement.csv")
     assert np.allclose(table["agreement"], report.table["agreement"])
     first = [p.read_bytes() for p in paths]

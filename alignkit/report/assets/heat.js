@@ -118,7 +118,7 @@ class HeatMaps {
     const { x, y } = shown(this.m), values = matrices(this.m), colours = palette();
     const ratio = window.devicePixelRatio || 1, form = this.layout();
     this.form = form;
-    const agree = hits(this.m, chosen.u, chosen.v);
+    const agree = sets < 2 ? y.map(() => true) : hits(this.m, chosen.u, chosen.v);
     this.maps.forEach(({ canvas }, k) => {
       const width = form.left + form.cell * x.length + form.tail, height = form.rise + form.cell * y.length + 4;
       canvas.width = Math.round(width * ratio);
@@ -223,8 +223,8 @@ class HeatMaps {
     }
     const { s, t } = this.cursor, at = t * x.length + s;
     const words = element("p", { className: "words" },
-      element("b", { id: "source-word", textContent: x[s] }), element("span", { className: "arrow", textContent: "→" }),
-      element("b", { id: "target-word", textContent: y[t] }));
+      element("b", { id: "source-word", dir: "auto", textContent: x[s] }), element("span", { className: "arrow", textContent: "→" }),
+      element("b", { id: "target-word", dir: "auto", textContent: y[t] }));
     const items = matrices(this.m).map((values, k) => {
       const row = values.subarray(t * x.length, (t + 1) * x.length);
       const rank = 1 + row.reduce((above, value) => above + (value > values[at]), 0);
