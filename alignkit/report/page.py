@@ -98,12 +98,18 @@ def headline(report: Report, data: Mapping[str, Any]) -> str:
     learned = _learned(data)
     if learned:
         lines.append(f'<p class="lead">{learned}</p>')
-    pieces = " Words here are the network&#39;s subwords; sentence start and end count among them."
     lines.append(
         f'<p class="fine">From {int(found.rows):,} target words of {pairs}. 95 % interval: {share(found.low)} to '
-        f"{share(found.high)} (bootstrap over sentences).{pieces if report.specials else ''}</p>"
+        f"{share(found.high)} (bootstrap over sentences).{_what_words_are(report)}</p>"
     )
     return "\n".join(lines)
+
+
+def _what_words_are(report: Report) -> str:
+    if not report.marked:
+        return ""
+    among = "; the marks of sentence start and end count among them" if report.specials else ""
+    return f" Words here are the tokens of the network, which may be parts of words{among}."
 
 
 def _verdict(u: str, v: str, labels: Mapping[str, str], found: Any) -> str:
@@ -192,18 +198,17 @@ def against_people(report: Report) -> str:
     rows = "".join(
         f'<tr><th scope="row">{escape(labels[row.set])}</th><td>{share(row.precision, 1)}</td>'
         f"<td>{share(row.recall, 1)}</td><td>{share(row.aer, 1)}</td>"
-        f"<td>{share(row.aer_low)} to {share(row.aer_high)}</td></tr>"
+        f"<td>{100 * row.aer_low:.0f}{DASH}{100 * row.aer_high:.0f}</td></tr>"
         for row in table.itertuples(index=False)
     )
-    head = "".join(
-        f'<th scope="col">{name}</th>' for name in ("Precision", "Recall", "Error rate", "95 % interval")
-    )
+    columns = ("Precision", "Recall", "Error rate", "95 % interval")
+    head = "".join(f'<th scope="col">{name}</th>' for name in columns)
     return (
         '<h3>Against links that people made</h3><div class="scroll" tabindex="0" role="region" '
         'aria-label="Against links that people made"><table><thead><tr><th scope="col">Aligner</th>'
         f"{head}</tr></thead><tbody>{rows}</tbody></table></div>"
-        '<p class="look">Each target word is linked to its favourite source word, subwords put together. Precision: '
-        "how many of these links people made too; recall: how many of the sure links of people are found; the "
+        '<p class="look">Each target word is linked to its favourite source word, subwords put together. '
+        "Precision: how many of these links people made too; recall: how many of the sure links of people are found; the "
         "alignment error rate joins both, 0 is perfect. Look whether agreement with the dictionary goes with "
         "few errors.</p>"
     )
@@ -279,7 +284,7 @@ def settings(facts: Mapping[str, Any]) -> str:
     }
     for title, values in groups.items():
         rows = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in flat(values))
-        parts.append(f"<h3>{escape(title)}</h3><dl>{rows}</dl>")
+        parts.append(f"<div><h3>{escape(title)}</h3><dl>{rows}</dl></div>")
     return f'<div class="facts">{"".join(parts)}</div>'
 
 

@@ -145,7 +145,10 @@ for (const place of ["frequency", "length"]) {
   document.getElementById(place).hidden = empty;
   if (empty) document.querySelector(`nav a[href="#${place}"]`).hidden = true;
 }
-const charts = [bandChart("frequency", "how often the source word occurs in the text learned from"), bandChart("length", "source words in the sentence")];
+const charts = [
+  bandChart("frequency", "how often the source word occurs in the text learned from", "times in the text learned from"),
+  bandChart("length", "source words in the sentence", "source words in the sentence"),
+];
 pairControls(() => {
   keysText();
   browser.refresh();
