@@ -209,8 +209,8 @@ def against_people(report: Report) -> str:
         f"{head}</tr></thead><tbody>{rows}</tbody></table></div>"
         '<p class="look">Each target word is linked to its favourite source word, subwords put together. '
         "Precision: how many of these links people made too; recall: how many of the sure links of people are "
-        "found; the alignment error rate joins both, 0 is perfect. Look whether agreement with the dictionary goes "
-        "with few errors.</p>"
+        "found; the alignment error rate joins both, 0 is perfect. Look whether agreement with the dictionary "
+        "goes with few errors.</p>"
     )
 
 
