@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 COLUMNS = ("run", "step", "name", "value")
 
 
-def course_of(
+def learning_course(
     run: Run,
     bitext: Bitext,
     reference: Scores,
-    name: str = "lstm",
     percent: Any = PERCENT,
     device: str = "auto",
     progress: Callable[[int, int, str], None] | None = None,
+    crop: Callable[[Scores], Scores] = lambda scores: scores,
 ) -> pd.DataFrame:
     """A(alpha(tau), reference) and A(beta(tau), reference) at every kept checkpoint, and the rows of the log.
 
@@ -32,14 +32,14 @@ def course_of(
         run: its checkpoints are scored one after another; one that kept none has the rows of its log alone.
         bitext: M pairs in the run's tokens.
         reference: ``ibm1.beta`` of the pairs.
-        name: what the run is called in the names of the rows.
         percent: of the agreement.
         device: as :func:`alignkit.neural.devices.pick_device`.
         progress: called with (checkpoints done, in all, message).
+        crop: takes from scores of ``bitext`` what ``reference`` has.
 
     Returns:
-        columns run, step, name, value; name is ``A(lstm.alpha, ibm1.beta)``, ``chance(ibm1.beta)`` or that of a
-        row of the log.
+        columns run, step, name, value; name is ``A(alpha(step), ibm1.beta)``, ``chance(alpha(step), ibm1.beta)``,
+        the same of beta, or that of a row of the log.
     """
     import pandas as pd
 
@@ -50,10 +50,9 @@ def course_of(
         if not isinstance(network, NeuralAligner):
             continue
         for kind in ("alpha", "beta"):
-            found = agreement(network.score(bitext, kind), reference, percent, resamples=0)
-            rows.append((run.path.name, step, f"A({name}.{kind}, ibm1.beta)", found.agreement))
-            if kind == "alpha":
-                rows.append((run.path.name, step, "chance(ibm1.beta)", found.chance))
+            found = agreement(crop(network.score(bitext, kind)), reference, percent, resamples=0)
+            for name, value in (("A", found.agreement), ("chance", found.chance)):
+                rows.append((run.path.name, step, f"{name}({kind}(step), ibm1.beta)", value))
         if progress is not None:
             progress(done + 1, len(checkpoints), f"step {step}")
     rows += [(run.path.name, row.step, row.name, row.value) for row in run.log.rows]
