@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from alignkit.bitext import Bitext
+from alignkit.neural import lstm
 from alignkit.neural import saliency as module
 from alignkit.neural.batching import Batcher
 from alignkit.neural.saliency import leave_one_out_scores, saliency, saliency_scores
@@ -158,3 +159,25 @@ def test_the_number_of_threads_changes_no_bit(tokenizer: Tokenizer, attention: s
     for one in found[1:]:
         for first, other in zip(found[0], one, strict=True):
             assert first.values.tobytes() == other.values.tobytes()
+
+
+def test_derivatives_that_fade_away_become_zero(tokenizer: Tokenizer) -> None:
+    """Over 200 tokens they would fall below float32's normal numbers, which are many times slower."""
+    text = encode_bitext(tokenizer, [" ".join(["w1", "w2"] * 100)], [" ".join(["w3"] * 30)])
+    network = small_network()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter *= 0.3
+    network.double()
+    batch = Batcher(text, torch.device("cpu"))(np.array([0]))
+    with torch.inference_mode():
+        x = network.embedding(batch.source)
+        cell = lstm.Cell.of(network.encoder, 0)
+        found = lstm.first_tangents(cell, lstm.trace(cell, x), 0, len(x))
+        delta = saliency(network, batch)[0].numpy()
+    at = found.dh[:: lstm.FLUSH_EVERY].abs()
+    assert ((at == 0) | (at >= lstm.TINY)).all()
+    assert (at[-1, :20] == 0).all()  # the first tokens no longer matter to the last state
+    assert (at[-1, 180] > 0).any()
+    wanted = delta_by_autograd(network, text.source[0], text.target[0])
+    np.testing.assert_allclose(delta, wanted, rtol=1e-8, atol=1e-18)
