@@ -20,6 +20,7 @@ COMMANDS = {
     "align": ("alignkit_cli.align", "Align with the best aligner there is, or with a saved one."),
     "train": ("alignkit_cli.train", "Train a neural aligner."),
     "compare": ("alignkit_cli.compare", "Score classical and neural aligners against each other."),
+    "lab": ("alignkit_cli.lab", "Measure what a network's attention agrees with."),
     "report": ("alignkit_cli.report", "Make one page that shows what aligners see in a text."),
     "evaluate": ("alignkit_cli.evaluate", "Score links against gold links: precision, recall, AER."),
     "symmetrize": ("alignkit_cli.symmetrize", "Combine the alignments of two directions."),

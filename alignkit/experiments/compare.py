@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from alignkit.bitext import Bitext
 from alignkit.classical.ibm1 import ITERATIONS, fit_ibm1
 from alignkit.errors import AlignkitError
+from alignkit.experiments.course import load_network
 from alignkit.external import ExternalScores, read_scores
 from alignkit.fitting import fit_scores, inner_scores, of_tokens, word_shapes
 from alignkit.metrics.agreement import PERCENT
@@ -175,28 +176,26 @@ def compare_networks(
         AlignkitError: a file is not a network, or its training text is missing or not the same.
     """
     settings = settings or CompareSettings()
-    network = _load_network(neural, device)
-    other = _load_network(uniform, device) if uniform is not None else None
+    network = load_network(neural, device)
+    other = load_network(uniform, device) if uniform is not None else None
     run = find_run(neural)
     text, valid = _texts(neural, network, run, training)
     scored = encode_bitext(network.tokenizer, pairs.source, pairs.target) if pairs is not None else valid
     if scored is None:
         raise AlignkitError(f"{neural} lies in no run directory; give SRC and TGT to score")
-    preset = PROXY_PRESETS["paper" if network.settings.network.embedding >= 256 else "small"]
-    proxy_settings = replace(preset, seed=settings.seed, epochs=proxy_epochs or preset.epochs)
-    cache = run.path / PROXY_CACHE if run is not None and training is None else None
-    # Without the run's validation text, the scored pairs choose the proxy's epoch.
-    proxy = fit_or_load_proxy(cache, text, scored if valid is None else valid, proxy_settings, progress, device)
+    proxy = proxy_of(
+        network,
+        run if training is None else None,
+        text,
+        scored if valid is None else valid,
+        seed=settings.seed,
+        epochs=proxy_epochs,
+        progress=progress,
+        device=device,
+    )
     shapes = word_shapes(scored)
     read = {name: read_scores(path, shapes) for name, path in (others or {}).items()}
     return Comparison(compare(network, proxy, text, scored, settings, other, read), network, text, scored)
-
-
-def _load_network(path: str, device: str) -> NeuralAligner:
-    network = load_aligner(path, device)
-    if not isinstance(network, NeuralAligner):
-        raise AlignkitError(f"{path} holds a {network.name}, not a network of `alignkit train`")
-    return network
 
 
 def _texts(
@@ -215,6 +214,34 @@ def _texts(
     if text.fingerprint() != network.fingerprint:
         raise AlignkitError(f"{path} was not trained on this training text; give the one it was trained on")
     return text, valid
+
+
+def proxy_of(
+    network: NeuralAligner,
+    run: Run | None,
+    training: Bitext,
+    valid: Bitext,
+    *,
+    seed: int = 0,
+    epochs: int | None = None,
+    progress: Progress | None = None,
+    device: str = "auto",
+) -> ProxyAligner:
+    """The proxy of the text that a network was trained on, kept in the network's run directory.
+
+    Args:
+        network: its size says which preset the proxy has.
+        run: where to keep the proxy; None to train it in any case.
+        training: the text.
+        valid: says which epoch is the best. Without the run's validation text, the scored pairs do.
+        seed: of the proxy.
+        epochs: the preset's if not given.
+        progress, device: as in :func:`alignkit.neural.proxy.fit_proxy`.
+    """
+    preset = PROXY_PRESETS["paper" if network.settings.network.embedding >= 256 else "small"]
+    settings = replace(preset, seed=seed, epochs=epochs or preset.epochs)
+    cache = run.path / PROXY_CACHE if run is not None else None
+    return fit_or_load_proxy(cache, training, valid, settings, progress, device)
 
 
 def fit_or_load_proxy(
