@@ -180,7 +180,7 @@ def systems(peer_python: str) -> list[System]:
         found.append(eflomal(peer_python))
     if importable(peer_python, "thot"):
         note = "EflomalAlignmentModel with its defaults, one direction after the other"
-        found.append(peer("sil-thot eflomal", peer_python, THOT, True, note=note))
+        found.append(peer("sil-thot", peer_python, THOT, True, note=note))
     if importable(peer_python, "systran_align"):
         note = "fast_align's model, -d -o -v, and its own grow-diag-final-and"
         found.append(peer("systran-align", peer_python, SYSTRAN, False, note=note))

@@ -12,6 +12,9 @@ from alignkit_cli.fitting import (
     Outputs,
     direction_options,
     estimation_options,
+    knowledge_options,
+    load_prior,
+    load_start,
     result_options,
     run,
     text_options,
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=1e-3),
     help="Estimate by variational Bayes with this Dirichlet prior, as 0.01.  [default: maximum likelihood]",
 )
+@knowledge_options
 @direction_options
 @result_options
 def command(
@@ -44,6 +48,9 @@ def command(
     alpha: float | None,
     tolerance: float,
     prune: float,
+    prior: str | None,
+    prior_weight: float,
+    start: str | None,
     **options: Any,
 ) -> None:
     """Align a bitext with IBM Model 1: one line of source-target links per sentence pair.
@@ -52,7 +59,7 @@ def command(
     token 1 to target token 2. A pair with a blank side gets an empty line.
     """
 
-    def fit(text: Bitext, threads: int, progress: Callable[[int, int, str], None]) -> Any:
+    def fit(text: Bitext, threads: int, progress: Callable[[int, int, str], None], turned: bool) -> Any:
         from alignkit.classical.ibm1 import fit_ibm1
 
         return fit_ibm1(
@@ -65,6 +72,8 @@ def command(
             alpha=alpha,
             tolerance=tolerance,
             prune=prune,
+            prior=load_prior(prior, prior_weight, turned),
+            start=load_start(start, "ibm1"),
         )
 
-    run(fit, Outputs(**options))
+    run(fit, Outputs(**options, start=start))

@@ -10,6 +10,7 @@ import numpy as np
 from alignkit.bitext import Bitext
 from alignkit.classical.affixes import Classes, affix_classes
 from alignkit.classical.bags import Index, PairStatistics, bags_of, token_index
+from alignkit.classical.priors import Prior
 from alignkit.errors import AlignkitError
 from alignkit.kernels import hmm, linkcounts
 from alignkit.parallel import blocks, run_blocks
@@ -203,9 +204,17 @@ class Estimation:
         shares: weight of the forward and the reverse direction's posteriors in the expected links: (1, 0) for a
             single direction. Both directions share the links, and so the counts of word pairs.
         threads: how many to use; no result depends on it.
+        prior: a lexicon from another text, as pseudo-counts.
     """
 
-    def __init__(self, bitext: Bitext, settings: Settings, shares: tuple[float, float], threads: int) -> None:
+    def __init__(
+        self,
+        bitext: Bitext,
+        settings: Settings,
+        shares: tuple[float, float],
+        threads: int,
+        prior: Prior | None = None,
+    ) -> None:
         self.bitext, self.settings, self.shares, self.threads = bitext, settings, shares, threads
         self.indexes = tuple(token_index(side) for side in (bitext.source, bitext.target))
         self.statistics, self.offsets, self.ids = pair_matrices(bitext, self.indexes[0], threads)
@@ -218,6 +227,7 @@ class Estimation:
         )
         self.evidence = np.zeros((len(self.statistics.rows[1]), 3), np.float32)
         self.evidence[:, 0] = self.statistics.rows[2]
+        self.pseudo_counts = None if prior is None else prior.pseudo_counts(bitext, self.statistics.rows)
         self.classes = self._classes() if settings.back_off > 0 else []
 
     def _classes(self) -> list[tuple[Classes, Classes]]:
@@ -271,6 +281,8 @@ class Estimation:
         self.statistics.over_rows(count)
         self.totals = self._row_sums(rows[2]), self._column_sums(rows[2])
         priors = np.full((2, len(rows[1])), self.settings.lexical_prior, np.float32)
+        if self.pseudo_counts is not None:
+            priors += self.pseudo_counts
         for source, target_classes in self.classes:
             self._back_off(source, target_classes, priors)
         self.evidence[:, 0] = rows[2]
