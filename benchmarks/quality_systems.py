@@ -104,6 +104,7 @@ class System:
         directions: whether it writes ``forward`` and ``reverse`` in the folder, else ``links``.
         most_pairs: it is not run on larger texts.
         note: why not, or what else is to be known of it.
+        compiled: whether its first run on a machine compiles, and so is not to be measured.
     """
 
     name: str
@@ -111,6 +112,7 @@ class System:
     directions: bool = False
     most_pairs: int | None = None
     note: str = ""
+    compiled: bool = False
 
 
 def measured(command: list[str], threads: int) -> Cost:
@@ -142,7 +144,7 @@ def ours(name: str, label: str) -> System:
         arguments = [source, target, "--one", name, "--threads", str(threads), "-o", str(folder / "links")]
         return [sys.executable, script, *arguments]
 
-    return System(label, command)
+    return System(label, command, compiled=True)
 
 
 def peer(name: str, python: str, script: str, directions: bool, most: int | None = None, note: str = "") -> System:

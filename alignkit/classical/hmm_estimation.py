@@ -17,6 +17,7 @@ from alignkit.parallel import blocks, run_blocks
 from alignkit.scores import flat_offsets
 
 WIDTH = 100  # jumps beyond it share a weight
+LEAST = 1e-5  # of a weight at the start, the largest being 1
 FERTILITIES = 9  # 0..7 and more
 # The text is cut into so many blocks, whatever the number of threads, because counts are summed block by block.
 BLOCKS = 64
@@ -35,6 +36,8 @@ class Settings:
         lexical_prior: Dirichlet pseudo-count of each word pair that meets.
         null_prior: the same for each word of NULL.
         jump_prior: for each jump and first position.
+        reach: the chain starts with weights that fall by a factor of e with so many positions, in both directions;
+            0: all alike. Little text cannot find out by itself that neighbours go together.
         back_off: pseudo-count that a row gets in all from the classes of its words, 0 for none.
         affixes: lengths of the first and last letters that make classes.
         fertility: exponent of the fertility factor; 0 for none, 1 takes it at its word.
@@ -54,6 +57,7 @@ class Settings:
     fertility_prior: float = 2.0
     exclude: bool = False
     tolerance: float = 0.0
+    reach: float = 0.0
 
     @property
     def is_maximum_likelihood(self) -> bool:
@@ -67,8 +71,8 @@ class Settings:
         if not 0 < self.null_probability < 1:
             raise AlignkitError(f"the NULL probability must lie between 0 and 1, not {self.null_probability}")
         priors = (self.lexical_prior, self.null_prior, self.jump_prior, self.back_off, self.fertility)
-        if min(priors) < 0 or self.fertility_prior <= 0 or self.tolerance < 0:
-            raise AlignkitError("priors and the tolerance cannot be negative")
+        if min(*priors, self.tolerance, self.reach) < 0 or self.fertility_prior <= 0:
+            raise AlignkitError("priors, the tolerance and the reach cannot be negative")
 
 
 class Direction:
@@ -90,10 +94,11 @@ class Direction:
         """As kernels take them."""
         return (self.totals, self.null, self.nulls, self.ratios, self.jumps, self.start, self.numbers)
 
-    def start_chain(self) -> None:
-        """From now on positions depend on the last one, at first all alike."""
-        self.jumps = np.ones(2 * WIDTH + 1, np.float32)
-        self.start = np.ones(WIDTH + 1, np.float32)
+    def start_chain(self, reach: float) -> None:
+        """From now on positions depend on the last one; see :class:`Settings`."""
+        far = np.abs(np.arange(-WIDTH, WIDTH + 1)) / reach if reach > 0 else np.zeros(2 * WIDTH + 1)
+        self.jumps = np.maximum(np.exp(-far), LEAST).astype(np.float32)
+        self.start = self.jumps[WIDTH:].copy()
 
     def update_chain(self, counts: tuple[np.ndarray, ...], prior: float) -> None:
         """New weights of jumps and first positions from (jumps, shares, start, shares), as the kernel left them.
@@ -268,7 +273,7 @@ class Estimation:
     def start_chain(self) -> None:
         """Jumps count from the next E-step on."""
         for direction in self.directions:
-            direction.start_chain()
+            direction.start_chain(self.settings.reach)
 
     def _count(self) -> None:
         rows, lengths = self.statistics.rows, self.bitext.source.lengths

@@ -42,6 +42,7 @@ SETTINGS = Settings(
     lexical_prior=1e-3,
     null_prior=1e-3,
     jump_prior=0.5,
+    reach=5.0,
     back_off=2.0,
     affixes=(3, 5),
     fertility=0.5,
