@@ -203,19 +203,25 @@ class Results:
     def __init__(self, output: str, part: str, peer_python: str, remark: str) -> None:
         self.json, self.markdown = Path(f"{output}.json"), Path(f"{output}.md")
         self.part = part
-        known = json.loads(self.json.read_text()) if self.json.exists() else {}
+        known = self.read()
         if known.get("part", part) != part:
             raise click.UsageError(f"{self.json} is of the {known['part']} parts; give another -o.")
-        self.tables: dict[str, list[Row]] = {name: known.get(name, []) for name in TABLES}
         self.environment = environment(peer_python)
         self.remark = remark or known.get("remark", "")
         self.notes = {system.name: system.note for system in systems(peer_python) if system.note}
+
+    def read(self) -> dict[str, Any]:
+        """What the file has now: another process may have added to it."""
+        known = json.loads(self.json.read_text()) if self.json.exists() else {}
+        self.tables: dict[str, list[Row]] = {name: known.get(name, []) for name in TABLES}
+        return known
 
     def has(self, table: str, **key: Any) -> bool:
         return any(key.items() <= row.items() for row in self.tables[table])
 
     def put(self, table: str, rows: list[Row], keys: tuple[str, ...]) -> None:
         """Takes rows in the place of those with the same keys, and writes."""
+        self.read()
         new = {tuple(row[name] for name in keys) for row in rows}
         kept = [row for row in self.tables[table] if tuple(row[name] for name in keys) not in new]
         self.tables[table] = kept + rows
