@@ -150,7 +150,8 @@ def best_places(bitext: Bitext, table: Table, chain: Chain, threads: int) -> np.
         run_expectation(bitext, pairs, _directions(bitext, table, chains, i > 0), (1.0, 0.0), threads)
     direction = _directions(bitext, table, chains, True)[0].arrays
     source, target = bitext.source, bitext.target
-    text = (source.tokens, source.offsets, target.tokens, target.offsets)
+    copies = np.ones(len(bitext), np.float32)
+    text = (source.tokens, source.offsets, target.tokens, target.offsets, copies)
     places = np.empty(len(target.tokens), np.int32)
 
     def decode(low: int, high: int) -> None:

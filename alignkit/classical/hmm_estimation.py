@@ -42,7 +42,8 @@ class Settings:
         affixes: lengths of the first and last letters that make classes.
         fertility: exponent of the fertility factor; 0 for none, 1 takes it at its word.
         fertility_prior: pseudo-count of a word's fertilities, spread as those of all words.
-        exclude: whether a link is judged by the evidence of other places only (see kernels.hmm.emissions).
+        exclude: whether a link is judged by the evidence of other places only (see kernels.hmm.emissions); copies
+            of its sentence pair are no other places.
     """
 
     lexical_iterations: int = 5
@@ -172,10 +173,12 @@ def run_expectation(
     directions: tuple[Direction, Direction],
     shares: tuple[float, float],
     threads: int,
+    copies: np.ndarray | None = None,
 ) -> Expectation:
-    """The E-step (kernels.hmm.expect_links)."""
+    """The E-step (kernels.hmm.expect_links); copies float32 (M,), how often each pair is there: once."""
     source, target = bitext.source, bitext.target
-    text = (source.tokens, source.offsets, target.tokens, target.offsets)
+    copies = np.ones(len(bitext), np.float32) if copies is None else copies
+    text = (source.tokens, source.offsets, target.tokens, target.offsets, copies)
     likelihood = np.zeros(len(bitext), np.float64)
     weights = np.asarray(shares, np.float64)
     arrays = [direction.arrays for direction in directions]
@@ -224,6 +227,7 @@ class Estimation:
         self.indexes = tuple(token_index(side) for side in (bitext.source, bitext.target))
         self.statistics, self.offsets, self.ids = pair_matrices(bitext, self.indexes[0], threads)
         self.links = np.zeros(len(self.ids), np.float32)
+        self.copies = bitext.copies.astype(np.float32) if settings.exclude else None
         types = self.statistics.types
         tokens = (len(bitext.target.tokens), len(bitext.source.tokens))
         self.directions = (
@@ -246,7 +250,8 @@ class Estimation:
     def expect(self, shares: tuple[float, float] | None = None) -> float:
         """The E-step: new links; returns the log-likelihood of the directions that run."""
         pairs = (self.offsets, self.ids, self.evidence, self.links)
-        found = run_expectation(self.bitext, pairs, self.directions, shares or self.shares, self.threads)
+        shares = shares or self.shares
+        found = run_expectation(self.bitext, pairs, self.directions, shares, self.threads, self.copies)
         self.jumps, self.change = found.jumps, found.change
         return math.fsum(found.likelihood)
 

@@ -89,7 +89,7 @@ def best_places(low, high, text, pairs, direction, places):
 
     text, pairs, direction: see :mod:`.hmm`; the forward evidence is used.
     """
-    x_tokens, x_offsets, y_tokens, y_offsets = text
+    x_tokens, x_offsets, y_tokens, y_offsets, copies = text
     offsets = pairs[0]
     most, size = room(low, high, text)
     weights, _ = widened(direction, most)
@@ -106,7 +106,7 @@ def best_places(low, high, text, pairs, direction, places):
         x, y = x_tokens[x_offsets[m] : x_offsets[m + 1]], y_tokens[y_offsets[m] : y_offsets[m + 1]]
         gather(offsets[m], T, L, pairs, found, space[4], space[5])
         e_null = direction[2][y_offsets[m] : y_offsets[m + 1]]
-        emissions(x, y, found[0], direction, rows, space[4], e_null)
+        emissions(x, y, found[0], direction, copies[m], rows, space[4], e_null)
         if float(T) * L * L > MOST_STEPS:
             best_words(T, L, space[4], e_null, p0, out)
             continue
