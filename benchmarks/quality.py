@@ -18,9 +18,11 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, replace
 from importlib import metadata
 from pathlib import Path
@@ -28,7 +30,7 @@ from typing import Any
 
 import click
 import numpy as np
-from quality_systems import Cost, System, fit_one, importable, measured, systems
+from quality_systems import Cost, System, importable, measured, systems
 
 from alignkit.classical.hmm_joint import SETTINGS, JointFit, fit_joint, links_above
 from alignkit.classical.symmetrisation import symmetrize
@@ -166,13 +168,14 @@ def environment(peer_python: str) -> dict[str, str]:
     lines = path.read_text().splitlines() if path.exists() else []
     cpu = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "")
     found = {"python": platform.python_version()}
+    git = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    with suppress(OSError):
+        found["commit"] = subprocess.run(git, capture_output=True, text=True).stdout.strip()
     found |= {package: metadata.version(package) for package in ("alignkit", "numpy", "numba")}
     code = "import sys; from importlib.metadata import version; print(version(sys.argv[1]))"
     modules = {"eflomal": "eflomal", "sil-thot": "thot", "systran-align": "systran_align", "nltk": "nltk"}
     for package, module in modules.items():
         if importable(peer_python, module):
-            import subprocess
-
             done = subprocess.run([peer_python, "-c", code, package], capture_output=True, text=True)
             found[package] = done.stdout.strip()
     return {"machine": f"{os.cpu_count()} cores of {cpu or platform.processor()}, {platform.system()}", **found}
@@ -257,8 +260,6 @@ def run_ablation(results: Results, folders: list[Path], part: str, threads: int,
 
 
 @click.command()
-@click.argument("text", nargs=-1)
-@click.option("--one", hidden=True, help="Fit one of our aligners on the two files given (a process of its own).")
 @click.option("--part", type=click.Choice(["test", "dev"]), default="test", show_default=True)
 @click.option("--sets", help="Names of sets, with commas between them.  [default: all]")
 @click.option("--only", help="Names of aligners (parts of them), with commas between them.  [default: all]")
@@ -269,8 +270,6 @@ def run_ablation(results: Results, folders: list[Path], part: str, threads: int,
 @click.option("--remark", default="", help="A sentence on this machine for OUT.md.")
 @click.option("-o", "--output", required=True, help="Without suffix: OUT.json and OUT.md are written.")
 def main(
-    text: tuple[str, ...],
-    one: str | None,
     part: str,
     sets: str | None,
     only: str | None,
@@ -282,9 +281,6 @@ def main(
     output: str,
 ) -> None:
     """Quality, time and memory of aligners on gold-aligned sets."""
-    if one is not None:
-        Path(output).write_bytes(fit_one(one, read_bitext(*text), threads).to_pharaoh())
-        return
     data = os.environ.get("ALIGNKIT_DATA")
     if data is None:
         raise click.UsageError("Set ALIGNKIT_DATA to the folder of the data.")

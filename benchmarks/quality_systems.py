@@ -9,14 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from alignkit.bitext import Bitext
-from alignkit.classical.bidirectional import fit_concurrently
-from alignkit.classical.diagonal import fit_diagonal
-from alignkit.classical.hmm import fit_hmm
-from alignkit.classical.hmm_joint import fit_joint
-from alignkit.classical.ibm1 import fit_ibm1
-from alignkit.links import Links
-
 # A process starts with the peak memory of the one that forked it, so a small one of its own stands between.
 LAUNCHER = """
 import resource, subprocess, sys, time
@@ -84,6 +76,8 @@ for turned, out in enumerate(outs):
             stream.write(" ".join(f"{i}-{j}" if turned else f"{j}-{i}" for i, j in places) + "\\n")
 """
 
+JOINED = ("--symmetrize", "grow-diag-final-and")
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -125,24 +119,12 @@ def measured(command: list[str], threads: int) -> Cost:
     return Cost(*map(float, done.stdout.split()))
 
 
-def fit_one(name: str, bitext: Bitext, threads: int) -> Links:
-    """The links of one of our aligners, joined as its own default is."""
-    if name == "joint":
-        return fit_joint(bitext, threads=threads).links
-    fits: dict[str, Callable[[Bitext, int], object]] = {
-        "hmm": lambda text, n: fit_hmm(text, threads=n),
-        "diagonal": lambda text, n: fit_diagonal(text, threads=n),
-        "ibm1": lambda text, n: fit_ibm1(text, threads=n),
-    }
-    return fit_concurrently(bitext, fits[name], threads=threads).links(bitext)  # type: ignore[arg-type]
-
-
-def ours(name: str, label: str) -> System:
-    script = str(Path(__file__).with_name("quality.py"))
+def ours(label: str, *options: str) -> System:
+    """A command of alignkit: `alignkit align`, or one that fits both directions with --symmetrize."""
 
     def command(source: str, target: str, folder: Path, threads: int) -> list[str]:
-        arguments = [source, target, "--one", name, "--threads", str(threads), "-o", str(folder / "links")]
-        return [sys.executable, script, *arguments]
+        arguments = ["-q", source, target, "--threads", str(threads), "-o", str(folder / "links")]
+        return [sys.executable, "-m", "alignkit", *options, *arguments]
 
     return System(label, command, compiled=True)
 
@@ -173,10 +155,8 @@ def importable(python: str, module: str) -> bool:
 def systems(peer_python: str) -> list[System]:
     """Ours, and the peers that this Python has."""
     found = [
-        ours("joint", "alignkit align (joint HMM)"),
-        ours("hmm", "alignkit hmm"),
-        ours("diagonal", "alignkit diagonal"),
-        ours("ibm1", "alignkit ibm1"),
+        ours("alignkit align (joint HMM)", "align"),
+        *(ours(f"alignkit {name}", name, *JOINED) for name in ("hmm", "diagonal", "ibm1")),
     ]
     if importable(peer_python, "eflomal") and Path(peer_python).with_name("eflomal-align").exists():
         found.append(eflomal(peer_python))

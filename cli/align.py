@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit_cli.fitting import knowledge_options, load_prior, load_start
+from alignkit_cli.fitting import give_memory_back, knowledge_options, load_prior, load_start
 from alignkit_cli.options import (
     choose_text,
     format_options,
@@ -118,6 +118,7 @@ def fit_and_write(
     from alignkit.classical.hmm_joint import THRESHOLD, fit_best, has_room
     from alignkit.reading import blank_pairs, read_bitext
 
+    give_memory_back()
     # Read before the text, which may take long: an error in them should not.
     prior = load_prior(fitting.prior, fitting.prior_weight)
     start = load_start(fitting.start, "hmm-joint")
