@@ -290,16 +290,15 @@ class Estimation:
 
         self.statistics.over_rows(count)
         self.totals = self._row_sums(rows[2]), self._column_sums(rows[2])
-        priors = np.full((2, len(rows[1])), self.settings.lexical_prior, np.float32)
-        if self.pseudo_counts is not None:
-            priors += self.pseudo_counts
-        for source, target_classes in self.classes:
-            self._back_off(source, target_classes, priors)
         self.evidence[:, 0] = rows[2]
-        self.evidence[:, 1:] = priors.T
+        self.evidence[:, 1:] = self.settings.lexical_prior
+        if self.pseudo_counts is not None:
+            self.evidence[:, 1:] += self.pseudo_counts.T
+        for source, target_classes in self.classes:
+            self._back_off(source, target_classes)
         forward, reverse = self.directions
-        forward.totals = (self.totals[0] + self._row_sums(priors[0])).astype(np.float32)
-        reverse.totals = (self.totals[1] + self._column_sums(priors[1])).astype(np.float32)
+        forward.totals = (self.totals[0] + self._row_sums(self.evidence[:, 1])).astype(np.float32)
+        reverse.totals = (self.totals[1] + self._column_sums(self.evidence[:, 2])).astype(np.float32)
 
     def _row_sums(self, values: np.ndarray) -> np.ndarray:
         offsets = self.statistics.rows[0]
@@ -312,7 +311,7 @@ class Estimation:
     def _column_sums(self, values: np.ndarray) -> np.ndarray:
         return np.bincount(self.statistics.rows[1], values, minlength=self.statistics.types[1])
 
-    def _back_off(self, source: Classes, target: Classes, priors: np.ndarray) -> None:
+    def _back_off(self, source: Classes, target: Classes) -> None:
         """Adds, for one way to class words, each row's share of ``back_off`` to the pseudo-counts."""
         weight = self.settings.back_off / len(self.classes)
         factors = []
@@ -332,7 +331,14 @@ class Estimation:
         def add(low: int, high: int) -> None:
             sums = np.zeros(len(target), np.float64)
             linkcounts.add_back_off(
-                low, high, (source.first, target.of), source.members, self.statistics.rows, sums, arrays, priors
+                low,
+                high,
+                (source.first, target.of),
+                source.members,
+                self.statistics.rows,
+                sums,
+                arrays,
+                self.evidence,
             )
 
         work = np.add.reduceat(np.diff(self.statistics.rows[0])[source.members], source.first[:-1])
