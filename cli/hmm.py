@@ -75,8 +75,8 @@ def command(
         from dataclasses import replace
 
         from alignkit.classical.hmm import fit_hmm
-        from alignkit.classical.hmm_estimation import Settings
         from alignkit.classical.hmm_joint import SETTINGS
+        from alignkit.classical.hmm_settings import Settings
 
         base = replace(SETTINGS, tolerance=0.0) if bayes else Settings()
         settings = replace(base, iterations=iterations, lexical_iterations=lexical_iterations)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignkit.bitext import Bitext
-from alignkit.classical.hmm_estimation import WIDTH, Direction, Estimation, Settings, run_expectation
+from alignkit.classical.hmm_estimation import WIDTH, Direction, Estimation, run_expectation
+from alignkit.classical.hmm_settings import Settings
 from alignkit.classical.likelihood import UNSEEN
 from alignkit.classical.priors import start_null, start_values
 from alignkit.classical.tables import Lookup, PairTable

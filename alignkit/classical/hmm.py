@@ -11,7 +11,8 @@ import numpy as np
 from alignkit.aligner import check_kind
 from alignkit.bitext import Bitext
 from alignkit.classical.chain import Chain, Table, best_places, posteriors, start_from
-from alignkit.classical.hmm_estimation import Estimation, Settings
+from alignkit.classical.hmm_estimation import Estimation
+from alignkit.classical.hmm_settings import Settings
 from alignkit.classical.priors import Prior
 from alignkit.classical.tables import PairTable, links_of_places, pack_model, unpack_model
 from alignkit.errors import AlignkitError, InputError

@@ -21,7 +21,8 @@ from alignkit.aligner import check_kind
 from alignkit.bitext import Bitext
 from alignkit.classical.chain import Chain, Table, posteriors, start_from
 from alignkit.classical.hmm import Progress, estimate
-from alignkit.classical.hmm_estimation import Estimation, Settings
+from alignkit.classical.hmm_estimation import Estimation
+from alignkit.classical.hmm_settings import Settings
 from alignkit.classical.priors import Prior
 from alignkit.classical.tables import PairTable, pack_model, unpack_model
 from alignkit.errors import AlignkitError, InputError

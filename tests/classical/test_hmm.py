@@ -6,8 +6,9 @@ from planted import bitext_of, permuted_copy, random_pairs
 
 from alignkit.classical.chain import Chain
 from alignkit.classical.hmm import fit_hmm
-from alignkit.classical.hmm_estimation import Estimation, Settings
+from alignkit.classical.hmm_estimation import Estimation
 from alignkit.classical.hmm_joint import SETTINGS, fit_best, fit_joint, links_above
+from alignkit.classical.hmm_settings import Settings
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.links import GoldLinks, Links

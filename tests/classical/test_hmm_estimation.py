@@ -10,7 +10,8 @@ from planted import bitext_of, random_pairs
 
 from alignkit.classical.affixes import affix_classes
 from alignkit.classical.hmm import fit_hmm
-from alignkit.classical.hmm_estimation import Direction, Estimation, Settings
+from alignkit.classical.hmm_estimation import Direction, Estimation
+from alignkit.classical.hmm_settings import Settings
 from alignkit.errors import AlignkitError
 from alignkit.kernels import chain
 from alignkit.kernels import hmm as estep

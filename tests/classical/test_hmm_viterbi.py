@@ -8,8 +8,9 @@ from planted import bitext_of, permuted_copy, random_pairs
 from alignkit.aligner import load_aligner
 from alignkit.classical.chain import _emissions
 from alignkit.classical.hmm import fit_hmm
-from alignkit.classical.hmm_estimation import WIDTH, Settings
+from alignkit.classical.hmm_estimation import WIDTH
 from alignkit.classical.hmm_joint import SETTINGS
+from alignkit.classical.hmm_settings import Settings
 from alignkit.errors import AlignkitError
 from alignkit.kernels import chain, viterbi
 

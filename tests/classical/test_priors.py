@@ -5,8 +5,9 @@ import pytest
 from planted import bitext_of, permuted_copy, random_pairs
 
 from alignkit.classical.hmm import fit_hmm
-from alignkit.classical.hmm_estimation import Estimation, Settings
+from alignkit.classical.hmm_estimation import Estimation
 from alignkit.classical.hmm_joint import SETTINGS, fit_joint
+from alignkit.classical.hmm_settings import Settings
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.lexicon import lexicon_of, tsv
 from alignkit.classical.priors import Prior, read_prior
