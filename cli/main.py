@@ -18,6 +18,7 @@ COMMANDS = {
     "hmm": ("alignkit_cli.hmm", "Align with a hidden Markov model."),
     "align": ("alignkit_cli.align", "Align with the best aligner there is, or with a saved one."),
     "train": ("alignkit_cli.train", "Train a neural aligner."),
+    "classify": ("alignkit_cli.classify", "Train classifiers on labelled text and compare what they learn."),
     "compare": ("alignkit_cli.compare", "Score classical and neural aligners against each other."),
     "evaluate": ("alignkit_cli.evaluate", "Score links against gold links: precision, recall, AER."),
     "symmetrize": ("alignkit_cli.symmetrize", "Combine the alignments of two directions."),
