@@ -131,8 +131,8 @@ def render(facts: dict, found: Classification) -> str:
     lines += [f"{facts['machine']}; " + ", ".join(f"{k} {v}" for k, v in facts["versions"].items()) + ".", ""]
     counts = f"{facts['training_texts']} training and {facts['validation_texts']} validation texts"
     lines += [
-        f"{counts}; {facts['reading']}. {facts['steps']} training steps per network (the paper: 4,000), otherwise the "
-        "paper's settings. The "
+        f"{counts}; {facts['reading']}. {facts['steps']} training steps per network (the paper: 4,000), otherwise "
+        "the paper's settings. The "
         f"validation texts are scored. beta_uf is that of step {found.uniform_step}, where A(alpha, beta_uf) is "
         "largest (A.7); its interval does not count that choice.",
         "",
