@@ -89,6 +89,11 @@ class Corpus:
         places = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][sentences] - offsets[:-1], lengths)
         return Corpus(self.tokens[places], offsets, self.vocabulary)
 
+    def block(self, low: int, high: int) -> Corpus:
+        """The sentences low <= m < high, with the same vocabulary; the tokens are a view."""
+        offsets = self.offsets[low : high + 1]
+        return Corpus(self.tokens[offsets[0] : offsets[-1]], offsets - offsets[0], self.vocabulary)
+
     def __repr__(self) -> str:
         return f"Corpus({len(self)} sentences, {len(self.tokens)} tokens, {len(self.vocabulary)} types)"
 
@@ -127,6 +132,10 @@ class Bitext:
     def take(self, sentences: np.ndarray) -> Bitext:
         """The bitext of these pairs (indices), in this order."""
         return Bitext(self.source.take(sentences), self.target.take(sentences))
+
+    def block(self, low: int, high: int) -> Bitext:
+        """The pairs low <= m < high; their tokens are views."""
+        return Bitext(self.source.block(low, high), self.target.block(low, high))
 
     def fingerprint(self) -> str:
         """SHA-256 of the encoded text and its vocabularies: equal for equal bitexts only."""

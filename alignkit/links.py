@@ -109,9 +109,12 @@ class Links:
     @property
     def reversed(self) -> Links:
         """The same links with source and target exchanged."""
-        order = np.argsort(self.pairs[:, 1], kind="stable")  # leaves equal targets in order of their sources
-        order = order[np.argsort(self.sentences[order], kind="stable")]
-        return Links(np.ascontiguousarray(self.pairs[order, ::-1]), self.offsets)
+        from alignkit.kernels import symmetrisation
+
+        counts = np.zeros(int(self.pairs[:, 1].max(initial=-1)) + 2, np.int32)
+        pairs = np.empty_like(self.pairs)
+        symmetrisation.turn_all(self.pairs, self.offsets, counts, pairs)
+        return Links(pairs, self.offsets)
 
     def block(self, low: int, high: int) -> Links:
         """The links of pairs low <= m < high."""

@@ -100,7 +100,8 @@ def encode_text(data: bytes) -> Corpus:
     tokens = np.empty(len(data) // 2 + 1, np.int32)
     offsets = np.zeros(lines + 1, np.int64)
     state = np.zeros(4, np.int64)
-    table = np.full(_TABLE_START, -1, np.int32)
+    # A line that comes alone has few words, and should not wait for a large table.
+    table = np.full(min(_TABLE_START, 1 << (len(data).bit_length() + 1)), -1, np.int32)
     types = np.empty((len(table) // 2, 2), np.int64)
     while True:
         text.encode(view, tokens, offsets, table, types, state)
@@ -167,10 +168,10 @@ def read_sides(
     if target is None:
         data = _clean(source, read_bytes(source), encoding_errors, lowercase)
         return split_joined(source, data)
-    return _both(source, target, lambda path: _clean(path, read_bytes(path), encoding_errors, lowercase), 2)
+    return on_both(source, target, lambda path: _clean(path, read_bytes(path), encoding_errors, lowercase), 2)
 
 
-def _both(source: Path, target: Path, read: Callable[[Path], Any], threads: int) -> tuple[Any, Any]:
+def on_both(source: Path, target: Path, read: Callable[[Path], Any], threads: int) -> tuple[Any, Any]:
     """What ``read`` makes of two files, at the same time if there are threads for it."""
     if os.fspath(source) == os.fspath(target) == "-":
         raise AlignkitError("standard input cannot be both sides; give it one SOURCE ||| TARGET text")
@@ -179,7 +180,8 @@ def _both(source: Path, target: Path, read: Callable[[Path], Any], threads: int)
         return first.result(), second.result()
 
 
-def _check_counts(source: Path, target: Path | None, counts: tuple[int, int]) -> None:
+def check_counts(source: Path, target: Path | None, counts: tuple[int, int]) -> None:
+    """Raises AlignkitError, with both, unless the numbers of lines are equal."""
     if counts[0] != counts[1]:
         raise AlignkitError(
             f"{os.fspath(source)} has {counts[0]} lines, {os.fspath(target or source)} has {counts[1]}; "
@@ -218,8 +220,8 @@ def read_bitext(
             first, second = pool.map(encode_text, sides)
         corpora = first, second
     else:
-        corpora = _both(source, target, read, threads)
-    _check_counts(source, target, (len(corpora[0]), len(corpora[1])))
+        corpora = on_both(source, target, read, threads)
+    check_counts(source, target, (len(corpora[0]), len(corpora[1])))
     return Bitext(*corpora)
 
 
@@ -243,7 +245,7 @@ def read_line_pairs(
     """The lines of both sides of a bitext, equal in number; arguments and errors as in :func:`read_bitext`."""
     sides = read_sides(source, target, encoding_errors=encoding_errors, lowercase=lowercase)
     lines = (split_lines(sides[0]), split_lines(sides[1]))
-    _check_counts(source, target, (len(lines[0]), len(lines[1])))
+    check_counts(source, target, (len(lines[0]), len(lines[1])))
     return lines
 
 

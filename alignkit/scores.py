@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 KIND, VERSION = "alignkit.scores", 1
 #: alpha: how responsible is x_l for y_t (attention, posterior). beta: how likely does x_l translate to
-#: y_t (lexical). delta: how much does y_t's probability depend on x_l (saliency).
-KINDS = ("alpha", "beta", "delta")
+#: y_t (lexical). delta: how much does y_t's probability depend on x_l (saliency). loo: how much log probability
+#: does y_t lose without x_l (leave-one-out).
+KINDS = ("alpha", "beta", "delta", "loo")
 
 
 def flat_offsets(shapes: np.ndarray) -> np.ndarray:

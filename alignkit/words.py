@@ -42,17 +42,57 @@ def merge_to_words(
     Raises:
         AlignkitError: lines, encoding and scores do not fit each other.
     """
-    matrices = []
+    rows, columns = [], []
     lines = zip(scores, source[0], source[1], target[0], target[1], strict=True)
     for matrix, source_line, source_ids, target_line, target_ids in lines:
-        columns = _groups(tokenizer, source_line, source_ids)
-        rows = _groups(tokenizer, target_line, target_ids)
-        if matrix.shape != (len(rows), len(columns)):
-            raise AlignkitError(f"scores of shape {matrix.shape} for {len(rows)} by {len(columns)} tokens")
-        by_column = np.zeros((len(split_words(source_line)), len(columns)), np.float32)
-        by_column[columns[columns >= 0], np.flatnonzero(columns >= 0)] = 1
-        by_row = np.zeros((len(split_words(target_line)), len(rows)), np.float32)
-        by_row[rows[rows >= 0], np.flatnonzero(rows >= 0)] = 1
+        columns.append((_groups(tokenizer, source_line, source_ids), len(split_words(source_line))))
+        rows.append((_groups(tokenizer, target_line, target_ids), len(split_words(target_line))))
+        if matrix.shape != (len(rows[-1][0]), len(columns[-1][0])):
+            have = f"{len(rows[-1][0])} by {len(columns[-1][0])}"
+            raise AlignkitError(f"scores of shape {matrix.shape} for {have} tokens")
+    return merge_groups(scores, rows, columns)
+
+
+Grouping = Sequence[
+    tuple[np.ndarray, int]
+]  #: per sentence, the word of each token (-1: of none), and their number
+
+
+def merge_groups(scores: Scores, rows: Grouping, columns: Grouping) -> Scores:
+    """Scores of tokens to scores of words, for kind ``alpha``, as :func:`merge_to_words` says.
+
+    Args:
+        scores: (T, L) each.
+        rows, columns: the words of the target's and of the source's tokens.
+    """
+    matrices = []
+    for matrix, row, column in zip(scores, rows, columns, strict=True):
+        by_row = _indicator(*row)
         by_row /= np.maximum(by_row.sum(axis=1, keepdims=True), 1)
-        matrices.append(by_row @ matrix @ by_column.T)
+        matrices.append(by_row @ matrix @ _indicator(*column).T)
     return Scores.from_matrices(matrices)
+
+
+def spread_groups(scores: Scores, rows: Grouping, columns: Grouping) -> Scores:
+    """Scores of words to scores of tokens, for kind ``alpha``; :func:`merge_groups` takes them back.
+
+    A word's column is shared out equally among its tokens, its row stands for each of its tokens. Tokens of no
+    word (BOS, EOS) get zeros.
+
+    Args:
+        scores: (target words, source words) each.
+        rows, columns: the words of the target's and of the source's tokens.
+    """
+    matrices = []
+    for matrix, row, column in zip(scores, rows, columns, strict=True):
+        by_column = _indicator(*column)
+        by_column /= np.maximum(by_column.sum(axis=1, keepdims=True), 1)
+        matrices.append(_indicator(*row).T @ matrix @ by_column)
+    return Scores.from_matrices(matrices)
+
+
+def _indicator(groups: np.ndarray, words: int) -> np.ndarray:
+    """float32 (words, tokens): 1 where the token belongs to the word."""
+    table = np.zeros((words, len(groups)), np.float32)
+    table[groups[groups >= 0], np.flatnonzero(groups >= 0)] = 1
+    return table

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 @click.option("--uniform", metavar="CKPT", help="A second network, trained with --attention uniform.")
 @click.option("--train", "training", nargs=2, metavar="SRC TGT", help="The training text, if the run has lost it.")
 @click.option("--ibm-alpha", is_flag=True, help="Also compare IBM Model 1's posterior, ibm1.alpha.")
+@click.option("--delta", is_flag=True, help="Also compare the network's saliency, lstm.delta.")
 @click.option("--iterations", type=click.IntRange(min=1), default=5, show_default=True, help="Of IBM 1's EM.")
 @click.option("--null/--no-null", default=False, show_default=True, help="NULL in IBM 1.")
 @click.option("--proxy-epochs", type=click.IntRange(min=1), help="Epochs of the proxy.  [default: its preset's]")

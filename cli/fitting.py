@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from alignkit.errors import AlignkitError
 from alignkit_cli.options import (
     choose_text,
     format_options,
@@ -23,11 +25,13 @@ from alignkit_cli.output import AlignmentOutput
 
 if TYPE_CHECKING:
     from alignkit.bitext import Bitext
+    from alignkit.links import Links
 
 METHODS = ["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
 Command = Callable[..., Any]
-#: (bitext, threads, progress) -> a fitted model, a dataclass with links, score, save and threads
-Fit = Callable[["Bitext", int, Callable[[int, int, str], None]], Any]
+#: (bitext, threads, progress) -> a fitted model, a dataclass with links, score, save and threads; one that can do
+#: with less memory takes the size of its blocks, in tokens, as a fourth argument
+Fit = Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,8 @@ class Outputs:
     seed: int | None
     output: str | None
     quiet: bool
+    max_memory: str | None = None
+    temp_dir: str | None = None
 
 
 def apply(command: Command, decorators: list[Callable[[Command], Command]]) -> Command:
@@ -152,8 +158,14 @@ def give_memory_back() -> None:
         ctypes.CDLL(None).mallopt(mmap_threshold, 1 << 20)
 
 
-def run(fit: Fit, wanted: Outputs) -> None:
-    """Reads, fits, writes; every output is written after all work is done."""
+def run(fit: Fit, wanted: Outputs, in_blocks: bool = False) -> None:
+    """Reads, fits, writes; every output is written after all work is done.
+
+    Args:
+        fit: fits a model on a text.
+        wanted: the command's options.
+        in_blocks: ``fit`` takes the size of blocks, so that the text may be larger than memory.
+    """
     from alignkit.parallel import thread_count
     from alignkit.reading import blank_pairs, read_bitext
 
@@ -164,26 +176,79 @@ def run(fit: Fit, wanted: Outputs) -> None:
     give_memory_back()
     source, target = choose_text(wanted.source, wanted.target, wanted.sample)
     threads = thread_count(wanted.threads)
-    bitext = read_bitext(
-        source, target, encoding_errors=wanted.encoding_errors, lowercase=wanted.lowercase, threads=threads
-    )
+    options = {"encoding_errors": wanted.encoding_errors, "lowercase": wanted.lowercase, "threads": threads}
+    block = None
+    if in_blocks:
+        bitext, block = read_within(wanted, source, target, **options)
+    else:
+        bitext = read_bitext(source, target, **options)  # type: ignore[arg-type]
+    if block is not None:
+        fit = partial(fit, block_tokens=block)
     if wanted.method is not None:
-        links, directions = _fit_both(fit, bitext, wanted, threads)
+        linker, directions = _fit_both(fit, bitext, wanted, threads, at_once=block is None)
     else:
         fitted = fit(bitext.reversed if wanted.reverse else bitext, threads, _report("", wanted.quiet))
-        links = fitted.links(bitext.reversed).reversed if wanted.reverse else fitted.links(bitext)
+        linker = _Reversed(fitted) if wanted.reverse else fitted
         directions = (None, fitted) if wanted.reverse else (fitted, None)
         if wanted.model is not None:
             fitted.save(wanted.model)
         if wanted.scores is not None:
             fitted.score(bitext, wanted.kind).save(wanted.scores)
     with AlignmentOutput(wanted.output_format, wanted.output, wanted.sentence_scores) as writer:
-        writer.write_links(links, bitext, *directions)
+        if block is None:
+            writer.write_links(linker.links(bitext), bitext, *directions)
+        else:
+            from alignkit.classical.memory import parts
+
+            for part in parts(bitext, block):
+                writer.write_links(linker.links(part), part, *directions)
     note_blanks(blank_pairs(bitext), wanted.quiet)
 
 
-def _fit_both(fit: Fit, bitext: Bitext, wanted: Outputs, threads: int) -> tuple[Any, tuple[Any, Any]]:
-    from alignkit.classical.bidirectional import fit_concurrently
+@dataclass(frozen=True)
+class _Reversed:
+    """Links of a target-to-source model, source first."""
+
+    model: Any
+
+    def links(self, bitext: Bitext) -> Links:
+        return self.model.links(bitext.reversed).reversed
+
+
+def read_within(wanted: Outputs, source: str, target: str | None, **options: Any) -> tuple[Bitext, int | None]:
+    """The text, in memory or on disk, and the size of the blocks to fit it in (None: as one).
+
+    Raises:
+        AlignkitError: it takes more than --max-memory, however it is done.
+    """
+    from alignkit.classical import memory
+    from alignkit.reading import read_bitext
+    from alignkit.spooling import spool_bitext, text_size
+
+    limit = memory.usual_limit() if wanted.max_memory is None else memory.parse_size(wanted.max_memory)
+    size = text_size(source, target, unknown=0 if wanted.max_memory is None else limit)
+    if memory.TEXT * size <= limit:
+        bitext = read_bitext(source, target, **options)
+    else:
+        note(f"a large text (about {memory.show_size(size)}): its ids are kept on disk", wanted.quiet)
+        bitext = spool_bitext(source, target, folder=wanted.temp_dir, **options)
+    block = memory.block_tokens(
+        bitext,
+        limit,
+        both=wanted.method is not None,
+        threads=options["threads"],
+        strict=wanted.max_memory is not None,
+    )
+    if block is not None and wanted.scores is not None:
+        raise AlignkitError(f"--scores needs all of the text in memory, more than {memory.show_size(limit)}")
+    return bitext, block
+
+
+def _fit_both(
+    fit: Fit, bitext: Bitext, wanted: Outputs, threads: int, at_once: bool
+) -> tuple[Any, tuple[Any, Any]]:
+    """What links by both directions, fitted concurrently or one after the other; and the two models."""
+    from alignkit.classical.bidirectional import Bidirectional, fit_concurrently
 
     def fit_one(text: Bitext, share: int) -> Any:
         label = "" if text is bitext else "reverse, "
@@ -191,8 +256,12 @@ def _fit_both(fit: Fit, bitext: Bitext, wanted: Outputs, threads: int) -> tuple[
         return replace(fit(text, share, _report(label, wanted.quiet)), threads=threads)
 
     assert wanted.method is not None
-    both = replace(fit_concurrently(bitext, fit_one, wanted.method, threads), threshold=wanted.threshold)
-    return both.links(bitext), (both.forward, both.reverse)
+    if at_once:
+        both = fit_concurrently(bitext, fit_one, wanted.method, threads)
+    else:
+        both = Bidirectional(fit_one(bitext, threads), fit_one(bitext.reversed, threads), wanted.method)
+    both = replace(both, threshold=wanted.threshold)
+    return both, (both.forward, both.reverse)
 
 
 def _report(label: str, quiet: bool) -> Callable[[int, int, str], None]:

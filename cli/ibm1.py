@@ -16,6 +16,7 @@ from alignkit_cli.fitting import (
     run,
     text_options,
 )
+from alignkit_cli.options import memory_options
 
 if TYPE_CHECKING:
     from alignkit.bitext import Bitext
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     help="Estimate by variational Bayes with this Dirichlet prior, as 0.01.  [default: maximum likelihood]",
 )
 @direction_options
+@memory_options
 @result_options
 def command(
     iterations: int,
@@ -52,7 +54,12 @@ def command(
     token 1 to target token 2. A pair with a blank side gets an empty line.
     """
 
-    def fit(text: Bitext, threads: int, progress: Callable[[int, int, str], None]) -> Any:
+    def fit(
+        text: Bitext,
+        threads: int,
+        progress: Callable[[int, int, str], None],
+        block_tokens: int | None = None,
+    ) -> Any:
         from alignkit.classical.ibm1 import fit_ibm1
 
         return fit_ibm1(
@@ -65,6 +72,7 @@ def command(
             alpha=alpha,
             tolerance=tolerance,
             prune=prune,
+            block_tokens=block_tokens,
         )
 
-    run(fit, Outputs(**options))
+    run(fit, Outputs(**options), in_blocks=True)

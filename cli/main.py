@@ -20,6 +20,7 @@ COMMANDS = {
     "train": ("alignkit_cli.train", "Train a neural aligner."),
     "classify": ("alignkit_cli.classify", "Train classifiers on labelled text and compare what they learn."),
     "compare": ("alignkit_cli.compare", "Score classical and neural aligners against each other."),
+    "report": ("alignkit_cli.report", "Make one page that shows what aligners see in a text."),
     "evaluate": ("alignkit_cli.evaluate", "Score links against gold links: precision, recall, AER."),
     "symmetrize": ("alignkit_cli.symmetrize", "Combine the alignments of two directions."),
     "lexicon": ("alignkit_cli.lexicon", "Write the translation table of a saved model as text."),

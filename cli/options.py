@@ -52,6 +52,25 @@ def threads_option(command: Command) -> Command:
     return click.option("--threads", type=click.IntRange(min=1), help=text)(command)
 
 
+def memory_options(command: Command) -> Command:
+    """--max-memory and --temp-dir."""
+    decorators = [
+        click.option(
+            "--max-memory",
+            metavar="SIZE",
+            help="Stay within so much memory, as 800M or 4G: a larger text is kept on disk and fitted a part at a "
+            "time, with the same result. If that cannot be enough, say so, with an estimate, before fitting.  "
+            "[default: half of the machine's, as far as can be]",
+        ),
+        click.option(
+            "--temp-dir",
+            metavar="DIR",
+            help="Where a text too large for memory is kept meanwhile.  [default: $TMPDIR]",
+        ),
+    ]
+    return _apply(command, decorators)
+
+
 def output_option(command: Command) -> Command:
     """-o FILE."""
     text = "Write the result to FILE, whole or not at all, instead of standard output."

@@ -57,6 +57,12 @@ HELD_OUT = 1000  # pairs that become the validation text where none is given, bu
     type=click.Choice(["never", "end", "logged"]),
     help="When to translate the validation text and log BLEU.  [default: the preset's]",
 )
+@click.option(
+    "--keep",
+    type=click.Choice(["logged", "best"]),
+    help="Which networks to keep: that of every logged step, for `alignkit report`, or the best.  "
+    "[default: the preset's]",
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of every random choice.")
 @click.option(
     "--device",
@@ -97,6 +103,7 @@ def run(
     steps: int | None,
     batch: int | None,
     bleu: str | None,
+    keep: str | None,
     seed: int,
     device: str,
     threads: int | None,
@@ -122,7 +129,14 @@ def run(
     settings = PRESETS[preset].change(
         text={"tokens": tokens, "pieces": pieces},
         network={"attention": attention},
-        training={"epochs": epochs, "steps": steps, "batch": batch, "bleu": bleu, "seed": seed},
+        training={
+            "epochs": epochs,
+            "steps": steps,
+            "batch": batch,
+            "bleu": bleu,
+            "keep": keep,
+            "seed": seed,
+        },
     )
     # Only now: torch takes a second or two, which an error in the input need not wait for.
     set_threads(threads)

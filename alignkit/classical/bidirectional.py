@@ -38,19 +38,21 @@ class Bidirectional:
         method: a name in :data:`alignkit.classical.symmetrisation.METHODS`, or ``product``, for aligners that have
             alpha scores (see :func:`symmetrize_product`).
         threshold: of ``product``.
+        threads: of symmetrisation; all there are by default, and no result depends on it.
     """
 
     forward: Linker
     reverse: Linker
     method: str = SYMMETRIZATION
     threshold: float = THRESHOLD
+    threads: int | None = None
 
     def links(self, bitext: Bitext) -> Links:
         """Both aligners' links, combined."""
         if self.method == PRODUCT:
             return self._product(bitext)
         forward, reverse = self.forward.links(bitext), self.reverse.links(bitext.reversed).reversed
-        return symmetrize(forward, reverse, self.method)
+        return symmetrize(forward, reverse, self.method, self.threads)
 
     def _product(self, bitext: Bitext) -> Links:
         if not (isinstance(self.forward, Aligner) and isinstance(self.reverse, Aligner)):
@@ -95,4 +97,4 @@ def fit_concurrently(
         with ThreadPoolExecutor(2) as pool:
             shares = (threads - threads // 2, threads // 2)
             forward, reverse = pool.map(fit, sides, shares)
-    return Bidirectional(forward, reverse, method)
+    return Bidirectional(forward, reverse, method, threads=threads)

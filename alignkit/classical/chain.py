@@ -63,7 +63,7 @@ class Chain:
         offsets, columns, counts = estimation.statistics.rows
         states = columns if side else np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets))
         totals = np.maximum(direction.totals, np.float32(1e-30))
-        values = np.minimum((counts + direction.prior) / totals[states], np.float32(1))
+        values = np.minimum((counts + estimation.evidence[:, 1 + side]) / totals[states], np.float32(1))
         floor = np.minimum(np.float32(settings.lexical_prior) / totals, np.float32(1))
         # A word that no link supports says nothing: its floor would be all there is.
         floor = np.where(direction.totals > 0, floor, np.float32(0)).astype(np.float32)
@@ -125,29 +125,28 @@ def posteriors(
         shares: weights of the directions' posteriors in the result; fertility is judged by their mean.
         threads: how many to use; no result depends on it.
     """
-    emissions = [_emissions(bitext, table, chain, side, threads) for side, chain in enumerate(chains)]
     shapes = bitext.shapes
     offsets = flat_offsets(shapes)
+    # A "word pair" for each element of the matrices, whose evidence is its probability in both directions.
+    evidence = np.zeros((offsets[-1], 3), np.float32)
+    for side, chain in enumerate(chains):
+        if chain is not None:
+            evidence[:, 1 + side] = _emissions(bitext, table, chain, side, threads)
     links = np.zeros(offsets[-1], np.float32)
-    pairs = (offsets, np.arange(len(links), dtype=np.int32), np.zeros(len(links), np.float32), links)
+    pairs = (offsets, np.arange(len(links), dtype=np.uint32).view(np.int32), evidence, links)
     fertile = any(chain is not None and chain.ratios.shape[1] > 1 for chain in chains)
     rounds = 1 + ROUNDS * fertile
     likelihood = np.zeros(len(bitext))
     for i in range(rounds):
-        forward, reverse = (
-            _direction(bitext, table, chain, values, side, i > 0)
-            for side, (chain, values) in enumerate(zip(chains, emissions, strict=True))
-        )
+        forward, reverse = (_direction(bitext, table, chain, side, i > 0) for side, chain in enumerate(chains))
         mean = (0.5, 0.5) if chains[1] is not None else shares
         weights = shares if i == rounds - 1 else mean
-        likelihood, _ = run_expectation(bitext, pairs, (forward, reverse), weights, threads)
-    return Scores(np.clip(links, 0, 1), offsets, shapes), likelihood
+        likelihood = run_expectation(bitext, pairs, (forward, reverse), weights, threads).likelihood
+    return Scores(np.clip(links, 0, 1, out=links), offsets, shapes), likelihood
 
 
-def _emissions(bitext: Bitext, table: Table, chain: Chain | None, side: int, threads: int) -> np.ndarray:
+def _emissions(bitext: Bitext, table: Table, chain: Chain, side: int, threads: int) -> np.ndarray:
     """float32 (P,): p(y|x) for every element of the (T, L) matrices, none below the floor of its x."""
-    if chain is None:
-        return np.empty(0, np.float32)
     scores = table.scores(bitext, chain.values, threads)
     words = table.ids[side]
     floor = np.maximum(_take(chain.floor, words), np.float32(UNSEEN))
@@ -164,18 +163,15 @@ def _emissions(bitext: Bitext, table: Table, chain: Chain | None, side: int, thr
     return scores.values
 
 
-def _direction(
-    bitext: Bitext, table: Table, chain: Chain | None, emissions: np.ndarray, side: int, fertility: bool
-) -> Direction:
-    """A chain as the E-step wants it, with a "word pair" for each element of the matrices."""
+def _direction(bitext: Bitext, table: Table, chain: Chain | None, side: int, fertility: bool) -> Direction:
+    """A chain as the E-step wants it."""
     states, emitted = table.ids[side], table.ids[1 - side]
     tokens = (bitext.source if side else bitext.target).tokens
-    direction = Direction(0, (len(states), len(emitted)), len(tokens), Settings())
+    direction = Direction((len(states), len(emitted)), len(tokens), Settings())
     direction.totals[:] = 1
     direction.numbers[1] = 1
     if chain is None:
         return direction
-    direction.prior = emissions
     direction.numbers[0] = chain.null_probability
     direction.null = np.maximum(_take(chain.null, emitted), np.float32(UNSEEN))
     if fertility:

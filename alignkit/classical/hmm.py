@@ -121,8 +121,11 @@ def estimate(
             estimation.start_chain()
         likelihoods.append(estimation.expect())
         estimation.maximise()
+        settled = iteration >= settings.lexical_iterations and estimation.has_settled
         if progress is not None:
-            progress(iteration + 1, total, f"{name} {likelihoods[-1]:.6g}")
+            progress(total if settled else iteration + 1, total, f"{name} {likelihoods[-1]:.6g}")
+        if settled:
+            break
     likelihoods.append(estimation.expect(last_shares))
     return estimation, tuple(likelihoods)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from alignkit.bitext import Bitext
 from alignkit.classical.affixes import Classes, affix_classes
-from alignkit.classical.bags import PairStatistics, bags_of, token_index
+from alignkit.classical.bags import Index, PairStatistics, bags_of, token_index
 from alignkit.errors import AlignkitError
 from alignkit.kernels import hmm, linkcounts
 from alignkit.parallel import blocks, run_blocks
@@ -27,7 +27,9 @@ class Settings:
 
     Attributes:
         lexical_iterations: before the chain is used, iterations with all positions alike (IBM Model 1).
-        iterations: with the chain.
+        iterations: with the chain; at most so many, if there is a tolerance.
+        tolerance: the chain's iterations end once the expected links change by less than this, summed over all
+            and divided by the number of tokens of both sides; 0: never before ``iterations``.
         null_probability: p0, that a target word is NULL's.
         lexical_prior: Dirichlet pseudo-count of each word pair that meets.
         null_prior: the same for each word of NULL.
@@ -50,6 +52,7 @@ class Settings:
     fertility: float = 0.0
     fertility_prior: float = 2.0
     exclude: bool = False
+    tolerance: float = 0.0
 
     @property
     def is_maximum_likelihood(self) -> bool:
@@ -63,16 +66,15 @@ class Settings:
         if not 0 < self.null_probability < 1:
             raise AlignkitError(f"the NULL probability must lie between 0 and 1, not {self.null_probability}")
         priors = (self.lexical_prior, self.null_prior, self.jump_prior, self.back_off, self.fertility)
-        if min(priors) < 0 or self.fertility_prior <= 0:
-            raise AlignkitError("priors cannot be negative")
+        if min(priors) < 0 or self.fertility_prior <= 0 or self.tolerance < 0:
+            raise AlignkitError("priors and the tolerance cannot be negative")
 
 
 class Direction:
     """The parameters of one direction while they are estimated; x are its states, y what it emits."""
 
-    def __init__(self, pairs: int, types: tuple[int, int], emitted: int, settings: Settings) -> None:
+    def __init__(self, types: tuple[int, int], emitted: int, settings: Settings) -> None:
         self.types = types
-        self.prior = np.zeros(pairs, np.float32)
         # The start is uniform: counts of 1, and as many to divide them by as there are words.
         self.totals = np.full(types[0], max(types[1], 1), np.float32)
         self.null = np.ones(types[1], np.float32)
@@ -85,8 +87,7 @@ class Direction:
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
         """As kernels take them."""
-        null = (self.null, self.nulls)
-        return (self.prior, self.totals, *null, self.ratios, self.jumps, self.start, self.numbers)
+        return (self.totals, self.null, self.nulls, self.ratios, self.jumps, self.start, self.numbers)
 
     def start_chain(self) -> None:
         """From now on positions depend on the last one, at first all alike."""
@@ -126,21 +127,37 @@ def _new_weights(number: np.ndarray, share: np.ndarray, prior: float) -> np.ndar
     return np.maximum(weights / weights.sum(), 1e-12).astype(np.float32)
 
 
-def pair_matrices(bitext: Bitext, threads: int) -> tuple[PairStatistics, np.ndarray, np.ndarray]:
+def pair_matrices(bitext: Bitext, index: Index, threads: int) -> tuple[PairStatistics, np.ndarray, np.ndarray]:
     """(statistics, offsets int64 (M + 1,), ids int32 (P,)): rows of word pairs, each element's place in them."""
     types = (len(bitext.source.vocabulary), len(bitext.target.vocabulary))
     statistics = PairStatistics(*bags_of(bitext, threads), types, threads)
     offsets = flat_offsets(bitext.shapes)
     ids = np.empty(offsets[-1], np.int32)
-    sides = [(side.tokens, side.offsets) for side in (bitext.source, bitext.target)]
+    target, lengths = (bitext.target.tokens, bitext.target.offsets), bitext.source.lengths
     if len(statistics.rows[1]) >= 2**31:
         raise AlignkitError("the text has more than two thousand million word pairs; give it in parts")
 
     def fill(low: int, high: int) -> None:
-        linkcounts.pair_ids(low, high, sides[0], sides[1], offsets, statistics.rows, ids)
+        places = np.zeros(types[1], np.int64)
+        linkcounts.pair_ids(low, high, index, target, lengths, offsets, statistics.rows, places, ids)
 
-    run_blocks(fill, blocks(np.diff(offsets), 4 * threads), threads)
+    statistics.over_rows(fill)
     return statistics, offsets, ids
+
+
+@dataclass(frozen=True, eq=False)
+class Expectation:
+    """What an E-step finds beside the links.
+
+    Attributes:
+        likelihood: float64 (M,), the log-likelihood of each pair.
+        jumps: for each direction (jumps, jump shares, start, start shares), see kernels.chain.posteriors.
+        change: the sum of the absolute changes of the links.
+    """
+
+    likelihood: np.ndarray
+    jumps: tuple[tuple[np.ndarray, ...], ...]
+    change: float
 
 
 def run_expectation(
@@ -149,26 +166,32 @@ def run_expectation(
     directions: tuple[Direction, Direction],
     shares: tuple[float, float],
     threads: int,
-) -> tuple[np.ndarray, list[tuple[np.ndarray, ...]]]:
-    """The E-step (kernels.hmm.expect_links); (log-likelihood of each pair, each direction's jump counts)."""
+) -> Expectation:
+    """The E-step (kernels.hmm.expect_links)."""
     source, target = bitext.source, bitext.target
     text = (source.tokens, source.offsets, target.tokens, target.offsets)
     likelihood = np.zeros(len(bitext), np.float64)
     weights = np.asarray(shares, np.float64)
     arrays = [direction.arrays for direction in directions]
 
-    def expect(low: int, high: int) -> list[tuple[np.ndarray, ...]]:
+    def zeros() -> tuple[tuple[np.ndarray, ...], ...]:
         sizes = (2 * WIDTH + 1, 2 * WIDTH + 1, WIDTH + 1, WIDTH + 1)
-        counts = [tuple(np.zeros(size) for size in sizes) for _ in directions]
-        hmm.expect_links(low, high, text, pairs, arrays[0], arrays[1], weights, tuple(counts), likelihood)
-        return counts
+        return tuple(tuple(np.zeros(size) for size in sizes) for _ in directions)
+
+    def expect(low: int, high: int) -> tuple[tuple[tuple[np.ndarray, ...], ...], float]:
+        counts = zeros()
+        change = hmm.expect_links(low, high, text, pairs, arrays[0], arrays[1], weights, counts, likelihood)
+        return counts, change
 
     lengths = source.lengths * target.lengths
     ranges = blocks(lengths * (source.lengths + target.lengths), BLOCKS)
     found = run_blocks(expect, ranges, threads)
-    zeros = [tuple(np.zeros(size) for size in (2 * WIDTH + 1,) * 2 + (WIDTH + 1,) * 2) for _ in directions]
-    sums = [tuple(sum((part[side][k] for part in found), zeros[side][k]) for k in range(4)) for side in (0, 1)]
-    return likelihood, sums
+    sums = zeros()
+    for counts, _ in found:
+        for side, part in zip(sums, counts, strict=True):
+            for total, added in zip(side, part, strict=True):
+                total += added
+    return Expectation(likelihood, sums, sum(change for _, change in found))
 
 
 class Estimation:
@@ -184,16 +207,17 @@ class Estimation:
 
     def __init__(self, bitext: Bitext, settings: Settings, shares: tuple[float, float], threads: int) -> None:
         self.bitext, self.settings, self.shares, self.threads = bitext, settings, shares, threads
-        self.statistics, self.offsets, self.ids = pair_matrices(bitext, threads)
-        self.links = np.zeros(len(self.ids), np.float32)
         self.indexes = tuple(token_index(side) for side in (bitext.source, bitext.target))
+        self.statistics, self.offsets, self.ids = pair_matrices(bitext, self.indexes[0], threads)
+        self.links = np.zeros(len(self.ids), np.float32)
         types = self.statistics.types
-        count = len(self.statistics.rows[1])
         tokens = (len(bitext.target.tokens), len(bitext.source.tokens))
         self.directions = (
-            Direction(count, types, tokens[0], settings),
-            Direction(count, types[::-1], tokens[1], settings),
+            Direction(types, tokens[0], settings),
+            Direction(types[::-1], tokens[1], settings),
         )
+        self.evidence = np.zeros((len(self.statistics.rows[1]), 3), np.float32)
+        self.evidence[:, 0] = self.statistics.rows[2]
         self.classes = self._classes() if settings.back_off > 0 else []
 
     def _classes(self) -> list[tuple[Classes, Classes]]:
@@ -206,12 +230,10 @@ class Estimation:
 
     def expect(self, shares: tuple[float, float] | None = None) -> float:
         """The E-step: new links; returns the log-likelihood of the directions that run."""
-        counts = self.statistics.rows[2]
-        pairs = (self.offsets, self.ids, counts, self.links)
-        likelihood, self.jumps = run_expectation(
-            self.bitext, pairs, self.directions, shares or self.shares, self.threads
-        )
-        return math.fsum(likelihood)
+        pairs = (self.offsets, self.ids, self.evidence, self.links)
+        found = run_expectation(self.bitext, pairs, self.directions, shares or self.shares, self.threads)
+        self.jumps, self.change = found.jumps, found.change
+        return math.fsum(found.likelihood)
 
     def maximise(self) -> None:
         """The M-step: counts and parameters from the links."""
@@ -226,6 +248,12 @@ class Estimation:
         self.directions[1].update_null(self.bitext.source.tokens, settings.null_prior)
         if settings.fertility > 0 and len(self.directions[0].jumps):
             self._fertilities()
+
+    @property
+    def has_settled(self) -> bool:
+        """Whether the last E-step changed the links so little that another iteration is not worth its time."""
+        tokens = len(self.bitext.source.tokens) + len(self.bitext.target.tokens)
+        return self.change < self.settings.tolerance * tokens
 
     def start_chain(self) -> None:
         """Jumps count from the next E-step on."""
@@ -245,8 +273,9 @@ class Estimation:
         priors = np.full((2, len(rows[1])), self.settings.lexical_prior, np.float32)
         for source, target_classes in self.classes:
             self._back_off(source, target_classes, priors)
+        self.evidence[:, 0] = rows[2]
+        self.evidence[:, 1:] = priors.T
         forward, reverse = self.directions
-        forward.prior, reverse.prior = priors
         forward.totals = (self.totals[0] + self._row_sums(priors[0])).astype(np.float32)
         reverse.totals = (self.totals[1] + self._column_sums(priors[1])).astype(np.float32)
 

@@ -35,7 +35,8 @@ THRESHOLD = 0.45
 LARGEST_PAIR, LARGEST_TEXT = 25_000_000, 400_000_000  # elements (t, l)
 SETTINGS = Settings(
     lexical_iterations=3,
-    iterations=5,
+    iterations=10,
+    tolerance=0.03,
     null_probability=0.05,
     lexical_prior=1e-3,
     null_prior=1e-3,
@@ -176,12 +177,13 @@ def fit_joint(
     share = (tokens[1] + 1) / (sum(tokens) + 2)
     last = (share, 1 - share)
     estimation, _ = estimate(bitext, settings, (0.5, 0.5), last, thread_count(threads), progress)
+    del estimation.ids  # the memory is wanted for what follows
     forward, reverse = Chain.of(estimation, 0), Chain.of(estimation, 1)
     source, target = bitext.source.vocabulary, bitext.target.vocabulary
     offsets, columns, _ = estimation.statistics.rows
     table = PairTable(offsets, columns, forward.values, len(target))
     aligner = JointHMM(source, target, table, forward, reverse, share, threshold, threads)
-    links = np.clip(estimation.links, 0, 1)
+    links = np.clip(estimation.links, 0, 1, out=estimation.links)
     return JointFit(aligner, Scores(links, estimation.offsets, bitext.shapes))
 
 

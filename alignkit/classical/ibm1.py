@@ -10,8 +10,10 @@ import numpy as np
 
 from alignkit.aligner import check_kind
 from alignkit.bitext import Bitext
-from alignkit.classical.bags import PairStatistics, bags_of, normalise_rows
-from alignkit.classical.likelihood import mixture_log_probabilities
+from alignkit.classical.bags import PairStatistics, Rows, bags_of
+from alignkit.classical.blockwise import BlockEstimation, normalised_null
+from alignkit.classical.likelihood import mixture_log_probabilities, null_shares
+from alignkit.classical.memory import cut
 from alignkit.classical.tables import Lookup, PairTable, pack_model, unpack_model
 from alignkit.errors import AlignkitError, InputError
 from alignkit.kernels import lexical
@@ -119,6 +121,7 @@ def fit_ibm1(
     alpha: float | None = None,
     tolerance: float = 0.0,
     prune: float = 0.0,
+    block_tokens: int | None = None,
 ) -> IBM1:
     """Fits IBM Model 1 by EM from the uniform start.
 
@@ -139,12 +142,20 @@ def fit_ibm1(
         tolerance: stop before ``iterations`` once the log-likelihood rises by less than this share of itself.
         prune: at the end, drop the pairs with a lower probability. The others keep theirs: rows that lost pairs
             sum to less than 1.
+        block_tokens: lay out the text in blocks of about so many tokens, anew in every iteration, to take less
+            memory; the result has the same bits. None: all of it, once.
 
     Raises:
         AlignkitError: iterations or threads below 1, or another number outside its range.
     """
     check_options(iterations, null, null_probability, alpha, tolerance, prune)
-    estimation = _Estimation(bitext, null, null_probability, alpha, thread_count(threads))
+    settings = (null, null_probability, alpha, thread_count(threads))
+    estimation: _Estimation | BlockEstimation
+    if block_tokens is None:
+        estimation = _Estimation(bitext, *settings)
+    else:
+        ranges = cut(bitext.source.offsets + bitext.target.offsets, block_tokens)
+        estimation = BlockEstimation(bitext, ranges, *settings)
     likelihoods: list[float] = []
     for iteration in range(iterations):
         likelihoods.append(estimation.step(first=iteration == 0))
@@ -153,7 +164,7 @@ def fit_ibm1(
         if tolerance > 0 and has_settled(likelihoods, tolerance):
             break
     source, target = bitext.source.vocabulary, bitext.target.vocabulary
-    table = PairTable(*estimation.statistics.rows, len(target)).pruned(prune)
+    table = PairTable(*estimation.rows, len(target)).pruned(prune)
     row = estimation.null if null else None
     return IBM1(source, target, table, row, tuple(likelihoods), threads, null_probability)
 
@@ -184,16 +195,6 @@ def has_settled(likelihoods: list[float], tolerance: float) -> bool:
     return len(likelihoods) > 1 and likelihoods[-1] - likelihoods[-2] < tolerance * abs(likelihoods[-2])
 
 
-def null_shares(lengths: np.ndarray, null: bool, null_probability: float | None) -> np.ndarray:
-    """float32 (M,): NULL's weight against that of one source position; 0 for a pair without source words.
-
-    A pair without source words teaches nothing, NULL included: it has no place to come from.
-    """
-    if null_probability is None:
-        return ((lengths > 0) & null).astype(np.float32)
-    return (lengths * (null_probability / (1 - null_probability))).astype(np.float32)
-
-
 class _Estimation:
     """The parameters while EM runs: the rows of ``statistics``, changed in place, and NULL's."""
 
@@ -221,6 +222,11 @@ class _Estimation:
         self.uniform_likelihood = -taught * float(np.log(max(types[1], 1)))
         self.statistics = PairStatistics(source, target, types, threads, self.z)
 
+    @property
+    def rows(self) -> Rows:
+        """The table (offsets, columns, values)."""
+        return self.statistics.rows
+
     def step(self, first: bool) -> float:
         """One EM iteration; returns the log-likelihood under the parameters it started from."""
         statistics = self.statistics
@@ -235,12 +241,7 @@ class _Estimation:
     def _normalise_null(self) -> None:
         sums = np.zeros(len(self.null), np.float64)
         lexical.null_counts(self.statistics.target, self.shares, self.z, sums)
-        counts = (self.null * sums).astype(np.float32)
-        seen = counts > 0  # a word never seen: no evidence for NULL either
-        row, offsets = counts[seen], np.array([0, seen.sum()])
-        normalise_rows(0, 1, offsets, row, self.alpha)
-        self.null = np.zeros_like(counts)
-        self.null[seen] = row
+        self.null = normalised_null(self.null, sums, self.alpha)
 
     def _weigh(self) -> float:
         """Fills ``z`` with n / (sum over l of Trans(y | x_l)) for each target entry; the log-likelihood."""

@@ -42,3 +42,13 @@ def mixture_log_probabilities(
         values = values + share * null
     logarithms = np.log(np.maximum(values, UNSEEN))
     return np.bincount(np.repeat(np.arange(len(rows)), rows), weights=logarithms, minlength=len(rows))
+
+
+def null_shares(lengths: np.ndarray, null: bool, null_probability: float | None) -> np.ndarray:
+    """float32 (M,): NULL's weight against that of one source position; 0 for a pair without source words.
+
+    A pair without source words teaches nothing, NULL included: it has no place to come from.
+    """
+    if null_probability is None:
+        return ((lengths > 0) & null).astype(np.float32)
+    return (lengths * (null_probability / (1 - null_probability))).astype(np.float32)

@@ -7,6 +7,7 @@ import numpy as np
 from alignkit.errors import AlignkitError
 from alignkit.kernels import symmetrisation as kernels
 from alignkit.links import Links
+from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores import Scores
 
 #: The method that needs both directions' posteriors, not only their links: :func:`symmetrize_product`.
@@ -23,13 +24,16 @@ METHODS: dict[str, tuple[int, int, int]] = {
 }
 
 
-def symmetrize(forward: Links, reverse: Links, method: str = "grow-diag-final-and") -> Links:
+def symmetrize(
+    forward: Links, reverse: Links, method: str = "grow-diag-final-and", threads: int | None = None
+) -> Links:
     """Combines two alignments of the same M pairs, both with links (s, t), source first.
 
     Args:
         forward: links of the source-to-target model; its points come first in the "final" step.
         reverse: links of the target-to-source model, already turned to source first.
         method: a name in ``METHODS``, as Moses defines them.
+        threads: all there are by default; the result does not depend on it.
 
     Raises:
         AlignkitError: unknown method, or different numbers of sentence pairs.
@@ -38,16 +42,36 @@ def symmetrize(forward: Links, reverse: Links, method: str = "grow-diag-final-an
         raise AlignkitError(f"unknown method {method!r}; known are {', '.join(METHODS)}")
     if len(forward) != len(reverse):
         raise AlignkitError(f"{len(forward)} sentence pairs in one alignment, {len(reverse)} in the other")
-    by_target = [links.reversed for links in (forward, reverse)]
-    largest = int(sum(np.diff(links.offsets).max(initial=0) for links in by_target))
-    widest = [1 + int(max(links.pairs[:, i].max(initial=-1) for links in by_target)) for i in (0, 1)]
-    work = (np.empty((largest, 2), np.int32), np.empty(largest, np.uint8))
-    used = (np.zeros(widest[0], np.bool_), np.zeros(widest[1], np.bool_))
-    size = len(forward.pairs) + len(reverse.pairs)
-    points, offsets = np.empty((size, 2), np.int32), np.zeros(len(forward) + 1, np.int64)
-    first, second = ((links.pairs, links.offsets) for links in by_target)
-    kernels.symmetrise(first, second, METHODS[method], work, used, (points, offsets))
-    return Links(points[: offsets[-1]].copy(), offsets).reversed
+    if not len(forward.pairs) + len(reverse.pairs):
+        return forward
+    threads = thread_count(threads)
+    sizes = np.zeros(len(forward), np.int64)
+    room = forward.offsets + reverse.offsets
+    pairs = np.empty((room[-1], 2), np.int32)
+    largest = [int(np.diff(links.offsets).max()) for links in (forward, reverse)]
+    length, height = (
+        2 + int(max(links.pairs[:, side].max(initial=-1) for links in (forward, reverse))) for side in (0, 1)
+    )
+
+    def combine(low: int, high: int) -> None:
+        first, second, points = (np.empty((size, 2), np.int32) for size in (*largest, sum(largest)))
+        work = (
+            *(first, second, points, np.empty(len(points), np.uint8)),
+            *(np.empty(height, np.int32), np.empty(height + 1, np.int32), np.zeros(max(length, height), np.int32)),
+        )
+        used = (np.zeros(height, np.bool_), np.zeros(length, np.bool_))
+        directions = ((links.pairs, links.offsets) for links in (forward, reverse))
+        kernels.symmetrise(low, high, *directions, METHODS[method], work, used, (pairs, sizes))
+
+    ranges = blocks(np.diff(room), threads)
+    run_blocks(combine, ranges, threads)
+    offsets = np.zeros(len(room), np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    for low, high in ranges:  # blocks start where the two lists' links would: close the gaps between them
+        here, there, size = offsets[low], room[low], offsets[high] - offsets[low]
+        if here < there:
+            pairs[here : here + size] = pairs[there : there + size]
+    return Links(pairs[: offsets[-1]].copy(), offsets)
 
 
 def symmetrize_product(forward: Scores, reverse: Scores, threshold: float = THRESHOLD) -> Links:

@@ -19,6 +19,8 @@ from alignkit.scores import Scores, flat_offsets
 from alignkit.storage import Fields
 from alignkit.vocabulary import Vocabulary
 
+_SEARCH = 16  # how many values can be copied in the time of finding one
+
 
 @dataclass(frozen=True, eq=False)
 class PairTable:
@@ -112,18 +114,31 @@ class Lookup:
     def __init__(
         self, table: PairTable, bitext: Bitext, source_ids: np.ndarray, target_ids: np.ndarray, threads: int
     ) -> None:
-        # An unknown word, -1, has an empty row. Nothing here costs time by the size of the table: one line that is
-        # scored alone costs what that line holds.
+        # An unknown word, -1, has an empty row. The index is over the words of the bitext, not of the table.
         starts = table.offsets[np.maximum(source_ids, 0)]
         ends = table.offsets[source_ids + 1]  # of -1: the first row's start, as starts has it
-        # The index is over the words of the bitext, not of the table: one line costs what that line holds.
         self.rows = (starts, ends, table.columns, table.values)
         self.width = table.width
         self.bitext = bitext
+        self.null_ids: np.ndarray | None = None
+        # A line that comes alone costs what it holds, not what the table or its words' rows hold.
+        if _SEARCH * len(source_ids) * len(target_ids) <= self.width + int((ends - starts).sum()):
+            self._reduce(target_ids)
+            target_ids = np.arange(self.width, dtype=np.int32)
         self.known = len(target_ids) == self.width and np.array_equal(target_ids, np.arange(self.width))
         # An unknown target word gets a column of zeros after the last.
         self.target_ids = np.where(target_ids < 0, np.int32(self.width), target_ids)
         self.threads = threads
+
+    def _reduce(self, target_ids: np.ndarray) -> None:
+        """Makes the table one of the bitext's words only, with every pair of them, 0 where the table has none."""
+        count, width = len(self.rows[0]), len(target_ids)
+        values = np.zeros((count, width), np.float32)
+        lexical.search_rows(self.rows, target_ids, values)
+        starts = np.arange(count + 1) * width
+        columns = np.tile(np.arange(width, dtype=np.int32), count)
+        self.rows = (starts[:-1], starts[1:], columns, values.ravel())
+        self.width, self.null_ids = width, target_ids
 
     def in_table(self, words: np.ndarray) -> np.ndarray:
         """Target words of the bitext as columns of the table."""
@@ -163,9 +178,11 @@ class Lookup:
         return scores
 
     def null_values(self, null: np.ndarray | None) -> np.ndarray:
-        """float32 (V_tgt + 1,): NULL's row, zeros without NULL, and 0 for unknown words."""
+        """float32 (width + 1,): NULL's row, zeros without NULL, and 0 for unknown words."""
         values = np.zeros(self.width + 1, np.float32)
-        if null is not None:
+        if null is not None and self.null_ids is not None:
+            values[:-1] = np.where(self.null_ids < 0, np.float32(0), null[self.null_ids])
+        elif null is not None:
             values[:-1] = null
         return values
 

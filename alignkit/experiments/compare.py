@@ -40,6 +40,7 @@ class CompareSettings:
         iterations: EM iterations of IBM 1; 1 without NULL is the paper's count-based Trans.
         null: whether IBM 1 has NULL.
         ibm_alpha: also score IBM 1's posterior, ``ibm1.alpha``.
+        delta: also score the network's saliency, ``lstm.delta``.
         percent: the top of a row, in per cent.
         seed: of the bootstrap.
         threads: of the classical part; no result depends on it.
@@ -48,6 +49,7 @@ class CompareSettings:
     iterations: int = ITERATIONS
     null: bool = False
     ibm_alpha: bool = False
+    delta: bool = False
     percent: float | str | Fraction = PERCENT
     seed: int = 0
     threads: int | None = field(default=None, compare=False)
@@ -96,7 +98,8 @@ def _scores(
     if settings.ibm_alpha:
         scored.append(("ibm1.alpha", ibm1.score(pairs, "alpha")))
     scored.append(("proxy.beta", proxy.score(pairs, "beta")))
-    scored += [(f"{network.name}.{kind}", network.score(pairs, kind)) for kind in ("alpha", "beta")]
+    kinds = ("alpha", "beta", "delta") if settings.delta else ("alpha", "beta")
+    scored += [(f"{network.name}.{kind}", network.score(pairs, kind)) for kind in kinds]
     return scored
 
 

@@ -57,8 +57,31 @@ def _value(key: str, hints: Mapping[str, Any], text: Any) -> Any:
         raise AlignkitError(f"setting {key}: {text!r} is not {name}") from error
 
 
+_HERE = "alignkit.experiments"
+_SNELL = "Snell et al. 2021"
+
 #: in the order in which `alignkit experiment --list` shows them
-_ALL: tuple[Experiment, ...] = ()
+_ALL: tuple[Experiment, ...] = (
+    Experiment("copying", f"{_HERE}.copying", "copying fails where words meet all words alike", f"{_SNELL}, 3.3"),
+    Experiment(
+        "initial-gradient",
+        "alignkit.experiments.initial_gradient",
+        "the proxy's first gradient against the co-occurrence table",
+        "Snell et al. 2021, 4.1, A.2",
+    ),
+    Experiment(
+        "optimal-attention",
+        "alignkit.experiments.optimal_attention",
+        "the attention that would serve best, against the lexical probe",
+        "Snell et al. 2021, A.1",
+    ),
+    Experiment(
+        "toy-classifier",
+        "alignkit.experiments.toy_classifier",
+        "gradient flow of the two-token classifier from several starts",
+        "Snell et al. 2020",
+    ),
+)
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _ALL}
 
 

@@ -7,17 +7,20 @@ probability jumps[d] / (the sum of jumps over the positions there are).
 Both directions of a text are worked in one pass over its pairs, because they share a table of counts and the
 expected links. Tuples that recur:
     text = (x tokens int32, x offsets int64 (M + 1,), y tokens int32, y offsets int64 (M + 1,));
-    pairs = (offsets int64 (M + 1,), ids int32 (P,), counts float32 (K,), links float32 (P,)): the (T, L) matrices
-        of all sentence pairs, row by row, one after another, P elements in all; the word pair of each element;
-        the number of each word pair; and the expected links, read and then overwritten;
-    direction = (prior float32 (K,), totals float32 (V_x,), null float32 (V_y,), nulls float32 (N_y,),
-        ratios float32 (V_x, F), jumps float32 (2 W + 1,), start float32 (W + 1,), numbers float64 (3,)):
-        prior: the pseudo-count of each word pair; totals: of each source word, its count and its pseudo-counts;
-        null: NULL's count of each target word, and pseudo-count; nulls: NULL's share in each target token, read
-        and overwritten; ratios: the factor for one more link of a source word that has 0, 1, ... others; jumps,
-        start: weights of jumps -W..W and of first positions 0..W, the ends standing for all beyond them (empty:
-        every position alike, as in IBM Model 1); numbers: p0, the sum of NULL's counts, and 1 if a link's own
-        expectation is taken out of the counts that judge it, else 0.
+    pairs = (offsets int64 (M + 1,), ids int32 (P,), evidence float32 (K, 3), links float32 (P,)): the (T, L)
+        matrices of all sentence pairs, row by row, one after another, P elements in all; the word pair of each
+        element; the count of each word pair and its pseudo-counts in the forward and the reverse direction, side
+        by side because a look-up in this table is a miss of the cache as a rule; and the expected links, read and
+        then overwritten;
+    direction = (totals float32 (V_x,), null float32 (V_y,), nulls float32 (N_y,), ratios float32 (V_x, F),
+        jumps float32 (2 W + 1,), start float32 (W + 1,), numbers float64 (3,)):
+        totals: of each source word, its count and its pseudo-counts; null: NULL's count of each target word, and
+        pseudo-count; nulls: NULL's share in each target token, read and overwritten; ratios: the factor for one
+        more link of a source word that has 0, 1, ... others; jumps, start: weights of jumps -W..W and of first
+        positions 0..W, the ends standing for all beyond them (empty: every position alike, as in IBM Model 1);
+        numbers: p0, the sum of NULL's counts, and 1 if a link's own expectation is taken out of the counts that
+        judge it, else 0.
+Matrices of one sentence pair are flat, their rows padded with zeros (:mod:`.chain`).
 """
 
 from __future__ import annotations
@@ -26,22 +29,67 @@ import math
 
 import numpy as np
 
-from alignkit.kernels.chain import STEP, TINY, fold_all, posteriors, widened
-from alignkit.kernels.jit import kernel
+from alignkit.kernels.chain import ONE, SMALL_PRODUCT, STEP, TINY, fold_all, padded, posteriors, widened
+from alignkit.kernels.jit import borrowing_kernel, kernel
+
+ZERO = np.float32(0)
 
 
-@kernel
-def expected_fertility(place, strides, T, L, links, fertile):
-    """fertile[l] = the sum of the links of state l of one sentence pair; strides as in :func:`emissions`."""
-    for j in range(L):
-        fertile[j] = 0
+@borrowing_kernel
+def gather(place, T, L, pairs, found, e_forward, e_reverse):
+    """The evidence of one sentence pair, from where it lies scattered, laid out for both directions.
+
+    Args:
+        place: of its first element in ``pairs``.
+        found: ((counts, links) as T rows, the same as L rows), flat with padded rows; filled.
+        e_forward, e_reverse: filled with the pseudo-counts, as T rows and as L rows, and zeros.
+    """
+    _, ids, evidence, links = pairs
+    (counts, old), (turned_counts, turned_old) = found
+    wide, high = padded(L), padded(T)
     for t in range(T):
+        start = place + t * L
+        id_row, link_row = ids[start : start + L], links[start : start + L]
+        row, count_row, old_row = (
+            e_forward[t * wide : (t + 1) * wide],
+            counts[t * wide : (t + 1) * wide],
+            old[t * wide : (t + 1) * wide],
+        )
+        row[L:] = 0
+        count_row[L:] = 0
+        old_row[L:] = 0
         for j in range(L):
-            fertile[j] += links[place + t * strides[0] + j * strides[1]]
+            i = np.uint32(id_row[j])
+            count, link = evidence[i, 0], link_row[j]
+            count_row[j] = count
+            old_row[j] = link
+            row[j] = evidence[i, 1]
+            turned = j * high + t
+            turned_counts[turned] = count
+            turned_old[turned] = link
+            e_reverse[turned] = evidence[i, 2]
+    for j in range(L):
+        for k in range(j * high + T, (j + 1) * high):
+            turned_counts[k] = 0
+            turned_old[k] = 0
+            e_reverse[k] = 0
 
 
-@kernel
-def emissions(place, strides, x, y, pairs, direction, fertile, nulls, e, e_null):
+@borrowing_kernel
+def fertility_factors(L, link_row, fertile, x, ratios, row):
+    """Multiplies row[j] by the factor for one more link of x_j, between those for whole numbers of other links."""
+    last = ratios.shape[1] - 1
+    most = np.float32(last) - np.float32(1e-3)
+    for j in range(L):
+        others = min(max(fertile[j] - link_row[j], ZERO), most)
+        whole = np.uint32(others)
+        part = others - np.float32(whole)
+        i = np.uint32(x[j])
+        row[j] *= (ONE - part) * ratios[i, whole] + part * ratios[i, whole + np.uint32(1)]
+
+
+@borrowing_kernel
+def emissions(x, y, found, direction, rows, e, e_null):
     """Emission probabilities of one sentence pair, each row divided by its largest; returns the log of those.
 
     e[t, l] = (count - own + prior) / (total - own), times the factor for one more link of x_l. "own" is the
@@ -50,54 +98,137 @@ def emissions(place, strides, x, y, pairs, direction, fertile, nulls, e, e_null)
     sampler's rule is exactly the sampled counterpart.
 
     Args:
-        place, strides: (t, l) is element place + t * strides[0] + l * strides[1] of ``pairs``.
         x, y: tokens of the pair, states and emissions.
-        fertile: float32 (L,), expected links of each x_l.
-        nulls: float32 (T,), NULL's shares so far.
-        e (T, L), e_null (T,): float32, filled.
+        found: (counts, links) float32 (T * padded L,).
+        rows: float32 (2 or more, padded L), work space.
+        e: float32 (T * padded L,), the pseudo-counts, overwritten. e_null: float32 (T,), NULL's shares so far,
+            overwritten.
     """
-    _, ids, counts, links = pairs
-    prior, totals, null, _, ratios, _, _, numbers = direction
+    counts, links = found
+    all_totals, null, _, ratios, _, _, numbers = direction
+    L, T, stride = len(x), len(y), padded(len(x))
     own = np.float32(numbers[2])
-    null_total = max(np.float32(numbers[1]), TINY)
-    last = ratios.shape[1] - 1
-    scale = 0.0
-    for t in range(len(y)):
-        p_null = max(null[y[t]] - own * nulls[t], np.float32(0)) / null_total
-        largest = p_null
-        for j in range(len(x)):
-            k = place + t * strides[0] + j * strides[1]
-            link = links[k]
-            i = ids[k]
-            excluded = own * link
-            value = max(counts[i] - excluded, np.float32(0)) + prior[i]
-            value /= max(totals[x[j]] - excluded, TINY)
-            if last > 0:
-                others = min(max(fertile[j] - link, np.float32(0)), np.float32(last) - np.float32(1e-3))
-                whole = int(others)
-                part = others - np.float32(whole)
-                value *= (1 - part) * ratios[x[j], whole] + part * ratios[x[j], whole + 1]
-            e[t, j] = value
-            largest = max(largest, value)
-        largest = max(largest, TINY)
-        scale += math.log(largest)
-        for j in range(len(x)):
-            e[t, j] /= largest
-        e_null[t] = p_null / largest
-    return scale
+    null_share = ONE / max(np.float32(numbers[1]), TINY)
+    totals, fertile = rows[0], rows[1]
+    for j in range(stride):
+        totals[j] = all_totals[x[j]] if j < L else ONE
+        fertile[j] = 0
+    for t in range(T):
+        link_row = links[t * stride : (t + 1) * stride]
+        for j in range(stride):
+            fertile[j] += link_row[j]
+    scale, product = 0.0, 1.0
+    for t in range(T):
+        here = t * stride
+        row, count_row, link_row = (
+            e[here : here + stride],
+            counts[here : here + stride],
+            links[here : here + stride],
+        )
+        for j in range(stride):
+            excluded = own * link_row[j]
+            row[j] = (max(count_row[j] - excluded, ZERO) + row[j]) / max(totals[j] - excluded, TINY)
+        if ratios.shape[1] > 1:
+            fertility_factors(L, link_row, fertile, x, ratios, row)
+        p_null = max(null[y[t]] - own * e_null[t], ZERO) * null_share
+        largest = max(p_null, TINY)
+        for j in range(L):
+            largest = max(largest, row[j])
+        product *= largest
+        if product < SMALL_PRODUCT or product > 1 / SMALL_PRODUCT:
+            scale += math.log(product)
+            product = 1.0
+        share = ONE / largest
+        for j in range(stride):
+            row[j] *= share
+        e_null[t] = p_null * share
+    return scale + math.log(product)
+
+
+@borrowing_kernel
+def mix(T, L, e_forward, e_reverse, shares, links):
+    """links = the weighted sum of both directions' posteriors of one sentence pair; returns by how much they
+    change, in all."""
+    forward, reverse = np.float32(shares[0]), np.float32(shares[1])
+    wide, high = padded(L), padded(T)
+    change = 0.0
+    for t in range(T):
+        row, old = e_forward[t * wide : (t + 1) * wide], links[t * L : (t + 1) * L]
+        moved = ZERO
+        for j in range(L):
+            value = ZERO
+            if shares[0] > 0:
+                value += forward * row[j]
+            if shares[1] > 0:
+                value += reverse * e_reverse[j * high + t]
+            moved += abs(value - old[j])
+            old[j] = value
+        change += moved
+    return change
+
+
+@borrowing_kernel
+def run_direction(words, found, direction, weights, e, work, counts):
+    """Posteriors of one direction of one sentence pair, left in e and in the direction's NULL shares.
+
+    Args:
+        words: (x, y, where the nulls of y start).
+        found, e: as of :func:`emissions`, which is to have the pseudo-counts in e.
+        weights, counts: as :func:`.chain.posteriors` takes them.
+        work: (f, g, rows, scales, leaving, moves) as that takes them.
+
+    Returns:
+        The log-likelihood.
+    """
+    x, y, first = words
+    nulls = direction[2][first : first + len(y)]
+    likelihood = emissions(x, y, found, direction, work[2][0], e, nulls)
+    return likelihood + posteriors(len(y), len(x), e, nulls, direction, weights, work, counts)
 
 
 @kernel
-def mix(place, T, L, e_forward, e_reverse, shares, links):
-    """links = the weighted sum of both directions' posteriors of one sentence pair."""
-    for t in range(T):
-        for j in range(L):
-            value = 0.0
-            if shares[0] > 0:
-                value += shares[0] * e_forward[t, j]
-            if shares[1] > 0:
-                value += shares[1] * e_reverse[j, t]
-            links[place + t * L + j] = value
+def room(low, high, text):
+    """(tokens of the longest sentence of a block and some more, elements of its largest padded matrix)."""
+    _, x_offsets, _, y_offsets = text
+    most, size = 1, 1
+    for m in range(low, high):
+        L, T = x_offsets[m + 1] - x_offsets[m], y_offsets[m + 1] - y_offsets[m]
+        if L > 0 and T > 0:
+            most = max(most, L, T)
+            size = max(size, padded(L) * T, padded(T) * L, padded(L) * L, padded(T) * T)
+    return padded(most) + STEP, size
+
+
+@borrowing_kernel
+def expect_block(block, text, pairs, directions, shares, weights, work, counts, likelihood):
+    """What :func:`expect_links` does, with room to work in: weights and counts widened as far as the longest
+    sentence reaches; work = (space float32 (9, size), rows, scales, leaving)."""
+    x_tokens, x_offsets, y_tokens, y_offsets = text
+    offsets, _, _, links = pairs
+    space, rows, scales, leaving = work
+    e_forward, e_reverse = space[0], space[1]
+    found = ((space[2], space[3]), (space[4], space[5]))
+    chain_work = (space[6], space[7], rows, scales, leaving, space[8])
+    change = 0.0
+    for m in range(block[0], block[1]):
+        likelihood[m] = 0.0
+        L, T = x_offsets[m + 1] - x_offsets[m], y_offsets[m + 1] - y_offsets[m]
+        if L == 0 or T == 0:
+            continue
+        x, y = x_tokens[x_offsets[m] : x_offsets[m + 1]], y_tokens[y_offsets[m] : y_offsets[m + 1]]
+        gather(offsets[m], T, L, pairs, found, e_forward, e_reverse)
+        if shares[0] > 0:
+            words = (x, y, y_offsets[m])
+            likelihood[m] += run_direction(
+                words, found[0], directions[0], weights[0], e_forward, chain_work, counts[0]
+            )
+        if shares[1] > 0:
+            words = (y, x, x_offsets[m])
+            likelihood[m] += run_direction(
+                words, found[1], directions[1], weights[1], e_reverse, chain_work, counts[1]
+            )
+        change += mix(T, L, e_forward, e_reverse, shares, links[offsets[m] : offsets[m + 1]])
+    return change
 
 
 @kernel
@@ -111,53 +242,18 @@ def expect_links(low, high, text, pairs, forward_direction, reverse_direction, s
         counts: for each direction (jumps, jump shares, start, start shares) float64, added to, with sizes
             2 W + 1 and W + 1.
         likelihood: float64 (M,), filled: the sum of the log-likelihoods of the directions that ran.
+
+    Returns:
+        The sum of the absolute changes of the expected links.
     """
-    x_tokens, x_offsets, y_tokens, y_offsets = text
-    offsets, _, _, links = pairs
-    most, size = 1, 0
-    for m in range(low, high):
-        most = max(most, x_offsets[m + 1] - x_offsets[m], y_offsets[m + 1] - y_offsets[m])
-        size = max(size, offsets[m + 1] - offsets[m])
-    most += STEP
+    most, size = room(low, high, text)
     first_wide, first_counts = widened(forward_direction, most)
     second_wide, second_counts = widened(reverse_direction, most)
-    rows, scales = np.empty((7, most), np.float32), np.empty(most, np.float32)
-    leaving, fertile = np.empty(most, np.float64), np.empty(most, np.float32)
-    null = (np.empty(most, np.float32), np.empty(most, np.float32))
-    space = np.empty((4, size), np.float32)
-    for m in range(low, high):
-        likelihood[m] = 0.0
-        L, T = x_offsets[m + 1] - x_offsets[m], y_offsets[m + 1] - y_offsets[m]
-        if L == 0 or T == 0:
-            continue
-        x, y = x_tokens[x_offsets[m] : x_offsets[m + 1]], y_tokens[y_offsets[m] : y_offsets[m + 1]]
-        place = offsets[m]
-        y_nulls = forward_direction[3][y_offsets[m] : y_offsets[m + 1]]
-        x_nulls = reverse_direction[3][x_offsets[m] : x_offsets[m + 1]]
-        # Both directions read the old links before either's posteriors replace them.
-        e_forward, e_reverse = space[0, : T * L].reshape((T, L)), space[1, : T * L].reshape((L, T))
-        if shares[0] > 0:
-            expected_fertility(place, (L, 1), T, L, links, fertile)
-            likelihood[m] += emissions(
-                place, (L, 1), x, y, pairs, forward_direction, fertile, y_nulls, e_forward, null[0]
-            )
-        if shares[1] > 0:
-            expected_fertility(place, (1, L), L, T, links, fertile)
-            likelihood[m] += emissions(
-                place, (1, L), y, x, pairs, reverse_direction, fertile, x_nulls, e_reverse, null[1]
-            )
-        if shares[0] > 0:
-            work = (space[2, : T * L].reshape((T, L)), space[3, : T * L].reshape((T, L)), rows, scales, leaving)
-            likelihood[m] += posteriors(
-                T, L, e_forward, null[0], forward_direction, first_wide, work, first_counts
-            )
-            y_nulls[:] = null[0][:T]
-        if shares[1] > 0:
-            work = (space[2, : T * L].reshape((L, T)), space[3, : T * L].reshape((L, T)), rows, scales, leaving)
-            likelihood[m] += posteriors(
-                L, T, e_reverse, null[1], reverse_direction, second_wide, work, second_counts
-            )
-            x_nulls[:] = null[1][:L]
-        mix(place, T, L, e_forward, e_reverse, shares, links)
+    rows = (np.empty((7, most), np.float32), np.empty(most, np.int32))
+    work = (np.empty((9, size), np.float32), rows, np.empty(most, np.float32), np.empty(most, np.float64))
+    weights, found = (first_wide, second_wide), (first_counts, second_counts)
+    directions = (forward_direction, reverse_direction)
+    change = expect_block((low, high), text, pairs, directions, shares, weights, work, found, likelihood)
     fold_all(first_counts, most, counts[0])
     fold_all(second_counts, most, counts[1])
+    return change

@@ -160,6 +160,23 @@ def bayes_table(low, high, row_offsets, values, alpha):
 
 
 @kernel
+def search_rows(rows, ids, out):
+    """out[i, j] = the value of column ids[j] in row i; left as it is if there is none, or ids[j] is negative.
+
+    Args:
+        rows: (starts int64, ends int64, columns, values), columns rising within a row.
+        ids: int32 (J,).
+        out: float32 (rows, J).
+    """
+    starts, ends, columns, values = rows
+    for i in range(len(starts)):
+        for j in range(len(ids)):
+            place = first_not_below(columns, starts[i], ends[i], ids[j])
+            if place < ends[i] and columns[place] == ids[j]:
+                out[i, j] = values[place]
+
+
+@kernel
 def fill_scores(low, high, index, rows, target, lengths, out, dense):
     """out[m][t, l] = value[x_l, y_t], 0 for pairs the table lacks, for sentences low <= m < high.
 

@@ -11,26 +11,34 @@ from __future__ import annotations
 import numpy as np
 
 from alignkit.kernels.jit import kernel
-from alignkit.kernels.lexical import first_not_below
+
+# Links less probable than this add nothing to fertilities: most are nothing, and that saves nearly all time.
+SOME = 1e-3
 
 
 @kernel
-def pair_ids(low, high, source, target, matrices_offsets, rows, ids):
-    """ids int32 (P,): the place in ``rows`` of the word pair of every matrix element, for pairs low <= m < high.
+def pair_ids(low, high, index, target, lengths, offsets, rows, places, ids):
+    """ids int32 (P,): the place in ``rows`` of the word pair of every element of source words low <= i < high.
 
-    source, target: (tokens, offsets) of the two sides; every word pair of the text is in ``rows``.
+    Args:
+        target: (tokens, offsets).
+        lengths: int64 (M,), source lengths.
+        offsets: int64 (M + 1,), of the matrices.
+        rows: has every word pair of the text.
+        places: int64 (V_tgt,), work space.
     """
-    x, x_offsets = source
-    y, y_offsets = target
+    starts, sentences, positions = index
+    tokens, token_offsets = target
     row_offsets, columns, _ = rows
-    for m in range(low, high):
-        L = x_offsets[m + 1] - x_offsets[m]
-        for j in range(L):
-            i = x[x_offsets[m] + j]
-            place = matrices_offsets[m] + j
-            for k in range(y_offsets[m], y_offsets[m + 1]):
-                ids[place] = first_not_below(columns, row_offsets[i], row_offsets[i + 1], y[k])
-                place += L
+    for i in range(low, high):
+        for k in range(row_offsets[i], row_offsets[i + 1]):
+            places[columns[k]] = k
+        for j in range(starts[i], starts[i + 1]):
+            m = sentences[j]
+            place = offsets[m] + positions[j]
+            for k in range(token_offsets[m], token_offsets[m + 1]):
+                ids[place] = places[tokens[k]]
+                place += lengths[m]
 
 
 @kernel
@@ -79,20 +87,22 @@ def count_fertilities(low, high, index, shapes, matrices, transposed, counts):
             place, step, number = offsets[m] + positions[j], width, shapes[m, 0]
             if transposed:
                 place, step, number = offsets[m] + positions[j] * width, np.int64(1), shapes[m, 1]
-            chances[:] = 0.0
             chances[0] = 1.0
             most = 0  # more links than this there cannot be yet
             for _ in range(number):
-                p = links[place]
+                p = np.float64(links[place])
                 place += step
-                if p < 1e-4:  # most are nothing: skipping them saves nearly all time
+                if p < SOME:
                     continue
-                chances[last] += chances[last - 1] * p
-                most = min(most + 1, last - 1)
-                for n in range(most, 0, -1):
+                if most < last:
+                    most += 1
+                    chances[most] = 0.0
+                if most == last:
+                    chances[last] += chances[last - 1] * p
+                for n in range(min(most, last - 1), 0, -1):
                     chances[n] = chances[n] * (1 - p) + chances[n - 1] * p
                 chances[0] *= 1 - p
-            for n in range(last + 1):
+            for n in range(most + 1):
                 counts[i, n] += chances[n]
 
 

@@ -11,52 +11,87 @@ import numpy as np
 from alignkit.kernels.jit import kernel
 
 FORWARD, REVERSE, CHOSEN = np.uint8(1), np.uint8(2), np.uint8(4)
+_NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
 @kernel
-def merge(forward, reverse, points, flags):
+def turn(pairs, low, high, counts, out, place):
+    """Exchanges the columns of pairs[low:high], sorted rows, and sorts again, into out[place:]: a counting sort.
+
+    counts: int32 with room for the largest entry of the second column and two more; zeros, left so.
+    """
+    last = -1
+    for k in range(low, high):
+        counts[pairs[k, 1] + 1] += 1
+        last = max(last, pairs[k, 1])
+    for t in range(last + 1):
+        counts[t + 1] += counts[t]
+    for k in range(low, high):
+        t = pairs[k, 1]
+        there = place + counts[t]
+        counts[t] += 1
+        out[there, 0] = t
+        out[there, 1] = pairs[k, 0]
+    for t in range(last + 2):
+        counts[t] = 0
+
+
+@kernel
+def turn_all(pairs, offsets, counts, out):
+    """:func:`turn` for every sentence pair; offsets int64 (M + 1,)."""
+    for m in range(len(offsets) - 1):
+        turn(pairs, offsets[m], offsets[m + 1], counts, out, offsets[m])
+
+
+@kernel
+def merge(forward, n_forward, reverse, n_reverse, points, flags):
     """The union of two sorted lists of points; flags say which list each came from. Returns its size."""
     i, j, n = 0, 0, 0
-    while i < len(forward) or j < len(reverse):
-        take_forward = j >= len(reverse) or (
-            i < len(forward)
-            and (
-                forward[i, 0] < reverse[j, 0]
-                or (forward[i, 0] == reverse[j, 0] and forward[i, 1] <= reverse[j, 1])
-            )
-        )
-        take_reverse = i >= len(forward) or (
-            j < len(reverse)
-            and (
-                reverse[j, 0] < forward[i, 0]
-                or (reverse[j, 0] == forward[i, 0] and reverse[j, 1] <= forward[i, 1])
-            )
-        )
-        flags[n] = 0
-        if take_forward:
-            points[n] = forward[i]
-            flags[n] |= FORWARD
+    while i < n_forward or j < n_reverse:
+        order = 0  # below 0: the next point is forward's alone; above: reverse's alone
+        if j == n_reverse:
+            order = -1
+        elif i == n_forward:
+            order = 1
+        else:
+            order = forward[i, 0] - reverse[j, 0]
+            if order == 0:
+                order = forward[i, 1] - reverse[j, 1]
+        if order <= 0:
+            points[n, 0], points[n, 1] = forward[i, 0], forward[i, 1]
             i += 1
-        if take_reverse:
-            points[n] = reverse[j]
-            flags[n] |= REVERSE
-            j += 1
+        else:
+            points[n, 0], points[n, 1] = reverse[j, 0], reverse[j, 1]
+        flags[n] = FORWARD if order < 0 else (REVERSE if order > 0 else FORWARD | REVERSE)
+        j += order >= 0
         n += 1
     return n
 
 
 @kernel
-def find(points, n, t, s):
-    """The place of point (t, s) among the first n, or -1."""
-    low, high = 0, n
-    while low < high:
-        middle = (low + high) // 2
-        if points[middle, 0] < t or (points[middle, 0] == t and points[middle, 1] < s):
-            low = middle + 1
-        else:
-            high = middle
-    if low < n and points[low, 0] == t and points[low, 1] == s:
-        return low
+def mark_rows(points, flags, n, rows, waiting):
+    """rows[t] = the place of the first point of target word t or later; waiting[t] = how many are not chosen.
+
+    Returns how many target words there are; rows has one more than that, and waiting two.
+    """
+    size, k = points[n - 1, 0] + 1, 0
+    for t in range(size):
+        rows[t] = k
+        waiting[t] = 0
+        while k < n and points[k, 0] == t:
+            waiting[t] += not flags[k] & CHOSEN
+            k += 1
+    rows[size] = n
+    waiting[size] = waiting[size + 1] = 0  # the last is that of the word before the first, -1
+    return size
+
+
+@kernel
+def find(points, rows, t, s):
+    """The place of point (t, s), or -1; ``rows`` from :func:`mark_rows`."""
+    for k in range(rows[t], rows[t + 1]):
+        if points[k, 1] == s:
+            return k
     return -1
 
 
@@ -69,21 +104,26 @@ def choose(points, flags, k, target_used, source_used):
 
 
 @kernel
-def grow_diag(points, flags, n, target_used, source_used):
+def grow_diag(points, flags, n, rows, waiting, target_used, source_used):
     """Adds neighbours of chosen points, diagonal ones too, that are in the union and have an unlinked word."""
-    neighbours = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+    size = mark_rows(points, flags, n, rows, waiting)
     grown = True
     while grown:
         grown = False
         for k in range(n):
-            if not flags[k] & CHOSEN:
+            t, s = points[k, 0], points[k, 1]
+            above = size + 1 if t == 0 else t - 1
+            if not flags[k] & CHOSEN or waiting[above] + waiting[t] + waiting[t + 1] == 0:
                 continue
-            for dt, ds in neighbours:
-                other = find(points, n, points[k, 0] + dt, points[k, 1] + ds)
+            for dt, ds in _NEIGHBOURS:
+                if waiting[above if dt < 0 else t + dt] == 0:
+                    continue
+                other = find(points, rows, t + dt, s + ds)
                 if other < 0 or flags[other] & CHOSEN:
                     continue
-                if not target_used[points[other, 0]] or not source_used[points[other, 1]]:
+                if not target_used[t + dt] or not source_used[s + ds]:
                     choose(points, flags, other, target_used, source_used)
+                    waiting[t + dt] -= 1
                     grown = True
 
 
@@ -99,55 +139,67 @@ def final(points, flags, n, direction, both, target_used, source_used):
 
 
 @kernel
-def symmetrise_pair(forward, reverse, steps, work, used):
-    """Symmetrises one sentence pair; returns the size of the union, whose points have CHOSEN set or not.
+def symmetrise_pair(n, steps, work, used):
+    """Marks the points of one sentence pair's symmetrised alignment with CHOSEN.
 
     Args:
-        forward, reverse: int32 (K, 2), sorted points (t, s).
+        n: how many points the union has, at least one.
         steps: (start, grow, final): start 0 intersection, 1 union; grow 0 or 1; final 0 none, 1 or, 2 and.
-        work: (points int32 (K_f + K_r, 2), flags uint8 (K_f + K_r,)).
+        work: (points int32 (n, 2), flags uint8 (n,), rows int32 (T + 1,), waiting int32 (T + 2,)); points and flags
+            from :func:`merge`.
         used: (bool (T,), bool (L,)), target and source words linked so far, all False; left as they end.
     """
-    points, flags = work
+    points, flags, rows, waiting = work
     target_used, source_used = used
     start, grow, ending = steps
-    n = merge(forward, reverse, points, flags)
     for k in range(n):
         if start == 1 or flags[k] == FORWARD | REVERSE:
             choose(points, flags, k, target_used, source_used)
     if grow:
-        grow_diag(points, flags, n, target_used, source_used)
+        grow_diag(points, flags, n, rows, waiting, target_used, source_used)
     if ending:
         final(points, flags, n, FORWARD, ending == 2, target_used, source_used)
         final(points, flags, n, REVERSE, ending == 2, target_used, source_used)
-    return n
 
 
 @kernel
-def symmetrise(forward, reverse, steps, work, used, out):
-    """:func:`symmetrise_pair` for all pairs.
+def symmetrise(low, high, forward, reverse, steps, work, used, out):
+    """Symmetrises the sentence pairs low <= m < high.
 
     Args:
-        forward, reverse: (points (K, 2), offsets (M + 1,)).
-        work: as above, for the largest pair.
+        forward, reverse: (pairs int32 (K, 2), offsets int64 (M + 1,)), sorted (s, t).
+        steps: as above.
+        work: (two arrays like pairs, for one sentence pair of each; points, flags, rows and waiting as above,
+            for the largest union; counts int32 as :func:`turn` has them).
         used: as above, for the longest sides.
-        out: (points int32 (K_f + K_r, 2), offsets int64 (M + 1,)), filled.
+        out: (pairs int32 (K_f + K_r, 2), sizes int64 (M,)); the pairs of these sentences follow each other from
+            where the two lists' would on.
     """
-    points, flags = work
+    first, second, points, flags, rows, waiting, counts = work
     target_used, source_used = used
-    out_points, out_offsets = out
-    total = 0
-    for m in range(len(out_offsets) - 1):
-        a = forward[0][forward[1][m] : forward[1][m + 1]]
-        b = reverse[0][reverse[1][m] : reverse[1][m + 1]]
-        n = symmetrise_pair(a, b, steps, work, used)
+    pairs, sizes = out
+    total = forward[1][low] + reverse[1][low]
+    for m in range(low, high):
+        a, b = forward[1][m], forward[1][m + 1]
+        c, d = reverse[1][m], reverse[1][m + 1]
+        sizes[m] = 0
+        if a == b and c == d:
+            continue
+        turn(forward[0], a, b, counts, first, 0)
+        turn(reverse[0], c, d, counts, second, 0)
+        n = merge(first, b - a, second, d - c, points, flags)
+        symmetrise_pair(n, steps, (points, flags, rows, waiting), used)
+        size = 0
         for k in range(n):
-            target_used[points[k, 0]] = False
-            source_used[points[k, 1]] = False
+            t, s = points[k, 0], points[k, 1]
+            target_used[t] = False
+            source_used[s] = False
             if flags[k] & CHOSEN:
-                out_points[total] = points[k]
-                total += 1
-        out_offsets[m + 1] = total
+                points[size, 0], points[size, 1] = t, s
+                size += 1
+        turn(points, 0, size, counts, pairs, total)
+        sizes[m] = size
+        total += size
 
 
 @kernel

@@ -8,9 +8,8 @@ import numpy as np
 
 from alignkit.errors import AlignkitError
 from alignkit.links import GoldLinks, Links
+from alignkit.metrics.bootstrap import middle, resampled
 
-RESAMPLES = 1000
-CONFIDENCE = 0.95
 MEASURES = ("aer", "precision", "recall", "f1")
 
 
@@ -61,13 +60,13 @@ class LinkCounts:
         """
         if len(self) < 2:
             return dict.fromkeys(MEASURES, (float("nan"), float("nan")))
-        error = _resampled(self.in_sure + self.in_possible, self.found + self.sure, seed)
-        precision = _resampled(self.in_possible, self.found, seed)
-        recall = _resampled(self.in_sure, self.sure, seed)  # the same seed: the same draws of sentences
+        error = resampled(self.in_sure + self.in_possible, self.found + self.sure, seed)
+        precision = resampled(self.in_possible, self.found, seed)
+        recall = resampled(self.in_sure, self.sure, seed)  # the same seed: the same draws of sentences
         both = precision + recall
         f1 = np.where(both == 0, 0.0, 2 * precision * recall / np.where(both == 0, 1.0, both))
         values = (1 - error, precision, recall, f1)
-        return {name: _middle(draws) for name, draws in zip(MEASURES, values, strict=True)}
+        return {name: middle(draws) for name, draws in zip(MEASURES, values, strict=True)}
 
 
 def count_links(gold: GoldLinks, links: Links) -> LinkCounts:
@@ -119,24 +118,6 @@ def _evaluation(found: int, sure: int, in_sure: int, in_possible: int) -> Evalua
 
 def _ratio(top: float, bottom: float) -> float:
     return top / bottom if bottom else float("nan")
-
-
-def _resampled(tops: np.ndarray, bottoms: np.ndarray, seed: int) -> np.ndarray:
-    """float64 (RESAMPLES,): sum of tops / sum of bottoms over as many sentences drawn with replacement."""
-    from alignkit.kernels import agreement as kernels
-
-    ratios = np.empty(RESAMPLES, np.float64)
-    kernels.resample_ratios(tops.astype(np.float64), bottoms.astype(np.float64), seed, ratios)
-    return ratios
-
-
-def _middle(draws: np.ndarray) -> tuple[float, float]:
-    """The central 95 % of the draws that are defined."""
-    defined = draws[~np.isnan(draws)]
-    if len(defined) == 0:
-        return float("nan"), float("nan")
-    low, high = np.percentile(defined, (50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE)))
-    return float(low), float(high)
 
 
 def _keys(links: Links) -> np.ndarray:

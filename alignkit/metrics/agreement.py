@@ -9,12 +9,11 @@ import numpy as np
 
 from alignkit.errors import AlignkitError
 from alignkit.kernels import agreement as kernels
+from alignkit.metrics.bootstrap import RESAMPLES, middle, resampled
 from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores import Scores
 
 PERCENT = 5
-RESAMPLES = 1000
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,15 +122,12 @@ def agreement(
     rows = counts.rows.sum()
     if rows == 0:
         return Agreement(np.nan, np.nan, np.nan, np.nan, 0, np.nan)
-    ratios = np.empty(resamples, np.float64)
-    kernels.resample_ratios(counts.hits, counts.rows, seed, ratios)
-    tail = 50 * (1 - CONFIDENCE)
-    low, high = np.nanpercentile(ratios, [tail, 100 - tail]) if resamples else (np.nan, np.nan)
+    low, high = middle(resampled(counts.hits, counts.rows, seed, resamples))
     return Agreement(
         agreement=float(counts.hits.sum() / rows),
         chance=float(counts.expected.sum() / rows),
-        low=float(low),
-        high=float(high),
+        low=low,
+        high=high,
         rows=int(rows),
         ties=float(counts.ties.sum() / rows),
     )

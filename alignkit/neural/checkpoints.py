@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from alignkit.neural.payloads import (
 )
 from alignkit.neural.probes import attention_scores, lexical_scores
 from alignkit.neural.proxy import ProxyAligner
+from alignkit.neural.saliency import leave_one_out_scores, saliency_scores
 from alignkit.neural.seq2seq import EncoderDecoder
 from alignkit.neural.settings import NetworkSettings, ProxySettings, RunSettings, from_dict, to_dict
 from alignkit.scores import Scores
@@ -33,6 +35,13 @@ from alignkit.tokenization import SPECIALS, UNK, Tokenizer, tokenizer_from_state
 from alignkit.vocabulary import UNKNOWN, Vocabulary
 
 BEST = "best.pt"  #: the network with the lowest validation loss, in a run directory
+#: score kind -> what computes it
+SCORES: dict[str, Callable[[EncoderDecoder, Bitext], Scores]] = {
+    "alpha": attention_scores,
+    "beta": lexical_scores,
+    "delta": saliency_scores,
+    "loo": leave_one_out_scores,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +71,7 @@ class NeuralAligner:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        return ("alpha", "beta")
+        return tuple(SCORES)
 
     def score(self, bitext: Bitext, kind: str) -> Scores:
         """The (T, L) matrix of every pair; tokens that the network does not know count as unk.
@@ -73,7 +82,7 @@ class NeuralAligner:
         check_kind(self, kind)
         vocabulary = self.tokenizer.vocabulary
         own = Bitext(reencode(bitext.source, vocabulary), reencode(bitext.target, vocabulary))
-        return (attention_scores if kind == "alpha" else lexical_scores)(self.network, own)
+        return SCORES[kind](self.network, own)
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): log p(target | source) of each pair under teacher forcing, EOS included."""

@@ -37,10 +37,11 @@ class NaiveNetwork:
     def part(self, name):
         return {k.removeprefix(name + "."): v for k, v in self.w.items() if k.startswith(name + ".")}
 
-    def encode(self, ids):
-        """h_1..h_L, and the decoder's first h and c per layer."""
+    def encode(self, ids, scales=None):
+        """h_1..h_L, and the decoder's first h and c per layer; the embedding of x_l times scales[l], if given."""
         size, weights = self.settings.hidden, self.part("encoder")
-        x = [self.w["embedding.weight"][i] for i in ids]
+        scales = np.ones(len(ids)) if scales is None else scales
+        x = [self.w["embedding.weight"][i] * scale for i, scale in zip(ids, scales, strict=True)]
         start = []
         for layer in range(self.settings.layers):
             zero = np.zeros(size)
@@ -86,3 +87,24 @@ class NaiveNetwork:
         mixed = [sum(a * one for a, one in zip(row, h, strict=True)) for row in alpha]
         p = [self.predict(s, m) for s, m in zip(states, mixed, strict=True)]
         return alpha, beta, np.array(p)
+
+
+def delta_by_autograd(network, source, target):
+    """float64 (T, L): d log p(y_t) / d omega_l, a backward pass per target token, through torch's own LSTM."""
+    import torch
+
+    size = network.settings
+    omega = torch.ones(len(source), dtype=torch.float64, requires_grad=True)
+    x = network.embedding(torch.tensor(np.array(source, np.int64))) * omega[:, None]
+    h, (last_h, last_c) = network.encoder(x[:, None])
+    start = [last.view(size.layers, -1, 1, size.hidden).mean(1) for last in (last_h, last_c)]
+    previous = torch.tensor(np.array([1, *target[:-1]], np.int64))
+    s = network.decoder(network.embedding(previous)[:, None], tuple(start))[0][:, 0]
+    h = h[:, 0]
+    if size.attention == "uniform":
+        weights = torch.full((len(target), len(source)), 1 / len(source), dtype=torch.float64)
+    else:
+        weights = torch.softmax(network.attention.query(s) @ h.t(), 1)
+    logits = network.output(network.features(s, network.context(weights @ h)))
+    logs = torch.log_softmax(logits, 1)[range(len(target)), torch.tensor(np.array(target, np.int64))]
+    return np.array([torch.autograd.grad(one, omega, retain_graph=True)[0].numpy() for one in logs])

@@ -39,7 +39,7 @@ def test_a_network_comes_back_as_it_was(aligner: NeuralAligner, bitext: Bitext, 
     loaded = load_aligner(tmp_path / "one.pt")
     assert isinstance(loaded, NeuralAligner)
     assert isinstance(loaded, Aligner)
-    assert (loaded.name, loaded.kinds, loaded.step) == ("lstm", ("alpha", "beta"), aligner.step)
+    assert (loaded.name, loaded.kinds, loaded.step) == ("lstm", ("alpha", "beta", "delta", "loo"), aligner.step)
     assert loaded.settings == aligner.settings
     assert loaded.fingerprint == bitext.fingerprint()
     for kind in loaded.kinds:

@@ -1,0 +1,150 @@
+"""How much memory IBM Model 1 of a text takes, and in blocks of what size a text is fitted that has too little."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from alignkit.bitext import Bitext
+from alignkit.errors import AlignkitError
+from alignkit.kernels import blockwise as kernels
+from alignkit.parallel import blocks, run_blocks
+from alignkit.spooling import forget_tokens
+
+#: What the program takes before it reads anything: Python, NumPy, Numba and the kernels.
+BASE = 200 << 20
+#: Memory by token and by pair, as measured (docs/performance.md): of a text in memory, and of one in blocks.
+WHOLE_TOKEN, WHOLE_PAIR = 24, 30
+BLOCK_TOKEN, SPOOLED_PAIR = 40, 30
+#: By pair of words that meet: while a table is fitted, and afterwards.
+FITTED, KEPT = 16, 8
+#: From so many times the size of the text on, reading it at once is no question.
+TEXT = 8
+LEAST_BLOCK = 1 << 18  # tokens
+_BUCKETS = 4096  # of the sketch: its standard error is 1 / sqrt(4096), 1.6 %
+_SKETCHED = 1 << 22  # tokens at a time
+_SIZE = re.compile(r"(\d+(?:\.\d*)?)\s*([KMGT]?)I?B?", re.IGNORECASE)
+
+
+def parse_size(text: str) -> int:
+    """Bytes of "800M", "4G" or "1.5T" (powers of 1,024); a bare number is bytes.
+
+    Raises:
+        AlignkitError: it is none of these, or 0.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    size = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ")) if match else 0
+    if size <= 0:
+        raise AlignkitError(f"{text!r} is not an amount of memory; it looks like 800M or 4G")
+    return size
+
+
+def show_size(size: float) -> str:
+    """Bytes for people: "3.2G"."""
+    return f"{size / 2**30:.1f}G" if size >= 2**30 else f"{max(size / 2**20, 1):.0f}M"
+
+
+def usual_limit() -> int:
+    """Half of the memory of the machine, or of what this process's control group may have."""
+    found = [1 << 62]
+    with suppress(ValueError, OSError, AttributeError):
+        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        with suppress(ValueError, OSError):
+            found.append(int(Path("/sys/fs/cgroup", name).read_text()))
+    return min(found) // 2
+
+
+def word_pairs(bitext: Bitext, threads: int) -> float:
+    """About how many pairs of a source and a target word meet in some sentence pair (within 5 % or so).
+
+    One pass without a table: pairs are hashed into buckets, and the least hash of a bucket tells how many
+    different ones fell into it (Giroire 2009). At least ``_BUCKETS``, whatever there is.
+    """
+    draw = np.random.default_rng(0)
+    sides = (bitext.source, bitext.target)
+    seeds = tuple(draw.integers(0, 2**64, max(len(side.vocabulary), 1), np.uint64) for side in sides)
+    ends = bitext.source.offsets + bitext.target.offsets
+    smallest = np.full(_BUCKETS, 2**32 - 1, np.uint32)
+    for low, high in cut(ends, _SKETCHED):
+        part = bitext.block(low, high)
+        texts = [(side.tokens, side.offsets) for side in (part.source, part.target)]
+
+        def sketch(low: int, high: int, texts: list[tuple[np.ndarray, np.ndarray]] = texts) -> np.ndarray:
+            own = np.full(_BUCKETS, 2**32 - 1, np.uint32)
+            both = [(tokens, offsets[low : high + 1]) for tokens, offsets in texts]
+            kernels.sketch_pairs(both[0], both[1], seeds, own)
+            return own
+
+        ranges = blocks(part.source.lengths * part.target.lengths, threads)
+        for own in run_blocks(sketch, ranges, threads):
+            np.minimum(smallest, own, out=smallest)
+        forget_tokens(bitext)
+    shares = (smallest.astype(np.float64) + 0.5) / 2**32
+    return _BUCKETS * (_BUCKETS - 1) / float(shares.sum())
+
+
+def cut(ends: np.ndarray, tokens: int) -> list[tuple[int, int]]:
+    """Ranges [low, high) of sentences with about ``tokens`` tokens each, and at least one sentence.
+
+    Args:
+        ends: int64 (M + 1,), how many tokens stand before each sentence.
+        tokens: at least 1.
+    """
+    count = max(1, -(-int(ends[-1]) // tokens))
+    goals = ends[-1] * np.arange(1, count) // count
+    bounds = np.unique([0, *np.searchsorted(ends, goals).tolist(), len(ends) - 1]).tolist()
+    return list(pairwise(bounds))
+
+
+def parts(bitext: Bitext, tokens: int) -> Iterator[Bitext]:
+    """A bitext in blocks of about so many tokens; memory mapped for one is given back before the next."""
+    for low, high in cut(bitext.source.offsets + bitext.target.offsets, tokens):
+        yield bitext.block(low, high)
+        forget_tokens(bitext)
+
+
+def block_tokens(bitext: Bitext, limit: int, *, both: bool, threads: int, strict: bool) -> int | None:
+    """How many tokens to fit at a time, so that IBM Model 1 stays within ``limit`` bytes; None: all at once.
+
+    Args:
+        bitext: the text, which is read.
+        both: whether both directions are fitted.
+        threads: how many are used.
+        strict: whether a limit that cannot be kept is an error, and not only as good as kept.
+
+    Raises:
+        AlignkitError: the table alone is too large for the limit; the message has the estimate.
+    """
+    types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
+    tokens = len(bitext.source.tokens) + len(bitext.target.tokens)
+    meetings = float(bitext.source.lengths.astype(np.float64) @ bitext.target.lengths)
+    words = sum(len(side.vocabulary.text) for side in (bitext.source, bitext.target)) + 16 * sum(types)
+    tables = 2 * FITTED if both else FITTED
+
+    def whole(pairs: float) -> float:
+        return BASE + words + tables * pairs + WHOLE_TOKEN * tokens + WHOLE_PAIR * len(bitext)
+
+    most = min(meetings, types[0] * types[1])
+    if whole(most) <= limit:
+        return None
+    pairs = min(most, word_pairs(bitext, threads))
+    if whole(pairs) <= limit:
+        return None
+    # Each thread has a number for every word of the other language, in three arrays.
+    fixed = BASE + words + (FITTED + (KEPT if both else 0)) * pairs + SPOOLED_PAIR * len(bitext)
+    fixed += 16 * max(types) * threads
+    room = int((limit - fixed) // BLOCK_TOKEN)
+    if room < LEAST_BLOCK and strict:
+        needed = show_size(fixed + LEAST_BLOCK * BLOCK_TOKEN)
+        raise AlignkitError(
+            f"this text needs about {needed} of memory ({pairs:.3g} pairs of words meet in it), more than the "
+            f"{show_size(limit)} of --max-memory; allow {needed}, or give less text"
+        )
+    return max(room, LEAST_BLOCK)

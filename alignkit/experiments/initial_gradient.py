@@ -1,0 +1,232 @@
+"""The derivative of the proxy at initialisation against the co-occurrence table (Snell et al. 2021, 4.1, A.2).
+
+The proxy is p_m(o) = softmax(W mean_l e(x_l))_o for pair m. Under gradient flow on the log-likelihood
+J = sum over m, t of log p_m(y_t), with a row e_i per source word and a row W_o per target word:
+
+    G_io = C_io - sum over m of (n_im / L_m) T_m p_m(o),    de_i = sum_o G_io W_o,    dW_o = sum_i G_io e_i,
+
+n_im being how often word i stands in source m. The logit z_io = e_i . W_o therefore moves by
+
+    dz = G (W W') + (e e') G.                                                                        (1)
+
+With all entries of e and W drawn from N(0, 1/d), z tends to 0 as the width d grows, so p_m(o) tends to 1/O (O
+target words) and, as sum_o C_io = sum_m n_im T_m / L_m, G to K = C - row mean of C. W W' and e e' tend to the
+identity, so **dz tends to 2 K: the paper's statement holds for the logits.** How fast: an off-diagonal entry of
+W W' has variance 1/d and a diagonal one 2/d, and W and e are independent, so, up to what p lacks to 1/O,
+
+    E |dz - 2 K|^2 = |K|^2 (V_src + V_tgt + 2) / d,    relative error = sqrt((V_src + V_tgt + 2) / (4 d)).  (2)
+
+"d grows" thus means: beyond a quarter of the number of words.
+
+For the probabilities theta_io = softmax(z_i)_o, d theta_io = theta_io (dz_io - sum_o' theta_io' dz_io'); theta
+tends to 1/O and the rows of K sum to 0, so **d theta tends to 2 K / O**: the same table, but with a factor 1/O
+that the statement lacks. For log theta the factor is gone: d log theta = dz - mean dz tends to 2 K.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding_bag
+
+from alignkit.bitext import Bitext
+from alignkit.classical.cooccurrence import cooccurrence
+from alignkit.experiments.protocol import Claim, Progress, Result, claim, no_progress
+from alignkit.experiments.statistics import averaged
+from alignkit.experiments.texts import word_bitext
+from alignkit.neural.batching import usable
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+PAIRS = 512  #: sentence pairs at a time
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is measured.
+
+    Attributes:
+        source, target: text files of a bitext; the sample if empty.
+        pairs: sentence pairs that are read; 0 for all.
+        words: the most frequent words of each side that are told apart; the others are one word.
+        widths: d, sizes of the embedding, rising.
+        seeds: draws of e and W for each width.
+    """
+
+    source: str = ""
+    target: str = ""
+    pairs: int = 0
+    words: int = 1000
+    widths: tuple[int, ...] = (64, 256, 1024, 4096, 16384)
+    seeds: int = 10
+
+
+QUICK = Settings(words=300, widths=(64, 512, 4096), seeds=3)
+
+
+def initial_derivatives(bitext: Bitext, e: Tensor, W: Tensor) -> tuple[Tensor, Tensor]:
+    """d/dtau of all logits z_io = e_i . W_o and of all probabilities softmax(z_i)_o, by equation (1).
+
+    Args:
+        bitext: M pairs.
+        e: (V_src, d).
+        W: (V_tgt, d).
+
+    Returns:
+        two arrays (V_src, V_tgt), per unit of the flow's time on the summed log-likelihood.
+    """
+    G = torch.from_numpy(cooccurrence(bitext).to_dense()).to(e.dtype)
+    pairs = usable(bitext)
+    for low in range(0, len(pairs), PAIRS):
+        part = bitext.take(pairs[low : low + PAIRS])
+        words = torch.from_numpy(part.source.tokens.astype(np.int64))
+        lengths = torch.from_numpy(part.source.lengths).to(e.dtype)
+        mean = embedding_bag(words, e, torch.from_numpy(part.source.offsets[:-1]), mode="mean")
+        weights = torch.from_numpy(part.target.lengths).to(e.dtype).unsqueeze(1)
+        expected = torch.softmax(mean @ W.t(), 1) * weights
+        rows = torch.repeat_interleave(torch.arange(len(part)), torch.from_numpy(part.source.lengths))
+        G.index_add_(0, words, (expected / lengths.unsqueeze(1))[rows], alpha=-1)
+    dz = (G @ W) @ W.t() + e @ (e.t() @ G)
+    theta = torch.softmax(e @ W.t(), 1)
+    return dz, theta * (dz - (theta * dz).sum(1, keepdim=True))
+
+
+def predicted(bitext: Bitext) -> Tensor:
+    """2 K = 2 (C - row mean of C), float32 (V_src, V_tgt)."""
+    C = torch.from_numpy(cooccurrence(bitext).to_dense())
+    return 2 * (C - C.mean(1, keepdim=True))
+
+
+def expected_error(words: int, width: int) -> float:
+    """Equation (2): the relative error of the logits' derivative for V_src + V_tgt = ``words``."""
+    return float(np.sqrt((words + 2) / (4 * width)))
+
+
+def compared(measured: Tensor, table: Tensor) -> tuple[float, float, float]:
+    """Correlation over all entries, slope of the line through 0, and error |measured - table| / |table|."""
+    x, y = table.double().flatten(), measured.double().flatten()
+    both = torch.stack([x, y])
+    return (
+        float(torch.corrcoef(both)[0, 1]),
+        float(x.dot(y) / x.dot(x)),
+        float((y - x).norm() / x.norm()),
+    )
+
+
+@torch.inference_mode()
+def run(settings: Settings | None = None, progress: Progress = no_progress) -> Result:
+    """Draws networks of every width and compares their derivatives with 2 K."""
+    import pandas as pd
+
+    settings = settings or Settings()
+    bitext = word_bitext(settings.source, settings.target, settings.pairs, settings.words)
+    sizes = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
+    table = predicted(bitext)
+    rows = []
+    for number, width in enumerate(settings.widths):
+        for seed in range(settings.seeds):
+            progress(number * settings.seeds + seed, len(settings.widths) * settings.seeds, f"width {width}")
+            generator = torch.Generator().manual_seed(seed)
+            e, W = (torch.randn(size, width, generator=generator) * width**-0.5 for size in sizes)
+            dz, dtheta = initial_derivatives(bitext, e, W)
+            row: dict[str, float] = {
+                "width": width,
+                "seed": seed,
+                "predicted error": expected_error(sum(sizes), width),
+            }
+            for name, measured in (("logit", dz), ("theta", dtheta)):
+                names = (f"{name} {what}" for what in ("correlation", "slope", "error"))
+                row |= dict(zip(names, compared(measured, table), strict=True))
+            row["theta slope x O"] = row["theta slope"] * sizes[1]
+            rows.append(row)
+    raw = pd.DataFrame(rows)
+    means = raw.drop(columns="seed").groupby("width", as_index=False).mean()
+    remark = (
+        f"{len(bitext)} pairs, {sizes[0]} source and O = {sizes[1]} target words. Correlations, slopes and errors "
+        "are over all entries of the table, against 2 (C - row mean of C); an error is relative to its norm. The "
+        "statement is right for the logits (and log-probabilities); for the probabilities it lacks the factor 1/O."
+    )
+    return Result(means, _claims(raw), {"draws": raw}, lambda figure: _draw(figure, raw), (remark,))
+
+
+#: (claim, statistic, column of the raw rows, above, below), all at the largest width
+_CLAIMS: tuple[tuple[str, str, str, float, float | None], ...] = (
+    (
+        "The derivative of the logits at initialisation is that of the centred co-occurrence table (4.1)",
+        "correlation of d logit with 2 (C - row mean)",
+        "logit correlation",
+        0.9,
+        None,
+    ),
+    (
+        "... with factor 2: d logit = 2 (C - row mean) in the limit (A.2)",
+        "slope of d logit on 2 (C - row mean)",
+        "logit slope",
+        0.95,
+        1.05,
+    ),
+    (
+        "... with a relative error of the size that equation 2 of the module gives",
+        "relative error of d logit over its prediction",
+        "error ratio",
+        0.95,
+        1.05,
+    ),
+    (
+        "The same statement for the probabilities: d theta = 2 (C - row mean)",
+        "slope of d theta on 2 (C - row mean)",
+        "theta slope",
+        0.95,
+        1.05,
+    ),
+    (
+        "What holds for the probabilities: d theta = 2 (C - row mean) / O",
+        "O times the slope of d theta on 2 (C - row mean)",
+        "theta slope x O",
+        0.9,
+        1.1,
+    ),
+)
+
+
+def _claims(raw: pd.DataFrame) -> tuple[Claim, ...]:
+    widest = raw[raw.width == raw.width.max()]
+    widest = widest.assign(**{"error ratio": widest["logit error"] / widest["predicted error"]})
+    at = f"at width {int(raw.width.max())}, mean over seeds"
+    claims = [
+        claim(text, f"{statistic}, {at}", *averaged(widest[column]), above=above, below=below)
+        for text, statistic, column, above, below in _CLAIMS
+    ]
+    steps = [
+        np.polyfit(np.log(part.width), np.log(part["logit error"]), 1)[0]
+        for _, part in raw.groupby("seed")
+        if len(part) > 1
+    ]
+    text = "The error falls as the inverse square root of the width"
+    statistic = "slope of log relative error on log width, mean over seeds"
+    return (*claims, claim(text, statistic, *averaged(steps), above=-0.55, below=-0.45))
+
+
+def _draw(figure: Figure, raw: pd.DataFrame) -> None:
+    left, right = figure.subplots(1, 2)
+    groups = raw.groupby("width")
+    series = ((left, "logit correlation", "logits"), (left, "theta correlation", "probabilities"))
+    for axes, name, label in (*series, (right, "logit error", "measured")):
+        mean, low, high = (getattr(groups[name], what)() for what in ("mean", "min", "max"))
+        spread = np.stack([mean - low, high - mean])
+        axes.errorbar(mean.index, mean, yerr=spread, marker="o", ms=4, capsize=3, label=label)
+        axes.set_xscale("log", base=2)
+        axes.set_xlabel("width d")
+    right.plot(groups["predicted error"].mean(), "k--", lw=1, label="predicted")
+    right.set_yscale("log")
+    left.set_ylim(0, 1.02)
+    left.set_ylabel("correlation with 2 (C - row mean)")
+    right.set_ylabel("relative error of d logit")
+    left.legend()
+    right.legend()

@@ -1,0 +1,221 @@
+"""The best attention against the lexical probe (Snell et al. 2021, A.1), for p = softmax(W (c + s)).
+
+With states h, s and the output layer as trained, the attention of each row is chosen anew, to give the right word
+the highest probability (:mod:`alignkit.experiments.simplex`). If lexical knowledge alone decided where to look,
+it would look where beta is largest. That it need not is shown by :func:`counterexample`.
+
+Three output words, three states, s = 0, y the first word, with numbers 0 < c < a and b:
+
+    Z_1 = (a, b, -b),    Z_2 = (a, -b, b),    Z_3 = (c, 0, 0).
+
+At alpha = (1/2, 1/2, 0) the logits are (a, 0, 0), so p = e^a / (e^a + 2), and the gradient of log p(y) is
+(1 - p) (a, a, c): none exceeds its mean under alpha, (1 - p) a, so the duality gap is 0 and this alpha is optimal.
+But beta_1 = beta_2 = e^a / (e^a + 2 cosh b) and beta_3 = e^c / (e^c + 2): **wherever cosh b > e^(a - c), beta is
+largest at the one word to which the optimal attention pays none.** The two others are each wrong about another
+word, and right together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from alignkit.errors import AlignkitError
+from alignkit.experiments.networks import NetworkPlan, Trained, train_network
+from alignkit.experiments.protocol import Claim, Progress, Result, claim, no_progress
+from alignkit.experiments.simplex import Problem, best_attention
+from alignkit.metrics.agreement import Agreement, agreement
+from alignkit.neural.batching import Batcher, scoring_batches
+from alignkit.neural.checkpoints import NeuralAligner, load_aligner
+from alignkit.neural.runs import find_run
+from alignkit.scores import Scores, flat_offsets
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+PUBLISHED = 0.53  #: A(alpha_opt, beta) of the paper, Multi30k
+
+
+@dataclass(frozen=True)
+class Settings(NetworkPlan):
+    """What is scored: the held-out text, by a network of ``run`` or one trained by the plan.
+
+    Attributes:
+        output: must be ``sum``.
+        run: a run directory of ``alignkit train`` whose network adds context and state; empty to train one.
+        scored: pairs of the held-out text that are scored; 0 for all.
+        tolerance: duality gap at which the search stops, nats.
+    """
+
+    output: str = "sum"
+    run: str = ""
+    scored: int = 0
+    tolerance: float = 1e-4
+    counterexample: tuple[float, ...] = field(default=(2.0, 4.0, 1.0))
+
+
+QUICK = Settings(epochs=8, scored=60)
+
+
+def counterexample(a: float = 2.0, b: float = 4.0, c: float = 1.0) -> Problem:
+    """The problem of the module's text; ``best_attention`` of it is (1/2, 1/2, 0)."""
+    Z = torch.tensor([[a, b, -b], [a, -b, b], [c, 0, 0]], dtype=torch.float64)
+    return Problem(Z, torch.zeros(1, 3, dtype=torch.float64), torch.zeros(1, dtype=torch.int64))
+
+
+def probabilities(problem: Problem, alpha: torch.Tensor) -> torch.Tensor:
+    """p(y_t) under attention alpha (T, L)."""
+    shares = torch.softmax(problem.base + alpha @ problem.Z, 1)
+    return shares.gather(1, problem.y.unsqueeze(1)).squeeze(1)
+
+
+@torch.inference_mode()
+def optimal_scores(
+    aligner: NeuralAligner, valid: Trained, tolerance: float, progress: Progress = no_progress
+) -> tuple[Scores, pd.DataFrame]:
+    """alpha_opt of all rows of a text, and per row ``value`` (log p(y_t) there) and ``gap``, nats.
+
+    Raises:
+        AlignkitError: the network's logits are not linear in its context.
+    """
+    import pandas as pd
+
+    network = aligner.network.eval()
+    if network.settings.output != "sum":
+        raise AlignkitError("the best attention is a convex problem only for a network with output = sum")
+    bitext = valid.valid
+    offsets = flat_offsets(bitext.shapes)
+    values = np.zeros(offsets[-1], np.float32)
+    device = next(network.parameters()).device
+    batcher = Batcher(bitext, device)
+    rows, done = [], 0
+    weight, bias = network.output.weight.double(), network.output.bias.double()
+    for pairs in scoring_batches(bitext, 32, 1 << 14, equal=True):
+        batch = batcher(pairs)
+        encoding = network.encode(batch.source, batch.source_lengths)
+        s, _ = network.states(batch.previous, encoding.start)
+        Z = network.context(encoding.h).double() @ weight.t()
+        problems = [
+            Problem(Z[i], s[i, :tall].double() @ weight.t() + bias, batch.target[:tall, i])
+            for i, tall in enumerate(batch.target_lengths.tolist())
+        ]
+        alpha, value, gap = best_attention(problems, tolerance)
+        parts = zip(
+            pairs.tolist(), *(x.split(batch.target_lengths.tolist()) for x in (alpha, value, gap)), strict=True
+        )
+        for m, best, reached, left in parts:
+            values[offsets[m] : offsets[m + 1]] = best.flatten().cpu().numpy()
+            rows.append(pd.DataFrame({"pair": m, "value": reached.cpu(), "gap": left.cpu()}))
+        done += len(pairs)
+        progress(done, len(bitext), "best attention")
+    return Scores(values, offsets, bitext.shapes), pd.concat(rows, ignore_index=True)
+
+
+def run(settings: Settings | None = None, progress: Progress = no_progress) -> Result:
+    """Finds the best attention of the held-out text, and compares it with beta and with the trained attention."""
+    import pandas as pd
+
+    settings = settings or Settings()
+    trained = _network(settings, progress)
+    aligner = trained.network
+    best, found = optimal_scores(aligner, trained, settings.tolerance, progress)
+    scores = {"alpha_opt": best} | {kind: aligner.score(trained.valid, kind) for kind in ("alpha", "beta")}
+    pairs = (("alpha_opt", "beta"), ("alpha", "beta"), ("beta", "alpha_opt"), ("alpha_opt", "alpha"))
+    agreements = {(u, v): agreement(scores[u], scores[v]) for u, v in pairs}
+    table = pd.DataFrame([{"u": u, "v": v, **vars(a)} for (u, v), a in agreements.items()])
+    problem = counterexample(*settings.counterexample)
+    logs = aligner.log_probabilities(trained.valid)
+    remarks = (
+        f"{len(trained.valid)} pairs, {len(found)} target tokens; published A(alpha_opt, beta): {PUBLISHED}. The "
+        f"largest duality gap is {found.gap.max():.2g} nats. Mean log p(y): {found.value.mean():.3f} with the best "
+        f"attention, {logs.sum() / len(found):.3f} with the network's own.",
+    )
+    claims = (*_counterexample_claims(problem), *_claims(agreements, float(found.gap.max())))
+    return Result(table, claims, {"tokens": found.round(6)}, lambda figure: _draw(figure, table), remarks)
+
+
+def _network(settings: Settings, progress: Progress) -> Trained:
+    if settings.run:
+        aligner, found = load_aligner(settings.run), find_run(settings.run)
+        if not isinstance(aligner, NeuralAligner) or found is None:
+            raise AlignkitError(f"{settings.run} is not a run directory of a network")
+        trained = Trained(aligner, found.train, found.valid)
+    else:
+        trained = train_network(settings, progress)
+    some = np.arange(min(settings.scored or len(trained.valid), len(trained.valid)))
+    return Trained(trained.network, trained.training, trained.valid.take(some))
+
+
+def _counterexample_claims(problem: Problem) -> tuple[Claim, ...]:
+    alpha, value, gap = best_attention([problem], 1e-9)
+    beta = probabilities(Problem(problem.Z, problem.base.expand(3, 3), problem.y.expand(3)), torch.eye(3).double())
+    favourite = int(beta.argmax())
+    return (
+        claim(
+            "There are three words for which the best attention ignores the one with the largest beta (A.1)",
+            "attention of the best to the word with the largest beta",
+            float(alpha[0, favourite]),
+            (0.0, float(alpha[0, favourite])),
+            below=1e-3,
+        ),
+        claim(
+            "... and is right more often than that word alone",
+            "p(y) of the best attention minus the largest beta",
+            float(value.exp() - beta.max()),
+            (float(value.exp() - beta.max()), float((value + gap).exp() - beta.max())),
+            above=0.0,
+        ),
+    )
+
+
+def _claims(agreements: dict[tuple[str, str], Agreement], gap: float) -> tuple[Claim, ...]:
+    found = agreements["alpha_opt", "beta"]
+    interval = (found.low, found.high)
+    own = agreements["alpha", "beta"]
+    return (
+        claim(
+            "beta ranks highly where the best attention looks, far above chance (A.1)",
+            f"A(alpha_opt, beta), chance {found.chance:.3f}",
+            found.agreement,
+            interval,
+            above=found.chance + 0.1,
+        ),
+        claim(
+            "... but the two are not the same",
+            "A(alpha_opt, beta)",
+            found.agreement,
+            interval,
+            below=0.9,
+        ),
+        claim(
+            f"Published: A(alpha_opt, beta) = {PUBLISHED} on Multi30k (held to within 0.1)",
+            "A(alpha_opt, beta)",
+            found.agreement,
+            interval,
+            above=PUBLISHED - 0.1,
+            below=PUBLISHED + 0.1,
+        ),
+        claim(
+            "The network's own attention agrees with beta less than the best attention does",
+            "A(alpha, beta) minus the upper end of A(alpha_opt, beta)",
+            own.agreement - found.high,
+            (own.low - found.high, own.high - found.high),
+            below=0.0,
+        ),
+    )
+
+
+def _draw(figure: Figure, table: pd.DataFrame) -> None:
+    axes = figure.subplots()
+    names = [f"A({u}, {v})" for u, v in zip(table.u, table.v, strict=True)]
+    spread = np.stack([table.agreement - table.low, table.high - table.agreement])
+    axes.bar(names, table.agreement, yerr=spread, capsize=4, color="tab:blue", label="measured")
+    axes.plot(names, table.chance, "k_", ms=40, label="chance")
+    axes.plot(names[:1], [PUBLISHED], "r*", ms=12, label="published")
+    axes.set_ylabel("top-5 % agreement")
+    axes.set_ylim(0, 1)
+    axes.legend()

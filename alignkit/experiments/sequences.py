@@ -1,0 +1,148 @@
+"""Sequences to copy or to reorder, and what the experiments on them share (Snell et al., sections 3.3, 5.2, 6.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from alignkit.bitext import Bitext, Corpus
+from alignkit.classical.cooccurrence import cooccurrence
+from alignkit.errors import AlignkitError
+from alignkit.neural.many_training import ManyRun
+from alignkit.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KINDS = ("permutation", "subset", "independent", "mixture")
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """A distribution of sequences of one length.
+
+    Attributes:
+        kind: ``permutation``, all of ``types`` types in random order; ``subset``, ``length`` of them without
+            repetition; ``independent``, each token drawn for itself; ``mixture``, by a fair coin a permutation
+            of the first or of the second half of the types.
+        types: how many there are.
+        length: of a sequence.
+        order: int64 (length,): the target's t-th token is the source's order[t]-th; None copies.
+    """
+
+    kind: str
+    types: int
+    length: int
+    order: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise AlignkitError(f"unknown kind of sequences {self.kind!r}; known are {', '.join(KINDS)}")
+        fits = {
+            "permutation": self.types == self.length,
+            "subset": self.types >= self.length,
+            "independent": True,
+            "mixture": self.types == 2 * self.length,
+        }
+        if self.length < 1 or self.types < 1 or not fits[self.kind]:
+            raise AlignkitError(f"no {self.kind} sequences of {self.length} tokens from {self.types} types")
+
+    @property
+    def vocabulary(self) -> int:
+        """V: the types, the end of a sequence (id ``types``) and its beginning (``types`` + 1)."""
+        return self.types + 2
+
+    def sources(self, generator: np.random.Generator, count: int) -> np.ndarray:
+        """int64 (count, length), without the end."""
+        if self.kind == "independent":
+            return generator.integers(0, self.types, (count, self.length))
+        pool = self.length if self.kind == "mixture" else self.types
+        drawn = generator.permuted(np.tile(np.arange(pool), (count, 1)), axis=1)[:, : self.length]
+        if self.kind == "mixture":
+            drawn = drawn + self.length * generator.integers(0, 2, (count, 1))
+        return drawn
+
+    def targets(self, sources: np.ndarray) -> np.ndarray:
+        """The targets of sources (count, length)."""
+        return sources if self.order is None else sources[:, self.order]
+
+    def draw(self, generator: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Source with its end, the decoder's input (the beginning first) and the target with its end.
+
+        Each int64 (count, length + 1): what :data:`alignkit.neural.many_training.Draw` asks for.
+        """
+        sources = self.sources(generator, count)
+        targets = self.targets(sources)
+        end = np.full((count, 1), self.types)
+        source, target = np.hstack([sources, end]), np.hstack([targets, end])
+        return source, np.hstack([end + 1, targets]), target
+
+    def bitext(self, generator: np.random.Generator, count: int, end: bool = False) -> Bitext:
+        """``count`` pairs; words are named by their number. ``end``: with the end token on both sides."""
+        names = [*map(str, range(self.types)), "</s>", "<s>"]
+        source, _, target = self.draw(generator, count)
+        keep = slice(None) if end else slice(-1)
+        vocabulary = Vocabulary.from_tokens(names if end else names[:-2])
+        return Bitext(*(_corpus(side[:, keep], vocabulary) for side in (source, target)))
+
+    def chance(self) -> float:
+        """The token accuracy that is possible without a look at the source, end included.
+
+        Without repetition, the best guess for the t-th token is one of those not seen yet. In a mixture, the
+        first token tells the half.
+        """
+        t = np.arange(self.length)
+        if self.kind == "independent":
+            guesses = np.full(self.length, 1 / self.types)
+        elif self.kind == "mixture":
+            guesses = 1 / (self.length - t)
+            guesses[0] = 1 / self.types
+        else:
+            guesses = 1 / (self.types - t)
+        return float((guesses.sum() + 1) / (self.length + 1))
+
+
+def _corpus(tokens: np.ndarray, vocabulary: Vocabulary) -> Corpus:
+    offsets = np.arange(len(tokens) + 1, dtype=np.int64) * tokens.shape[1]
+    return Corpus(tokens.astype(np.int32).ravel(), offsets, vocabulary)
+
+
+def count_table(sequences: Sequences, count: int, seed: int) -> np.ndarray:
+    """C (types, types) of ``count`` drawn pairs, dense, by :func:`alignkit.classical.cooccurrence.cooccurrence`,
+    divided by ``count``: expected counts per pair."""
+    bitext = sequences.bitext(np.random.default_rng(seed), count)
+    return cooccurrence(bitext).to_dense() / count
+
+
+def contrast(table: np.ndarray) -> float:
+    """How much more often a word meets itself than another word that it meets at all: mean of the diagonal of C
+    over the mean of its other entries above 0. At 1, C says nothing of which word is whose translation."""
+    others = table[~np.eye(len(table), dtype=bool)]
+    return float(np.diag(table).mean() / others[others > 0].mean())
+
+
+def curves(runs: list[ManyRun], **labels: object) -> pd.DataFrame:
+    """Raw rows of courses: labels, run, step, accuracy, loss; a solved network has no rows after it stopped."""
+    import pandas as pd
+
+    frames = [
+        pd.DataFrame(
+            {
+                **labels,
+                "run": number,
+                "step": run.steps.astype(int),
+                "accuracy": np.round(run.accuracy, 4),
+                "loss": np.round(run.loss, 4),
+            }
+        )
+        for number, run in enumerate(runs)
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+def reached(run: ManyRun, level: float) -> float:
+    """The first measured step with an accuracy of at least ``level``; NaN if there is none."""
+    above = np.nonzero(run.accuracy >= level)[0]
+    return float(run.steps[above[0]]) if len(above) else float("nan")

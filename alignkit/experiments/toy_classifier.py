@@ -1,0 +1,224 @@
+"""The two-token classifier (blog post "Understanding Attention Training via Output Relevance").
+
+Every sentence has a neutral token and one that tells its class y = +1 or -1, both classes equally often. The
+neutral token's relevance (logit) is beta0, that of the telling token y beta1, and attention gives the telling one
+p = sigma(a), so that with u_y = p beta1 + y (1 - p) beta0 the loss is the mean over y of -log sigma(u_y). With
+r_y = sigma(-u_y), R = (r_+ + r_-)/2 and D = (r_+ - r_-)/2, gradient flow on (beta0, beta1, a) is
+
+    beta0' = (1 - p) D,    beta1' = p R,
+    a' = p (1 - p) (beta1 R - beta0 D) = (1 - p) beta1 beta1' - p beta0 beta0'.
+
+If beta0 = 0, both classes have the same r, so D = 0 and beta0 stays 0; then a' / (1 - p) = beta1 beta1', and as
+1 / (1 - p) = 1 + e^a,
+
+    a + e^a - beta1^2 / 2 does not change:                                                           (1)
+
+attention is a function of relevance alone, and rises where |beta1| does. In one variable, beta1' = p(beta1)
+sigma(-p(beta1) beta1) then gives the time as an integral over beta1.
+
+The blog post names the starts (beta0, beta1, p); that the two classes are symmetric is our reading: with one class
+alone nothing would tell the two tokens apart at (0, 0, 0.5), where p is said to rise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from alignkit.errors import AlignkitError
+from alignkit.experiments.protocol import Claim, Progress, Result, claim, no_progress
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+KEPT = 201  #: points of each course that the raw rows keep
+RISING, FALLING, SOLVED = "0:0:0.5", "10:-10:0.5", "0:20:0.5"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Which starts, for how long.
+
+    Attributes:
+        starts: beta0:beta1:p; the three that the claims are about are always among them.
+        time: of the flow.
+        step: of the Runge-Kutta method; all results are computed with half of it too.
+    """
+
+    starts: tuple[str, ...] = (RISING, FALLING, SOLVED, "0:0:0.1", "0:-3:0.5", "3:0:0.5", "0:1:0.9")
+    time: float = 400.0
+    step: float = 0.02
+
+
+QUICK = Settings(time=100.0, step=0.05)
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    """1 / (1 + e^-x), without overflow."""
+    result: np.ndarray = np.exp(-np.logaddexp(0, -x))
+    return result
+
+
+def flow(state: np.ndarray) -> np.ndarray:
+    """d/dt of (beta0, beta1, a), arrays (3, K)."""
+    beta0, beta1, a = state
+    p, q = sigmoid(a), sigmoid(-a)
+    plus, minus = sigmoid(-(p * beta1 + q * beta0)), sigmoid(-(p * beta1 - q * beta0))
+    R, D = (plus + minus) / 2, (plus - minus) / 2
+    return np.stack([q * D, p * R, p * q * (beta1 * R - beta0 * D)])
+
+
+def loss(state: np.ndarray) -> np.ndarray:
+    """Mean over the classes of -log sigma(u_y), nats, (K,)."""
+    beta0, beta1, a = state
+    p, q = sigmoid(a), sigmoid(-a)
+    both = [np.logaddexp(0, -(p * beta1 + sign * q * beta0)) for sign in (1, -1)]
+    return np.mean(both, axis=0)
+
+
+def invariant(state: np.ndarray) -> np.ndarray:
+    """a + e^a - beta1^2 / 2, which equation (1) says is constant where beta0 = 0."""
+    result: np.ndarray = state[2] + np.exp(state[2]) - state[1] ** 2 / 2
+    return result
+
+
+def integrate(start: np.ndarray, time: float, steps: int) -> np.ndarray:
+    """The flow from (beta0, beta1, a) (3, K) by the classical Runge-Kutta method; (steps + 1, 3, K)."""
+    h = time / steps
+    course = np.empty((steps + 1, *start.shape))
+    course[0] = state = start
+    for n in range(steps):
+        k1 = flow(state)
+        k2 = flow(state + h / 2 * k1)
+        k3 = flow(state + h / 2 * k2)
+        k4 = flow(state + h * k3)
+        state = state + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        course[n + 1] = state
+    return course
+
+
+def parse_start(text: str) -> tuple[float, float, float]:
+    """(beta0, beta1, a) of beta0:beta1:p; raises AlignkitError if it is not that."""
+    try:
+        beta0, beta1, p = (float(part) for part in text.split(":"))
+        if not 0 < p < 1:
+            raise ValueError
+    except ValueError as error:
+        raise AlignkitError(f"a start is beta0:beta1:p with 0 < p < 1, not {text!r}") from error
+    return beta0, beta1, float(np.log(p / (1 - p)))
+
+
+def run(settings: Settings | None = None, progress: Progress = no_progress) -> Result:
+    """Integrates the flow from every start, with two steps, and compares it with equation (1)."""
+    import pandas as pd
+
+    settings = settings or Settings()
+    names = list(dict.fromkeys([*settings.starts, RISING, FALLING, SOLVED]))
+    start = np.array([parse_start(name) for name in names]).T
+    steps = max(KEPT - 1, round(settings.time / settings.step))
+    steps += -steps % (KEPT - 1)
+    coarse = integrate(start, settings.time, steps)
+    progress(1, 3, "Runge-Kutta")
+    fine = integrate(start, settings.time, 2 * steps)[::2]
+    progress(3, 3, "Runge-Kutta")
+    table = pd.DataFrame([_summary(name, fine[:, :, k]) for k, name in enumerate(names)])
+    every = steps // (KEPT - 1)
+    times = np.linspace(0, settings.time, KEPT)
+    rows = [
+        pd.DataFrame(
+            {
+                "start": name,
+                "time": times,
+                **dict(zip(("beta0", "beta1", "a"), fine[::every, :, k].T, strict=True)),
+                "p": sigmoid(fine[::every, 2, k]),
+                "loss": loss(fine[::every, :, k].T),
+            }
+        )
+        for k, name in enumerate(names)
+    ]
+    raw = pd.concat(rows, ignore_index=True)
+    remark = "Courses with beta0 = 0 must keep a + e^a - beta1^2/2 (drift); elsewhere it is no invariant."
+    claims = _claims(names, coarse, fine)
+    return Result(table, claims, {"courses": raw.round(8)}, lambda figure: _draw(figure, raw), (remark,))
+
+
+def _summary(name: str, course: np.ndarray) -> dict[str, object]:
+    p = sigmoid(course[:, 2])
+    drift = np.abs(invariant(course.T) - invariant(course[0])).max()
+    return {
+        "start": name,
+        "dp/dt at 0": float(flow(course[0])[2] * p[0] * (1 - p[0])),
+        "least p": p.min(),
+        "last p": p[-1],
+        "last beta0": course[-1, 0],
+        "last beta1": course[-1, 1],
+        "first loss": float(loss(course[0])),
+        "last loss": float(loss(course[-1])),
+        "drift": drift if course[0, 0] == 0 else np.nan,
+    }
+
+
+def _claims(names: list[str], coarse: np.ndarray, fine: np.ndarray) -> tuple[Claim, ...]:
+    """Intervals reach as far as the two step sizes differ."""
+
+    def pair(statistic: object) -> tuple[float, tuple[float, float]]:
+        one, other = (float(statistic(course)) for course in (coarse, fine))  # type: ignore[operator]
+        return other, (other - abs(one - other), other + abs(one - other))
+
+    def p(course: np.ndarray, name: str) -> np.ndarray:
+        return sigmoid(course[:, 2, names.index(name)])
+
+    zero = [k for k, name in enumerate(names) if fine[0, 0, k] == 0]
+    return (
+        claim(
+            "From (0, 0, 0.5) p rises all the way: the telling token becomes relevant, then attended",
+            "smallest change of p from one step to the next",
+            *pair(lambda course: np.diff(p(course, RISING)).min()),
+            above=0.0,
+        ),
+        claim(
+            "From (10, -10, 0.5) p first falls: attention follows relevance, even wrong relevance",
+            "smallest p on the way, minus 0.5",
+            *pair(lambda course: p(course, FALLING).min() - 0.5),
+            below=-0.1,
+        ),
+        claim(
+            "There is low loss with uniform attention, where nothing is left to learn from",
+            "loss at (0, 20, 0.5), nats",
+            float(loss(fine[0])[names.index(SOLVED)]),
+            below=1e-3,
+        ),
+        claim(
+            "... and the flow from there leaves attention all but uniform",
+            "last p minus 0.5",
+            *pair(lambda course: p(course, SOLVED)[-1] - 0.5),
+            below=0.05,
+        ),
+        claim(
+            "Where beta0 = 0, a + e^a - beta1^2/2 is constant: closed form against numerical integration",
+            "largest drift over all these courses",
+            *pair(lambda course: max(np.abs(np.ptp(invariant(course[:, :, k].T))) for k in zero)),
+            below=1e-6,
+        ),
+    )
+
+
+def _draw(figure: Figure, raw: pd.DataFrame) -> None:
+    left, right = figure.subplots(1, 2)
+    for number, (name, part) in enumerate(raw.groupby("start", sort=False)):
+        left.plot(part.time + 1e-3, part.p, label=str(name).replace(":", ", "))
+        if part.beta0.iloc[0] == 0:
+            right.plot(part.beta1, part.a, color=f"C{number}", lw=3, alpha=0.5)
+            a = np.linspace(part.a.min(), part.a.max(), 200)
+            first = part.iloc[0]
+            square = 2 * (a + np.exp(a) - first.a - np.exp(first.a)) + first.beta1**2
+            right.plot(np.sqrt(np.maximum(square, 0)) * np.sign(part.beta1.iloc[-1] or 1), a, "k--", lw=1)
+    left.set_xscale("symlog", linthresh=1)
+    left.set_xlabel("time")
+    left.set_ylabel("p, attention to the telling token")
+    left.legend(title="beta0, beta1, p", fontsize=8)
+    right.set_xlabel("beta1, relevance of the telling token")
+    right.set_ylabel("a = logit of p (dashed: closed form)")

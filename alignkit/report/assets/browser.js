@@ -1,0 +1,145 @@
+// The list of sentence pairs (only the rows in sight exist), search, order, and what holds the page together.
+const ITEM = 74;
+
+function sentenceText(tokens) {
+  const inner = data.specials ? tokens.filter((t, i) => !((i === 0 && t === "<s>") || (i === tokens.length - 1 && t === "</s>"))) : tokens;
+  return data.style === "sentencepiece" ? inner.join("").replaceAll("▁", " ").trim() : inner.join(" ");
+}
+
+class Browser {
+  constructor(maps) {
+    this.maps = maps;
+    this.list = document.getElementById("list");
+    this.rows = document.getElementById("rows");
+    this.count = document.getElementById("count");
+    this.search = document.getElementById("search");
+    this.order = document.getElementById("order");
+    this.texts = data.sentences.map((p) => [sentenceText(p.x), sentenceText(p.y)]);
+    this.folded = this.texts.map((sides) => sides.join("\n").toLowerCase());
+    this.selected = null;
+    this.search.addEventListener("input", () => this.refresh());
+    this.order.addEventListener("change", () => this.refresh());
+    this.list.addEventListener("scroll", () => this.paint());
+    this.list.addEventListener("keydown", (event) => this.key(event));
+    this.list.addEventListener("click", (event) => {
+      const item = event.target.closest(".item");
+      if (item) this.select(Number(item.dataset.place));
+    });
+    new ResizeObserver(() => this.paint()).observe(this.list);
+    this.refresh();
+  }
+
+  score() {
+    this.shares = data.sentences.map((pair, m) => {
+      const found = hits(m, chosen.u, chosen.v);
+      return pair.x.length && found.length ? found.filter(Boolean).length / found.length : null;
+    });
+  }
+
+  refresh() {
+    this.score();
+    const asked = this.search.value.trim().toLowerCase(), number = /^#(\d+)$/.exec(asked);
+    const words = asked.split(/\s+/).filter(Boolean);
+    const fits = (m) => (number ? m + 1 === Number(number[1]) : words.every((word) => this.folded[m].includes(word)));
+    const size = (m) => data.sentences[m].x.length;
+    const share = (m, none) => (this.shares[m] === null ? none : this.shares[m]);
+    const orders = {
+      worst: (a, b) => share(a, 2) - share(b, 2) || size(b) - size(a) || a - b,
+      best: (a, b) => share(b, -1) - share(a, -1) || size(b) - size(a) || a - b,
+      longest: (a, b) => size(b) - size(a) || a - b,
+      text: (a, b) => a - b,
+    };
+    this.found = data.sentences.map((_, m) => m).filter(fits).sort(orders[this.order.value]);
+    const all = data.sentences.length.toLocaleString("en");
+    this.count.textContent = this.found.length === data.sentences.length ? `${all} pairs` : `${this.found.length.toLocaleString("en")} of ${all} pairs`;
+    this.rows.style.height = `${this.found.length * ITEM}px`;
+    this.list.scrollTop = 0;
+    this.select(this.found.length ? 0 : null);
+  }
+
+  paint() {
+    const first = Math.max(0, Math.floor(this.list.scrollTop / ITEM) - 3);
+    const last = Math.min(this.found.length, Math.ceil((this.list.scrollTop + this.list.clientHeight) / ITEM) + 3);
+    const items = [];
+    for (let place = first; place < last; place++) {
+      const m = this.found[place];
+      const item = element("div", { className: "item", id: `pair-${m + 1}` },
+        element("div", { className: "top" }, `#${m + 1}`, element("b", { textContent: this.shares[m] === null ? "blank" : `${percent(this.shares[m])} agree` })),
+        element("div", { textContent: this.texts[m][0] }), element("div", { className: "sub", textContent: this.texts[m][1] }));
+      item.dataset.place = place;
+      item.setAttribute("role", "option");
+      item.setAttribute("aria-selected", String(place === this.selected));
+      item.setAttribute("aria-posinset", place + 1);
+      item.setAttribute("aria-setsize", this.found.length);
+      item.style.top = `${place * ITEM}px`;
+      items.push(item);
+    }
+    this.rows.replaceChildren(...items);
+    if (this.selected !== null) this.list.setAttribute("aria-activedescendant", `pair-${this.found[this.selected] + 1}`);
+    else this.list.removeAttribute("aria-activedescendant");
+  }
+
+  select(place) {
+    this.selected = place;
+    if (place !== null) {
+      const top = place * ITEM;
+      if (top < this.list.scrollTop) this.list.scrollTop = top;
+      else if (top + ITEM > this.list.scrollTop + this.list.clientHeight) this.list.scrollTop = top + ITEM - this.list.clientHeight;
+    }
+    this.paint();
+    this.maps.show(place === null ? null : this.found[place]);
+    if (place === null) {
+      const empty = data.sentences.length ? "No pair has these words." : "There are no sentence pairs.";
+      this.maps.readout.replaceChildren(element("p", { className: "empty", textContent: empty }));
+    }
+  }
+
+  key(event) {
+    const page = Math.max(1, Math.floor(this.list.clientHeight / ITEM));
+    const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
+    if (!(event.key in steps) || !this.found.length) return;
+    event.preventDefault();
+    this.select(Math.min(Math.max((this.selected ?? 0) + steps[event.key], 0), this.found.length - 1));
+  }
+}
+
+function pairControls(changed) {
+  const choose = (side, text) => {
+    const options = data.sets.map((set, i) => element("option", { value: i, textContent: set.label }));
+    const select = element("select", { id: `choose-${side}` }, ...options);
+    select.value = chosen[side];
+    select.addEventListener("change", () => {
+      const other = side === "u" ? "v" : "u", value = Number(select.value);
+      if (value === chosen[other]) {
+        chosen[other] = chosen[side];
+        document.getElementById(`choose-${other}`).value = chosen[other];
+      }
+      chosen[side] = value;
+      changed();
+    });
+    return element("label", {}, text, select);
+  };
+  if (data.sets.length < 2) return;
+  document.getElementById("pair-controls").append(choose("u", "The favourite of"), choose("v", "is looked up in"));
+}
+
+function keysText() {
+  const [u, v] = [data.sets[chosen.u].label, data.sets[chosen.v].label];
+  const gold = data.gold ? " Boxes: links that people made (dashed: possible ones)." : "";
+  document.getElementById("keys").textContent = `Dots mark each row's strongest cell.${gold} Target words in the colour of rust: the favourite of “${u}” is not at the top of “${v}”.`;
+  for (const place of document.querySelectorAll("[data-u]")) place.textContent = u;
+}
+
+const maps = new HeatMaps(document.getElementById("maps"), document.getElementById("readout"));
+const browser = new Browser(maps);
+const charts = [bandChart("frequency", "how often the source word occurs in the text learned from"), bandChart("length", "source words in the sentence")];
+pairControls(() => {
+  keysText();
+  browser.refresh();
+  for (const redraw of charts) redraw();
+});
+keysText();
+document.getElementById("shade").addEventListener("change", (event) => { maps.shade = event.target.value; maps.draw(); });
+if (data.course) courseChart(document.getElementById("course-figure"));
+if (data.mass.length) massChart(document.getElementById("mass-figure"));
+document.documentElement.dataset.ready = "yes";

@@ -1,0 +1,184 @@
+"""What a report shows: the scores of several aligners on one text, in words that need no paper at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from alignkit.bitext import Bitext
+from alignkit.errors import AlignkitError
+from alignkit.fitting import Groups, token_groups
+from alignkit.links import GoldLinks, Links
+from alignkit.metrics.agreement import PERCENT
+from alignkit.scores import Scores
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: name of an aligner -> what a page calls it
+_ALIGNERS = {
+    "lstm": "network",
+    "ibm1": "IBM Model 1",
+    "hmm": "hidden Markov model",
+    "diagonal": "diagonal model",
+    "proxy": "bag-of-words model",
+    "uniform": "network without attention",
+}
+#: (aligner, kind) -> (label, a sentence)
+_KNOWN = {
+    ("lstm", "alpha"): (
+        "Attention",
+        "How strongly the network looks at each source word while it writes a target word.",
+    ),
+    ("lstm", "beta"): (
+        "Network's word knowledge",
+        "How probable the network finds the target word if it sees one source word alone.",
+    ),
+    ("uniform", "beta"): (
+        "Word knowledge without attention",
+        "The same, of a network that was trained with attention spread evenly over the sentence.",
+    ),
+    ("proxy", "beta"): (
+        "Bag-of-words model",
+        "How strongly each source word votes for the target word in a model that ignores word order.",
+    ),
+    ("hmm", "alpha"): (
+        "Markov model's links",
+        "A hidden Markov model's guess of which source word each target word comes from; it knows that "
+        "neighbours translate neighbours.",
+    ),
+    ("ibm1", "beta"): (
+        "IBM dictionary",
+        "Translation probabilities that IBM Model 1 counts out of the text: which words occur together.",
+    ),
+    ("ibm1", "alpha"): (
+        "IBM links",
+        "IBM Model 1's guess of which source word each target word comes from.",
+    ),
+}
+_KIND_WORDS = {"alpha": "links", "beta": "dictionary", "delta": "influence of each source word"}
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreSet:
+    """The scores of one aligner, of one kind.
+
+    Attributes:
+        name: as in tables, ``lstm.alpha``.
+        label: a few words for it.
+        note: a sentence that says what the numbers are.
+        scores: of the report's pairs.
+    """
+
+    name: str
+    label: str
+    note: str
+    scores: Scores
+
+    @property
+    def kind(self) -> str:
+        """alpha, beta or delta."""
+        return self.name.rpartition(".")[2]
+
+
+def score_set(name: str, scores: Scores, *, aligner: str | None = None, suffix: str = "") -> ScoreSet:
+    """A score set labelled by what is known of its aligner.
+
+    Args:
+        name: ``ALIGNER.KIND``.
+        scores: of the report's pairs.
+        aligner: what kind of aligner it is, if the name does not say so (``lstm`` for a run called ``seed1``).
+        suffix: what tells it from others of the same kind.
+    """
+    owner, _, kind = name.rpartition(".")
+    label, note = _KNOWN.get((aligner or owner, kind), (None, None))
+    if label is None or note is None:
+        known = _ALIGNERS.get(aligner or owner, aligner or owner)
+        label, note = f"{known} ({_KIND_WORDS.get(kind, kind)})", f"Scores of {known}."
+    return ScoreSet(name, f"{label} ({suffix})" if suffix else label, note, scores)
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """Everything that a page, a plot or a frame is made of.
+
+    Attributes:
+        title: of the page.
+        bitext: M pairs as the scores see them, in words or pieces, BOS and EOS where they were scored.
+        sets: at least one; all of the M pairs, with the bitext's shapes.
+        table: of :func:`alignkit.metrics.tables.agreement_table`, of the sets' names.
+        counts: int64 (V_src,): how often each source type occurs in the text that was learned from.
+        course: columns run, step, name, value; name is ``A(u, v)``, or a name of a training log.
+        gold: reference links between words, or None.
+        specials: whether BOS and EOS at the ends of sentences are specials rather than words.
+        facts: settings and versions, nested.
+        percent: what counts as the top of a row.
+        seed: of the bootstraps.
+    """
+
+    title: str
+    bitext: Bitext
+    sets: tuple[ScoreSet, ...]
+    table: pd.DataFrame
+    counts: np.ndarray
+    course: pd.DataFrame | None = None
+    gold: GoldLinks | None = None
+    specials: bool = True
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    percent: Any = PERCENT
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.sets:
+            raise AlignkitError("a report needs scores of one aligner at least")
+        for each in self.sets:
+            if not np.array_equal(each.scores.shapes, self.bitext.shapes):
+                raise AlignkitError(f"the scores {each.name} are not of the report's sentence pairs")
+        if self.gold is not None and len(self.gold) > len(self.bitext):
+            raise AlignkitError(f"gold links of {len(self.gold)} pairs, the report has {len(self.bitext)}")
+
+    def find(self, name: str) -> ScoreSet:
+        """The score set of that name."""
+        return next(each for each in self.sets if each.name == name)
+
+    @cached_property
+    def groups(self) -> tuple[Groups, Groups]:
+        """Per sentence the word of each token, of source and target."""
+        return token_groups(self.bitext.source, self.specials), token_groups(self.bitext.target, self.specials)
+
+    @cached_property
+    def word_shapes(self) -> np.ndarray:
+        """int32 (M, 2): target and source words of each pair."""
+        rows = zip(self.groups[1], self.groups[0], strict=True)
+        return np.array([(t, s) for (_, t), (_, s) in rows], np.int32).reshape(-1, 2)
+
+    @property
+    def main_pair(self) -> tuple[str, str]:
+        """(u, v) that the page begins with: attention against the IBM dictionary, or the nearest to that."""
+        names = [each.name for each in self.sets]
+        first = next((n for n in names if n.endswith(".alpha") and not n.startswith("ibm1")), names[0])
+        others = [n for n in ("ibm1.beta", "ibm1.alpha", *names) if n in names and n != first]
+        return first, others[0] if others else first
+
+    def token_links(self, links: Links) -> list[list[tuple[int, int]]]:
+        """Links of words as links of tokens: every piece of one word with every piece of the other."""
+        sentences: list[list[tuple[int, int]]] = []
+        for m, pairs in enumerate(links):
+            source, target = self.groups[0][m][0], self.groups[1][m][0]
+            found = [
+                (int(s), int(t))
+                for i, j in pairs.tolist()
+                for s in np.flatnonzero(source == i)
+                for t in np.flatnonzero(target == j)
+            ]
+            sentences.append(sorted(found))
+        return sentences
+
+
+def names_of(sets: Sequence[ScoreSet]) -> dict[str, str]:
+    """name -> label."""
+    return {each.name: each.label for each in sets}

@@ -1,0 +1,148 @@
+"""The best attention: against scipy, its certificate, and the counterexample in closed form."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+
+from alignkit.errors import AlignkitError
+from alignkit.experiments import optimal_attention as experiment
+from alignkit.experiments.protocol import Verdict
+from alignkit.experiments.simplex import Problem, best_attention, maximise_quadratic, project
+
+
+def random_problem(seed: int, rows: int = 4, length: int = 5, words: int = 7) -> Problem:
+    generator = torch.Generator().manual_seed(seed)
+    Z = 3 * torch.randn(length, words, generator=generator, dtype=torch.float64)
+    base = torch.randn(rows, words, generator=generator, dtype=torch.float64)
+    return Problem(Z, base, torch.randint(words, (rows,), generator=generator))
+
+
+def log_probability(problem: Problem, t: int, alpha: np.ndarray) -> float:
+    logits = problem.base[t].numpy() + alpha @ problem.Z.numpy()
+    return logits[int(problem.y[t])] - np.logaddexp.reduce(logits)
+
+
+def best_of_scipy(function, length: int) -> float:
+    ones = {"type": "eq", "fun": lambda a: a.sum() - 1}
+    start = np.full(length, 1 / length)
+    options = {"maxiter": 500, "ftol": 1e-12}
+    return -minimize(
+        lambda a: -function(a),
+        start,
+        bounds=[(0, 1)] * length,
+        constraints=[ones],
+        method="SLSQP",
+        options=options,
+    ).fun
+
+
+def test_projection_is_the_nearest_point():
+    x = torch.randn(30, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 2
+    found = project(x)
+    assert torch.allclose(found.sum(1), torch.ones(30, dtype=torch.float64))
+    assert (found >= 0).all()
+    # Moreau: the rest makes no acute angle with any way into the simplex.
+    corners = torch.eye(6, dtype=torch.float64)
+    angles = ((x - found).unsqueeze(1) * (corners - found.unsqueeze(1))).sum(2)
+    assert angles.max() < 1e-12
+
+
+def test_quadratic_model_against_scipy():
+    generator = torch.Generator().manual_seed(1)
+    root = torch.randn(3, 4, 4, generator=generator, dtype=torch.float64)
+    H, g = root @ root.transpose(1, 2), torch.randn(3, 4, generator=generator, dtype=torch.float64)
+    alpha = torch.full((3, 4), 0.25, dtype=torch.float64)
+    found = maximise_quadratic(alpha, g, H, 2000)
+    for r in range(3):
+
+        def model(a, r=r):
+            d = a - 0.25
+            return g[r].numpy() @ d - d @ H[r].numpy() @ d / 2
+
+        assert model(found[r].numpy()) == pytest.approx(best_of_scipy(model, 4), abs=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_best_attention_against_scipy(seed):
+    problems = [random_problem(seed), random_problem(seed + 100, rows=2)]
+    alpha, value, gap = best_attention(problems, 1e-8)
+    assert (gap <= 1e-8).all()
+    assert torch.allclose(alpha.sum(1), torch.ones(6, dtype=torch.float64))
+    rows = [(problem, t) for problem in problems for t in range(len(problem.y))]
+    for r, (problem, t) in enumerate(rows):
+        assert float(value[r]) == pytest.approx(log_probability(problem, t, alpha[r].numpy()), abs=1e-10)
+        assert float(value[r]) == pytest.approx(
+            best_of_scipy(lambda a, p=problem, t=t: log_probability(p, t, a), 5), abs=1e-6
+        )
+
+
+def test_the_gap_bounds_what_is_left_wherever_the_search_stops():
+    problem = random_problem(9)
+    best = best_attention([problem], 1e-9)[1]
+    for iterations in range(4):
+        _, value, gap = best_attention([problem], 1e-9, iterations)
+        assert (best <= value + gap + 1e-9).all()
+    assert float((best - best_attention([problem], 1e-9, 0)[1]).max()) > 0.1
+
+
+@pytest.mark.parametrize(("a", "b", "c"), [(2.0, 4.0, 1.0), (1.0, 2.0, 0.2), (3.0, 6.0, 2.9)])
+def test_counterexample_in_closed_form(a, b, c):
+    problem = experiment.counterexample(a, b, c)
+    alpha, value, gap = best_attention([problem], 1e-10)
+    assert alpha[0].tolist() == pytest.approx([0.5, 0.5, 0], abs=1e-5)
+    assert float(gap) <= 1e-10
+    assert float(value) == pytest.approx(math.log(math.exp(a) / (math.exp(a) + 2)), abs=1e-9)
+    three = Problem(problem.Z, torch.zeros(3, 3, dtype=torch.float64), torch.zeros(3, dtype=torch.int64))
+    beta = experiment.probabilities(three, torch.eye(3, dtype=torch.float64))
+    wrong = math.exp(a) / (math.exp(a) + 2 * math.cosh(b))
+    assert beta.tolist() == pytest.approx([wrong, wrong, math.exp(c) / (math.exp(c) + 2)])
+    assert int(beta.argmax()) == 2
+
+
+def test_where_cosh_b_is_small_there_is_no_counterexample():
+    """The condition cosh b > e^(a - c) is sharp: with a smaller b, beta is largest at the attended words."""
+    problem = experiment.counterexample(2.0, 1.0, 1.0)
+    assert math.cosh(1.0) < math.e
+    three = Problem(problem.Z, torch.zeros(3, 3, dtype=torch.float64), torch.zeros(3, dtype=torch.int64))
+    assert int(experiment.probabilities(three, torch.eye(3, dtype=torch.float64)).argmax()) != 2
+
+
+@pytest.fixture(scope="module")
+def found():
+    return experiment.run(experiment.Settings(pairs=200, pieces=300, epochs=2, scored=12, tolerance=1e-3))
+
+
+def test_run(found):
+    verdicts = [claim.verdict for claim in found.claims]
+    assert verdicts[:2] == [Verdict.HOLDS, Verdict.HOLDS]
+    tokens = found.rows["tokens"]
+    assert tokens.gap.max() <= 1e-3
+    assert tokens.pair.nunique() == 12
+    assert len(tokens) == found.table["rows"][0]
+
+
+def test_nothing_serves_better_than_the_best_attention():
+    """Neither the network's own attention nor a state alone, token by token."""
+    from alignkit.experiments.networks import train_network
+
+    trained = train_network(experiment.Settings(pairs=100, pieces=300, epochs=1), lambda *_: None)
+    some = type(trained)(trained.network, trained.training, trained.valid.take(np.arange(5)))
+    _, rows = experiment.optimal_scores(trained.network, some, 1e-6)
+    beta = trained.network.score(some.valid, "beta")
+    own = trained.network.log_probabilities(some.valid)
+    for m in range(5):
+        best = rows[rows.pair == m].value.to_numpy()
+        assert (best >= np.log(beta[m].max(1)) - 1e-4).all()
+        assert best.sum() > own[m]
+
+
+def test_a_network_that_does_not_add_is_refused():
+    with pytest.raises(AlignkitError, match="output = sum"):
+        experiment.run(experiment.Settings(output="hidden", pairs=60, pieces=200, epochs=1, scored=3))
+    with pytest.raises(AlignkitError, match="valid_source"):
+        experiment.run(experiment.Settings(source="x", target="y"))
