@@ -136,8 +136,8 @@ def render(facts: dict, found: Classification) -> str:
         f"validation texts are scored. beta_uf is that of step {found.uniform_step}, where A(alpha, beta_uf) is "
         "largest (A.7); its interval does not count that choice.",
         "",
-        "| quantity | A % | 95 % interval | chance % | decided by a tie % |",
-        "|---|---|---|---|---|",
+        "| quantity | A % | 95 % interval | chance % | decided by a tie % | tau | 95 % interval | xi % |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row in found.row.itertuples():
         span = f"{100 * row.low:.1f} to {100 * row.high:.1f}"
@@ -148,7 +148,10 @@ def render(facts: dict, found: Classification) -> str:
             f"{100 * row.chance:.1f}",
             f"{100 * row.ties:.1f}",
         ]
+        xi = "not reached" if row.xi != row.xi else f"{100 * row.xi:.1f}"
+        cells += [f"{row.tau:.3f}", f"{row.tau_low:.3f} to {row.tau_high:.3f}", xi]
         lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", f"xi* (the standard classifier's accuracy): {100 * found.best_accuracy:.1f} %"]
     lines += [
         "",
         *(f"- {name}: {meaning}" for name, u, v, meaning in QUANTITIES if name in set(found.row.quantity)),
@@ -194,6 +197,7 @@ def measure(name: str, data: Path, runs: Path, output: Path, steps: int, device:
         "row": records(found.row),
         "accuracy": records(found.accuracy),
         "uniform_step": found.uniform_step,
+        "best_accuracy": found.best_accuracy,
         "logistic": None if found.logistic is None else found.logistic.strength,
         "courses": {course: records(table) for course, table in found.courses.items()},
     }

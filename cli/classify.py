@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="The text whose scores are compared.",
 )
-@click.option("--leave-one-out", "omission", is_flag=True, help="Also score by leaving out each word in turn.")
+@click.option("--leave-one-out", "loo", is_flag=True, help="Also score by leaving out each word in turn.")
 @click.option("--percent", default="5", show_default=True, help="What counts as the top of a text, in per cent.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with the course of training.")
@@ -94,7 +94,7 @@ def run(
     batch: int | None,
     seed: int,
     scored: str,
-    omission: bool,
+    loo: bool,
     percent: str,
     device: str,
     as_json: bool,
@@ -119,7 +119,7 @@ def run(
     settings = ClassifySettings(
         runs,
         scored=scored,
-        omission=omission,
+        loo=loo,
         percent=percent,
         seed=seed,
         threads=threads,  # type: ignore[arg-type]
@@ -171,10 +171,11 @@ def to_text(found: Classification, settings: ClassifySettings, facts: dict[str, 
     def share(value: Any) -> str:
         return NONE if value != value else f"{100 * value:.1f}"
 
-    grid = [["quantity", "A %", "95 % interval", "chance", "ties"]]
+    grid = [["quantity", "A %", "95 % interval", "chance", "ties", "tau", "95 % interval", "xi %"]]
     for row in found.row.itertuples():
         span = f"{share(row.low)} to {share(row.high)}"
-        grid.append([row.quantity, share(row.agreement), span, share(row.chance), share(row.ties)])
+        cells = [row.quantity, share(row.agreement), span, share(row.chance), share(row.ties)]
+        grid.append([*cells, f"{row.tau:.2f}", f"{row.tau_low:.2f} to {row.tau_high:.2f}", share(row.xi)])
     models = [["model", "accuracy %", "95 % interval", "step"]]
     for row in found.accuracy.itertuples():
         span = NONE if row.low != row.low else f"{share(row.low)} to {share(row.high)}"
@@ -188,6 +189,8 @@ def to_text(found: Classification, settings: ClassifySettings, facts: dict[str, 
         f"{facts['validation_texts']} validation",
         f"texts, labels {' and '.join(facts['labels'])}; beta_uf is that of step {found.uniform_step}, "
         "which agrees best with alpha.",
+        "tau: Kendall's tau-b, the mean over texts. xi: the accuracy of the second classifier when its attention",
+        f"first agrees better than that with alpha; alpha's own classifier has {share(found.best_accuracy)}.",
         "",
         align_columns(grid),
         "",
@@ -208,6 +211,7 @@ def to_json(found: Classification, settings: ClassifySettings, facts: dict[str, 
         "accuracy": tables.records(found.accuracy),
         "courses": {name: tables.records(course) for name, course in found.courses.items()},
         "uniform_step": found.uniform_step,
+        "best_accuracy": found.best_accuracy,
         "logistic": None if logistic is None else {"strength": logistic.strength, "sweep": list(logistic.sweep)},
         "percent": float(settings.percent),
         "scored": settings.scored,

@@ -26,7 +26,9 @@ from alignkit.experiments.logistic import Logistic, fit_logistic, mean_of_words
 from alignkit.experiments.protocol import bootstrap_mean
 from alignkit.labelled import LabelledLines, LabelledText
 from alignkit.metrics.agreement import PERCENT, Agreement, agreement
-from alignkit.neural.classifier_scores import OMISSION, ClassifierAligner, judge_logits
+from alignkit.metrics.contextual import contextualised
+from alignkit.metrics.rank import RankCorrelation, rank_correlation
+from alignkit.neural.classifier_scores import ClassifierAligner, judge_logits
 from alignkit.neural.classifier_settings import CLASSIFIER_PROXY, ClassifierRunSettings
 from alignkit.neural.classifier_training import ClassifierRun, train_classifier
 from alignkit.neural.proxy import ProxyAligner
@@ -56,7 +58,7 @@ QUANTITIES = (
     ("A(beta_uf, beta_count)", "beta_uf", "beta_count", "plain counting gives the same word meanings (ours)"),
     ("A(alpha, beta_count)", "alpha", "beta_count", "plain counting foretells attention (ours)"),
     ("A(alpha, beta_ibm1)", "alpha", "beta_ibm1", "IBM Model 1 by EM foretells attention (ours)"),
-    ("A(alpha, omission)", "alpha", "omission", "attention goes to words whose absence would matter"),
+    ("A(alpha, loo)", "alpha", "loo", "attention goes to words whose absence would matter"),
 )
 UNIFORM_SCORE = "beta_uf"
 
@@ -69,7 +71,7 @@ class ClassifySettings:
         runs: of the standard classifier; the others differ in seed, attention or what is trained.
         proxy: of the bag-of-words proxy.
         scored: on which text the scores are compared.
-        omission: also leave-one-out, whose time grows with the square of the length.
+        loo: also leave-one-out, whose time grows with the square of the length.
         iterations: of IBM 1's EM.
         percent: the top of a row, in per cent.
         seed: of the bootstrap.
@@ -79,7 +81,7 @@ class ClassifySettings:
     runs: ClassifierRunSettings = field(default_factory=ClassifierRunSettings)
     proxy: ProxySettings = CLASSIFIER_PROXY
     scored: Literal["valid", "train"] = "valid"
-    omission: bool = False
+    loo: bool = False
     iterations: int = ITERATIONS
     percent: float | str | Fraction = PERCENT
     seed: int = 0
@@ -101,7 +103,9 @@ class Classification:
     """What :func:`classify` found.
 
     Attributes:
-        row: one line per quantity: quantity, u, v, agreement, chance, low, high, rows, ties, meaning.
+        row: one line per quantity: quantity, u, v; agreement, chance, low, high, rows, ties; tau, tau_low,
+            tau_high (Kendall's tau-b); xi, the second run's accuracy when its alpha first agrees with alpha better
+            than v does with u, NaN if it never does; meaning.
         accuracy: one line per model: model, step (best), accuracy with low and high, loss; on the validation text.
         courses: of :func:`time_course`, for alpha with ``second``'s alpha and with ``uniform``'s beta.
         scores: by the names in ``row``, all of the same texts: for further measures.
@@ -117,6 +121,11 @@ class Classification:
     text: LabelledText
     uniform_step: int
     logistic: Logistic | None
+
+    @property
+    def best_accuracy(self) -> float:
+        """xi*: the standard classifier's accuracy at its best step."""
+        return float(self.accuracy.set_index("model").accuracy["standard"])
 
 
 def classify(
@@ -176,7 +185,7 @@ def classify(
         scores[name] = model.score(scored.bitext, "beta")
     second = time_course(ClassifierRun(place / "second"), scores["alpha"], "alpha", scored, settings, device)
     return Classification(
-        row_table(scores, settings),
+        _row(scores, second, settings),
         _accuracies(best, proxy, logistic, held, settings.seed),
         {"second": second, "uniform": course},
         scores,
@@ -201,9 +210,28 @@ def _network_scores(
         *(("alpha", "standard", "alpha"), ("beta", "standard", "beta"), ("delta", "standard", "delta")),
         *(("alpha_2", "second", "alpha"), ("alpha_fr", "frozen", "alpha")),
     ]
-    if settings.omission:
-        wanted.append(("omission", "standard", OMISSION))
+    if settings.loo:
+        wanted.append(("loo", "standard", "loo"))
     return {name: best[run].score(text.bitext, kind) for name, run, kind in wanted}
+
+
+def _row(scores: Mapping[str, Scores], second: pd.DataFrame, settings: ClassifySettings) -> pd.DataFrame:
+    """The row with all its measures."""
+
+    def tau(u: Scores, v: Scores) -> RankCorrelation:
+        return rank_correlation(u, v, seed=settings.seed, threads=settings.threads)
+
+    row, ranks = row_table(scores, settings), row_table(scores, settings, tau)
+    performance, agreements = second["accuracy"].tolist(), second["agreement"].tolist()
+    found = [contextualised(performance, agreements, level) for level in row["agreement"]]
+    columns = {
+        "tau": ranks["tau"],
+        "tau_low": ranks["low"],
+        "tau_high": ranks["high"],
+        "xi": [np.nan if xi is None else xi for xi in found],
+        "meaning": row.pop("meaning"),
+    }
+    return row.assign(**columns)
 
 
 def row_table(

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy.stats import kendalltau
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments.classification import ClassifySettings, classify, row_table, time_course
@@ -42,7 +43,7 @@ SETTINGS = ClassifySettings(
         ClassifierTraining(batch=10, learning_rate=1e-2, steps=150),
     ),
     ProxySettings(embedding=16, learning_rate=1e-2, epochs=10),
-    omission=True,
+    loo=True,
 )
 
 
@@ -63,9 +64,9 @@ def test_on_planted_words_everything_agrees_but_the_frozen(found) -> None:  # ty
     for name in ("A(beta_uf, beta_px)", "A(alpha, beta_uf)", "A(beta_uf, beta_count)", "A(delta, beta_uf)"):
         assert row.agreement[name] > 0.6 > 2 * row.chance[name], name
     assert row.agreement["A(alpha, beta_uf)"] > row.agreement["A(alpha, alpha_fr)"]
-    assert {"A(alpha, omission)", "A(alpha, beta_ibm1)", "A(alpha, alpha_2)"} <= set(row.index)
+    assert {"A(alpha, loo)", "A(alpha, beta_ibm1)", "A(alpha, alpha_2)"} <= set(row.index)
     keys = {found.text.corpus.vocabulary.id(word) for word in ("good", "fine", "bad", "poor")}
-    for name in ("beta_uf", "beta_px", "beta_count", "omission"):
+    for name in ("beta_uf", "beta_px", "beta_count", "loo"):
         scores = found.scores[name]
         hits = [int(found.text.corpus[m][scores[m][0].argmax()]) in keys for m in range(len(scores))]
         assert np.mean(hits) > 0.7, name
@@ -91,6 +92,11 @@ def test_courses_have_what_contextualised_agreement_needs(found, folder: Path) -
     assert dict(run.log.series("valid.accuracy")) == dict(zip(course.step, course.accuracy, strict=True))
     last = run.load(150, "cpu").score(found.text.bitext, "alpha")
     assert course.agreement.iloc[-1] == agreement(found.scores["alpha"], last).agreement
+    # xi by hand: the accuracy at the first step that agrees better.
+    for row in found.row.itertuples():
+        later = course[course.agreement > row.agreement]
+        assert (np.isnan(row.xi) and not len(later)) or row.xi == later.accuracy.iloc[0]
+    assert found.row.xi.notna().any()
     own = time_course(ClassifierRun(folder / "standard"), found.scores["alpha"], "alpha", found.text, SETTINGS)
     assert own.agreement.max() == 1  # at its own best step
 
@@ -127,6 +133,12 @@ def test_another_measure_fills_the_same_row(found) -> None:  # type: ignore[no-u
     table = row_table(found.scores, SETTINGS, measure)
     assert list(table.columns) == ["quantity", "u", "v", "same", "meaning"]
     assert list(table.quantity) == list(found.row.quantity)
+    for m, row in enumerate(found.row.itertuples()):
+        if m < 3:  # tau by scipy
+            u, v = found.scores[row.u], found.scores[row.v]
+            values = [kendalltau(a[0], b[0]).statistic for a, b in zip(u, v, strict=True)]
+            assert row.tau == pytest.approx(np.nanmean(values), abs=1e-6)
+            assert row.tau_low <= row.tau <= row.tau_high
     # In texts of fewer than 20 words the top 5 % is the first place alone.
     no_ties = found.row.ties == 0
     np.testing.assert_allclose(table.same[no_ties], found.row.agreement[no_ties])
@@ -142,7 +154,7 @@ def test_the_standard_run_must_be_standard(tmp_path: Path) -> None:
 def test_scores_of_the_training_text(folder: Path, found) -> None:  # type: ignore[no-untyped-def]
     import dataclasses
 
-    settings = dataclasses.replace(SETTINGS, scored="train", omission=False)
+    settings = dataclasses.replace(SETTINGS, scored="train", loo=False)
     other = classify(folder, TEXT, VALID, NAMES, settings, device="cpu")
     assert len(other.text) == 200
     assert (other.row.rows == 200).all()
