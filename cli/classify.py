@@ -49,7 +49,11 @@ if TYPE_CHECKING:
 @click.option("--steps", type=click.IntRange(min=1), help="Training steps of each network.")
 @click.option("--batch", type=click.IntRange(min=1), help="Texts per step.")
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The second run has the next."
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Of the first run; the others have the next.",
 )
 @click.option(
     "--on",
@@ -72,10 +76,11 @@ def command(**options: Any) -> None:
     DATA is a file with LABEL<tab>TEXT on each line; a table (CSV, or tab-separated) with --label-column and
     --text-column; or a folder with a subfolder of .txt files per label.
 
-    Trains the paper's classifier twice (two seeds), once with attention fixed to 1/L and once with nothing but the
-    attention trained; fits a bag-of-words proxy, logistic regression and counts; then prints how often the word
-    that one score ranks first is among the top 5 % of another, with chance level and 95 % interval. Call it again
-    with the same FOLDER to go on after an interruption, or to see the table of finished runs.
+    Trains the paper's classifier twice, once with attention fixed to 1/L and once with nothing but the attention
+    trained, each from a seed of its own; fits a bag-of-words proxy, logistic regression and counts; then prints
+    how often the word that one score ranks first is among the top 5 % of another, with chance level and 95 %
+    interval, beside the rank correlation of the two. Call it again with the same FOLDER to go on after an
+    interruption, or to see the table of finished runs.
     """
     run(**options)
 

