@@ -19,6 +19,7 @@ COMMANDS = {
     "hmm": ("alignkit_cli.hmm", "Align with a hidden Markov model."),
     "align": ("alignkit_cli.align", "Align with the best aligner there is, or with a saved one."),
     "train": ("alignkit_cli.train", "Train a neural aligner."),
+    "classify": ("alignkit_cli.classify", "Train classifiers on labelled text and compare what they learn."),
     "compare": ("alignkit_cli.compare", "Score classical and neural aligners against each other."),
     "lab": ("alignkit_cli.lab", "Measure what a network's attention agrees with."),
     "report": ("alignkit_cli.report", "Make one page that shows what aligners see in a text."),

@@ -28,7 +28,6 @@ from alignkit.tokenization import Tokenizer, tokenizer_from_state
 
 #: texts, and matrix elements with padding, in a batch
 CPU_SIZES, GPU_SIZES = (64, 1 << 13), (512, 1 << 18)
-OMISSION = "omission"  #: leave-one-out: log p(y) minus the same with x_l left out
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +72,7 @@ def _delta(network: Classifier, batch: _Batch) -> Tensor:
     return torch.autograd.grad(right, omega)[0].t()
 
 
-def _omission(network: Classifier, batch: _Batch) -> Tensor:
+def _loo(network: Classifier, batch: _Batch) -> Tensor:
     out = torch.zeros(len(batch.texts), len(batch.words), device=batch.words.device)
     whole = logsigmoid(batch.sign * network(batch.words, batch.lengths))
     less: Tensor
@@ -92,7 +91,7 @@ def _omission(network: Classifier, batch: _Batch) -> Tensor:
     return out
 
 
-_ROWS: dict[str, Row] = {"alpha": _alpha, "beta": _beta, "delta": _delta, OMISSION: _omission}
+_ROWS: dict[str, Row] = {"alpha": _alpha, "beta": _beta, "delta": _delta, "loo": _loo}
 
 
 def classifier_scores(network: Classifier, text: LabelledText, kind: str) -> Scores:
@@ -100,7 +99,7 @@ def classifier_scores(network: Classifier, text: LabelledText, kind: str) -> Sco
 
     ``alpha``: the attention. ``beta``: sigmoid((2y - 1)(W · h_l + b)), how likely the label is if the classifier
     sees h_l alone. ``delta``: d log p(y) / d omega_l at omega = 1, where omega_l scales the embedding of x_l.
-    ``omission``: log p(y) minus the same of the text without x_l (for a text of one word, of the bias alone).
+    ``loo``: log p(y) minus the same of the text without x_l (for a text of one word, of the bias alone).
 
     Args:
         network: of the text's vocabulary.
@@ -176,7 +175,7 @@ class ClassifierAligner:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        return ("alpha", "beta", "delta", OMISSION)
+        return ("alpha", "beta", "delta", "loo")
 
     def score(self, bitext: Bitext, kind: str) -> Scores:
         """The (1, L) matrix of every text with its label; words that the network does not know count as unk.

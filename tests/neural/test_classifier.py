@@ -15,7 +15,6 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.labelled import LabelledLines, LabelledText
 from alignkit.neural.classifier import Classifier
 from alignkit.neural.classifier_scores import (
-    OMISSION,
     ClassifierAligner,
     classifier_logits,
     classifier_scores,
@@ -104,7 +103,7 @@ def test_the_papers_classifier_has_the_papers_size() -> None:
 def test_scores_equal_the_naive_ones(text: LabelledText, attention: str) -> None:
     network = small_classifier(attention)
     naive = Naive(network)
-    found = {kind: classifier_scores(network, text, kind) for kind in ("alpha", "beta", "delta", OMISSION)}
+    found = {kind: classifier_scores(network, text, kind) for kind in ("alpha", "beta", "delta", "loo")}
     logits = classifier_logits(network, text)
     assert [len(scores) for scores in found.values()] == [20] * 4
     for m, (ids, y) in enumerate(zip(text.corpus, text.labels, strict=True)):
@@ -123,14 +122,14 @@ def test_scores_equal_the_naive_ones(text: LabelledText, attention: str) -> None
             rest = np.delete(ids, i)
             less = naive(rest)[0] if len(rest) else naive.w["output.bias"][0]
             omitted = log_right(logit, y) - log_right(less, y)
-            assert found[OMISSION][m][0, i] == pytest.approx(omitted, abs=1e-4)
+            assert found["loo"][m][0, i] == pytest.approx(omitted, abs=1e-4)
     assert np.abs(found["delta"].values).max() > 0.1
     assert np.ptp(found["beta"].values) > 0.3
 
 
 def test_scores_do_not_depend_on_the_batch(text: LabelledText) -> None:
     network = small_classifier()
-    for kind in ("alpha", "beta", "delta", OMISSION):
+    for kind in ("alpha", "beta", "delta", "loo"):
         whole = classifier_scores(network, text, kind)
         for m in range(len(text)):
             one = LabelledText(text.corpus.take(np.array([m])), text.labels[m : m + 1], NAMES)

@@ -74,7 +74,7 @@ def test_it_learns_the_word_that_decides(tmp_path: Path) -> None:
     assert best.metrics["valid.accuracy"] > 0.95
     valid = ClassifierRun(tmp_path / "run").valid
     keys = {valid.corpus.vocabulary.id(word) for word in ("good", "fine", "bad", "poor")}
-    for kind in ("alpha", "beta", "delta", "omission"):
+    for kind in ("alpha", "beta", "delta", "loo"):
         scores = best.score(valid.bitext, kind)
         right = [int(valid.corpus[m][scores[m][0].argmax()]) in keys for m in range(len(valid))]
         assert np.mean(right) > 0.7, kind  # one in five or so by chance; states know of their neighbours, too

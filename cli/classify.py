@@ -1,0 +1,226 @@
+"""``alignkit classify``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from alignkit_cli.options import note, quiet_option, threads_option, write_output
+from alignkit_cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from alignkit.experiments.classification import Classification, ClassifySettings
+    from alignkit.labelled import LabelledLines
+
+
+@click.command("classify")
+@click.argument("data", metavar="DATA")
+@click.option("-o", "--output", "folder", metavar="FOLDER", required=True, help="Where the runs are kept.")
+@click.option(
+    "--valid",
+    metavar="DATA",
+    help="Held-out texts, which say when a network is best and are scored.  [default: one text in ten, at most "
+    "1,000, drawn by a fixed seed]",
+)
+@click.option("--label-column", metavar="NAME", help="DATA is a table; this column is the label.")
+@click.option("--text-column", metavar="NAME", help="DATA is a table; this column is the text.")
+@click.option("--labels", metavar="A,B", help="Keep only the texts with these two labels.")
+@click.option("--lowercase", is_flag=True, help="Lower-case the texts while reading.")
+@click.option("--split-punctuation", is_flag=True, help="Make every punctuation mark a word.")
+@click.option("--longest", type=click.IntRange(min=1), help="Read only the first so many words of a text.")
+@click.option(
+    "--encoding-errors",
+    type=click.Choice(["strict", "replace"]),
+    default="strict",
+    show_default=True,
+    help="What to do with bytes that are not UTF-8: stop, or put U+FFFD in their place.",
+)
+@click.option(
+    "--preset",
+    type=click.Choice(["paper", "small"]),
+    default="paper",
+    show_default=True,
+    help="paper: as published; small: for trying out.",
+)
+@click.option("--minimum", type=click.IntRange(min=1), help="A word seen fewer times is unknown.  [default: 3]")
+@click.option("--vectors", metavar="FILE", help="Word vectors as text (GloVe) that the embeddings begin with.")
+@click.option("--embedding", type=click.IntRange(min=1), help="Size of an embedding.  [default: the preset's]")
+@click.option("--steps", type=click.IntRange(min=1), help="Training steps of each network.")
+@click.option("--batch", type=click.IntRange(min=1), help="Texts per step.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Of the first run; the others have the next.",
+)
+@click.option(
+    "--on",
+    "scored",
+    type=click.Choice(["valid", "train"]),
+    default="valid",
+    show_default=True,
+    help="The text whose scores are compared.",
+)
+@click.option("--leave-one-out", "loo", is_flag=True, help="Also score by leaving out each word in turn.")
+@click.option("--percent", default="5", show_default=True, help="What counts as the top of a text, in per cent.")
+@click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with the course of training.")
+@click.option("--csv", "csv", metavar="FILE", help="Also write the table as CSV.")
+@threads_option
+@quiet_option
+def command(**options: Any) -> None:
+    """Train classifiers on labelled text and show what their attention has learned.
+
+    DATA is a file with LABEL<tab>TEXT on each line; a table (CSV, or tab-separated) with --label-column and
+    --text-column; or a folder with a subfolder of .txt files per label.
+
+    Trains the paper's classifier twice, once with attention fixed to 1/L and once with nothing but the attention
+    trained, each from a seed of its own; fits a bag-of-words proxy, logistic regression and counts; then prints
+    how often the word that one score ranks first is among the top 5 % of another, with chance level and 95 %
+    interval, beside the rank correlation of the two. Call it again with the same FOLDER to go on after an
+    interruption, or to see the table of finished runs.
+    """
+    run(**options)
+
+
+def run(
+    data: str,
+    folder: str,
+    *,
+    valid: str | None,
+    labels: str | None,
+    preset: str,
+    minimum: int | None,
+    vectors: str | None,
+    embedding: int | None,
+    steps: int | None,
+    batch: int | None,
+    seed: int,
+    scored: str,
+    loo: bool,
+    percent: str,
+    device: str,
+    as_json: bool,
+    csv: str | None,
+    threads: int | None,
+    quiet: bool,
+    **reading: Any,
+) -> None:
+    """Reads, trains what is missing, prints."""
+    text, held, names = read(data, valid, labels, quiet, **reading)
+    from alignkit.experiments.classification import ClassifySettings, classify
+    from alignkit.metrics.agreement import top_share
+    from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS
+    from alignkit.neural.devices import set_threads
+
+    top_share(percent)  # an impossible percentage is refused before anything is trained
+    runs = CLASSIFIER_PRESETS[preset].change(
+        text={"minimum": minimum},
+        network={"embedding": embedding},
+        training={"steps": steps, "batch": batch, "seed": seed},
+    )
+    settings = ClassifySettings(
+        runs,
+        scored=scored,
+        loo=loo,
+        percent=percent,
+        seed=seed,
+        threads=threads,  # type: ignore[arg-type]
+    )
+    set_threads(threads)
+    with progress_bar("classify", quiet) as bar:
+        found = classify(folder, text, held, names, settings, vectors=vectors, progress=bar, device=device)
+    if found.logistic is None:
+        note("no logistic regression: pip install 'alignkit[lab]' adds it", quiet)
+    if csv is not None:
+        write_output(found.row.to_csv(index=False, lineterminator="\n").encode(), csv)
+    facts = {"labels": list(names), "training_texts": len(text), "validation_texts": len(held)}
+    render = to_json if as_json else to_text
+    write_output(f"{render(found, settings, facts)}\n".encode(), None)
+
+
+def read(
+    data: str,
+    valid: str | None,
+    labels: str | None,
+    quiet: bool,
+    *,
+    split_punctuation: bool,
+    longest: int | None,
+    **reading: Any,
+) -> tuple[LabelledLines, LabelledLines, tuple[str, str]]:
+    """Training text, held-out text and the two labels."""
+    from alignkit.labelled import hold_out, read_labelled, two_labels
+
+    wanted = [name.strip() for name in labels.split(",")] if labels is not None else None
+    text, names = two_labels(read_labelled(data, **reading), wanted)
+    if valid is None:
+        text, held = hold_out(text)
+        note(f"no --valid: {len(held)} texts are held out", quiet)
+    else:
+        held = read_labelled(valid, **reading)
+        held = held.keep(names) if wanted is not None else held
+    if split_punctuation:
+        text, held = text.split_punctuation(), held.split_punctuation()
+    if longest is not None:
+        text, held = text.cut(longest), held.cut(longest)
+    return text, held, names
+
+
+def to_text(found: Classification, settings: ClassifySettings, facts: dict[str, Any]) -> str:
+    """The row and the accuracies."""
+    from alignkit.report.tables import NONE, align_columns
+
+    def share(value: Any) -> str:
+        return NONE if value != value else f"{100 * value:.1f}"
+
+    grid = [["quantity", "A %", "95 % interval", "chance", "ties", "tau", "95 % interval", "xi %"]]
+    for row in found.row.itertuples():
+        span = f"{share(row.low)} to {share(row.high)}"
+        cells = [row.quantity, share(row.agreement), span, share(row.chance), share(row.ties)]
+        grid.append([*cells, f"{row.tau:.2f}", f"{row.tau_low:.2f} to {row.tau_high:.2f}", share(row.xi)])
+    models = [["model", "accuracy %", "95 % interval", "step"]]
+    for row in found.accuracy.itertuples():
+        span = NONE if row.low != row.low else f"{share(row.low)} to {share(row.high)}"
+        step = NONE if row.step != row.step else f"{row.step:.0f}"
+        models.append([row.model, share(row.accuracy), span, step])
+    width = max(len(row.quantity) for row in found.row.itertuples())
+    lines = [
+        f"A(u, v): per cent of {len(found.text)} texts whose first word by u is among the top "
+        f"{settings.percent} % by v;",
+        f"chance: what a word drawn at random would reach. {facts['training_texts']} training and "
+        f"{facts['validation_texts']} validation",
+        f"texts, labels {' and '.join(facts['labels'])}; beta_uf is that of step {found.uniform_step}, "
+        "which agrees best with alpha.",
+        "tau: Kendall's tau-b, the mean over texts. xi: the accuracy of the second classifier when its attention",
+        f"first agrees better than that with alpha; alpha's own classifier has {share(found.best_accuracy)}.",
+        "",
+        align_columns(grid),
+        "",
+        *(f"{row.quantity:<{width}}  {row.meaning}" for row in found.row.itertuples()),
+        "",
+        align_columns(models),
+    ]
+    return "\n".join(lines)
+
+
+def to_json(found: Classification, settings: ClassifySettings, facts: dict[str, Any]) -> str:
+    """Everything but the scores."""
+    from alignkit.neural.settings import to_dict
+    from alignkit.report import tables
+
+    logistic = found.logistic
+    more = {
+        "accuracy": tables.records(found.accuracy),
+        "courses": {name: tables.records(course) for name, course in found.courses.items()},
+        "uniform_step": found.uniform_step,
+        "best_accuracy": found.best_accuracy,
+        "logistic": None if logistic is None else {"strength": logistic.strength, "sweep": list(logistic.sweep)},
+        "percent": float(settings.percent),
+        "scored": settings.scored,
+        "settings": to_dict(settings.runs),
+        **facts,
+    }
+    return tables.to_json(found.row, "row", more)

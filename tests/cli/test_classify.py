@@ -1,0 +1,105 @@
+"""``alignkit classify`` through real files."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+QUICK = [
+    "--preset",
+    "small",
+    "--steps",
+    "12",
+    "--batch",
+    "8",
+    "--minimum",
+    "1",
+    "--threads",
+    "1",
+    "--device",
+    "cpu",
+]
+
+
+def data(count: int = 60, labels: tuple[str, ...] = ("ham", "spam")) -> str:
+    rng = np.random.default_rng(0)
+    lines = []
+    for m in range(count):
+        label = labels[m % len(labels)]
+        words = " ".join(rng.choice(["a", "b", "c", "d"], rng.integers(2, 6)))
+        lines.append(f"{label}\t{words}, {label}-Word\n")
+    return "".join(lines)
+
+
+@pytest.fixture(autouse=True)
+def leave_threads():
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def test_one_command_trains_and_prints_the_row(alignkit, write, tmp_path):
+    call = ["classify", write("d.tsv", data()), "-o", tmp_path / "runs", *QUICK]
+    first = alignkit(*call, "--csv", tmp_path / "row.csv")
+    assert first.code == 0, first.err
+    out = first.out.decode()
+    for part in ("A(alpha, beta_uf)", "A(beta_uf, beta_px)", "A(delta, beta_uf)", "A(alpha, beta)", "chance"):
+        assert part in out
+    for model in ("standard", "second", "uniform", "frozen", "proxy", "majority"):
+        assert f"\n{model}" in out
+    assert "6 texts are held out" in first.err
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {
+        *("standard", "second", "uniform", "frozen", "proxy.pt")
+    }
+    table = (tmp_path / "row.csv").read_text().splitlines()
+    assert table[0].startswith("quantity,u,v,agreement,chance,low,high,rows,ties")
+    again = alignkit(*call, "--json")
+    found = json.loads(again.out)
+    assert [row["quantity"] for row in found["row"]] == [line.split('"')[1] for line in table[1:]]
+    assert found["settings"]["training"]["steps"] == 12
+    assert [row["step"] for row in found["courses"]["second"]] == [0, 10, 12]
+    assert found["labels"] == ["ham", "spam"]
+    assert found["accuracy"][-1]["model"] == "majority"
+    assert found["accuracy"][-1]["step"] is None
+    assert alignkit(*call).out == first.out  # nothing is left to train, and nothing changes
+
+
+def test_tables_labels_and_held_out_text(alignkit, write, tmp_path):
+    rows = data(90, ("World", "Sports", "Business")).splitlines()
+    table = "kind,text\n" + "".join('{},"{}"\n'.format(*row.split("\t")) for row in rows)
+    place = write("d.csv", table)
+    columns = ["--label-column", "kind", "--text-column", "text", "--labels", "World,Business"]
+    options = [*columns, "--lowercase", "--split-punctuation", "--longest", "4", "--leave-one-out"]
+    done = alignkit("classify", place, "--valid", place, "-o", tmp_path / "runs", *options, *QUICK, "-q", "--json")
+    assert done.code == 0, done.err
+    assert done.err == ""
+    found = json.loads(done.out)
+    assert (found["training_texts"], found["validation_texts"]) == (60, 60)
+    assert found["labels"] == ["World", "Business"]
+    assert "A(alpha, loo)" in [row["quantity"] for row in found["row"]]
+    from alignkit.neural.classifier_training import ClassifierRun
+
+    train = ClassifierRun(tmp_path / "runs" / "standard").train
+    assert train.corpus.lengths.max() == 4
+    assert "," in train.corpus.vocabulary
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("a\tb\nc d\n", [], "d.tsv, line 2: has no tab"),
+        (data(9, ("a", "b", "c")), [], "this text has 3 (a, b, c); keep two of them with --labels A,B"),
+        (data(), ["--labels", "ham,eggs"], "no text has the label 'eggs'"),
+        (data(), ["--label-column", "x"], "name both the column"),
+        (data(), ["--percent", "0"], "percentage"),
+        (data(), ["--device", "nonsense"], "cannot compute on device 'nonsense'"),
+        (data(), ["--vectors", "/no/such/file"], "/no/such/file: cannot be read"),
+    ],
+)
+def test_errors_are_one_line(alignkit, write, tmp_path, failure, text, options, message):
+    place = write("d.tsv", text)
+    failure(alignkit("classify", place, "-o", tmp_path / "runs", *QUICK, "-q", *options), message)
+    assert not (tmp_path / "runs" / "standard").exists()
