@@ -122,3 +122,12 @@ def bootstrap_mean(values: Any, seed: int = 0, resamples: int = 2000) -> tuple[f
     draws = np.random.default_rng(seed).integers(0, len(sample), (resamples, len(sample)))
     low, high = np.quantile(sample[draws].mean(1), [0.025, 0.975])
     return float(low), float(high)
+
+
+def share_difference(hits: int, trials: int, other_hits: int, other_trials: int) -> tuple[float, float, float]:
+    """A share minus another one of independent runs, and its 95 % interval (Newcombe 1998, method 10)."""
+    one, other = hits / trials, other_hits / other_trials
+    low, high = wilson(hits, trials)
+    other_low, other_high = wilson(other_hits, other_trials)
+    gap = one - other
+    return gap, gap - math.hypot(one - low, other_high - other), gap + math.hypot(high - one, other - other_low)

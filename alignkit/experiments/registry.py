@@ -63,6 +63,14 @@ _SNELL = "Snell et al. 2021"
 #: in the order in which `alignkit experiment --list` shows them
 _ALL: tuple[Experiment, ...] = (
     Experiment("copying", f"{_HERE}.copying", "copying fails where words meet all words alike", f"{_SNELL}, 3.3"),
+    Experiment(
+        "permutation-function",
+        f"{_HERE}.permutation_function",
+        "a fixed reordering is not learned though the words are",
+        f"{_SNELL}, 6.2",
+    ),
+    Experiment("multihead", f"{_HERE}.multihead", "one head with a good start among bad ones", f"{_SNELL}, 5.2"),
+    Experiment("locality", f"{_HERE}.locality", "what a state tells of a keyword elsewhere", f"{_SNELL}, 6.1"),
 )
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _ALL}
 

@@ -175,10 +175,11 @@ class _Group:
                 if not self.alive:
                     break
         self._keep(range(len(self.alive)))
-        return [
-            ManyRun(*(np.array(column) for column in zip(*curve, strict=True)), parameters)
-            for curve, parameters in zip(self.curves, self.last, strict=True)
-        ]
+        found = []
+        for curve, parameters in zip(self.curves, self.last, strict=True):
+            steps, accuracy, loss = (np.array(column) for column in zip(*curve, strict=True))
+            found.append(ManyRun(steps, accuracy, loss, parameters))
+        return found
 
     def _draw(self, draw: Draw) -> tuple[Tensor, ...]:
         drawn = [draw(self.generators[i], self.settings.batch) for i in self.alive]
