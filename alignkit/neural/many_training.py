@@ -175,11 +175,12 @@ class _Group:
                 if not self.alive:
                     break
         self._keep(range(len(self.alive)))
-        found = []
-        for curve, parameters in zip(self.curves, self.last, strict=True):
-            steps, accuracy, loss = (np.array(column) for column in zip(*curve, strict=True))
-            found.append(ManyRun(steps, accuracy, loss, parameters))
-        return found
+        return [self._course(curve, last) for curve, last in zip(self.curves, self.last, strict=True)]
+
+    @staticmethod
+    def _course(curve: list[tuple[int, float, float]], parameters: Parameters) -> ManyRun:
+        steps, accuracy, loss = zip(*curve, strict=True)
+        return ManyRun(np.array(steps), np.array(accuracy), np.array(loss), parameters)
 
     def _draw(self, draw: Draw) -> tuple[Tensor, ...]:
         drawn = [draw(self.generators[i], self.settings.batch) for i in self.alive]
