@@ -28,7 +28,15 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from alignkit.errors import AlignkitError
-from alignkit.experiments.protocol import Claim, Progress, Result, bootstrap_mean, claim, no_progress
+from alignkit.experiments.protocol import (
+    Claim,
+    Progress,
+    Result,
+    bootstrap_mean,
+    check_positive,
+    claim,
+    no_progress,
+)
 from alignkit.neural.recurrent import ManyLstm
 
 if TYPE_CHECKING:
@@ -65,6 +73,7 @@ class Settings:
     known: float = 1.0
 
     def __post_init__(self) -> None:
+        check_positive(self, "seeds", "hidden", "batch", "steps", "every", "learning_rate", "measured")
         if self.length < 8 or self.types < 2:
             raise AlignkitError("locality needs a length of at least 8 and at least 2 types")
 

@@ -25,6 +25,7 @@ from alignkit.experiments.protocol import (
     Claim,
     Progress,
     Result,
+    check_positive,
     claim,
     no_progress,
     share_difference,
@@ -74,6 +75,9 @@ class Settings:
     learned: float = 0.9
     bad: float = 0.6
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_positive(self, "heads", "samples", "candidates", "trials", "length", "hidden")
 
 
 QUICK = Settings(

@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alignkit.classical.cooccurrence import cooccurrence
-from alignkit.experiments.protocol import Claim, Progress, Result, bootstrap_mean, claim, no_progress, wilson
+from alignkit.experiments.protocol import (
+    Claim,
+    Progress,
+    Result,
+    bootstrap_mean,
+    check_positive,
+    claim,
+    no_progress,
+    wilson,
+)
 from alignkit.experiments.sequences import Sequences, curves
 from alignkit.neural.many import copying_settings, initial, to_network
 from alignkit.neural.many_training import ManyRun, ManyTraining, train_many
@@ -60,6 +69,9 @@ class Settings:
     learned: float = 0.9
     order_seed: int = 0
     pairs: int = 50
+
+    def __post_init__(self) -> None:
+        check_positive(self, "seeds", "length", "types", "hidden", "pairs")
 
 
 QUICK = Settings(seeds=3, length=20, types=30, hidden=64, batch=64, pairs=20)

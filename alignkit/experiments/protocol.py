@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from alignkit.errors import AlignkitError
+
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
@@ -54,6 +56,16 @@ class Claim:
     low: float
     high: float
     verdict: Verdict
+
+
+def check_positive(settings: Any, *names: str) -> None:
+    """Raises AlignkitError if one of these settings is not above 0, or empty."""
+    for name in names:
+        value = getattr(settings, name)
+        if isinstance(value, tuple) and not value:
+            raise AlignkitError(f"{name} must not be empty")
+        if not isinstance(value, tuple) and not value > 0:
+            raise AlignkitError(f"{name} must be above 0, not {value}")
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,9 @@ def test_the_lstms_gradient_is_the_differences():
     shapes = [(2, 4, 12), (2, 3, 12), (2, 5, 3), (2, 5, 3)]
     table, weight, h, c = (torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes)
     tokens = torch.randint(4, (2, 6, 5))
-    assert torch.autograd.gradcheck(lambda *a: ManyLstm.apply(a[0], a[1], tokens, a[2], a[3]), (table, weight, h, c))
+    assert torch.autograd.gradcheck(
+        lambda *a: ManyLstm.apply(a[0], a[1], tokens, a[2], a[3]), (table, weight, h, c)
+    )
 
 
 def test_contexts_of_heads_are_added():
