@@ -81,7 +81,7 @@ class Settings:
 
 
 QUICK = Settings(
-    heads=4, samples=5, good_heads=1, bad_heads=5, candidates=16, trials=1, length=20, batch=32, steps=160
+    heads=4, samples=5, good_heads=1, bad_heads=5, candidates=16, trials=1, length=16, batch=16, steps=200
 )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alignkit.neural.attention import _Attend
+from alignkit.neural.attention import attend
 from alignkit.neural.recurrent import ManyLstm
 from alignkit.neural.seq2seq import EncoderDecoder
 from alignkit.neural.settings import NetworkSettings
@@ -184,7 +184,7 @@ def forward(p: Parameters, source: Tensor, previous: Tensor) -> Pass:
     for k in range(p["context"].shape[1]):
         if "query" in p:
             query = torch.baddbmm(p["query_bias"][:, k, None], s, p["query"][:, k])
-            seen, alpha = _Attend.apply(query.view(-1, steps, hidden), h.view(-1, length, hidden), None)
+            seen, alpha = attend(query.view(-1, steps, hidden), h.view(-1, length, hidden), None)
             weights.append(alpha.view(networks, batch, steps, length))
             seen = seen.view(networks, -1, hidden)
         else:
