@@ -130,11 +130,11 @@ def run(settings: Settings | None = None, progress: Progress = no_progress) -> R
     problem = counterexample(*settings.counterexample)
     logs = aligner.log_probabilities(trained.valid)
     remarks = (
-        f"{len(trained.valid)} pairs, {len(found)} target tokens; published A(alpha_opt, beta): {PUBLISHED}. The "
-        f"largest duality gap is {found.gap.max():.2g} nats. Mean log p(y): {found.value.mean():.3f} with the best "
-        f"attention, {logs.sum() / len(found):.3f} with the network's own.",
+        f"{len(trained.valid)} pairs, {len(found)} target tokens; published A(alpha_opt, beta): {PUBLISHED}.",
+        f"The largest duality gap is {found.gap.max():.2g} nats. Mean log p(y): {found.value.mean():.3f} with the "
+        f"best attention, {logs.sum() / len(found):.3f} with the network's own.",
     )
-    claims = (*_counterexample_claims(problem), *_claims(agreements, float(found.gap.max())))
+    claims = (*_counterexample_claims(problem), *_claims(agreements))
     return Result(table, claims, {"tokens": found.round(6)}, lambda figure: _draw(figure, table), remarks)
 
 
@@ -172,7 +172,7 @@ def _counterexample_claims(problem: Problem) -> tuple[Claim, ...]:
     )
 
 
-def _claims(agreements: dict[tuple[str, str], Agreement], gap: float) -> tuple[Claim, ...]:
+def _claims(agreements: dict[tuple[str, str], Agreement]) -> tuple[Claim, ...]:
     found = agreements["alpha_opt", "beta"]
     interval = (found.low, found.high)
     own = agreements["alpha", "beta"]

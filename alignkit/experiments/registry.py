@@ -77,6 +77,12 @@ _ALL: tuple[Experiment, ...] = (
         "gradient flow of the two-token classifier from several starts",
         "Snell et al. 2020",
     ),
+    Experiment(
+        "topic-words",
+        "alignkit.experiments.topic_words",
+        "score against embedding norm of topic words, in closed form and trained",
+        "Lu, Mao and Nayak 2021",
+    ),
 )
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _ALL}
 

@@ -14,3 +14,15 @@ def averaged(values: Any) -> tuple[float, tuple[float, float]]:
     sample = np.asarray(values, np.float64).ravel()
     sample = sample[~np.isnan(sample)]
     return float(sample.mean()) if len(sample) else float("nan"), bootstrap_mean(sample)
+
+
+def solve_x_plus_exp(goal: np.ndarray) -> np.ndarray:
+    """The x with x + e^x = goal, for each, by bisection to the last digits."""
+    # x < 0: x > goal - 1; x >= 0: e^x <= goal.
+    low, high = np.minimum(goal - 1, 0.0), np.log(np.maximum(goal, 1.0)) + 1
+    for _ in range(80):
+        middle = (low + high) / 2
+        below = middle + np.exp(middle) < goal
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    result: np.ndarray = (low + high) / 2
+    return result
