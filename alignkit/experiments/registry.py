@@ -83,6 +83,12 @@ _ALL: tuple[Experiment, ...] = (
         "score against embedding norm of topic words, in closed form and trained",
         "Lu, Mao and Nayak 2021",
     ),
+    Experiment(
+        "output-relevance",
+        "alignkit.experiments.output_relevance",
+        "relevance under uniform attention against attention and influence",
+        "Snell et al. 2020",
+    ),
 )
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _ALL}
 

@@ -26,3 +26,11 @@ def solve_x_plus_exp(goal: np.ndarray) -> np.ndarray:
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     result: np.ndarray = (low + high) / 2
     return result
+
+
+def kendall(u: np.ndarray, v: np.ndarray) -> float:
+    """Kendall's tau-b of two arrays (L,); NaN if one of them is constant."""
+    upper = np.triu_indices(len(u), 1)
+    a, b = (np.sign(x[upper[0]] - x[upper[1]]) for x in (np.asarray(u, float), np.asarray(v, float)))
+    norm = np.sqrt((a * a).sum() * (b * b).sum())
+    return float((a * b).sum() / norm) if norm else float("nan")

@@ -1,10 +1,10 @@
 """How topic words are found (Lu, Mao and Nayak, "On the Dynamics of Training Attention Models", ICLR 2021).
 
 The model and its flow are those of :mod:`alignkit.experiments.topic_model`. A sentence of topic word t has m
-more words, drawn from a dictionary so large that each is hardly ever seen. Assume of those words that (i)
-their scores stay at 0 and (ii) their part of the context, sum of a_w v_w, is nothing on average. Then
-a_t = a = e^s / (e^s + m), s being the topic word's score, in all its sentences, and v_t - c = (1 - a) v_t, so that with G, the mean of g over
-all sentences with t (0 for the others),
+more words, drawn from a dictionary so large that each is hardly ever seen. Assume of those words that (i) their
+scores stay at 0 and (ii) their part of the context, sum of a_w v_w, is nothing on average. Then the topic word's
+attention is a = e^s / (e^s + m), s being its score, in all its sentences, and v_t - c = (1 - a) v_t, so that with
+G, the mean of g over all sentences with t (0 for the others),
 
     v_t' = a G,    s' = |q|^2 a (1 - a) v_t . G = |q|^2 (1 - a) v_t . v_t' = |q|^2 (1 - a) (|v_t|^2 / 2)'.
 
