@@ -214,8 +214,8 @@ def _draw(figure: Figure, table: pd.DataFrame) -> None:
     names = [f"A({u}, {v})" for u, v in zip(table.u, table.v, strict=True)]
     spread = np.stack([table.agreement - table.low, table.high - table.agreement])
     axes.bar(names, table.agreement, yerr=spread, capsize=4, color="tab:blue", label="measured")
-    axes.plot(names, table.chance, "k_", ms=40, label="chance")
+    axes.plot(names, table.chance, "k_", ms=25, label="chance")
     axes.plot(names[:1], [PUBLISHED], "r*", ms=12, label="published")
     axes.set_ylabel("top-5 % agreement")
-    axes.set_ylim(0, 1)
-    axes.legend()
+    axes.set_ylim(0, 1.1)
+    axes.legend(loc="upper center", ncol=3)
