@@ -18,7 +18,7 @@ together where v_t . G < 0: then v_t first shrinks, and attention with it, until
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +32,8 @@ from alignkit.experiments.topic_real import real_claims, real_words
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+EARLY, EARLY_SEEDS = 5, 20  #: steps and seeds of the look at suppression
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,8 @@ def run(settings: Settings | None = None, progress: Progress = no_progress) -> R
         _course(settings, "fixed", name, moves, tick)
         for name, moves in (("scores frozen", (1.0, 0.0)), ("embeddings frozen", (0.0, 1.0)))
     ]
+    many = replace(settings, seeds=EARLY_SEEDS, steps=EARLY)
+    early = _course(many, "fixed", "early", (1.0, 1.0), lambda what: None)
     words = real_words(settings, tick)
     raw = pd.concat([courses, *frozen], ignore_index=True)
     table = _table(raw)
@@ -103,7 +107,7 @@ def run(settings: Settings | None = None, progress: Progress = no_progress) -> R
         "Nothing is said of the trained classifiers' attention: they can lower the loss by growing themselves.",
         f"Real text: {words.word.nunique()} words with at least {settings.minimum} sentences.",
     )
-    claims = (*_claims(raw, settings), *real_claims(words))
+    claims = (*_claims(raw), _suppression(early), *_promotion(raw), *real_claims(words))
     kept = raw[raw.step.isin(_kept(settings.steps, 40))].round(5)
     drawn = lambda figure: _draw(figure, raw, words)  # noqa: E731
     return Result(table, claims, {"courses": kept, "words": words.round(5)}, drawn, remarks)
@@ -185,7 +189,7 @@ def _table(raw: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _claims(raw: pd.DataFrame, settings: Settings) -> tuple[Claim, ...]:
+def _claims(raw: pd.DataFrame) -> tuple[Claim, ...]:
     groups = dict(list(raw.groupby("course")))
     fixed = groups["fixed"]
     claims = [
@@ -207,28 +211,29 @@ def _claims(raw: pd.DataFrame, settings: Settings) -> tuple[Claim, ...]:
             above=0.9,
         )
     )
-    return (*claims, _suppression(fixed), *_promotion(groups))
+    return tuple(claims)
 
 
-def _suppression(fixed: pd.DataFrame) -> Claim:
+def _suppression(course: pd.DataFrame) -> Claim:
     """Words whose embedding points away from their topic first lose score and norm; the others do not."""
-    early = fixed[fixed.step.isin(sorted(fixed.step.unique())[:2])].set_index(["seed", "word", "step"])
-    change = early[["score", "half norm"]].unstack("step")
-    falls = (change["score"].diff(axis=1).iloc[:, 1] < 0) & (change["half norm"].diff(axis=1).iloc[:, 1] < 0)
-    away = early["first pull"].groupby(["seed", "word"]).first() < 0
+    ends = course[course.step.isin((0, EARLY))].set_index(["seed", "word", "step"])
+    change = ends[["score", "half norm"]].groupby(["seed", "word"]).agg(lambda x: x.iloc[-1] - x.iloc[0])
+    falls = (change["score"] < 0) & (change["half norm"] < 0)
+    away = ends["first pull"].groupby(["seed", "word"]).first() < 0
     right = int((falls == away).sum())
     return claim(
         "Early mutual suppression: score and norm both fall at first exactly where the embedding points away from "
         "its topic's weights",
-        f"share of topic words of which this is right ({int(away.sum())} of {len(away)} point away)",
+        f"share of topic words that do so in {EARLY} steps ({int(away.sum())} of {len(away)} point away)",
         right / len(away),
         wilson(right, len(away)),
         above=0.75,
     )
 
 
-def _promotion(groups: dict[str, pd.DataFrame]) -> tuple[Claim, Claim]:
+def _promotion(raw: pd.DataFrame) -> tuple[Claim, Claim]:
     """Each of score and norm grows more if the other may grow too."""
+    groups = dict(list(raw.groupby("course")))
     fixed = groups["fixed"]
     last = fixed.step.max()
 

@@ -126,6 +126,7 @@ def test_directions(found):
     assert last["fixed"] > last["linear"] > 1 / 11
     assert last["scores frozen"] == pytest.approx(1 / 11)
     assert Verdict.FAILS not in verdicts[:7]
+    assert verdicts[4] is Verdict.HOLDS  # suppression where the embedding points away, and only there
 
 
 def test_frozen_parts_do_not_move(found):
