@@ -83,7 +83,7 @@ def real_words(settings: Any, tick: Callable[[str], None]) -> pd.DataFrame:
 
 
 def _gap_ratio(part: pd.DataFrame) -> float:
-    """How far the most topical quarter of words lies from equation (1), over how far the least topical one does."""
+    """How far the most topical quarter of words lies from equation (1), over the same of the least topical."""
     gap = (part.score - part.predicted).abs()
     low, high = part.topicality.quantile([0.25, 0.75])
     return float(gap[part.topicality >= high].mean() / gap[part.topicality <= low].mean())
