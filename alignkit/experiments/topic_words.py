@@ -194,7 +194,7 @@ def _claims(raw: pd.DataFrame) -> tuple[Claim, ...]:
     fixed = groups["fixed"]
     claims = [
         claim(
-            f"Score and embedding norm of a topic word obey equation (1), classifier {name} (their theorem 1)",
+            f"Score and embedding norm of a topic word obey equation (1), classifier {name}",
             "largest |score - predicted| over largest score, mean over seeds",
             *averaged(_errors(groups[name])),
             below=0.1,
