@@ -114,30 +114,6 @@ _ALL: tuple[Experiment, ...] = (
         "score against embedding norm of topic words, in closed form and trained",
         "Lu, Mao and Nayak 2021",
     ),
-    Experiment(
-        "topic-words",
-        "alignkit.experiments.topic_words",
-        "score against embedding norm of topic words, in closed form and trained",
-        "Lu, Mao and Nayak 2021",
-    ),
-    Experiment(
-        "output-relevance",
-        "alignkit.experiments.output_relevance",
-        "relevance under uniform attention against attention and influence",
-        "Snell et al. 2020",
-    ),
-    Experiment(
-        "deceptive-attention",
-        "alignkit.experiments.deceptive_attention",
-        "the same predictions with attention that explains nothing",
-        "Snell et al. 2020",
-    ),
-    Experiment(
-        "ktiw-drives-attention",
-        "alignkit.experiments.ktiw_drives_attention",
-        "lexical knowledge and attention against IBM 1 along one training run",
-        "Snell et al. 2021, the thesis",
-    ),
 )
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _ALL}
 
