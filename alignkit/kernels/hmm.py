@@ -82,7 +82,10 @@ def fertility_factors(L, link_row, fertile, x, ratios, row):
     last = ratios.shape[1] - 1
     most = np.float32(last) - np.float32(1e-3)
     for j in range(L):
-        others = min(max(fertile[j] - link_row[j], ZERO), most)
+        others = fertile[j] - link_row[j]
+        if not others > ZERO:  # nor if it is no number, which would be no index
+            others = ZERO
+        others = min(others, most)
         whole = np.uint32(others)
         part = others - np.float32(whole)
         i = np.uint32(x[j])
