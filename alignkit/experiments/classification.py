@@ -22,7 +22,7 @@ import numpy as np
 from alignkit.classical.ibm1 import ITERATIONS, fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.experiments.compare import PROXY_CACHE, fit_or_load_proxy
-from alignkit.experiments.logistic import Logistic, fit_logistic, mean_of_words
+from alignkit.experiments.logistic import Logistic, fit_logistic, mean_of_words, word_scores
 from alignkit.experiments.protocol import bootstrap_mean
 from alignkit.labelled import LabelledLines, LabelledText
 from alignkit.metrics.agreement import PERCENT, Agreement, agreement
@@ -182,7 +182,7 @@ def classify(
     step = int(course["step"][course["agreement"].idxmax()]) if course["agreement"].notna().any() else steps
     uniform = ClassifierRun(place / "uniform").load(step, device)
     scores[UNIFORM_SCORE] = uniform.score(scored.bitext, "beta")
-    scores["beta_px"] = proxy.score(scored.bitext, "beta")
+    scores["beta_px"] = word_scores(_word_weights(proxy), scored)
     if logistic is not None:
         scores["beta_log"] = logistic.score(scored)
     for name, iterations in (("beta_count", 1), ("beta_ibm1", settings.iterations)):
@@ -198,6 +198,11 @@ def classify(
         step,
         logistic,
     )
+
+
+def _word_weights(proxy: ProxyAligner) -> np.ndarray:
+    """float64 (V,): log p(y = 1) - log p(y = 0) of a text of that word alone."""
+    return (proxy.embedding @ (proxy.output[1] - proxy.output[0])).double().cpu().numpy()
 
 
 def _logistic(train: LabelledText, valid: LabelledText) -> Logistic | None:
@@ -322,8 +327,7 @@ def _accuracies(
     import pandas as pd
 
     logits = {name: model.logits(valid.bitext) for name, model in best.items()}
-    weights = (proxy.embedding @ (proxy.output[1] - proxy.output[0])).double().cpu().numpy()
-    logits["proxy"] = mean_of_words(weights, valid)
+    logits["proxy"] = mean_of_words(_word_weights(proxy), valid)
     if logistic is not None:
         logits["logistic"] = logistic.logits(valid)
     rows = []

@@ -42,7 +42,7 @@ class Logistic:
         return mean_of_words(self.weights, text) + self.bias
 
     def score(self, text: LabelledText) -> Scores:
-        """beta (1, L) of each text: sigmoid((2y - 1) w[x_l])."""
+        """beta (1, L) of each text, as :func:`word_scores`."""
         return word_scores(self.weights, text)
 
 
@@ -54,9 +54,13 @@ def mean_of_words(weights: np.ndarray, text: LabelledText) -> np.ndarray:
 
 
 def word_scores(weights: np.ndarray, text: LabelledText) -> Scores:
-    """(1, L) matrices of sigmoid((2y - 1) w[x_l]), which depend on a word and the label only."""
+    """(1, L) matrices of (2y - 1) w[x_l], which depend on a word and the label only.
+
+    They order words as beta = sigmoid((2y - 1) w[x_l]) does, which itself would round to 1 for many words of a
+    model of means, whose weights are large: on SMS spam that tied the top of every third text.
+    """
     signs = np.repeat(2.0 * text.labels - 1, text.corpus.lengths)
-    values = 1 / (1 + np.exp(-signs * weights[text.corpus.tokens]))
+    values = signs * weights[text.corpus.tokens]
     shapes = text.bitext.shapes
     return Scores(values.astype(np.float32), flat_offsets(shapes), shapes)
 
