@@ -117,6 +117,8 @@ class Classification:
         text: the texts that were scored.
         uniform_step: the logged step whose beta_uf agrees best with alpha (A.7), which all quantities use.
         logistic: the regression, or None where scikit-learn is not installed.
+        penalties: one line per C that was tried, on which A(beta_uf, beta_log) depends much: strength, loss,
+            accuracy, agreement, chance, low, high, rows, ties; None without the regression.
     """
 
     row: pd.DataFrame
@@ -126,6 +128,7 @@ class Classification:
     text: LabelledText
     uniform_step: int
     logistic: Logistic | None
+    penalties: pd.DataFrame | None
 
     @property
     def best_accuracy(self) -> float:
@@ -197,7 +200,23 @@ def classify(
         scored,
         step,
         logistic,
+        _penalties(logistic, scores[UNIFORM_SCORE], scored, settings) if logistic is not None else None,
     )
+
+
+def _penalties(
+    logistic: Logistic, beta_uf: Scores, text: LabelledText, settings: ClassifySettings
+) -> pd.DataFrame:
+    """A(beta_uf, beta_log) for every penalty of the sweep (A.10)."""
+    import pandas as pd
+
+    rows = []
+    for (strength, loss, accuracy), weights in zip(logistic.sweep, logistic.tried, strict=True):
+        beta = word_scores(weights, text)
+        found = agreement(beta_uf, beta, settings.percent, seed=settings.seed, threads=settings.threads)
+        measured = {"strength": strength, "loss": loss, "accuracy": accuracy}
+        rows.append({**measured, **dataclasses.asdict(found)})
+    return pd.DataFrame(rows)
 
 
 def _word_weights(proxy: ProxyAligner) -> np.ndarray:

@@ -30,12 +30,14 @@ class Logistic:
         bias: b.
         strength: the C that was chosen.
         sweep: (C, validation loss, validation accuracy) of all that were tried.
+        tried: float64 (C values, V), the weights of all that were tried.
     """
 
     weights: np.ndarray = field(repr=False)
     bias: float
     strength: float
     sweep: tuple[tuple[float, float, float], ...]
+    tried: np.ndarray = field(repr=False)
 
     def logits(self, text: LabelledText) -> np.ndarray:
         """float64 (M,): log p(y = 1) - log p(y = 0); NaN for a text without words."""
@@ -99,7 +101,9 @@ def fit_logistic(
         loss, accuracy = judge_logits(mean_of_words(weights, valid) + bias, valid.labels)
         found.append(((strength, loss, accuracy), weights, bias))
     best = min(found, key=lambda one: one[0][1])
-    return Logistic(best[1], best[2], best[0][0], tuple(one[0] for one in found))
+    return Logistic(
+        best[1], best[2], best[0][0], tuple(one[0] for one in found), np.stack([one[1] for one in found])
+    )
 
 
 def _means(text: LabelledText, used: np.ndarray) -> Any:

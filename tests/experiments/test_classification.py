@@ -155,6 +155,14 @@ def test_beta_px_orders_words_as_the_proxys_probabilities_do(found, folder: Path
     np.testing.assert_allclose(found.scores["beta_px"].values[clear], odds[clear], rtol=1e-2, atol=1e-2)
 
 
+def test_the_penalties_hold_the_chosen_one(found) -> None:  # type: ignore[no-untyped-def]
+    pytest.importorskip("sklearn")
+    chosen = found.penalties.set_index("strength").loc[found.logistic.strength]
+    assert chosen.loss == found.penalties.loss.min()
+    assert chosen.agreement == found.row.set_index("quantity").agreement["A(beta_uf, beta_log)"]
+    assert len(found.penalties) == 9
+
+
 def test_every_run_has_a_seed_of_its_own(folder: Path, found) -> None:  # type: ignore[no-untyped-def]
     seeds = {name: ClassifierRun(folder / name).settings.training.seed for name in SETTINGS.variants}
     assert len(set(seeds.values())) == 4
