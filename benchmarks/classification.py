@@ -123,6 +123,10 @@ def claims(found: Classification) -> list[dict[str, object]]:
                 "verdict": "the intervals overlap" if close else "the intervals do not overlap",
             }
         )
+    accuracy = found.accuracy.set_index("model")
+    if (accuracy.low[["standard", "uniform"]] <= accuracy.accuracy["majority"]).any():
+        for one in said:
+            one["verdict"] = "undecided, for a network is not better than the majority label"
     return said
 
 
