@@ -123,6 +123,10 @@ def claims(found: Classification) -> list[dict[str, object]]:
                 "verdict": "the intervals overlap" if close else "the intervals do not overlap",
             }
         )
+    accuracy = found.accuracy.set_index("model")
+    if (accuracy.low[["standard", "uniform"]] <= accuracy.accuracy["majority"]).any():
+        for one in said:
+            one["verdict"] = "undecided, for a network is not better than the majority label"
     return said
 
 
@@ -161,6 +165,25 @@ def render(facts: dict, found: Classification) -> str:
         span = "" if row.low != row.low else f"{100 * row.low:.1f} to {100 * row.high:.1f}"
         step = "" if row.step != row.step else f"{row.step:.0f}"
         lines.append(f"| {row.model} | {100 * row.accuracy:.1f} | {span} | {step} |")
+    if found.penalties is not None:
+        chosen = found.logistic.strength if found.logistic is not None else None
+        lines += [
+            "",
+            f"A(beta_uf, beta_log) by the penalty of the regression (A.10); C = {chosen:g} has the lowest "
+            "validation loss:",
+            "",
+            "| C | validation loss | accuracy % | A % | 95 % interval |",
+            "|---|---|---|---|---|",
+        ]
+        for row in found.penalties.itertuples():
+            span = f"{100 * row.low:.1f} to {100 * row.high:.1f}"
+            cells = [
+                f"{row.strength:g}",
+                f"{row.loss:.3f}",
+                f"{100 * row.accuracy:.1f}",
+                f"{100 * row.agreement:.1f}",
+            ]
+            lines.append(f"| {' | '.join([*cells, span])} |")
     lines += ["", "Claims:", ""]
     for one in facts["claims"]:
         numbers = ", ".join(f"{k} {100 * v:.1f} %" for k, v in one.items() if isinstance(v, float))
@@ -199,6 +222,7 @@ def measure(name: str, data: Path, runs: Path, output: Path, steps: int, device:
         "uniform_step": found.uniform_step,
         "best_accuracy": found.best_accuracy,
         "logistic": None if found.logistic is None else found.logistic.strength,
+        "penalties": None if found.penalties is None else records(found.penalties),
         "courses": {course: records(table) for course, table in found.courses.items()},
     }
     output.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ import numpy as np
 from alignkit.classical.ibm1 import ITERATIONS, fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.experiments.compare import PROXY_CACHE, fit_or_load_proxy
-from alignkit.experiments.logistic import Logistic, fit_logistic, mean_of_words
+from alignkit.experiments.logistic import Logistic, fit_logistic, mean_of_words, word_scores
 from alignkit.experiments.protocol import bootstrap_mean
 from alignkit.labelled import LabelledLines, LabelledText
 from alignkit.metrics.agreement import PERCENT, Agreement, agreement
@@ -117,6 +117,8 @@ class Classification:
         text: the texts that were scored.
         uniform_step: the logged step whose beta_uf agrees best with alpha (A.7), which all quantities use.
         logistic: the regression, or None where scikit-learn is not installed.
+        penalties: one line per C that was tried, on which A(beta_uf, beta_log) depends much: strength, loss,
+            accuracy, agreement, chance, low, high, rows, ties; None without the regression.
     """
 
     row: pd.DataFrame
@@ -126,6 +128,7 @@ class Classification:
     text: LabelledText
     uniform_step: int
     logistic: Logistic | None
+    penalties: pd.DataFrame | None
 
     @property
     def best_accuracy(self) -> float:
@@ -182,7 +185,7 @@ def classify(
     step = int(course["step"][course["agreement"].idxmax()]) if course["agreement"].notna().any() else steps
     uniform = ClassifierRun(place / "uniform").load(step, device)
     scores[UNIFORM_SCORE] = uniform.score(scored.bitext, "beta")
-    scores["beta_px"] = proxy.score(scored.bitext, "beta")
+    scores["beta_px"] = word_scores(_word_weights(proxy), scored)
     if logistic is not None:
         scores["beta_log"] = logistic.score(scored)
     for name, iterations in (("beta_count", 1), ("beta_ibm1", settings.iterations)):
@@ -197,7 +200,28 @@ def classify(
         scored,
         step,
         logistic,
+        _penalties(logistic, scores[UNIFORM_SCORE], scored, settings) if logistic is not None else None,
     )
+
+
+def _penalties(
+    logistic: Logistic, beta_uf: Scores, text: LabelledText, settings: ClassifySettings
+) -> pd.DataFrame:
+    """A(beta_uf, beta_log) for every penalty of the sweep (A.10)."""
+    import pandas as pd
+
+    rows = []
+    for (strength, loss, accuracy), weights in zip(logistic.sweep, logistic.tried, strict=True):
+        beta = word_scores(weights, text)
+        found = agreement(beta_uf, beta, settings.percent, seed=settings.seed, threads=settings.threads)
+        measured = {"strength": strength, "loss": loss, "accuracy": accuracy}
+        rows.append({**measured, **dataclasses.asdict(found)})
+    return pd.DataFrame(rows)
+
+
+def _word_weights(proxy: ProxyAligner) -> np.ndarray:
+    """float64 (V,): log p(y = 1) - log p(y = 0) of a text of that word alone."""
+    return (proxy.embedding @ (proxy.output[1] - proxy.output[0])).double().cpu().numpy()
 
 
 def _logistic(train: LabelledText, valid: LabelledText) -> Logistic | None:
@@ -322,8 +346,7 @@ def _accuracies(
     import pandas as pd
 
     logits = {name: model.logits(valid.bitext) for name, model in best.items()}
-    weights = (proxy.embedding @ (proxy.output[1] - proxy.output[0])).double().cpu().numpy()
-    logits["proxy"] = mean_of_words(weights, valid)
+    logits["proxy"] = mean_of_words(_word_weights(proxy), valid)
     if logistic is not None:
         logits["logistic"] = logistic.logits(valid)
     rows = []

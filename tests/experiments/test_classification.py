@@ -10,6 +10,7 @@ import pytest
 import torch
 from scipy.stats import kendalltau
 
+from alignkit.aligner import load_aligner
 from alignkit.errors import AlignkitError
 from alignkit.experiments.classification import ClassifySettings, classify, row_table, time_course
 from alignkit.labelled import LabelledLines
@@ -144,6 +145,22 @@ def test_another_measure_fills_the_same_row(found) -> None:  # type: ignore[no-u
     # In texts of fewer than 20 words the top 5 % is the first place alone.
     no_ties = found.row.ties == 0
     np.testing.assert_allclose(table.same[no_ties], found.row.agreement[no_ties])
+
+
+def test_beta_px_orders_words_as_the_proxys_probabilities_do(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
+    proxy = load_aligner(folder / "proxy.pt").score(found.text.bitext, "beta")
+    odds = np.log(proxy.values.astype(np.float64)) - np.log1p(-proxy.values.astype(np.float64))
+    clear = np.abs(odds) < 8  # beyond, float32 rounds the probability
+    assert clear.any()
+    np.testing.assert_allclose(found.scores["beta_px"].values[clear], odds[clear], rtol=1e-2, atol=1e-2)
+
+
+def test_the_penalties_hold_the_chosen_one(found) -> None:  # type: ignore[no-untyped-def]
+    pytest.importorskip("sklearn")
+    chosen = found.penalties.set_index("strength").loc[found.logistic.strength]
+    assert chosen.loss == found.penalties.loss.min()
+    assert chosen.agreement == found.row.set_index("quantity").agreement["A(beta_uf, beta_log)"]
+    assert len(found.penalties) == 9
 
 
 def test_every_run_has_a_seed_of_its_own(folder: Path, found) -> None:  # type: ignore[no-untyped-def]
