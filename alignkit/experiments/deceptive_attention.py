@@ -1,4 +1,4 @@
-"""Attention that explains nothing (blog post "Understanding Attention Training via Output Relevance").
+"""``deceptive-attention`` (blog post "Understanding Attention Training via Output Relevance").
 
 Network P is trained as usual. Network Q is trained to give P's predictions with attention far from P's:
 
