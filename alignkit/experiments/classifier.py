@@ -125,6 +125,7 @@ def train_classifier(
     uniform: bool = False,
     loss: Loss = label_loss,
     tick: Callable[[], None] = lambda: None,
+    first: Classifier | None = None,
 ) -> Classifier:
     """Trains a classifier on these sentences (indices); the same seed gives the same start and order.
 
@@ -135,10 +136,14 @@ def train_classifier(
         uniform: attention is 1/L.
         loss: what is minimised.
         tick: called after each epoch.
+        first: a classifier whose weights training starts from, but for those of its attention, which are fresh.
     """
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
         network = Classifier(len(data.text.vocabulary), plan.embedding, plan.hidden, uniform)
+    if first is not None:
+        known = {name: w for name, w in first.state_dict().items() if not name.startswith(("query", "score"))}
+        network.load_state_dict(known, strict=False)
     optimiser = torch.optim.Adam(network.parameters(), lr=plan.rate)
     for epoch in range(plan.epochs):
         rng = np.random.default_rng([seed, epoch, 7])

@@ -1,4 +1,4 @@
-"""The best attention against the lexical probe (Snell et al. 2021, A.1), for p = softmax(W (c + s)).
+"""``optimal-attention``: the best attention against beta for p = softmax(W (c + s)) (Snell et al. 2021, A.1).
 
 With states h, s and the output layer as trained, the attention of each row is chosen anew, to give the right word
 the highest probability (:mod:`alignkit.experiments.simplex`). If lexical knowledge alone decided where to look,

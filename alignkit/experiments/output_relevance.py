@@ -1,4 +1,4 @@
-"""Output relevance drives attention (blog post "Understanding Attention Training via Output Relevance").
+"""``output-relevance`` drives attention (blog post "Understanding Attention Training via Output Relevance").
 
 Relevance r_l = (2y - 1) W . h_l is what state l adds to the log-odds of the right class y if it is attended. It is
 learned under uniform attention from counts alone: *großartig* is only ever seen with one output, *Film* with both

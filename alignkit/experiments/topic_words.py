@@ -1,4 +1,4 @@
-"""How topic words are found (Lu, Mao and Nayak, "On the Dynamics of Training Attention Models", ICLR 2021).
+"""``topic-words``: how they are found (Lu, Mao and Nayak, "On the Dynamics of Training Attention Models", 2021).
 
 The model and its flow are those of :mod:`alignkit.experiments.topic_model`. A sentence of topic word t has m
 more words, drawn from a dictionary so large that each is hardly ever seen. Assume of those words that (i) their

@@ -78,3 +78,14 @@ def test_same_predictions_other_attention(planted, tmp_path):
     assert table.loc["0.02", "same"] > 0.95
     assert table.loc["0.02", "JSD"] > table.loc["0", "JSD"] + 0.1
     assert table.loc["0.02", "tau P"] < table.loc["0", "tau P"]
+
+
+def test_q_starts_from_p_but_for_its_attention(planted):
+    plan = classifier.ClassifierPlan(embedding=8, hidden=6, epochs=1)
+    P = classifier.train_classifier(planted, np.arange(50), plan, 0)
+    still = classifier.ClassifierPlan(embedding=8, hidden=6, epochs=0)
+    Q = classifier.train_classifier(planted, np.arange(50), still, 1, first=P)
+    fresh = classifier.train_classifier(planted, np.arange(50), still, 1)
+    for name, weight in Q.state_dict().items():
+        own = name.startswith(("query", "score"))
+        assert torch.equal(weight, (fresh if own else P).state_dict()[name])
