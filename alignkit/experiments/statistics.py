@@ -11,7 +11,7 @@ from alignkit.experiments.protocol import bootstrap_mean
 
 
 def check_above_zero(settings: Any, *names: str) -> None:
-    """Raises AlignkitError if one of these settings (or a part of a tuple) is not above 0, or if a tuple is empty."""
+    """Raises AlignkitError if one of these settings (or a part of a tuple) is not above 0, or a tuple is empty."""
     for name in names:
         value = getattr(settings, name)
         parts = value if isinstance(value, tuple) else (value,)
