@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from alignkit.errors import AlignkitError
 from alignkit.experiments.classifier import (
     Classifier,
     ClassifierPlan,
@@ -31,7 +32,7 @@ from alignkit.experiments.classifier import (
     view,
 )
 from alignkit.experiments.protocol import Claim, Progress, Result, claim, no_progress
-from alignkit.experiments.statistics import averaged, kendall
+from alignkit.experiments.statistics import averaged, check_above_zero, kendall
 from alignkit.experiments.texts import Labelled
 
 if TYPE_CHECKING:
@@ -110,6 +111,10 @@ def run(settings: Settings | None = None, progress: Progress = no_progress) -> R
     import pandas as pd
 
     settings = settings or Settings()
+    check_above_zero(settings, "held", "embedding", "hidden", "rate", "batch", "epochs", "seeds")
+    check_above_zero(settings, "copy_epochs")
+    if not settings.weights:
+        raise AlignkitError("setting weights: at least one lambda is needed")
     data, training, held = read_split(settings)
     total = settings.seeds * (settings.epochs + settings.copy_epochs * len(settings.weights))
     done = [0]

@@ -1,4 +1,4 @@
-"""``initial-gradient``: the proxy's first derivative and the co-occurrence table (Snell et al. 2021, 4.1, A.2).
+"""``initial-gradient``: the proxy's first derivative against the table C (Snell et al. 2021, 4.1, A.2).
 
 The proxy is p_m(o) = softmax(W mean_l e(x_l))_o for pair m. Under gradient flow on the log-likelihood
 J = sum over m, t of log p_m(y_t), with a row e_i per source word and a row W_o per target word:
@@ -36,7 +36,7 @@ from torch.nn.functional import embedding_bag
 from alignkit.bitext import Bitext
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.experiments.protocol import Claim, Progress, Result, claim, no_progress
-from alignkit.experiments.statistics import averaged
+from alignkit.experiments.statistics import averaged, check_above_zero
 from alignkit.experiments.texts import word_bitext
 from alignkit.neural.batching import usable
 
@@ -125,6 +125,7 @@ def run(settings: Settings | None = None, progress: Progress = no_progress) -> R
     import pandas as pd
 
     settings = settings or Settings()
+    check_above_zero(settings, "words", "widths", "seeds")
     bitext = word_bitext(settings.source, settings.target, settings.pairs, settings.words)
     sizes = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
     table = predicted(bitext)

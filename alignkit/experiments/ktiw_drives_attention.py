@@ -1,4 +1,4 @@
-"""``ktiw-drives-attention``: lexical knowledge first, attention after (the thesis of Snell et al. 2021).
+"""``ktiw-drives-attention``: lexical knowledge first, attention after (thesis of Snell et al. 2021).
 
 At every measured step tau the network's attention alpha(tau) and lexical probe beta(tau) are held against beta of
 IBM 1, which knows nothing but co-occurrence: A(alpha(tau), ibm1.beta), A(beta(tau), ibm1.beta) and
@@ -20,6 +20,7 @@ from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.experiments.networks import NetworkPlan, train_network
 from alignkit.experiments.protocol import Claim, Progress, Result, claim, no_progress
+from alignkit.experiments.statistics import check_above_zero
 from alignkit.metrics.agreement import count_agreement
 from alignkit.neural.checkpoints import NeuralAligner, load_aligner
 from alignkit.neural.runs import find_run
@@ -62,6 +63,7 @@ def run(settings: Settings | None = None, progress: Progress = no_progress) -> R
     import pandas as pd
 
     settings = settings or Settings()
+    check_above_zero(settings, "runs", "iterations")
     if settings.run:
         counted = [_Counted("run")]
         _follow_directory(settings, counted[0], progress)

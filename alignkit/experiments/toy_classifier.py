@@ -1,4 +1,4 @@
-"""``toy-classifier``: two tokens, in closed form (blog "Understanding Attention Training via Output Relevance").
+"""``toy-classifier``: two tokens (blog post "Understanding Attention Training via Output Relevance").
 
 Every sentence has a neutral token and one that tells its class y = +1 or -1, both classes equally often. The
 neutral token's relevance (logit) is beta0, that of the telling token y beta1, and attention gives the telling one
@@ -29,7 +29,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments.protocol import Claim, Progress, Result, claim, no_progress
-from alignkit.experiments.statistics import solve_x_plus_exp
+from alignkit.experiments.statistics import check_above_zero, solve_x_plus_exp
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,6 +122,7 @@ def run(settings: Settings | None = None, progress: Progress = no_progress) -> R
     import pandas as pd
 
     settings = settings or Settings()
+    check_above_zero(settings, "time", "step")
     names = list(dict.fromkeys([*settings.starts, RISING, FALLING, SOLVED]))
     start = np.array([parse_start(name) for name in names]).T
     steps = max(1, round(settings.time / settings.step))
