@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -128,6 +129,14 @@ class Bitext:
     def reversed(self) -> Bitext:
         """The same pairs with source and target exchanged."""
         return Bitext(self.target, self.source)
+
+    @property
+    def copies(self) -> np.ndarray:
+        """int64 (M,): how often each pair is in the bitext, itself counted."""
+        sides = (self.source, self.target)
+        keys = [tuple(side[m].tobytes() for side in sides) for m in range(len(self))]
+        counts = Counter(keys)
+        return np.fromiter((counts[key] for key in keys), np.int64, len(self))
 
     def take(self, sentences: np.ndarray) -> Bitext:
         """The bitext of these pairs (indices), in this order."""

@@ -131,7 +131,7 @@ def _json_lines(path: Path, lines: Sequence[str]) -> ExternalScores:
     for number, line in enumerate(lines, 1):
         try:
             value = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(path, f"not JSON: {error}", line=number) from error
         tokens: dict[str, tuple[str, ...] | None] = dict.fromkeys(SIDES)
         if isinstance(value, dict):
@@ -176,10 +176,14 @@ def _matrix(path: Path, number: int, value: Any, width: int = 0) -> np.ndarray:
         raise InputError(path, f"row {k + 1} has {len(value[k])} numbers, row 1 {len(value[0])}", line=number)
     if any(isinstance(x, bool) or not isinstance(x, int | float) for row in value for x in row):
         raise InputError(path, problem, line=number)
-    matrix = np.array(value, np.float32).reshape(len(value), len(value[0]) if value else width)
-    if np.isnan(matrix).any():
+    try:
+        exact = np.array(value, np.float64).reshape(len(value), len(value[0]) if value else width)
+    except OverflowError as error:
+        raise InputError(path, "a score that is too large for a number", line=number) from error
+    if np.isnan(exact).any():
         raise InputError(path, "a score that is not a number (NaN)", line=number)
-    return matrix
+    with np.errstate(over="ignore"):  # what is too large for 32 bits is infinite
+        return exact.astype(np.float32)
 
 
 def _soft_alignments(path: Path, lines: Sequence[str]) -> Scores:

@@ -14,12 +14,13 @@ from alignkit.scores import Scores
 from alignkit.words import merge_groups, spread_groups
 
 Groups = list[tuple[np.ndarray, int]]
+Pieces = tuple[Sequence[Sequence[str]], Sequence[Sequence[str]]]  #: tokens of source and target
 
 
 def fit_scores(
     found: ExternalScores,
     bitext: Bitext,
-    pieces: tuple[Sequence[Sequence[str]], Sequence[Sequence[str]]] | None = None,
+    pieces: Pieces | None = None,
     *,
     specials: bool = True,
 ) -> Scores:
@@ -32,21 +33,19 @@ def fit_scores(
         found: scores of kind ``alpha``.
         bitext: M pairs of words or pieces.
         pieces: (source, target) tokens of the scores' M pairs, if the file of the scores does not tell them.
-        specials: whether BOS and EOS at the ends of the bitext's sentences are no words.
+        specials: whether the bitext is as a network reads it, in pieces and with BOS and EOS; otherwise its tokens
+            are words.
 
     Raises:
         InputError: the scores are not of this text, with the first line where that shows.
     """
-    path, scores = found.path, found.scores
+    path, scores, shapes = found.path, found.scores, bitext.shapes
     if len(scores) != len(bitext):
         raise InputError(path, f"has scores for {len(scores)} sentence pairs, the text has {len(bitext)}")
-    if pieces is None and found.source is not None and found.target is not None:
-        pieces = found.source, found.target
-    shapes = bitext.shapes
-    own_tokens = first_misfit(scores, shapes) is None and (pieces is None or _same_tokens(pieces, bitext))
-    if own_tokens:
+    pieces = _pieces(found, pieces)
+    if of_tokens(found, bitext, pieces):
         return _reshaped(scores, shapes)
-    columns, rows = token_groups(bitext.source, specials), token_groups(bitext.target, specials)
+    columns, rows = (token_groups(side, specials, specials) for side in (bitext.source, bitext.target))
     if pieces is not None:
         own = [
             _own_groups(path, side, text)
@@ -63,9 +62,33 @@ def fit_scores(
     return spread_groups(_checked(path, scores, wanted, "words", shapes), rows, columns)
 
 
-def token_groups(corpus: Corpus, specials: bool = True) -> Groups:
-    """Per sentence, the word of each token (-1: of none), and the number of words."""
-    return [(group, int(group.max(initial=-1)) + 1) for group in corpus_groups(corpus, specials=specials)]
+def of_tokens(found: ExternalScores, bitext: Bitext, pieces: Pieces | None = None) -> bool:
+    """Whether the scores are of the bitext's own tokens, BOS and EOS included; arguments as in
+    :func:`fit_scores`."""
+    pieces = _pieces(found, pieces)
+    if len(found.scores) != len(bitext) or first_misfit(found.scores, bitext.shapes) is not None:
+        return False
+    return pieces is None or _same_tokens(pieces, bitext)
+
+
+def _pieces(found: ExternalScores, pieces: Pieces | None) -> Pieces | None:
+    """Those given, or those that the file of the scores tells."""
+    if pieces is None and found.source is not None and found.target is not None:
+        return found.source, found.target
+    return pieces
+
+
+def token_groups(corpus: Corpus, specials: bool = True, marked: bool = True) -> Groups:
+    """Per sentence, the word of each token (-1: of none), and the number of words; arguments as in
+    :func:`alignkit.pieces.corpus_groups`."""
+    groups = corpus_groups(corpus, specials=specials, marked=marked)
+    return [(group, int(group.max(initial=-1)) + 1) for group in groups]
+
+
+def word_shapes(bitext: Bitext, specials: bool = True, marked: bool = True) -> np.ndarray:
+    """int32 (M, 2): target and source words of each pair of a bitext of words or pieces."""
+    sides = (token_groups(side, specials, marked) for side in (bitext.source, bitext.target))
+    return np.array([(t, s) for (_, s), (_, t) in zip(*sides, strict=True)], np.int32).reshape(-1, 2)
 
 
 def _own_groups(path: str, sentences: Sequence[Sequence[str]], corpus: Corpus) -> Groups:
@@ -78,11 +101,14 @@ def _own_groups(path: str, sentences: Sequence[Sequence[str]], corpus: Corpus) -
 
 def _words(corpus: Corpus, specials: bool) -> list[list[str | None]]:
     """The words of every sentence; None where a piece of it is unknown."""
-    groups = corpus_groups(corpus, specials=specials)
-    return [join_words(corpus.words(m), group) for m, group in enumerate(groups)]
+    if not specials:
+        return [list(corpus.words(m)) for m in range(len(corpus))]
+    return [join_words(corpus.words(m), group) for m, group in enumerate(corpus_groups(corpus))]
 
 
-def _same_tokens(pieces: tuple[Sequence[Sequence[str]], Sequence[Sequence[str]]], bitext: Bitext) -> bool:
+def _same_tokens(pieces: Pieces, bitext: Bitext) -> bool:
+    if any(len(side) != len(bitext) for side in pieces):
+        return False
     sides = zip(pieces, (bitext.source, bitext.target), strict=True)
     return all(list(side[m]) == text.words(m) for side, text in sides for m in range(len(bitext)))
 
@@ -113,7 +139,22 @@ def _checked(path: str, scores: Scores, wanted: np.ndarray, unit: str, tokens: n
     raise InputError(path, problem, line=m + 1, remedy=remedy or "give the pieces if it is of other subwords")
 
 
-def without_specials(scores: Scores, rows: Groups, columns: Groups) -> Scores:
-    """Scores without the rows and columns of tokens that belong to no word (BOS, EOS)."""
-    lines = zip(scores, rows, columns, strict=True)
-    return Scores.from_matrices(matrix[row[0] >= 0][:, column[0] >= 0] for matrix, row, column in lines)
+def inner_text(bitext: Bitext) -> Bitext:
+    """The bitext without BOS and EOS."""
+    return Bitext(*(_inner(side) for side in (bitext.source, bitext.target)))
+
+
+def _inner(corpus: Corpus) -> Corpus:
+    kept = [group >= 0 for group, _ in token_groups(corpus)]
+    flat = np.concatenate([np.zeros(0, bool), *kept])
+    offsets = np.concatenate([[0], np.cumsum([int(part.sum()) for part in kept])]).astype(np.int64)
+    return Corpus(corpus.tokens[flat], offsets, corpus.vocabulary)
+
+
+def inner_scores(scores: Scores, bitext: Bitext) -> Scores:
+    """The scores of ``bitext`` without the rows and columns of BOS and EOS.
+
+    Systems that know words alone have nothing to say there: a row of zeros would agree with everything.
+    """
+    lines = zip(scores, token_groups(bitext.target), token_groups(bitext.source), strict=True)
+    return Scores.from_matrices(matrix[row >= 0][:, column >= 0] for matrix, (row, _), (column, _) in lines)

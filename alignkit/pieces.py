@@ -77,9 +77,15 @@ def _inner(tokens: Sequence[str]) -> tuple[int, int]:
     return start, end
 
 
-def corpus_groups(corpus: Corpus, *, specials: bool = True) -> list[np.ndarray]:
-    """:func:`word_groups` of every sentence of a corpus, whose vocabulary tells the style."""
-    style = style_of([corpus.vocabulary.tokens])
+def corpus_groups(corpus: Corpus, *, specials: bool = True, marked: bool = True) -> list[np.ndarray]:
+    """:func:`word_groups` of every sentence of a corpus, whose vocabulary tells the style.
+
+    Args:
+        corpus: of pieces or words.
+        specials: as in :func:`word_groups`.
+        marked: whether tokens may be pieces; otherwise each is a word, whatever it looks like.
+    """
+    style = style_of([corpus.vocabulary.tokens]) if marked else "words"
     return [word_groups(corpus.words(m), style, specials=specials) for m in range(len(corpus))]
 
 

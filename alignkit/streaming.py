@@ -72,19 +72,39 @@ def pair_batches(
     bars: bool | None = None
     first = 1
     begun = False
+
+    def batch_of(part: bytes) -> PairBatch:
+        nonlocal bars
+        text = valid_text(path, part, encoding_errors, lowercase, first)
+        if bars is None:
+            content = next((line for line in text.split(b"\n") if line.strip(b" \t\r")), None)
+            bars = None if content is None else has_bars(content)
+        return PairBatch(first, *split_joined(path, text, bars, first))
+
     for data in whole_lines(unpacked(path, chunks_of(stream))):
         if not begun:
             data = data.removeprefix(BOM)
             begun = bool(data)
         for part in _parts(data, single):
-            text = valid_text(path, part, encoding_errors, lowercase, first)
-            if bars is None:
-                content = next((line for line in text.split(b"\n") if line.strip(b" \t\r")), None)
-                bars = None if content is None else has_bars(content)
-            yield PairBatch(first, *split_joined(path, text, bars, first))
+            try:
+                batch = batch_of(part)
+            except InputError as error:
+                good = _lines_before(part, (error.line or first) - first)
+                if good:
+                    yield batch_of(good)
+                raise
+            yield batch
             first += part.count(b"\n") + (not part.endswith(b"\n"))
     if not begun:
         raise InputError(path, "is empty")
+
+
+def _lines_before(data: bytes, count: int) -> bytes:
+    """The first ``count`` lines of ``data``."""
+    end = 0
+    for _ in range(count):
+        end = data.index(b"\n", end) + 1
+    return data[:end]
 
 
 def _parts(data: bytes, single: bool) -> list[bytes]:

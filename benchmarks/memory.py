@@ -75,7 +75,7 @@ def growth(rows: list[dict[str, Any]]) -> float:
 
 
 def markdown(result: dict[str, Any]) -> str:
-    lines = ["# Peak memory of `alignkit ibm1`", "", f"{result['machine']}; {result['threads']} threads.", ""]
+    lines = ["# Peak memory of `alignkit ibm1`", "", f"{result['machine']}; --threads {result['threads']}.", ""]
     lines += ["| pairs | --max-memory | peak GB | wall s | CPU s | same links |", "|---|---|---|---|---|---|"]
     for row in result["rows"]:
         figures = f"{row['peak_gb']:.2f} | {row['seconds']:.0f} | {row['cpu_seconds']:.0f}"

@@ -23,11 +23,12 @@ import numpy as np
 import torch
 
 from alignkit.bitext import Bitext
-from alignkit.neural.batching import training_batches
+from alignkit.neural.batching import Batch, Batcher, scoring_batches, training_batches
 from alignkit.neural.probes import attention_scores, lexical_scores
 from alignkit.neural.proxy import fit_proxy
 from alignkit.neural.runs import Lines, learn_tokenizer
-from alignkit.neural.seq2seq import parameters
+from alignkit.neural.saliency import leave_one_out_scores, saliency_scores
+from alignkit.neural.seq2seq import EncoderDecoder, Encoding, parameters
 from alignkit.neural.settings import PRESETS, ProxySettings
 from alignkit.neural.training import Training
 from alignkit.reading import read_line_pairs
@@ -91,6 +92,44 @@ def measure_probe(training: Training, text: Bitext, repeat: int) -> dict[str, fl
     }
 
 
+def one_pass_per_target(network: EncoderDecoder, batch: Batch) -> list[torch.Tensor | None]:
+    """Saliency the plain way: a backward pass per target position through a retained graph, weights included."""
+    omega = torch.ones(batch.source.shape, device=batch.source.device, requires_grad=True)
+    h, (last_h, last_c) = network.encoder(network.embedding(batch.source) * omega.unsqueeze(2))
+    encoding = Encoding(h.transpose(0, 1), (network._start(last_h), network._start(last_c)), None)
+    s, _ = network.states(batch.previous, encoding.start)
+    logits = network.output(network.features(s, network.contexts(s, encoding)))
+    logs = torch.log_softmax(logits, 2).gather(2, batch.target.t().unsqueeze(2))
+    rows: list[torch.Tensor | None] = []
+    for step in range(len(batch.target)):
+        network.zero_grad()
+        omega.grad = None
+        logs[:, step].sum().backward(retain_graph=True)
+        rows.append(omega.grad)
+    return rows
+
+
+def measure_saliency(training: Training, text: Bitext, repeat: int) -> dict[str, float]:
+    """Pairs/s of saliency, and how many times those of the plain way, in batches of 16 of the same pairs."""
+    network = training.network.eval()
+    warm = text.take(np.arange(min(50, len(text))))
+    saliency_scores(network, warm)
+    spent = seconds(lambda: saliency_scores(network, text), training.device, repeat)
+    full = [pairs for pairs in scoring_batches(text, 16, 1 << 40, equal=True) if len(pairs) == 16]
+    some = full[:: max(1, len(full) // 4)][:4]  # short and long sentences
+    batches = [Batcher(text, training.device)(pairs) for pairs in some]
+    same = text.take(np.concatenate(some))
+    plain = seconds(lambda: [one_pass_per_target(network, batch) for batch in batches], training.device, 2)
+    ours = seconds(lambda: saliency_scores(network, same), training.device, 2)
+    leave = seconds(lambda: leave_one_out_scores(network, same), training.device, 2)
+    return {
+        "pairs_per_second": len(text) / spent,
+        "plain_pairs_per_second": len(same) / plain,
+        "times_plain": plain / ours,
+        "leave_one_out_pairs_per_second": len(same) / leave,
+    }
+
+
 def measure_proxy(text: Bitext, valid: Bitext, device: str) -> dict[str, float]:
     """Seconds per epoch of the proxy at the paper's settings."""
     start = time.perf_counter()
@@ -121,6 +160,7 @@ def main() -> None:
     result: dict[str, Any] = {
         "training": measure_training(training, options.steps, options.repeat),
         "probe": measure_probe(training, valid, options.repeat),
+        "saliency": measure_saliency(training, valid, options.repeat),
         "proxy": measure_proxy(text, valid, options.device),
     }
     best = max(before, peak(training.device))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from alignkit_cli.fitting import give_memory_back, knowledge_options, load_prior, load_start
 from alignkit_cli.options import (
     choose_text,
     format_options,
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from alignkit.aligner import Aligner
+    from alignkit.bitext import Bitext
     from alignkit.streaming import PairBatch
 
 
@@ -34,6 +37,14 @@ if TYPE_CHECKING:
 @click.option(
     "--model", metavar="FILE", help="Use a saved aligner, a checkpoint or a run directory instead of fitting one."
 )
+@click.option(
+    "--threshold",
+    type=click.FloatRange(min=0, max=1),
+    help="Link where the probability of a link reaches it: higher for precision, lower for recall.  [default: "
+    "0.45, or the model's]",
+)
+@knowledge_options
+@click.option("--save-model", metavar="FILE", help="Also save the fitted model, for --model and --start.")
 @format_options
 @threads_option
 @output_option
@@ -65,58 +76,98 @@ def run(
     threads: int | None,
     output: str | None,
     quiet: bool,
+    threshold: float | None,
+    save_model: str | None,
+    **knowledge: Any,
 ) -> None:
     """Fits, or loads and reads; writes."""
+    if model is not None and (save_model or knowledge["prior"] or knowledge["start"]):
+        raise click.UsageError("--model fits nothing; it goes with none of --prior, --start, --save-model.")
     source, target = choose_text(source, target, sample)
     reading = {"encoding_errors": encoding_errors, "lowercase": lowercase}
     writer = AlignmentOutput(output_format, output, sentence_scores)
     if model is None:
-        blanks = fit_and_write(source, target, reading, threads, writer, quiet)
+        fitting = Fitting(threads, threshold, save_model, quiet, **knowledge)
+        blanks = fit_and_write(source, target, reading, fitting, writer)
     else:
         stream = source == "-" and target is None
         # Batches of a stream are small: threads would cost more than they give, so only those that are asked for.
-        aligner = load(model, threads or 1 if stream else threads)
+        aligner = load(model, threads or 1 if stream else threads, threshold)
         batches = stdin_batches(aligner, reading) if stream else file_batches(source, target, reading)
         blanks = write_batches(aligner, batches, writer)
     note_blanks(blanks, quiet)
 
 
+@dataclass(frozen=True)
+class Fitting:
+    """How to fit: the options of the command."""
+
+    threads: int | None
+    threshold: float | None
+    save_model: str | None
+    quiet: bool
+    prior: str | None
+    prior_weight: float
+    start: str | None
+
+
 def fit_and_write(
-    source: str,
-    target: str | None,
-    reading: dict[str, Any],
-    threads: int | None,
-    writer: AlignmentOutput,
-    quiet: bool,
+    source: str, target: str | None, reading: dict[str, Any], fitting: Fitting, writer: AlignmentOutput
 ) -> int:
     """Fits the best aligner on the text and writes its links; returns the number of pairs with a blank side."""
-    from alignkit.classical.bidirectional import fit_bidirectional
-    from alignkit.classical.hmm_joint import fit_best, has_room
-    from alignkit.classical.ibm1 import fit_ibm1
+    from alignkit.classical.hmm_joint import THRESHOLD, fit_best, has_room
     from alignkit.reading import blank_pairs, read_bitext
 
+    give_memory_back()
+    # Read before the text, which may take long: an error in them should not.
+    prior = load_prior(fitting.prior, fitting.prior_weight)
+    start = load_start(fitting.start, "hmm-joint")
     bitext = read_bitext(source, target, **reading)
     if not has_room(bitext):
-        note("too long lines or too much text for the HMMs: IBM Model 1 in both directions instead", quiet)
-        both = fit_bidirectional(bitext, lambda text: fit_ibm1(text, threads=threads))
-        with writer:
-            writer.write_links(both.links(bitext), bitext, both.forward, both.reverse)  # type: ignore[arg-type]
-        return blank_pairs(bitext)
-    with progress_bar("aligning", quiet) as bar:
-        fitted = fit_best(bitext, threads=threads, progress=bar)
+        return fit_small(bitext, fitting, writer)
+    threshold = THRESHOLD if fitting.threshold is None else fitting.threshold
+    with progress_bar("aligning", fitting.quiet) as bar:
+        fitted = fit_best(
+            bitext, threshold=threshold, threads=fitting.threads, progress=bar, prior=prior, start=start
+        )
+    if fitting.save_model is not None:
+        fitted.aligner.save(fitting.save_model)
     with writer:
         writer.write_links(fitted.links, bitext, fitted.aligner)
     return blank_pairs(bitext)
 
 
-def load(model: str, threads: int | None) -> Aligner:
-    """The saved aligner, told how many threads to use."""
+def fit_small(bitext: Bitext, fitting: Fitting, writer: AlignmentOutput) -> int:
+    """The same with IBM Model 1, which needs less memory."""
+    from alignkit.classical.bidirectional import fit_bidirectional
+    from alignkit.classical.ibm1 import fit_ibm1
+    from alignkit.reading import blank_pairs
+
+    if fitting.threshold is not None or fitting.save_model or fitting.prior or fitting.start:
+        raise click.UsageError(
+            "Too long lines or too much text for the HMMs, which --threshold, --save-model, --prior and --start "
+            "are for; split the text, or use `alignkit ibm1`."
+        )
+    note("too long lines or too much text for the HMMs: IBM Model 1 in both directions instead", fitting.quiet)
+    both = fit_bidirectional(bitext, lambda text: fit_ibm1(text, threads=fitting.threads))
+    with writer:
+        writer.write_links(both.links(bitext), bitext, both.forward, both.reverse)  # type: ignore[arg-type]
+    return blank_pairs(bitext)
+
+
+def load(model: str, threads: int | None, threshold: float | None = None) -> Aligner:
+    """The saved aligner, told how many threads to use, and from which probability on to link."""
     from dataclasses import fields, is_dataclass, replace
 
     from alignkit.aligner import load_aligner
 
     aligner = load_aligner(model)
-    if threads is not None and is_dataclass(aligner) and "threads" in {f.name for f in fields(aligner)}:
+    known = {f.name for f in fields(aligner)} if is_dataclass(aligner) else set()
+    if threshold is not None:
+        if "threshold" not in known:
+            raise click.UsageError(f"--threshold is for link probabilities of both directions; {model} has none.")
+        aligner = replace(aligner, threshold=threshold)  # type: ignore[type-var]
+    if threads is not None and "threads" in known:
         return replace(aligner, threads=threads)  # type: ignore[type-var]
     if threads is not None and getattr(aligner, "tokenizer", None) is not None:
         from alignkit.neural.devices import set_threads

@@ -9,6 +9,7 @@ import click
 
 from alignkit_cli.options import (
     choose_text,
+    named,
     note,
     quiet_option,
     reading_options,
@@ -33,6 +34,13 @@ if TYPE_CHECKING:
 @click.option("--null/--no-null", default=False, show_default=True, help="NULL in IBM 1.")
 @click.option("--proxy-epochs", type=click.IntRange(min=1), help="Epochs of the proxy.  [default: its preset's]")
 @click.option("--percent", default="5", show_default=True, help="What counts as the top of a row, in per cent.")
+@click.option(
+    "--scores",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="Also the alpha scores of another system on the scored pairs: .npz, .parquet, .csv, JSON lines, Marian's "
+    "soft alignments or Pharaoh links.",
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of proxy and bootstrap.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON with counts and intervals.")
@@ -60,6 +68,7 @@ def run(
     uniform: str | None,
     training: tuple[str, str] | None,
     proxy_epochs: int | None,
+    scores: tuple[str, ...],
     seed: int,
     device: str,
     as_json: bool,
@@ -96,6 +105,7 @@ def run(
             proxy_epochs=proxy_epochs,
             device=device,
             progress=bar,
+            others=named(scores, "--scores"),
         )
     if csv is not None:
         write_output(found.table.to_csv(index=False, lineterminator="\n").encode(), csv)

@@ -73,7 +73,7 @@ def command(
     makes n - 1 iterations as counted here.
     """
 
-    def fit(text: Bitext, threads: int, progress: Callable[[int, int, str], None]) -> Any:
+    def fit(text: Bitext, threads: int, progress: Callable[[int, int, str], None], turned: bool) -> Any:
         from alignkit.classical.diagonal import fit_diagonal
 
         return fit_diagonal(

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 METHODS = ["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
 Command = Callable[..., Any]
-#: (bitext, threads, progress) -> a fitted model, a dataclass with links, score, save and threads; one that can do
-#: with less memory takes the size of its blocks, in tokens, as a fourth argument
+#: (bitext, threads, progress, turned: whether its sides are exchanged) -> a fitted model, a dataclass with links,
+#: score, save and threads; one that can do with less memory takes block_tokens, the size of its blocks
 Fit = Callable[..., Any]
 
 
@@ -57,6 +57,7 @@ class Outputs:
     quiet: bool
     max_memory: str | None = None
     temp_dir: str | None = None
+    start: str | None = None
 
 
 def apply(command: Command, decorators: list[Callable[[Command], Command]]) -> Command:
@@ -89,6 +90,55 @@ def estimation_options(command: Command) -> Command:
         ),
     ]
     return apply(command, decorators)
+
+
+def knowledge_options(command: Command) -> Command:
+    """--prior, --prior-weight and --start."""
+    decorators = [
+        click.option(
+            "--prior",
+            metavar="LEXICON",
+            help="A lexicon from another text, as `alignkit lexicon` writes it: its probabilities count as if so "
+            "many occurrences of each word (--prior-weight) had been seen.",
+        ),
+        click.option(
+            "--prior-weight",
+            type=click.FloatRange(min=0),
+            default=5.0,
+            show_default=True,
+            help="Occurrences of each word that the lexicon of --prior counts for.",
+        ),
+        click.option(
+            "--start",
+            metavar="MODEL",
+            help="Go on from a saved model of the same kind and direction instead of a uniform start. Word pairs "
+            "that it does not have start as if nothing were known.",
+        ),
+    ]
+    return apply(command, decorators)
+
+
+def load_prior(path: str | None, weight: float, turned: bool = False) -> Any:
+    """The lexicon of --prior, or None; ``turned``: for a text with its sides exchanged."""
+    from alignkit.classical.priors import read_prior
+
+    if path is None:
+        return None
+    prior = read_prior(path, weight)
+    return prior.reversed if turned else prior
+
+
+def load_start(path: str | None, kind: str) -> Any:
+    """The model of --start, or None; an error if it is not an aligner of this name."""
+    from alignkit.aligner import load_aligner
+    from alignkit.errors import InputError
+
+    if path is None:
+        return None
+    model = load_aligner(path)
+    if model.name != kind:
+        raise InputError(path, f"is a model of kind {model.name}, and one of kind {kind} is wanted")
+    return model
 
 
 def direction_options(command: Command) -> Command:
@@ -171,6 +221,8 @@ def run(fit: Fit, wanted: Outputs, in_blocks: bool = False) -> None:
 
     if wanted.method is not None and (wanted.reverse or wanted.scores or wanted.model):
         raise click.UsageError("--symmetrize fits two models; it goes with none of --reverse, --scores, --model.")
+    if wanted.method is not None and wanted.start is not None:
+        raise click.UsageError("--symmetrize fits two models, and --start gives one; fit the directions apart.")
     if wanted.reverse and wanted.scores:
         raise click.UsageError("--scores writes source-to-target scores; exchange SRC and TGT to get the others.")
     give_memory_back()
@@ -187,7 +239,8 @@ def run(fit: Fit, wanted: Outputs, in_blocks: bool = False) -> None:
     if wanted.method is not None:
         linker, directions = _fit_both(fit, bitext, wanted, threads, at_once=block is None)
     else:
-        fitted = fit(bitext.reversed if wanted.reverse else bitext, threads, _report("", wanted.quiet))
+        text = bitext.reversed if wanted.reverse else bitext
+        fitted = fit(text, threads, _report("", wanted.quiet), wanted.reverse)
         linker = _Reversed(fitted) if wanted.reverse else fitted
         directions = (None, fitted) if wanted.reverse else (fitted, None)
         if wanted.model is not None:
@@ -251,9 +304,10 @@ def _fit_both(
     from alignkit.classical.bidirectional import Bidirectional, fit_concurrently
 
     def fit_one(text: Bitext, share: int) -> Any:
-        label = "" if text is bitext else "reverse, "
+        turned = text is not bitext
+        report = _report("reverse, " if turned else "", wanted.quiet)
         # Its links are found when the other direction is done with its threads.
-        return replace(fit(text, share, _report(label, wanted.quiet)), threads=threads)
+        return replace(fit(text, share, report, turned), threads=threads)
 
     assert wanted.method is not None
     if at_once:

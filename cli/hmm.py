@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit_cli.fitting import Outputs, direction_options, result_options, run, text_options
+from alignkit_cli.fitting import (
+    Outputs,
+    direction_options,
+    knowledge_options,
+    load_prior,
+    load_start,
+    result_options,
+    run,
+    text_options,
+)
 
 if TYPE_CHECKING:
     from alignkit.bitext import Bitext
@@ -34,10 +43,27 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Sparse priors, back-off to word classes and fertility, as the best aligner (`alignkit align`) has them.",
 )
+@click.option(
+    "--decode",
+    type=click.Choice(["posterior", "viterbi"]),
+    default="posterior",
+    show_default=True,
+    help="posterior: link each target word to its likeliest source word; viterbi: the links of the likeliest "
+    "alignment of the sentence as a whole.",
+)
+@knowledge_options
 @direction_options
 @result_options
 def command(
-    iterations: int, lexical_iterations: int, null_probability: float | None, bayes: bool, **options: Any
+    iterations: int,
+    lexical_iterations: int,
+    null_probability: float | None,
+    bayes: bool,
+    decode: str,
+    prior: str | None,
+    prior_weight: float,
+    start: str | None,
+    **options: Any,
 ) -> None:
     """Align a bitext with a hidden Markov model: one line of source-target links per sentence pair.
 
@@ -45,18 +71,25 @@ def command(
     are zero-based and in Pharaoh format; a pair with a blank side gets an empty line.
     """
 
-    def fit(text: Bitext, threads: int, progress: Callable[[int, int, str], None]) -> Any:
+    def fit(text: Bitext, threads: int, progress: Callable[[int, int, str], None], turned: bool) -> Any:
         from dataclasses import replace
 
         from alignkit.classical.hmm import fit_hmm
-        from alignkit.classical.hmm_estimation import Settings
         from alignkit.classical.hmm_joint import SETTINGS
+        from alignkit.classical.hmm_settings import Settings
 
-        settings = replace(
-            SETTINGS if bayes else Settings(), iterations=iterations, lexical_iterations=lexical_iterations
-        )
+        base = replace(SETTINGS, tolerance=0.0) if bayes else Settings()
+        settings = replace(base, iterations=iterations, lexical_iterations=lexical_iterations)
         if null_probability is not None:
             settings = replace(settings, null_probability=null_probability)
-        return fit_hmm(text, settings, threads, progress)
+        return fit_hmm(
+            text,
+            settings,
+            threads,
+            progress,
+            decode=decode,
+            prior=load_prior(prior, prior_weight, turned),
+            start=load_start(start, "hmm"),
+        )
 
-    run(fit, Outputs(**options))
+    run(fit, Outputs(**options, start=start))

@@ -12,6 +12,9 @@ from alignkit_cli.fitting import (
     Outputs,
     direction_options,
     estimation_options,
+    knowledge_options,
+    load_prior,
+    load_start,
     result_options,
     run,
     text_options,
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=1e-3),
     help="Estimate by variational Bayes with this Dirichlet prior, as 0.01.  [default: maximum likelihood]",
 )
+@knowledge_options
 @direction_options
 @memory_options
 @result_options
@@ -46,6 +50,9 @@ def command(
     alpha: float | None,
     tolerance: float,
     prune: float,
+    prior: str | None,
+    prior_weight: float,
+    start: str | None,
     **options: Any,
 ) -> None:
     """Align a bitext with IBM Model 1: one line of source-target links per sentence pair.
@@ -54,10 +61,15 @@ def command(
     token 1 to target token 2. A pair with a blank side gets an empty line.
     """
 
+    in_blocks = prior is None and start is None
+    if options["max_memory"] is not None and not in_blocks:
+        raise click.UsageError("--max-memory goes with neither --prior nor --start.")
+
     def fit(
         text: Bitext,
         threads: int,
         progress: Callable[[int, int, str], None],
+        turned: bool,
         block_tokens: int | None = None,
     ) -> Any:
         from alignkit.classical.ibm1 import fit_ibm1
@@ -73,6 +85,8 @@ def command(
             tolerance=tolerance,
             prune=prune,
             block_tokens=block_tokens,
+            prior=load_prior(prior, prior_weight, turned),
+            start=load_start(start, "ibm1"),
         )
 
-    run(fit, Outputs(**options), in_blocks=True)
+    run(fit, Outputs(**options, start=start), in_blocks=in_blocks)

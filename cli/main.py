@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from importlib import import_module
 
@@ -20,6 +21,7 @@ COMMANDS = {
     "train": ("alignkit_cli.train", "Train a neural aligner."),
     "classify": ("alignkit_cli.classify", "Train classifiers on labelled text and compare what they learn."),
     "compare": ("alignkit_cli.compare", "Score classical and neural aligners against each other."),
+    "lab": ("alignkit_cli.lab", "Measure what a network's attention agrees with."),
     "report": ("alignkit_cli.report", "Make one page that shows what aligners see in a text."),
     "evaluate": ("alignkit_cli.evaluate", "Score links against gold links: precision, recall, AER."),
     "symmetrize": ("alignkit_cli.symmetrize", "Combine the alignments of two directions."),
@@ -58,7 +60,17 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the program and exits: 0 done, 2 usage or input error (one line on standard error), 130 interrupted."""
+    for name in ("SIGTERM", "SIGHUP"):
+        # Who is told to stop takes half-written files away first; by default Python would leave them. What is
+        # ignored, as under nohup, stays so.
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, _stop)
     sys.exit(run(arguments))
+
+
+def _stop(number: int, _: object) -> None:
+    raise SystemExit(128 + number)
 
 
 def run(arguments: list[str] | None = None) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -127,6 +127,19 @@ def choose_text(
     if source is None:
         raise click.UsageError("Missing argument SRC (try --sample for the embedded text).")
     return source, target
+
+
+def named(options: Sequence[str], option: str) -> dict[str, str]:
+    """NAME=FILE options as a dict; raises click.UsageError for another form or a name that comes twice."""
+    found: dict[str, str] = {}
+    for text in options:
+        name, equals, path = text.partition("=")
+        if not equals or not name.strip() or not path:
+            raise click.UsageError(f"{option} wants NAME=FILE, not {text!r}.")
+        if name in found:
+            raise click.UsageError(f"{option} has the name {name!r} twice.")
+        found[name] = path
+    return found
 
 
 def write_output(data: bytes, output: str | None) -> None:

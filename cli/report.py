@@ -9,6 +9,7 @@ import click
 
 from alignkit_cli.options import (
     choose_text,
+    named,
     note,
     quiet_option,
     reading_options,
@@ -58,7 +59,7 @@ from alignkit_cli.progress import progress_bar
     show_default=True,
     help="How many sentence pairs, the first ones, the page shows one by one; the figures count all.",
 )
-@click.option("--title", default="What attention learned", show_default=True, help="Of the page.")
+@click.option("--title", help="Of the page.")
 @click.option("--plots", metavar="FOLDER", help="Also write the figures as PNG and SVG (needs matplotlib).")
 @click.option("--frames", metavar="FOLDER", help="Also write every number as tidy tables.")
 @click.option(
@@ -138,19 +139,6 @@ def sample_text(runs: Sequence[str], text: tuple[str, str] | None) -> tuple[str,
     source, target = choose_text(None, None, True, "test")
     assert target is not None
     return source, target
-
-
-def named(options: Sequence[str], option: str) -> dict[str, str]:
-    """NAME=FILE options as a dict; raises click.UsageError for another form or a name that comes twice."""
-    found: dict[str, str] = {}
-    for text in options:
-        name, equals, path = text.partition("=")
-        if not equals or not name.strip() or not path:
-            raise click.UsageError(f"{option} wants NAME=FILE, not {text!r}.")
-        if name in found:
-            raise click.UsageError(f"{option} has the name {name!r} twice.")
-        found[name] = path
-    return found
 
 
 def write(

@@ -130,3 +130,9 @@ def test_load_refuses_arrays_that_do_not_fit(tmp_path):
     save_arrays(path, module.KIND, module.VERSION, arrays, header)
     with pytest.raises(InputError, match="target_types should be uint8, 1-d, is absent"):
         Bitext.load(path)
+
+
+def test_copies_are_pairs_that_are_equal_on_both_sides():
+    pairs = [("a b", "x"), ("a", "b x"), ("a b", "x"), ("a b", "y"), ("", ""), ("", ""), ("a b", "x")]
+    bitext = Bitext.from_sentences([x.split() for x, _ in pairs], [y.split() for _, y in pairs])
+    assert bitext.copies.tolist() == [3, 1, 3, 1, 2, 2, 3]

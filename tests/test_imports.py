@@ -27,6 +27,7 @@ RANKS = [
         "alignkit.labelled",
         *("alignkit.tokenization", "alignkit.words", "alignkit.linking", "alignkit.formats", "alignkit.streaming"),
         *("alignkit.pieces", "alignkit.external", "alignkit.fitting"),
+        "alignkit.spooling",
     },
     {"alignkit.classical", "alignkit.neural", "alignkit.metrics"},
     {"alignkit.experiments", "alignkit.report"},

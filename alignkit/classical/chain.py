@@ -7,13 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignkit.bitext import Bitext
-from alignkit.classical.hmm_estimation import WIDTH, Direction, Estimation, Settings, run_expectation
+from alignkit.classical.hmm_estimation import WIDTH, Direction, Estimation, run_expectation
+from alignkit.classical.hmm_settings import Settings
 from alignkit.classical.likelihood import UNSEEN
+from alignkit.classical.priors import start_null, start_values
 from alignkit.classical.tables import Lookup, PairTable
-from alignkit.kernels import linkcounts
+from alignkit.kernels import linkcounts, viterbi
 from alignkit.parallel import blocks, run_blocks
 from alignkit.scores import Scores, flat_offsets
 from alignkit.storage import Fields
+from alignkit.vocabulary import Vocabulary
 
 # Fertility needs the links of the other words, so links are found without it first, and then so often with it.
 ROUNDS = 2
@@ -125,24 +128,96 @@ def posteriors(
         shares: weights of the directions' posteriors in the result; fertility is judged by their mean.
         threads: how many to use; no result depends on it.
     """
-    shapes = bitext.shapes
-    offsets = flat_offsets(shapes)
-    # A "word pair" for each element of the matrices, whose evidence is its probability in both directions.
+    pairs = _pairs(bitext, table, chains, threads)
+    rounds = _rounds(chains)
+    likelihood = np.zeros(len(bitext))
+    for i in range(rounds):
+        mean = (0.5, 0.5) if chains[1] is not None else shares
+        weights = shares if i == rounds - 1 else mean
+        directions = _directions(bitext, table, chains, i > 0)
+        likelihood = run_expectation(bitext, pairs, directions, weights, threads).likelihood
+    links = pairs[3]
+    return Scores(np.clip(links, 0, 1, out=links), pairs[0], bitext.shapes), likelihood
+
+
+def best_places(bitext: Bitext, table: Table, chain: Chain, threads: int) -> np.ndarray:
+    """int32 (N_tgt,): the source position of each target token on the likeliest path (Viterbi), -1 for NULL.
+
+    With fertility, it is the likeliest given the expected links of the other words.
+    """
+    chains = (chain, None)
+    pairs = _pairs(bitext, table, chains, threads)
+    for i in range(_rounds(chains) - 1):
+        run_expectation(bitext, pairs, _directions(bitext, table, chains, i > 0), (1.0, 0.0), threads)
+    direction = _directions(bitext, table, chains, True)[0].arrays
+    source, target = bitext.source, bitext.target
+    copies = np.ones(len(bitext), np.float32)
+    text = (source.tokens, source.offsets, target.tokens, target.offsets, copies)
+    places = np.empty(len(target.tokens), np.int32)
+
+    def decode(low: int, high: int) -> None:
+        viterbi.best_places(low, high, text, pairs, direction, places)
+
+    work = source.lengths * source.lengths * target.lengths
+    run_blocks(decode, blocks(work, 1 if threads == 1 else 8 * threads), threads)
+    return places
+
+
+def start_from(
+    estimation: Estimation,
+    words: tuple[Vocabulary, Vocabulary],
+    table: PairTable,
+    chains: tuple[Chain, Chain | None],
+) -> None:
+    """Lets an estimation go on from fitted chains instead of uniform parameters.
+
+    Args:
+        estimation: before its first E-step.
+        words: source and target vocabulary of the chains.
+        table: their word pairs.
+        chains: forward and reverse; None where that direction does not run.
+    """
+    bitext = estimation.bitext
+    estimation.evidence[:] = 0
+    sides = (bitext.target, words[1]), (bitext.source, words[0])
+    for side, (chain, (emitted, known)) in enumerate(zip(chains, sides, strict=True)):
+        if chain is None:
+            continue
+        direction = estimation.directions[side]
+        rows = estimation.statistics.rows
+        estimation.evidence[:, 1 + side] = start_values(table, words, chain.values, bitext, rows, bool(side))
+        direction.totals = np.ones_like(direction.totals)
+        direction.null = start_null(chain.null, known, emitted.vocabulary)
+        direction.numbers[1] = 1.0
+        direction.jumps, direction.start = chain.jumps, chain.start
+
+
+def _rounds(chains: tuple[Chain, Chain | None]) -> int:
+    fertile = any(chain is not None and chain.ratios.shape[1] > 1 for chain in chains)
+    return 1 + ROUNDS * fertile
+
+
+def _pairs(
+    bitext: Bitext, table: Table, chains: tuple[Chain, Chain | None], threads: int
+) -> tuple[np.ndarray, ...]:
+    """What kernels take, with a "word pair" for each element, whose evidence is its probability both ways."""
+    offsets = flat_offsets(bitext.shapes)
     evidence = np.zeros((offsets[-1], 3), np.float32)
     for side, chain in enumerate(chains):
         if chain is not None:
             evidence[:, 1 + side] = _emissions(bitext, table, chain, side, threads)
-    links = np.zeros(offsets[-1], np.float32)
-    pairs = (offsets, np.arange(len(links), dtype=np.uint32).view(np.int32), evidence, links)
-    fertile = any(chain is not None and chain.ratios.shape[1] > 1 for chain in chains)
-    rounds = 1 + ROUNDS * fertile
-    likelihood = np.zeros(len(bitext))
-    for i in range(rounds):
-        forward, reverse = (_direction(bitext, table, chain, side, i > 0) for side, chain in enumerate(chains))
-        mean = (0.5, 0.5) if chains[1] is not None else shares
-        weights = shares if i == rounds - 1 else mean
-        likelihood = run_expectation(bitext, pairs, (forward, reverse), weights, threads).likelihood
-    return Scores(np.clip(links, 0, 1, out=links), offsets, shapes), likelihood
+    ids = np.arange(offsets[-1], dtype=np.uint32).view(np.int32)
+    return offsets, ids, evidence, np.zeros(offsets[-1], np.float32)
+
+
+def _directions(
+    bitext: Bitext, table: Table, chains: tuple[Chain, Chain | None], fertility: bool
+) -> tuple[Direction, Direction]:
+    forward, reverse = chains
+    return (
+        _direction(bitext, table, forward, 0, fertility),
+        _direction(bitext, table, reverse, 1, fertility),
+    )
 
 
 def _emissions(bitext: Bitext, table: Table, chain: Chain, side: int, threads: int) -> np.ndarray:

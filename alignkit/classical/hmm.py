@@ -10,10 +10,12 @@ import numpy as np
 
 from alignkit.aligner import check_kind
 from alignkit.bitext import Bitext
-from alignkit.classical.chain import Chain, Table, posteriors
-from alignkit.classical.hmm_estimation import Estimation, Settings
-from alignkit.classical.tables import PairTable, pack_model, unpack_model
-from alignkit.errors import InputError
+from alignkit.classical.chain import Chain, Table, best_places, posteriors, start_from
+from alignkit.classical.hmm_estimation import Estimation
+from alignkit.classical.hmm_settings import Settings
+from alignkit.classical.priors import Prior
+from alignkit.classical.tables import PairTable, links_of_places, pack_model, unpack_model
+from alignkit.errors import AlignkitError, InputError
 from alignkit.links import Links
 from alignkit.parallel import thread_count
 from alignkit.scores import Scores
@@ -22,6 +24,7 @@ from alignkit.vocabulary import Vocabulary
 
 KIND, VERSION = "alignkit.hmm", 1
 Progress = Callable[[int, int, str], None]
+DECODINGS = ("posterior", "viterbi")
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +38,7 @@ class HMM:
         log_likelihood: of the training text under the parameters that each E-step used. Plain EM makes it rise;
             with priors or fertility it is only a score, of which that is not to be expected.
         threads: how many threads scoring uses (None: all); no result depends on it.
+        decode: how links are found, one of :data:`DECODINGS`.
     """
 
     source: Vocabulary
@@ -45,8 +49,11 @@ class HMM:
     threads: int | None = field(default=None, compare=False)
     name: str = "hmm"
     kinds: tuple[str, ...] = ("alpha", "beta")
+    decode: str = "posterior"
 
     def __post_init__(self) -> None:
+        if self.decode not in DECODINGS:
+            raise AlignkitError(f"links are decoded by {' or '.join(DECODINGS)}, not {self.decode}")
         if self.table.shape != (len(self.source), len(self.target)):
             raise ValueError(f"table of shape {self.table.shape} does not fit the vocabularies")
         if (len(self.chain.floor), len(self.chain.null)) != self.table.shape:
@@ -73,12 +80,17 @@ class HMM:
         return posteriors(*arguments, thread_count(self.threads))[1]
 
     def links(self, bitext: Bitext) -> Links:
-        """Each target word with its likeliest source position, if NULL is not likelier (posterior decoding)."""
+        """Links by ``decode``: ``posterior``, each target word with its likeliest source position, if NULL is not
+        likelier; ``viterbi``, the links of the likeliest alignment of the sentence as a whole."""
+        if self.decode == "viterbi":
+            threads = thread_count(self.threads)
+            return links_of_places(best_places(bitext, self._table(bitext), self.chain, threads), bitext, threads)
         return Links.from_scores(self.score(bitext))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model; :func:`alignkit.load_aligner` reads it."""
         header = {"log_likelihood": list(self.log_likelihood), "null_probability": self.chain.null_probability}
+        header["decode"] = self.decode
         arrays = pack_model(self.source, self.target, self.table, None)
         packed = self.chain.pack("forward")
         del packed["forward_values"]
@@ -93,41 +105,42 @@ def load_hmm(path: str | os.PathLike[str]) -> HMM:
         fields = Fields(path, arrays | {"forward_values": table.values})
         chain = Chain.unpack(fields, "forward", float(header.get("null_probability", -1)))
         likelihood = tuple(float(value) for value in header.get("log_likelihood", ()))
-        return HMM(source, target, table, chain, likelihood)
-    except (TypeError, ValueError) as error:
+        return HMM(source, target, table, chain, likelihood, decode=header.get("decode", "posterior"))
+    except (TypeError, ValueError, AlignkitError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(path, f"damaged: {error}") from error
 
 
 def estimate(
-    bitext: Bitext,
-    settings: Settings,
-    shares: tuple[float, float],
-    last_shares: tuple[float, float],
-    threads: int,
-    progress: Progress | None,
-) -> tuple[Estimation, tuple[float, ...]]:
-    """Runs all iterations and an E-step more: (estimation, log-likelihood that each E-step found).
+    estimation: Estimation, last_shares: tuple[float, float], progress: Progress | None, started: bool = False
+) -> tuple[float, ...]:
+    """Runs all iterations and an E-step more; the log-likelihood that each E-step found.
 
     Args:
-        shares: see :class:`Estimation`.
+        estimation: before its first E-step.
         last_shares: of the last E-step, whose links are left in the estimation.
+        progress: called with (done, total, message) after each iteration.
+        started: whether the estimation goes on from a fitted chain, which needs no lexical iterations.
     """
-    estimation = Estimation(bitext, settings, shares, threads)
-    total = settings.lexical_iterations + settings.iterations
+    settings = estimation.settings
+    lexical = 0 if started else settings.lexical_iterations
+    total = lexical + settings.iterations
     likelihoods = []
-    name = "log-likelihood" if settings.is_maximum_likelihood else "score"
+    plain = settings.is_maximum_likelihood and estimation.pseudo_counts is None
     for iteration in range(total):
-        if iteration == settings.lexical_iterations:
+        if iteration == lexical and not started:
             estimation.start_chain()
         likelihoods.append(estimation.expect())
         estimation.maximise()
-        settled = iteration >= settings.lexical_iterations and estimation.has_settled
+        settled = iteration >= lexical and estimation.has_settled
         if progress is not None:
-            progress(total if settled else iteration + 1, total, f"{name} {likelihoods[-1]:.6g}")
+            message = f"{'log-likelihood' if plain else 'score'} {likelihoods[-1]:.6g}"
+            progress(total if settled else iteration + 1, total, message)
         if settled:
             break
     likelihoods.append(estimation.expect(last_shares))
-    return estimation, tuple(likelihoods)
+    return tuple(likelihoods)
 
 
 def fit_hmm(
@@ -135,6 +148,10 @@ def fit_hmm(
     settings: Settings | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
+    *,
+    decode: str = "posterior",
+    prior: Prior | None = None,
+    start: HMM | None = None,
 ) -> HMM:
     """Fits one direction.
 
@@ -143,12 +160,20 @@ def fit_hmm(
         settings: plain EM by default.
         threads: all there are by default; the result has the same bits for any number.
         progress: called with (done, total, message) after each iteration.
+        decode: how the aligner finds links, one of :data:`DECODINGS`.
+        prior: a lexicon from another text, as pseudo-counts.
+        start: a fitted model that the iterations with the chain go on from, without lexical ones before. What is
+            new in this text starts as if nothing were known (:func:`alignkit.classical.priors.start_values`).
+
+    Raises:
+        AlignkitError: no such decoding.
     """
-    settings = settings or Settings()
-    shares = (1.0, 0.0)
-    estimation, likelihoods = estimate(bitext, settings, shares, shares, thread_count(threads), progress)
+    estimation = Estimation(bitext, settings or Settings(), (1.0, 0.0), thread_count(threads), prior)
+    if start is not None:
+        start_from(estimation, (start.source, start.target), start.table, (start.chain, None))
+    likelihoods = estimate(estimation, (1.0, 0.0), progress, start is not None)
     chain = Chain.of(estimation, 0)
     source, target = bitext.source.vocabulary, bitext.target.vocabulary
     offsets, columns, _ = estimation.statistics.rows
     table = PairTable(offsets, columns, chain.values, len(target))
-    return HMM(source, target, table, chain, likelihoods, threads)
+    return HMM(source, target, table, chain, likelihoods, threads, decode=decode)

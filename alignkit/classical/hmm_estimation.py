@@ -10,64 +10,18 @@ import numpy as np
 from alignkit.bitext import Bitext
 from alignkit.classical.affixes import Classes, affix_classes
 from alignkit.classical.bags import Index, PairStatistics, bags_of, token_index
+from alignkit.classical.hmm_settings import Settings
+from alignkit.classical.priors import Prior
 from alignkit.errors import AlignkitError
 from alignkit.kernels import hmm, linkcounts
 from alignkit.parallel import blocks, run_blocks
 from alignkit.scores import flat_offsets
 
 WIDTH = 100  # jumps beyond it share a weight
+LEAST = 1e-5  # of a weight at the start, the largest being 1
 FERTILITIES = 9  # 0..7 and more
 # The text is cut into so many blocks, whatever the number of threads, because counts are summed block by block.
 BLOCKS = 64
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How an HMM is estimated. The defaults are plain maximum likelihood by EM.
-
-    Attributes:
-        lexical_iterations: before the chain is used, iterations with all positions alike (IBM Model 1).
-        iterations: with the chain; at most so many, if there is a tolerance.
-        tolerance: the chain's iterations end once the expected links change by less than this, summed over all
-            and divided by the number of tokens of both sides; 0: never before ``iterations``.
-        null_probability: p0, that a target word is NULL's.
-        lexical_prior: Dirichlet pseudo-count of each word pair that meets.
-        null_prior: the same for each word of NULL.
-        jump_prior: for each jump and first position.
-        back_off: pseudo-count that a row gets in all from the classes of its words, 0 for none.
-        affixes: lengths of the first and last letters that make classes.
-        fertility: exponent of the fertility factor; 0 for none, 1 takes it at its word.
-        fertility_prior: pseudo-count of a word's fertilities, spread as those of all words.
-        exclude: whether a link is judged by the evidence of other places only (see kernels.hmm.emissions).
-    """
-
-    lexical_iterations: int = 5
-    iterations: int = 5
-    null_probability: float = 0.2
-    lexical_prior: float = 0.0
-    null_prior: float = 0.0
-    jump_prior: float = 0.0
-    back_off: float = 0.0
-    affixes: tuple[int, ...] = (3, 5)
-    fertility: float = 0.0
-    fertility_prior: float = 2.0
-    exclude: bool = False
-    tolerance: float = 0.0
-
-    @property
-    def is_maximum_likelihood(self) -> bool:
-        """Whether this is plain EM, whose likelihood rises."""
-        priors = (self.lexical_prior, self.null_prior, self.jump_prior, self.back_off, self.fertility)
-        return not any(priors) and not self.exclude
-
-    def __post_init__(self) -> None:
-        if self.iterations < 1 or self.lexical_iterations < 0:
-            raise AlignkitError("an HMM needs at least 1 iteration, and not fewer than 0 lexical ones")
-        if not 0 < self.null_probability < 1:
-            raise AlignkitError(f"the NULL probability must lie between 0 and 1, not {self.null_probability}")
-        priors = (self.lexical_prior, self.null_prior, self.jump_prior, self.back_off, self.fertility)
-        if min(priors) < 0 or self.fertility_prior <= 0 or self.tolerance < 0:
-            raise AlignkitError("priors and the tolerance cannot be negative")
 
 
 class Direction:
@@ -89,10 +43,11 @@ class Direction:
         """As kernels take them."""
         return (self.totals, self.null, self.nulls, self.ratios, self.jumps, self.start, self.numbers)
 
-    def start_chain(self) -> None:
-        """From now on positions depend on the last one, at first all alike."""
-        self.jumps = np.ones(2 * WIDTH + 1, np.float32)
-        self.start = np.ones(WIDTH + 1, np.float32)
+    def start_chain(self, reach: float) -> None:
+        """From now on positions depend on the last one; see :class:`Settings`."""
+        far = np.abs(np.arange(-WIDTH, WIDTH + 1)) / reach if reach > 0 else np.zeros(2 * WIDTH + 1)
+        self.jumps = np.maximum(np.exp(-far), LEAST).astype(np.float32)
+        self.start = self.jumps[WIDTH:].copy()
 
     def update_chain(self, counts: tuple[np.ndarray, ...], prior: float) -> None:
         """New weights of jumps and first positions from (jumps, shares, start, shares), as the kernel left them.
@@ -166,10 +121,12 @@ def run_expectation(
     directions: tuple[Direction, Direction],
     shares: tuple[float, float],
     threads: int,
+    copies: np.ndarray | None = None,
 ) -> Expectation:
-    """The E-step (kernels.hmm.expect_links)."""
+    """The E-step (kernels.hmm.expect_links); copies float32 (M,), how often each pair is there: once."""
     source, target = bitext.source, bitext.target
-    text = (source.tokens, source.offsets, target.tokens, target.offsets)
+    copies = np.ones(len(bitext), np.float32) if copies is None else copies
+    text = (source.tokens, source.offsets, target.tokens, target.offsets, copies)
     likelihood = np.zeros(len(bitext), np.float64)
     weights = np.asarray(shares, np.float64)
     arrays = [direction.arrays for direction in directions]
@@ -203,13 +160,22 @@ class Estimation:
         shares: weight of the forward and the reverse direction's posteriors in the expected links: (1, 0) for a
             single direction. Both directions share the links, and so the counts of word pairs.
         threads: how many to use; no result depends on it.
+        prior: a lexicon from another text, as pseudo-counts.
     """
 
-    def __init__(self, bitext: Bitext, settings: Settings, shares: tuple[float, float], threads: int) -> None:
+    def __init__(
+        self,
+        bitext: Bitext,
+        settings: Settings,
+        shares: tuple[float, float],
+        threads: int,
+        prior: Prior | None = None,
+    ) -> None:
         self.bitext, self.settings, self.shares, self.threads = bitext, settings, shares, threads
         self.indexes = tuple(token_index(side) for side in (bitext.source, bitext.target))
         self.statistics, self.offsets, self.ids = pair_matrices(bitext, self.indexes[0], threads)
         self.links = np.zeros(len(self.ids), np.float32)
+        self.copies = bitext.copies.astype(np.float32) if settings.exclude else None
         types = self.statistics.types
         tokens = (len(bitext.target.tokens), len(bitext.source.tokens))
         self.directions = (
@@ -218,6 +184,7 @@ class Estimation:
         )
         self.evidence = np.zeros((len(self.statistics.rows[1]), 3), np.float32)
         self.evidence[:, 0] = self.statistics.rows[2]
+        self.pseudo_counts = None if prior is None else prior.pseudo_counts(bitext, self.statistics.rows)
         self.classes = self._classes() if settings.back_off > 0 else []
 
     def _classes(self) -> list[tuple[Classes, Classes]]:
@@ -231,7 +198,8 @@ class Estimation:
     def expect(self, shares: tuple[float, float] | None = None) -> float:
         """The E-step: new links; returns the log-likelihood of the directions that run."""
         pairs = (self.offsets, self.ids, self.evidence, self.links)
-        found = run_expectation(self.bitext, pairs, self.directions, shares or self.shares, self.threads)
+        shares = shares or self.shares
+        found = run_expectation(self.bitext, pairs, self.directions, shares, self.threads, self.copies)
         self.jumps, self.change = found.jumps, found.change
         return math.fsum(found.likelihood)
 
@@ -258,7 +226,7 @@ class Estimation:
     def start_chain(self) -> None:
         """Jumps count from the next E-step on."""
         for direction in self.directions:
-            direction.start_chain()
+            direction.start_chain(self.settings.reach)
 
     def _count(self) -> None:
         rows, lengths = self.statistics.rows, self.bitext.source.lengths
@@ -270,14 +238,15 @@ class Estimation:
 
         self.statistics.over_rows(count)
         self.totals = self._row_sums(rows[2]), self._column_sums(rows[2])
-        priors = np.full((2, len(rows[1])), self.settings.lexical_prior, np.float32)
-        for source, target_classes in self.classes:
-            self._back_off(source, target_classes, priors)
         self.evidence[:, 0] = rows[2]
-        self.evidence[:, 1:] = priors.T
+        self.evidence[:, 1:] = self.settings.lexical_prior
+        if self.pseudo_counts is not None:
+            self.evidence[:, 1:] += self.pseudo_counts.T
+        for source, target_classes in self.classes:
+            self._back_off(source, target_classes)
         forward, reverse = self.directions
-        forward.totals = (self.totals[0] + self._row_sums(priors[0])).astype(np.float32)
-        reverse.totals = (self.totals[1] + self._column_sums(priors[1])).astype(np.float32)
+        forward.totals = (self.totals[0] + self._row_sums(self.evidence[:, 1])).astype(np.float32)
+        reverse.totals = (self.totals[1] + self._column_sums(self.evidence[:, 2])).astype(np.float32)
 
     def _row_sums(self, values: np.ndarray) -> np.ndarray:
         offsets = self.statistics.rows[0]
@@ -290,7 +259,7 @@ class Estimation:
     def _column_sums(self, values: np.ndarray) -> np.ndarray:
         return np.bincount(self.statistics.rows[1], values, minlength=self.statistics.types[1])
 
-    def _back_off(self, source: Classes, target: Classes, priors: np.ndarray) -> None:
+    def _back_off(self, source: Classes, target: Classes) -> None:
         """Adds, for one way to class words, each row's share of ``back_off`` to the pseudo-counts."""
         weight = self.settings.back_off / len(self.classes)
         factors = []
@@ -310,7 +279,14 @@ class Estimation:
         def add(low: int, high: int) -> None:
             sums = np.zeros(len(target), np.float64)
             linkcounts.add_back_off(
-                low, high, (source.first, target.of), source.members, self.statistics.rows, sums, arrays, priors
+                low,
+                high,
+                (source.first, target.of),
+                source.members,
+                self.statistics.rows,
+                sums,
+                arrays,
+                self.evidence,
             )
 
         work = np.add.reduceat(np.diff(self.statistics.rows[0])[source.members], source.first[:-1])

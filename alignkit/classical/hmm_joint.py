@@ -19,9 +19,11 @@ import numpy as np
 
 from alignkit.aligner import check_kind
 from alignkit.bitext import Bitext
-from alignkit.classical.chain import Chain, Table, posteriors
+from alignkit.classical.chain import Chain, Table, posteriors, start_from
 from alignkit.classical.hmm import Progress, estimate
-from alignkit.classical.hmm_estimation import Settings
+from alignkit.classical.hmm_estimation import Estimation
+from alignkit.classical.hmm_settings import Settings
+from alignkit.classical.priors import Prior
 from alignkit.classical.tables import PairTable, pack_model, unpack_model
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links import Links
@@ -41,6 +43,7 @@ SETTINGS = Settings(
     lexical_prior=1e-3,
     null_prior=1e-3,
     jump_prior=0.5,
+    reach=5.0,
     back_off=2.0,
     affixes=(3, 5),
     fertility=0.5,
@@ -157,6 +160,9 @@ def fit_joint(
     threshold: float = THRESHOLD,
     threads: int | None = None,
     progress: Progress | None = None,
+    *,
+    prior: Prior | None = None,
+    start: JointHMM | None = None,
 ) -> JointFit:
     """Fits both directions together.
 
@@ -166,6 +172,8 @@ def fit_joint(
         threshold: see :class:`JointHMM`.
         threads: all there are by default; the result has the same bits for any number.
         progress: called with (done, total, message) after each iteration.
+        prior: a lexicon from another text, as pseudo-counts.
+        start: a fitted model that the iterations go on from, as in :func:`alignkit.classical.hmm.fit_hmm`.
 
     Raises:
         AlignkitError: the threshold is outside [0, 1].
@@ -176,7 +184,10 @@ def fit_joint(
     # Each direction explains the tokens of one side: where that is the longer one, it says more.
     share = (tokens[1] + 1) / (sum(tokens) + 2)
     last = (share, 1 - share)
-    estimation, _ = estimate(bitext, settings, (0.5, 0.5), last, thread_count(threads), progress)
+    estimation = Estimation(bitext, settings, (0.5, 0.5), thread_count(threads), prior)
+    if start is not None:
+        start_from(estimation, (start.source, start.target), start.table, (start.forward, start.reverse))
+    estimate(estimation, last, progress, start is not None)
     del estimation.ids  # the memory is wanted for what follows
     forward, reverse = Chain.of(estimation, 0), Chain.of(estimation, 1)
     source, target = bitext.source.vocabulary, bitext.target.vocabulary

@@ -14,6 +14,7 @@ from alignkit.classical.bags import PairStatistics, Rows, bags_of
 from alignkit.classical.blockwise import BlockEstimation, normalised_null
 from alignkit.classical.likelihood import mixture_log_probabilities, null_shares
 from alignkit.classical.memory import cut
+from alignkit.classical.priors import Prior, start_null, start_values
 from alignkit.classical.tables import Lookup, PairTable, pack_model, unpack_model
 from alignkit.errors import AlignkitError, InputError
 from alignkit.kernels import lexical
@@ -122,8 +123,10 @@ def fit_ibm1(
     tolerance: float = 0.0,
     prune: float = 0.0,
     block_tokens: int | None = None,
+    prior: Prior | None = None,
+    start: IBM1 | None = None,
 ) -> IBM1:
-    """Fits IBM Model 1 by EM from the uniform start.
+    """Fits IBM Model 1 by EM from the uniform start, or from another model's tables.
 
     With ``iterations=1, null=False`` the result is the co-occurrence table with its rows normalised: the
     count-based Trans of Snell et al. (2021, section 2.2).
@@ -144,21 +147,35 @@ def fit_ibm1(
             sum to less than 1.
         block_tokens: lay out the text in blocks of about so many tokens, anew in every iteration, to take less
             memory; the result has the same bits. None: all of it, once.
+        prior: a lexicon from another text, as pseudo-counts of the word pairs that meet in this one. EM then
+            climbs to a mode of the posterior, and the log-likelihood alone need not rise.
+        start: a fitted model whose tables EM goes on from. On the text it was fitted on, n iterations and then k
+            give the bits of n + k. What is new in this text starts as if nothing were known (see
+            :func:`alignkit.classical.priors.start_values`).
 
     Raises:
-        AlignkitError: iterations or threads below 1, or another number outside its range.
+        AlignkitError: iterations or threads below 1, or another number outside its range; or ``start`` has NULL
+            and this model has not, or the other way about.
     """
     check_options(iterations, null, null_probability, alpha, tolerance, prune)
+    if start is not None and (start.null is not None) != null:
+        raise AlignkitError("the model to start from and this one must both have NULL, or neither")
     settings = (null, null_probability, alpha, thread_count(threads))
     estimation: _Estimation | BlockEstimation
     if block_tokens is None:
         estimation = _Estimation(bitext, *settings)
+        if start is not None:
+            estimation.start_from(start, bitext)
+        if prior is not None:
+            estimation.pseudo_counts = prior.pseudo_counts(bitext, estimation.statistics.rows)[0]
     else:
+        if start is not None or prior is not None:
+            raise AlignkitError("a model to start from and a prior need all of the text in memory, not in blocks")
         ranges = cut(bitext.source.offsets + bitext.target.offsets, block_tokens)
         estimation = BlockEstimation(bitext, ranges, *settings)
     likelihoods: list[float] = []
     for iteration in range(iterations):
-        likelihoods.append(estimation.step(first=iteration == 0))
+        likelihoods.append(estimation.step(first=iteration == 0 and start is None))
         if progress is not None:
             progress(iteration + 1, iterations, f"log-likelihood {likelihoods[-1]:.6g}")
         if tolerance > 0 and has_settled(likelihoods, tolerance):
@@ -221,6 +238,15 @@ class _Estimation:
         taught = float(bitext.target.lengths[lengths > 0].sum())
         self.uniform_likelihood = -taught * float(np.log(max(types[1], 1)))
         self.statistics = PairStatistics(source, target, types, threads, self.z)
+        self.pseudo_counts: np.ndarray | None = None
+
+    def start_from(self, model: IBM1, bitext: Bitext) -> None:
+        """Takes the tables of another model in the place of the uniform ones."""
+        rows = self.statistics.rows
+        words = (model.source, model.target)
+        rows[2][:] = start_values(model.table, words, model.table.values, bitext, rows)
+        if model.null is not None:
+            self.null = start_null(model.null, model.target, bitext.target.vocabulary)
 
     @property
     def rows(self) -> Rows:
@@ -233,6 +259,8 @@ class _Estimation:
         likelihood = self.uniform_likelihood if first else self._weigh()
         if not first:
             statistics.add_weights(self.z)
+        if self.pseudo_counts is not None:
+            statistics.rows[2][:] += self.pseudo_counts
         statistics.normalise(self.alpha)
         if self.has_null:
             self._normalise_null()

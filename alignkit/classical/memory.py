@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -46,8 +47,8 @@ def parse_size(text: str) -> int:
 
 
 def show_size(size: float) -> str:
-    """Bytes for people: "3.2G"."""
-    return f"{size / 2**30:.1f}G" if size >= 2**30 else f"{max(size / 2**20, 1):.0f}M"
+    """Bytes for people, "3.2G", rounded up: so much is enough, and :func:`parse_size` reads it."""
+    return f"{math.ceil(size * 10 / 2**30) / 10}G" if size >= 2**30 else f"{math.ceil(size / 2**20)}M"
 
 
 def usual_limit() -> int:

@@ -6,7 +6,7 @@ above chance, since attention learns early what co-occurs, as IBM Model 1 does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING
 from alignkit.bitext import Bitext
 from alignkit.classical.ibm1 import ITERATIONS, fit_ibm1
 from alignkit.errors import AlignkitError
+from alignkit.experiments.course import load_network
+from alignkit.external import ExternalScores, read_scores
+from alignkit.fitting import fit_scores, inner_scores, of_tokens, word_shapes
 from alignkit.metrics.agreement import PERCENT
 from alignkit.metrics.tables import agreement_table
 from alignkit.neural.checkpoints import NeuralAligner, load_aligner
@@ -62,6 +65,7 @@ def compare(
     pairs: Bitext,
     settings: CompareSettings | None = None,
     uniform: NeuralAligner | None = None,
+    others: Mapping[str, ExternalScores] | None = None,
 ) -> pd.DataFrame:
     """Scores ``pairs`` with every aligner and agrees each with each.
 
@@ -72,6 +76,8 @@ def compare(
         pairs: the M pairs to score, encoded alike.
         settings: defaults if not given.
         uniform: a network trained with uniform attention on the same tokens.
+        others: name -> alpha scores of other systems. If any is of words, and not of the network's tokens, nothing
+            is compared on BOS and EOS.
 
     Returns:
         the table of :func:`alignkit.metrics.tables.agreement_table`.
@@ -87,6 +93,8 @@ def compare(
         if uniform.tokenizer.vocabulary != network.tokenizer.vocabulary:
             raise AlignkitError("the two networks do not share their tokens; train both on the same text")
         scores["uniform.beta"] = uniform.score(pairs, "beta")
+    if others:
+        scores = with_others(scores, pairs, others)
     return agreement_table(scores, settings.percent, seed=settings.seed, threads=settings.threads)
 
 
@@ -101,6 +109,23 @@ def _scores(
     kinds = ("alpha", "beta", "delta") if settings.delta else ("alpha", "beta")
     scored += [(f"{network.name}.{kind}", network.score(pairs, kind)) for kind in kinds]
     return scored
+
+
+def with_others(
+    scores: Mapping[str, Scores], pairs: Bitext, others: Mapping[str, ExternalScores]
+) -> dict[str, Scores]:
+    """The scores with those of other systems beside them, as ``NAME.alpha``, on the same tokens.
+
+    Raises:
+        AlignkitError: a name is taken, or scores are not of these pairs.
+    """
+    named = {name if name.endswith(".alpha") else f"{name}.alpha": found for name, found in others.items()}
+    if len(named) < len(others) or set(named) & set(scores):
+        raise AlignkitError(f"scores from elsewhere need names of their own; taken are {', '.join(scores)}")
+    joined = {**scores, **{name: fit_scores(found, pairs) for name, found in named.items()}}
+    if all(of_tokens(found, pairs) for found in named.values()):
+        return joined
+    return {name: inner_scores(each, pairs) for name, each in joined.items()}
 
 
 @dataclass(frozen=True)
@@ -130,6 +155,7 @@ def compare_networks(
     proxy_epochs: int | None = None,
     device: str = "auto",
     progress: Progress | None = None,
+    others: Mapping[str, str] | None = None,
 ) -> Comparison:
     """Loads networks, fits IBM 1 and the proxy on the text they were trained on, and compares all of them.
 
@@ -144,31 +170,32 @@ def compare_networks(
         proxy_epochs: the preset's if not given.
         device: as :func:`alignkit.neural.devices.pick_device`.
         progress: of the proxy.
+        others: name -> a file of another system's alpha scores (:mod:`alignkit.external`).
 
     Raises:
         AlignkitError: a file is not a network, or its training text is missing or not the same.
     """
     settings = settings or CompareSettings()
-    network = _load_network(neural, device)
-    other = _load_network(uniform, device) if uniform is not None else None
+    network = load_network(neural, device)
+    other = load_network(uniform, device) if uniform is not None else None
     run = find_run(neural)
     text, valid = _texts(neural, network, run, training)
     scored = encode_bitext(network.tokenizer, pairs.source, pairs.target) if pairs is not None else valid
     if scored is None:
         raise AlignkitError(f"{neural} lies in no run directory; give SRC and TGT to score")
-    preset = PROXY_PRESETS["paper" if network.settings.network.embedding >= 256 else "small"]
-    proxy_settings = replace(preset, seed=settings.seed, epochs=proxy_epochs or preset.epochs)
-    cache = run.path / PROXY_CACHE if run is not None and training is None else None
-    # Without the run's validation text, the scored pairs choose the proxy's epoch.
-    proxy = fit_or_load_proxy(cache, text, scored if valid is None else valid, proxy_settings, progress, device)
-    return Comparison(compare(network, proxy, text, scored, settings, other), network, text, scored)
-
-
-def _load_network(path: str, device: str) -> NeuralAligner:
-    network = load_aligner(path, device)
-    if not isinstance(network, NeuralAligner):
-        raise AlignkitError(f"{path} holds a {network.name}, not a network of `alignkit train`")
-    return network
+    proxy = proxy_of(
+        network,
+        run if training is None else None,
+        text,
+        scored if valid is None else valid,
+        seed=settings.seed,
+        epochs=proxy_epochs,
+        progress=progress,
+        device=device,
+    )
+    shapes = word_shapes(scored)
+    read = {name: read_scores(path, shapes) for name, path in (others or {}).items()}
+    return Comparison(compare(network, proxy, text, scored, settings, other, read), network, text, scored)
 
 
 def _texts(
@@ -187,6 +214,34 @@ def _texts(
     if text.fingerprint() != network.fingerprint:
         raise AlignkitError(f"{path} was not trained on this training text; give the one it was trained on")
     return text, valid
+
+
+def proxy_of(
+    network: NeuralAligner,
+    run: Run | None,
+    training: Bitext,
+    valid: Bitext,
+    *,
+    seed: int = 0,
+    epochs: int | None = None,
+    progress: Progress | None = None,
+    device: str = "auto",
+) -> ProxyAligner:
+    """The proxy of the text that a network was trained on, kept in the network's run directory.
+
+    Args:
+        network: its size says which preset the proxy has.
+        run: where to keep the proxy; None to train it in any case.
+        training: the text.
+        valid: says which epoch is the best. Without the run's validation text, the scored pairs do.
+        seed: of the proxy.
+        epochs: the preset's if not given.
+        progress, device: as in :func:`alignkit.neural.proxy.fit_proxy`.
+    """
+    preset = PROXY_PRESETS["paper" if network.settings.network.embedding >= 256 else "small"]
+    settings = replace(preset, seed=seed, epochs=epochs or preset.epochs)
+    cache = run.path / PROXY_CACHE if run is not None else None
+    return fit_or_load_proxy(cache, training, valid, settings, progress, device)
 
 
 def fit_or_load_proxy(

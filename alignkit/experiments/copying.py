@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alignkit.experiments.protocol import Claim, Progress, Result, claim, no_progress, wilson
+from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress, wilson
 from alignkit.experiments.sequences import Sequences, contrast, count_table, curves, reached
 from alignkit.neural.many import copying_settings, initial
 from alignkit.neural.many_training import ManyRun, ManyTraining, train_many
@@ -57,6 +57,9 @@ class Settings:
     solved: float = 0.99
     learned: float = 0.9
     pairs: int = 5000
+
+    def __post_init__(self) -> None:
+        check_positive(self, "seeds", "kinds", "length", "subset_types", "hidden", "pairs")
 
 
 QUICK = Settings(seeds=6, length=20, subset_types=30, hidden=64, batch=64, pairs=1000)

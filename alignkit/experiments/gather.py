@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from alignkit.classical.hmm_joint import has_room
 from alignkit.classical.ibm1 import ITERATIONS, fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.external import ExternalScores, read_scores
-from alignkit.fitting import fit_scores, token_groups
+from alignkit.fitting import fit_scores, inner_scores, inner_text, of_tokens, token_groups, word_shapes
 from alignkit.gold import parse_gold
 from alignkit.links import check_range
 from alignkit.metrics.agreement import PERCENT
@@ -29,6 +29,7 @@ from alignkit.pieces import join_words
 from alignkit.reading import read_lines
 from alignkit.report.experiments import versions
 from alignkit.report.model import Report, ScoreSet, score_set
+from alignkit.scores import Scores
 from alignkit.tokenization import SPECIALS, UNK, split_words
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Sources:
         gold: a file of gold links between words, or None.
         iterations, null: of IBM 1; the paper's Trans is 1 without NULL.
         proxy: whether to train (or find) the bag-of-words model of the first run.
-        title: of the page.
+        title: of the page; None for one that fits.
         percent, seed: as in :func:`alignkit.metrics.agreement.agreement`.
         threads, device: no result should depend on them.
     """
@@ -73,7 +74,7 @@ class Sources:
     iterations: int = ITERATIONS
     null: bool = False
     proxy: bool = False
-    title: str = "What attention learned"
+    title: str | None = None
     percent: Any = PERCENT
     seed: int = 0
     threads: int | None = None
@@ -88,8 +89,9 @@ class _Base:
     training: Bitext
     sets: list[ScoreSet]
     facts: dict[str, Any]
-    course: pd.DataFrame | None
+    course: Callable[[Callable[[Scores], Scores]], pd.DataFrame | None]
     specials: bool
+    steps: dict[str, int]
 
 
 def gather(sources: Sources, progress: Progress | None = None) -> Report:
@@ -99,50 +101,56 @@ def gather(sources: Sources, progress: Progress | None = None) -> Report:
         AlignkitError: there is nothing to score, or files that do not fit each other, with file and line.
     """
     base = _from_runs(sources, progress) if sources.runs else _from_text(sources)
-    sets = list(base.sets)
-    sets += _model_sets(sources, base)
-    taken = [each.name for each in sets]
-    words = np.array(
-        [
-            (t[1], s[1])
-            for s, t in zip(
-                token_groups(base.bitext.source, base.specials),
-                token_groups(base.bitext.target, base.specials),
-                strict=True,
-            )
-        ],
-        np.int32,
-    ).reshape(-1, 2)
-    for name, path in [*sources.scores.items(), *sources.links.items()]:
-        full = name if name.endswith((".alpha", ".beta", ".delta")) else f"{name}.alpha"
-        if full in taken:
-            raise AlignkitError(f"there are two sets of scores with the name {full}; give other names")
-        taken.append(full)
-        scores = fit_scores(
-            read_scores(path, words), base.bitext, _pieces(sources.pieces.get(name)), specials=base.specials
-        )
-        sets.append(ScoreSet(full, full.removesuffix(".alpha"), f"Scores read from {Path(path).name}.", scores))
-    unknown = [name for name in sources.pieces if name not in {*sources.scores, *sources.links}]
-    if unknown:
-        raise AlignkitError(f"pieces of {unknown[0]}, but no scores of that name")
+    extra, on_words = _other_sets(sources, base)
+    sets = [*base.sets, *extra]
+    names = [each.name for each in sets]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise AlignkitError(f"there are two sets of scores with the name {twice}; give other names")
+    bitext, specials = base.bitext, base.specials
+    shapes = word_shapes(bitext, specials, specials)
+
+    def crop(scores: Scores) -> Scores:
+        return inner_scores(scores, base.bitext) if on_words and base.specials else scores
+
+    if on_words and specials:
+        sets = [replace(each, scores=crop(each.scores)) for each in sets]
+        bitext, specials = inner_text(bitext), False
     table = agreement_table(
         {each.name: each.scores for each in sets}, sources.percent, seed=sources.seed, threads=sources.threads
     )
-    counts = _counts(base.training.source, base.bitext.source)
-    gold = _gold(sources.gold, words) if sources.gold is not None else None
     return Report(
-        sources.title,
-        base.bitext,
+        sources.title or ("What attention learned" if sources.runs else "How aligners see this text"),
+        bitext,
         tuple(sets),
         table,
-        counts,
-        base.course,
-        gold,
+        _counts(base.training.source, bitext.source),
+        base.course(crop),
+        _gold(sources.gold, shapes) if sources.gold is not None else None,
+        specials,
         base.specials,
         {**base.facts, "versions": versions()},
         sources.percent,
         sources.seed,
+        base.steps,
     )
+
+
+def _other_sets(sources: Sources, base: _Base) -> tuple[list[ScoreSet], bool]:
+    """The sets of saved models and of files, and whether any of them knows words alone, no BOS and EOS."""
+    sets = _model_sets(sources, base)
+    on_words = bool(sets)
+    shapes = word_shapes(base.bitext, base.specials, base.specials)
+    unknown = [name for name in sources.pieces if name not in {*sources.scores, *sources.links}]
+    if unknown:
+        raise AlignkitError(f"pieces of {unknown[0]}, but no scores of that name")
+    for name, path in [*sources.scores.items(), *sources.links.items()]:
+        full = name if name.endswith((".alpha", ".beta", ".delta")) else f"{name}.alpha"
+        found, pieces = read_scores(path, shapes), _pieces(sources.pieces.get(name))
+        scores = fit_scores(found, base.bitext, pieces, specials=base.specials)
+        on_words = on_words or not of_tokens(found, base.bitext, pieces)
+        sets.append(ScoreSet(full, full.removesuffix(".alpha"), f"Scores read from {Path(path).name}.", scores))
+    return sets, on_words
 
 
 def _pieces(lines: Sides | None) -> tuple[list[list[str]], list[list[str]]] | None:
@@ -189,7 +197,7 @@ def _from_text(sources: Sources) -> _Base:
     if alone and has_room(training):
         hmm = fit_hmm(training, threads=sources.threads)
         sets.insert(0, score_set("hmm.alpha", hmm.score(bitext, "alpha")))
-    return _Base(bitext, training, sets, _text_facts(sources, training, bitext), None, False)
+    return _Base(bitext, training, sets, _text_facts(sources, training, bitext), lambda _: None, False, {})
 
 
 def _words(lines: Sides) -> Bitext:
@@ -219,7 +227,7 @@ def _model_sets(sources: Sources, base: _Base) -> list[ScoreSet]:
 
 
 def _from_runs(sources: Sources, progress: Progress | None) -> _Base:
-    from alignkit.experiments.course import course_of
+    from alignkit.experiments.learning import learning_course
     from alignkit.neural.checkpoints import NeuralAligner
     from alignkit.neural.checkpoints import load_aligner as load_network
     from alignkit.neural.runs import find_run
@@ -234,9 +242,11 @@ def _from_runs(sources: Sources, progress: Progress | None) -> _Base:
     found.sort(key=lambda pair: pair[1].name == "uniform")  # the main one has attention, if any has
     run, network = found[0]
     training, tokenizer = run.train, network.tokenizer
-    for (_, other), path in zip(found, sources.runs, strict=True):
+    for other_run, other in found:
         if other.tokenizer.vocabulary != tokenizer.vocabulary:
-            raise AlignkitError(f"{path}: the runs do not share their tokens; train them on the same text")
+            raise AlignkitError(
+                f"{other_run.path} and {run.path} do not share their tokens; train both on the same text"
+            )
     bitext = run.valid if sources.text is None else encode_bitext(tokenizer, *sources.text)
     ibm = _ibm_sets(sources, training, bitext)
     names = _run_names(found)
@@ -253,12 +263,17 @@ def _from_runs(sources: Sources, progress: Progress | None) -> _Base:
     facts = _text_facts(sources, training, bitext)
     for name, (each_run, each) in zip(names, found, strict=True):
         facts[f"run {each_run.path.name}"] = _run_facts(name, each)
-    parts = [
-        course_of(each_run, bitext, ibm[0].scores, name, sources.percent, sources.device, progress)
-        for name, (each_run, each) in zip(names, found, strict=True)
-        if each.name != "uniform"
-    ]
-    return _Base(bitext, training, sets, facts, _joined(parts), True)
+
+    def courses(crop: Callable[[Scores], Scores]) -> pd.DataFrame | None:
+        parts = [
+            learning_course(each_run, bitext, crop(ibm[0].scores), sources.percent, sources.device, progress, crop)
+            for each_run, each in found
+            if each.name != "uniform"
+        ]
+        return _joined(parts)
+
+    steps = {name: each.step for name, (_, each) in zip(names, found, strict=True)}
+    return _Base(bitext, training, sets, facts, courses, True, steps)
 
 
 def _joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame | None:
@@ -284,8 +299,6 @@ def _run_facts(name: str, network: NeuralAligner) -> dict[str, Any]:
 def _proxy_set(
     sources: Sources, run: Run, training: Bitext, bitext: Bitext, progress: Progress | None
 ) -> ScoreSet:
-    from dataclasses import replace
-
     from alignkit.experiments.compare import PROXY_CACHE, fit_or_load_proxy
     from alignkit.neural.settings import PROXY_PRESETS
 

@@ -1,4 +1,4 @@
-"""The best attention against the lexical probe (Snell et al. 2021, A.1), for p = softmax(W (c + s)).
+"""``optimal-attention``: the best attention against beta for p = softmax(W (c + s)) (Snell et al. 2021, A.1).
 
 With states h, s and the output layer as trained, the attention of each row is chosen anew, to give the right word
 the highest probability (:mod:`alignkit.experiments.simplex`). If lexical knowledge alone decided where to look,
@@ -130,11 +130,11 @@ def run(settings: Settings | None = None, progress: Progress = no_progress) -> R
     problem = counterexample(*settings.counterexample)
     logs = aligner.log_probabilities(trained.valid)
     remarks = (
-        f"{len(trained.valid)} pairs, {len(found)} target tokens; published A(alpha_opt, beta): {PUBLISHED}. The "
-        f"largest duality gap is {found.gap.max():.2g} nats. Mean log p(y): {found.value.mean():.3f} with the best "
-        f"attention, {logs.sum() / len(found):.3f} with the network's own.",
+        f"{len(trained.valid)} pairs, {len(found)} target tokens; published A(alpha_opt, beta): {PUBLISHED}.",
+        f"The largest duality gap is {found.gap.max():.2g} nats. Mean log p(y): {found.value.mean():.3f} with the "
+        f"best attention, {logs.sum() / len(found):.3f} with the network's own.",
     )
-    claims = (*_counterexample_claims(problem), *_claims(agreements, float(found.gap.max())))
+    claims = (*_counterexample_claims(problem), *_claims(agreements))
     return Result(table, claims, {"tokens": found.round(6)}, lambda figure: _draw(figure, table), remarks)
 
 
@@ -172,7 +172,7 @@ def _counterexample_claims(problem: Problem) -> tuple[Claim, ...]:
     )
 
 
-def _claims(agreements: dict[tuple[str, str], Agreement], gap: float) -> tuple[Claim, ...]:
+def _claims(agreements: dict[tuple[str, str], Agreement]) -> tuple[Claim, ...]:
     found = agreements["alpha_opt", "beta"]
     interval = (found.low, found.high)
     own = agreements["alpha", "beta"]
@@ -214,8 +214,8 @@ def _draw(figure: Figure, table: pd.DataFrame) -> None:
     names = [f"A({u}, {v})" for u, v in zip(table.u, table.v, strict=True)]
     spread = np.stack([table.agreement - table.low, table.high - table.agreement])
     axes.bar(names, table.agreement, yerr=spread, capsize=4, color="tab:blue", label="measured")
-    axes.plot(names, table.chance, "k_", ms=40, label="chance")
+    axes.plot(names, table.chance, "k_", ms=25, label="chance")
     axes.plot(names[:1], [PUBLISHED], "r*", ms=12, label="published")
     axes.set_ylabel("top-5 % agreement")
-    axes.set_ylim(0, 1)
-    axes.legend()
+    axes.set_ylim(0, 1.1)
+    axes.legend(loc="upper center", ncol=3)

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from alignkit.errors import AlignkitError
+
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
@@ -54,6 +56,16 @@ class Claim:
     low: float
     high: float
     verdict: Verdict
+
+
+def check_positive(settings: Any, *names: str) -> None:
+    """Raises AlignkitError if one of these settings is not above 0, or empty."""
+    for name in names:
+        value = getattr(settings, name)
+        if isinstance(value, tuple) and not value:
+            raise AlignkitError(f"{name} must not be empty")
+        if not isinstance(value, tuple) and not value > 0:
+            raise AlignkitError(f"{name} must be above 0, not {value}")
 
 
 @dataclass(frozen=True)
@@ -122,3 +134,12 @@ def bootstrap_mean(values: Any, seed: int = 0, resamples: int = 2000) -> tuple[f
     draws = np.random.default_rng(seed).integers(0, len(sample), (resamples, len(sample)))
     low, high = np.quantile(sample[draws].mean(1), [0.025, 0.975])
     return float(low), float(high)
+
+
+def share_difference(hits: int, trials: int, other_hits: int, other_trials: int) -> tuple[float, float, float]:
+    """A share minus another one of independent runs, and its 95 % interval (Newcombe 1998, method 10)."""
+    one, other = hits / trials, other_hits / other_trials
+    low, high = wilson(hits, trials)
+    other_low, other_high = wilson(other_hits, other_trials)
+    gap = one - other
+    return gap, gap - math.hypot(one - low, other_high - other), gap + math.hypot(high - one, other - other_low)

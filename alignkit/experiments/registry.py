@@ -59,27 +59,60 @@ def _value(key: str, hints: Mapping[str, Any], text: Any) -> Any:
 
 _HERE = "alignkit.experiments"
 _SNELL = "Snell et al. 2021"
+_BLOG = "Understanding Attention Training via Output Relevance"
 
 #: in the order in which `alignkit experiment --list` shows them
 _ALL: tuple[Experiment, ...] = (
     Experiment("copying", f"{_HERE}.copying", "copying fails where words meet all words alike", f"{_SNELL}, 3.3"),
     Experiment(
-        "initial-gradient",
-        "alignkit.experiments.initial_gradient",
-        "the proxy's first gradient against the co-occurrence table",
-        "Snell et al. 2021, 4.1, A.2",
+        "permutation-function",
+        f"{_HERE}.permutation_function",
+        "a fixed reordering is not learned though the words are",
+        f"{_SNELL}, 6.2",
     ),
+    Experiment("multihead", f"{_HERE}.multihead", "one head with a good start among bad ones", f"{_SNELL}, 5.2"),
+    Experiment("locality", f"{_HERE}.locality", "what a state tells of a keyword elsewhere", f"{_SNELL}, 6.1"),
     Experiment(
         "optimal-attention",
-        "alignkit.experiments.optimal_attention",
+        f"{_HERE}.optimal_attention",
         "the attention that would serve best, against the lexical probe",
-        "Snell et al. 2021, A.1",
+        f"{_SNELL}, A.1",
+    ),
+    Experiment(
+        "initial-gradient",
+        f"{_HERE}.initial_gradient",
+        "the proxy's first gradient against the co-occurrence table",
+        f"{_SNELL}, 4.1, A.2",
+    ),
+    Experiment(
+        "ktiw-drives-attention",
+        f"{_HERE}.ktiw_drives_attention",
+        "lexical knowledge and attention against IBM 1 along one training run",
+        f"{_SNELL}, the thesis",
     ),
     Experiment(
         "toy-classifier",
-        "alignkit.experiments.toy_classifier",
+        f"{_HERE}.toy_classifier",
         "gradient flow of the two-token classifier from several starts",
-        "Snell et al. 2020",
+        _BLOG,
+    ),
+    Experiment(
+        "output-relevance",
+        f"{_HERE}.output_relevance",
+        "relevance under uniform attention against attention and influence",
+        _BLOG,
+    ),
+    Experiment(
+        "deceptive-attention",
+        f"{_HERE}.deceptive_attention",
+        "the same predictions with attention that explains nothing",
+        _BLOG,
+    ),
+    Experiment(
+        "topic-words",
+        f"{_HERE}.topic_words",
+        "score against embedding norm of topic words, in closed form and trained",
+        "Lu, Mao and Nayak 2021",
     ),
 )
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _ALL}

@@ -1,4 +1,4 @@
-"""Sequences to copy or to reorder, and what the experiments on them share (Snell et al., sections 3.3, 5.2, 6.2)."""
+"""Sequences to copy or to reorder, and what the experiments on them share (Snell et al., 3.3, 5.2 and 6.2)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from alignkit.bitext import Bitext, Corpus
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.errors import AlignkitError
 from alignkit.neural.many_training import ManyRun
+from alignkit.tokenization import BOS, EOS
 from alignkit.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     import pandas as pd
 
+FIRST = EOS + 1  #: the id of the first word
 KINDS = ("permutation", "subset", "independent", "mixture")
 
 
@@ -51,8 +53,8 @@ class Sequences:
 
     @property
     def vocabulary(self) -> int:
-        """V: the types, the end of a sequence (id ``types``) and its beginning (``types`` + 1)."""
-        return self.types + 2
+        """V: padding, which never occurs, beginning and end, then the types."""
+        return FIRST + self.types
 
     def sources(self, generator: np.random.Generator, count: int) -> np.ndarray:
         """int64 (count, length), without the end."""
@@ -71,21 +73,31 @@ class Sequences:
     def draw(self, generator: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Source with its end, the decoder's input (the beginning first) and the target with its end.
 
-        Each int64 (count, length + 1): what :data:`alignkit.neural.many_training.Draw` asks for.
+        Each int64 (count, length + 1), word i with the id FIRST + i: what
+        :data:`alignkit.neural.many_training.Draw` asks for.
         """
         sources = self.sources(generator, count)
-        targets = self.targets(sources)
-        end = np.full((count, 1), self.types)
-        source, target = np.hstack([sources, end]), np.hstack([targets, end])
-        return source, np.hstack([end + 1, targets]), target
+        targets = self.targets(sources) + FIRST
+        end = np.full((count, 1), EOS)
+        source, target = np.hstack([sources + FIRST, end]), np.hstack([targets, end])
+        return source, np.hstack([np.full((count, 1), BOS), targets]), target
 
-    def bitext(self, generator: np.random.Generator, count: int, end: bool = False) -> Bitext:
-        """``count`` pairs; words are named by their number. ``end``: with the end token on both sides."""
-        names = [*map(str, range(self.types)), "</s>", "<s>"]
+    def bitext(self, generator: np.random.Generator, count: int) -> Bitext:
+        """``count`` pairs as :meth:`draw` gives them, for the probes of a network; words are named by number."""
         source, _, target = self.draw(generator, count)
-        keep = slice(None) if end else slice(-1)
-        vocabulary = Vocabulary.from_tokens(names if end else names[:-2])
-        return Bitext(*(_corpus(side[:, keep], vocabulary) for side in (source, target)))
+        vocabulary = Vocabulary.from_tokens(["<pad>", "<s>", "</s>", *map(str, range(self.types))])
+        return Bitext(_corpus(source, vocabulary), _corpus(target, vocabulary))
+
+    def words(self, generator: np.random.Generator, count: int) -> Bitext:
+        """``count`` pairs of words alone: no ends, and word i has the id i."""
+        sources = self.sources(generator, count)
+        vocabulary = Vocabulary.from_tokens(map(str, range(self.types)))
+        return Bitext(_corpus(sources, vocabulary), _corpus(self.targets(sources), vocabulary))
+
+    def gold(self, t: np.ndarray) -> np.ndarray:
+        """The source place of target places t in [0, length]; the end belongs to the end."""
+        order = np.arange(self.length) if self.order is None else self.order
+        return np.append(order, self.length)[t]
 
     def chance(self) -> float:
         """The token accuracy that is possible without a look at the source, end included.
@@ -112,7 +124,7 @@ def _corpus(tokens: np.ndarray, vocabulary: Vocabulary) -> Corpus:
 def count_table(sequences: Sequences, count: int, seed: int) -> np.ndarray:
     """C (types, types) of ``count`` drawn pairs, dense, by :func:`alignkit.classical.cooccurrence.cooccurrence`,
     divided by ``count``: expected counts per pair."""
-    bitext = sequences.bitext(np.random.default_rng(seed), count)
+    bitext = sequences.words(np.random.default_rng(seed), count)
     return cooccurrence(bitext).to_dense() / count
 
 

@@ -1,4 +1,4 @@
-"""The two-token classifier (blog post "Understanding Attention Training via Output Relevance").
+"""``toy-classifier``: two tokens, in closed form (blog "Understanding Attention Training via Output Relevance").
 
 Every sentence has a neutral token and one that tells its class y = +1 or -1, both classes equally often. The
 neutral token's relevance (logit) is beta0, that of the telling token y beta1, and attention gives the telling one
@@ -29,12 +29,13 @@ import numpy as np
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments.protocol import Claim, Progress, Result, claim, no_progress
+from alignkit.experiments.statistics import solve_x_plus_exp
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-KEPT = 201  #: points of each course that the raw rows keep
+KEPT = 150  #: at most so many points of each course stand in the raw rows, denser early
 RISING, FALLING, SOLVED = "0:0:0.5", "10:-10:0.5", "0:20:0.5"
 
 
@@ -85,6 +86,11 @@ def invariant(state: np.ndarray) -> np.ndarray:
     return result
 
 
+def attention_logit(beta1: np.ndarray, constant: float) -> np.ndarray:
+    """a where a + e^a - beta1^2 / 2 is that constant."""
+    return solve_x_plus_exp(constant + beta1**2 / 2)
+
+
 def integrate(start: np.ndarray, time: float, steps: int) -> np.ndarray:
     """The flow from (beta0, beta1, a) (3, K) by the classical Runge-Kutta method; (steps + 1, 3, K)."""
     h = time / steps
@@ -118,23 +124,21 @@ def run(settings: Settings | None = None, progress: Progress = no_progress) -> R
     settings = settings or Settings()
     names = list(dict.fromkeys([*settings.starts, RISING, FALLING, SOLVED]))
     start = np.array([parse_start(name) for name in names]).T
-    steps = max(KEPT - 1, round(settings.time / settings.step))
-    steps += -steps % (KEPT - 1)
+    steps = max(1, round(settings.time / settings.step))
     coarse = integrate(start, settings.time, steps)
     progress(1, 3, "Runge-Kutta")
     fine = integrate(start, settings.time, 2 * steps)[::2]
     progress(3, 3, "Runge-Kutta")
     table = pd.DataFrame([_summary(name, fine[:, :, k]) for k, name in enumerate(names)])
-    every = steps // (KEPT - 1)
-    times = np.linspace(0, settings.time, KEPT)
+    kept = np.unique(np.round(np.append(0, np.geomspace(1, steps, KEPT - 1))).astype(np.int64))
     rows = [
         pd.DataFrame(
             {
                 "start": name,
-                "time": times,
-                **dict(zip(("beta0", "beta1", "a"), fine[::every, :, k].T, strict=True)),
-                "p": sigmoid(fine[::every, 2, k]),
-                "loss": loss(fine[::every, :, k].T),
+                "time": kept * settings.time / steps,
+                **dict(zip(("beta0", "beta1", "a"), fine[kept, :, k].T, strict=True)),
+                "p": sigmoid(fine[kept, 2, k]),
+                "loss": loss(fine[kept, :, k].T),
             }
         )
         for k, name in enumerate(names)
@@ -209,13 +213,12 @@ def _claims(names: list[str], coarse: np.ndarray, fine: np.ndarray) -> tuple[Cla
 def _draw(figure: Figure, raw: pd.DataFrame) -> None:
     left, right = figure.subplots(1, 2)
     for number, (name, part) in enumerate(raw.groupby("start", sort=False)):
-        left.plot(part.time + 1e-3, part.p, label=str(name).replace(":", ", "))
+        left.plot(part.time, part.p, label=str(name).replace(":", ", "))
         if part.beta0.iloc[0] == 0:
             right.plot(part.beta1, part.a, color=f"C{number}", lw=3, alpha=0.5)
-            a = np.linspace(part.a.min(), part.a.max(), 200)
-            first = part.iloc[0]
-            square = 2 * (a + np.exp(a) - first.a - np.exp(first.a)) + first.beta1**2
-            right.plot(np.sqrt(np.maximum(square, 0)) * np.sign(part.beta1.iloc[-1] or 1), a, "k--", lw=1)
+            beta1 = np.linspace(part.beta1.min(), part.beta1.max(), 100)
+            first = part[["beta0", "beta1", "a"]].to_numpy()[0]
+            right.plot(beta1, attention_logit(beta1, float(invariant(first))), "k--", lw=1)
     left.set_xscale("symlog", linthresh=1)
     left.set_xlabel("time")
     left.set_ylabel("p, attention to the telling token")

@@ -167,15 +167,24 @@ def backward(T, L, e, e_null, chain, f, g, scales, rows, counts):
         share = ONE / scales[t]
         stay = p0 * e_null[t] * share
         e_now, now, null = e[here : here + stride], f[here : here + stride], g[here : here + stride]
-        total, least = np.float32(0), np.float32(0)
+        null_total, total, least = np.float32(0), np.float32(0), np.float32(0)
         for j in range(stride):
             ahead[j] = e_now[j] * b[j] * share
             e_now[j] = now[j] * b[j]
             new[j] = 0
         for j in range(L):
-            total += null[j] * b[j]
+            null_total += null[j] * b[j]
+            total += e_now[j]
             least = max(least, ahead[j])
-        e_null[t] = total
+        # They sum to 1 but for what negligible states did not pass on, which can be all where jumps are
+        # next to impossible.
+        whole = ONE / max(null_total + total, TINY)
+        e_null[t] = null_total * whole
+        stay *= whole
+        least *= whole
+        for j in range(stride):
+            e_now[j] *= whole
+            ahead[j] *= whole
         if t == 0:
             break
         before, null_before = f[here - stride : here], g[here - stride : here]

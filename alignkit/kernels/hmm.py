@@ -6,7 +6,8 @@ probability jumps[d] / (the sum of jumps over the positions there are).
 
 Both directions of a text are worked in one pass over its pairs, because they share a table of counts and the
 expected links. Tuples that recur:
-    text = (x tokens int32, x offsets int64 (M + 1,), y tokens int32, y offsets int64 (M + 1,));
+    text = (x tokens int32, x offsets int64 (M + 1,), y tokens int32, y offsets int64 (M + 1,), copies float32
+        (M,)): copies: how often each pair is in the text;
     pairs = (offsets int64 (M + 1,), ids int32 (P,), evidence float32 (K, 3), links float32 (P,)): the (T, L)
         matrices of all sentence pairs, row by row, one after another, P elements in all; the word pair of each
         element; the count of each word pair and its pseudo-counts in the forward and the reverse direction, side
@@ -18,8 +19,8 @@ expected links. Tuples that recur:
         pseudo-count; nulls: NULL's share in each target token, read and overwritten; ratios: the factor for one
         more link of a source word that has 0, 1, ... others; jumps, start: weights of jumps -W..W and of first
         positions 0..W, the ends standing for all beyond them (empty: every position alike, as in IBM Model 1);
-        numbers: p0, the sum of NULL's counts, and 1 if a link's own expectation is taken out of the counts that
-        judge it, else 0.
+        numbers: p0, the sum of NULL's counts, and 1 if a link's own expectation, and that of its like in copies of
+        the pair, is taken out of the counts that judge it, else 0.
 Matrices of one sentence pair are flat, their rows padded with zeros (:mod:`.chain`).
 """
 
@@ -81,7 +82,10 @@ def fertility_factors(L, link_row, fertile, x, ratios, row):
     last = ratios.shape[1] - 1
     most = np.float32(last) - np.float32(1e-3)
     for j in range(L):
-        others = min(max(fertile[j] - link_row[j], ZERO), most)
+        others = fertile[j] - link_row[j]
+        if not others > ZERO:  # nor if it is no number, which would be no index
+            others = ZERO
+        others = min(others, most)
         whole = np.uint32(others)
         part = others - np.float32(whole)
         i = np.uint32(x[j])
@@ -89,7 +93,7 @@ def fertility_factors(L, link_row, fertile, x, ratios, row):
 
 
 @borrowing_kernel
-def emissions(x, y, found, direction, rows, e, e_null):
+def emissions(x, y, found, direction, copies, rows, e, e_null):
     """Emission probabilities of one sentence pair, each row divided by its largest; returns the log of those.
 
     e[t, l] = (count - own + prior) / (total - own), times the factor for one more link of x_l. "own" is the
@@ -100,6 +104,7 @@ def emissions(x, y, found, direction, rows, e, e_null):
     Args:
         x, y: tokens of the pair, states and emissions.
         found: (counts, links) float32 (T * padded L,).
+        copies: how often the pair is in the text, which is how often it counted.
         rows: float32 (2 or more, padded L), work space.
         e: float32 (T * padded L,), the pseudo-counts, overwritten. e_null: float32 (T,), NULL's shares so far,
             overwritten.
@@ -107,7 +112,7 @@ def emissions(x, y, found, direction, rows, e, e_null):
     counts, links = found
     all_totals, null, _, ratios, _, _, numbers = direction
     L, T, stride = len(x), len(y), padded(len(x))
-    own = np.float32(numbers[2])
+    own = np.float32(numbers[2]) * copies
     null_share = ONE / max(np.float32(numbers[1]), TINY)
     totals, fertile = rows[0], rows[1]
     for j in range(stride):
@@ -172,7 +177,7 @@ def run_direction(words, found, direction, weights, e, work, counts):
     """Posteriors of one direction of one sentence pair, left in e and in the direction's NULL shares.
 
     Args:
-        words: (x, y, where the nulls of y start).
+        words: (x, y, where the nulls of y start, how often the pair is in the text).
         found, e: as of :func:`emissions`, which is to have the pseudo-counts in e.
         weights, counts: as :func:`.chain.posteriors` takes them.
         work: (f, g, rows, scales, leaving, moves) as that takes them.
@@ -180,16 +185,16 @@ def run_direction(words, found, direction, weights, e, work, counts):
     Returns:
         The log-likelihood.
     """
-    x, y, first = words
+    x, y, first, copies = words
     nulls = direction[2][first : first + len(y)]
-    likelihood = emissions(x, y, found, direction, work[2][0], e, nulls)
+    likelihood = emissions(x, y, found, direction, copies, work[2][0], e, nulls)
     return likelihood + posteriors(len(y), len(x), e, nulls, direction, weights, work, counts)
 
 
 @kernel
 def room(low, high, text):
     """(tokens of the longest sentence of a block and some more, elements of its largest padded matrix)."""
-    _, x_offsets, _, y_offsets = text
+    _, x_offsets, _, y_offsets, _ = text
     most, size = 1, 1
     for m in range(low, high):
         L, T = x_offsets[m + 1] - x_offsets[m], y_offsets[m + 1] - y_offsets[m]
@@ -203,7 +208,7 @@ def room(low, high, text):
 def expect_block(block, text, pairs, directions, shares, weights, work, counts, likelihood):
     """What :func:`expect_links` does, with room to work in: weights and counts widened as far as the longest
     sentence reaches; work = (space float32 (9, size), rows, scales, leaving)."""
-    x_tokens, x_offsets, y_tokens, y_offsets = text
+    x_tokens, x_offsets, y_tokens, y_offsets, copies = text
     offsets, _, _, links = pairs
     space, rows, scales, leaving = work
     e_forward, e_reverse = space[0], space[1]
@@ -218,12 +223,12 @@ def expect_block(block, text, pairs, directions, shares, weights, work, counts, 
         x, y = x_tokens[x_offsets[m] : x_offsets[m + 1]], y_tokens[y_offsets[m] : y_offsets[m + 1]]
         gather(offsets[m], T, L, pairs, found, e_forward, e_reverse)
         if shares[0] > 0:
-            words = (x, y, y_offsets[m])
+            words = (x, y, y_offsets[m], copies[m])
             likelihood[m] += run_direction(
                 words, found[0], directions[0], weights[0], e_forward, chain_work, counts[0]
             )
         if shares[1] > 0:
-            words = (y, x, x_offsets[m])
+            words = (y, x, x_offsets[m], copies[m])
             likelihood[m] += run_direction(
                 words, found[1], directions[1], weights[1], e_reverse, chain_work, counts[1]
             )

@@ -6,6 +6,7 @@ import functools
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 #: Called once in a process, before the first kernel is compiled, which takes a while: a program may say so.
@@ -78,8 +79,27 @@ def _compiled_once(function: Callable[..., Any], options: dict[str, Any]) -> Any
         # Numba finds no folder it may write a cache to (read-only installation and home): compile each time.
         _announce()
         return numba.njit(**options)(function)
+    _mind_callees(dispatcher)
     _forgive(dispatcher)
     return dispatcher
+
+
+@functools.cache
+def _stamp() -> tuple[tuple[str, int, int], ...]:
+    """Name, time and size of every file with kernels."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
+
+
+def _mind_callees(dispatcher: Any) -> None:
+    """Machine code on disk counts as old once any file of kernels has changed.
+
+    Numba looks at the file of the function alone, and would keep code with another file's old callees in it.
+    """
+    files: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    if hasattr(files, "_source_stamp"):
+        with suppress(OSError):  # packages in a zip file have no files to change
+            files._source_stamp = _stamp()
 
 
 def _announce() -> None:

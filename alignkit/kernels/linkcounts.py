@@ -107,11 +107,11 @@ def count_fertilities(low, high, index, shapes, matrices, transposed, counts):
 
 
 @kernel
-def add_back_off(low, high, classes, members, rows, sums, factors, priors):
+def add_back_off(low, high, classes, members, rows, sums, factors, evidence):
     """Adds to the pseudo-counts of word pairs what the other pairs of their classes say.
 
     For source classes low <= a < high. With a, b the classes of i, o and others = count(a, b) - count(i, o):
-    priors[0][i, o] += others * source[0][i] * target[0][o], and priors[1] likewise.
+    evidence[i, o][1] += others * source[0][i] * target[0][o], and evidence[i, o][2] likewise.
 
     Args:
         classes: (first int64 (A + 1,), where each source class starts in ``members``; target int32 (V_tgt,), the
@@ -119,7 +119,7 @@ def add_back_off(low, high, classes, members, rows, sums, factors, priors):
         members: int32 (V_src,), source words in order of their class.
         sums: float64 (B,), zeros, left so.
         factors: (source float32 (2, V_src), target float32 (2, V_tgt)).
-        priors: float32 (2, K).
+        evidence: float32 (K, 3), see :mod:`.hmm`.
     """
     first, target_class = classes
     row_offsets, columns, values = rows
@@ -136,8 +136,8 @@ def add_back_off(low, high, classes, members, rows, sums, factors, priors):
             for k in range(row_offsets[i], row_offsets[i + 1]):
                 o = columns[k]
                 others = max(sums[target_class[o]] - values[k], 0.0)
-                priors[0, k] += others * source[0, i] * target[0, o]
-                priors[1, k] += others * source[1, i] * target[1, o]
+                evidence[k, 1] += others * source[0, i] * target[0, o]
+                evidence[k, 2] += others * source[1, i] * target[1, o]
         for j in range(first[a], first[a + 1]):
             i = members[j]
             for k in range(row_offsets[i], row_offsets[i + 1]):

@@ -145,7 +145,7 @@ def symmetrise_pair(n, steps, work, used):
     Args:
         n: how many points the union has, at least one.
         steps: (start, grow, final): start 0 intersection, 1 union; grow 0 or 1; final 0 none, 1 or, 2 and.
-        work: (points int32 (n, 2), flags uint8 (n,), rows int32 (T + 1,), waiting int32 (T + 2,)); points and flags
+        work: (points int32 (n, 2), flags uint8 (n,), rows int32 (T + 1,), waiting int32 (T + 2,)); the first two
             from :func:`merge`.
         used: (bool (T,), bool (L,)), target and source words linked so far, all False; left as they end.
     """

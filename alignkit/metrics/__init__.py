@@ -1,1 +1,1 @@
-"""What is computed from scores and links: agreement and alignment error rate."""
+"""What is computed from scores and links: agreement, rank correlation, alignment error rate."""

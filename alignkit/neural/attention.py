@@ -39,6 +39,12 @@ class _Attend(torch.autograd.Function):
             return torch.bmm(by_score, h), by_h, None
 
 
+def attend(query: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Contexts (B, T, D) and weights (B, T, L) of queries (B, T, D) over h (B, L, D), as :class:`DotAttention`."""
+    context, weights = _Attend.apply(query, h, mask)
+    return context, weights
+
+
 class DotAttention(nn.Module):
     """a_tl = h_l · (W s_t + b), alpha = softmax over l."""
 
@@ -57,8 +63,7 @@ class DotAttention(nn.Module):
         Returns:
             contexts (B, T, D), the means of h by the weights; weights (B, T, L), through which no gradient flows.
         """
-        context, weights = _Attend.apply(self.query(s), h, mask)
-        return context, weights
+        return attend(self.query(s), h, mask)
 
 
 class UniformAttention(nn.Module):

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alignkit.neural.attention import _Attend
+from alignkit.neural.attention import attend
 from alignkit.neural.recurrent import ManyLstm
 from alignkit.neural.seq2seq import EncoderDecoder
 from alignkit.neural.settings import NetworkSettings
@@ -106,10 +106,10 @@ def from_network(network: EncoderDecoder) -> Parameters:
     hidden = network.settings.hidden
     found: Parameters = {"embedding": network.embedding.weight}
     for name, lstm in (("encoder", network.encoder), ("decoder", network.decoder)):
-        found[f"{name}_input"] = _reorder(lstm.weight_ih_l0, hidden).t()
-        found[f"{name}_state"] = _reorder(lstm.weight_hh_l0, hidden).t()
+        own = {key: _reorder(value, hidden) for key, value in lstm.named_parameters()}
+        found[f"{name}_input"], found[f"{name}_state"] = own["weight_ih_l0"].t(), own["weight_hh_l0"].t()
         # torch has two biases where one would do, and Adam moves each
-        found[f"{name}_bias"] = torch.stack([_reorder(lstm.bias_ih_l0, hidden), _reorder(lstm.bias_hh_l0, hidden)])
+        found[f"{name}_bias"] = torch.stack([own["bias_ih_l0"], own["bias_hh_l0"]])
     found["combine"], found["combine_bias"] = network.combine.weight.t(), network.combine.bias
     found["output"], found["output_bias"] = network.output.weight.t(), network.output.bias
     found = {name: value.detach().clone().contiguous()[None] for name, value in found.items()}
@@ -126,10 +126,11 @@ def to_network(parameters: Parameters, at: int, settings: NetworkSettings) -> En
     with torch.no_grad():
         network.embedding.weight.copy_(one["embedding"])
         for name, lstm in (("encoder", network.encoder), ("decoder", network.decoder)):
-            lstm.weight_ih_l0.copy_(_reorder(one[f"{name}_input"].t(), settings.hidden))
-            lstm.weight_hh_l0.copy_(_reorder(one[f"{name}_state"].t(), settings.hidden))
-            for bias, value in zip((lstm.bias_ih_l0, lstm.bias_hh_l0), one[f"{name}_bias"], strict=True):
-                bias.copy_(_reorder(value, settings.hidden))
+            own = dict(lstm.named_parameters())
+            own["weight_ih_l0"].copy_(_reorder(one[f"{name}_input"].t(), settings.hidden))
+            own["weight_hh_l0"].copy_(_reorder(one[f"{name}_state"].t(), settings.hidden))
+            for key, value in zip(("bias_ih_l0", "bias_hh_l0"), one[f"{name}_bias"], strict=True):
+                own[key].copy_(_reorder(value, settings.hidden))
         for name, layer in (("combine", network.combine), ("output", network.output)):
             layer.weight.copy_(one[name].t())
             layer.bias.copy_(one[f"{name}_bias"])
@@ -155,7 +156,7 @@ class Pass:
 
 
 def read(p: Parameters, name: str, tokens: Tensor, start: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:
-    """The LSTM ``name`` over tokens int64 (S, T, B): states (S, T, B, H) and the last c; from zero without start."""
+    """The LSTM ``name`` over tokens int64 (S, T, B), from zero without start: states (S, T, B, H), the last c."""
     table = torch.baddbmm(p[f"{name}_bias"].sum(1, keepdim=True), p["embedding"], p[f"{name}_input"])
     weight = p[f"{name}_state"]
     if start is None:
@@ -183,7 +184,7 @@ def forward(p: Parameters, source: Tensor, previous: Tensor) -> Pass:
     for k in range(p["context"].shape[1]):
         if "query" in p:
             query = torch.baddbmm(p["query_bias"][:, k, None], s, p["query"][:, k])
-            seen, alpha = _Attend.apply(query.view(-1, steps, hidden), h.view(-1, length, hidden), None)
+            seen, alpha = attend(query.view(-1, steps, hidden), h.view(-1, length, hidden), None)
             weights.append(alpha.view(networks, batch, steps, length))
             seen = seen.view(networks, -1, hidden)
         else:

@@ -175,10 +175,12 @@ class _Group:
                 if not self.alive:
                     break
         self._keep(range(len(self.alive)))
-        return [
-            ManyRun(*(np.array(column) for column in zip(*curve, strict=True)), parameters)
-            for curve, parameters in zip(self.curves, self.last, strict=True)
-        ]
+        return [self._course(curve, last) for curve, last in zip(self.curves, self.last, strict=True)]
+
+    @staticmethod
+    def _course(curve: list[tuple[int, float, float]], parameters: Parameters) -> ManyRun:
+        steps, accuracy, loss = zip(*curve, strict=True)
+        return ManyRun(np.array(steps), np.array(accuracy), np.array(loss), parameters)
 
     def _draw(self, draw: Draw) -> tuple[Tensor, ...]:
         drawn = [draw(self.generators[i], self.settings.batch) for i in self.alive]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alignkit.metrics.agreement import CONFIDENCE, RESAMPLES, count_agreement, top_share
+from alignkit.metrics.agreement import RESAMPLES, count_agreement, top_share
+from alignkit.metrics.bootstrap import CONFIDENCE
 from alignkit.pieces import plain
 from alignkit.report.model import Report
 from alignkit.scores import Scores

@@ -11,7 +11,7 @@ import numpy as np
 
 from alignkit.bitext import Bitext
 from alignkit.errors import AlignkitError
-from alignkit.fitting import Groups, token_groups
+from alignkit.fitting import Groups, token_groups, word_shapes
 from alignkit.links import GoldLinks, Links
 from alignkit.metrics.agreement import PERCENT
 from alignkit.scores import Scores
@@ -112,10 +112,12 @@ class Report:
         sets: at least one; all of the M pairs, with the bitext's shapes.
         table: of :func:`alignkit.metrics.tables.agreement_table`, of the sets' names.
         counts: int64 (V_src,): how often each source type occurs in the text that was learned from.
-        course: columns run, step, name, value; name is ``A(u, v)``, or a name of a training log.
+        course: columns run, step, name, value, as :func:`alignkit.report.payload.course` reads them.
         gold: reference links between words, or None.
         specials: whether BOS and EOS at the ends of sentences are specials rather than words.
+        marked: whether tokens are pieces that may be marked as such.
         facts: settings and versions, nested.
+        steps: training step of each network, by what comes before the kind in its sets' names.
         percent: what counts as the top of a row.
         seed: of the bootstraps.
     """
@@ -128,9 +130,11 @@ class Report:
     course: pd.DataFrame | None = None
     gold: GoldLinks | None = None
     specials: bool = True
+    marked: bool = True
     facts: Mapping[str, Any] = field(default_factory=dict)
     percent: Any = PERCENT
     seed: int = 0
+    steps: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.sets:
@@ -148,13 +152,15 @@ class Report:
     @cached_property
     def groups(self) -> tuple[Groups, Groups]:
         """Per sentence the word of each token, of source and target."""
-        return token_groups(self.bitext.source, self.specials), token_groups(self.bitext.target, self.specials)
+        return (
+            token_groups(self.bitext.source, self.specials, self.marked),
+            token_groups(self.bitext.target, self.specials, self.marked),
+        )
 
     @cached_property
     def word_shapes(self) -> np.ndarray:
         """int32 (M, 2): target and source words of each pair."""
-        rows = zip(self.groups[1], self.groups[0], strict=True)
-        return np.array([(t, s) for (_, t), (_, s) in rows], np.int32).reshape(-1, 2)
+        return word_shapes(self.bitext, self.specials, self.marked)
 
     @property
     def main_pair(self) -> tuple[str, str]:

@@ -17,8 +17,10 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+from alignkit.pieces import style_of
 from alignkit.report.model import Report, names_of
 from alignkit.report.payload import payload
+from alignkit.report.people import gold_table
 from alignkit.version import __version__
 
 LIMIT = 500
@@ -46,6 +48,7 @@ def build_page(report: Report, limit: int = LIMIT) -> bytes:
         "HEADLINE": headline(report, data),
         "NAVIGATION": _navigation(data),
         "MATRIX": matrix(report),
+        "GOLD": against_people(report),
         "COURSE": _course(data),
         "MASS": _mass(data),
         "SENTENCES_NOTE": escape(_sentences_note(report, limit)),
@@ -79,7 +82,7 @@ def share(value: float | None, digits: int = 0) -> str:
     """A fraction as per cent, with a space that does not break."""
     if value is None or math.isnan(value):
         return DASH
-    return f"{100 * value:.{digits}f} %"
+    return f"{100 * value:.{digits}f}\N{NO-BREAK SPACE}%"
 
 
 def headline(report: Report, data: Mapping[str, Any]) -> str:
@@ -95,12 +98,18 @@ def headline(report: Report, data: Mapping[str, Any]) -> str:
     learned = _learned(data)
     if learned:
         lines.append(f'<p class="lead">{learned}</p>')
-    pieces = " Words here are the network&#39;s subwords; sentence start and end count among them."
     lines.append(
         f'<p class="fine">From {int(found.rows):,} target words of {pairs}. 95 % interval: {share(found.low)} to '
-        f"{share(found.high)} (bootstrap over sentences).{pieces if report.specials else ''}</p>"
+        f"{share(found.high)} (bootstrap over sentences).{_what_words_are(report)}</p>"
     )
     return "\n".join(lines)
+
+
+def _what_words_are(report: Report) -> str:
+    if not report.marked:
+        return ""
+    among = "; the marks of sentence start and end count among them" if report.specials else ""
+    return f" Words here are the tokens of the network, which may be parts of words{among}."
 
 
 def _verdict(u: str, v: str, labels: Mapping[str, str], found: Any) -> str:
@@ -143,7 +152,7 @@ def _learned(data: Mapping[str, Any]) -> str:
 def _navigation(data: Mapping[str, Any]) -> str:
     places = [("agreement", "Who agrees"), ("course", "When it was learned"), ("sentences", "Sentences")]
     places += [("frequency", "Rare words"), ("length", "Long sentences")]
-    places += [("mass", "Where attention goes"), ("settings", "Settings")]
+    places += [("mass", "Where the weight goes"), ("settings", "Settings")]
     shown = [p for p in places if p[0] not in ("course", "mass") or data[p[0]]]
     return "".join(f'<a href="#{place}">{text}</a>' for place, text in shown)
 
@@ -174,9 +183,35 @@ def matrix(report: Report) -> str:
         "For each target word, take the source word that the aligner on the left ranks first, and see whether "
         f"the aligner above has it among its top {percent} % (in a sentence of up to {_single(report)} words: at "
         "the very top). The large number is the share of target words where it has; below it the 95 % interval "
-        "and what a source word drawn at random would reach. Look for numbers whose interval lies well above chance."
+        "and what a source word drawn at random would reach. Look for numbers whose interval lies well above "
+        "chance."
     )
     return f'{table}<p class="look">{look}</p>{names_list}'
+
+
+def against_people(report: Report) -> str:
+    """Precision, recall and AER of the aligners that link, if there are gold links."""
+    table = gold_table(report)
+    if table.empty:
+        return ""
+    labels = names_of(report.sets)
+    rows = "".join(
+        f'<tr><th scope="row">{escape(labels[row.set])}</th><td>{share(row.precision, 1)}</td>'
+        f"<td>{share(row.recall, 1)}</td><td>{share(row.aer, 1)}</td>"
+        f"<td>{100 * row.aer_low:.0f}{DASH}{100 * row.aer_high:.0f}</td></tr>"
+        for row in table.itertuples(index=False)
+    )
+    columns = ("Precision", "Recall", "Error rate", "95 % interval")
+    head = "".join(f'<th scope="col">{name}</th>' for name in columns)
+    return (
+        '<h3>Against links that people made</h3><div class="scroll" tabindex="0" role="region" '
+        'aria-label="Against links that people made"><table><thead><tr><th scope="col">Aligner</th>'
+        f"{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+        '<p class="look">Each target word is linked to its favourite source word, subwords put together. '
+        "Precision: how many of these links people made too; recall: how many of the sure links of people are "
+        "found; the alignment error rate joins both, 0 is perfect. Look whether agreement with the dictionary "
+        "goes with few errors.</p>"
+    )
 
 
 def _single(report: Report) -> int:
@@ -207,7 +242,7 @@ def _course(data: Mapping[str, Any]) -> str:
     if not any(each["role"] == "agreement" for each in data["course"]["series"]):
         look = (
             "How good the network is at its task after so many training steps. To see as well when it came to "
-            "agree with the dictionary, train with <code>--keep logged</code>: this run kept its best network alone."
+            "agree with the dictionary, train with <code>--keep logged</code>: this run kept its best one only."
         )
     return (
         '<section id="course"><h2>When it was learned</h2><div class="figure" id="course-figure"></div>'
@@ -220,18 +255,23 @@ def _mass(data: Mapping[str, Any]) -> str:
     if not data["mass"]:
         return ""
     return (
-        '<section id="mass"><h2>Where attention goes</h2><div class="figure" id="mass-figure"></div>'
+        '<section id="mass"><h2>Where the weight goes</h2><div class="figure" id="mass-figure"></div>'
         '<p class="look">The share of each aligner&#39;s weight that goes to words, to punctuation and to the '
-        "marks of the sentence&#39;s start and end. The upright stroke is what weights spread evenly would give. Look "
-        "for bars far beyond their stroke: a sentence end that draws much weight is used as a place to rest, not as a "
-        "translation.</p>"
+        "marks of the sentence&#39;s start and end. The upright stroke is what weights spread evenly would give. "
+        "Look for bars far beyond their stroke: a sentence end that draws much weight is used as a place to rest, "
+        "not as a translation.</p>"
         '<details><summary>The numbers</summary><div class="scroll" id="mass-table"></div></details></section>'
     )
 
 
 def _sentences_note(report: Report, limit: int) -> str:
     total = len(report.bitext)
-    return "" if limit >= total else f"These are the first {limit:,} of {total:,} pairs; the figures count all."
+    parts = []
+    if limit < total:
+        parts.append(f"These are the first {limit:,} of {total:,} pairs; the figures count all.")
+    if report.marked and style_of([report.bitext.source.vocabulary.tokens]) == "sentencepiece":
+        parts.append("Rare words are cut into pieces; a hyphen in front says that a piece goes on with its word.")
+    return " ".join(parts)
 
 
 def settings(facts: Mapping[str, Any]) -> str:
@@ -244,7 +284,7 @@ def settings(facts: Mapping[str, Any]) -> str:
     }
     for title, values in groups.items():
         rows = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in flat(values))
-        parts.append(f"<h3>{escape(title)}</h3><dl>{rows}</dl>")
+        parts.append(f"<div><h3>{escape(title)}</h3><dl>{rows}</dl></div>")
     return f'<div class="facts">{"".join(parts)}</div>'
 
 

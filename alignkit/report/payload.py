@@ -23,6 +23,12 @@ PERFORMANCE = {
     "valid.bleu": ("translation quality (BLEU)", 100.0),
     "valid.bleu_greedy": ("translation quality (BLEU, greedy)", 100.0),
 }
+#: what a run's own scores at each step are called
+MOVING = {
+    "alpha(step)": "Attention",
+    "beta(step)": "Network's word knowledge",
+    "delta(step)": "Network's saliency",
+}
 _LARGEST = float(np.finfo(np.float16).max)
 
 
@@ -39,7 +45,7 @@ def payload(report: Report, limit: int) -> dict[str, Any]:
         "sets": [{"name": s.name, "label": s.label, "note": s.note} for s in report.sets],
         "main": [names.index(name) for name in main],
         "specials": report.specials,
-        "style": style_of([report.bitext.source.vocabulary.tokens]),
+        "style": style_of([report.bitext.source.vocabulary.tokens]) if report.marked else "words",
         "gold": report.gold is not None,
         "bands": bands(breakdown_table(report), names),
         "mass": mass(mass_table(report), report),
@@ -73,35 +79,52 @@ def mass(table: pd.DataFrame, report: Report) -> list[dict[str, Any]]:
 
 
 def course(table: pd.DataFrame | None, labels: Mapping[str, str]) -> dict[str, Any] | None:
-    """Series of (step, share) with labels in words, and the chance level; None if there is nothing to show."""
+    """Series of (step, share) with labels in words, and the chance level; None if there is nothing to show.
+
+    Args:
+        table: columns run, step, name, value. Shown are ``A(k(step), v)``, the agreement of a fixed v with the
+            run's scores of kind k at that step; ``chance`` of the same; ``tau(v, k(step))``; and ``PERFORMANCE``.
+        labels: name of a fixed set of scores -> label.
+    """
     if table is None or table.empty:
         return None
     series, chances = [], []
     several = table["run"].nunique() > 1
     for (run, name), rows in table.groupby(["run", "name"], sort=False):
         points = [[int(step), plain_number(value)] for step, value in rows[["step", "value"]].values]
-        if name.startswith("chance"):
-            chances.append(points[-1][1])
+        if name.startswith("chance("):
+            u, v = _arguments(name)
+            if u in MOVING and v in labels:
+                chances.append(points[-1][1])
             continue
         label, unit, role = _series(name, labels)
         if label is None:
             continue
-        points = [[step, value / unit] for step, value in sorted(points) if value is not None]
+        points = sorted([step, value / unit] for step, value in points if value is not None)
         series.append({"label": f"{label} ({run})" if several else label, "role": role, "points": points})
     if not any(len(each["points"]) > 1 for each in series):
         return None
-    series.sort(key=lambda each: each["role"] != "agreement")
-    return {"series": series, "chance": chances[0] if chances else None}
+    order = ("agreement", "correlation", "performance")
+    series.sort(key=lambda each: order.index(each["role"]))
+    return {"series": series, "chance": chances[0] if len({round(x or 0, 6) for x in chances}) == 1 else None}
 
 
 def _series(name: str, labels: Mapping[str, str]) -> tuple[str | None, float, str]:
     if name in PERFORMANCE:
         label, unit = PERFORMANCE[name]
         return label, unit, "performance"
-    if name.startswith("A(") and name.endswith(")"):
-        u, _, v = name[2:-1].partition(", ")
-        return f"{labels.get(u, u)} agrees with {labels.get(v, v)}", 1.0, "agreement"
+    u, v = _arguments(name)
+    if name.startswith("A(") and u in MOVING and v in labels:
+        return f"{MOVING[u]} agrees with {labels[v]}", 1.0, "agreement"
+    if name.startswith("tau(") and v in MOVING and u in labels:
+        return f"{MOVING[v]} is ordered like {labels[u]} (Kendall's tau)", 1.0, "correlation"
     return None, 1.0, ""
+
+
+def _arguments(name: str) -> tuple[str, str]:
+    """u and v of a name as ``A(u, v)``."""
+    u, _, v = name.partition("(")[2].removesuffix(")").partition(", ")
+    return u, v
 
 
 def sentences(report: Report, limit: int) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Our parameters against fast_align's, as systran-align estimates them: equal, where it does what its paper says."""
+"""Our parameters against fast_align's, as systran-align estimates them: equal, the tension apart."""
 
 from __future__ import annotations
 

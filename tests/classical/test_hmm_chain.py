@@ -7,7 +7,8 @@ import naive_hmm as naive
 import numpy as np
 import pytest
 
-from alignkit.classical.hmm_estimation import WIDTH, Direction, Settings
+from alignkit.classical.hmm_estimation import WIDTH, Direction
+from alignkit.classical.hmm_settings import Settings
 from alignkit.kernels import chain as kernels
 
 

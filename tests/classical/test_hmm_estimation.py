@@ -10,7 +10,8 @@ from planted import bitext_of, random_pairs
 
 from alignkit.classical.affixes import affix_classes
 from alignkit.classical.hmm import fit_hmm
-from alignkit.classical.hmm_estimation import Direction, Estimation, Settings
+from alignkit.classical.hmm_estimation import Direction, Estimation
+from alignkit.classical.hmm_settings import Settings
 from alignkit.errors import AlignkitError
 from alignkit.kernels import chain
 from alignkit.kernels import hmm as estep
@@ -172,7 +173,7 @@ def test_affix_classes_partition_the_words():
     assert len(affix_classes(Vocabulary.from_tokens([]), 3, True)) == 0
 
 
-def emitted(direction, words, counts, links, prior, nulls):
+def emitted(direction, words, counts, links, prior, nulls, copies=1):
     """(the scale, e (T, L), e_null) of one sentence pair by the kernel, from (T, L) matrices."""
     T, L = links.shape
     stride = chain.padded(L)
@@ -184,26 +185,28 @@ def emitted(direction, words, counts, links, prior, nulls):
 
     e, e_null = flat(prior), nulls.copy()
     rows = np.empty((2, stride), np.float32)
-    scale = estep.emissions(*words, (flat(counts), flat(links)), direction.arrays, rows, e, e_null)
+    scale = estep.emissions(
+        *words, (flat(counts), flat(links)), direction.arrays, np.float32(copies), rows, e, e_null
+    )
     return scale, e.reshape(T, stride)[:, :L], e_null
 
 
-@pytest.mark.parametrize("exclude", [0.0, 1.0])
-def test_a_link_is_not_judged_by_itself(exclude):
+@pytest.mark.parametrize(("exclude", "copies"), [(0.0, 1), (0.0, 2), (1.0, 1), (1.0, 2)])
+def test_a_link_is_not_judged_by_itself(exclude, copies):
     """Emissions against the formula, with and without a link's own part in the counts."""
     rng = np.random.default_rng(6)
     T, L = 3, 2
     links, nulls = rng.random((T, L)).astype(np.float32), rng.random(T).astype(np.float32)
-    counts, prior = 1 + rng.random((2, T, L)).astype(np.float32)
+    counts, prior = 2 + rng.random((2, T, L)).astype(np.float32)
     totals, null = np.float32([5, 6]), np.float32([2, 3, 4])
     direction = Direction((L, T), T, Settings())
     direction.totals, direction.null = totals, null
     direction.numbers[1:] = (11.0, exclude)
     words = np.arange(L, dtype=np.int32), np.arange(T, dtype=np.int32)
-    scale, e, e_null = emitted(direction, words, counts, links, prior, nulls)
-    own = exclude * links
+    scale, e, e_null = emitted(direction, words, counts, links, prior, nulls, copies)
+    own = exclude * copies * links
     expected = (counts - own + prior) / (totals - own)
-    expected_null = (null - exclude * nulls) / 11
+    expected_null = (null - exclude * copies * nulls) / 11
     largest = np.maximum(expected.max(axis=1), expected_null)
     assert np.allclose(e, expected / largest[:, None], rtol=1e-5)
     assert np.allclose(e_null, expected_null / largest, rtol=1e-5)
@@ -230,3 +233,14 @@ def test_fertility_is_interpolated_between_whole_numbers():
 def test_settings_outside_their_range_are_errors(wrong):
     with pytest.raises(AlignkitError):
         Settings(**wrong)
+
+
+def test_the_chain_starts_with_weights_that_fall_on_both_sides():
+    direction = Direction((1, 1), 1, Settings())
+    direction.start_chain(0.0)
+    assert set(direction.jumps.tolist()) == {1.0}
+    direction.start_chain(5.0)
+    middle = len(direction.jumps) // 2
+    assert direction.jumps[middle - 5] == direction.jumps[middle + 5] == pytest.approx(math.exp(-1))
+    assert direction.start[10] == pytest.approx(math.exp(-2))
+    assert direction.jumps[0] > 0

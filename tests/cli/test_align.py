@@ -110,6 +110,11 @@ def test_a_bad_line_ends_a_stream_after_the_lines_before(alignkit, model, tmp_pa
     assert outcome.code == 2
     assert outcome.err.count("\n") == 1
     assert "line 2" in outcome.err
+    alone = alignkit("align", "--model", model, "-", stdin=b"der Hund ||| the dog\n")
+    assert outcome.out == alone.out
+    assert b"-" in alone.out
+    invalid = alignkit("align", "--model", model, "-", stdin=b"der Hund ||| the dog\n\na \xff ||| b\n")
+    assert (invalid.code, invalid.out) == (2, alone.out + b"\n")
     to_file = alignkit("align", "--model", model, "-", "-o", tmp_path / "x", stdin=b"a ||| b\nbad\n")
     assert to_file.code == 2
     assert not (tmp_path / "x").exists()

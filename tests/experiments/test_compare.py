@@ -167,3 +167,16 @@ def test_bad_input(runs, found, capsys, arguments, part):
     assert out == ""
     assert err.count("\n") == 1
     assert part in err
+
+
+def test_delta_is_compared_if_asked_for(runs, found):
+    from alignkit.experiments.compare import CompareSettings, compare_networks
+    from alignkit.neural.checkpoints import load_aligner
+    from alignkit.neural.runs import Run
+
+    settings = CompareSettings(delta=True)
+    table = compare_networks(str(runs / "dot"), settings=settings, proxy_epochs=40, device="cpu").table
+    network, valid = load_aligner(runs / "dot", "cpu"), Run(runs / "dot").valid
+    row = table.set_index(["u", "v"]).loc[("lstm.delta", "lstm.alpha")]
+    assert row.agreement == agreement(network.score(valid, "delta"), network.score(valid, "alpha")).agreement
+    assert not found.table.u.isin(["lstm.delta"]).any()

@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments import registry
-from alignkit.experiments.protocol import Verdict, bootstrap_mean, claim, judge, wilson
+from alignkit.experiments.protocol import Verdict, bootstrap_mean, claim, judge, share_difference, wilson
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,14 @@ def test_an_exact_claim_is_judged_by_its_value():
 def test_wilson_is_scipys(hits, trials):
     expected = binomtest(hits, trials).proportion_ci(method="wilson")
     assert wilson(hits, trials) == pytest.approx((expected.low, expected.high), abs=1e-6)
+
+
+def test_difference_of_shares_is_the_published_example():
+    """Newcombe 1998, table II, example (a): 56/70 against 48/80, method 10."""
+    assert share_difference(56, 70, 48, 80) == pytest.approx((0.2, 0.0524, 0.3339), abs=5e-5)
+    assert share_difference(10, 10, 0, 20) == pytest.approx((1.0, 0.6791, 1.0), abs=5e-4)  # example (h)
+    gap, low, high = share_difference(3, 9, 3, 9)
+    assert (gap, low) == (0, -high)
 
 
 def test_bootstrap_covers_the_normal_interval():

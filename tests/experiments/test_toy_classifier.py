@@ -36,6 +36,10 @@ def test_closed_form_with_its_time():
     def a_of(beta1):
         return brentq(lambda a: a + np.exp(a) - 1 - beta1**2 / 2, -5, 10)
 
+    grid = np.linspace(-3, 9, 20)
+    assert experiment.attention_logit(grid, 1.0) == pytest.approx([a_of(b) for b in grid], abs=1e-10)
+    assert experiment.attention_logit(np.array([1.0]), -20.0)[0] == pytest.approx(-19.5, abs=1e-8)
+
     def pace(beta1):
         p = 1 / (1 + np.exp(-a_of(beta1)))
         return p / (1 + np.exp(p * beta1))
@@ -59,7 +63,8 @@ def test_every_claim_holds_at_the_quick_size():
     table = result.table.set_index("start")
     assert table.loc["0:0:0.5", "last p"] > 0.8
     assert table.loc["10:-10:0.5", "dp/dt at 0"] < 0
-    assert len(result.rows["courses"]) == experiment.KEPT * len(table)
+    courses = result.rows["courses"]
+    assert courses.groupby("start").time.max().to_numpy() == pytest.approx(experiment.QUICK.time)
 
 
 def test_bad_start():

@@ -44,8 +44,8 @@ def test_a_network_comes_back_as_it_was(aligner: NeuralAligner, bitext: Bitext, 
     assert loaded.fingerprint == bitext.fingerprint()
     for kind in loaded.kinds:
         assert np.array_equal(loaded.score(bitext, kind).values, aligner.score(bitext, kind).values)
-    with pytest.raises(AlignkitError, match="no delta scores; it has alpha, beta"):
-        loaded.score(bitext, "delta")
+    with pytest.raises(AlignkitError, match="no gamma scores; it has alpha, beta, delta, loo"):
+        loaded.score(bitext, "gamma")
     with pytest.raises(AlignkitError, match=r"must end in \.pt"):
         aligner.save(tmp_path / "model.bin")
 

@@ -21,7 +21,7 @@ function shape(tag, attributes = {}, text) {
 }
 
 function percent(value, digits = 0) {
-  return value === null || Number.isNaN(value) ? "–" : `${(100 * value).toFixed(digits)} %`;
+  return value === null || Number.isNaN(value) ? "–" : `${(100 * value).toFixed(digits)}\u00a0%`;
 }
 
 function number(value) {
@@ -30,7 +30,8 @@ function number(value) {
   const size = Math.abs(value);
   if (size < 0.001 || size >= 10000) {
     const [mantissa, power] = value.toExponential(1).split("e");
-    return `${mantissa} · 10^${Number(power)}`.replaceAll("-", "−");
+    const raised = [...String(Number(power))].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c])).join("");
+    return `${mantissa} · 10${raised}`.replace("-", "−");
   }
   return String(Number(value.toPrecision(3))).replace("-", "−");
 }

@@ -31,9 +31,15 @@ class Browser {
 
   score() {
     this.shares = data.sentences.map((pair, m) => {
+      if (sets < 2) return null;
       const found = hits(m, chosen.u, chosen.v);
       return pair.x.length && found.length ? found.filter(Boolean).length / found.length : null;
     });
+  }
+
+  remark(m) {
+    if (this.shares[m] !== null) return `${percent(this.shares[m])} agree`;
+    return data.sentences[m].x.length && data.sentences[m].y.length ? "" : "blank";
   }
 
   refresh() {
@@ -64,8 +70,9 @@ class Browser {
     for (let place = first; place < last; place++) {
       const m = this.found[place];
       const item = element("div", { className: "item", id: `pair-${m + 1}` },
-        element("div", { className: "top" }, `#${m + 1}`, element("b", { textContent: this.shares[m] === null ? "blank" : `${percent(this.shares[m])} agree` })),
-        element("div", { textContent: this.texts[m][0] }), element("div", { className: "sub", textContent: this.texts[m][1] }));
+        element("div", { className: "top" }, `#${m + 1}`, element("b", { textContent: this.remark(m) })),
+        element("div", { dir: "auto", textContent: this.texts[m][0] }),
+        element("div", { dir: "auto", className: "sub", textContent: this.texts[m][1] }));
       item.dataset.place = place;
       item.setAttribute("role", "option");
       item.setAttribute("aria-selected", String(place === this.selected));
@@ -126,13 +133,22 @@ function pairControls(changed) {
 function keysText() {
   const [u, v] = [data.sets[chosen.u].label, data.sets[chosen.v].label];
   const gold = data.gold ? " Boxes: links that people made (dashed: possible ones)." : "";
-  document.getElementById("keys").textContent = `Dots mark each row's strongest cell.${gold} Target words in the colour of rust: the favourite of “${u}” is not at the top of “${v}”.`;
+  const rust = sets < 2 ? "" : ` Target words in the colour of rust: the favourite of “${u}” is not at the top of “${v}”.`;
+  document.getElementById("keys").textContent = `Dots mark each row's strongest cell.${gold}${rust}`;
   for (const place of document.querySelectorAll("[data-u]")) place.textContent = u;
 }
 
 const maps = new HeatMaps(document.getElementById("maps"), document.getElementById("readout"));
 const browser = new Browser(maps);
-const charts = [bandChart("frequency", "how often the source word occurs in the text learned from"), bandChart("length", "source words in the sentence")];
+for (const place of ["frequency", "length"]) {
+  const empty = Object.keys(data.bands[place]).length === 0;
+  document.getElementById(place).hidden = empty;
+  if (empty) document.querySelector(`nav a[href="#${place}"]`).hidden = true;
+}
+const charts = [
+  bandChart("frequency", "how often the source word occurs in the text learned from", "times in the text learned from"),
+  bandChart("length", "source words in the sentence", "source words in the sentence"),
+];
 pairControls(() => {
   keysText();
   browser.refresh();

@@ -10,7 +10,7 @@ function axes(svg, box, top, right = box.right) {
 
 function plotBox(width, height, left, right, bottom, top) {
   const box = { left, right: width - right, top: 26, bottom: height - bottom };
-  box.y = (share) => box.bottom - (box.bottom - box.top) * share / top;
+  box.y = (share) => box.bottom - (box.bottom - box.top) * Math.max(share, 0) / top;
   return box;
 }
 
@@ -48,7 +48,7 @@ function courseChart(place) {
       svg.append(shape("text", { x: edge, y: box.bottom + 20, "text-anchor": "middle" }, step.toLocaleString("en")));
     }
     svg.append(shape("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }));
-    svg.append(shape("text", { x: (box.left + box.right) / 2, y: box.bottom + 42, "text-anchor": "middle" }, "training step (steps further right are closer together)"));
+    svg.append(shape("text", { x: (box.left + box.right) / 2, y: box.bottom + 42, "text-anchor": "middle" }, width < 480 ? "training step" : "training step (steps further right are closer together)"));
     if (course.chance !== null) {
       const y = box.y(course.chance);
       svg.append(shape("path", { class: "chance", d: `M${box.left} ${y}H${box.right}` }));
@@ -80,7 +80,7 @@ function courseChart(place) {
   table(document.getElementById("course-table"), ["What", "Step", "Value"], rows);
 }
 
-function bandChart(name, unit) {
+function bandChart(name, unit, short) {
   const place = document.getElementById(`${name}-figure`);
   const rows = () => data.bands[name][`${chosen.u},${chosen.v}`] || [];
   const redraw = (width) => {
@@ -89,7 +89,7 @@ function bandChart(name, unit) {
     const box = plotBox(width, 300, 40, 12, 58, 1), slot = (box.right - box.left) / Math.max(bands.length, 1);
     axes(svg, box, 1);
     svg.append(shape("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }));
-    svg.append(shape("text", { x: (box.left + box.right) / 2, y: box.bottom + 48, "text-anchor": "middle" }, unit));
+    svg.append(shape("text", { x: (box.left + box.right) / 2, y: box.bottom + 48, "text-anchor": "middle" }, width < 480 ? short : unit));
     const group = shape("g", { class: "c0" });
     bands.forEach(([band, count, value, chance, low, high], i) => {
       const x = box.left + (i + 0.5) * slot, half = Math.min(18, slot / 3);

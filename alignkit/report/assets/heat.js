@@ -29,7 +29,7 @@ function plainTokens(tokens) {
     if (data.specials && i === 0 && token === "<s>") return "[start]";
     if (data.specials && i === tokens.length - 1 && token === "</s>") return "[end]";
     if (data.style !== "sentencepiece") return token;
-    if (token.startsWith("▁")) return token.slice(1) || "▁";
+    if (token.startsWith("▁")) return token.slice(1) || "␣";
     return i === 0 ? token : `-${token}`;
   });
 }
@@ -62,7 +62,7 @@ function palette() {
   return { heat, ...named };
 }
 
-const FONT = '13px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif';
+const FACE = 'px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif';
 const clip = (text) => ([...text].length > 18 ? `${[...text].slice(0, 17).join("")}…` : text);
 
 class HeatMaps {
@@ -103,7 +103,7 @@ class HeatMaps {
   layout() {
     const { x, y } = shown(this.m);
     const pen = this.maps[0].canvas.getContext("2d");
-    pen.font = FONT;
+    pen.font = `13${FACE}`;
     const longest = (tokens) => Math.max(20, ...tokens.map((t) => pen.measureText(clip(t)).width));
     this.width = this.place.clientWidth;
     const left = Math.ceil(longest(y)) + 12, rise = Math.ceil(longest(x) * 0.8) + 14, tail = Math.ceil(rise * 0.55);
@@ -118,7 +118,7 @@ class HeatMaps {
     const { x, y } = shown(this.m), values = matrices(this.m), colours = palette();
     const ratio = window.devicePixelRatio || 1, form = this.layout();
     this.form = form;
-    const agree = hits(this.m, chosen.u, chosen.v);
+    const agree = sets < 2 ? y.map(() => true) : hits(this.m, chosen.u, chosen.v);
     this.maps.forEach(({ canvas }, k) => {
       const width = form.left + form.cell * x.length + form.tail, height = form.rise + form.cell * y.length + 4;
       canvas.width = Math.round(width * ratio);
@@ -127,27 +127,26 @@ class HeatMaps {
       canvas.style.height = `${height}px`;
       const pen = canvas.getContext("2d");
       pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-      pen.font = FONT;
       this.labels(pen, x, y, colours, agree);
       this.cells(pen, values[k], x.length, y.length, colours);
     });
   }
 
   labels(pen, x, y, colours, agree) {
-    const { left, rise, cell } = this.form, at = this.cursor || {};
+    const { left, rise, cell } = this.form, at = this.cursor || {}, font = `${Math.min(13, Math.max(10, cell - 2))}${FACE}`;
     pen.textBaseline = "middle";
     x.forEach((token, s) => {
       pen.save();
       pen.translate(left + (s + 0.5) * cell - 1, rise - 5);
       pen.rotate(-Math.PI / 3.4);
-      pen.font = at.s === s ? `bold ${FONT}` : FONT;
+      pen.font = at.s === s ? `bold ${font}` : font;
       pen.fillStyle = at.s === s ? colours.accent : colours.soft;
       pen.fillText(clip(token), 0, 0);
       pen.restore();
     });
     pen.textAlign = "right";
     y.forEach((token, t) => {
-      pen.font = at.t === t ? `bold ${FONT}` : FONT;
+      pen.font = at.t === t ? `bold ${font}` : font;
       pen.fillStyle = at.t === t ? colours.accent : agree[t] ? colours.soft : colours.warn;
       pen.fillText(clip(token), left - 7, rise + (t + 0.5) * cell);
     });
@@ -224,12 +223,12 @@ class HeatMaps {
     }
     const { s, t } = this.cursor, at = t * x.length + s;
     const words = element("p", { className: "words" },
-      element("b", { id: "source-word", textContent: x[s] }), element("span", { className: "arrow", textContent: "→" }),
-      element("b", { id: "target-word", textContent: y[t] }));
+      element("b", { id: "source-word", dir: "auto", textContent: x[s] }), element("span", { className: "arrow", textContent: "→" }),
+      element("b", { id: "target-word", dir: "auto", textContent: y[t] }));
     const items = matrices(this.m).map((values, k) => {
       const row = values.subarray(t * x.length, (t + 1) * x.length);
       const rank = 1 + row.reduce((above, value) => above + (value > values[at]), 0);
-      return element("li", {}, `${data.sets[k].label} `, element("b", { textContent: number(values[at]) }),
+      return element("li", {}, `${data.sets[k].label} `, element("b", { textContent: number(values[at]), title: String(values[at]) }),
         element("span", { textContent: ` no. ${rank} of ${x.length}` }));
     });
     const gold = this.gold.get(at);

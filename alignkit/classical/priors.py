@@ -1,0 +1,165 @@
+"""Knowledge from elsewhere: a lexicon as pseudo-counts, and tables of a fitted model to start from."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import numpy as np
+
+from alignkit.bitext import Bitext
+from alignkit.classical.bags import Rows
+from alignkit.classical.tables import PairTable
+from alignkit.errors import AlignkitError, InputError
+from alignkit.reading import read_lines
+from alignkit.vocabulary import Vocabulary
+
+WEIGHT = 5.0
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """A lexicon from another text, as pseudo-counts: the events that a text of ``weight`` occurrences of each word
+    would have had.
+
+    Attributes:
+        source, target: its words.
+        pairs: int32 (K, 2), (source word, target word), each pair once.
+        values: float32 (K, 2), p(target word | source word) and p(source word | target word).
+        weight: how many occurrences of each word the lexicon counts for.
+    """
+
+    source: Vocabulary
+    target: Vocabulary
+    pairs: np.ndarray
+    values: np.ndarray
+    weight: float = WEIGHT
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.weight < float("inf"):
+            raise AlignkitError(f"the weight of a prior must be 0 or more, not {self.weight}")
+        if self.pairs.shape != self.values.shape or self.pairs.ndim != 2 or self.pairs.shape[1] != 2:
+            raise ValueError("a prior needs two words and two values for each pair")
+        if not (np.isfinite(self.values).all() and (self.values >= 0).all()):
+            raise ValueError("a prior's values must be finite and not negative")
+
+    @property
+    def reversed(self) -> Prior:
+        """The same for texts with their sides exchanged."""
+        return Prior(self.target, self.source, self.pairs[:, ::-1], self.values[:, ::-1], self.weight)
+
+    def pseudo_counts(self, bitext: Bitext, rows: Rows) -> np.ndarray:
+        """float32 (2, K): for every word pair of a text's rows, ``weight`` times p(o|i), and times p(i|o)."""
+        ids = (bitext.source.vocabulary.translate(self.source), bitext.target.vocabulary.translate(self.target))
+        found, places = places_of(ids[0][self.pairs[:, 0]], ids[1][self.pairs[:, 1]], rows, bitext)
+        counts = np.zeros((2, len(rows[1])), np.float32)
+        counts[:, places] = np.float32(self.weight) * self.values[found].T
+        return counts
+
+
+def places_of(i: np.ndarray, o: np.ndarray, rows: Rows, bitext: Bitext) -> tuple[np.ndarray, np.ndarray]:
+    """(which of the pairs (i, o) a text's rows have, their places there); ids of -1 are no words of the text."""
+    offsets, columns, _ = rows
+    width = max(len(bitext.target.vocabulary), 1)
+    keys = np.repeat(np.arange(len(offsets) - 1, dtype=np.int64), np.diff(offsets)) * width + columns
+    known = np.flatnonzero((i >= 0) & (o >= 0))
+    wanted = i[known].astype(np.int64) * width + o[known]
+    places = np.searchsorted(keys, wanted)
+    met = places < len(keys)
+    met[met] = keys[places[met]] == wanted[met]
+    return known[met], places[met]
+
+
+def start_values(
+    table: PairTable,
+    vocabularies: tuple[Vocabulary, Vocabulary],
+    values: np.ndarray,
+    bitext: Bitext,
+    rows: Rows,
+    by_target: bool = False,
+) -> np.ndarray:
+    """float32 (K,): p(o|i) of a fitted model for every word pair of a text's rows.
+
+    A pair that the model does not have starts as if nothing were known, with 1/V_tgt; the values of a word with
+    such pairs are then divided by their sum. Those of other words stay as they are, to the bit.
+
+    Args:
+        table: the pairs of the model, with words of ``vocabularies``.
+        values: float32, its probability for each of them.
+        rows: of the text.
+        by_target: the values are p(i|o): they sum to 1 by target word, and new ones are 1/V_src.
+    """
+    offsets, columns, _ = rows
+    types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
+    i = np.repeat(np.arange(table.shape[0], dtype=np.int32), np.diff(table.offsets))
+    ids = (
+        bitext.source.vocabulary.translate(vocabularies[0]),
+        bitext.target.vocabulary.translate(vocabularies[1]),
+    )
+    found, places = places_of(ids[0][i], ids[1][table.columns], rows, bitext)
+    start = np.full(len(columns), 1 / max(types[0 if by_target else 1], 1), np.float32)
+    start[places] = values[found]
+    is_new = np.ones(len(columns), bool)
+    is_new[places] = False
+    of = columns if by_target else np.repeat(np.arange(types[0]), np.diff(offsets))
+    count = types[1 if by_target else 0]
+    changed = np.bincount(of, is_new, minlength=count) > 0
+    sums = np.bincount(of, start, minlength=count)
+    divisor = np.where(changed, np.maximum(sums, 1e-30), 1.0)
+    return (start / divisor[of]).astype(np.float32)
+
+
+def start_null(null: np.ndarray, known: Vocabulary, words: Vocabulary) -> np.ndarray:
+    """float32 (V,): p(o|NULL) of a fitted model for a text's words; new ones as in :func:`start_values`.
+
+    Args:
+        null: float32, of the model.
+        known, words: the target vocabularies of the model and of the text.
+    """
+    ids = known.translate(words)
+    start = np.where(ids >= 0, np.append(null, np.float32(0))[ids], np.float32(1 / max(len(words), 1)))
+    if (ids < 0).any():
+        start = start / max(float(start.sum()), 1e-30)
+    return start.astype(np.float32)
+
+
+def read_prior(path: str | os.PathLike[str], weight: float = WEIGHT) -> Prior:
+    """Reads a lexicon as `alignkit lexicon` writes it: source, target and p(target | source) with tabs between
+    them, and perhaps p(source | target); where that is missing, the first stands for both.
+
+    Raises:
+        InputError: a line is not of this form, has no probability, or repeats a pair.
+    """
+    source: dict[str, int] = {}
+    target: dict[str, int] = {}
+    values: dict[tuple[int, int], tuple[float, float]] = {}
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            continue
+        fields = line.split("\t")
+        numbers = _numbers(path, fields, number)
+        pair = source.setdefault(fields[0], len(source)), target.setdefault(fields[1], len(target))
+        if pair in values:
+            raise InputError(path, f"the pair {fields[0]!r}, {fields[1]!r} is there twice", line=number)
+        values[pair] = numbers
+    shape = (len(values), 2)
+    return Prior(
+        Vocabulary.from_tokens(source),
+        Vocabulary.from_tokens(target),
+        np.array(list(values), np.int32).reshape(shape),
+        np.array(list(values.values()), np.float32).reshape(shape),
+        weight,
+    )
+
+
+def _numbers(path: str | os.PathLike[str], fields: list[str], line: int) -> tuple[float, float]:
+    try:
+        numbers = [float(field) for field in fields[2:]]
+    except ValueError:
+        numbers = []
+    if len(fields) not in (3, 4) or len(numbers) != len(fields) - 2 or not all(fields[:2]):
+        problem = "must be source, target and one or two probabilities, with tabs between them"
+        raise InputError(path, problem, line=line, remedy="write the lexicon with `alignkit lexicon`")
+    if not all(0 <= value <= 1 for value in numbers):
+        raise InputError(path, "a probability lies outside [0, 1]", line=line)
+    return numbers[0], numbers[-1]

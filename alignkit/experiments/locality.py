@@ -1,0 +1,282 @@
+"""``locality``: does a state know its own word only? (Snell et al. 2021, section 6.1, figure 5)
+
+The paper explains training by two steps: under uniform attention the states come to tell what their own word
+means for the output, and attention then follows the states that tell most. This takes it that a state h_l reflects
+the word x_l and not its neighbours (its hypothesis 2). An LSTM may also carry the keyword along: then every later
+state tells it, the last one too, and attention has no reason to go to the keyword (its observation 3).
+
+The task: L words; a sequence is positive if it holds the keyword, which then stands once, at a random place that
+is neither among the first nor among the last quarter. One-way LSTM, p(positive) = sigma(W mean_l h_l + b),
+attention fixed to 1/L.
+
+gamma, as we take it: gamma_p = mean over positive sequences of W h_p minus the mean over negative ones at places
+drawn alike, in nats of log odds: what the keyword changes in the log odds that the state h_p alone gives (the
+classifier's lexical probe, sigma(W h_l), without what all words share). ``keyword`` is p = k, the keyword's place;
+``after`` p = k + 1; ``mean`` the mean over all places; ``last`` p = L. A one-way LSTM has not seen the keyword
+before k, where gamma is 0 but for chance. The paper's figure 5 shows these four places; its exact definition is
+not known to us. "Early" is the first measurement at which gamma at the keyword is at least ``known``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from alignkit.errors import AlignkitError
+from alignkit.experiments.protocol import (
+    Claim,
+    Progress,
+    Result,
+    bootstrap_mean,
+    check_positive,
+    claim,
+    no_progress,
+)
+from alignkit.neural.recurrent import ManyLstm
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+PLACES = ("keyword", "after", "mean", "last")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The size: that of the copying networks, for the paper's own is not known to us.
+
+    Attributes:
+        seeds: networks.
+        length: L, tokens of a sequence.
+        types: words, of which the last is the keyword.
+        hidden: size of embeddings and LSTM.
+        batch, steps, learning_rate: of training by Adam, on sequences drawn anew for every step.
+        every: steps between measurements.
+        measured: sequences of each class that gamma is measured on.
+        known: the log odds at the keyword at which it counts as known ("early").
+    """
+
+    seeds: int = 10
+    length: int = 40
+    types: int = 40
+    hidden: int = 256
+    batch: int = 64
+    steps: int = 300
+    every: int = 5
+    learning_rate: float = 1e-3
+    measured: int = 128
+    known: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive(self, "seeds", "hidden", "batch", "steps", "every", "learning_rate", "measured")
+        if self.length < 8 or self.types < 2:
+            raise AlignkitError("locality needs a length of at least 8 and at least 2 types")
+
+
+QUICK = Settings(seeds=4, length=20, hidden=64, batch=32, measured=64)
+
+
+def draw_sequences(
+    generator: np.random.Generator, count: int, settings: Settings
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """int64 sequences (count, L); the keyword's place (count,), drawn for the negative ones too, which do not hold
+    it; and bool (count,), whether they are positive."""
+    words = generator.integers(0, settings.types - 1, (count, settings.length))
+    quarter = settings.length // 4
+    place = generator.integers(quarter, settings.length - quarter, count)
+    positive = generator.random(count) < 0.5
+    words[positive, place[positive]] = settings.types - 1
+    return words, place, positive
+
+
+class KeywordNetworks:
+    """S classifiers with uniform attention, one per seed."""
+
+    def __init__(self, settings: Settings) -> None:
+        parts = [_initial(settings, seed) for seed in range(settings.seeds)]
+        names = parts[0]
+        self.p = {name: torch.stack([part[name] for part in parts]).requires_grad_() for name in names}
+
+    def readout(self, words: np.ndarray) -> Tensor:
+        """W h_l (S, B, L) for words int64 (S, B, L), without the bias."""
+        p, tokens = self.p, torch.from_numpy(words).transpose(1, 2).contiguous()
+        table = torch.baddbmm(p["bias"].unsqueeze(1), p["embedding"], p["input"])
+        zero = p["state"].new_zeros(len(words), tokens.shape[2], p["state"].shape[1])
+        h, _ = ManyLstm.apply(table, p["state"], tokens, zero, zero)
+        return torch.einsum("slbh,sh->sbl", h, p["weight"])
+
+    def loss(self, words: np.ndarray, positive: np.ndarray) -> Tensor:
+        """The sum over networks of their mean cross-entropy, in nats."""
+        logits = self.readout(words).mean(2) + self.p["offset"]
+        target = torch.from_numpy(positive).to(logits.dtype)
+        return binary_cross_entropy_with_logits(logits, target, reduction="none").mean(1).sum()
+
+
+def _initial(settings: Settings, seed: int) -> dict[str, Tensor]:
+    hidden = settings.hidden
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        embedding = torch.nn.Embedding(settings.types, hidden)
+        lstm, last = torch.nn.LSTM(hidden, hidden), torch.nn.Linear(hidden, 1)
+    # The gates' order differs between torch and ManyLstm, which random weights do not know.
+    own = dict(lstm.named_parameters())
+    parts = {
+        "embedding": embedding.weight,
+        "input": own["weight_ih_l0"].t(),
+        "state": own["weight_hh_l0"].t(),
+        "bias": own["bias_ih_l0"] + own["bias_hh_l0"],
+        "weight": last.weight[0],
+        "offset": last.bias,
+    }
+    return {name: value.detach().clone() for name, value in parts.items()}
+
+
+def gammas(readout: np.ndarray, place: np.ndarray, positive: np.ndarray) -> dict[str, float]:
+    """gamma at :data:`PLACES` of one network.
+
+    Args:
+        readout: (B, L), W h_l.
+        place: (B,), k of each sequence.
+        positive: bool (B,).
+    """
+    rows = np.arange(len(readout))
+    values = {
+        "keyword": readout[rows, place],
+        "after": readout[rows, place + 1],
+        "mean": readout.mean(1),
+        "last": readout[:, -1],
+    }
+    return {name: float(value[positive].mean() - value[~positive].mean()) for name, value in values.items()}
+
+
+def run(settings: Settings, progress: Progress = no_progress) -> Result:
+    """Trains under uniform attention and follows gamma."""
+    rows = train(settings, progress)
+    curve = rows.groupby("step")[[*PLACES, "accuracy"]].mean()
+    early = early_steps(rows, settings)
+    at_early = rows.merge(early, on=["run", "step"])
+    at_end = rows[rows.step == rows.step.max()]
+    table = _table({"start": rows[rows.step == 0], "keyword known": at_early, "end": at_end})
+    return Result(
+        table,
+        tuple(_claims(at_early, at_end)),
+        {"gamma": rows},
+        lambda figure: draw(figure, curve, float(early.step.median())),
+        ()
+        if len(early) == settings.seeds
+        else (f"the keyword is known in {len(early)} of {settings.seeds} runs",),
+    )
+
+
+def train(settings: Settings, progress: Progress = no_progress) -> pd.DataFrame:
+    """Rows (run, step, accuracy, loss, gamma at each of the places) of every network."""
+    import pandas as pd
+
+    networks = KeywordNetworks(settings)
+    optimizer = torch.optim.Adam(list(networks.p.values()), settings.learning_rate)
+    streams = [np.random.default_rng([seed, 0]) for seed in range(settings.seeds)]
+    tests = [
+        draw_sequences(np.random.default_rng([seed, 1]), 2 * settings.measured, settings)
+        for seed in range(settings.seeds)
+    ]
+    rows = []
+    for step in range(settings.steps + 1):
+        if step % settings.every == 0 or step == settings.steps:
+            rows += _measure(networks, tests, step)
+        if step == settings.steps:
+            break
+        drawn = [draw_sequences(stream, settings.batch, settings) for stream in streams]
+        words, _, positive = (np.stack(part) for part in zip(*drawn, strict=True))
+        optimizer.zero_grad()
+        networks.loss(words, positive).backward()
+        optimizer.step()
+        progress(step + 1, settings.steps, "")
+    return pd.DataFrame(rows)
+
+
+@torch.no_grad()
+def _measure(
+    networks: KeywordNetworks, tests: list[tuple[np.ndarray, np.ndarray, np.ndarray]], step: int
+) -> list[dict[str, float]]:
+    readouts = networks.readout(np.stack([words for words, _, _ in tests])).double().numpy()
+    offsets = networks.p["offset"].double().numpy()
+    rows = []
+    for number, (_, place, positive) in enumerate(tests):
+        logits = readouts[number].mean(1) + offsets[number]
+        loss = np.logaddexp(0, np.where(positive, -logits, logits)).mean()
+        found = {
+            "accuracy": ((logits > 0) == positive).mean(),
+            "loss": loss,
+            **gammas(readouts[number], place, positive),
+        }
+        rows.append(
+            {"run": number, "step": step, **{name: round(float(value), 5) for name, value in found.items()}}
+        )
+    return rows
+
+
+def early_steps(rows: pd.DataFrame, settings: Settings) -> pd.DataFrame:
+    """For each run, the first measured step at which gamma at the keyword is at least ``known``."""
+    above = rows[rows.keyword >= settings.known]
+    return above.groupby("run", as_index=False)["step"].min()
+
+
+def _table(moments: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    import pandas as pd
+
+    found = []
+    for name, rows in moments.items():
+        values = {place: rows[place].mean() for place in PLACES}
+        found.append({"moment": name, "mean step": rows.step.mean(), "accuracy": rows.accuracy.mean(), **values})
+    return pd.DataFrame(found)
+
+
+def _claims(early: pd.DataFrame, end: pd.DataFrame) -> list[Claim]:
+    first = {place: early[place] / early["keyword"] for place in PLACES}
+    late = (end["last"] / end["keyword"]).to_numpy()
+    growth = late[early["run"].to_numpy()] - first["last"].to_numpy()
+    when = "when the keyword is first known, mean over runs"
+    claims = [
+        ("early, the keyword's own state tells it best: the next state tells less (hypothesis 2, section 6.1)",
+         f"gamma one after / gamma at the keyword, {when}", first["after"], {"below": 1.0}),
+        ("early, states far from the keyword do not tell it: the last tells less than a quarter of what the "
+         "keyword's own does (hypothesis 2, section 6.1)",
+         f"gamma at the last place / gamma at the keyword, {when}", first["last"], {"below": 0.25}),
+        ("late, the last state tells the keyword as well as the keyword's own state does: at least half as much "
+         "(observation 3, section 6.1)",
+         "gamma at the last place / gamma at the keyword, at the last step, mean over runs", late, {"above": 0.5}),
+        ("what the last state tells grows in training, relative to the keyword's own (section 6.1)",
+         "gamma at the last place / gamma at the keyword, at the last step minus early, mean over runs",
+         growth, {"above": 0.0}),
+    ]  # fmt: skip
+    return [
+        claim(
+            text,
+            statistic,
+            float(np.mean(values)) if len(values) else float("nan"),
+            bootstrap_mean(values),
+            **bounds,
+        )
+        for text, statistic, values, bounds in claims
+    ]
+
+
+def draw(figure: Figure, curve: pd.DataFrame, early: float) -> None:
+    """gamma over training, mean of the runs, and relative to the keyword's."""
+    left, right = figure.subplots(1, 2)
+    for name in PLACES:
+        left.plot(curve.index, curve[name], label=name)
+        known = curve[curve.keyword > 0.1 * curve.keyword.max()]
+        right.plot(known.index, known[name] / known.keyword, label=name)
+    for axis in (left, right):
+        axis.axvline(early, color="gray", ls=":", lw=0.8)
+        axis.axhline(0, color="gray", lw=0.5)
+        axis.set(xlabel="step", xlim=(0, curve.index.max()))
+    left.set_ylabel("gamma (nats of log odds)")
+    right.set(ylabel="gamma / gamma at the keyword", ylim=(-0.2, 3))
+    left.legend(fontsize="small")

@@ -1,0 +1,91 @@
+"""Every number of a report as tidy tables, one file each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alignkit.errors import AlignkitError
+from alignkit.report.breakdown import breakdown_table, mass_table
+from alignkit.report.model import Report
+from alignkit.report.people import gold_table
+from alignkit.storage import atomic_write
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMATS = ("csv", "parquet")
+SCORE_COLUMNS = ("run", "step", "sentence", "t", "s", "kind", "value")
+
+
+def score_frame(report: Report) -> pd.DataFrame:
+    """All scores of a report: columns run, step, sentence, t, s, kind and value, one row per matrix element.
+
+    ``run`` is what the report calls the aligner; ``step`` is the training step of a network, missing for others.
+    ``sentence``, ``t`` and ``s`` count from 0.
+    """
+    import pandas as pd
+
+    parts = []
+    for each in report.sets:
+        frame = each.scores.to_frame()
+        owner, _, kind = each.name.rpartition(".")
+        frame.insert(0, "run", owner)
+        frame.insert(1, "step", pd.array([report.steps.get(owner)] * len(frame), dtype="Int64"))
+        frame.insert(5, "kind", kind)
+        parts.append(frame)
+    return pd.concat(parts, ignore_index=True)[list(SCORE_COLUMNS)]
+
+
+def frames(report: Report) -> dict[str, Callable[[], pd.DataFrame]]:
+    """name -> what makes the table of that name: agreement, bands, mass, scores; gold and course where there are
+    any."""
+    made: dict[str, Callable[[], pd.DataFrame]] = {
+        "agreement": lambda: report.table,
+        "bands": lambda: breakdown_table(report),
+        "mass": lambda: mass_table(report),
+        "scores": lambda: score_frame(report),
+    }
+    if report.gold is not None:
+        made["gold"] = lambda: gold_table(report)
+    course = report.course
+    if course is not None:
+        made["course"] = lambda: course
+    return made
+
+
+def save_frames(report: Report, folder: str | os.PathLike[str], form: str = "csv") -> list[Path]:
+    """Writes NAME.csv (or NAME.parquet) for every table of :func:`frames`; returns the files.
+
+    Raises:
+        AlignkitError: the folder cannot be made or written to, Parquet without pyarrow, or another format.
+    """
+    if form not in FORMATS:
+        raise AlignkitError(f"frames are written as {' or '.join(FORMATS)}, not {form!r}")
+    place = make_folder(folder)
+    written = []
+    for name, make in frames(report).items():
+        path = place / f"{name}.{form}"
+        table = make()
+        try:
+            with atomic_write(path) as stream:
+                if form == "csv":
+                    table.to_csv(stream, index=False, lineterminator="\n", encoding="utf-8")
+                else:
+                    table.to_parquet(stream)
+        except ImportError as error:
+            raise AlignkitError("Parquet needs pyarrow: pip install pyarrow, or write CSV") from error
+        written.append(path)
+    return written
+
+
+def make_folder(folder: str | os.PathLike[str]) -> Path:
+    """The folder, made if it is not there; raises AlignkitError if it cannot be."""
+    place = Path(folder)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise AlignkitError(f"cannot make the folder {folder}: {error.strerror or error}") from error
+    return place

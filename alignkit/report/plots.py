@@ -1,0 +1,165 @@
+"""The figures of a report as PNG and SVG files, by matplotlib (the ``plot`` extra)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from alignkit.errors import AlignkitError
+from alignkit.report.breakdown import breakdown_table, mass_table
+from alignkit.report.frames import make_folder
+from alignkit.report.model import Report, names_of
+from alignkit.report.payload import course
+from alignkit.storage import atomic_write
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+#: colours that a colour-blind reader can tell apart (Okabe and Ito 2008)
+COLOURS = ("#0072b2", "#009e73", "#cc79a7", "#d55e00", "#000000", "#e69f00")
+CHANCE = "#8a919b"
+Draw = Callable[["Axes"], None]
+
+
+def figures(report: Report) -> dict[str, tuple[tuple[float, float], Draw]]:
+    """name -> (inches, what draws it): the figures that the report has data for."""
+    found: dict[str, tuple[tuple[float, float], Draw]] = {}
+    if not report.table.empty:
+        side = 2.2 + 1.1 * len(report.sets)
+        found["agreement"] = ((side + 1, side), partial(_matrix, report))
+    shown = course(report.course, names_of(report.sets))
+    if shown is not None:
+        found["course"] = ((8, 4.5), partial(_course, shown))
+    table = breakdown_table(report)
+    u, v = report.main_pair
+    axis = {
+        "frequency": "occurrences of the source word in the text learned from",
+        "length": "source words in the sentence",
+    }
+    for by, words in axis.items():
+        part = table[(table["by"] == by) & (table["u"] == u) & (table["v"] == v)]
+        if not part.empty:
+            labels = names_of(report.sets)
+            found[by] = ((8, 4.5), partial(_bands, part, words, f"{labels[u]} and {labels[v]}"))
+    mass = mass_table(report)
+    if not mass.empty:
+        found["mass"] = ((8, 4), partial(_mass, report, mass))
+    return found
+
+
+def save_plots(report: Report, folder: str | os.PathLike[str]) -> list[Path]:
+    """Writes NAME.png and NAME.svg for every figure; the same report gives the same bytes. Returns the files.
+
+    Raises:
+        AlignkitError: matplotlib is not installed, or the folder cannot be written to.
+    """
+    try:
+        import matplotlib
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise AlignkitError("plots need matplotlib: pip install 'alignkit[plot]'") from error
+    place = make_folder(folder)
+    written = []
+    for name, (size, draw) in figures(report).items():
+        # Ids in an SVG are random without a salt, and text as paths depends on the fonts of the machine.
+        with matplotlib.rc_context({"svg.hashsalt": "alignkit", "svg.fonttype": "none"}):
+            figure = Figure(figsize=size, layout="constrained")
+            FigureCanvasAgg(figure)
+            draw(figure.add_subplot())
+            for form, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
+                written.append(place / f"{name}.{form}")
+                with atomic_write(written[-1]) as stream:
+                    figure.savefig(stream, format=form, dpi=130, metadata=metadata)
+    return written
+
+
+def _plain(text: str) -> str:
+    """Text that matplotlib does not take for a formula."""
+    return text.replace("$", r"\$")
+
+
+def _matrix(report: Report, axes: Axes) -> None:
+    labels = names_of(report.sets)
+    names = list(labels)
+    grid = np.full((len(names), len(names)), np.nan)
+    for row in report.table.itertuples(index=False):
+        i, j = names.index(row.u), names.index(row.v)
+        grid[i, j] = row.agreement
+        if np.isfinite(row.agreement):
+            text = f"{100 * row.agreement:.0f} %\n{100 * row.low:.0f}\N{EN DASH}{100 * row.high:.0f}"
+            text += f"\nchance {100 * row.chance:.0f} %"
+            colour = "white" if row.agreement > 0.6 else "black"
+            axes.text(j, i, text, ha="center", va="center", fontsize=8, color=colour)
+    axes.imshow(grid, cmap="Blues", vmin=0, vmax=1)
+    words = [_plain(label.replace(" ", "\n", 1)) for label in labels.values()]
+    axes.set_xticks(range(len(names)), words, fontsize=8)
+    axes.set_yticks(range(len(names)), words, fontsize=8)
+    axes.set_xlabel("is looked up among the best of")
+    axes.set_ylabel("the favourite source word of")
+
+
+def _per_cent(axes: Axes, text: str = "per cent") -> None:
+    axes.set_ylim(0, 100)
+    axes.set_ylabel(text)
+    axes.grid(axis="y", color="#dddddd", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _course(shown: dict[str, Any], axes: Axes) -> None:
+    for i, series in enumerate(shown["series"]):
+        steps = [step for step, _ in series["points"]]
+        style = {"performance": "--", "correlation": ":"}.get(series["role"], "-")
+        per_cent = [100 * value for _, value in series["points"]]
+        colour = COLOURS[i % len(COLOURS)]
+        axes.plot(steps, per_cent, style, marker="o", markersize=4, color=colour, label=_plain(series["label"]))
+    if shown["chance"] is not None:
+        axes.axhline(100 * shown["chance"], color=CHANCE, linestyle=":", label="chance agreement")
+    steps = sorted({step for series in shown["series"] for step, _ in series["points"]})
+    first = next((step for step in steps if step > 0), 1)
+    axes.set_xscale("symlog", linthresh=first)
+    ticks = [step for i, step in enumerate(steps) if i == 0 or step >= 1.6 * max(steps[i - 1], 1) or step == first]
+    axes.set_xticks(ticks, [f"{step:,}" for step in ticks])
+    axes.minorticks_off()
+    axes.set_xlim(0, steps[-1] * 1.05)
+    axes.set_xlabel("training step")
+    _per_cent(axes)
+    axes.legend(frameon=False, fontsize=9)
+
+
+def _bands(table: pd.DataFrame, words: str, pair: str, axes: Axes) -> None:
+    x = np.arange(len(table))
+    value, low, high, chance = (100 * table[name].to_numpy() for name in ("agreement", "low", "high", "chance"))
+    errors = np.maximum([value - low, high - value], 0)
+    axes.errorbar(x, value, errors, fmt="o", color=COLOURS[0], label=f"agreement of {_plain(pair)}")
+    axes.hlines(chance, x - 0.2, x + 0.2, color=CHANCE, linestyle=":", label="chance")
+    axes.set_xticks(x, table["band"])
+    axes.set_xlabel(words)
+    _per_cent(axes)
+    axes.legend(frameon=False, fontsize=9)
+
+
+def _mass(report: Report, table: pd.DataFrame, axes: Axes) -> None:
+    labels = names_of(report.sets)
+    classes = list(dict.fromkeys(table["class"]))
+    sets = list(dict.fromkeys(table["set"]))
+    height = 0.8 / len(sets)
+    for k, name in enumerate(sets):
+        part = table[table["set"] == name].set_index("class").reindex(classes).fillna(0)
+        y = np.arange(len(classes)) + (k - (len(sets) - 1) / 2) * height
+        colour = COLOURS[k % len(COLOURS)]
+        axes.barh(y, 100 * part["mass"], height * 0.9, color=colour, label=_plain(labels[name]))
+        even = 100 * part["even"].to_numpy()
+        axes.vlines(even, y - height / 2, y + height / 2, color="black", label="" if k else "if spread evenly")
+    axes.set_yticks(range(len(classes)), classes)
+    axes.invert_yaxis()
+    axes.set_xlabel("per cent of the weight")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=9)

@@ -1,0 +1,178 @@
+"""A lexicon as pseudo-counts, and going on from a fitted model."""
+
+import numpy as np
+import pytest
+from planted import bitext_of, permuted_copy, random_pairs
+
+from alignkit.classical.hmm import fit_hmm
+from alignkit.classical.hmm_estimation import Estimation
+from alignkit.classical.hmm_joint import SETTINGS, fit_joint
+from alignkit.classical.hmm_settings import Settings
+from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.classical.lexicon import lexicon_of, tsv
+from alignkit.classical.priors import Prior, read_prior
+from alignkit.errors import AlignkitError, InputError
+from alignkit.vocabulary import Vocabulary
+
+AMBIGUOUS = [(["das", "haus"], ["house", "the"])] * 3  # nothing says which belongs to which
+CROSSED = [[0, 1], [1, 0]]
+FITS = {
+    "ibm1": lambda bitext, **options: fit_ibm1(bitext, **options).links(bitext),
+    "hmm": lambda bitext, **options: fit_hmm(bitext, **options).links(bitext),
+    "joint": lambda bitext, **options: fit_joint(bitext, **options).links,
+}
+
+
+def written(tmp_path, text):
+    path = tmp_path / "lexicon.tsv"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("reverse", ["", "\t1"])
+def test_a_prior_decides_what_the_text_leaves_open(name, reverse, tmp_path):
+    path = written(tmp_path, f"das\tthe\t0.9{reverse}\nhaus\thouse\t1{reverse}\nunknown\twords\t0.5{reverse}\n")
+    bitext = bitext_of(AMBIGUOUS)
+    assert FITS[name](bitext, prior=read_prior(path))[0].tolist() == CROSSED
+    backwards = written(tmp_path, f"das\thouse\t0.9{reverse}\nhaus\tthe\t1{reverse}\n")
+    assert FITS[name](bitext, prior=read_prior(backwards))[0].tolist() == [[0, 0], [1, 1]]
+
+
+def test_a_prior_adds_its_weight_to_the_counts(tmp_path):
+    """One iteration of IBM Model 1 without NULL: counts are co-occurrence, so the sum is known."""
+    pairs = [(["a", "b"], ["x", "y"]), (["a"], ["x"])]
+    prior = read_prior(written(tmp_path, "a\tx\t0.5\t0.25\na\tz\t0.5\nb\ty\t1\n"), weight=4.0)
+    table = fit_ibm1(bitext_of(pairs), iterations=1, null=False, prior=prior).table
+    # a meets x 1.5 times and y 0.5 times, with 4 * 0.5 more for x; z is not in the text
+    assert table.to_dense()[0].tolist() == pytest.approx([3.5 / 4, 0.5 / 4])
+    assert table.to_dense()[1].tolist() == pytest.approx([0.5 / 5, 4.5 / 5])
+    turned = fit_ibm1(bitext_of(pairs).reversed, iterations=1, null=False, prior=prior.reversed).table
+    # x: a 0.5 + 1 and b 0.5, with 4 * p(a | x) = 1 more for a
+    assert turned.to_dense()[0].tolist() == pytest.approx([2.5 / 3, 0.5 / 3])
+
+
+def test_a_prior_reaches_both_directions_of_the_hmm(tmp_path):
+    prior = read_prior(written(tmp_path, "a\tx\t0.5\t0.25\nb\ty\t1\n"), weight=4.0)
+    estimation = Estimation(bitext_of([(["a", "b"], ["x", "y"])]), Settings(), (0.5, 0.5), 1, prior)
+    estimation.expect()
+    estimation.maximise()
+    assert estimation.evidence[:, 1].tolist() == [2, 0, 0, 4]
+    assert estimation.evidence[:, 2].tolist() == [1, 0, 0, 4]
+
+
+def test_what_lexicon_writes_can_be_read(tmp_path):
+    bitext = bitext_of(permuted_copy(4, pairs=60)[0])
+    models = fit_ibm1(bitext), fit_ibm1(bitext.reversed)
+    path = tmp_path / "lexicon.tsv"
+    path.write_bytes(b"".join(tsv(*map(lexicon_of, models))))
+    prior = read_prior(path, 1.0)
+    counts = prior.pseudo_counts(bitext, (models[0].table.offsets, models[0].table.columns, None))
+    assert np.allclose(counts[0], models[0].table.values, rtol=1e-4)
+    values = [models[1].table.value(int(o), i) for i in range(models[0].table.shape[0]) for o in row(models[0], i)]
+    assert np.allclose(counts[1], values, rtol=1e-4)
+
+
+def row(model, i):
+    return model.table.row(i)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a\tx\n", "line 1: must be source"),
+        ("a\tx\t0.5\na x 0.5\n", "line 2: must be source"),
+        ("a\tx\thigh\n", "line 1: must be source"),
+        ("a\tx\t1.5\n", "line 1: a probability"),
+        ("a\tx\tnan\n", "line 1: a probability"),
+        ("a\tx\t0.5\na\tx\t0.5\n", "line 2: the pair"),
+    ],
+)
+def test_a_malformed_lexicon_is_an_error(text, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        read_prior(written(tmp_path, text))
+
+
+def test_impossible_priors_are_errors():
+    words = Vocabulary.from_tokens(["a"])
+    pairs = np.zeros((1, 2), np.int32)
+    with pytest.raises(AlignkitError, match="weight"):
+        Prior(words, words, pairs, np.ones((1, 2), np.float32), -1.0)
+    with pytest.raises(ValueError, match="negative"):
+        Prior(words, words, pairs, -np.ones((1, 2), np.float32))
+    with pytest.raises(ValueError, match="two"):
+        Prior(words, words, pairs, np.ones((1, 1), np.float32))
+
+
+@pytest.mark.parametrize("options", [{}, {"null": False}, {"null_probability": 0.1}])
+def test_ibm1_goes_on_to_the_bit(options, tmp_path):
+    bitext = bitext_of(random_pairs(3, pairs=100))
+    whole = fit_ibm1(bitext, 5, **options)
+    fit_ibm1(bitext, 2, **options).save(tmp_path / "m.npz")
+    from alignkit.aligner import load_aligner
+
+    rest = fit_ibm1(bitext, 3, start=load_aligner(tmp_path / "m.npz"), **options)
+    assert rest.table.values.tobytes() == whole.table.values.tobytes()
+    assert (rest.null is None) == (whole.null is None)
+    if whole.null is not None:
+        assert rest.null.tobytes() == whole.null.tobytes()
+    assert rest.log_likelihood == whole.log_likelihood[2:]
+
+
+def test_the_hmm_goes_on_where_it_was():
+    bitext = bitext_of(random_pairs(5, pairs=100))
+    whole = fit_hmm(bitext, Settings(iterations=5))
+    first = fit_hmm(bitext, Settings(iterations=2))
+    rest = fit_hmm(bitext, Settings(iterations=3), start=first)
+    assert np.allclose(rest.table.values, whole.table.values, atol=1e-4)
+    assert np.allclose(rest.chain.jumps, whole.chain.jumps, atol=1e-4)
+    assert rest.log_likelihood == pytest.approx(whole.log_likelihood[7:], rel=1e-5)
+
+
+def test_new_words_get_their_share():
+    old, new = [(["a"], ["x"]), (["b"], ["y"])], [(["a", "c"], ["x", "z"]), (["b"], ["y"])]
+    start = fit_ibm1(bitext_of(old), 5, null=False)
+    bitext = bitext_of(new)
+    fitted = fit_ibm1(bitext, 1, null=False, start=start)
+    # The rows start as a: (x 1, z 1/3) / (4/3), c: (x 1/3, z 1/3) / (2/3), b: y 1.
+    x = np.array([0.75, 0.5]) / 1.25, np.array([0.25, 0.5]) / 0.75  # posteriors of x and of z over a and c
+    expected = np.stack(x, axis=1) / np.stack(x, axis=1).sum(axis=1, keepdims=True)
+    vocabulary = bitext.target.vocabulary
+    found = fitted.table.to_dense()[:2][:, [vocabulary.id("x"), vocabulary.id("z")]]
+    assert np.allclose(found, expected, atol=1e-6)
+    for fit in (fit_hmm, lambda text, start=None: fit_joint(text, start=start).aligner):
+        again = fit(bitext, start=fit(bitext_of(old)))
+        assert again.links(bitext)[0].tolist() == [[0, 0], [1, 1]]
+
+
+def test_the_joint_model_goes_on_without_lexical_iterations():
+    text, planted = permuted_copy(6, pairs=300)
+    first = fit_joint(bitext_of(text[:250])).aligner
+    done = []
+    rest = fit_joint(bitext_of(text[250:]), start=first, progress=lambda *step: done.append(step[1]))
+    assert done[0] == SETTINGS.iterations
+    alone = fit_joint(bitext_of(text[250:]))
+
+    def right(fit):
+        return sum(set(map(tuple, fit.links[m].tolist())) == set(planted[250 + m]) for m in range(50))
+
+    assert right(rest) >= 48
+    assert right(rest) >= right(alone)
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_threads_change_no_bit(name, tmp_path):
+    text = random_pairs(8, pairs=150)
+    prior = read_prior(written(tmp_path, "s0\tt0\t0.5\ns1\tt2\t0.25\t0.5\n"))
+    fits = {"ibm1": fit_ibm1, "hmm": fit_hmm, "joint": lambda *a, **k: fit_joint(*a, **k).aligner}
+    start = fits[name](bitext_of(text[:70]))
+    options = {"prior": prior, "start": start}
+    models = [fits[name](bitext_of(text), threads=n, **options) for n in (1, 2, 5)]
+    values = [model.table.values.tobytes() for model in models]
+    assert values[0] == values[1] == values[2]
+
+
+def test_null_must_be_in_both_models():
+    bitext = bitext_of(AMBIGUOUS)
+    with pytest.raises(AlignkitError, match="NULL"):
+        fit_ibm1(bitext, start=fit_ibm1(bitext, null=False))

@@ -1,0 +1,106 @@
+"""``alignkit experiment``: the list, settings, files and errors, on experiments of the smallest size."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from dataclasses import is_dataclass
+from importlib import import_module
+
+import pytest
+
+from alignkit.experiments.registry import EXPERIMENTS
+
+SMALL = ["seeds=2", "length=4", "subset-types=6", "hidden=8", "batch=4", "steps=2", "every=1", "pairs=10"]
+TINY = [part for change in SMALL for part in ("--set", change)]
+
+
+def test_the_list_names_every_experiment_and_its_source(alignkit):
+    found = alignkit("experiment", "--list")
+    assert found.code == 0
+    assert [line.split()[0] for line in found.lines] == list(EXPERIMENTS)
+    assert all(experiment.source in found.out.decode() for experiment in EXPERIMENTS.values())
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_settings_are_shown_as_set_takes_them(alignkit, name):
+    shown = alignkit("experiment", name, "--settings")
+    assert shown.code == 0
+    changes = [part for line in shown.lines for part in ("--set", line)]
+    assert alignkit("experiment", name, "--settings", "--quick", *changes).lines == shown.lines
+    quick = alignkit("experiment", name, "--settings", "--quick")
+    assert quick.lines != shown.lines  # the quick size is another one
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_keeps_to_the_protocol(name):
+    module = import_module(EXPERIMENTS[name].module)
+    assert is_dataclass(module.Settings)
+    assert isinstance(module.QUICK, module.Settings)
+    assert module.Settings.__dataclass_params__.frozen
+    assert module.__doc__.startswith(f"``{name}``")
+
+
+def test_a_run_prints_its_table_and_a_verdict_per_claim(alignkit, tmp_path):
+    folder = tmp_path / "new" / "results"
+    found = alignkit("experiment", "copying", *TINY, "--quick", "-o", folder, "--threads", "1")
+    assert found.code == 0, found.err
+    assert "quick size, not the paper's, with seeds=2" in found.lines[0]
+    assert "a quick size, not the paper's" in found.err
+    verdicts = [line for line in found.lines if line.split(":")[0] in ("HOLDS", "DOES NOT HOLD", "UNDECIDED")]
+    facts = json.loads((folder / "copying.json").read_text())
+    assert len(verdicts) == len(facts["claims"]) == 5
+    assert facts["settings"]["subset_types"] == 6
+    assert facts["size"].startswith("quick size")
+    assert facts["versions"]["torch"]
+    assert [row["runs"] for row in facts["table"]] == [2] * 4
+    accuracy = (folder / "copying-accuracy.csv").read_text().splitlines()
+    assert accuracy[0] == "kind,run,step,accuracy,loss"
+    assert len(accuracy) == 1 + 4 * 2 * 3
+    names = {"copying.json", "copying-accuracy.csv", "copying-counts.csv"}
+    if importlib.util.find_spec("matplotlib"):
+        names.add("copying.png")
+        assert (folder / "copying.png").read_bytes().startswith(b"\x89PNG")
+    assert {path.name for path in folder.iterdir()} == names
+    assert all(str(folder / name) in found.err for name in names)
+
+
+def test_the_same_run_gives_the_same_files(alignkit, tmp_path):
+    for folder in ("one", "two"):
+        assert alignkit("experiment", "copying", *TINY, "-o", tmp_path / folder, "-q").code == 0
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
+
+
+def test_json_has_what_the_file_has(alignkit, tmp_path):
+    found = alignkit("experiment", "copying", *TINY, "--json", "-q", "-o", tmp_path)
+    assert json.loads(found.out) == json.loads((tmp_path / "copying.json").read_text())
+    assert "full size, with seeds=2" in json.loads(found.out)["size"]
+    assert found.err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["nothing"], "no experiment 'nothing'; there are copying"),
+        (["copying", "--set", "seed=3"], "no setting 'seed'; there are seeds"),
+        (["copying", "--set", "seeds=x"], "'x' is not int"),
+        (["copying", "--set", "seeds"], "KEY=VALUE"),
+        (["copying", "--set", "seeds=0"], "seeds must be above 0, not 0"),
+        (["copying", *TINY, "--set", "steps=0"], "steps must be at least 1"),
+        (["copying", *TINY, "--set", "kinds=permutation,none"], "unknown kind of sequences 'none'"),
+        (["copying", *TINY, "--set", "kinds="], "kinds must not be empty"),
+        (["copying", *TINY, "--set", "hidden=0"], "hidden must be above 0"),
+        (["copying", *TINY, "--set", "pairs=0"], "pairs must be above 0"),
+        (["permutation-function", "--set", "types=3"], "no subset sequences of 40 tokens from 3 types"),
+        (["locality", "--set", "length=3"], "length of at least 8"),
+        ([], "Missing argument NAME"),
+    ],
+    ids=lambda value: " ".join(value[-2:]) if isinstance(value, list) else "",
+)
+def test_what_is_wrong_is_one_line(alignkit, failure, arguments, part):
+    failure(alignkit("experiment", *arguments, "-q"), part)
+
+
+def test_an_output_folder_that_cannot_be(alignkit, failure, write):
+    failure(alignkit("experiment", "copying", *TINY, "-q", "-o", write("file", "x")), "cannot make the folder")

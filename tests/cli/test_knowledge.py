@@ -1,0 +1,70 @@
+"""--prior, --start, --threshold and --save-model."""
+
+import pytest
+
+from alignkit.aligner import load_aligner
+
+TEXT = "das haus ||| the house\ndas buch ||| the book\nein buch ||| a book\n ||| x\n"
+OPEN = "das haus ||| house the\n" * 3
+
+
+@pytest.mark.parametrize("name", ["ibm1", "hmm", "align"])
+def test_a_lexicon_that_alignkit_wrote_decides_what_is_open(alignkit, write, tmp_path, name):
+    model, lexicon = tmp_path / "m.npz", tmp_path / "lexicon.tsv"
+    assert alignkit("ibm1", "-q", write("text", TEXT), "--model", model).code == 0
+    assert alignkit("lexicon", model, "-o", lexicon).code == 0
+    text = write("open", OPEN)
+    assert alignkit(name, "-q", text, "--prior", lexicon).lines == ["0-1 1-0"] * 3
+    weak = alignkit(name, "-q", text, "--prior", lexicon, "--prior-weight", "0").lines
+    assert weak == alignkit(name, "-q", text).lines
+
+
+@pytest.mark.parametrize("options", [["--reverse"], ["--symmetrize", "intersection"]])
+def test_a_prior_is_turned_with_the_text(alignkit, write, options):
+    lexicon = write("lexicon", "das\tthe\t1\t0.9\nhaus\thouse\t0.8\t1\n")
+    for name in ("ibm1", "hmm"):
+        assert alignkit(name, "-q", write("open", OPEN), "--prior", lexicon, *options).lines == ["0-1 1-0"] * 3
+
+
+def test_ibm1_goes_on_from_a_saved_model(alignkit, write, tmp_path):
+    text, models = write("text", TEXT), [tmp_path / f"{n}.npz" for n in range(3)]
+    for number, options in enumerate((["5"], ["2"], ["3", "--start", models[1]])):
+        found = alignkit("ibm1", "-q", text, "--model", models[number], "--iterations", *options)
+        assert found.code == 0
+    whole, _, rest = map(load_aligner, models)
+    assert rest.table.values.tobytes() == whole.table.values.tobytes()
+
+
+def test_align_saves_a_model_and_goes_on_from_it(alignkit, write, tmp_path):
+    text, model = write("text", TEXT * 3), tmp_path / "m.npz"
+    first = alignkit("align", "-q", text, "--save-model", model)
+    assert load_aligner(model).name == "hmm-joint"
+    again = alignkit("align", "-q", write("more", "das buch ||| book the\n"), "--start", model)
+    assert (first.code, again.code, again.lines) == (0, 0, ["0-1 1-0"])
+
+
+def test_a_threshold_trades_precision_for_recall(alignkit, tmp_path):
+    model = tmp_path / "m.npz"
+    assert alignkit("align", "-q", "--sample", "--save-model", model, "--threshold", "0.6").code == 0
+    assert load_aligner(model).threshold == 0.6
+    found = {}
+    for value in ("0.2", "0.45", "0.9"):
+        lines = alignkit("align", "--sample", "--model", model, "--threshold", value).lines
+        found[value] = {(n, link) for n, line in enumerate(lines) for link in line.split()}
+    assert found["0.9"] < found["0.45"] < found["0.2"]
+
+
+def test_what_does_not_go_together_is_an_error(alignkit, write, tmp_path):
+    text, model = write("text", TEXT), tmp_path / "m.npz"
+    assert alignkit("ibm1", "-q", text, "--model", model).code == 0
+    for arguments in (
+        ["align", "--model", model, "--prior", text, text],
+        ["align", "--model", model, "--threshold", "0.3", text],
+        ["align", "--start", model, text],
+        ["hmm", "--start", model, text],
+        ["ibm1", "--start", model, "--symmetrize", "union", text],
+        ["ibm1", "--start", model, "--no-null", text],
+        ["align", "--prior", text, text],
+    ):
+        outcome = alignkit(*arguments)
+        assert (outcome.code, outcome.out) == (2, b"")

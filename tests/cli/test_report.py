@@ -1,0 +1,107 @@
+"""``alignkit report`` without a run: words, saved models, and the scores of others."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from alignkit.scores import Scores
+
+
+def data_of(path):
+    text = path.read_text(encoding="utf-8")
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[1])
+
+
+@pytest.fixture
+def text(write):
+    return write("x", "der hund\ndie katze schläft\ndie hund\n"), write("y", "the dog\nthe cat sleeps\nthe dog\n")
+
+
+def test_the_sample(alignkit, tmp_path):
+    """IBM Model 1 and the Markov model, fitted on the sample's text, on its held-out part."""
+    first = alignkit("report", "--sample", "-o", tmp_path / "a.html")
+    assert (first.code, first.out) == (0, b"")
+    assert "100 of 100 sentence pairs" in first.err
+    data = data_of(tmp_path / "a.html")
+    assert [each["name"] for each in data["sets"]] == ["hmm.alpha", "ibm1.beta"]
+    assert len(data["sentences"]) == 100
+    assert alignkit("report", "--sample", "-o", tmp_path / "b.html", "--threads", 1, "-q").err == ""
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+
+
+def test_it_loads_no_torch(tmp_path):
+    code = (
+        "import sys; from alignkit_cli.main import run;"
+        f"assert run(['report', '--sample', '-q', '-o', {str(tmp_path / 'a.html')!r}]) == 0;"
+        "assert not {'torch', 'matplotlib', 'sentencepiece'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_scores_links_and_gold(alignkit, text, write, tmp_path):
+    matrices = [np.eye(2), np.eye(3), np.array([[0.25, 0.75], [0.5, 0.5]])]
+    Scores.from_matrices(matrices).save(tmp_path / "s.npz")
+    links = write("l", "0-0 1-1\n0-0 1-1 2-2\n1-0\n")
+    gold = write("g", "0-0 1p1\n0-0\n0-0\n")
+    found = alignkit(
+        *("report", "--text", *text, "--scores", f"marian={tmp_path / 's.npz'}", "--links", f"human={links}"),
+        *("--gold", gold, "-o", tmp_path / "a.html", "--limit", 2, "--frames", tmp_path / "frames"),
+    )
+    assert found.code == 0, found.err
+    data = data_of(tmp_path / "a.html")
+    assert [each["name"] for each in data["sets"]] == ["ibm1.beta", "marian.alpha", "human.alpha"]
+    assert [pair["g"] for pair in data["sentences"]] == [[[0, 0, 1], [1, 1, 0]], [[0, 0, 1]]]
+    table = (tmp_path / "frames" / "agreement.csv").read_text().splitlines()
+    row = next(line for line in table if line.startswith("marian.alpha,human.alpha")).split(",")
+    # the rows by hand: 2 + 3 agree; in the third pair the first agrees, and the second by a tie (all 0)
+    assert (float(row[2]), int(row[6])) == (1.0, 7)
+    back = next(line for line in table if line.startswith("human.alpha,marian.alpha")).split(",")
+    assert float(back[2]) == 1.0
+
+
+def test_a_saved_model(alignkit, text, tmp_path):
+    assert alignkit("hmm", *text, "--model", tmp_path / "m.npz", "-q").code == 0
+    assert alignkit("report", "--text", *text, "--model", tmp_path / "m.npz", "-o", tmp_path / "a.html").code == 0
+    assert {each["name"] for each in data_of(tmp_path / "a.html")["sets"]} == {"ibm1.beta", "m.alpha", "m.beta"}
+
+
+def test_subwords_of_another_system(alignkit, text, write, tmp_path):
+    """BPE pieces in files beside the scores: merged to words, and checked against the text."""
+    matrices = [np.array([[1, 0, 0], [0, 0.5, 0.5]]), np.eye(3), np.eye(2)]
+    np.savez(tmp_path / "s.npz", *matrices)
+    source = write("xp", "der hu@@ nd\ndie katze schläft\ndie hund\n")
+    options = ["--text", *text, "--scores", f"fs={tmp_path / 's.npz'}", "-o", tmp_path / "a.html"]
+    assert alignkit("report", *options, "--pieces", "fs", source, text[1]).code == 0
+    assert len(data_of(tmp_path / "a.html")["sentences"]) == 3
+    wrong = write("xq", "der hu@@ nx\ndie katze schläft\ndie hund\n")
+    outcome = alignkit("report", *options, "--pieces", "fs", wrong, text[1])
+    assert outcome.code == 2
+    assert "line 1: its pieces make the word 'hunx' where the text has 'hund'" in outcome.err
+
+
+def test_a_text_of_scripts(alignkit, write, tmp_path):
+    source, target = write("x", "<script> alert(1) </script>\n"), write("y", "</script> <!-- x\n")
+    assert alignkit("report", "--text", source, target, "-o", tmp_path / "a.html").code == 0
+    assert data_of(tmp_path / "a.html")["sentences"][0]["x"] == ["<script>", "alert(1)", "</script>"]
+
+
+def test_failures(alignkit, failure, text, write, tmp_path):
+    out = ("-o", tmp_path / "a.html")
+    failure(alignkit("report", "--text", *text), "-o FILE")
+    failure(alignkit("report", *out), "--text")
+    failure(alignkit("report", "--text", *text, "--scores", "x", *out), "NAME=FILE")
+    failure(alignkit("report", "--text", *text, "--scores", "a=x", "--scores", "a=y", *out), "twice")
+    bad = write("bad", "0-0\n0-9\n\n")
+    failure(alignkit("report", "--text", *text, "--links", f"a={bad}", *out), "bad, line 2", "0-9")
+    failure(alignkit("report", "--text", *text, "--gold", bad, *out), "bad, line 2", "0-9")
+    short = write("short", "0-0\n")
+    failure(alignkit("report", "--text", *text, "--links", f"a={short}", *out), "1 sentence pairs, the text has 3")
+    failure(alignkit("report", "--text", *text, "--pieces", "b", *text, *out), "pieces of b")
+    failure(alignkit("report", tmp_path / "none", *out), "none")
+    assert not (tmp_path / "a.html").exists()

@@ -1,0 +1,174 @@
+"""copying, permutation-function and multihead: counting and choosing exactly, training by its direction."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from alignkit.errors import AlignkitError
+from alignkit.experiments import copying, multihead, permutation_function
+from alignkit.experiments.protocol import Verdict
+from alignkit.neural.many import HEAD, random_head
+from alignkit.neural.many_training import ManyRun
+from alignkit.scores import Scores
+
+TINY = {"hidden": 8, "batch": 4, "steps": 4, "every": 2}
+
+
+def course(*accuracy):
+    return ManyRun(np.arange(len(accuracy)) * 10, np.array(accuracy), np.ones(len(accuracy)), {})
+
+
+def test_failures_are_counted_at_the_last_step():
+    settings = copying.Settings(learned=0.9)
+    assert copying.failures([course(0, 0.95, 0.2), course(0, 0.9), course(0.3)], settings) == 2
+
+
+def test_claims_of_copying_follow_the_counts():
+    good, bad = course(0.1, 1.0), course(0.1, 0.2)
+    found = {"permutation": [good] * 10 + [bad] * 10, "subset": [good] * 20, "independent": [bad] * 20}
+    verdicts = [c.verdict for c in copying._claims(found, copying.Settings())]
+    assert verdicts == [Verdict.HOLDS, Verdict.HOLDS, Verdict.HOLDS, Verdict.FAILS]
+    found = {"permutation": [good] * 20}
+    assert [c.verdict for c in copying._claims(found, copying.Settings())] == [Verdict.UNDECIDED, Verdict.FAILS]
+
+
+def test_copying_reports_every_network():
+    settings = copying.Settings(seeds=3, length=4, subset_types=6, pairs=40, **TINY)
+    result = copying.run(settings)
+    table = result.table.set_index("setting")
+    assert table.index.tolist() == list(settings.kinds)
+    assert table.types.tolist() == [4, 6, 4, 8]
+    assert (table.runs == 3).all()
+    assert table.loc["permutation", "diagonal of C / rest"] == pytest.approx(1)
+    rows = result.rows["accuracy"]
+    assert len(rows) == 4 * 3 * 3
+    last = rows[rows.step == 4]
+    for kind, part in last.groupby("kind"):
+        assert table.loc[kind, "failed"] == (part.accuracy < 0.9).sum()
+        assert table.loc[kind, "mean accuracy"] == pytest.approx(part.accuracy.mean(), abs=1e-4)
+    counts = result.rows["counts"]
+    assert len(counts) == 10 + 21 + 10 + 36  # upper triangles
+    assert (counts[counts.kind == "permutation"]["count"] == 0.25).all()
+    again = copying.run(settings)
+    assert again.rows["accuracy"].equals(rows)
+    assert again.claims == result.claims
+
+
+def test_a_diagonal_in_c_makes_copying_easy():
+    """Half an hour's experiment in seconds: 12 of 24 are learned where permutations of two sets of 12 are not."""
+    settings = copying.Settings(
+        seeds=1, length=12, subset_types=24, hidden=64, batch=32, steps=220, every=20, learning_rate=2e-3
+    )
+    last = {}
+    for kind in ("subset", "mixture"):
+        runs = copying.train(copying.sequences_of(kind, settings), settings, lambda *a: None, kind)
+        last[kind] = [run.accuracy[-1] for run in runs]
+    assert min(last["subset"]) > 0.9
+    assert max(last["mixture"]) < 0.7
+
+
+def test_both_tasks_have_one_table_of_counts():
+    settings = permutation_function.Settings(length=5, types=7)
+    tasks = permutation_function.tasks(settings)
+    assert sorted(tasks["reorder"].order) == list(range(5))
+    assert permutation_function.count_difference(tasks, settings) == 0
+    other = {"copy": tasks["copy"], "more": replace(tasks["copy"], types=8)}
+    with pytest.raises(ValueError):  # tables of other shapes: the check does compare
+        permutation_function.count_difference(other, settings)
+
+
+def test_known_words_are_those_where_beta_is_largest_at_the_translation(monkeypatch):
+    settings = permutation_function.Settings(seeds=1, length=4, types=6, pairs=3, hidden=8)
+    sequences = permutation_function.tasks(settings)["reorder"]
+    matrix = np.full((5, 5), 0.1, np.float32)
+    matrix[[0, 1, 2], sequences.order[:3]] = 0.9  # three of four words, and not the end
+    matrix[3, (sequences.order[3] + 1) % 4] = 0.9
+    planted = Scores(np.tile(matrix.ravel(), 3), np.arange(4) * 25, np.full((3, 2), 5, np.int32))
+    monkeypatch.setattr(permutation_function, "lexical_scores", lambda network, pairs: planted)
+    [run] = permutation_function._train(sequences, "uniform", replace(settings, **TINY), lambda *a: None, "")
+    assert permutation_function._known(sequences, run, settings) == pytest.approx(0.75)
+
+
+def test_reordering_is_not_learned_where_copying_is():
+    settings = permutation_function.Settings(
+        seeds=1, length=12, types=24, hidden=64, batch=32, steps=220, every=20, learning_rate=2e-3, pairs=20
+    )
+    result = permutation_function.run(settings)
+    table = result.table.set_index("task")
+    assert table.loc["copy", "failed"] == 0
+    assert table.loc["reorder", "failed"] == 1
+    known = table["beta_uf largest at the translation"]
+    assert (known > 2.5 / 13).all()  # chance is 1/13
+    assert result.claims[2].value == 0
+
+
+def test_heads_are_kept_by_what_they_do_alone():
+    settings = multihead.Settings(learned=0.9, bad=0.6)
+    found = multihead.Heads()
+    for accuracies in [(0.95, 0.99), (0.95, 0.7), (0.2, 0.5), (0.2, 0.6)]:
+        found.add({"accuracies": accuracies}, [course(0, a) for a in accuracies], settings)
+    assert [head["accuracies"] for head in found.good] == [(0.95, 0.99)]
+    assert [head["accuracies"] for head in found.bad] == [(0.2, 0.5)]
+    assert len(found.runs) == 8
+
+
+def test_mixes_hold_the_heads_that_they_name():
+    settings = multihead.Settings(heads=3, length=4, hidden=8)
+    bench = multihead._Bench(settings, lambda *a: None)
+    found = multihead.Heads(good=[random_head(8, 1)], bad=[random_head(8, seed) for seed in range(2, 7)])
+
+    def same(one, other):
+        return all(torch.equal(one[name], other[name]) for name in HEAD)
+
+    def count(heads, pool):
+        return sum(any(same(head, other) for other in pool) for head in heads)
+
+    choose = np.random.default_rng(0)
+    mixes = {mix: multihead._draw_heads(mix, found, bench, choose, 2) for mix in multihead.MIXES}
+    assert {mix: (count(h, found.good), count(h, found.bad), len(h)) for mix, h in mixes.items()} == {
+        "eight bad": (0, 3, 3),
+        "one good": (1, 2, 3),
+        "eight random": (0, 0, 3),
+    }
+    assert len({head["query"].sum().item() for head in mixes["eight bad"]}) == 3  # none twice
+
+
+def test_networks_differ_in_their_heads_only():
+    settings = multihead.Settings(length=4, **TINY)
+    bench = multihead._Bench(replace(settings, steps=1, learning_rate=1e-12), lambda *a: None)
+    runs = bench.train([[bench.head(0)], [bench.head(1)]], [0, 1], "")
+    one, other = (run.parameters for run in runs)
+    for name, value in one.items():
+        alike = torch.allclose(value, other[name], atol=1e-6)
+        assert alike == (name not in HEAD), name
+
+
+def test_too_few_heads_are_an_error():
+    settings = multihead.Settings(candidates=2, trials=1, length=4, **TINY)
+    with pytest.raises(AlignkitError, match="of 2 heads 0 are good"):
+        multihead.run(settings)
+
+
+def test_multihead_reports_every_network():
+    # So small a network learns little: any bound that parts its heads will do.
+    changes = TINY | {"batch": 32, "steps": 40, "every": 20, "learning_rate": 1e-2, "learned": 0.51, "bad": 0.51}
+    settings = multihead.Settings(
+        heads=2, samples=3, good_heads=1, bad_heads=2, candidates=8, trials=1, length=4, **changes
+    )
+    result = multihead.run(settings)
+    assert result.table.heads.tolist() == ["one, tried", *multihead.MIXES]
+    assert result.table.runs.tolist()[1:] == [3, 3, 3]
+    assert result.table.runs[0] % 4 == 0  # tried in fours
+    rows = result.rows["accuracy"]
+    for _, row in result.table.iterrows():
+        last = rows[(rows.heads == row.heads) & (rows.step == 40)].accuracy
+        assert row.failed == (last < 0.51).sum()
+        assert row["mean accuracy"] == pytest.approx(last.mean(), abs=1e-4)
+    assert [c.text.split(" head")[0] for c in result.claims] == ["one good", "eight random", "eight random"]
+    gaps = result.table.set_index("heads").share
+    assert result.claims[0].value == pytest.approx(gaps["one good"] - gaps["eight bad"])
+    assert result.claims[2].value == pytest.approx(gaps["eight random"] - gaps["one, tried"])

@@ -1,0 +1,73 @@
+"""Half-way steps, their bootstrap, and the experiment on a planted text, trained and from a run directory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from planted import permuted_copy
+
+from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.errors import AlignkitError
+from alignkit.experiments import ktiw_drives_attention as experiment
+from alignkit.metrics.agreement import agreement
+
+
+def test_half_way_steps_by_hand():
+    steps = np.array([0.0, 10, 30, 100])
+    curves = np.array([[0.1, 0.0, 0.5], [0.2, 0.4, 0.5], [0.3, 0.8, 0.51], [0.9, 0.6, 0.5]])
+    # middles 0.5 and 0.4; the third never rises by enough
+    assert experiment.half_way(steps, curves) == pytest.approx([30 + 70 / 3, 10, np.inf])
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    """A permuted copy: which word translates which is known, and attention can be learned."""
+    folder = tmp_path_factory.mktemp("texts")
+    pairs, _ = permuted_copy(3, pairs=300, types=12, longest=5)
+    names = []
+    for part, some in (("train", pairs[:250]), ("valid", pairs[250:])):
+        for side in (0, 1):
+            path = folder / f"{part}.{side}"
+            path.write_text("".join(" ".join(pair[side]) + "\n" for pair in some))
+            names.append(str(path))
+    return dict(zip(("source", "target", "valid_source", "valid_target"), names, strict=True))
+
+
+@pytest.fixture(scope="module")
+def found(texts):
+    return experiment.run(experiment.Settings(**texts, pieces=60, epochs=25, scored=40, runs=1))
+
+
+def test_curves_rise_and_are_those_of_agreement(found, texts):
+    steps = found.rows["steps"]
+    assert steps.step.is_monotonic_increasing
+    first, last = steps.iloc[0], steps.iloc[-1]
+    for name in ("A(alpha, ibm1.beta)", "A(beta, ibm1.beta)"):
+        assert last[name] > first[name] + 0.2
+    halves = found.rows["halves"].iloc[0]
+    assert halves.low <= halves.ratio <= halves.high
+    assert 0 < halves.beta < last.step
+
+
+def test_a_run_directory_gives_its_own_agreements(texts, tmp_path):
+    from alignkit.neural.checkpoints import load_aligner
+    from alignkit.neural.runs import Run, train
+
+    plan = experiment.Settings(**texts, pieces=60, epochs=2)
+    lines, held = plan.lines()
+    settings = plan.settings().change(training={"keep": "logged"})
+    train(tmp_path, lines.source, lines.target, held.source, held.target, settings, device="cpu")
+    result = experiment.run(experiment.Settings(run=str(tmp_path), scored=0))
+    steps, run = result.rows["steps"], Run(tmp_path)
+    assert steps.step.tolist() == list(run.checkpoints)
+    ibm1 = fit_ibm1(run.train, 5, null=False).score(run.valid, "beta")
+    last = steps.iloc[-1]
+    network = load_aligner(run.checkpoints[int(last.step)], "cpu")
+    expected = agreement(network.score(run.valid, "alpha"), ibm1)
+    assert last["A(alpha, ibm1.beta)"] == pytest.approx(expected.agreement, abs=1e-5)
+    assert last["chance (alpha, ibm1.beta)"] == pytest.approx(expected.chance, abs=1e-5)
+
+
+def test_not_a_run(tmp_path):
+    with pytest.raises(AlignkitError, match="not a run directory"):
+        experiment.run(experiment.Settings(run=str(tmp_path)))

@@ -1,0 +1,105 @@
+"""locality: the task, gamma on planted readouts, and that an LSTM cannot see ahead."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from alignkit.errors import AlignkitError
+from alignkit.experiments import locality
+from alignkit.experiments.protocol import Verdict
+
+SETTINGS = locality.Settings(seeds=2, length=12, types=10, hidden=16, batch=32, steps=4, every=2, measured=20)
+
+
+def test_positive_sequences_hold_the_keyword_once():
+    words, place, positive = locality.draw_sequences(np.random.default_rng(0), 500, SETTINGS)
+    keyword = SETTINGS.types - 1
+    assert ((words == keyword).sum(1) == positive).all()
+    assert (words[positive, place[positive]] == keyword).all()
+    assert (place.min(), place.max()) == (3, 8)
+    assert 0.4 < positive.mean() < 0.6
+    assert len(set(words[~positive].ravel())) == keyword
+
+
+def test_gamma_is_the_difference_of_the_means():
+    readout = np.zeros((4, 8))
+    place, positive = np.array([2, 3, 4, 5]), np.array([True, True, False, False])
+    readout[0, 2], readout[1, 3] = 3.0, 5.0  # at the keyword
+    readout[0, 3], readout[1, 4] = 1.0, 1.0  # after it
+    readout[:, 7] = [2.0, 2.0, 1.0, 3.0]
+    readout[2:, :] += 1.0  # a bias of the negative ones
+    found = locality.gammas(readout, place, positive)
+    assert found == pytest.approx(
+        {"keyword": 4 - 1, "after": 1 - 1, "mean": 14 / 16 - (1 + 4 / 16), "last": 2 - 3}
+    )
+
+
+def test_readout_is_that_of_torchs_lstm():
+    networks = locality.KeywordNetworks(SETTINGS)
+    words = np.stack([np.random.default_rng(s).integers(0, 10, (5, 12)) for s in range(2)])
+    found = networks.readout(words)
+    p = {name: value.detach()[1] for name, value in networks.p.items()}
+    lstm = torch.nn.LSTM(16, 16)
+    order = [0, 1, 3, 2]  # ours has the candidate last
+
+    def gates(value):
+        return value.view(4, 16, *value.shape[1:])[order].flatten(0, 1)
+
+    with torch.no_grad():
+        lstm.weight_ih_l0.copy_(gates(p["input"].t()))
+        lstm.weight_hh_l0.copy_(gates(p["state"].t()))
+        lstm.bias_ih_l0.copy_(gates(p["bias"]))
+        lstm.bias_hh_l0.zero_()
+        h, _ = lstm(p["embedding"][torch.from_numpy(words[1]).t()])
+    torch.testing.assert_close(found[1], (h @ p["weight"]).t(), atol=1e-5, rtol=1e-4)
+
+
+def test_states_before_the_keyword_do_not_know_it():
+    networks = locality.KeywordNetworks(SETTINGS)
+    words = np.random.default_rng(0).integers(0, 9, (2, 6, 12))
+    marked = words.copy()
+    marked[:, :, 5] = 9
+    with torch.no_grad():
+        plain, with_keyword = networks.readout(words), networks.readout(marked)
+    assert torch.equal(plain[:, :, :5], with_keyword[:, :, :5])
+    assert (plain[:, :, 5] != with_keyword[:, :, 5]).all()
+
+
+def test_the_loss_is_binary_cross_entropy():
+    networks = locality.KeywordNetworks(SETTINGS)
+    words, _, positive = locality.draw_sequences(np.random.default_rng(0), 9, SETTINGS)
+    both, truth = np.stack([words, words[::-1]]), np.stack([positive, positive[::-1]])
+    with torch.no_grad():
+        z = (networks.readout(both).mean(2) + networks.p["offset"]).double().numpy()
+        loss = networks.loss(both, truth).item()
+    p = 1 / (1 + np.exp(-z))
+    assert loss == pytest.approx(-np.log(np.where(truth, p, 1 - p)).mean(1).sum(), rel=1e-5)
+
+
+def test_early_at_the_keyword_and_late_everywhere():
+    settings = locality.Settings(seeds=2, length=16, types=16, hidden=32, batch=32, steps=160, measured=64)
+    result = locality.run(settings)
+    assert [result.claims[i].verdict for i in (0, 2, 3)] == [Verdict.HOLDS] * 3
+    table = result.table.set_index("moment")
+    known = table.loc["keyword known"]
+    assert known["last"] < known["mean"] < known["after"] < known["keyword"]
+    assert table.loc["end", "accuracy"] > 0.95
+    assert abs(table.loc["start", "keyword"]) < 0.2
+    assert result.rows["gamma"].equals(locality.run(settings).rows["gamma"])
+
+
+def test_where_the_keyword_is_never_known_nothing_is_decided():
+    result = locality.run(replace(SETTINGS, known=100.0))
+    assert [c.verdict for c in result.claims if "early" in c.statistic or "first" in c.statistic] == (
+        [Verdict.UNDECIDED] * 3
+    )
+    assert "known in 0 of 2 runs" in result.remarks[0]
+
+
+def test_too_short():
+    with pytest.raises(AlignkitError, match="length of at least 8"):
+        locality.Settings(length=7)

@@ -1,0 +1,69 @@
+"""Reports of planted scores, made without any network."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from alignkit.bitext import Bitext
+from alignkit.links import GoldLinks, Links
+from alignkit.metrics.tables import agreement_table
+from alignkit.report.model import Report, score_set
+from alignkit.scores import Scores
+
+HOSTILE = ["<script>alert(1)</script>", "</script>", "<!--", "@@DATA@@", "&amp;", '"><img', "\u2028", "{{x}}"]
+
+
+def make_report(pairs: int = 12, longest: int = 9, seed: int = 5, sets: int = 3, **changes: object) -> Report:
+    """Random scores on random words, with hostile words in pair 3 and a blank side in pair 5."""
+    draw = np.random.default_rng(seed)
+    text = []
+    for side in ("s", "t"):
+        sizes = draw.integers(1, longest + 1, pairs)
+        text.append([[f"{side}{i}" for i in draw.integers(0, 30, size)] for size in sizes])
+    if pairs > 5:
+        text[0][3], text[1][3] = list(HOSTILE), [*HOSTILE[::-1], "end"]
+        text[0][5] = []
+    bitext = Bitext.from_sentences(*text)
+    names = ["lstm.alpha", "ibm1.beta", "lstm.beta", "proxy.beta", "uniform.beta"][:sets]
+    scores = {name: random_scores(draw, bitext, name.endswith("alpha")) for name in names}
+    links = [[(0, 0)] if t and s else [] for t, s in bitext.shapes.tolist()]
+    sure = Links.from_lists(links)
+    values: dict[str, object] = {
+        "title": "A <b>title</b>",
+        "bitext": bitext,
+        "sets": tuple(score_set(name, each) for name, each in scores.items()),
+        "table": agreement_table(scores),
+        "counts": draw.integers(0, 2000, len(bitext.source.vocabulary)),
+        "course": course_frame(),
+        "gold": GoldLinks(sure, sure),
+        "specials": False,
+        "marked": False,
+        "facts": {"run <x>": {"seed": 0, "deep": {"none": None, "yes": True}}, "loose": 1},
+    }
+    return Report(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def random_scores(draw: np.random.Generator, bitext: Bitext, normal: bool) -> Scores:
+    matrices = [draw.random(tuple(shape)).astype(np.float32) for shape in bitext.shapes.tolist()]
+    return Scores.from_matrices([m / m.sum(1, keepdims=True) if normal and m.size else m for m in matrices])
+
+
+def course_frame() -> pd.DataFrame:
+    rows = [("r", step, "A(alpha(step), ibm1.beta)", value) for step, value in ((0, 0.1), (50, 0.2), (500, 0.5))]
+    rows += [("r", step, "valid.accuracy", value) for step, value in ((0, 0.0), (50, 0.3), (500, 0.6))]
+    rows += [("r", step, "tau(ibm1.beta, alpha(step))", value) for step, value in ((0, -0.01), (500, 0.3))]
+    rows += [
+        ("r", 500, "valid.bleu", 20.0),
+        ("r", 500, "valid.loss", 2.0),
+        ("r", 0, "chance(alpha(step), ibm1.beta)", 0.1),
+    ]
+    # Of fixed scores looked up in moving ones: another question, not shown.
+    rows += [("r", 0, "A(ibm1.beta, alpha(step))", 0.9), ("r", 0, "chance(ibm1.beta, alpha(step))", 0.3)]
+    return pd.DataFrame(rows, columns=["run", "step", "name", "value"])
+
+
+@pytest.fixture(scope="session")
+def report() -> Report:
+    return make_report()

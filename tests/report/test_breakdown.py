@@ -1,0 +1,158 @@
+"""Row by row and band by band: the parts add up to the agreement, and planted answers come out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from alignkit.bitext import Bitext
+from alignkit.links import GoldLinks, Links
+from alignkit.metrics.agreement import agreement
+from alignkit.report import breakdown
+from alignkit.report.breakdown import band_names, breakdown_table, expected_hits, is_punctuation, row_hits
+from alignkit.report.model import Report, score_set
+from alignkit.report.people import gold_table
+from alignkit.scores import Scores
+from tests.report.conftest import make_report
+
+
+@pytest.mark.parametrize("percent", [5, 20, "33.3", 100])
+def test_rows_are_those_of_the_metric(percent):
+    report = make_report(40, longest=30, seed=2)
+    u, v = report.sets[0].scores, report.sets[1].scores
+    rows, whole = row_hits(u, v, percent), agreement(u, v, percent)
+    assert len(rows.hits) == whole.rows
+    assert rows.hits.mean() == pytest.approx(whole.agreement, abs=1e-12)
+    assert expected_hits(v, percent).mean() == pytest.approx(whole.chance, abs=1e-12)
+
+
+def test_a_row_by_hand():
+    u = Scores.from_matrices([np.array([[0.1, 0.9, 0.0]])])
+    v = Scores.from_matrices([np.array([[0.3, 0.2, 0.2]])])
+    assert row_hits(u, v, 5).hits.tolist() == [False]  # one value of three is larger
+    assert row_hits(u, v, 67).hits.tolist() == [True]
+    assert row_hits(u, v, 5).best.tolist() == [1]
+
+
+def test_rows_in_blocks_are_rows_at_once(monkeypatch):
+    report = make_report(10)
+    whole = expected_hits(report.sets[1].scores, 5)
+    monkeypatch.setattr(breakdown, "_ELEMENTS", 1)
+    assert np.array_equal(expected_hits(report.sets[1].scores, 5), whole)
+
+
+def test_bands_add_up_to_the_table(report):
+    table = breakdown_table(report)
+    for (_by, u, v), part in table.groupby(["by", "u", "v"]):
+        row = report.table.set_index(["u", "v"]).loc[(u, v)]
+        assert part["rows"].sum() == row["rows"]
+        for name in ("agreement", "chance"):
+            assert np.average(part[name], weights=part["rows"]) == pytest.approx(row[name])
+        assert ((part["low"] <= part["agreement"] + 1e-12) & (part["agreement"] <= part["high"] + 1e-12)).all()
+
+
+def planted_report():
+    """Frequent source words (3 times) agree always, rare ones (once) never."""
+    source = [["often", "seldom"], ["often", "often", "seldom2", "x", "x", "x", "x"]]
+    bitext = Bitext.from_sentences(source, [["a", "b"], ["c", "d"]])
+    u = [np.array([[1.0, 0], [0, 1]]), np.eye(7)[[0, 2]]]
+    v = [np.array([[1.0, 0], [1, 0]]), np.eye(7)[[0, 1]]]
+    sets = [Scores.from_matrices(each) for each in (u, v)]
+    from alignkit.metrics.tables import agreement_table
+
+    counts = np.array([{"often": 30, "seldom": 3, "seldom2": 1, "x": 0}[t] for t in bitext.source.vocabulary])
+    named = (score_set("lstm.alpha", sets[0]), score_set("ibm1.beta", sets[1]))
+    table = agreement_table({each.name: each.scores for each in named})
+    return Report("t", bitext, named, table, counts, specials=False, marked=False)
+
+
+def test_planted_bands():
+    table = breakdown_table(planted_report())
+    part = table[(table["u"] == "lstm.alpha")].set_index(["by", "band"])
+    frequent, rare = part.loc[("frequency", "11\N{EN DASH}30")], part.loc[("frequency", "1\N{EN DASH}3")]
+    assert (frequent.agreement, frequent["rows"]) == (1, 2)
+    assert (rare.agreement, rare["rows"]) == (0, 2)
+    assert list(part.loc["length"].index) == ["1\N{EN DASH}5", "6\N{EN DASH}10"]
+    assert part.loc["length", "agreement"].tolist() == [0.5, 0.5]
+
+
+def test_names_of_bands():
+    dash = "\N{EN DASH}"
+    assert band_names((0, 3, 1000)) == ["0", f"1{dash}3", f"4{dash}1,000", "1,001+"]
+
+
+def test_intervals_are_those_of_a_plain_bootstrap():
+    """The share of the middle 95 % of resamples, drawn one by one."""
+    draw = np.random.default_rng(0)
+    rows = draw.integers(1, 9, (60, 1)).astype(float)
+    hits = np.floor(rows * draw.random((60, 1)))
+    low, high = breakdown.Resampler(60, seed=1).interval(hits, rows)
+    picks = [draw.integers(0, 60, 60) for _ in range(4000)]
+    plain = [hits[pick].sum() / rows[pick].sum() for pick in picks]
+    assert (low[0], high[0]) == pytest.approx(np.quantile(plain, [0.025, 0.975]), abs=0.012)
+
+
+@pytest.mark.parametrize(
+    ("token", "wanted"), [(",", True), ("▁.", True), ("▁", False), ("a.", False), ("»", True), ("5", False)]
+)
+def test_punctuation(token, wanted):
+    assert is_punctuation(token) is wanted
+
+
+def test_mass_on_planted_attention():
+    """A network that puts 0.7 on the end, 0.1 on the start and the comma, the rest on the word."""
+    bitext = Bitext.from_sentences([["<s>", "▁w", "▁,", "</s>"]] * 2, [["▁y", "</s>"]] * 2)
+    scores = Scores.from_matrices([np.array([[0.1, 0.1, 0.1, 0.7]] * 2)] * 2)
+    sets = (score_set("lstm.alpha", scores), score_set("lstm.beta", scores))
+    from alignkit.metrics.tables import agreement_table
+
+    table = agreement_table({each.name: each.scores for each in sets})
+    report = Report("t", bitext, sets, table, np.ones(4, np.int64))
+    found = breakdown.mass_table(report)
+    assert set(found["set"]) == {"lstm.alpha"}
+    mass = found.set_index("class")
+    assert mass["mass"].to_dict() == pytest.approx(
+        {"sentence start": 0.1, "sentence end": 0.7, "punctuation": 0.1, "words": 0.1}
+    )
+    assert mass["even"].tolist() == pytest.approx([0.25] * 4)
+
+
+def test_mass_that_is_nowhere(report):
+    """A posterior with NULL: what its rows lack to 1 has a bar of its own."""
+    scores = Scores(report.sets[0].scores.values * np.float32(0.75), *vars_of(report.sets[0].scores))
+    lacking = make_report(sets=2)
+    changed = Report(
+        "t", report.bitext, (score_set("hmm.alpha", scores),), lacking.table[:0], report.counts, specials=False
+    )
+    found = breakdown.mass_table(changed).set_index("class")["mass"]
+    assert found["no source word"] == pytest.approx(0.25, abs=1e-4)
+    assert found.sum() == pytest.approx(1)
+
+
+def vars_of(scores: Scores):
+    return scores.offsets, scores.shapes
+
+
+def test_links_that_people_made_are_counted_between_words():
+    """Pieces of planted attention: word 0 is linked rightly, word 1 is not; a pair without gold is left out."""
+    bitext = Bitext.from_sentences(
+        [["<s>", "▁a", "b", "▁c", "</s>"], ["<s>", "▁c", "</s>"]], [["▁d", "▁e", "f", "</s>"], ["▁d", "</s>"]]
+    )
+    found = np.array([[0, 0.4, 0.6, 0, 0], [0, 0.9, 0, 0.1, 0], [0, 0.5, 0, 0.5, 0], [0, 0, 0, 0, 1.0]])
+    scores = Scores.from_matrices([found, np.full((2, 3), 1 / 3)])
+    people = Links.from_lists([[(0, 0), (1, 1)]])
+    table = make_report().table[:0]
+    sets = (score_set("lstm.alpha", scores),)
+    report = Report("t", bitext, sets, table, np.ones(5), gold=GoldLinks(people, people))
+    row = gold_table(report).iloc[0]
+    assert (row.precision, row.recall, row.aer, row.links) == (0.5, 0.5, 0.5, 2)
+    assert gold_table(make_report(gold=None)).empty
+
+
+def test_gold_between_words_is_shown_between_pieces():
+    bitext = Bitext.from_sentences([["<s>", "▁a", "b", "▁c", "</s>"]], [["▁d", "e", "</s>"]])
+    scores = Scores.from_matrices([np.zeros((3, 5))])
+    report = Report("t", bitext, (score_set("lstm.alpha", scores),), make_report().table[:0], np.ones(5))
+    assert report.word_shapes.tolist() == [[1, 2]]
+    links = Links.from_lists([[(0, 0), (1, 0)]])
+    assert report.token_links(links) == [[(1, 0), (1, 1), (2, 0), (2, 1), (3, 0), (3, 1)]]

@@ -1,0 +1,72 @@
+"""Plots and frames as files."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from alignkit.errors import AlignkitError
+from alignkit.report.frames import SCORE_COLUMNS, save_frames, score_frame
+from alignkit.report.plots import save_plots
+from tests.report.conftest import make_report
+
+
+def test_score_frame_holds_every_value(report):
+    frame = score_frame(make_report(steps={"lstm": 700}))
+    assert tuple(frame.columns) == SCORE_COLUMNS
+    for each in report.sets:
+        owner, _, kind = each.name.rpartition(".")
+        part = frame[(frame["run"] == owner) & (frame["kind"] == kind)]
+        assert np.array_equal(part["value"], each.scores.values)
+        row = part.iloc[-1]
+        assert each.scores[int(row.sentence)][int(row.t), int(row.s)] == row["value"]
+        assert (part["step"] == 700).all() if owner == "lstm" else part["step"].isna().all()
+
+
+def test_frames_as_csv(report, tmp_path):
+    paths = save_frames(report, tmp_path / "new" / "folder")
+    assert sorted(p.name for p in paths) == [
+        *("agreement.csv", "bands.csv", "course.csv"),
+        *("gold.csv", "mass.csv", "scores.csv"),
+    ]
+    table = pd.read_csv(tmp_path / "new" / "folder" / "agreement.csv")
+    assert np.allclose(table["agreement"], report.table["agreement"])
+    first = [p.read_bytes() for p in paths]
+    assert [p.read_bytes() for p in save_frames(make_report(), tmp_path)] == first
+
+
+def test_frames_as_parquet(report, tmp_path):
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        with pytest.raises(AlignkitError, match="pip install pyarrow"):
+            save_frames(report, tmp_path, "parquet")
+        return
+    path = next(p for p in save_frames(report, tmp_path, "parquet") if p.name == "scores.parquet")
+    assert pd.read_parquet(path).equals(score_frame(report))
+
+
+def test_frames_refuse(report, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(AlignkitError, match="cannot make the folder"):
+        save_frames(report, tmp_path / "file")
+    with pytest.raises(AlignkitError, match="csv or parquet"):
+        save_frames(report, tmp_path, "xlsx")
+
+
+def test_plots(report, tmp_path):
+    pytest.importorskip("matplotlib")
+    paths = save_plots(report, tmp_path / "a")
+    names = {"agreement", "course", "frequency", "length", "mass"}
+    assert {p.name for p in paths} == {f"{name}.{form}" for name in names for form in ("png", "svg")}
+    again = save_plots(make_report(), tmp_path / "b")
+    for one, other in zip(paths, again, strict=True):
+        assert one.read_bytes() == other.read_bytes(), one.name
+        if one.suffix == ".svg":
+            text = "".join(ET.parse(one).getroot().itertext())
+            assert "%" in text or "per cent" in text
+        else:
+            assert one.read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,167 @@
+"""The page as text: self-contained, escaped, small, and the same bytes each time."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html.parser
+import json
+import re
+
+import numpy as np
+import pytest
+
+from alignkit.report.page import build_page, embedded_json, flat
+from alignkit.report.payload import encode_matrices, hex_bits, payload
+from tests.report.conftest import HOSTILE, make_report
+
+
+@pytest.fixture(scope="module")
+def page(report):
+    return build_page(report).decode()
+
+
+class Elements(html.parser.HTMLParser):
+    """Collects elements, and what scripts and styles hold."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.raw: list[str] = []
+        self.inside = False
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        if tag in ("script", "style"):
+            self.raw.append("")
+            self.inside = True
+
+    def handle_endtag(self, tag):
+        self.inside = False
+
+    def handle_data(self, data):
+        if self.inside:
+            self.raw[-1] += data
+
+
+def test_nothing_comes_from_outside(page):
+    elements = Elements(page)
+    for tag, attributes in elements.tags:
+        for name in ("src", "href", "action", "data"):
+            value = attributes.get(name)
+            assert value is None or value.startswith("#") or value == "data:,", (tag, attributes)
+        assert not any(name.startswith("on") for name in attributes), (tag, attributes)
+    assert not re.search(r"@import|url\(", page)
+    assert not re.search(r"https?://", page.replace("http://www.w3.org/2000/svg", ""))
+
+
+def test_the_policy_lets_this_script_and_style_in_and_no_other(page):
+    elements = Elements(page)
+    policy = next(a["content"] for t, a in elements.tags if t == "meta" and "http-equiv" in a)
+    style, _, script = elements.raw
+    for name, text in (("style-src", style), ("script-src", script)):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{name} 'sha256-{digest}'" in policy
+    assert "default-src 'none'" in policy
+
+
+def test_hostile_words_stay_words(page):
+    elements = Elements(page)
+    assert sum(tag == "script" for tag, _ in elements.tags) == 2
+    data = json.loads(elements.raw[1])
+    assert data["sentences"][3]["x"] == HOSTILE
+    assert "<" not in elements.raw[1]
+    assert "<b>title" not in page
+    assert "A &lt;b&gt;title" in page
+    assert "run &lt;x&gt;" in page
+
+
+def test_json_cannot_leave_its_element():
+    text = embedded_json(["</script>", "<!--", "&lt;", "\u2028"])
+    assert not set(text) & set("<>&\u2028")
+    assert json.loads(text) == ["</script>", "<!--", "&lt;", "\u2028"]
+
+
+def test_same_report_same_bytes(report):
+    assert build_page(report) == build_page(make_report())
+
+
+def test_matrices_and_rows_come_back(report):
+    data = payload(report, 100)
+    for m, sentence in enumerate(data["sentences"]):
+        values = np.frombuffer(base64.b64decode(sentence["v"]), "<f2").astype(np.float64)
+        wanted = np.concatenate([each.scores[m].ravel() for each in report.sets])
+        assert np.allclose(values, wanted, rtol=1e-3, atol=1e-7)
+    assert (
+        encode_matrices([np.array([[1e9, -np.inf, np.inf]], np.float32)])
+        == base64.b64encode(np.array([65504, -np.inf, np.inf], "<f2").tobytes()).decode()
+    )
+
+
+def test_rows_that_agree_are_those_of_the_table(report):
+    data = payload(report, 100)
+    sets = len(report.sets)
+    for i, u in enumerate(report.sets):
+        for j, v in enumerate(report.sets):
+            if i == j:
+                continue
+            hits = 0
+            for sentence in data["sentences"]:
+                width = -(-len(sentence["y"]) // 4)
+                digits = sentence["h"][(i * sets + j) * width :][:width]
+                hits += bin(int(digits or "0", 16)).count("1")
+            row = report.table.set_index(["u", "v"]).loc[(u.name, v.name)]
+            assert hits == round(row.agreement * row["rows"])
+
+
+def test_hex_bits():
+    assert hex_bits(np.array([1, 0, 0, 0, 1], bool)) == "88"
+    assert hex_bits(np.zeros(0, bool)) == ""
+
+
+def test_numbers_of_the_table_are_on_the_page(report, page):
+    for row in report.table.itertuples():
+        assert f"<b>{100 * row.agreement:.0f}\N{NO-BREAK SPACE}%</b>" in page
+        assert f"{100 * row.low:.0f}\N{EN DASH}{100 * row.high:.0f}" in page
+
+
+def test_the_headline_says_when_it_was_learned(page):
+    assert "Half of that was learned by step <strong>500</strong> of 500" in page
+    assert "60\N{NO-BREAK SPACE}% of the next words right" in page
+
+
+def test_the_course_in_words(report):
+    series = payload(report, 0)["course"]["series"]
+    assert [(each["label"], each["role"], len(each["points"])) for each in series] == [
+        ("Attention agrees with IBM dictionary", "agreement", 3),
+        ("Attention is ordered like IBM dictionary (Kendall's tau)", "correlation", 2),
+        ("right next words", "performance", 3),
+        ("translation quality (BLEU)", "performance", 1),
+    ]
+    assert series[-1]["points"] == [[500, 0.2]]
+    assert payload(report, 0)["course"]["chance"] == 0.1
+
+
+def test_limit(report):
+    data = payload(report, 4)
+    assert len(data["sentences"]) == 4
+    assert "the first 4 of 12 pairs" in build_page(report, 4).decode()
+    assert payload(report, 0)["sentences"] == []
+
+
+def test_settings_are_flat():
+    assert flat({"a": {"b": None, "c": True}, "d": 1.5}) == [("a.b", "null"), ("a.c", "true"), ("d", "1.5")]
+
+
+def test_one_set_of_scores_is_enough():
+    text = build_page(make_report(sets=1, table=make_report().table[:0])).decode()
+    assert "one aligner only" in text
+
+
+def test_two_thousand_pairs_stay_under_15_mb():
+    """Four sets of scores, sentences of 16 by 16 words on average (Multi30k has 12 by 13)."""
+    report = make_report(2000, longest=31, sets=4)
+    assert report.bitext.shapes.prod(1).mean() > 240
+    assert len(build_page(report, 2000)) < 15_000_000
