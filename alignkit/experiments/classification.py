@@ -21,17 +21,16 @@ import numpy as np
 
 from alignkit.classical.ibm1 import ITERATIONS, fit_ibm1
 from alignkit.errors import AlignkitError
+from alignkit.experiments.accuracy import accuracies, word_weights
 from alignkit.experiments.compare import PROXY_CACHE, fit_or_load_proxy
-from alignkit.experiments.logistic import Logistic, fit_logistic, mean_of_words, word_scores
-from alignkit.experiments.protocol import bootstrap_mean
+from alignkit.experiments.logistic import Logistic, fit_logistic, word_scores
 from alignkit.labelled import LabelledLines, LabelledText
 from alignkit.metrics.agreement import PERCENT, Agreement, agreement
 from alignkit.metrics.contextual import contextualised
 from alignkit.metrics.rank import RankCorrelation, rank_correlation
-from alignkit.neural.classifier_scores import ClassifierAligner, judge_logits
+from alignkit.neural.classifier_scores import ClassifierAligner
 from alignkit.neural.classifier_settings import CLASSIFIER_PROXY, ClassifierRunSettings
 from alignkit.neural.classifier_training import ClassifierRun, train_classifier
-from alignkit.neural.proxy import ProxyAligner
 from alignkit.neural.settings import ProxySettings
 from alignkit.scores import Scores
 
@@ -185,7 +184,7 @@ def classify(
     step = int(course["step"][course["agreement"].idxmax()]) if course["agreement"].notna().any() else steps
     uniform = ClassifierRun(place / "uniform").load(step, device)
     scores[UNIFORM_SCORE] = uniform.score(scored.bitext, "beta")
-    scores["beta_px"] = word_scores(_word_weights(proxy), scored)
+    scores["beta_px"] = word_scores(word_weights(proxy), scored)
     if logistic is not None:
         scores["beta_log"] = logistic.score(scored)
     for name, iterations in (("beta_count", 1), ("beta_ibm1", settings.iterations)):
@@ -194,7 +193,7 @@ def classify(
     second = time_course(ClassifierRun(place / "second"), scores["alpha"], "alpha", scored, settings, device)
     return Classification(
         _row(scores, second, settings),
-        _accuracies(best, proxy, logistic, held, settings.seed),
+        accuracies(best, proxy, logistic, held, settings.seed),
         {"second": second, "uniform": course},
         scores,
         scored,
@@ -217,11 +216,6 @@ def _penalties(
         measured = {"strength": strength, "loss": loss, "accuracy": accuracy}
         rows.append({**measured, **dataclasses.asdict(found)})
     return pd.DataFrame(rows)
-
-
-def _word_weights(proxy: ProxyAligner) -> np.ndarray:
-    """float64 (V,): log p(y = 1) - log p(y = 0) of a text of that word alone."""
-    return (proxy.embedding @ (proxy.output[1] - proxy.output[0])).double().cpu().numpy()
 
 
 def _logistic(train: LabelledText, valid: LabelledText) -> Logistic | None:
@@ -332,32 +326,4 @@ def time_course(
         )
         measured = {"accuracy": model.metrics["valid.accuracy"], "loss": model.metrics["valid.loss"]}
         rows.append({"step": step, **measured, **dataclasses.asdict(found)})
-    return pd.DataFrame(rows)
-
-
-def _accuracies(
-    best: Mapping[str, ClassifierAligner],
-    proxy: ProxyAligner,
-    logistic: Logistic | None,
-    valid: LabelledText,
-    seed: int,
-) -> pd.DataFrame:
-    """Accuracy of every model on the validation text, by which its step or strength was chosen."""
-    import pandas as pd
-
-    logits = {name: model.logits(valid.bitext) for name, model in best.items()}
-    logits["proxy"] = mean_of_words(_word_weights(proxy), valid)
-    if logistic is not None:
-        logits["logistic"] = logistic.logits(valid)
-    rows = []
-    for name, values in logits.items():
-        known = ~np.isnan(values)
-        right = (values[known] > 0) == (valid.labels[known] == 1)
-        low, high = bootstrap_mean(right, seed, 1000)
-        loss, accuracy = judge_logits(values, valid.labels)
-        shown = {"accuracy": accuracy, "low": low, "high": high, "loss": loss, "texts": int(known.sum())}
-        # A float, so that what has no step has NaN.
-        rows.append({"model": name, "step": float(best[name].step) if name in best else np.nan, **shown})
-    share = float(valid.labels.mean())
-    rows.append({"model": "majority", "step": np.nan, "accuracy": max(share, 1 - share), "texts": len(valid)})
     return pd.DataFrame(rows)
