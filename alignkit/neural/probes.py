@@ -141,13 +141,15 @@ def chosen_logs(network: EncoderDecoder, y: Tensor, features: Callable[[slice | 
 
     # sum over v of exp(product + bias) = exp(product) · exp(bias): no pass for the bias, and none for the
     # maximum. float32 holds such sums for logits up to about 80, with one relative precision at any scale.
-    factor = bias.exp()
+    # As a product of matrices with empty columns: that of a matrix and a vector has other last bits with other
+    # numbers of threads, whatever MKL is told.
+    factor = torch.nn.functional.pad(bias.exp().unsqueeze(1), (0, 3))
     chosen, totals = weight.new_empty(len(y)), weight.new_empty(len(y))
     for low in range(0, len(y), step):
         part = slice(low, low + step)
         chunk = products(part)
         chosen[part] = chunk.gather(1, y[part].unsqueeze(1)).squeeze(1)
-        totals[part] = chunk.exp_().mv(factor)
+        totals[part] = torch.mm(chunk.exp_(), factor)[:, 0]
     logs = chosen + bias[y] - totals.log()
     # Where that was not enough, once more with the maximum. One question per batch stops a GPU's queue little.
     again = ((totals < 1e-30) | ~(totals < 1e37)).nonzero().squeeze(1)
