@@ -15,6 +15,8 @@ from alignkit.scores import Scores
 # A probability may follow, as in 0-1:0.93: what alignkit writes it reads.
 _LINK = re.compile(r"(\d{1,9})([-p?])(\d{1,9})(:[0-9.e+-]+)?\Z", re.ASCII)
 
+_LONGEST = 1 << 18  # tokens of a sentence up to which links are sorted by counting
+
 
 @dataclass(frozen=True, eq=False)
 class Links:
@@ -109,9 +111,13 @@ class Links:
     @property
     def reversed(self) -> Links:
         """The same links with source and target exchanged."""
+        longest = int(self.pairs[:, 1].max(initial=-1)) + 1
+        if longest > _LONGEST:  # counting would take memory and time by the largest index
+            order = np.lexsort((*self.pairs.T, self.sentences))
+            return Links(np.ascontiguousarray(self.pairs[order, ::-1]), self.offsets)
         from alignkit.kernels import symmetrisation
 
-        counts = np.zeros(int(self.pairs[:, 1].max(initial=-1)) + 2, np.int32)
+        counts = np.zeros(longest + 1, np.int32)
         pairs = np.empty_like(self.pairs)
         symmetrisation.turn_all(self.pairs, self.offsets, counts, pairs)
         return Links(pairs, self.offsets)

@@ -14,6 +14,8 @@ from alignkit.scores import Scores
 PRODUCT = "product"
 #: Of the geometric mean of both posteriors; about the best for IBM Model 1 on three development sets.
 THRESHOLD = 0.2
+#: Work space is by the longest sentence; a link beyond this is a mistake.
+MOST_TOKENS = 1 << 24
 #: method -> (start: 0 intersection or 1 union, grow 0 or 1, final 0 none, 1 or, 2 and)
 METHODS: dict[str, tuple[int, int, int]] = {
     "intersection": (0, 0, 0),
@@ -36,7 +38,7 @@ def symmetrize(
         threads: all there are by default; the result does not depend on it.
 
     Raises:
-        AlignkitError: unknown method, or different numbers of sentence pairs.
+        AlignkitError: unknown method, different numbers of sentence pairs, or an index of millions.
     """
     if method not in METHODS:
         raise AlignkitError(f"unknown method {method!r}; known are {', '.join(METHODS)}")
@@ -52,6 +54,9 @@ def symmetrize(
     length, height = (
         2 + int(max(links.pairs[:, side].max(initial=-1) for links in (forward, reverse))) for side in (0, 1)
     )
+
+    if max(length, height) > MOST_TOKENS:
+        raise AlignkitError(f"a link points to token {max(length, height) - 2}: no sentence has that many")
 
     def combine(low: int, high: int) -> None:
         first, second, points = (np.empty((size, 2), np.int32) for size in (*largest, sum(largest)))

@@ -141,3 +141,9 @@ def test_product_needs_posteriors(planted):
 
     with pytest.raises(AlignkitError, match="product needs aligners with alpha scores"):
         Bidirectional(Linker(), Linker(), "product").links(planted[0])
+
+
+def test_an_index_of_millions_is_refused():
+    one, wild = Links.from_lists([[(0, 0)]]), Links.from_lists([[(2**30, 0)]])
+    with pytest.raises(AlignkitError, match="token 1073741824"):
+        symmetrize(one, wild)
