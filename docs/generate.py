@@ -1,17 +1,23 @@
-"""Writes docs/commands.md, the reference of all commands, from the program itself.
+"""Writes docs/commands.md, the reference of all commands, from the program itself, and the index of experiments
+from their committed results.
 
 python docs/generate.py
 """
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
 
+from alignkit.experiments.registry import EXPERIMENTS
 from alignkit_cli.main import COMMANDS, cli
 
 PLACE = Path(__file__).parent / "commands.md"
+EXPERIMENTS_PLACE = Path(__file__).parent / "experiments" / "README.md"
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results" / "experiments"
+VERDICTS = ("holds", "does not hold", "undecided")
 
 
 def render() -> str:
@@ -28,5 +34,34 @@ def render() -> str:
     return "\n".join(parts) + "\n"
 
 
+def render_experiments() -> str:
+    """How many claims of each experiment hold, do not hold or are undecided in the committed runs."""
+    parts = [
+        "# Experiments",
+        "",
+        "Made from the committed results by `python docs/generate.py`.",
+        "",
+        "`alignkit experiment NAME` runs one, `--quick` at a small size; `--settings` shows what can be set. The",
+        "numbers of verdicts are those of the committed runs (`benchmarks/results/experiments`); where settings were",
+        "changed, mostly to run at a smaller size than the paper's, the page says to what. A claim holds, or does",
+        "not, if the whole interval of its statistic says so.",
+        "",
+        f"| experiment | settings | {' | '.join(VERDICTS)} |",
+        "|---|---|---|---|---|",
+    ]
+    for name in EXPERIMENTS:
+        path = RESULTS / f"{name}.json"
+        if not path.exists():
+            continue
+        found = json.loads(path.read_text(encoding="utf-8"))
+        verdicts = [claim["verdict"] for claim in found["claims"]]
+        size = "quick" if found["size"].startswith("quick") else "full size"
+        size += ", changed" if ", with" in found["size"] else ""
+        numbers = " | ".join(str(verdicts.count(verdict)) for verdict in VERDICTS)
+        parts.append(f"| [{name}]({name}.md) | {size} | {numbers} |")
+    return "\n".join(parts) + "\n"
+
+
 if __name__ == "__main__":
     PLACE.write_text(render(), encoding="utf-8")
+    EXPERIMENTS_PLACE.write_text(render_experiments(), encoding="utf-8")
