@@ -150,8 +150,11 @@ def log_probabilities(
 
     Arguments are those of :func:`posteriors`.
     """
-    forward, reverse = (None if chain is None else replace(chain, ratios=chain.ratios[:, :1] * 0 + 1) for chain in chains)
-    assert forward is not None
+
+    def plain(chain: Chain) -> Chain:
+        return replace(chain, ratios=np.ones((len(chain.floor), 1), np.float32))
+
+    forward, reverse = plain(chains[0]), None if chains[1] is None else plain(chains[1])
     ahead = posteriors(bitext, table, (forward, None), (1.0, 0.0), threads)[1]
     if reverse is None:
         return ahead, None

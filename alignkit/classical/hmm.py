@@ -75,7 +75,7 @@ class HMM:
         return posteriors(bitext, table, (self.chain, None), (1.0, 0.0), threads)[0]
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
-        """float64 (M,): log p(target | source) of each pair, without fertility, up to the factor for its length."""
+        """float64 (M,): log p(target | source) of each pair, up to the factor for its length; no fertility."""
         return log_probabilities(bitext, self._table(bitext), (self.chain, None), thread_count(self.threads))[0]
 
     def links(self, bitext: Bitext) -> Links:

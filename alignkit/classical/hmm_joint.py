@@ -104,7 +104,7 @@ class JointHMM:
         return as_shares(self.probabilities(bitext))
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
-        """float64 (M,): log p(target | source) of each pair, without fertility, up to the factor for its length."""
+        """float64 (M,): log p(target | source) of each pair, up to the factor for its length; no fertility."""
         chains = (self.forward, None)
         return log_probabilities(bitext, self._table(bitext), chains, thread_count(self.threads))[0]
 

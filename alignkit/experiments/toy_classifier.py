@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alignkit.errors import AlignkitError
-from alignkit.experiments.protocol import Claim, Progress, Result, claim, no_progress
+from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
 from alignkit.experiments.statistics import solve_x_plus_exp
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ def run(settings: Settings | None = None, progress: Progress = no_progress) -> R
     import pandas as pd
 
     settings = settings or Settings()
+    check_positive(settings, "time", "step")
     names = list(dict.fromkeys([*settings.starts, RISING, FALLING, SOLVED]))
     start = np.array([parse_start(name) for name in names]).T
     steps = max(1, round(settings.time / settings.step))
