@@ -11,8 +11,10 @@ import click
 
 from alignkit.errors import AlignkitError
 from alignkit_cli.options import (
+    check_outputs,
     choose_text,
     format_options,
+    needs,
     note,
     note_blanks,
     output_option,
@@ -223,6 +225,10 @@ def run(fit: Fit, wanted: Outputs, in_blocks: bool = False) -> None:
         raise click.UsageError("--symmetrize fits two models; it goes with none of --reverse, --scores, --model.")
     if wanted.method is not None and wanted.start is not None:
         raise click.UsageError("--symmetrize fits two models, and --start gives one; fit the directions apart.")
+    needs("threshold", "--symmetrize product", wanted.method == "product")
+    needs("kind", "--scores", wanted.scores is not None)
+    needs("prior_weight", "--prior", click.get_current_context().params.get("prior") is not None)
+    check_outputs(wanted.output or "-", wanted.sentence_scores, wanted.scores, wanted.model)
     if wanted.reverse and wanted.scores:
         raise click.UsageError("--scores writes source-to-target scores; exchange SRC and TGT to get the others.")
     give_memory_back()

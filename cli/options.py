@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 Command = Callable[..., Any]
 
@@ -127,6 +128,39 @@ def choose_text(
     if source is None:
         raise click.UsageError("Missing argument SRC (try --sample for the embedded text).")
     return source, target
+
+
+def needs(name: str, wanted: str, there: bool) -> None:
+    """Refuses an option that was given although nothing would come of it.
+
+    Args:
+        name: the parameter, as ``prior_weight``.
+        wanted: what it goes with, as a user writes it.
+        there: whether that was given.
+
+    Raises:
+        click.UsageError: it was not.
+    """
+    source = click.get_current_context().get_parameter_source(name)
+    if not there and source not in (None, ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP):
+        option = "--" + name.replace("_", "-")
+        raise click.UsageError(f"{option} goes only with {wanted}.")
+
+
+def check_outputs(*paths: str | None) -> None:
+    """Refuses two outputs in one file, of which the last would be all there is; None: not to be written.
+
+    Raises:
+        click.UsageError: a file comes twice.
+    """
+    seen = set()
+    for path in paths:
+        if path is None or (os.path.exists(path) and not os.path.isfile(path)):
+            continue  # two may well go to /dev/null
+        place = "standard output" if path == "-" else os.path.realpath(path)
+        if place in seen:
+            raise click.UsageError(f"Two outputs cannot both go to {place}; give another file for one.")
+        seen.add(place)
 
 
 def named(options: Sequence[str], option: str) -> dict[str, str]:

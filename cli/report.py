@@ -111,6 +111,8 @@ def run(
 
     if output is None and plots is None and frames is None:
         raise click.UsageError("Give -o FILE for the page, or --plots or --frames FOLDER.")
+    if settings["proxy"] and not runs:
+        raise click.UsageError("--proxy is the proxy of a run; give RUN.")
     if runs and training is not None:
         raise click.UsageError("--train is for reports without a run; a run has its own training text.")
     if sample:

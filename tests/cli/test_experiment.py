@@ -97,6 +97,7 @@ def test_json_has_what_the_file_has(alignkit, tmp_path):
         (["toy-classifier", "--set", "time=nan"], "'nan' is not finite"),
         (["toy-classifier", "--set", "step=0"], "step must be above 0"),
         (["toy-classifier", "--set", "time=-1"], "time must be above 0"),
+        (["initial-gradient", "--quick", "--set", "words=-1"], "must not be negative"),
         ([], "Missing argument NAME"),
     ],
     ids=lambda value: " ".join(value[-2:]) if isinstance(value, list) else "",
