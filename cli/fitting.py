@@ -139,7 +139,8 @@ def load_start(path: str | None, kind: str) -> Any:
         return None
     model = load_aligner(path)
     if model.name != kind:
-        raise InputError(path, f"is a model of kind {model.name}, and one of kind {kind} is wanted")
+        maker = "align --save-model" if kind == "hmm-joint" else f"{kind} --model"
+        raise InputError(path, f"is a model of kind {model.name}; give one that `alignkit {maker}` wrote")
     return model
 
 

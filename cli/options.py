@@ -197,4 +197,7 @@ def note(message: str, quiet: bool = False) -> None:
 def note_blanks(count: int, quiet: bool = False) -> None:
     """Says how many pairs get an empty output line because a side is blank."""
     if count:
-        note(f"{count} pairs with a blank side: their output lines are empty", quiet)
+        pairs, lines = (
+            ("1 pair", "its output line is") if count == 1 else (f"{count} pairs", "their output lines are")
+        )
+        note(f"{pairs} with a blank side: {lines} empty", quiet)

@@ -36,7 +36,8 @@ from alignkit_cli.progress import progress_bar
     "--scores",
     multiple=True,
     metavar="NAME=FILE",
-    help="Also the scores of another system: .npz, .parquet, .csv, JSON lines, Marian's soft alignments.",
+    help="Also the scores of another system: .npz, .parquet, .csv, JSON lines, "
+    "Marian's soft alignments or Pharaoh links.",
 )
 @click.option(
     "--links", multiple=True, metavar="NAME=FILE", help="Also links of another system, as scores 0 and 1."

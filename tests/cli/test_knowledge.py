@@ -54,6 +54,13 @@ def test_a_threshold_trades_precision_for_recall(alignkit, tmp_path):
     assert found["0.9"] < found["0.45"] < found["0.2"]
 
 
+def test_a_start_of_another_kind_says_what_to_give(alignkit, failure, write, tmp_path):
+    text, model = write("text", TEXT), tmp_path / "m.npz"
+    assert alignkit("ibm1", "-q", text, "--model", model).code == 0
+    for name, maker in (("align", "align --save-model"), ("hmm", "hmm --model")):
+        failure(alignkit(name, "-q", "--start", model, text), "is a model of kind ibm1", f"`alignkit {maker}`")
+
+
 def test_what_does_not_go_together_is_an_error(alignkit, write, tmp_path):
     text, model = write("text", TEXT), tmp_path / "m.npz"
     assert alignkit("ibm1", "-q", text, "--model", model).code == 0
