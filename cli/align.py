@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit_cli.fitting import give_memory_back, knowledge_options, load_prior, load_start
+from alignkit_cli.fitting import check_words_shared, give_memory_back, knowledge_options, load_prior, load_start
 from alignkit_cli.options import (
     check_outputs,
     choose_text,
@@ -127,6 +127,8 @@ def fit_and_write(
     prior = load_prior(fitting.prior, fitting.prior_weight)
     start = load_start(fitting.start, "hmm-joint")
     bitext = read_bitext(source, target, **reading)
+    if start is not None and fitting.start is not None:
+        check_words_shared(fitting.start, start, bitext)
     if not has_room(bitext):
         return fit_small(bitext, fitting, writer)
     threshold = THRESHOLD if fitting.threshold is None else fitting.threshold

@@ -130,8 +130,8 @@ def load_prior(path: str | None, weight: float, turned: bool = False) -> Any:
     return prior.reversed if turned else prior
 
 
-def load_start(path: str | None, kind: str) -> Any:
-    """The model of --start, or None; an error if it is not an aligner of this name."""
+def load_start(path: str | None, kind: str, text: Bitext | None = None) -> Any:
+    """The model of --start, or None; an error if it is not an aligner of this name, or of other words."""
     from alignkit.aligner import load_aligner
     from alignkit.errors import InputError
 
@@ -141,7 +141,24 @@ def load_start(path: str | None, kind: str) -> Any:
     if model.name != kind:
         maker = "align --save-model" if kind == "hmm-joint" else f"{kind} --model"
         raise InputError(path, f"is a model of kind {model.name}; give one that `alignkit {maker}` wrote")
+    if text is not None:
+        check_words_shared(path, model, text)
     return model
+
+
+def check_words_shared(path: str, model: Any, text: Bitext) -> None:
+    """Refuses a model that shares no word with one side of a text, for to start from it would do nothing.
+
+    Raises:
+        InputError: it is of the other direction, or of another text altogether.
+    """
+    from alignkit.errors import InputError
+
+    for name, known, side in (("source", model.source, text.source), ("target", model.target, text.target)):
+        words = side.vocabulary
+        if len(words) and not any(word in known for word in words):
+            hint = "is it of the other direction, or of text in another case?"
+            raise InputError(path, f"knows no {name} word of this text; {hint}")
 
 
 def direction_options(command: Command) -> Command:
