@@ -1,4 +1,4 @@
-"""``ktiw-drives-attention``: lexical knowledge first, attention after (Snell et al. 2021, the paper's thesis) along a training run.
+"""``ktiw-drives-attention``: lexical knowledge first, attention after (Snell et al. 2021), along a training run.
 
 At every measured step tau the network's attention alpha(tau) and lexical probe beta(tau) are held against beta of
 IBM 1, which knows nothing but co-occurrence: A(alpha(tau), ibm1.beta), A(beta(tau), ibm1.beta) and
