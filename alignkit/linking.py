@@ -135,6 +135,9 @@ def describe(
         alphas = [None if a is None else a.score(b, "alpha") for a, b in sides]
     scored = sentence_scores or (words and all(hasattr(a, "log_probabilities") for a, _ in both))
     columns = [per_word(log_probabilities(a, b), b.shapes) for a, b in both] if scored else []
+    other = getattr(forward, "reverse_log_probabilities", None)  # of one aligner for both directions
+    if scored and other is not None:
+        columns.append(per_word(other(bitext), bitext.reversed.shapes))
     return Alignment(
         links,
         [bitext.source.words(m) for m in range(len(bitext))] if words else (),

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit_cli.fitting import give_memory_back, knowledge_options, load_prior, load_start
+from alignkit_cli.fitting import check_words_shared, give_memory_back, knowledge_options, load_prior, load_start
 from alignkit_cli.options import (
+    check_outputs,
     choose_text,
     format_options,
+    needs,
     note,
     note_blanks,
     output_option,
@@ -83,6 +85,8 @@ def run(
     """Fits, or loads and reads; writes."""
     if model is not None and (save_model or knowledge["prior"] or knowledge["start"]):
         raise click.UsageError("--model fits nothing; it goes with none of --prior, --start, --save-model.")
+    needs("prior_weight", "--prior", knowledge["prior"] is not None)
+    check_outputs(output or "-", sentence_scores, save_model)
     source, target = choose_text(source, target, sample)
     reading = {"encoding_errors": encoding_errors, "lowercase": lowercase}
     writer = AlignmentOutput(output_format, output, sentence_scores)
@@ -123,6 +127,8 @@ def fit_and_write(
     prior = load_prior(fitting.prior, fitting.prior_weight)
     start = load_start(fitting.start, "hmm-joint")
     bitext = read_bitext(source, target, **reading)
+    if start is not None and fitting.start is not None:
+        check_words_shared(fitting.start, start, bitext)
     if not has_room(bitext):
         return fit_small(bitext, fitting, writer)
     threshold = THRESHOLD if fitting.threshold is None else fitting.threshold

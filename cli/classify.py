@@ -46,8 +46,10 @@ if TYPE_CHECKING:
 @click.option("--minimum", type=click.IntRange(min=1), help="A word seen fewer times is unknown.  [default: 3]")
 @click.option("--vectors", metavar="FILE", help="Word vectors as text (GloVe) that the embeddings begin with.")
 @click.option("--embedding", type=click.IntRange(min=1), help="Size of an embedding.  [default: the preset's]")
-@click.option("--steps", type=click.IntRange(min=1), help="Training steps of each network.")
-@click.option("--batch", type=click.IntRange(min=1), help="Texts per step.")
+@click.option(
+    "--steps", type=click.IntRange(min=1), help="Training steps of each network.  [default: the preset's]"
+)
+@click.option("--batch", type=click.IntRange(min=1), help="Texts per step.  [default: the preset's]")
 @click.option(
     "--seed",
     type=click.IntRange(min=0),

@@ -15,6 +15,7 @@ from alignkit_cli.fitting import (
     run,
     text_options,
 )
+from alignkit_cli.options import needs
 
 if TYPE_CHECKING:
     from alignkit.bitext import Bitext
@@ -72,6 +73,9 @@ def command(
     are zero-based and in Pharaoh format; a pair with a blank side gets an empty line. A fast_align run with -I n
     makes n - 1 iterations as counted here.
     """
+
+    needs("alpha", "a prior (without --no-prior)", not no_prior)
+    needs("null_probability", "NULL (without --no-null)", null)
 
     def fit(text: Bitext, threads: int, progress: Callable[[int, int, str], None], turned: bool) -> Any:
         from alignkit.classical.diagonal import fit_diagonal

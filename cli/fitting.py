@@ -11,8 +11,10 @@ import click
 
 from alignkit.errors import AlignkitError
 from alignkit_cli.options import (
+    check_outputs,
     choose_text,
     format_options,
+    needs,
     note,
     note_blanks,
     output_option,
@@ -128,8 +130,8 @@ def load_prior(path: str | None, weight: float, turned: bool = False) -> Any:
     return prior.reversed if turned else prior
 
 
-def load_start(path: str | None, kind: str) -> Any:
-    """The model of --start, or None; an error if it is not an aligner of this name."""
+def load_start(path: str | None, kind: str, text: Bitext | None = None) -> Any:
+    """The model of --start, or None; an error if it is not an aligner of this name, or of other words."""
     from alignkit.aligner import load_aligner
     from alignkit.errors import InputError
 
@@ -137,8 +139,26 @@ def load_start(path: str | None, kind: str) -> Any:
         return None
     model = load_aligner(path)
     if model.name != kind:
-        raise InputError(path, f"is a model of kind {model.name}, and one of kind {kind} is wanted")
+        maker = "align --save-model" if kind == "hmm-joint" else f"{kind} --model"
+        raise InputError(path, f"is a model of kind {model.name}; give one that `alignkit {maker}` wrote")
+    if text is not None:
+        check_words_shared(path, model, text)
     return model
+
+
+def check_words_shared(path: str, model: Any, text: Bitext) -> None:
+    """Refuses a model that shares no word with one side of a text, for to start from it would do nothing.
+
+    Raises:
+        InputError: it is of the other direction, or of another text altogether.
+    """
+    from alignkit.errors import InputError
+
+    for name, known, side in (("source", model.source, text.source), ("target", model.target, text.target)):
+        words = side.vocabulary
+        if len(words) and not any(word in known for word in words):
+            hint = "is it of the other direction, or of text in another case?"
+            raise InputError(path, f"knows no {name} word of this text; {hint}")
 
 
 def direction_options(command: Command) -> Command:
@@ -223,6 +243,10 @@ def run(fit: Fit, wanted: Outputs, in_blocks: bool = False) -> None:
         raise click.UsageError("--symmetrize fits two models; it goes with none of --reverse, --scores, --model.")
     if wanted.method is not None and wanted.start is not None:
         raise click.UsageError("--symmetrize fits two models, and --start gives one; fit the directions apart.")
+    needs("threshold", "--symmetrize product", wanted.method == "product")
+    needs("kind", "--scores", wanted.scores is not None)
+    needs("prior_weight", "--prior", click.get_current_context().params.get("prior") is not None)
+    check_outputs(wanted.output or "-", wanted.sentence_scores, wanted.scores, wanted.model)
     if wanted.reverse and wanted.scores:
         raise click.UsageError("--scores writes source-to-target scores; exchange SRC and TGT to get the others.")
     give_memory_back()

@@ -89,7 +89,7 @@ def command(
             progress,
             decode=decode,
             prior=load_prior(prior, prior_weight, turned),
-            start=load_start(start, "hmm"),
+            start=load_start(start, "hmm", text),
         )
 
     run(fit, Outputs(**options, start=start))

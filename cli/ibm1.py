@@ -86,7 +86,7 @@ def command(
             prune=prune,
             block_tokens=block_tokens,
             prior=load_prior(prior, prior_weight, turned),
-            start=load_start(start, "ibm1"),
+            start=load_start(start, "ibm1", text),
         )
 
     run(fit, Outputs(**options, start=start), in_blocks=in_blocks)

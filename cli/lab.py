@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit_cli.options import note, quiet_option, reading_options, threads_option, write_output
+from alignkit_cli.options import needs, note, quiet_option, reading_options, threads_option, write_output
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -132,6 +132,8 @@ def _check_usage(
     if training is None:
         if valid is not None or folder is not None:
             raise click.UsageError("--valid and -o belong to --train SRC TGT.")
+        for name in ("preset", "tokens", "pieces", "epochs", "steps"):
+            needs(name, "--train", False)
         if run_dir is None:
             raise click.UsageError("Give RUN, or --train SRC TGT -o FOLDER.")
     elif run_dir is not None or others is not None:

@@ -79,6 +79,9 @@ def run(arguments: list[str] | None = None) -> int:
     try:
         cli.main(args=arguments, prog_name="alignkit", standalone_mode=False)
     except click.UsageError as error:
+        if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
+            click.echo(error.format_message(), err=True)  # its message is all of the help
+            return 2
         command = error.ctx.command_path if error.ctx is not None else "alignkit"
         return _fail(f"{error.format_message()} See '{command} --help'.", command)
     except click.ClickException as error:

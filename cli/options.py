@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 Command = Callable[..., Any]
 
@@ -129,6 +130,39 @@ def choose_text(
     return source, target
 
 
+def needs(name: str, wanted: str, there: bool) -> None:
+    """Refuses an option that was given although nothing would come of it.
+
+    Args:
+        name: the parameter, as ``prior_weight``.
+        wanted: what it goes with, as a user writes it.
+        there: whether that was given.
+
+    Raises:
+        click.UsageError: it was not.
+    """
+    source = click.get_current_context().get_parameter_source(name)
+    if not there and source not in (None, ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP):
+        option = "--" + name.replace("_", "-")
+        raise click.UsageError(f"{option} goes only with {wanted}.")
+
+
+def check_outputs(*paths: str | None) -> None:
+    """Refuses two outputs in one file, of which the last would be all there is; None: not to be written.
+
+    Raises:
+        click.UsageError: a file comes twice.
+    """
+    seen = set()
+    for path in paths:
+        if path is None or (os.path.exists(path) and not os.path.isfile(path)):
+            continue  # two may well go to /dev/null
+        place = "standard output" if path == "-" else os.path.realpath(path)
+        if place in seen:
+            raise click.UsageError(f"Two outputs cannot both go to {place}; give another file for one.")
+        seen.add(place)
+
+
 def named(options: Sequence[str], option: str) -> dict[str, str]:
     """NAME=FILE options as a dict; raises click.UsageError for another form or a name that comes twice."""
     found: dict[str, str] = {}
@@ -163,4 +197,7 @@ def note(message: str, quiet: bool = False) -> None:
 def note_blanks(count: int, quiet: bool = False) -> None:
     """Says how many pairs get an empty output line because a side is blank."""
     if count:
-        note(f"{count} pairs with a blank side: their output lines are empty", quiet)
+        pairs, lines = (
+            ("1 pair", "its output line is") if count == 1 else (f"{count} pairs", "their output lines are")
+        )
+        note(f"{pairs} with a blank side: {lines} empty", quiet)

@@ -36,7 +36,8 @@ from alignkit_cli.progress import progress_bar
     "--scores",
     multiple=True,
     metavar="NAME=FILE",
-    help="Also the scores of another system: .npz, .parquet, .csv, JSON lines, Marian's soft alignments.",
+    help="Also the scores of another system: .npz, .parquet, .csv, JSON lines, "
+    "Marian's soft alignments or Pharaoh links.",
 )
 @click.option(
     "--links", multiple=True, metavar="NAME=FILE", help="Also links of another system, as scores 0 and 1."
@@ -111,6 +112,8 @@ def run(
 
     if output is None and plots is None and frames is None:
         raise click.UsageError("Give -o FILE for the page, or --plots or --frames FOLDER.")
+    if settings["proxy"] and not runs:
+        raise click.UsageError("--proxy is the proxy of a run; give RUN.")
     if runs and training is not None:
         raise click.UsageError("--train is for reports without a run; a run has its own training text.")
     if sample:

@@ -126,6 +126,8 @@ def run(
     else:
         lines, held = hold_out(lines)
         note(f"no --valid: the last {len(held[0])} pairs are held out to judge the network by", quiet)
+    check_words(lines, "train on")
+    check_words(held, "judge the network by (--valid)")
     settings = PRESETS[preset].change(
         text={"tokens": tokens, "pieces": pieces},
         network={"attention": attention},
@@ -148,6 +150,14 @@ def run(
         note(f"{run_dir}: this run is finished; nothing was left to train", quiet)
     measured = ", ".join(f"{name} {best.metrics[name]:.3f}" for name in ("valid.loss", "valid.accuracy"))
     note(f"{run_dir}: best at step {best.step}, {measured}", quiet)
+
+
+def check_words(lines: Sides, purpose: str) -> None:
+    """Raises AlignkitError if no pair has words on both sides; a run of blanks would still have figures."""
+    from alignkit.errors import AlignkitError
+
+    if not any(x.strip() and y.strip() for x, y in zip(*lines, strict=True)):
+        raise AlignkitError(f"no pair with words on both sides to {purpose}; give another text")
 
 
 def sample_validation() -> tuple[str, str]:

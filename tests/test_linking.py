@@ -133,3 +133,27 @@ def test_an_aligner_without_sentence_probabilities(models):
     with pytest.raises(AlignkitError, match="plain gives no probability of a sentence"):
         describe(links, bitext, Plain(), sentence_scores=True)
     assert describe(links, bitext, Plain(), words=True).sentence_scores is None
+
+
+@pytest.mark.parametrize("joint", [True, False])
+def test_hmms_give_distributions_over_sentences(joint):
+    """However the words go, probabilities of all sentences of a length sum to 1 at most: fertility stays out."""
+    from itertools import product
+
+    from alignkit.classical.hmm import fit_hmm
+    from alignkit.classical.hmm_joint import SETTINGS, fit_best
+
+    pairs = [("a b", "x y"), ("a c", "x z"), ("b c b", "y z y"), ("a", "x"), ("c b a", "z y x")]
+    text = bitext_of(pairs)
+    model = fit_best(text).aligner if joint else fit_hmm(text, SETTINGS)
+    assert (model.forward if joint else model.chain).ratios.shape[1] > 1
+    for source in ("a", "b c", "a c b"):
+        every = [(source, " ".join(words)) for words in product("xyz", repeat=3)]
+        forward = np.exp(model.log_probabilities(bitext_of(every)))
+        assert forward.sum() <= 1 + 1e-4
+        assert (forward > 0).all()
+    if joint:
+        for target in ("x", "y z"):
+            every = [(" ".join(words), target) for words in product("abc", repeat=3)]
+            reverse = np.exp(model.reverse_log_probabilities(bitext_of(every)))
+            assert reverse.sum() <= 1 + 1e-4

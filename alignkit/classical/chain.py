@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -138,6 +138,28 @@ def posteriors(
         likelihood = run_expectation(bitext, pairs, directions, weights, threads).likelihood
     links = pairs[3]
     return Scores(np.clip(links, 0, 1, out=links), pairs[0], bitext.shapes), likelihood
+
+
+def log_probabilities(
+    bitext: Bitext, table: Table, chains: tuple[Chain, Chain | None], threads: int
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """float64 (M,): log p(y | x) of each pair by the forward chain, and log p(x | y) by the reverse one if it is
+    given, up to the factors for lengths.
+
+    Without fertility: its factors are for links given the others, and make no distribution over sentences.
+
+    Arguments are those of :func:`posteriors`.
+    """
+
+    def plain(chain: Chain) -> Chain:
+        return replace(chain, ratios=np.ones((len(chain.floor), 1), np.float32))
+
+    forward, reverse = plain(chains[0]), None if chains[1] is None else plain(chains[1])
+    ahead = posteriors(bitext, table, (forward, None), (1.0, 0.0), threads)[1]
+    if reverse is None:
+        return ahead, None
+    # Without fertility the directions know nothing of each other, and their log-likelihoods add up.
+    return ahead, posteriors(bitext, table, (forward, reverse), (0.5, 0.5), threads)[1] - ahead
 
 
 def best_places(bitext: Bitext, table: Table, chain: Chain, threads: int) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 
 from alignkit.aligner import check_kind
 from alignkit.bitext import Bitext
-from alignkit.classical.chain import Chain, Table, best_places, posteriors, start_from
+from alignkit.classical.chain import Chain, Table, best_places, log_probabilities, posteriors, start_from
 from alignkit.classical.hmm_estimation import Estimation
 from alignkit.classical.hmm_settings import Settings
 from alignkit.classical.priors import Prior
@@ -75,9 +75,8 @@ class HMM:
         return posteriors(bitext, table, (self.chain, None), (1.0, 0.0), threads)[0]
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
-        """float64 (M,): log p(target | source) of each pair, up to the factor for its length."""
-        arguments = (bitext, self._table(bitext), (self.chain, None), (1.0, 0.0))
-        return posteriors(*arguments, thread_count(self.threads))[1]
+        """float64 (M,): log p(target | source) of each pair, up to the factor for its length; no fertility."""
+        return log_probabilities(bitext, self._table(bitext), (self.chain, None), thread_count(self.threads))[0]
 
     def links(self, bitext: Bitext) -> Links:
         """Links by ``decode``: ``posterior``, each target word with its likeliest source position, if NULL is not

@@ -19,7 +19,7 @@ import numpy as np
 
 from alignkit.aligner import check_kind
 from alignkit.bitext import Bitext
-from alignkit.classical.chain import Chain, Table, posteriors, start_from
+from alignkit.classical.chain import Chain, Table, log_probabilities, posteriors, start_from
 from alignkit.classical.hmm import Progress, estimate
 from alignkit.classical.hmm_estimation import Estimation
 from alignkit.classical.hmm_settings import Settings
@@ -85,30 +85,35 @@ class JointHMM:
         if not (0 < self.share < 1 and 0 <= self.threshold <= 1):
             raise ValueError("share and threshold must lie between 0 and 1")
 
-    def _posteriors(self, bitext: Bitext) -> tuple[Scores, np.ndarray]:
+    def _table(self, bitext: Bitext) -> Table:
         ids = self.source.translate(bitext.source.vocabulary), self.target.translate(bitext.target.vocabulary)
-        table = Table(self.table.offsets, self.table.columns, self.table.width, ids)
-        shares = (self.share, 1 - self.share)
-        return posteriors(bitext, table, (self.forward, self.reverse), shares, thread_count(self.threads))
+        return Table(self.table.offsets, self.table.columns, self.table.width, ids)
 
     def probabilities(self, bitext: Bitext) -> Scores:
         """The probability of every link, (T, L) for each pair. A row may sum to more than 1: a word can have
         several links."""
-        return self._posteriors(bitext)[0]
+        chains, shares = (self.forward, self.reverse), (self.share, 1 - self.share)
+        return posteriors(bitext, self._table(bitext), chains, shares, thread_count(self.threads))[0]
 
     def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
         """beta[t, l] = p(y_t | x_l), 0 for pairs never seen; alpha: :meth:`probabilities`, rows that sum to more
         than 1 divided by their sum."""
         check_kind(self, kind)
         if kind == "beta":
-            ids = self.source.translate(bitext.source.vocabulary), self.target.translate(bitext.target.vocabulary)
-            table = Table(self.table.offsets, self.table.columns, self.table.width, ids)
-            return table.scores(bitext, self.table.values, thread_count(self.threads))
+            return self._table(bitext).scores(bitext, self.table.values, thread_count(self.threads))
         return as_shares(self.probabilities(bitext))
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
-        """float64 (M,): log p(target | source) + log p(source | target) of each pair, up to their lengths."""
-        return self._posteriors(bitext)[1]
+        """float64 (M,): log p(target | source) of each pair, up to the factor for its length; no fertility."""
+        chains = (self.forward, None)
+        return log_probabilities(bitext, self._table(bitext), chains, thread_count(self.threads))[0]
+
+    def reverse_log_probabilities(self, bitext: Bitext) -> np.ndarray:
+        """float64 (M,): the same of log p(source | target)."""
+        chains = (self.forward, self.reverse)
+        found = log_probabilities(bitext, self._table(bitext), chains, thread_count(self.threads))[1]
+        assert found is not None
+        return found
 
     def links(self, bitext: Bitext) -> Links:
         """Links whose probability reaches the threshold."""

@@ -91,7 +91,10 @@ def lexicon_of(model: Any) -> Lexicon:
     """
     table, source, target = (getattr(model, name, None) for name in ("table", "source", "target"))
     if not (isinstance(table, PairTable) and isinstance(source, Vocabulary) and isinstance(target, Vocabulary)):
-        raise AlignkitError(f"{getattr(model, 'name', 'this model')} has no translation table")
+        name = getattr(model, "name", "this model")
+        raise AlignkitError(
+            f"{name} has no translation table; give a model that ibm1, diagonal, hmm or align saved"
+        )
     return Lexicon(source, target, table, getattr(model, "null", None))
 
 

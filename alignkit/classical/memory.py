@@ -48,7 +48,9 @@ def parse_size(text: str) -> int:
 
 def show_size(size: float) -> str:
     """Bytes for people, "3.2G", rounded up: so much is enough, and :func:`parse_size` reads it."""
-    return f"{math.ceil(size * 10 / 2**30) / 10}G" if size >= 2**30 else f"{math.ceil(size / 2**20)}M"
+    if size >= 2**30:
+        return f"{math.ceil(size * 10 / 2**30) / 10}G"
+    return f"{math.ceil(size / 2**20)}M" if size > 2**19 else f"{math.ceil(size / 2**10)}K"
 
 
 def usual_limit() -> int:

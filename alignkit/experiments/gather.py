@@ -116,6 +116,10 @@ def gather(sources: Sources, progress: Progress | None = None) -> Report:
     if on_words and specials:
         sets = [replace(each, scores=crop(each.scores)) for each in sets]
         bitext, specials = inner_text(bitext), False
+    if not (shapes > 0).all(axis=1).any():
+        raise AlignkitError(
+            "no pair of the text has words on both sides, so there is nothing to show; give another text"
+        )
     table = agreement_table(
         {each.name: each.scores for each in sets}, sources.percent, seed=sources.seed, threads=sources.threads
     )

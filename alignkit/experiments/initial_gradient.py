@@ -35,6 +35,7 @@ from torch.nn.functional import embedding_bag
 
 from alignkit.bitext import Bitext
 from alignkit.classical.cooccurrence import cooccurrence
+from alignkit.errors import AlignkitError
 from alignkit.experiments.protocol import Claim, Progress, Result, claim, no_progress
 from alignkit.experiments.statistics import averaged, check_above_zero
 from alignkit.experiments.texts import word_bitext
@@ -125,9 +126,13 @@ def run(settings: Settings | None = None, progress: Progress = no_progress) -> R
     import pandas as pd
 
     settings = settings or Settings()
-    check_above_zero(settings, "words", "widths", "seeds")
+    check_above_zero(settings, "widths", "seeds")
+    if settings.pairs < 0 or settings.words < 0:
+        raise AlignkitError("pairs and words must not be negative; 0 takes all")
     bitext = word_bitext(settings.source, settings.target, settings.pairs, settings.words)
     sizes = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
+    if not (bitext.shapes > 0).all(axis=1).any():
+        raise AlignkitError(f"{settings.source}: no pair has words on both sides; give another text")
     table = predicted(bitext)
     rows = []
     for number, width in enumerate(settings.widths):

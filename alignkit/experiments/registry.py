@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from math import isfinite
 from typing import Any, get_type_hints
 
 from alignkit.errors import AlignkitError
@@ -47,14 +48,19 @@ def _value(key: str, hints: Mapping[str, Any], text: Any) -> Any:
     wanted = hints[key]
     try:
         if wanted in (int, float, str):
-            return wanted(text)
-        if wanted is bool:
+            value = wanted(text)
+            parts = (value,)
+        elif wanted is bool:
             return {"true": True, "false": False}[text.lower()]
-        kind = wanted.__args__[0]  # tuple[int, ...]
-        return tuple(kind(part) for part in text.split(",") if part)
+        else:
+            kind = wanted.__args__[0]  # tuple[int, ...]
+            value = parts = tuple(kind(part) for part in text.split(",") if part)
     except (ValueError, KeyError) as error:
         name = getattr(wanted, "__name__", str(wanted))
         raise AlignkitError(f"setting {key}: {text!r} is not {name}") from error
+    if any(isinstance(part, float) and not isfinite(part) for part in parts):
+        raise AlignkitError(f"setting {key}: {text!r} is not finite")
+    return value
 
 
 _HERE = "alignkit.experiments"

@@ -54,6 +54,24 @@ def test_a_threshold_trades_precision_for_recall(alignkit, tmp_path):
     assert found["0.9"] < found["0.45"] < found["0.2"]
 
 
+def test_a_start_of_another_kind_says_what_to_give(alignkit, failure, write, tmp_path):
+    text, model = write("text", TEXT), tmp_path / "m.npz"
+    assert alignkit("ibm1", "-q", text, "--model", model).code == 0
+    for name, maker in (("align", "align --save-model"), ("hmm", "hmm --model")):
+        failure(alignkit(name, "-q", "--start", model, text), "is a model of kind ibm1", f"`alignkit {maker}`")
+
+
+@pytest.mark.parametrize("name", ["ibm1", "hmm", "align"])
+def test_a_start_of_the_other_direction_is_refused(alignkit, failure, write, tmp_path, name):
+    text, model = write("text", TEXT), tmp_path / "m.npz"
+    turned = write("turned", "".join(" ||| ".join(line.split(" ||| ")[::-1]) + "\n" for line in TEXT.splitlines()))
+    assert alignkit(name, "-q", text, "--save-model" if name == "align" else "--model", model).code == 0
+    assert alignkit(name, "-q", text, "--start", model).code == 0
+    failure(alignkit(name, "-q", turned, "--start", model), "knows no source word of this text")
+    if name != "align":
+        failure(alignkit(name, "-q", text, "--reverse", "--start", model), "is it of the other direction")
+
+
 def test_what_does_not_go_together_is_an_error(alignkit, write, tmp_path):
     text, model = write("text", TEXT), tmp_path / "m.npz"
     assert alignkit("ibm1", "-q", text, "--model", model).code == 0

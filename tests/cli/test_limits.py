@@ -124,3 +124,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, option):
     assert b"cannot write" in error
     assert out.read_bytes() == b"old\n"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_limit_is_said_as_it_was_given(alignkit, failure):
+    failure(alignkit("ibm1", "-q", *FILES, "--max-memory", "1K"), "more than the 1K of --max-memory")

@@ -104,4 +104,6 @@ def test_failures(alignkit, failure, text, write, tmp_path):
     failure(alignkit("report", "--text", *text, "--links", f"a={short}", *out), "1 sentence pairs, the text has 3")
     failure(alignkit("report", "--text", *text, "--pieces", "b", *text, *out), "pieces of b")
     failure(alignkit("report", tmp_path / "none", *out), "none")
+    blank = write("blank", "\n\n\n")
+    failure(alignkit("report", "--text", blank, text[1], *out), "no pair of the text has words on both sides")
     assert not (tmp_path / "a.html").exists()

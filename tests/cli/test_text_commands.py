@@ -322,3 +322,35 @@ def test_closed_pipe_is_quiet(text):
     os.close(write)
     assert result.stderr == b""
     assert result.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["ibm1", "--threshold", "0.7"], "--threshold goes only with --symmetrize product"),
+        (
+            ["hmm", "--symmetrize", "union", "--threshold", "0.2"],
+            "--threshold goes only with --symmetrize product",
+        ),
+        (["ibm1", "--kind", "beta"], "--kind goes only with --scores"),
+        (["hmm", "--prior-weight", "5"], "--prior-weight goes only with --prior"),
+        (["align", "--prior-weight", "5"], "--prior-weight goes only with --prior"),
+        (["diagonal", "--no-prior", "--alpha", "0.1"], "--alpha goes only with a prior"),
+        (["diagonal", "--no-null", "--null-probability", "0.1"], "--null-probability goes only with NULL"),
+        (["ibm1", "-o", "x", "--sentence-scores", "./x"], "Two outputs cannot both go to"),
+        (["ibm1", "--model", "x", "--scores", "x"], "Two outputs cannot both go to"),
+        (["align", "--sentence-scores", "-"], "Two outputs cannot both go to standard output"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_options_that_would_do_nothing_or_harm(alignkit, failure, text, tmp_path, monkeypatch, arguments, part):
+    monkeypatch.chdir(tmp_path)
+    failure(alignkit(*arguments, "-q", *text), part)
+    assert not (tmp_path / "x").exists()
+
+
+def test_no_arguments_show_the_help(alignkit):
+    outcome = alignkit()
+    assert (outcome.code, outcome.out) == (2, b"")
+    assert outcome.err.splitlines()[0].startswith("Usage: alignkit")
+    assert "\n  ibm1 " in outcome.err

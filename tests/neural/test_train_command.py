@@ -78,3 +78,15 @@ def test_a_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert run(["train", str(tmp_path / "none.de"), str(tmp_path / "none.en"), "-o", str(tmp_path / "run")]) == 2
     assert "none.de" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("valid", [False, True])
+def test_blank_texts_are_refused_before_anything_is_written(
+    tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str], valid: bool
+) -> None:
+    blank = tmp_path / "blank"
+    blank.write_text("\n" * 60)
+    texts = [*files[:2], "--valid", str(blank), str(blank)] if valid else [str(blank), str(blank)]
+    assert run(["train", *texts, "-o", str(tmp_path / "run"), *QUICK]) == 2
+    assert "no pair with words on both sides" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
