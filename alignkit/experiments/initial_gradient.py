@@ -1,4 +1,4 @@
-"""``initial-gradient``: the proxy's first derivative against the co-occurrence table (Snell et al. 2021, 4.1, A.2).
+"""``initial-gradient``: the proxy's first derivative against the co-occurrence table (Snell et al. 2021, 4.1).
 
 The proxy is p_m(o) = softmax(W mean_l e(x_l))_o for pair m. Under gradient flow on the log-likelihood
 J = sum over m, t of log p_m(y_t), with a row e_i per source word and a row W_o per target word:

@@ -1,4 +1,4 @@
-"""``ktiw-drives-attention``: lexical knowledge first, attention after (Snell et al. 2021, the paper's thesis) along a training run.
+"""``ktiw-drives-attention``: lexical knowledge first, attention after, along a run (Snell et al. 2021).
 
 At every measured step tau the network's attention alpha(tau) and lexical probe beta(tau) are held against beta of
 IBM 1, which knows nothing but co-occurrence: A(alpha(tau), ibm1.beta), A(beta(tau), ibm1.beta) and
@@ -72,7 +72,8 @@ def run(settings: Settings | None = None, progress: Progress = no_progress) -> R
     raw = pd.concat([one.frame() for one in counted], ignore_index=True)
     halves = pd.concat([one.half_ways() for one in counted], ignore_index=True)
     both = halves[np.isfinite(halves.ratio)]
-    low = [float(x) for x in (both.ratio.min(), both.low.min(), both.high.max())]
+    # An interval that is not known in one run is not known of all of them.
+    low = [float(x) for x in (both.ratio.min(), both.low.min(skipna=False), both.high.max(skipna=False))]
     remarks = (
         f"{counted[0].pairs} held-out pairs. A curve that rises by less than {LEARNED} was not learned (half-way "
         "step inf); the first claim is about the runs that learned both.",

@@ -123,7 +123,8 @@ def wilson(hits: int, trials: int, z: float = 1.959964) -> tuple[float, float]:
     share, square = hits / trials, z * z / trials
     middle = (share + square / 2) / (1 + square)
     half = z / (1 + square) * math.sqrt(share * (1 - share) / trials + square / (4 * trials))
-    return max(0.0, middle - half), min(1.0, middle + half)
+    # Exact where rounding would leave 1e-17 of it: "some do" is not shown by none of them.
+    return (middle - half if hits else 0.0), (middle + half if hits < trials else 1.0)
 
 
 def bootstrap_mean(values: Any, seed: int = 0, resamples: int = 2000) -> tuple[float, float]:

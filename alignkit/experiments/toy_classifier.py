@@ -1,4 +1,6 @@
-"""``toy-classifier``: two tokens, in closed form (blog post "Understanding Attention Training via Output Relevance").
+"""``toy-classifier``: two tokens, in closed form.
+
+After the blog post "Understanding Attention Training via Output Relevance".
 
 Every sentence has a neutral token and one that tells its class y = +1 or -1, both classes equally often. The
 neutral token's relevance (logit) is beta0, that of the telling token y beta1, and attention gives the telling one
