@@ -128,9 +128,13 @@ def wilson(hits: int, trials: int, z: float = 1.959964) -> tuple[float, float]:
 
 
 def bootstrap_mean(values: Any, seed: int = 0, resamples: int = 2000) -> tuple[float, float]:
-    """95 % percentile interval of the mean of independent values (runs, sentences); NaN without any."""
+    """95 % percentile interval of the mean of independent values (runs, sentences).
+
+    NaN with fewer than two, for one says nothing of how far another would be. With a few it is too narrow: of
+    normal values, 4 give about half the width of Student's interval, 10 some 0.8 of it.
+    """
     sample = np.asarray(values, np.float64).ravel()
-    if not len(sample):
+    if len(sample) < 2:
         return math.nan, math.nan
     draws = np.random.default_rng(seed).integers(0, len(sample), (resamples, len(sample)))
     low, high = np.quantile(sample[draws].mean(1), [0.025, 0.975])

@@ -67,6 +67,11 @@ def test_bootstrap_covers_the_normal_interval():
     assert all(map(math.isnan, bootstrap_mean([])))
 
 
+def test_one_run_decides_nothing():
+    assert claim("x", "y", 5.0, bootstrap_mean([5.0]), above=1.0).verdict is Verdict.UNDECIDED
+    assert claim("x", "y", 5.0, bootstrap_mean([5.0, 5.1]), above=1.0).verdict is Verdict.HOLDS
+
+
 @dataclass(frozen=True)
 class Settings:
     seeds: int = 20
