@@ -48,6 +48,12 @@ def test_curves_rise_and_are_those_of_agreement(found, texts):
     halves = found.rows["halves"].iloc[0]
     assert halves.low <= halves.ratio <= halves.high
     assert 0 < halves.beta < last.step
+    for kind, end in zip(("alpha", "beta"), found.claims[1:], strict=True):
+        assert end.value == pytest.approx(
+            last[f"A({kind}, ibm1.beta)"] - last[f"chance ({kind}, ibm1.beta)"], abs=2e-5
+        )
+        assert end.low < end.value - 0.01  # one run of 40 pairs is not exact
+        assert end.high > end.value + 0.01
 
 
 def test_a_run_directory_gives_its_own_agreements(texts, tmp_path):
