@@ -22,7 +22,15 @@ import numpy as np
 from alignkit.classical.ibm1 import ITERATIONS, fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.experiments.compare import PROXY_CACHE, fit_or_load_proxy
-from alignkit.experiments.logistic import Logistic, fit_logistic, mean_of_words, word_scores
+from alignkit.experiments.logistic import (
+    Logistic,
+    fit_logistic,
+    has_sklearn,
+    mean_of_words,
+    penalty_table,
+    proxy_weights,
+    word_scores,
+)
 from alignkit.experiments.protocol import bootstrap_mean
 from alignkit.labelled import LabelledLines, LabelledText
 from alignkit.metrics.agreement import PERCENT, Agreement, agreement
@@ -178,20 +186,26 @@ def classify(
     run = ClassifierRun(place / "standard")
     train, held = run.train, run.valid
     proxy = fit_or_load_proxy(place / PROXY_CACHE, train.bitext, held.bitext, settings.proxy, progress, device)
-    logistic = _logistic(train, held)
+    logistic = fit_logistic(train, held) if has_sklearn() else None
     scored = train if settings.scored == "train" else held
     scores = _network_scores(best, scored, settings)
     course = time_course(ClassifierRun(place / "uniform"), scores["alpha"], "beta", scored, settings, device)
     step = int(course["step"][course["agreement"].idxmax()]) if course["agreement"].notna().any() else steps
     uniform = ClassifierRun(place / "uniform").load(step, device)
     scores[UNIFORM_SCORE] = uniform.score(scored.bitext, "beta")
-    scores["beta_px"] = word_scores(_word_weights(proxy), scored)
+    scores["beta_px"] = word_scores(proxy_weights(proxy), scored)
     if logistic is not None:
         scores["beta_log"] = logistic.score(scored)
     for name, iterations in (("beta_count", 1), ("beta_ibm1", settings.iterations)):
         model = fit_ibm1(train.bitext, iterations, False, settings.threads)
         scores[name] = model.score(scored.bitext, "beta")
     second = time_course(ClassifierRun(place / "second"), scores["alpha"], "alpha", scored, settings, device)
+
+    def compared(beta: Scores) -> Agreement:
+        return agreement(
+            scores[UNIFORM_SCORE], beta, settings.percent, seed=settings.seed, threads=settings.threads
+        )
+
     return Classification(
         _row(scores, second, settings),
         _accuracies(best, proxy, logistic, held, settings.seed),
@@ -200,36 +214,8 @@ def classify(
         scored,
         step,
         logistic,
-        _penalties(logistic, scores[UNIFORM_SCORE], scored, settings) if logistic is not None else None,
+        penalty_table(logistic, compared, scored) if logistic is not None else None,
     )
-
-
-def _penalties(
-    logistic: Logistic, beta_uf: Scores, text: LabelledText, settings: ClassifySettings
-) -> pd.DataFrame:
-    """A(beta_uf, beta_log) for every penalty of the sweep (A.10)."""
-    import pandas as pd
-
-    rows = []
-    for (strength, loss, accuracy), weights in zip(logistic.sweep, logistic.tried, strict=True):
-        beta = word_scores(weights, text)
-        found = agreement(beta_uf, beta, settings.percent, seed=settings.seed, threads=settings.threads)
-        measured = {"strength": strength, "loss": loss, "accuracy": accuracy}
-        rows.append({**measured, **dataclasses.asdict(found)})
-    return pd.DataFrame(rows)
-
-
-def _word_weights(proxy: ProxyAligner) -> np.ndarray:
-    """float64 (V,): log p(y = 1) - log p(y = 0) of a text of that word alone."""
-    return (proxy.embedding @ (proxy.output[1] - proxy.output[0])).double().cpu().numpy()
-
-
-def _logistic(train: LabelledText, valid: LabelledText) -> Logistic | None:
-    try:
-        import sklearn  # noqa: F401
-    except ImportError:
-        return None
-    return fit_logistic(train, valid)
 
 
 def _network_scores(
@@ -346,7 +332,7 @@ def _accuracies(
     import pandas as pd
 
     logits = {name: model.logits(valid.bitext) for name, model in best.items()}
-    logits["proxy"] = mean_of_words(_word_weights(proxy), valid)
+    logits["proxy"] = mean_of_words(proxy_weights(proxy), valid)
     if logistic is not None:
         logits["logistic"] = logistic.logits(valid)
     rows = []

@@ -5,17 +5,24 @@ It is the proxy without its factorisation W e(x): one weight per word, over the 
 
 from __future__ import annotations
 
+import dataclasses
+import importlib.util
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from alignkit.errors import AlignkitError
 from alignkit.labelled import LabelledText
+from alignkit.metrics.agreement import Agreement
 from alignkit.neural.classifier_scores import judge_logits
+from alignkit.neural.proxy import ProxyAligner
 from alignkit.scores import Scores, flat_offsets
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: inverse strengths C of the penalty that are tried: |w|^2 / 2 + C · sum of the losses
 STRENGTHS = tuple(10.0**power for power in range(-3, 6))
@@ -65,6 +72,28 @@ def word_scores(weights: np.ndarray, text: LabelledText) -> Scores:
     values = signs * weights[text.corpus.tokens]
     shapes = text.bitext.shapes
     return Scores(values.astype(np.float32), flat_offsets(shapes), shapes)
+
+
+def penalty_table(logistic: Logistic, compare: Callable[[Scores], Agreement], text: LabelledText) -> pd.DataFrame:
+    """A row per penalty of the sweep (A.10): strength, loss, accuracy, and what ``compare`` says of beta_log."""
+    import pandas as pd
+
+    rows = []
+    for (strength, loss, accuracy), weights in zip(logistic.sweep, logistic.tried, strict=True):
+        found = compare(word_scores(weights, text))
+        rows.append({"strength": strength, "loss": loss, "accuracy": accuracy, **dataclasses.asdict(found)})
+    return pd.DataFrame(rows)
+
+
+def proxy_weights(proxy: ProxyAligner) -> np.ndarray:
+    """float64 (V,): log p(y = 1) - log p(y = 0) of a text of that word alone, by the bag-of-words proxy."""
+    weights: np.ndarray = (proxy.embedding @ (proxy.output[1] - proxy.output[0])).double().cpu().numpy()
+    return weights
+
+
+def has_sklearn() -> bool:
+    """Whether scikit-learn is installed."""
+    return importlib.util.find_spec("sklearn") is not None
 
 
 def fit_logistic(

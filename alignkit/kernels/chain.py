@@ -176,8 +176,7 @@ def backward(T, L, e, e_null, chain, f, g, scales, rows, counts):
             null_total += null[j] * b[j]
             total += e_now[j]
             least = max(least, ahead[j])
-        # They sum to 1 but for what negligible states did not pass on, which can be all where jumps are
-        # next to impossible.
+        # They sum to 1 but for what negligible states did not pass on: all, if hardly any jump is possible.
         whole = ONE / max(null_total + total, TINY)
         e_null[t] = null_total * whole
         stay *= whole
