@@ -252,8 +252,8 @@ def fit_or_load_proxy(
     progress: Progress | None = None,
     device: str = "auto",
 ) -> ProxyAligner:
-    """The proxy of a text: read from ``cache`` if it was trained there with these settings, else trained and
-    written to it.
+    """The proxy of a text: read from ``cache`` if it was trained there with these settings and these words, else
+    trained and written to it.
 
     Args:
         cache: a .pt file beside the text it belongs to, or None to train in any case.
@@ -262,7 +262,11 @@ def fit_or_load_proxy(
     if cache is not None and cache.exists():
         with suppress(AlignkitError):  # a damaged cache is trained again
             found = load_aligner(cache, device)
-            if isinstance(found, ProxyAligner) and found.settings == settings:
+            words = training.source.vocabulary, training.target.vocabulary
+            if isinstance(found, ProxyAligner) and (found.settings, found.source, found.target) == (
+                settings,
+                *words,
+            ):
                 return found
     proxy = fit_proxy(training, valid, settings, progress, device)
     if cache is not None:

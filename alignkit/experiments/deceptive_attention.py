@@ -194,24 +194,27 @@ def chosen(raw: pd.DataFrame) -> tuple[str, str]:
 
 
 def _claims(raw: pd.DataFrame) -> tuple[Claim, ...]:
-    name, least = chosen(raw)
+    # Lambda is chosen by every other sentence: there predictions are kept by that choice, which shows nothing.
+    first = np.isin(raw["sentence"], np.unique(raw["sentence"])[::2])
+    name, least = chosen(raw[first])
     at = f"lambda {name}, the largest that keeps them"
     own = _per_sentence(raw, "P", "tau influence")
     tau = _per_sentence(raw, name, "tau influence")
-    change = {
-        column: _per_sentence(raw, name, column) - _per_sentence(raw, least, column) for column in ("same", "JSD")
-    }
+    kept, apart = (
+        _per_sentence(part, name, column) - _per_sentence(part, least, column)
+        for column, part in (("same", raw[~first]), ("JSD", raw))
+    )
     return (
         claim(
             f"Q gives P's predictions about as well as a plain copy (lambda {least}) does",
-            f"share of predictions kept, at {at}, minus that of the plain copy",
-            *averaged(change["same"]),
+            f"share of predictions kept, at {at} of every other sentence, on the rest, minus the plain copy's",
+            *averaged(kept),
             above=-2 * SLACK,
         ),
         claim(
             "... with attention further from P's than the plain copy's",
             f"JSD of attention, at {at}, minus that of the plain copy, nats",
-            *averaged(change["JSD"]),
+            *averaged(apart),
             above=0.0,
         ),
         claim(

@@ -203,9 +203,9 @@ def _claims(agreements: dict[tuple[str, str], Agreement]) -> tuple[Claim, ...]:
         ),
         claim(
             "The network's own attention agrees with beta less than the best attention does",
-            "A(alpha, beta) minus the upper end of A(alpha_opt, beta)",
-            own.agreement - found.high,
-            (own.low - found.high, own.high - found.high),
+            "A(alpha, beta) minus A(alpha_opt, beta), from the far ends of their intervals",
+            own.agreement - found.agreement,
+            (own.low - found.high, own.high - found.low),
             below=0.0,
         ),
     )

@@ -123,13 +123,18 @@ def wilson(hits: int, trials: int, z: float = 1.959964) -> tuple[float, float]:
     share, square = hits / trials, z * z / trials
     middle = (share + square / 2) / (1 + square)
     half = z / (1 + square) * math.sqrt(share * (1 - share) / trials + square / (4 * trials))
-    return max(0.0, middle - half), min(1.0, middle + half)
+    # Exact where rounding would leave 1e-17 of it: "some do" is not shown by none of them.
+    return (middle - half if hits else 0.0), (middle + half if hits < trials else 1.0)
 
 
 def bootstrap_mean(values: Any, seed: int = 0, resamples: int = 2000) -> tuple[float, float]:
-    """95 % percentile interval of the mean of independent values (runs, sentences); NaN without any."""
+    """95 % percentile interval of the mean of independent values (runs, sentences).
+
+    NaN with fewer than two, for one says nothing of how far another would be. With a few it is too narrow: of
+    normal values, 4 give about half the width of Student's interval, 10 some 0.8 of it.
+    """
     sample = np.asarray(values, np.float64).ravel()
-    if not len(sample):
+    if len(sample) < 2:
         return math.nan, math.nan
     draws = np.random.default_rng(seed).integers(0, len(sample), (resamples, len(sample)))
     low, high = np.quantile(sample[draws].mean(1), [0.025, 0.975])

@@ -58,8 +58,9 @@ class RunFolder:
     @property
     def checkpoints(self) -> dict[int, Path]:
         """Step -> checkpoint, of the logged steps, rising."""
-        paths = sorted((self.path / CHECKPOINTS).glob("step-*.pt"))
-        return {int(path.stem.removeprefix("step-")): path for path in paths}
+        paths = (self.path / CHECKPOINTS).glob("step-*.pt")
+        # By number: names of a million steps and more have another length.
+        return dict(sorted((int(path.stem.removeprefix("step-")), path) for path in paths))
 
     @property
     def begun(self) -> bool:

@@ -10,7 +10,7 @@ import torch
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments import copying, multihead, permutation_function
-from alignkit.experiments.protocol import Verdict
+from alignkit.experiments.protocol import Verdict, share_difference
 from alignkit.neural.many import HEAD, random_head
 from alignkit.neural.many_training import ManyRun
 from alignkit.scores import Scores
@@ -151,6 +151,14 @@ def test_too_few_heads_are_an_error():
     settings = multihead.Settings(candidates=2, trials=1, length=4, **TINY)
     with pytest.raises(AlignkitError, match="of 2 heads 0 are good"):
         multihead.run(settings)
+
+
+def test_two_trials_of_a_head_count_as_one_run():
+    settings = multihead.Settings(trials=2, learned=0.9)
+    single = [course(0, accuracy) for accuracy in (0.2, 0.3, 0.95, 0.99, 0.1, 0.2)]
+    runs = {mix: [course(0, 0.99), course(0, 0.99)] for mix in multihead.MIXES}
+    found = multihead._claims(single, runs, settings)[-1]
+    assert (found.value, found.low, found.high) == pytest.approx(share_difference(0, 2, 2, 3))
 
 
 def test_multihead_reports_every_network():

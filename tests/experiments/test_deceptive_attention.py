@@ -12,6 +12,7 @@ from scipy.spatial.distance import jensenshannon
 from alignkit.bitext import Corpus
 from alignkit.experiments import classifier
 from alignkit.experiments import deceptive_attention as experiment
+from alignkit.experiments.protocol import Verdict
 from alignkit.experiments.texts import Labelled
 
 
@@ -89,3 +90,18 @@ def test_q_starts_from_p_but_for_its_attention(planted):
     for name, weight in Q.state_dict().items():
         own = name.startswith(("query", "score"))
         assert torch.equal(weight, (fresh if own else P).state_dict()[name])
+
+
+def test_the_first_claim_can_fail():
+    """Lambda is chosen by every other sentence; on the rest its Q may keep fewer predictions than the copy."""
+    import pandas as pd
+
+    def rows(name: str, same: np.ndarray) -> pd.DataFrame:
+        other = {"JSD": 0.1, "tau influence": 0.0}
+        return pd.DataFrame({"lambda": name, "sentence": np.arange(40), "same": same, **other})
+
+    first = np.arange(40) % 2 == 0
+    raw = pd.concat([rows("P", np.ones(40)), rows("0", np.ones(40)), rows("0.1", first.astype(float))])
+    found = experiment._claims(raw)[0]
+    assert "lambda 0.1," in found.statistic
+    assert (found.value, found.verdict) == (-1, Verdict.FAILS)

@@ -9,6 +9,7 @@ from planted import permuted_copy
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.experiments import ktiw_drives_attention as experiment
+from alignkit.experiments.protocol import Verdict
 from alignkit.metrics.agreement import agreement
 
 
@@ -47,6 +48,12 @@ def test_curves_rise_and_are_those_of_agreement(found, texts):
     halves = found.rows["halves"].iloc[0]
     assert halves.low <= halves.ratio <= halves.high
     assert 0 < halves.beta < last.step
+    for kind, end in zip(("alpha", "beta"), found.claims[1:], strict=True):
+        assert end.value == pytest.approx(
+            last[f"A({kind}, ibm1.beta)"] - last[f"chance ({kind}, ibm1.beta)"], abs=2e-5
+        )
+        assert end.low < end.value - 0.01  # one run of 40 pairs is not exact
+        assert end.high > end.value + 0.01
 
 
 def test_a_run_directory_gives_its_own_agreements(texts, tmp_path):
@@ -71,3 +78,25 @@ def test_a_run_directory_gives_its_own_agreements(texts, tmp_path):
 def test_not_a_run(tmp_path):
     with pytest.raises(AlignkitError, match="not a run directory"):
         experiment.run(experiment.Settings(run=str(tmp_path)))
+
+
+def test_a_run_whose_interval_is_unknown_leaves_the_claim_undecided(monkeypatch, texts):
+    """Two runs, of which one has no interval: nothing is known of the least of both."""
+    import pandas as pd
+
+    rows = iter([(1.5, 1.2, 1.8), (1.4, np.nan, np.nan)])
+
+    def half_ways(self):
+        ratio, low, high = next(rows)
+        return pd.DataFrame(
+            [{"run": self.name, "alpha": 3.0, "beta": 2.0, "ratio": ratio, "low": low, "high": high}]
+        )
+
+    def follow(settings, counted, progress):
+        counted.steps, counted.rows, counted.extra = [0, 1], np.ones(4), [{}, {}]
+        counted.hits = counted.expected = [np.zeros((3, 4)), np.ones((3, 4))]
+
+    monkeypatch.setattr(experiment._Counted, "half_ways", half_ways)
+    monkeypatch.setattr(experiment, "_follow_training", follow)
+    result = experiment.run(experiment.Settings(**texts, runs=2))
+    assert result.claims[0].verdict is Verdict.UNDECIDED

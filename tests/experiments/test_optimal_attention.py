@@ -13,6 +13,7 @@ from alignkit.errors import AlignkitError
 from alignkit.experiments import optimal_attention as experiment
 from alignkit.experiments.protocol import Verdict
 from alignkit.experiments.simplex import Problem, best_attention, maximise_quadratic, project
+from alignkit.metrics.agreement import Agreement
 
 
 def random_problem(seed: int, rows: int = 4, length: int = 5, words: int = 7) -> Problem:
@@ -146,3 +147,18 @@ def test_a_network_that_does_not_add_is_refused():
         experiment.run(experiment.Settings(output="hidden", pairs=60, pieces=200, epochs=1, scored=3))
     with pytest.raises(AlignkitError, match="valid_source"):
         experiment.run(experiment.Settings(source="x", target="y"))
+
+
+def test_less_is_not_concluded_of_intervals_that_overlap():
+    """The last claim compares two agreements: of equal ones it must not hold for one interval being narrower."""
+
+    def verdict(own: tuple[float, float, float], best: tuple[float, float, float]) -> Verdict:
+        found = {
+            ("alpha", "beta"): Agreement(own[0], 0.1, own[1], own[2], 50, 0.0),
+            ("alpha_opt", "beta"): Agreement(best[0], 0.1, best[1], best[2], 50, 0.0),
+        }
+        return experiment._claims(found)[-1].verdict
+
+    assert verdict((0.53, 0.50, 0.56), (0.53, 0.49, 0.57)) is Verdict.UNDECIDED
+    assert verdict((0.46, 0.44, 0.48), (0.94, 0.93, 0.95)) is Verdict.HOLDS
+    assert verdict((0.94, 0.93, 0.95), (0.46, 0.44, 0.48)) is Verdict.FAILS

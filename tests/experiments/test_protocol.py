@@ -42,6 +42,14 @@ def test_wilson_is_scipys(hits, trials):
     assert wilson(hits, trials) == pytest.approx((expected.low, expected.high), abs=1e-6)
 
 
+def test_none_and_all_are_exact_ends():
+    """With 5, 14, 28 ... trials rounding once left 1e-17, and "some fail" held where none did."""
+    for trials in range(1, 300):
+        assert wilson(0, trials)[0] == 0
+        assert wilson(trials, trials)[1] == 1
+        assert claim("some fail", "share", 0.0, wilson(0, trials), above=0.0).verdict is Verdict.UNDECIDED
+
+
 def test_difference_of_shares_is_the_published_example():
     """Newcombe 1998, table II, example (a): 56/70 against 48/80, method 10."""
     assert share_difference(56, 70, 48, 80) == pytest.approx((0.2, 0.0524, 0.3339), abs=5e-5)
@@ -57,6 +65,11 @@ def test_bootstrap_covers_the_normal_interval():
     assert low == pytest.approx(values.mean() - half, abs=0.02)
     assert high == pytest.approx(values.mean() + half, abs=0.02)
     assert all(map(math.isnan, bootstrap_mean([])))
+
+
+def test_one_run_decides_nothing():
+    assert claim("x", "y", 5.0, bootstrap_mean([5.0]), above=1.0).verdict is Verdict.UNDECIDED
+    assert claim("x", "y", 5.0, bootstrap_mean([5.0, 5.1]), above=1.0).verdict is Verdict.HOLDS
 
 
 @dataclass(frozen=True)

@@ -223,3 +223,12 @@ def test_bleu_is_logged_when_asked_for(tmp_path: Path, bleu: str) -> None:
     steps = [step for step, _ in log.series("valid.bleu")]
     assert steps == ([best.step] if bleu == "end" else [0, 10, 12])
     assert len(log.series("valid.bleu_greedy")) == len(steps)
+
+
+def test_checkpoints_rise_beyond_a_million_steps(tmp_path: Path) -> None:
+    """What is read along a run, such as the first step at which something holds, needs their order."""
+    (tmp_path / "checkpoints").mkdir()
+    steps = [0, 50, 200_000, 999_999, 1_000_000, 1_200_000]
+    for step in steps:
+        (tmp_path / "checkpoints" / f"step-{step:06d}.pt").touch()
+    assert list(Run(tmp_path).checkpoints) == steps
