@@ -96,7 +96,7 @@ def _mind_callees(dispatcher: Any) -> None:
 
     Numba looks at the file of the function alone, and would keep code with another file's old callees in it.
     """
-    files = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    files: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if hasattr(files, "_source_stamp"):
         with suppress(OSError):  # packages in a zip file have no files to change
             files._source_stamp = _stamp()
