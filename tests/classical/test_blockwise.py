@@ -87,7 +87,7 @@ def test_sizes():
     for text in ("", "0", "G", "-1G", "4X", "1e9"):
         with pytest.raises(AlignkitError, match="not an amount of memory"):
             parse_size(text)
-    assert [show_size(n) for n in (1, 800 << 20, 3 << 30)] == ["1M", "800M", "3.0G"]
+    assert [show_size(n) for n in (1, 800 << 20, 3 << 30)] == ["1K", "800M", "3.0G"]
 
 
 def test_words_counted_once(messy_pairs):
