@@ -31,8 +31,8 @@ from alignkit.experiments.classifier import (
     train_classifier,
     view,
 )
-from alignkit.experiments.protocol import Claim, Progress, Result, claim, no_progress
-from alignkit.experiments.statistics import averaged, check_above_zero, kendall
+from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
+from alignkit.experiments.statistics import averaged, kendall
 from alignkit.experiments.texts import Labelled
 
 if TYPE_CHECKING:
@@ -111,8 +111,8 @@ def run(settings: Settings | None = None, progress: Progress = no_progress) -> R
     import pandas as pd
 
     settings = settings or Settings()
-    check_above_zero(settings, "held", "embedding", "hidden", "rate", "batch", "epochs", "seeds")
-    check_above_zero(settings, "copy_epochs")
+    check_positive(settings, "held", "embedding", "hidden", "rate", "batch", "epochs", "seeds")
+    check_positive(settings, "copy_epochs")
     if not settings.weights:
         raise AlignkitError("setting weights: at least one lambda is needed")
     data, training, held = read_split(settings)

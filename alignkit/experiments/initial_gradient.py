@@ -36,8 +36,8 @@ from torch.nn.functional import embedding_bag
 from alignkit.bitext import Bitext
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.errors import AlignkitError
-from alignkit.experiments.protocol import Claim, Progress, Result, claim, no_progress
-from alignkit.experiments.statistics import averaged, check_above_zero
+from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
+from alignkit.experiments.statistics import averaged
 from alignkit.experiments.texts import word_bitext
 from alignkit.neural.batching import usable
 
@@ -126,7 +126,7 @@ def run(settings: Settings | None = None, progress: Progress = no_progress) -> R
     import pandas as pd
 
     settings = settings or Settings()
-    check_above_zero(settings, "widths", "seeds")
+    check_positive(settings, "widths", "seeds")
     if settings.pairs < 0 or settings.words < 0:
         raise AlignkitError("pairs and words must not be negative; 0 takes all")
     bitext = word_bitext(settings.source, settings.target, settings.pairs, settings.words)

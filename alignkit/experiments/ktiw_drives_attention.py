@@ -19,8 +19,7 @@ from alignkit.bitext import Bitext
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.experiments.networks import NetworkPlan, train_network
-from alignkit.experiments.protocol import Claim, Progress, Result, claim, no_progress
-from alignkit.experiments.statistics import check_above_zero
+from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
 from alignkit.metrics.agreement import count_agreement
 from alignkit.metrics.bootstrap import middle, resampled
 from alignkit.neural.checkpoints import NeuralAligner, load_aligner
@@ -64,7 +63,7 @@ def run(settings: Settings | None = None, progress: Progress = no_progress) -> R
     import pandas as pd
 
     settings = settings or Settings()
-    check_above_zero(settings, "runs", "iterations")
+    check_positive(settings, "runs", "iterations")
     if settings.run:
         counted = [_Counted("run")]
         _follow_directory(settings, counted[0], progress)

@@ -25,9 +25,8 @@ import torch
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments.networks import NetworkPlan, Trained, train_network
-from alignkit.experiments.protocol import Claim, Progress, Result, claim, no_progress
+from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
 from alignkit.experiments.simplex import Problem, best_attention
-from alignkit.experiments.statistics import check_above_zero
 from alignkit.metrics.agreement import Agreement, agreement
 from alignkit.neural.batching import Batcher, scoring_batches
 from alignkit.neural.checkpoints import NeuralAligner, load_aligner
@@ -121,7 +120,7 @@ def run(settings: Settings | None = None, progress: Progress = no_progress) -> R
     import pandas as pd
 
     settings = settings or Settings()
-    check_above_zero(settings, "tolerance")
+    check_positive(settings, "tolerance")
     trained = _network(settings, progress)
     aligner = trained.network
     best, found = optimal_scores(aligner, trained, settings.tolerance, progress)

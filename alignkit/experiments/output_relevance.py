@@ -16,8 +16,8 @@ import numpy as np
 from alignkit.bitext import Bitext
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.experiments.classifier import ClassifierPlan, influence, read_split, train_classifier, view
-from alignkit.experiments.protocol import Claim, Progress, Result, claim, no_progress
-from alignkit.experiments.statistics import averaged, check_above_zero, kendall
+from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
+from alignkit.experiments.statistics import averaged, kendall
 from alignkit.metrics.agreement import agreement
 from alignkit.scores import Scores
 
@@ -64,7 +64,7 @@ def run(settings: Settings | None = None, progress: Progress = no_progress) -> R
     import pandas as pd
 
     settings = settings or Settings()
-    check_above_zero(settings, "held", "embedding", "hidden", "rate", "batch", "epochs", "seeds")
+    check_positive(settings, "held", "embedding", "hidden", "rate", "batch", "epochs", "seeds")
     data, training, held = read_split(settings)
     total, done = 2 * settings.seeds * settings.epochs, [0]
 

@@ -59,12 +59,13 @@ class Claim:
 
 
 def check_positive(settings: Any, *names: str) -> None:
-    """Raises AlignkitError if one of these settings is not above 0, or empty."""
+    """Raises AlignkitError if a setting, or a number in a tuple, is not above 0, or if a tuple is empty."""
     for name in names:
         value = getattr(settings, name)
-        if isinstance(value, tuple) and not value:
+        parts = value if isinstance(value, tuple) else (value,)
+        if not parts:
             raise AlignkitError(f"{name} must not be empty")
-        if not isinstance(value, tuple) and not value > 0:
+        if not all(part > 0 for part in parts if not isinstance(part, str)):
             raise AlignkitError(f"{name} must be above 0, not {value}")
 
 

@@ -6,17 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.errors import AlignkitError
 from alignkit.experiments.protocol import bootstrap_mean
-
-
-def check_above_zero(settings: Any, *names: str) -> None:
-    """Raises AlignkitError if one of these settings (or a part of a tuple) is not above 0, or a tuple is empty."""
-    for name in names:
-        value = getattr(settings, name)
-        parts = value if isinstance(value, tuple) else (value,)
-        if not parts or not all(part > 0 for part in parts):
-            raise AlignkitError(f"setting {name} must be above 0, not {value}")
 
 
 def averaged(values: Any) -> tuple[float, tuple[float, float]]:

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from alignkit.experiments.protocol import Claim, Progress, Result, claim, no_progress, wilson
-from alignkit.experiments.statistics import averaged, check_above_zero
+from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress, wilson
+from alignkit.experiments.statistics import averaged
 from alignkit.experiments.topic_model import CLASSIFIERS, Model, draw_sentences, follow, predicted_scores, start
 from alignkit.experiments.topic_real import real_claims, real_words
 
@@ -85,10 +85,10 @@ def run(settings: Settings | None = None, progress: Progress = no_progress) -> R
     import pandas as pd
 
     settings = settings or Settings()
-    check_above_zero(
+    check_positive(
         settings, "topics", "per_topic", "others", "dictionary", "sentences", "width", "query", "rate", "growth"
     )
-    check_above_zero(settings, "steps", "seeds", "real_steps", "minimum")
+    check_positive(settings, "steps", "seeds", "real_steps", "minimum")
     total = 5 * settings.steps + settings.real_steps
     done = [0]
 

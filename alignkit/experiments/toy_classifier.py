@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alignkit.errors import AlignkitError
-from alignkit.experiments.protocol import Claim, Progress, Result, claim, no_progress
-from alignkit.experiments.statistics import check_above_zero, solve_x_plus_exp
+from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
+from alignkit.experiments.statistics import solve_x_plus_exp
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,7 +122,7 @@ def run(settings: Settings | None = None, progress: Progress = no_progress) -> R
     import pandas as pd
 
     settings = settings or Settings()
-    check_above_zero(settings, "time", "step")
+    check_positive(settings, "time", "step")
     names = list(dict.fromkeys([*settings.starts, RISING, FALLING, SOLVED]))
     start = np.array([parse_start(name) for name in names]).T
     steps = max(1, round(settings.time / settings.step))

@@ -156,7 +156,6 @@ def test_beta_px_orders_words_as_the_proxys_probabilities_do(found, folder: Path
 
 
 def test_the_penalties_hold_the_chosen_one(found) -> None:  # type: ignore[no-untyped-def]
-    pytest.importorskip("sklearn")
     chosen = found.penalties.set_index("strength").loc[found.logistic.strength]
     assert chosen.loss == found.penalties.loss.min()
     assert chosen.agreement == found.row.set_index("quantity").agreement["A(beta_uf, beta_log)"]

@@ -11,8 +11,6 @@ from alignkit.metrics.agreement import agreement
 from alignkit.scores import Scores
 from alignkit_cli.main import run as run_program
 
-torch = pytest.importorskip("torch")
-
 
 @pytest.fixture(scope="module")
 def lines():

@@ -12,8 +12,6 @@ from alignkit.labelled import LabelledText
 from alignkit.neural.classifier_scores import judge_logits
 from alignkit.vocabulary import Vocabulary
 
-pytest.importorskip("sklearn")
-
 WORDS = [f"w{i}" for i in range(12)]
 
 

@@ -25,7 +25,7 @@ from alignkit.experiments.registry import find_experiment
 )
 def test_bad_settings(name, change):
     experiment = find_experiment(name)
-    with pytest.raises(AlignkitError, match=f"{next(iter(change))} must be above 0"):
+    with pytest.raises(AlignkitError, match=f"{next(iter(change))} must (be above 0|not be empty)"):
         experiment.run(experiment.settings(True, change))
 
 

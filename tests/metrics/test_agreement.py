@@ -5,6 +5,7 @@ from fractions import Fraction
 import naive
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from planted import random_matrices
@@ -220,11 +221,10 @@ def test_the_interval_covers_the_truth_as_often_as_it_says():
 
 
 def test_the_interval_equals_scipys():
-    scipy_stats = pytest.importorskip("scipy.stats")
     u, v = planted_agreement(np.random.default_rng(8), 200, 0.6)
     counts = count_agreement(u, v)
     found = agreement(u, v, resamples=20_000)
-    expected = scipy_stats.bootstrap(
+    expected = scipy.stats.bootstrap(
         (counts.hits, counts.rows),
         lambda hits, rows, axis: hits.sum(axis=axis) / rows.sum(axis=axis),
         n_resamples=20_000,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from alignkit.bitext import Bitext  # noqa: E402
-from alignkit.neural.seq2seq import EncoderDecoder  # noqa: E402
-from alignkit.neural.settings import NetworkSettings, RunSettings, TextSettings, TrainingSettings  # noqa: E402
-from alignkit.tokenization import Tokenizer, encode_bitext, learn_words  # noqa: E402
+from alignkit.bitext import Bitext
+from alignkit.neural.seq2seq import EncoderDecoder
+from alignkit.neural.settings import NetworkSettings, RunSettings, TextSettings, TrainingSettings
+from alignkit.tokenization import Tokenizer, encode_bitext, learn_words
 
 WORDS = [f"w{i}" for i in range(20)]
 

@@ -58,7 +58,6 @@ def test_frames_refuse(report, tmp_path):
 
 
 def test_plots(report, tmp_path):
-    pytest.importorskip("matplotlib")
     paths = save_plots(report, tmp_path / "a")
     names = {"agreement", "course", "frequency", "length", "mass"}
     assert {p.name for p in paths} == {f"{name}.{form}" for name in names for form in ("png", "svg")}
