@@ -229,17 +229,19 @@ class Estimation:
             direction.start_chain(self.settings.reach)
 
     def _count(self) -> None:
-        rows, lengths = self.statistics.rows, self.bitext.source.lengths
-        target, matrices = (self.bitext.target.tokens, self.bitext.target.offsets), (self.links, self.offsets)
+        """Counts of word pairs, their pseudo-counts, and what both sum to."""
+        offsets, _, values = self.statistics.rows
+        prior = np.float32(self.settings.lexical_prior)
 
         def count(low: int, high: int) -> None:
-            sums = np.zeros(self.statistics.types[1], np.float64)
-            linkcounts.count_pairs(low, high, self.indexes[0], target, lengths, matrices, rows, sums)
+            first, last = offsets[low], offsets[high]
+            sums = np.zeros(last - first, np.float64)
+            linkcounts.count_pairs(first, last, self.ids, self.links, sums)
+            linkcounts.start_evidence(low, high, offsets, sums, prior, values, self.evidence)
 
-        self.statistics.over_rows(count)
-        self.totals = self._row_sums(rows[2]), self._column_sums(rows[2])
-        self.evidence[:, 0] = rows[2]
-        self.evidence[:, 1:] = self.settings.lexical_prior
+        # Each block reads the whole text, so there are no more of them than threads.
+        run_blocks(count, blocks(np.diff(self.indexes[0][0]), self.threads), self.threads)
+        self.totals = self._row_sums(values), self._column_sums(values)
         if self.pseudo_counts is not None:
             self.evidence[:, 1:] += self.pseudo_counts.T
         for source, target_classes in self.classes:
@@ -250,14 +252,19 @@ class Estimation:
 
     def _row_sums(self, values: np.ndarray) -> np.ndarray:
         offsets = self.statistics.rows[0]
-        sums = np.zeros(len(offsets) - 1, np.float64)
-        full = offsets[1:] > offsets[:-1]
-        if full.any():
-            sums[full] = np.add.reduceat(values, offsets[:-1][full], dtype=np.float64)
+        sums = np.empty(len(offsets) - 1, np.float64)
+        self.statistics.over_rows(lambda low, high: linkcounts.row_sums(low, high, offsets, values, sums))
         return sums
 
     def _column_sums(self, values: np.ndarray) -> np.ndarray:
-        return np.bincount(self.statistics.rows[1], values, minlength=self.statistics.types[1])
+        columns = self.statistics.rows[1]
+        sums = np.zeros(self.statistics.types[1], np.float64)
+
+        def add(low: int, high: int) -> None:
+            linkcounts.column_sums(low, high, columns, values, sums)
+
+        run_blocks(add, blocks(np.diff(self.indexes[1][0]), self.threads), self.threads)
+        return sums
 
     def _back_off(self, source: Classes, target: Classes) -> None:
         """Adds, for one way to class words, each row's share of ``back_off`` to the pseudo-counts."""
@@ -272,34 +279,35 @@ class Estimation:
             factors.append((weight / (np.maximum(rest, 0) + 1), share))
         (source_rest, source_share), (target_rest, target_share) = factors
         arrays = (
-            np.stack([source_rest, source_share]).astype(np.float32),
-            np.stack([target_share, target_rest]).astype(np.float32),
+            np.stack([source_rest, source_share], axis=1).astype(np.float32),
+            np.stack([target_share, target_rest], axis=1).astype(np.float32),
         )
+        work = np.add.reduceat(np.diff(self.statistics.rows[0])[source.members], source.first[:-1])
 
         def add(low: int, high: int) -> None:
-            sums = np.zeros(len(target), np.float64)
+            room = np.zeros(len(target), np.float64), np.empty(work[low:high].max(), np.int32)
             linkcounts.add_back_off(
                 low,
                 high,
                 (source.first, target.of),
                 source.members,
                 self.statistics.rows,
-                sums,
+                room,
                 arrays,
                 self.evidence,
             )
 
-        work = np.add.reduceat(np.diff(self.statistics.rows[0])[source.members], source.first[:-1])
         run_blocks(add, blocks(work, 1 if self.threads == 1 else 8 * self.threads), self.threads)
 
     def _fertilities(self) -> None:
         shapes, matrices = self.bitext.shapes, (self.links, self.offsets)
         for side, direction in enumerate(self.directions):
             counts = np.zeros((direction.types[0], FERTILITIES))
-            index = self.indexes[side]
+            corpus = (self.bitext.source, self.bitext.target)[side]
 
-            def count(low: int, high: int, index=index, counts=counts, side=side) -> None:  # type: ignore[no-untyped-def]
-                linkcounts.count_fertilities(low, high, index, shapes, matrices, bool(side), counts)
+            def count(low: int, high: int, corpus=corpus, counts=counts, side=side) -> None:  # type: ignore[no-untyped-def]
+                tokens, offsets = corpus.tokens, corpus.offsets
+                linkcounts.count_fertilities(low, high, tokens, offsets, shapes, matrices, bool(side), counts)
 
-            run_blocks(count, blocks(np.diff(index[0]), 8 * self.threads), self.threads)
+            run_blocks(count, blocks(np.diff(self.indexes[side][0]), self.threads), self.threads)
             direction.update_fertility(counts, self.settings)

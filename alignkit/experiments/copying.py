@@ -21,6 +21,7 @@ import numpy as np
 
 from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress, wilson
 from alignkit.experiments.sequences import Sequences, contrast, count_table, curves, reached
+from alignkit.neural.devices import Products
 from alignkit.neural.many import copying_settings, initial
 from alignkit.neural.many_training import ManyRun, ManyTraining, train_many
 
@@ -39,7 +40,7 @@ class Settings:
         length: tokens of a sequence; also the types of permutations and of independent draws.
         subset_types: the types that ``subset`` draws from.
         hidden: size of embeddings, LSTMs and the output layer.
-        batch, steps, every, learning_rate: of training, see :class:`ManyTraining`.
+        batch, steps, every, learning_rate, products: of training, see :class:`ManyTraining`.
         solved: a network stops early once its accuracy was at least this twice in a row.
         learned: a network with less at its last step has failed.
         pairs: sequences that C is counted on.
@@ -54,6 +55,7 @@ class Settings:
     steps: int = 300
     every: int = 10
     learning_rate: float = 1e-3
+    products: Products = "float32"
     solved: float = 0.99
     learned: float = 0.9
     pairs: int = 5000
@@ -81,7 +83,8 @@ def train(sequences: Sequences, settings: Settings, progress: Progress, message:
         settings.every,
         settings.learning_rate,
         settings.solved,
-        together=2 if settings.hidden >= 128 else 8,
+        together=1 if settings.hidden >= 128 else 8,
+        products=settings.products,
     )
     starts = [initial(shape, seed) for seed in seeds]
     return train_many(starts, seeds, sequences.draw, training, progress, message)

@@ -31,6 +31,7 @@ from alignkit.experiments.protocol import (
     share_difference,
 )
 from alignkit.experiments.sequences import Sequences, curves
+from alignkit.neural.devices import Products
 from alignkit.neural.many import Parameters, copying_settings, initial, random_head, replace_heads
 from alignkit.neural.many_training import ManyRun, ManyTraining, train_many
 
@@ -52,7 +53,7 @@ class Settings:
         trials: streams of sequences that each head is tried on.
         length: types of the permutations, and tokens of a sequence.
         hidden: size of embeddings, LSTMs and the output layer.
-        batch, steps, every, learning_rate: of training, see :class:`ManyTraining`.
+        batch, steps, every, learning_rate, products: of training, see :class:`ManyTraining`.
         solved: a network stops early once its accuracy was at least this twice in a row.
         learned: a network with less at its last step has failed.
         bad: a head with less at its last step is bad.
@@ -71,6 +72,7 @@ class Settings:
     steps: int = 200
     every: int = 10
     learning_rate: float = 1e-3
+    products: Products = "float32"
     solved: float = 0.99
     learned: float = 0.9
     bad: float = 0.6
@@ -132,7 +134,8 @@ class _Bench:
             settings.every,
             settings.learning_rate,
             settings.solved,
-            together=2 if settings.hidden >= 128 else 4,
+            together=1 if settings.hidden >= 128 else 4,
+            products=settings.products,
         )
         starts = [replace_heads(self.base, parts) for parts in heads]
         seeds = [_mix(settings.seed, 2, stream) for stream in streams]

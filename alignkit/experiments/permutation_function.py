@@ -30,6 +30,7 @@ from alignkit.experiments.protocol import (
     wilson,
 )
 from alignkit.experiments.sequences import Sequences, curves
+from alignkit.neural.devices import Products
 from alignkit.neural.many import copying_settings, initial, to_network
 from alignkit.neural.many_training import ManyRun, ManyTraining, train_many
 from alignkit.neural.probes import lexical_scores
@@ -50,7 +51,7 @@ class Settings:
         length: tokens of a sequence.
         types: words that they are drawn from without repetition.
         hidden: size of embeddings, LSTMs and the output layer.
-        batch, steps, every, learning_rate: of training, see :class:`ManyTraining`.
+        batch, steps, every, learning_rate, products: of training, see :class:`ManyTraining`.
         solved: a network stops early once its accuracy was at least this twice in a row.
         learned: a network with less at its last step has failed.
         order_seed: of the order of the places.
@@ -65,6 +66,7 @@ class Settings:
     steps: int = 300
     every: int = 10
     learning_rate: float = 1e-3
+    products: Products = "float32"
     solved: float = 0.99
     learned: float = 0.9
     order_seed: int = 0
@@ -123,7 +125,8 @@ def _train(
         settings.every,
         settings.learning_rate,
         settings.solved,
-        together=2 if settings.hidden >= 128 else 8,
+        together=1 if settings.hidden >= 128 else 8,
+        products=settings.products,
     )
     return train_many([initial(shape, seed) for seed in seeds], seeds, sequences.draw, training, progress, message)
 

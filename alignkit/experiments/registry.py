@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from math import isfinite
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments.protocol import Progress, Result, no_progress
@@ -46,6 +46,10 @@ def _value(key: str, hints: Mapping[str, Any], text: Any) -> Any:
     if not isinstance(text, str):
         return text
     wanted = hints[key]
+    if get_origin(wanted) is Literal:
+        if text not in get_args(wanted):
+            raise AlignkitError(f"setting {key}: {text!r} is not one of {', '.join(get_args(wanted))}")
+        return text
     try:
         if wanted in (int, float, str):
             value = wanted(text)

@@ -1,6 +1,6 @@
 """Kernels that sum expected links into counts, and counts into back-off distributions.
 
-A word owns its row, and sums run over its occurrences in text order: the same bits at any number of threads.
+Every sum has one owner and runs in text order: the same bits at any number of threads.
 ``matrices`` = (links float32 (P,), offsets int64 (M + 1,)): the (T, L) matrices, row by row, one after another;
 ``index`` = (starts int64 (V + 1,), sentences int32 (N,), positions int32 (N,)): where each word occurs;
 ``rows`` = (offsets int64 (V_src + 1,), columns int32 (K,), values float32 (K,)), as in :mod:`.lexical`.
@@ -42,51 +42,82 @@ def pair_ids(low, high, index, target, lengths, offsets, rows, places, ids):
 
 
 @kernel
-def count_pairs(low, high, index, target, lengths, matrices, rows, sums):
-    """values[i, o] = the sum of the links of i and o, for source words low <= i < high.
+def count_pairs(low, high, ids, links, sums):
+    """sums[k - low] += the links of all elements with id low <= k < high, in text order.
+
+    Whoever owns some ids reads all of them: the text is in order, the sums are not, so that is what misses the
+    cache least.
 
     Args:
-        target: (tokens, offsets).
-        lengths: int64 (M,), source lengths.
-        sums: float64 (V_tgt,), zeros, left so.
+        sums: float64 (high - low,).
     """
-    starts, sentences, positions = index
-    tokens, offsets = target
-    links, matrix_offsets = matrices
-    row_offsets, columns, values = rows
-    for i in range(low, high):
-        for j in range(starts[i], starts[i + 1]):
-            m = sentences[j]
-            place = matrix_offsets[m] + positions[j]
-            for k in range(offsets[m], offsets[m + 1]):
-                sums[tokens[k]] += links[place]
-                place += lengths[m]
-        for k in range(row_offsets[i], row_offsets[i + 1]):
-            values[k] = sums[columns[k]]
-            sums[columns[k]] = 0.0
+    size = high - low
+    for place in range(len(ids)):
+        k = np.int64(ids[place]) - low
+        if 0 <= k < size:
+            sums[k] += links[place]
 
 
 @kernel
-def count_fertilities(low, high, index, shapes, matrices, transposed, counts):
+def start_evidence(low, high, row_offsets, sums, prior, values, evidence):
+    """The counts and the same pseudo-count everywhere, for source words low <= i < high.
+
+    Args:
+        sums: float64, of the rows' elements from that of ``low``.
+        values: float32 (K,), the counts; filled.
+        evidence: float32 (K, 3), see :mod:`.hmm`; filled.
+    """
+    first = row_offsets[low]
+    for k in range(first, row_offsets[high]):
+        values[k] = sums[k - first]
+        evidence[k, 0] = values[k]
+        evidence[k, 1] = prior
+        evidence[k, 2] = prior
+
+
+@kernel
+def row_sums(low, high, row_offsets, values, sums):
+    """sums float64 (V_src,)[i] = the sum of the row, for source words low <= i < high."""
+    for i in range(low, high):
+        total = 0.0
+        for k in range(row_offsets[i], row_offsets[i + 1]):
+            total += values[k]
+        sums[i] = total
+
+
+@kernel
+def column_sums(low, high, columns, values, sums):
+    """sums float64 (V_tgt,)[o] += the values of the column, for target words low <= o < high."""
+    for k in range(len(columns)):
+        o = columns[k]
+        if low <= o < high:
+            sums[o] += values[k]
+
+
+@kernel
+def count_fertilities(low, high, tokens, token_offsets, shapes, matrices, transposed, counts):
     """counts float64 (V, F)[i, n] = expected number of occurrences of i that have n links (the last: at least).
 
+    For words low <= i < high; each block reads the whole text, whose matrices are in order (:func:`count_pairs`).
     The links of a word are taken for independent, so that their number is Poisson-binomial.
 
     Args:
-        index: of the source words, or of the target words if ``transposed``.
+        tokens, token_offsets: of the source side, or of the target side if ``transposed``.
         shapes: int32 (M, 2), T and L.
     """
-    starts, sentences, positions = index
     links, offsets = matrices
     last = counts.shape[1] - 1
     chances = np.empty(last + 1)
-    for i in range(low, high):
-        for j in range(starts[i], starts[i + 1]):
-            m = sentences[j]
-            width = np.int64(shapes[m, 1])
-            place, step, number = offsets[m] + positions[j], width, shapes[m, 0]
-            if transposed:
-                place, step, number = offsets[m] + positions[j] * width, np.int64(1), shapes[m, 1]
+    for m in range(len(shapes)):
+        height, width = np.int64(shapes[m, 0]), np.int64(shapes[m, 1])
+        step, number = width, height
+        if transposed:
+            step, number = np.int64(1), width
+        for position in range(token_offsets[m + 1] - token_offsets[m]):
+            i = tokens[token_offsets[m] + position]
+            if i < low or i >= high:
+                continue
+            place = offsets[m] + (position * width if transposed else position)
             chances[0] = 1.0
             most = 0  # more links than this there cannot be yet
             for _ in range(number):
@@ -107,41 +138,45 @@ def count_fertilities(low, high, index, shapes, matrices, transposed, counts):
 
 
 @kernel
-def add_back_off(low, high, classes, members, rows, sums, factors, evidence):
+def add_back_off(low, high, classes, members, rows, work, factors, evidence):
     """Adds to the pseudo-counts of word pairs what the other pairs of their classes say.
 
     For source classes low <= a < high. With a, b the classes of i, o and others = count(a, b) - count(i, o):
-    evidence[i, o][1] += others * source[0][i] * target[0][o], and evidence[i, o][2] likewise.
+    evidence[i, o][1] += others * source[i][0] * target[o][0], and evidence[i, o][2] likewise.
 
     Args:
         classes: (first int64 (A + 1,), where each source class starts in ``members``; target int32 (V_tgt,), the
             class of each target word).
         members: int32 (V_src,), source words in order of their class.
-        sums: float64 (B,), zeros, left so.
-        factors: (source float32 (2, V_src), target float32 (2, V_tgt)).
+        work: (sums float64 (B,), zeros, left so; labels int32, as long as the rows of the largest class).
+        factors: (source float32 (V_src, 2), target float32 (V_tgt, 2)).
         evidence: float32 (K, 3), see :mod:`.hmm`.
     """
     first, target_class = classes
     row_offsets, columns, values = rows
     source, target = factors
+    sums, labels = work
     for a in range(low, high):
-        if first[a + 1] - first[a] == 0:
-            continue
+        count = 0
         for j in range(first[a], first[a + 1]):
             i = members[j]
             for k in range(row_offsets[i], row_offsets[i + 1]):
-                sums[target_class[columns[k]]] += values[k]
+                b = target_class[columns[k]]
+                labels[count] = b
+                count += 1
+                sums[b] += values[k]
+        place = 0
         for j in range(first[a], first[a + 1]):
             i = members[j]
+            by_forward, by_reverse = source[i, 0], source[i, 1]
             for k in range(row_offsets[i], row_offsets[i + 1]):
                 o = columns[k]
-                others = max(sums[target_class[o]] - values[k], 0.0)
-                evidence[k, 1] += others * source[0, i] * target[0, o]
-                evidence[k, 2] += others * source[1, i] * target[1, o]
-        for j in range(first[a], first[a + 1]):
-            i = members[j]
-            for k in range(row_offsets[i], row_offsets[i + 1]):
-                sums[target_class[columns[k]]] = 0.0
+                others = np.float32(max(sums[labels[place]] - values[k], 0.0))
+                place += 1
+                evidence[k, 1] += others * by_forward * target[o, 0]
+                evidence[k, 2] += others * by_reverse * target[o, 1]
+        for k in range(count):
+            sums[labels[k]] = 0.0
 
 
 @kernel

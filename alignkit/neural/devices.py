@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import torch
 
 from alignkit.errors import AlignkitError
+
+Products = Literal["float32", "bfloat16"]
 
 
 def set_threads(threads: int | None) -> None:
@@ -62,3 +65,18 @@ def precision(device: torch.device, tf32: bool) -> Iterator[None]:
         yield
     finally:
         torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
+
+
+@contextmanager
+def rounded(products: Products) -> Iterator[None]:
+    """Lets matrix products of float32 numbers round their factors to bfloat16 within the block, if asked to.
+
+    Sums stay float32, as does everything that is no matrix product. Processors with units for it (AMX) multiply
+    several times faster so; on others nothing changes. It holds for the whole process.
+    """
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium" if products == "bfloat16" else "highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -6,13 +6,14 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.devices import one_thread
+from alignkit.neural.devices import Products, one_thread, rounded
 from alignkit.neural.many import Parameters, accuracies, forward, losses, stack
 
 #: (generator, B) -> int64 source (B, L), previous (B, T) and target (B, T)
@@ -32,6 +33,8 @@ class ManyTraining:
         learning_rate: of Adam.
         solved: a network stops once its accuracy was at least this at two measurements in a row; above 1 never.
         together: networks in one batched model. No result depends on it.
+        products: what the factors of matrix products are rounded to, see :func:`alignkit.neural.devices.rounded`.
+            Then results depend on whether the processor has units for bfloat16, but not on its threads.
     """
 
     steps: int = 300
@@ -39,7 +42,8 @@ class ManyTraining:
     every: int = 10
     learning_rate: float = 1e-3
     solved: float = 0.99
-    together: int = 2
+    together: int = 1
+    products: Products = "float32"
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "every", "together"):
@@ -47,6 +51,8 @@ class ManyTraining:
                 raise AlignkitError(f"{name} must be at least 1, not {getattr(self, name)}")
         if not self.learning_rate > 0:
             raise AlignkitError(f"learning_rate must be above 0, not {self.learning_rate}")
+        if self.products not in get_args(Products):
+            raise AlignkitError(f"products must be one of {', '.join(get_args(Products))}, not {self.products!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,15 +110,16 @@ def train_many(
             return _Group(*chunk, settings, tally).train(draw)
 
     workers = min(torch.get_num_threads(), len(chunks))
-    if workers <= 1:
-        found = [work(chunk) for chunk in chunks]
-    else:
-        with ThreadPoolExecutor(workers) as pool:
-            try:
-                found = list(pool.map(work, chunks))
-            except BaseException:  # Ctrl-C among them: the others need not go on for minutes
-                tally.stop.set()
-                raise
+    with rounded(settings.products):
+        if workers <= 1:
+            found = [work(chunk) for chunk in chunks]
+        else:
+            with ThreadPoolExecutor(workers) as pool:
+                try:
+                    found = list(pool.map(work, chunks))
+                except BaseException:  # Ctrl-C among them: the others need not go on for minutes
+                    tally.stop.set()
+                    raise
     return [run for chunk in found for run in chunk]
 
 

@@ -85,6 +85,7 @@ def test_json_has_what_the_file_has(alignkit, tmp_path):
         (["nothing"], "no experiment 'nothing'; there are copying"),
         (["copying", "--set", "seed=3"], "no setting 'seed'; there are seeds"),
         (["copying", "--set", "seeds=x"], "'x' is not int"),
+        (["copying", "--set", "products=int8"], "'int8' is not one of float32, bfloat16"),
         (["copying", "--set", "seeds"], "KEY=VALUE"),
         (["copying", "--set", "seeds=0"], "seeds must be above 0, not 0"),
         (["copying", *TINY, "--set", "steps=0"], "steps must be at least 1"),

@@ -169,7 +169,21 @@ def test_progress_ends_at_the_total():
     assert told[-1] == (12, 12, "copy")
 
 
-@pytest.mark.parametrize("changes", [{"steps": 0}, {"batch": 0}, {"every": 0}, {"learning_rate": 0.0}])
+def test_rounded_products_train_nearly_the_same():
+    starts = [many.initial(many.copying_settings(V, H), seed) for seed in range(2)]
+    settings = replace(SMALL, steps=20)
+    exact = train_many(starts, range(2), draw, settings)
+    rounded = train_many(starts, range(2), draw, replace(settings, products="bfloat16"))
+    for one, other in zip(exact, rounded, strict=True):
+        assert one.loss == pytest.approx(other.loss, rel=0.02)
+    assert torch.get_float32_matmul_precision() == "highest"
+    again = train_many(starts, range(2), draw, settings)
+    assert [run.loss.tobytes() for run in again] == [run.loss.tobytes() for run in exact]
+
+
+@pytest.mark.parametrize(
+    "changes", [{"products": "float16"}, {"steps": 0}, {"batch": 0}, {"every": 0}, {"learning_rate": 0.0}]
+)
 def test_impossible_settings(changes):
     with pytest.raises(AlignkitError, match=next(iter(changes))):
         ManyTraining(**changes)
