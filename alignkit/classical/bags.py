@@ -23,7 +23,7 @@ class Bags:
     """The distinct words of each of M sentences, with how often they come.
 
     Attributes:
-        words: int32 (E,), in order of first appearance within a sentence.
+        words: int32 (E,), rising within a sentence.
         counts: float32 (E,).
         offsets: int64 (M + 1,), where each bag starts.
         entries: int32 (N,), for each token of the text its place in its sentence's bag.
@@ -144,27 +144,20 @@ def normalise_rows(low: int, high: int, offsets: np.ndarray, values: np.ndarray,
         lexical.bayes_table(low, high, offsets, values, float(alpha))
 
 
-class PairStatistics:
-    """A bitext laid out for estimation: the index, the rows of every pair that meets, and blocks of even work.
-
-    The rows' ``values`` belong to the estimator that made this object. They start as the sums that
-    :meth:`add_weights` would give for ``weights``, or as ones without them.
+class Layout:
+    """A bitext laid out for estimation: the index, and blocks of even work.
 
     Args:
         source, target: bags of the two sides.
         types: (V_src, V_tgt).
         threads: how many to use.
-        weights: float32, positive, one for each entry of the target bags.
+
+    Attributes:
+        index: of the source bags.
+        work: int64 (V_src,), the target entries that each source word meets.
     """
 
-    def __init__(
-        self,
-        source: Bags,
-        target: Bags,
-        types: tuple[int, int],
-        threads: int,
-        weights: np.ndarray | None = None,
-    ) -> None:
+    def __init__(self, source: Bags, target: Bags, types: tuple[int, int], threads: int) -> None:
         self.threads = threads
         self.types = types
         self.target = target.arrays
@@ -176,36 +169,40 @@ class PairStatistics:
             kernels.row_work(low, high, self.index[0], self.index[1], sizes, work)
 
         run_blocks(count, blocks(np.diff(self.index[0]), threads), threads)
+        self.work = work
         # More ranges than threads, because one frequent word can be a tenth of all work.
         self.row_ranges = blocks(work, 1 if threads == 1 else 8 * threads)
         self.sentence_ranges = blocks(source.sizes * sizes, threads)
-        if weights is None:
-            self.rows = self._rows(work, np.ones(len(target.words), np.float32))
-            self.rows[2].fill(1)
-        else:
-            self.rows = self._rows(work, weights)
 
-    def _rows(self, work: np.ndarray, weights: np.ndarray) -> Rows:
+    def collect_rows(self, fill: Callable[..., tuple[int, int]], values: int) -> tuple[np.ndarray, ...]:
+        """(offsets int64 (V_src + 1,), columns int32 (K,), then so many arrays float32 (K,)) of the rows.
+
+        Args:
+            fill: called as ``fill(low, high, sums, rows)`` with ``sums`` float64 (V_tgt, ``values``), zeros, and
+                rows = (columns, values ..., sizes); as :func:`alignkit.kernels.bags.collect_rows`.
+            values: how many arrays there are.
+        """
         sizes = np.empty(self.types[0], np.int64)
+        dtypes = (np.int32, *[np.float32] * values)
 
-        def collect(low: int, high: int) -> list[tuple[np.ndarray, np.ndarray]]:
-            bounds = np.minimum(work[low:high], self.types[1])
+        def collect(low: int, high: int) -> list[tuple[np.ndarray, ...]]:
+            bounds = np.minimum(self.work[low:high], self.types[1])
             room = min(int(bounds.sum()), max(_ROOM, int(bounds.max(initial=0)))) + 1
-            columns, values = np.empty(room, np.int32), np.empty(room, np.float32)
-            sums = np.zeros(self.types[1], np.float64)
+            buffers = tuple(np.empty(room, dtype) for dtype in dtypes)
+            sums = np.zeros((self.types[1], values), np.float64)
             pieces = []
             while low < high:
-                low, filled = kernels.collect_rows(
-                    low, high, self.index, self.target, weights, sums, (columns, values, sizes)
-                )
-                pieces.append((columns[:filled].copy(), values[:filled].copy()))
+                low, filled = fill(low, high, sums, (*buffers, sizes))
+                pieces.append(tuple(buffer[:filled].copy() for buffer in buffers))
             return pieces
 
         pieces = [piece for part in run_blocks(collect, self.row_ranges, self.threads) for piece in part]
         offsets = np.zeros(self.types[0] + 1, np.int64)
         np.cumsum(sizes, out=offsets[1:])
-        columns = np.concatenate([np.empty(0, np.int32), *(piece[0] for piece in pieces)])
-        return offsets, columns, np.concatenate([np.empty(0, np.float32), *(piece[1] for piece in pieces)])
+        arrays = []
+        for n, dtype in enumerate(dtypes):
+            arrays.append(np.concatenate([np.empty(0, dtype), *(piece[n] for piece in pieces)]))
+        return (offsets, *arrays)
 
     def over_rows(self, function: Callable[[int, int], None]) -> None:
         """Runs ``function(low, high)`` over blocks of source words."""
@@ -214,6 +211,42 @@ class PairStatistics:
     def over_sentences(self, function: Callable[[int, int], None]) -> None:
         """Runs ``function(low, high)`` over blocks of sentences."""
         run_blocks(function, self.sentence_ranges, self.threads)
+
+
+class PairStatistics(Layout):
+    """A bitext laid out, with the rows of every pair that meets.
+
+    The rows' ``values`` belong to the estimator that made this object. They start as the sums that
+    :meth:`add_weights` would give for ``weights``, or as ones without them.
+
+    Args:
+        source, target, types, threads: of :class:`Layout`.
+        weights: float32, positive, one for each entry of the target bags.
+    """
+
+    rows: Rows
+
+    def __init__(
+        self,
+        source: Bags,
+        target: Bags,
+        types: tuple[int, int],
+        threads: int,
+        weights: np.ndarray | None = None,
+    ) -> None:
+        super().__init__(source, target, types, threads)
+        given = np.ones(len(target.words), np.float32) if weights is None else weights
+
+        def fill(low: int, high: int, sums: np.ndarray, rows: tuple[np.ndarray, ...]) -> tuple[int, int]:
+            found: tuple[int, int] = kernels.collect_rows(
+                low, high, self.index, self.target, given, sums[:, 0], rows
+            )
+            return found
+
+        offsets, columns, values = self.collect_rows(fill, 1)
+        self.rows = offsets, columns, values
+        if weights is None:
+            values.fill(1)
 
     def add_weights(self, weights: np.ndarray) -> None:
         """values[i, o] *= sum over the sentences of i of n_i * weights[k], k the entry of o there.

@@ -12,7 +12,7 @@ import numpy as np
 from alignkit.aligner import Aligner
 from alignkit.bitext import Bitext
 from alignkit.classical.bags import bags_of
-from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.classical.bothways import fit_both_ways
 from alignkit.classical.symmetrisation import PRODUCT, THRESHOLD, symmetrize, symmetrize_product
 from alignkit.errors import AlignkitError
 from alignkit.links import Links
@@ -66,10 +66,11 @@ class Bidirectional:
 
 
 def fit_bidirectional(
-    bitext: Bitext, fit: Callable[[Bitext], Linker] = fit_ibm1, method: str = SYMMETRIZATION
+    bitext: Bitext, fit: Callable[[Bitext], Linker] | None = None, method: str = SYMMETRIZATION
 ) -> Bidirectional:
-    """Fits both directions with ``fit`` (IBM Model 1 with its defaults, if not given), one after the other."""
-    return Bidirectional(fit(bitext), fit(bitext.reversed), method)
+    """Fits both directions: with ``fit``, one after the other, or IBM Model 1 with its defaults."""
+    forward, reverse = fit_both_ways(bitext) if fit is None else (fit(bitext), fit(bitext.reversed))
+    return Bidirectional(forward, reverse, method)
 
 
 def fit_concurrently(

@@ -10,7 +10,7 @@ import numpy as np
 
 from alignkit.aligner import check_kind
 from alignkit.bitext import Bitext
-from alignkit.classical.bags import PairStatistics, Rows, bags_of
+from alignkit.classical.bags import Bags, PairStatistics, Rows, bags_of
 from alignkit.classical.blockwise import BlockEstimation, normalised_null
 from alignkit.classical.likelihood import mixture_log_probabilities, null_shares
 from alignkit.classical.memory import cut
@@ -212,6 +212,33 @@ def has_settled(likelihoods: list[float], tolerance: float) -> bool:
     return len(likelihoods) > 1 and likelihoods[-1] - likelihoods[-2] < tolerance * abs(likelihoods[-2])
 
 
+class Mixture:
+    """What explains the words of one side: the positions of the other, and NULL.
+
+    Attributes:
+        shares: float32 (M,), NULL's weight against that of one position.
+        places: float64 (M,), what the sum over positions must be divided by to be a probability.
+        null: float32 (V_tgt,), NULL's row.
+        has_null: whether there is one.
+        first: float32 (M,), one over the number of positions.
+        uniform_likelihood: the log-likelihood where Trans is alike for every pair.
+    """
+
+    def __init__(self, bitext: Bitext, target: Bags, null: bool, null_probability: float | None) -> None:
+        lengths, types = bitext.source.lengths, len(bitext.target.vocabulary)
+        self.shares = null_shares(lengths, null, null_probability)
+        self.places = lengths / (1 - (null_probability or 0.0))
+        if null_probability is None:
+            self.places += self.shares
+        self.null = np.zeros(types, np.float32)
+        self.has_null = null
+        if null:
+            self.null[target.words] = 1
+        self.first = (1 / np.maximum(lengths + self.shares, 1)).astype(np.float32)
+        taught = float(bitext.target.lengths[lengths > 0].sum())
+        self.uniform_likelihood = -taught * float(np.log(max(types, 1)))
+
+
 class _Estimation:
     """The parameters while EM runs: the rows of ``statistics``, changed in place, and NULL's."""
 
@@ -220,23 +247,11 @@ class _Estimation:
     ) -> None:
         source, target = bags_of(bitext, threads)
         types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
-        lengths = bitext.source.lengths
         self.alpha = alpha
-        self.shares = null_shares(lengths, null, null_probability)
-        # What the sum over source positions must be divided by to be a probability.
-        self.places = lengths / (1 - (null_probability or 0.0))
-        if null_probability is None:
-            self.places += self.shares
-        self.null = np.zeros(types[1], np.float32)
-        self.has_null = null
-        if null:
-            self.null[target.words] = 1
+        self.mixture = Mixture(bitext, target, null, null_probability)
         # Uniform: Trans is alike for every pair, and the denominators are the numbers of source positions.
-        first = 1 / np.maximum(lengths + self.shares, 1)
-        self.z = np.repeat(first.astype(np.float32), target.sizes)
+        self.z = np.repeat(self.mixture.first, target.sizes)
         self.z *= target.counts
-        taught = float(bitext.target.lengths[lengths > 0].sum())
-        self.uniform_likelihood = -taught * float(np.log(max(types[1], 1)))
         self.statistics = PairStatistics(source, target, types, threads, self.z)
         self.pseudo_counts: np.ndarray | None = None
 
@@ -246,41 +261,43 @@ class _Estimation:
         words = (model.source, model.target)
         rows[2][:] = start_values(model.table, words, model.table.values, bitext, rows)
         if model.null is not None:
-            self.null = start_null(model.null, model.target, bitext.target.vocabulary)
+            self.mixture.null = start_null(model.null, model.target, bitext.target.vocabulary)
 
     @property
     def rows(self) -> Rows:
         """The table (offsets, columns, values)."""
         return self.statistics.rows
 
+    @property
+    def null(self) -> np.ndarray:
+        """NULL's row."""
+        return self.mixture.null
+
     def step(self, first: bool) -> float:
         """One EM iteration; returns the log-likelihood under the parameters it started from."""
-        statistics = self.statistics
-        likelihood = self.uniform_likelihood if first else self._weigh()
+        statistics, mixture = self.statistics, self.mixture
+        likelihood = mixture.uniform_likelihood if first else self._weigh()
         if not first:
             statistics.add_weights(self.z)
         if self.pseudo_counts is not None:
             statistics.rows[2][:] += self.pseudo_counts
         statistics.normalise(self.alpha)
-        if self.has_null:
-            self._normalise_null()
+        if mixture.has_null:
+            sums = np.zeros(len(mixture.null), np.float64)
+            lexical.null_counts(statistics.target, mixture.shares, self.z, sums)
+            mixture.null = normalised_null(mixture.null, sums, self.alpha)
         return likelihood
-
-    def _normalise_null(self) -> None:
-        sums = np.zeros(len(self.null), np.float64)
-        lexical.null_counts(self.statistics.target, self.shares, self.z, sums)
-        self.null = normalised_null(self.null, sums, self.alpha)
 
     def _weigh(self) -> float:
         """Fills ``z`` with n / (sum over l of Trans(y | x_l)) for each target entry; the log-likelihood."""
-        statistics, z = self.statistics, self.z
-        likelihood = np.zeros(len(self.places), np.float64)
+        statistics, mixture, z = self.statistics, self.mixture, self.z
+        likelihood = np.zeros(len(mixture.places), np.float64)
 
         def add(low: int, high: int) -> None:
             dense = np.zeros(statistics.types[1], np.float32)
-            lexical.start_denominators(low, high, statistics.target, self.null, self.shares, z)
+            lexical.start_denominators(low, high, statistics.target, mixture.null, mixture.shares, z)
             lexical.add_denominators(low, high, statistics.index, statistics.rows, statistics.target, z, dense)
-            lexical.weigh(low, high, statistics.target, self.places, z, likelihood)
+            lexical.weigh(low, high, statistics.target, mixture.places, z, likelihood)
 
         statistics.over_sentences(add)
         return float(likelihood.sum())

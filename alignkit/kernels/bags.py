@@ -2,7 +2,8 @@
 
 A sentence is a bag: each distinct word once, with how often it comes. Two words that repeat in a long line cost
 what their distinct words cost, and an IBM model sees no more than that. Tuples of arrays that recur:
-    bags = (words int32 (E,), counts float32 (E,), offsets int64 (M + 1,)): the distinct words of each sentence;
+    bags = (words int32 (E,), counts float32 (E,), offsets int64 (M + 1,)): the distinct words of each sentence,
+        ids rising;
     index = (starts int64 (V_src + 1,), sentences int32 (E_src,), counts float32 (E_src,)): for each source word
         the sentences that have it and how often, in text order (an inverted index of the source bags);
     rows = (offsets int64 (V_src + 1,), columns int32 (K,), values float32 (K,)): for each source word the
@@ -22,9 +23,9 @@ from alignkit.kernels.machine import prefetch
 
 # How many sentences ahead memory is asked for: far enough to hide a miss, near enough to be still there. A cache
 # line holds 16 words.
-_AHEAD = 16
-_NEAR = 8
-_LINE = 16
+AHEAD = 16
+NEAR = 8
+LINE = 16
 
 # In the innermost loops ids and places are taken as unsigned: a signed one might be negative and mean a place from
 # the end, and the test for that costs a fifth of the time.
@@ -33,8 +34,39 @@ PLACE = np.uint64
 
 
 @kernel
+def sort_ids(ids, low, high):
+    """Sorts ids[low:high] in place: heapsort, with insertion sort where there is little."""
+    size = high - low
+    if size <= 32:
+        for i in range(low + 1, high):
+            item = ids[i]
+            j = i - 1
+            while j >= low and ids[j] > item:
+                ids[j + 1] = ids[j]
+                j -= 1
+            ids[j + 1] = item
+        return
+    for step in range(size // 2 + size - 1):
+        if step < size // 2:  # first make a heap, from its last parent to the root
+            root, end = size // 2 - 1 - step, size
+            item = ids[low + root]
+        else:  # then the largest goes to the end, and the last takes its place
+            root, end = 0, size - 1 - (step - size // 2)
+            item = ids[low + end]
+            ids[low + end] = ids[low]
+        while 2 * root + 1 < end:
+            child = 2 * root + 1
+            child += child + 1 < end and ids[low + child + 1] > ids[low + child]
+            if ids[low + child] <= item:
+                break
+            ids[low + root] = ids[low + child]
+            root = child
+        ids[low + root] = item
+
+
+@kernel
 def fill_bags(low, high, corpus, bags, entries, work, sizes):
-    """The bags of sentences low <= m < high, in order of first appearance, one after another without gaps.
+    """The bags of sentences low <= m < high, in order of ids, one after another without gaps.
 
     Args:
         corpus: (tokens int32 (N,), offsets int64 (M + 1,)).
@@ -48,30 +80,30 @@ def fill_bags(low, high, corpus, bags, entries, work, sizes):
     stamp, place = work
     start = offsets[low]
     for m in range(low, high):
-        size = 0
+        end = start
         for k in range(offsets[m], offsets[m + 1]):
             word = tokens[k]
             if stamp[word] != m:
                 stamp[word] = m
-                place[word] = size
-                words[start + size] = word
-                counts[start + size] = 0.0
-                size += 1
-            counts[start + place[word]] += 1.0
-            entries[k] = place[word]
-        sizes[m] = size
-        start += size
+                words[end] = word
+                end += 1
+        sort_ids(words, start, end)
+        for k in range(start, end):
+            place[words[k]] = k - start
+            counts[k] = 0.0
+        for k in range(offsets[m], offsets[m + 1]):
+            entries[k] = place[tokens[k]]
+            counts[start + entries[k]] += 1.0
+        sizes[m] = end - start
+        start = end
 
 
 @kernel
 def first_positions(low, high, entries, offsets, bag_offsets, first):
     """first[k] = where in its sentence the word of entry k comes first, for sentences low <= m < high."""
     for m in range(low, high):
-        size = 0
-        for k in range(offsets[m], offsets[m + 1]):
-            if entries[k] == size:  # entries are numbered as they appear
-                first[bag_offsets[m] + size] = k - offsets[m]
-                size += 1
+        for k in range(offsets[m + 1] - 1, offsets[m] - 1, -1):  # the first is the last that is written
+            first[bag_offsets[m] + entries[k]] = k - offsets[m]
 
 
 @kernel
@@ -118,14 +150,14 @@ def look_ahead(j, end, sentences, offsets, words, values):
 
     words (E,), values (E,): two arrays of numbers for entries, with sentences at ``offsets``.
     """
-    if j + _AHEAD < end:
-        prefetch(offsets, sentences[j + _AHEAD])
-    if j + _NEAR < end:
-        place = offsets[sentences[j + _NEAR]]
+    if j + AHEAD < end:
+        prefetch(offsets, sentences[j + AHEAD])
+    if j + NEAR < end:
+        place = offsets[sentences[j + NEAR]]
         prefetch(words, place)
-        prefetch(words, place + _LINE)
+        prefetch(words, place + LINE)
         prefetch(values, place)
-        prefetch(values, place + _LINE)
+        prefetch(values, place + LINE)
 
 
 @kernel
@@ -134,41 +166,10 @@ def row_work(low, high, starts, sentences, lengths, work):
     for i in range(low, high):
         total = 0
         for j in range(starts[i], starts[i + 1]):
-            if j + _AHEAD < starts[i + 1]:
-                prefetch(lengths, sentences[j + _AHEAD])
+            if j + AHEAD < starts[i + 1]:
+                prefetch(lengths, sentences[j + AHEAD])
             total += lengths[sentences[j]]
         work[i] = total
-
-
-@kernel
-def sort_ids(ids, low, high):
-    """Sorts ids[low:high] in place: heapsort, with insertion sort where there is little."""
-    size = high - low
-    if size <= 32:
-        for i in range(low + 1, high):
-            item = ids[i]
-            j = i - 1
-            while j >= low and ids[j] > item:
-                ids[j + 1] = ids[j]
-                j -= 1
-            ids[j + 1] = item
-        return
-    for step in range(size // 2 + size - 1):
-        if step < size // 2:  # first make a heap, from its last parent to the root
-            root, end = size // 2 - 1 - step, size
-            item = ids[low + root]
-        else:  # then the largest goes to the end, and the last takes its place
-            root, end = 0, size - 1 - (step - size // 2)
-            item = ids[low + end]
-            ids[low + end] = ids[low]
-        while 2 * root + 1 < end:
-            child = 2 * root + 1
-            child += child + 1 < end and ids[low + child + 1] > ids[low + child]
-            if ids[low + child] <= item:
-                break
-            ids[low + root] = ids[low + child]
-            root = child
-        ids[low + root] = item
 
 
 @kernel

@@ -77,11 +77,39 @@ def gather(place, T, L, pairs, found, e_forward, e_reverse):
 
 
 @borrowing_kernel
-def fertility_factors(L, link_row, fertile, x, ratios, row):
-    """Multiplies row[j] by the factor for one more link of x_j, between those for whole numbers of other links."""
-    last = ratios.shape[1] - 1
-    most = np.float32(last) - np.float32(1e-3)
-    for j in range(L):
+def several(x, fertile, ratios, rows, places):
+    """Prepares :func:`fertility_factors` for a sentence: fills rows[2] and rows[3] with the factors of 0 and of 1
+    other links, and ``places`` with the words that may have more; returns how many they are."""
+    none, one = rows[2], rows[3]
+    count = 0
+    for j in range(len(x)):
+        i = np.uint32(x[j])
+        none[j] = ratios[i, 0]
+        one[j] = ratios[i, 1]
+        places[count] = j
+        count += not fertile[j] < ONE
+    for j in range(len(x), padded(len(x))):
+        none[j] = one[j] = ONE
+    return count
+
+
+@borrowing_kernel
+def fertility_factors(x, link_row, fertile, ratios, rows, places, row):
+    """Multiplies row[j] by the factor for one more link of x_j, between those for whole numbers of other links.
+
+    Most words have fewer than one other link, and their factors come out of a loop without look-ups.
+
+    Args:
+        rows, places: of :func:`several`; ``places`` is cut to those that may have more.
+    """
+    none, one, factors = rows[2], rows[3], rows[4]
+    for j in range(len(row)):
+        part = fertile[j] - link_row[j]
+        part = min(part if part > ZERO else ZERO, ONE)
+        factors[j] = (ONE - part) * none[j] + part * one[j]
+    most = np.float32(ratios.shape[1] - 1) - np.float32(1e-3)
+    for n in range(len(places)):
+        j = places[n]
         others = fertile[j] - link_row[j]
         if not others > ZERO:  # nor if it is no number, which would be no index
             others = ZERO
@@ -89,11 +117,13 @@ def fertility_factors(L, link_row, fertile, x, ratios, row):
         whole = np.uint32(others)
         part = others - np.float32(whole)
         i = np.uint32(x[j])
-        row[j] *= (ONE - part) * ratios[i, whole] + part * ratios[i, whole + np.uint32(1)]
+        factors[j] = (ONE - part) * ratios[i, whole] + part * ratios[i, whole + np.uint32(1)]
+    for j in range(len(row)):
+        row[j] *= factors[j]
 
 
 @borrowing_kernel
-def emissions(x, y, found, direction, copies, rows, e, e_null):
+def emissions(x, y, found, direction, copies, rows, places, e, e_null):
     """Emission probabilities of one sentence pair, each row divided by its largest; returns the log of those.
 
     e[t, l] = (count - own + prior) / (total - own), times the factor for one more link of x_l. "own" is the
@@ -105,7 +135,7 @@ def emissions(x, y, found, direction, copies, rows, e, e_null):
         x, y: tokens of the pair, states and emissions.
         found: (counts, links) float32 (T * padded L,).
         copies: how often the pair is in the text, which is how often it counted.
-        rows: float32 (2 or more, padded L), work space.
+        rows: float32 (5 or more, padded L), places: int32 (L,), work space.
         e: float32 (T * padded L,), the pseudo-counts, overwritten. e_null: float32 (T,), NULL's shares so far,
             overwritten.
     """
@@ -122,6 +152,8 @@ def emissions(x, y, found, direction, copies, rows, e, e_null):
         link_row = links[t * stride : (t + 1) * stride]
         for j in range(stride):
             fertile[j] += link_row[j]
+    has_fertility = ratios.shape[1] > 1
+    many = places[: several(x, fertile, ratios, rows, places) if has_fertility else 0]
     scale, product = 0.0, 1.0
     for t in range(T):
         here = t * stride
@@ -133,8 +165,8 @@ def emissions(x, y, found, direction, copies, rows, e, e_null):
         for j in range(stride):
             excluded = own * link_row[j]
             row[j] = (max(count_row[j] - excluded, ZERO) + row[j]) / max(totals[j] - excluded, TINY)
-        if ratios.shape[1] > 1:
-            fertility_factors(L, link_row, fertile, x, ratios, row)
+        if has_fertility:
+            fertility_factors(x, link_row, fertile, ratios, rows, many, row)
         p_null = max(null[y[t]] - own * e_null[t], ZERO) * null_share
         largest = max(p_null, TINY)
         for j in range(L):
@@ -187,7 +219,7 @@ def run_direction(words, found, direction, weights, e, work, counts):
     """
     x, y, first, copies = words
     nulls = direction[2][first : first + len(y)]
-    likelihood = emissions(x, y, found, direction, copies, work[2][0], e, nulls)
+    likelihood = emissions(x, y, found, direction, copies, *work[2], e, nulls)
     return likelihood + posteriors(len(y), len(x), e, nulls, direction, weights, work, counts)
 
 

@@ -94,7 +94,7 @@ def best_places(low, high, text, pairs, direction, places):
     most, size = room(low, high, text)
     weights, _ = widened(direction, most)
     space, rows = np.empty((6, size), np.float32), np.empty((5, most), np.float32)
-    back, is_null = np.empty(size, np.int32), np.empty(size, np.bool_)
+    back, is_null, own = np.empty(size, np.int32), np.empty(size, np.bool_), np.empty(most, np.int32)
     found = ((space[0], space[1]), (space[2], space[3]))
     p0 = np.float32(direction[6][0])
     for m in range(low, high):
@@ -106,7 +106,7 @@ def best_places(low, high, text, pairs, direction, places):
         x, y = x_tokens[x_offsets[m] : x_offsets[m + 1]], y_tokens[y_offsets[m] : y_offsets[m + 1]]
         gather(offsets[m], T, L, pairs, found, space[4], space[5])
         e_null = direction[2][y_offsets[m] : y_offsets[m + 1]]
-        emissions(x, y, found[0], direction, copies[m], rows, space[4], e_null)
+        emissions(x, y, found[0], direction, copies[m], rows, own, space[4], e_null)
         if float(T) * L * L > MOST_STEPS:
             best_words(T, L, space[4], e_null, p0, out)
             continue

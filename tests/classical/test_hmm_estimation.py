@@ -184,9 +184,9 @@ def emitted(direction, words, counts, links, prior, nulls, copies=1):
         return out.ravel()
 
     e, e_null = flat(prior), nulls.copy()
-    rows = np.empty((2, stride), np.float32)
+    rows, places = np.empty((5, stride), np.float32), np.empty(stride, np.int32)
     scale = estep.emissions(
-        *words, (flat(counts), flat(links)), direction.arrays, np.float32(copies), rows, e, e_null
+        *words, (flat(counts), flat(links)), direction.arrays, np.float32(copies), rows, places, e, e_null
     )
     return scale, e.reshape(T, stride)[:, :L], e_null
 

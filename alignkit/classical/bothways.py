@@ -1,0 +1,203 @@
+"""Both directions of IBM Model 1 from one layout of the text, in little more time than one of them takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from alignkit.bitext import Bitext
+from alignkit.classical.bags import Bags, Layout, bags_of
+from alignkit.classical.blockwise import normalised_null
+from alignkit.classical.ibm1 import IBM1, ITERATIONS, Mixture, check_options
+from alignkit.classical.tables import PairTable
+from alignkit.kernels import bothways as kernels
+from alignkit.kernels import lexical
+from alignkit.parallel import blocks, run_blocks, thread_count
+
+Progress = Callable[[int, int, str], None]
+
+
+def fit_both_ways(
+    bitext: Bitext,
+    iterations: int = ITERATIONS,
+    null: bool = True,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    *,
+    null_probability: float | None = None,
+    alpha: float | None = None,
+    prune: float = 0.0,
+) -> tuple[IBM1, IBM1]:
+    """Fits IBM Model 1 of ``bitext`` and of ``bitext.reversed``.
+
+    Args:
+        bitext: M pairs.
+        progress: called with (done, total, message) after each iteration.
+        iterations, null, threads, null_probability, alpha, prune: as of :func:`alignkit.fit_ibm1`.
+
+    Returns:
+        (forward, reverse): the bits that :func:`alignkit.fit_ibm1` gives for each alone.
+
+    Raises:
+        AlignkitError: a number outside its range.
+    """
+    check_options(iterations, null, null_probability, alpha, prune=prune)
+    estimation = _Estimation(bitext, null, null_probability, alpha, thread_count(threads))
+    likelihoods: list[tuple[float, float]] = []
+    for iteration in range(iterations):
+        likelihoods.append(estimation.step(first=iteration == 0))
+        if progress is not None:
+            shown = "log-likelihood {:.6g}, reverse {:.6g}".format(*likelihoods[-1])
+            progress(iteration + 1, iterations, shown)
+    sides = (bitext.source.vocabulary, bitext.target.vocabulary)
+    tables = (estimation.forward_table(), estimation.reverse_table())
+    forward, reverse = (
+        IBM1(
+            *(sides[::-1] if turned else sides),
+            table.pruned(prune),
+            mixture.null if null else None,
+            tuple(pair[turned] for pair in likelihoods),
+            threads,
+            null_probability,
+        )
+        for turned, (table, mixture) in enumerate(zip(tables, estimation.mixtures, strict=True))
+    )
+    return forward, reverse
+
+
+class _Estimation:
+    """The parameters of both directions while EM runs; see :mod:`alignkit.kernels.bothways`."""
+
+    def __init__(
+        self, bitext: Bitext, null: bool, null_probability: float | None, alpha: float | None, threads: int
+    ) -> None:
+        source, target = bags_of(bitext, threads)
+        self.alpha, self.threads = alpha, threads
+        self.lengths = bitext.source.lengths
+        self.explained = np.where(bitext.target.lengths > 0, self.lengths, 0)
+        self.mixtures = (
+            Mixture(bitext, target, null, null_probability),
+            Mixture(bitext.reversed, source, null, null_probability),
+        )
+        types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
+        self.layout = Layout(source, target, types, threads)
+        self.z, self.w = self._uniform(target)
+        fill = partial(self._collect, (self.z, self.w))
+        offsets, columns, forward, reverse = self.layout.collect_rows(fill, 2)
+        self.rows = offsets, columns, forward, reverse
+        work = np.bincount(columns, minlength=types[1])
+        self.column_ranges = blocks(work, threads)
+        self.column_starts = np.concatenate([[0], np.cumsum(work)])
+
+    def _uniform(self, target: Bags) -> tuple[np.ndarray, np.ndarray]:
+        """(z, w) where Trans is alike for every pair."""
+        forward, reverse = self.mixtures
+        z = np.repeat(forward.first, target.sizes)
+        z *= target.counts
+        _, sentences, counts = self.layout.index
+        w = reverse.first[sentences]
+        w *= counts
+        return z, w
+
+    def _collect(
+        self,
+        weights: tuple[np.ndarray, np.ndarray],
+        low: int,
+        high: int,
+        sums: np.ndarray,
+        rows: tuple[np.ndarray, ...],
+    ) -> tuple[int, int]:
+        layout = self.layout
+        found: tuple[int, int] = kernels.collect_rows(low, high, layout.index, layout.target, weights, sums, rows)
+        return found
+
+    def step(self, first: bool) -> tuple[float, float]:
+        """One EM iteration; the log-likelihoods of both directions under the parameters it started from."""
+        forward, reverse = self.mixtures
+        likelihoods = forward.uniform_likelihood, reverse.uniform_likelihood
+        if not first:
+            likelihoods = self._weigh()
+            self._add_weights()
+        self._normalise()
+        if forward.has_null:
+            self._normalise_null()
+        return likelihoods
+
+    def _weigh(self) -> tuple[float, float]:
+        layout, z, w, rows = self.layout, self.z, self.w, self.rows
+        forward, reverse = self.mixtures
+        count = len(self.lengths)
+        found, products, logs = np.zeros(count), np.ones(count), np.zeros(count)
+        null = reverse.null, reverse.shares
+
+        def add(low: int, high: int) -> None:
+            dense = np.zeros((layout.types[1], 2), np.float32)
+            lexical.start_denominators(low, high, layout.target, forward.null, forward.shares, z)
+            kernels.add_denominators(
+                low, high, layout.index, rows, layout.target, null, z, w, (products, logs), dense
+            )
+            lexical.weigh(low, high, layout.target, forward.places, z, found)
+
+        layout.over_sentences(add)
+        taught = self.explained > 0
+        turned = logs[taught] + np.log(products[taught])
+        turned -= self.explained[taught] * np.log(reverse.places[taught])
+        return float(found.sum()), float(turned.sum())
+
+    def _add_weights(self) -> None:
+        layout, weights = self.layout, (self.z, self.w)
+
+        def add(low: int, high: int) -> None:
+            sums = np.zeros((layout.types[1], 2), np.float64)
+            kernels.add_weights(low, high, layout.index, self.rows, layout.target, weights, sums)
+
+        layout.over_rows(add)
+
+    def _normalise(self) -> None:
+        offsets, columns, forward, reverse = self.rows
+        alpha = self.alpha
+        totals = np.zeros(self.layout.types[1], np.float64)
+
+        def add(low: int, high: int) -> None:
+            kernels.column_totals(low, high, columns, reverse, alpha or 0.0, totals)
+
+        run_blocks(add, self.column_ranges, self.threads)
+
+        def divide(low: int, high: int) -> None:
+            first, last = offsets[low], offsets[high]
+            if alpha is None:
+                lexical.normalise_table(low, high, offsets, forward)
+                kernels.divide_columns(first, last, columns, totals, reverse)
+            else:
+                lexical.bayes_table(low, high, offsets, forward, float(alpha))
+                kernels.bayes_columns(first, last, columns, totals, float(alpha), reverse)
+
+        self.layout.over_rows(divide)
+
+    def _normalise_null(self) -> None:
+        forward, reverse = self.mixtures
+        layout = self.layout
+        sums = np.zeros(layout.types[1], np.float64)
+        lexical.null_counts(layout.target, forward.shares, self.z, sums)
+        forward.null = normalised_null(forward.null, sums, self.alpha)
+        turned = np.zeros(layout.types[0], np.float64)
+
+        def add(low: int, high: int) -> None:
+            kernels.null_counts(low, high, layout.index, reverse.shares, self.w, turned)
+
+        layout.over_rows(add)
+        reverse.null = normalised_null(reverse.null, turned, self.alpha)
+
+    def forward_table(self) -> PairTable:
+        """p(o|i)."""
+        offsets, columns, forward, _ = self.rows
+        return PairTable(offsets, columns, forward, self.layout.types[1])
+
+    def reverse_table(self) -> PairTable:
+        """p(i|o), its rows those of target words."""
+        offsets, columns, _, reverse = self.rows
+        turned = np.empty(len(columns), np.int32), np.empty(len(columns), np.float32)
+        kernels.transpose((offsets, columns, reverse), self.column_starts[:-1].copy(), turned)
+        return PairTable(self.column_starts, *turned, self.layout.types[0])

@@ -1,0 +1,229 @@
+"""Kernels that fit both directions of IBM Model 1 in one sweep over the text.
+
+A sweep waits for memory: for the words of a sentence, for what is kept of them, and for little else. What the
+reverse direction needs of source word i and sentence m lies in the same places as what the forward direction does,
+or beside i in the index, so the second direction costs little more than its additions.
+
+Tuples of arrays are those of :mod:`alignkit.kernels.bags`, and:
+    rows = (offsets int64 (V_src + 1,), columns int32 (K,), forward float32 (K,), reverse float32 (K,)): p(o|i) and
+        p(i|o) of the pairs that meet;
+    z float32 (E_tgt,): of each target entry, what it is in the forward direction; w float32 (E_src,): of each
+        place of the index, what that source word in that sentence is in the reverse direction.
+
+Sums run in the order of :mod:`.bags`: over words in order of their ids, over sentences in text order. So each
+direction has the bits that it has when it is fitted alone.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from alignkit.kernels.bags import AHEAD, ID, LINE, NEAR, PLACE, first_not_below, sort_ids
+from alignkit.kernels.jit import kernel
+from alignkit.kernels.lexical import TINY, exp_digamma
+from alignkit.kernels.machine import prefetch
+
+
+@kernel
+def look_ahead(j, end, sentences, target, values):
+    """As :func:`.bags.look_ahead`, for the words and the counts of the target side and for ``values``."""
+    words, counts, offsets = target
+    if j + AHEAD < end:
+        prefetch(offsets, sentences[j + AHEAD])
+    if j + NEAR < end:
+        place = offsets[sentences[j + NEAR]]
+        prefetch(words, place)
+        prefetch(words, place + LINE)
+        prefetch(counts, place)
+        prefetch(counts, place + LINE)
+        prefetch(values, place)
+        prefetch(values, place + LINE)
+
+
+@kernel
+def collect_rows(low, high, index, target, weights, sums, rows):
+    """As :func:`.bags.collect_rows`, with both directions' sums.
+
+    The reverse value of a pair (i, o) is the sum over the sentences of i of n_o * w[j], j the place in the index.
+
+    Args:
+        weights: (z, w), positive.
+        sums: float64 (V_tgt, 2), zeros, left so.
+        rows: (columns int32, forward float32, reverse float32, sizes int64 (V_src,)), filled from 0 on.
+
+    Returns:
+        (the first row that was not done, how many pairs were filled in).
+    """
+    starts, sentences, counts = index
+    words, target_counts, offsets = target
+    z, w = weights
+    columns, forward, reverse, sizes = rows
+    filled = 0
+    for i in range(low, high):
+        most = 0
+        for j in range(starts[i], starts[i + 1]):
+            most += offsets[sentences[j] + 1] - offsets[sentences[j]]
+            if most >= len(sums):
+                break
+        if filled + min(most, len(sums)) >= len(columns):
+            return i, filled
+        place = filled
+        for j in range(starts[i], starts[i + 1]):
+            look_ahead(j, starts[i + 1], sentences, target, z)
+            m = sentences[j]
+            n, weight = counts[j], w[j]
+            for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
+                o = ID(words[k])
+                columns[place] = o  # written over by the next, unless it is new
+                place += sums[o, 0] == 0.0
+                sums[o, 0] += n * z[k]
+                sums[o, 1] += target_counts[k] * weight
+        size = place - filled
+        if size * 16 > len(sums):  # a long row: reading it off the sums is quicker than sorting it
+            place = filled
+            for o in range(len(sums)):
+                if sums[o, 0] > 0.0:
+                    columns[place] = o
+                    place += 1
+        else:
+            sort_ids(columns, filled, place)
+        for k in range(filled, place):
+            o = ID(columns[k])
+            forward[k] = sums[o, 0]
+            reverse[k] = sums[o, 1]
+            sums[o, 0] = 0.0
+            sums[o, 1] = 0.0
+        sizes[i] = size
+        filled = place
+    return high, filled
+
+
+@kernel
+def add_denominators(low, high, index, rows, target, null, z, w, likelihood, dense):
+    """The E-step of sentences low <= m < high.
+
+    z[k] += sum over source words i of n_i * forward[i, words_k]; of each place j of the index, w[j] = n / (NULL's
+    part + the sum over target words o of n_o * reverse[i, o]).
+
+    Args:
+        null: (NULL's row of the reverse direction float32 (V_src,), its shares float32 (M,)).
+        likelihood: (products, sums) float64 (M,), ones and zeros at first: the reverse direction's likelihood of
+            each sentence is the product times e to the sum.
+        dense: float32 (V_tgt, 2), work space.
+    """
+    starts, sentences, counts = index
+    row_offsets, columns, forward, reverse = rows
+    words, target_counts, offsets = target
+    null_row, shares = null
+    products, logs = likelihood
+    for i in range(len(starts) - 1):
+        a = first_not_below(sentences, starts[i], starts[i + 1], low)
+        b = first_not_below(sentences, a, starts[i + 1], high)
+        if a == b:
+            continue
+        for k in range(PLACE(row_offsets[i]), PLACE(row_offsets[i + 1])):
+            o = ID(columns[k])
+            dense[o, 0] = forward[k]
+            dense[o, 1] = reverse[k]
+        for j in range(a, b):
+            look_ahead(j, b, sentences, target, z)
+            m = sentences[j]
+            n = counts[j]
+            total = shares[m] * null_row[i]
+            for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
+                o = ID(words[k])
+                z[k] += n * dense[o, 0]
+                total += target_counts[k] * dense[o, 1]
+            w[j] = total
+            if total > 0:
+                if n == 1:
+                    products[m] *= total
+                else:
+                    logs[m] += n * math.log(total)
+                if products[m] < 1e-200 or products[m] > 1e200:
+                    logs[m] += math.log(products[m])
+                    products[m] = 1.0
+                w[j] = n / total
+
+
+@kernel
+def add_weights(low, high, index, rows, target, weights, sums):
+    """forward[i, o] *= sum over the sentences of i of n_i * z[k], reverse[i, o] *= the same of n_o * w[j].
+
+    For rows low <= i < high; not normalised. ``weights`` = (z, w). ``sums`` float64 (V_tgt, 2) starts as zeros and
+    is left so.
+    """
+    starts, sentences, counts = index
+    row_offsets, columns, forward, reverse = rows
+    words, target_counts, offsets = target
+    z, w = weights
+    for i in range(low, high):
+        for j in range(starts[i], starts[i + 1]):
+            look_ahead(j, starts[i + 1], sentences, target, z)
+            m = sentences[j]
+            n, weight = counts[j], w[j]
+            for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
+                o = ID(words[k])
+                sums[o, 0] += n * z[k]
+                sums[o, 1] += target_counts[k] * weight
+        for k in range(PLACE(row_offsets[i]), PLACE(row_offsets[i + 1])):
+            o = ID(columns[k])
+            forward[k] *= sums[o, 0]
+            reverse[k] *= sums[o, 1]
+            sums[o, 0] = 0.0
+            sums[o, 1] = 0.0
+
+
+@kernel
+def null_counts(low, high, index, shares, w, sums):
+    """sums[i] = the sum over the sentences of i, in text order, of shares_m * w[j], for low <= i < high."""
+    starts, sentences, _ = index
+    for i in range(low, high):
+        total = 0.0
+        for j in range(starts[i], starts[i + 1]):
+            total += shares[sentences[j]] * w[j]
+        sums[i] = total
+
+
+@kernel
+def column_totals(low, high, columns, values, alpha, totals):
+    """totals float64 (V_tgt,)[o] += values + alpha of the column, for target words low <= o < high."""
+    for k in range(len(columns)):
+        o = columns[k]
+        if low <= o < high:
+            totals[o] += values[k] + alpha
+
+
+@kernel
+def divide_columns(low, high, columns, totals, values):
+    """Divides the values of places low <= k < high by their column's total; none falls below ``TINY``."""
+    for k in range(low, high):
+        values[k] = max(np.float32(values[k] / totals[columns[k]]), TINY)
+
+
+@kernel
+def bayes_columns(low, high, columns, totals, alpha, values):
+    """As :func:`.lexical.bayes_table`, by columns: ``totals`` has alpha for every pair in it already."""
+    for k in range(low, high):
+        scale = 1.0 / exp_digamma(totals[columns[k]])
+        values[k] = max(np.float32(exp_digamma(values[k] + alpha) * scale), TINY)
+
+
+@kernel
+def transpose(rows, places, turned):
+    """The rows of the reverse direction, from ``rows`` = (offsets, columns, values) sorted by column.
+
+    Args:
+        places: int64 (V_tgt,), where each column's values go; overwritten.
+        turned: (columns int32 (K,), values float32 (K,)), filled.
+    """
+    offsets, columns, values = rows
+    turned_columns, turned_values = turned
+    for i in range(len(offsets) - 1):
+        for k in range(offsets[i], offsets[i + 1]):
+            place = places[columns[k]]
+            places[columns[k]] = place + 1
+            turned_columns[place] = i
+            turned_values[place] = values[k]

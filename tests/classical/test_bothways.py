@@ -1,0 +1,76 @@
+"""Both directions in one sweep have the bits of each fitted alone, for which test_ibm1.py has a slow reference."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from planted import bitext_of, random_pairs
+
+from alignkit.classical import bags
+from alignkit.classical.bothways import fit_both_ways
+from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.errors import AlignkitError
+
+ODD = [([], ["t1"]), (["s1"], []), ([], []), (["s0"] * 50, ["t1", "t2"] * 40), (["only"], ["here", "here"])]
+OPTIONS = [
+    {},
+    {"iterations": 1},
+    {"iterations": 1, "null": False},
+    {"null": False},
+    {"null_probability": 0.2},
+    {"alpha": 0.01},
+    {"alpha": 2.0, "null": False},
+    {"prune": 0.05},
+]
+
+
+@pytest.fixture(scope="module")
+def bitext():
+    return bitext_of([*ODD, *random_pairs(5, pairs=200), *ODD])
+
+
+def check_same(bitext, threads=None, **options):
+    pair = fit_both_ways(bitext, threads=threads, **options)
+    for found, text in zip(pair, (bitext, bitext.reversed), strict=True):
+        alone = fit_ibm1(text, threads=1, **options)
+        for name in ("offsets", "columns", "values"):
+            one, other = getattr(found.table, name), getattr(alone.table, name)
+            assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
+        assert (found.null is None) == (alone.null is None)
+        assert found.null is None or found.null.tobytes() == alone.null.tobytes()
+        assert found.log_likelihood == pytest.approx(alone.log_likelihood, rel=1e-12)
+        assert (found.source, found.target) == (alone.source, alone.target)
+        assert found.null_probability == alone.null_probability
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_bits_are_those_of_each_direction_alone(bitext, options, threads):
+    check_same(bitext, threads, **options)
+
+
+WORDS = st.lists(st.sampled_from("abcdefg"), max_size=9)
+
+
+@given(st.lists(st.tuples(WORDS, WORDS), max_size=12), st.integers(1, 4), st.booleans())
+def test_whatever_the_text(pairs, threads, null):
+    check_same(bitext_of(pairs), threads, iterations=3, null=null)
+
+
+def test_rows_that_outgrow_their_buffer(bitext, monkeypatch):
+    monkeypatch.setattr(bags, "_ROOM", 8)
+    check_same(bitext, 2)
+
+
+def test_long_sentences_keep_their_likelihood():
+    """Products of many probabilities leave the range of numbers."""
+    words = [f"w{n}" for n in range(700)]
+    check_same(bitext_of([(words, words[::-1]), (words[:5], words[:3])]), 1, iterations=4)
+
+
+def test_progress_and_bad_settings(bitext):
+    told = []
+    fit_both_ways(bitext, 2, progress=lambda *args: told.append(args))
+    assert [args[:2] for args in told] == [(1, 2), (2, 2)]
+    assert all("reverse -" in message for _, _, message in told)
+    with pytest.raises(AlignkitError, match="iterations"):
+        fit_both_ways(bitext, 0)
