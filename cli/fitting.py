@@ -227,7 +227,7 @@ def give_memory_back() -> None:
 
     mmap_threshold = -3  # of <malloc.h>
     with suppress(OSError, AttributeError, TypeError):
-        ctypes.CDLL(None).mallopt(mmap_threshold, 1 << 20)
+        ctypes.CDLL(None).mallopt(mmap_threshold, 16 << 20)
 
 
 def run(fit: Fit, wanted: Outputs, in_blocks: bool = False, fit_both: FitBoth | None = None) -> None:

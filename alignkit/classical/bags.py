@@ -111,29 +111,46 @@ Index = tuple[np.ndarray, np.ndarray, np.ndarray]
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def invert(words: np.ndarray, notes: np.ndarray, offsets: np.ndarray, types: int) -> Index:
+def invert(words: np.ndarray, notes: np.ndarray, offsets: np.ndarray, types: int, threads: int = 1) -> Index:
     """For each word in [0, types) its sentences in text order, each with its note (a count or a position).
 
     Args:
         words: int32 (E,).
         notes: (E,), what to keep beside each.
         offsets: int64 (M + 1,), where each sentence starts.
+        types: V.
+        threads: how many to use.
 
     Returns:
-        starts int64 (types + 1,), sentences int32 (E,), notes (E,).
+        starts int64 (V + 1,), sentences int32 (E,), notes (E,).
     """
+    # Each block of sentences counts its words, and then knows where its own go, after those of the blocks before.
+    ranges = blocks(np.diff(offsets), threads)
+    places = np.zeros((len(ranges) + 1, types), np.int64)
+
+    def count(low: int, high: int) -> None:
+        kernels.count_words(low, high, words, offsets, places[1 + ranges.index((low, high))])
+
+    run_blocks(count, ranges, threads)
+    np.cumsum(places, axis=0, out=places)
     starts = np.zeros(types + 1, np.int64)
-    np.cumsum(np.bincount(words, minlength=types), out=starts[1:])
+    np.cumsum(places[-1], out=starts[1:])
+    places += starts[:-1]
     sentences, sorted_notes = np.empty(len(words), np.int32), np.empty_like(notes)
-    kernels.invert((words, notes, offsets), starts[:-1].copy(), sentences, sorted_notes)
+
+    def sort(low: int, high: int) -> None:
+        mine = places[ranges.index((low, high))]
+        kernels.invert(low, high, (words, notes, offsets), mine, sentences, sorted_notes)
+
+    run_blocks(sort, ranges, threads)
     return starts, sentences, sorted_notes
 
 
-def token_index(corpus: Corpus) -> Index:
+def token_index(corpus: Corpus, threads: int = 1) -> Index:
     """For each word of a corpus the sentences that have it, once per occurrence, with the positions as notes."""
     positions = np.arange(len(corpus.tokens), dtype=np.int32)
     positions -= np.repeat(corpus.offsets[:-1].astype(np.int32), corpus.lengths)
-    return invert(corpus.tokens, positions, corpus.offsets, len(corpus.vocabulary))
+    return invert(corpus.tokens, positions, corpus.offsets, len(corpus.vocabulary), threads)
 
 
 def normalise_rows(low: int, high: int, offsets: np.ndarray, values: np.ndarray, alpha: float | None) -> None:
@@ -161,7 +178,7 @@ class Layout:
         self.threads = threads
         self.types = types
         self.target = target.arrays
-        self.index = invert(source.words, source.counts, source.offsets, types[0])
+        self.index = invert(source.words, source.counts, source.offsets, types[0], threads)
         work = np.empty(types[0], np.int64)
         sizes = target.sizes
 

@@ -29,7 +29,7 @@ class _Block:
         self.low, self.high, self.lengths = low, high, part.source.lengths
         source, target = bags_of(part, threads)
         types = len(part.source.vocabulary)
-        self.index: Index = invert(source.words, source.counts, source.offsets, types)
+        self.index: Index = invert(source.words, source.counts, source.offsets, types, threads)
         self.bags: Bags = target
         self.target = target.arrays
         self.sentence_ranges = blocks(source.sizes * target.sizes, threads)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
@@ -83,34 +82,28 @@ class _Estimation:
         )
         types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
         self.layout = Layout(source, target, types, threads)
-        self.z, self.w = self._uniform(target)
-        fill = partial(self._collect, (self.z, self.w))
-        offsets, columns, forward, reverse = self.layout.collect_rows(fill, 2)
+        self.entries, self.w = self._uniform(target)
+        self.target = (self.entries.view(np.int32), self.entries, target.offsets)
+        self.weights = (self.entries.reshape(-1), self.w)
+        offsets, columns, forward, reverse = self.layout.collect_rows(self._collect, 2)
         self.rows = offsets, columns, forward, reverse
-        work = np.bincount(columns, minlength=types[1])
-        self.column_ranges = blocks(work, threads)
-        self.column_starts = np.concatenate([[0], np.cumsum(work)])
+        self.column_ranges = blocks(np.bincount(columns, minlength=types[1]), threads)
 
     def _uniform(self, target: Bags) -> tuple[np.ndarray, np.ndarray]:
-        """(z, w) where Trans is alike for every pair."""
+        """(entries, w) where Trans is alike for every pair."""
         forward, reverse = self.mixtures
-        z = np.repeat(forward.first, target.sizes)
-        z *= target.counts
+        entries = np.empty((len(target.words), 3), np.float32)
+        entries.view(np.int32)[:, 0] = target.words
+        entries[:, 1] = target.counts
+        np.multiply(np.repeat(forward.first, target.sizes), target.counts, out=entries[:, 2])
         _, sentences, counts = self.layout.index
         w = reverse.first[sentences]
         w *= counts
-        return z, w
+        return entries, w
 
-    def _collect(
-        self,
-        weights: tuple[np.ndarray, np.ndarray],
-        low: int,
-        high: int,
-        sums: np.ndarray,
-        rows: tuple[np.ndarray, ...],
-    ) -> tuple[int, int]:
-        layout = self.layout
-        found: tuple[int, int] = kernels.collect_rows(low, high, layout.index, layout.target, weights, sums, rows)
+    def _collect(self, low: int, high: int, sums: np.ndarray, rows: tuple[np.ndarray, ...]) -> tuple[int, int]:
+        arguments = (self.layout.index, self.target, self.weights, sums, rows)
+        found: tuple[int, int] = kernels.collect_rows(low, high, *arguments)
         return found
 
     def step(self, first: bool) -> tuple[float, float]:
@@ -126,7 +119,7 @@ class _Estimation:
         return likelihoods
 
     def _weigh(self) -> tuple[float, float]:
-        layout, z, w, rows = self.layout, self.z, self.w, self.rows
+        layout, target, rows = self.layout, self.target, self.rows
         forward, reverse = self.mixtures
         count = len(self.lengths)
         found, products, logs = np.zeros(count), np.ones(count), np.zeros(count)
@@ -134,11 +127,10 @@ class _Estimation:
 
         def add(low: int, high: int) -> None:
             dense = np.zeros((layout.types[1], 2), np.float32)
-            lexical.start_denominators(low, high, layout.target, forward.null, forward.shares, z)
-            kernels.add_denominators(
-                low, high, layout.index, rows, layout.target, null, z, w, (products, logs), dense
-            )
-            lexical.weigh(low, high, layout.target, forward.places, z, found)
+            kernels.start_denominators(low, high, target, forward.null, forward.shares)
+            arguments = (layout.index, rows, target, null, *self.weights, (products, logs), dense)
+            kernels.add_denominators(low, high, *arguments)
+            kernels.weigh(low, high, target, forward.places, found)
 
         layout.over_sentences(add)
         taught = self.explained > 0
@@ -147,11 +139,11 @@ class _Estimation:
         return float(found.sum()), float(turned.sum())
 
     def _add_weights(self) -> None:
-        layout, weights = self.layout, (self.z, self.w)
+        layout = self.layout
 
         def add(low: int, high: int) -> None:
             sums = np.zeros((layout.types[1], 2), np.float64)
-            kernels.add_weights(low, high, layout.index, self.rows, layout.target, weights, sums)
+            kernels.add_weights(low, high, layout.index, self.rows, self.target, self.weights, sums)
 
         layout.over_rows(add)
 
@@ -180,12 +172,12 @@ class _Estimation:
         forward, reverse = self.mixtures
         layout = self.layout
         sums = np.zeros(layout.types[1], np.float64)
-        lexical.null_counts(layout.target, forward.shares, self.z, sums)
+        kernels.null_counts(self.target, forward.shares, sums)
         forward.null = normalised_null(forward.null, sums, self.alpha)
         turned = np.zeros(layout.types[0], np.float64)
 
         def add(low: int, high: int) -> None:
-            kernels.null_counts(low, high, layout.index, reverse.shares, self.w, turned)
+            kernels.reverse_null_counts(low, high, layout.index, reverse.shares, self.w, turned)
 
         layout.over_rows(add)
         reverse.null = normalised_null(reverse.null, turned, self.alpha)
@@ -198,6 +190,14 @@ class _Estimation:
     def reverse_table(self) -> PairTable:
         """p(i|o), its rows those of target words."""
         offsets, columns, _, reverse = self.rows
-        turned = np.empty(len(columns), np.int32), np.empty(len(columns), np.float32)
-        kernels.transpose((offsets, columns, reverse), self.column_starts[:-1].copy(), turned)
-        return PairTable(self.column_starts, *turned, self.layout.types[0])
+        sideways = PairTable(offsets, columns, reverse, self.layout.types[1])
+        return turned(sideways)
+
+
+def turned(table: PairTable) -> PairTable:
+    """The same numbers with rows for columns."""
+    offsets = np.zeros(table.width + 1, np.int64)
+    np.cumsum(np.bincount(table.columns, minlength=table.width), out=offsets[1:])
+    out = np.empty(len(table.columns), np.int32), np.empty(len(table.columns), np.float32)
+    kernels.transpose((table.offsets, table.columns, table.values), offsets[:-1].copy(), out)
+    return PairTable(offsets, *out, table.shape[0])

@@ -172,7 +172,7 @@ class Estimation:
         prior: Prior | None = None,
     ) -> None:
         self.bitext, self.settings, self.shares, self.threads = bitext, settings, shares, threads
-        self.indexes = tuple(token_index(side) for side in (bitext.source, bitext.target))
+        self.indexes = tuple(token_index(side, threads) for side in (bitext.source, bitext.target))
         self.statistics, self.offsets, self.ids = pair_matrices(bitext, self.indexes[0], threads)
         self.links = np.zeros(len(self.ids), np.float32)
         self.copies = bitext.copies.astype(np.float32) if settings.exclude else None

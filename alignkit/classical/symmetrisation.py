@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 
+from alignkit.bitext import Bitext
 from alignkit.errors import AlignkitError
 from alignkit.kernels import symmetrisation as kernels
 from alignkit.links import Links
@@ -46,37 +50,91 @@ def symmetrize(
         raise AlignkitError(f"{len(forward)} sentence pairs in one alignment, {len(reverse)} in the other")
     if not len(forward.pairs) + len(reverse.pairs):
         return forward
-    threads = thread_count(threads)
-    sizes = np.zeros(len(forward), np.int64)
-    room = forward.offsets + reverse.offsets
-    pairs = np.empty((room[-1], 2), np.int32)
-    largest = [int(np.diff(links.offsets).max()) for links in (forward, reverse)]
+    sizes = [int(np.diff(links.offsets).max()) for links in (forward, reverse)]
     length, height = (
         2 + int(max(links.pairs[:, side].max(initial=-1) for links in (forward, reverse))) for side in (0, 1)
     )
-
     if max(length, height) > MOST_TOKENS:
         raise AlignkitError(f"a link points to token {max(length, height) - 2}: no sentence has that many")
+    directions = [(links.pairs, links.offsets) for links in (forward, reverse)]
+    room = _Room((sizes[0], sizes[1]), (length, height))
+    return _in_blocks(kernels.symmetrise, directions, METHODS[method], room, thread_count(threads))
 
-    def combine(low: int, high: int) -> None:
-        first, second, points = (np.empty((size, 2), np.int32) for size in (*largest, sum(largest)))
+
+def symmetrize_places(
+    forward: np.ndarray,
+    reverse: np.ndarray,
+    bitext: Bitext,
+    method: str = "grow-diag-final-and",
+    threads: int | None = None,
+) -> Links:
+    """:func:`symmetrize` for two aligners that give each word one word of the other side.
+
+    Args:
+        forward: int32 (N_tgt,), for each target token of the text the place of its source word, -1 for none.
+        reverse: int32 (N_src,), for each source token the place of its target word.
+        bitext: M pairs.
+        method, threads: as of :func:`symmetrize`.
+
+    Raises:
+        AlignkitError: unknown method.
+    """
+    if method not in METHODS:
+        raise AlignkitError(f"unknown method {method!r}; known are {', '.join(METHODS)}")
+    length, height = (int(side.lengths.max(initial=0)) for side in (bitext.source, bitext.target))
+    directions = [(forward, bitext.target.offsets), (reverse, bitext.source.offsets)]
+    room = _Room((height, length), (length + 2, height + 2))
+    return _in_blocks(kernels.symmetrise_places, directions, METHODS[method], room, thread_count(threads))
+
+
+@dataclass(frozen=True)
+class _Room:
+    """What a thread needs room for.
+
+    Attributes:
+        points: of a sentence pair at most, in the forward and in the reverse direction.
+        sides: (L + 2, T + 2) of the longest sentences.
+    """
+
+    points: tuple[int, int]
+    sides: tuple[int, int]
+
+    def arrays(self) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
+        """``work`` and ``used`` of the kernels."""
+        length, height = self.sides
+        first, second, points = (np.empty((size, 2), np.int32) for size in (*self.points, sum(self.points)))
         work = (
             *(first, second, points, np.empty(len(points), np.uint8)),
             *(np.empty(height, np.int32), np.empty(height + 1, np.int32), np.zeros(max(length, height), np.int32)),
         )
-        used = (np.zeros(height, np.bool_), np.zeros(length, np.bool_))
-        directions = ((links.pairs, links.offsets) for links in (forward, reverse))
-        kernels.symmetrise(low, high, *directions, METHODS[method], work, used, (pairs, sizes))
+        return work, (np.zeros(height, np.bool_), np.zeros(length, np.bool_))
 
-    ranges = blocks(np.diff(room), threads)
+
+def _in_blocks(
+    kernel: Callable[..., None],
+    directions: list[tuple[np.ndarray, np.ndarray]],
+    steps: tuple[int, int, int],
+    room: _Room,
+    threads: int,
+) -> Links:
+    """Runs a kernel over blocks of sentences; the second array of a direction says where each sentence starts."""
+    most = directions[0][1] + directions[1][1]
+    sizes = np.zeros(len(most) - 1, np.int64)
+    pairs = np.empty((most[-1], 2), np.int32)
+
+    def combine(low: int, high: int) -> None:
+        kernel(low, high, *directions, steps, *room.arrays(), (pairs, sizes))
+
+    ranges = blocks(np.diff(most), threads)
     run_blocks(combine, ranges, threads)
-    offsets = np.zeros(len(room), np.int64)
+    offsets = np.zeros(len(most), np.int64)
     np.cumsum(sizes, out=offsets[1:])
     for low, high in ranges:  # blocks start where the two lists' links would: close the gaps between them
-        here, there, size = offsets[low], room[low], offsets[high] - offsets[low]
+        here, there, size = offsets[low], most[low], offsets[high] - offsets[low]
         if here < there:
             pairs[here : here + size] = pairs[there : there + size]
-    return Links(pairs[: offsets[-1]].copy(), offsets)
+    pairs.resize((int(offsets[-1]), 2), refcheck=False)
+    return Links(pairs, offsets)
 
 
 def symmetrize_product(forward: Scores, reverse: Scores, threshold: float = THRESHOLD) -> Links:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignkit.bitext import Bitext
-from alignkit.classical.bags import bags_of, invert, token_index
+from alignkit.classical.bags import Bags, bags_of, invert, token_index
 from alignkit.kernels import lexical
 from alignkit.links import Links
 from alignkit.parallel import blocks, run_blocks
@@ -149,7 +149,7 @@ class Lookup:
         shapes, lengths = self.bitext.shapes, self.bitext.source.lengths
         offsets = flat_offsets(shapes)
         values = np.zeros(offsets[-1], np.float32)
-        index = token_index(self.bitext.source)
+        index = token_index(self.bitext.source, self.threads)
         target = (self.in_table(self.bitext.target.tokens), self.bitext.target.offsets)
 
         def fill(low: int, high: int) -> None:
@@ -191,19 +191,13 @@ class Lookup:
 
         Arguments as of :meth:`posteriors`.
         """
-        return links_of_places(self._token_places(null, shares), self.bitext, self.threads)
+        return links_of_places(self.places(null, shares), self.bitext, self.threads)
 
-    def _token_places(self, null: np.ndarray | None, shares: np.ndarray) -> np.ndarray:
+    def places(self, null: np.ndarray | None, shares: np.ndarray) -> np.ndarray:
         """int32 (N_tgt,): for each target token the position of its best source word, -1 for none."""
-        bags, offsets = bags_of(self.bitext, self.threads)[1], self.bitext.target.offsets
         keys = self._best_sources(self.null_values(null), shares)
-        places = np.empty(len(bags.entries), np.int32)
-
-        def spread(low: int, high: int) -> None:
-            lexical.token_places(low, high, (bags.entries, bags.offsets), offsets, keys, places)
-
-        run_blocks(spread, blocks(np.diff(offsets), self.threads), self.threads)
-        return places
+        bags = bags_of(self.bitext, self.threads)[1]
+        return token_places(bags, self.bitext.target.offsets, keys, self.threads)
 
     def _best_sources(self, null_values: np.ndarray, shares: np.ndarray) -> np.ndarray:
         """uint64 (E_tgt,): for each target entry the key of its best source word (kernels.lexical.start_keys)."""
@@ -213,6 +207,7 @@ class Lookup:
             source.first_positions(corpus.offsets, self.threads),
             source.offsets,
             len(corpus.vocabulary),
+            self.threads,
         )
         bags = bags_of(self.bitext, self.threads)[1]
         target = (self.in_table(bags.words), bags.counts, bags.offsets)
@@ -226,6 +221,17 @@ class Lookup:
 
         run_blocks(search, blocks(source.sizes * bags.sizes, self.threads), self.threads)
         return keys
+
+
+def token_places(bags: Bags, offsets: np.ndarray, keys: np.ndarray, threads: int) -> np.ndarray:
+    """int32 (N,): for each token the position of its entry's key uint64 (E,), -1 for none."""
+    places = np.empty(len(bags.entries), np.int32)
+
+    def spread(low: int, high: int) -> None:
+        lexical.token_places(low, high, (bags.entries, bags.offsets), offsets, keys, places)
+
+    run_blocks(spread, blocks(np.diff(offsets), threads), threads)
+    return places
 
 
 def links_of_places(places: np.ndarray, bitext: Bitext, threads: int) -> Links:

@@ -116,15 +116,22 @@ def by_token(low, high, entries, offsets, bag_offsets, values, out):
 
 
 @kernel
-def invert(bags, places, sentences, counts):
-    """Counting sort of the entries of ``bags`` by word.
+def count_words(low, high, words, offsets, counts):
+    """Adds how often each word comes in sentences low <= m < high to ``counts`` int64 (V,)."""
+    for k in range(offsets[low], offsets[high]):
+        counts[words[k]] += 1
+
+
+@kernel
+def invert(low, high, bags, places, sentences, counts):
+    """Counting sort of the entries of sentences low <= m < high of ``bags`` by word.
 
     Args:
-        places: int64 (V,), where the next sentence of each word goes; starts as a copy of the index's starts.
+        places: int64 (V,), where the next sentence of each word goes; overwritten.
         sentences int32 (E,), counts float32 (E,): filled.
     """
     words, word_counts, offsets = bags
-    for m in range(len(offsets) - 1):
+    for m in range(low, high):
         for k in range(offsets[m], offsets[m + 1]):
             place = places[words[k]]
             sentences[place] = m

@@ -4,11 +4,15 @@ A sweep waits for memory: for the words of a sentence, for what is kept of them,
 reverse direction needs of source word i and sentence m lies in the same places as what the forward direction does,
 or beside i in the index, so the second direction costs little more than its additions.
 
-Tuples of arrays are those of :mod:`alignkit.kernels.bags`, and:
+Tuples of arrays are those of :mod:`alignkit.kernels.bags`, but for:
     rows = (offsets int64 (V_src + 1,), columns int32 (K,), forward float32 (K,), reverse float32 (K,)): p(o|i) and
         p(i|o) of the pairs that meet;
-    z float32 (E_tgt,): of each target entry, what it is in the forward direction; w float32 (E_src,): of each
-        place of the index, what that source word in that sentence is in the reverse direction.
+    target = (words int32 (E_tgt, 3), entries float32 (E_tgt, 3), offsets int64 (M + 1,)): two views of the same
+        memory, in which each entry of the target bags has side by side its word (words[k, 0]), how often it comes
+        (entries[k, 1]) and what it is in the forward direction (entries[k, 2], called z[k]);
+    flat: ``entries`` as float32 (3 E_tgt,), for :func:`look_ahead`;
+    w float32 (E_src,): of each place of the index, what that source word in that sentence is in the reverse
+        direction.
 
 Sums run in the order of :mod:`.bags`: over words in order of their ids, over sentences in text order. So each
 direction has the bits that it has when it is fitted alone.
@@ -27,19 +31,17 @@ from alignkit.kernels.machine import prefetch
 
 
 @kernel
-def look_ahead(j, end, sentences, target, values):
-    """As :func:`.bags.look_ahead`, for the words and the counts of the target side and for ``values``."""
-    words, counts, offsets = target
+def look_ahead(j, end, sentences, target, flat):
+    """As :func:`.bags.look_ahead`, for entries of three numbers."""
+    _, _, offsets = target
     if j + AHEAD < end:
         prefetch(offsets, sentences[j + AHEAD])
     if j + NEAR < end:
-        place = offsets[sentences[j + NEAR]]
-        prefetch(words, place)
-        prefetch(words, place + LINE)
-        prefetch(counts, place)
-        prefetch(counts, place + LINE)
-        prefetch(values, place)
-        prefetch(values, place + LINE)
+        place = 3 * offsets[sentences[j + NEAR]]
+        prefetch(flat, place)
+        prefetch(flat, place + LINE)
+        prefetch(flat, place + 2 * LINE)
+        prefetch(flat, place + 3 * LINE)
 
 
 @kernel
@@ -49,7 +51,7 @@ def collect_rows(low, high, index, target, weights, sums, rows):
     The reverse value of a pair (i, o) is the sum over the sentences of i of n_o * w[j], j the place in the index.
 
     Args:
-        weights: (z, w), positive.
+        weights: (flat, w), positive.
         sums: float64 (V_tgt, 2), zeros, left so.
         rows: (columns int32, forward float32, reverse float32, sizes int64 (V_src,)), filled from 0 on.
 
@@ -57,8 +59,8 @@ def collect_rows(low, high, index, target, weights, sums, rows):
         (the first row that was not done, how many pairs were filled in).
     """
     starts, sentences, counts = index
-    words, target_counts, offsets = target
-    z, w = weights
+    words, entries, offsets = target
+    flat, w = weights
     columns, forward, reverse, sizes = rows
     filled = 0
     for i in range(low, high):
@@ -71,15 +73,15 @@ def collect_rows(low, high, index, target, weights, sums, rows):
             return i, filled
         place = filled
         for j in range(starts[i], starts[i + 1]):
-            look_ahead(j, starts[i + 1], sentences, target, z)
+            look_ahead(j, starts[i + 1], sentences, target, flat)
             m = sentences[j]
             n, weight = counts[j], w[j]
             for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
-                o = ID(words[k])
+                o = ID(words[k, 0])
                 columns[place] = o  # written over by the next, unless it is new
                 place += sums[o, 0] == 0.0
-                sums[o, 0] += n * z[k]
-                sums[o, 1] += target_counts[k] * weight
+                sums[o, 0] += n * entries[k, 2]
+                sums[o, 1] += entries[k, 1] * weight
         size = place - filled
         if size * 16 > len(sums):  # a long row: reading it off the sums is quicker than sorting it
             place = filled
@@ -101,7 +103,47 @@ def collect_rows(low, high, index, target, weights, sums, rows):
 
 
 @kernel
-def add_denominators(low, high, index, rows, target, null, z, w, likelihood, dense):
+def start_denominators(low, high, target, null, shares):
+    """z[k] = NULL's part, as :func:`.lexical.start_denominators`."""
+    words, entries, offsets = target
+    for m in range(low, high):
+        for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
+            entries[k, 2] = shares[m] * null[ID(words[k, 0])]
+
+
+@kernel
+def weigh(low, high, target, places, likelihood):
+    """z[k] = n / z[k], and the forward likelihood, as :func:`.lexical.weigh`."""
+    _, entries, offsets = target
+    for m in range(low, high):
+        total, tokens, product = 0.0, 0.0, 1.0
+        for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
+            if entries[k, 2] > 0:
+                if entries[k, 1] == 1:
+                    product *= entries[k, 2]
+                else:
+                    total += entries[k, 1] * math.log(entries[k, 2])
+                if product < 1e-200 or product > 1e200:
+                    total += math.log(product)
+                    product = 1.0
+                tokens += entries[k, 1]
+                entries[k, 2] = entries[k, 1] / entries[k, 2]
+        if tokens > 0:
+            total += math.log(product) - tokens * math.log(places[m])
+        likelihood[m] = total
+
+
+@kernel
+def null_counts(target, shares, sums):
+    """sums[o] += shares_m * z[k] over the entries k of o in text order; sums float64 (V_tgt,)."""
+    words, entries, offsets = target
+    for m in range(len(offsets) - 1):
+        for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
+            sums[ID(words[k, 0])] += shares[m] * entries[k, 2]
+
+
+@kernel
+def add_denominators(low, high, index, rows, target, null, flat, w, likelihood, dense):
     """The E-step of sentences low <= m < high.
 
     z[k] += sum over source words i of n_i * forward[i, words_k]; of each place j of the index, w[j] = n / (NULL's
@@ -115,7 +157,7 @@ def add_denominators(low, high, index, rows, target, null, z, w, likelihood, den
     """
     starts, sentences, counts = index
     row_offsets, columns, forward, reverse = rows
-    words, target_counts, offsets = target
+    words, entries, offsets = target
     null_row, shares = null
     products, logs = likelihood
     for i in range(len(starts) - 1):
@@ -128,14 +170,14 @@ def add_denominators(low, high, index, rows, target, null, z, w, likelihood, den
             dense[o, 0] = forward[k]
             dense[o, 1] = reverse[k]
         for j in range(a, b):
-            look_ahead(j, b, sentences, target, z)
+            look_ahead(j, b, sentences, target, flat)
             m = sentences[j]
             n = counts[j]
             total = shares[m] * null_row[i]
             for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
-                o = ID(words[k])
-                z[k] += n * dense[o, 0]
-                total += target_counts[k] * dense[o, 1]
+                o = ID(words[k, 0])
+                entries[k, 2] += n * dense[o, 0]
+                total += entries[k, 1] * dense[o, 1]
             w[j] = total
             if total > 0:
                 if n == 1:
@@ -152,22 +194,25 @@ def add_denominators(low, high, index, rows, target, null, z, w, likelihood, den
 def add_weights(low, high, index, rows, target, weights, sums):
     """forward[i, o] *= sum over the sentences of i of n_i * z[k], reverse[i, o] *= the same of n_o * w[j].
 
-    For rows low <= i < high; not normalised. ``weights`` = (z, w). ``sums`` float64 (V_tgt, 2) starts as zeros and
-    is left so.
+    For rows low <= i < high; not normalised.
+
+    Args:
+        weights: (flat, w).
+        sums: float64 (V_tgt, 2), zeros, left so.
     """
     starts, sentences, counts = index
     row_offsets, columns, forward, reverse = rows
-    words, target_counts, offsets = target
-    z, w = weights
+    words, entries, offsets = target
+    flat, w = weights
     for i in range(low, high):
         for j in range(starts[i], starts[i + 1]):
-            look_ahead(j, starts[i + 1], sentences, target, z)
+            look_ahead(j, starts[i + 1], sentences, target, flat)
             m = sentences[j]
             n, weight = counts[j], w[j]
             for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
-                o = ID(words[k])
-                sums[o, 0] += n * z[k]
-                sums[o, 1] += target_counts[k] * weight
+                o = ID(words[k, 0])
+                sums[o, 0] += n * entries[k, 2]
+                sums[o, 1] += entries[k, 1] * weight
         for k in range(PLACE(row_offsets[i]), PLACE(row_offsets[i + 1])):
             o = ID(columns[k])
             forward[k] *= sums[o, 0]
@@ -177,7 +222,7 @@ def add_weights(low, high, index, rows, target, weights, sums):
 
 
 @kernel
-def null_counts(low, high, index, shares, w, sums):
+def reverse_null_counts(low, high, index, shares, w, sums):
     """sums[i] = the sum over the sentences of i, in text order, of shares_m * w[j], for low <= i < high."""
     starts, sentences, _ = index
     for i in range(low, high):

@@ -163,6 +163,31 @@ def symmetrise_pair(n, steps, work, used):
 
 
 @kernel
+def combine(n_first, n_second, steps, work, used, pairs, place):
+    """Symmetrises one sentence pair; writes the points (s, t), sorted, to pairs[place:] and returns how many.
+
+    Args:
+        n_first, n_second: how many points of each direction there are, in the first two arrays of ``work``.
+        steps: as of :func:`symmetrise_pair`.
+        work, used: as of :func:`symmetrise`.
+    """
+    first, second, points, flags, rows, waiting, counts = work
+    target_used, source_used = used
+    n = merge(first, n_first, second, n_second, points, flags)
+    symmetrise_pair(n, steps, (points, flags, rows, waiting), used)
+    size = 0
+    for k in range(n):
+        t, s = points[k, 0], points[k, 1]
+        target_used[t] = False
+        source_used[s] = False
+        if flags[k] & CHOSEN:
+            points[size, 0], points[size, 1] = t, s
+            size += 1
+    turn(points, 0, size, counts, pairs, place)
+    return size
+
+
+@kernel
 def symmetrise(low, high, forward, reverse, steps, work, used, out):
     """Symmetrises the sentence pairs low <= m < high.
 
@@ -175,8 +200,7 @@ def symmetrise(low, high, forward, reverse, steps, work, used, out):
         out: (pairs int32 (K_f + K_r, 2), sizes int64 (M,)); the pairs of these sentences follow each other from
             where the two lists' would on.
     """
-    first, second, points, flags, rows, waiting, counts = work
-    target_used, source_used = used
+    first, second, counts = work[0], work[1], work[6]
     pairs, sizes = out
     total = forward[1][low] + reverse[1][low]
     for m in range(low, high):
@@ -187,19 +211,40 @@ def symmetrise(low, high, forward, reverse, steps, work, used, out):
             continue
         turn(forward[0], a, b, counts, first, 0)
         turn(reverse[0], c, d, counts, second, 0)
-        n = merge(first, b - a, second, d - c, points, flags)
-        symmetrise_pair(n, steps, (points, flags, rows, waiting), used)
-        size = 0
-        for k in range(n):
-            t, s = points[k, 0], points[k, 1]
-            target_used[t] = False
-            source_used[s] = False
-            if flags[k] & CHOSEN:
-                points[size, 0], points[size, 1] = t, s
-                size += 1
-        turn(points, 0, size, counts, pairs, total)
-        sizes[m] = size
-        total += size
+        sizes[m] = combine(b - a, d - c, steps, work, used, pairs, total)
+        total += sizes[m]
+
+
+@kernel
+def symmetrise_places(low, high, forward, reverse, steps, work, used, out):
+    """The same of directions that give each word one place of the other side, or -1 for none.
+
+    Args:
+        forward: (source places int32 (N_tgt,), offsets int64 (M + 1,) of the target tokens).
+        reverse: (target places int32 (N_src,), offsets of the source tokens).
+        steps, work, used, out: as of :func:`symmetrise`, with as much room as there are tokens.
+    """
+    first, second, points, counts = work[0], work[1], work[2], work[6]
+    pairs, sizes = out
+    total = forward[1][low] + reverse[1][low]
+    for m in range(low, high):
+        n_first, n_second = 0, 0
+        start = forward[1][m]
+        for k in range(start, forward[1][m + 1]):
+            if forward[0][k] >= 0:
+                first[n_first, 0], first[n_first, 1] = k - start, forward[0][k]
+                n_first += 1
+        start = reverse[1][m]
+        for k in range(start, reverse[1][m + 1]):
+            if reverse[0][k] >= 0:
+                points[n_second, 0], points[n_second, 1] = k - start, reverse[0][k]
+                n_second += 1
+        sizes[m] = 0
+        if n_first + n_second == 0:
+            continue
+        turn(points, 0, n_second, counts, second, 0)
+        sizes[m] = combine(n_first, n_second, steps, work, used, pairs, total)
+        total += sizes[m]
 
 
 @kernel

@@ -1,13 +1,18 @@
 """Both directions in one sweep have the bits of each fitted alone, for which test_ibm1.py has a slow reference."""
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from planted import bitext_of, random_pairs
 
+from alignkit.bitext import Bitext, Corpus
 from alignkit.classical import bags
+from alignkit.classical.bidirectional import Bidirectional
 from alignkit.classical.bothways import fit_both_ways
 from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.classical.symmetrisation import METHODS, symmetrize
+from alignkit.classical.tables import links_of_places
 from alignkit.errors import AlignkitError
 
 ODD = [([], ["t1"]), (["s1"], []), ([], []), (["s0"] * 50, ["t1", "t2"] * 40), (["only"], ["here", "here"])]
@@ -51,9 +56,47 @@ def test_the_bits_are_those_of_each_direction_alone(bitext, options, threads):
 WORDS = st.lists(st.sampled_from("abcdefg"), max_size=9)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(WORDS, WORDS), max_size=12), st.integers(1, 4), st.booleans())
 def test_whatever_the_text(pairs, threads, null):
     check_same(bitext_of(pairs), threads, iterations=3, null=null)
+
+
+def check_links(pair, text, threads=None, method="grow-diag-final-and"):
+    forward, reverse = pair
+    expected = symmetrize(forward.links(text), reverse.links(text.reversed).reversed, method)
+    found = Bidirectional(forward, reverse, method, threads=threads).links(text)
+    assert found.to_pharaoh() == expected.to_pharaoh()
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_links_are_those_of_the_two_models_symmetrised(bitext, options, threads):
+    pair = fit_both_ways(bitext, **options)
+    for model, text in zip(pair, (bitext, bitext.reversed), strict=True):
+        assert links_of_places(model.places(text), text, 1).to_pharaoh() == model.links(text).to_pharaoh()
+    for method in METHODS:
+        check_links(pair, bitext, threads, method)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(WORDS, WORDS), max_size=12), st.integers(1, 2))
+def test_links_whatever_the_text(pairs, iterations):
+    text = bitext_of(pairs)
+    check_links(fit_both_ways(text, iterations), text)
+
+
+def test_links_of_words_that_never_met():
+    """The same words in other company: the table has no pair for some of them."""
+    text = bitext_of([(["a", "b"], ["x"]), (["c"], ["y", "z"]), (["d"], ["x", "z"])])
+    pair = fit_both_ways(text, 3)
+    source, target = text.source, text.target
+    other = Bitext(
+        Corpus(np.array([0, 2, 3, 1, 0], np.int32), np.array([0, 3, 4, 5]), source.vocabulary),
+        Corpus(np.array([1, 0, 2, 1, 2], np.int32), np.array([0, 2, 3, 5]), target.vocabulary),
+    )
+    check_links(pair, other)
+    check_links(pair, bitext_of([(["a", "new"], ["x", "neu"])]))
 
 
 def test_rows_that_outgrow_their_buffer(bitext, monkeypatch):
