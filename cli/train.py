@@ -143,10 +143,11 @@ def run(
     # Only now: torch takes a second or two, which an error in the input need not wait for.
     set_threads(threads)
 
-    before = Run(Path(run_dir)).finished
+    run = Run(Path(run_dir))
+    before = run.log if run.finished else None
     with progress_bar("training", quiet) as bar:
         best = train(run_dir, *lines, *held, settings, bar, device)
-    if before:
+    if before == run.log:
         note(f"{run_dir}: this run is finished; nothing was left to train", quiet)
     measured = ", ".join(f"{name} {best.metrics[name]:.3f}" for name in ("valid.loss", "valid.accuracy"))
     note(f"{run_dir}: best at step {best.step}, {measured}", quiet)

@@ -134,9 +134,9 @@ class _Estimation:
 
         layout.over_sentences(add)
         taught = self.explained > 0
-        turned = logs[taught] + np.log(products[taught])
-        turned -= self.explained[taught] * np.log(reverse.places[taught])
-        return float(found.sum()), float(turned.sum())
+        sums = logs[taught] + np.log(products[taught])
+        sums -= self.explained[taught] * np.log(reverse.places[taught])
+        return float(found.sum()), float(sums.sum())
 
     def _add_weights(self) -> None:
         layout = self.layout
@@ -174,13 +174,13 @@ class _Estimation:
         sums = np.zeros(layout.types[1], np.float64)
         kernels.null_counts(self.target, forward.shares, sums)
         forward.null = normalised_null(forward.null, sums, self.alpha)
-        turned = np.zeros(layout.types[0], np.float64)
+        reverse_sums = np.zeros(layout.types[0], np.float64)
 
         def add(low: int, high: int) -> None:
-            kernels.reverse_null_counts(low, high, layout.index, reverse.shares, self.w, turned)
+            kernels.reverse_null_counts(low, high, layout.index, reverse.shares, self.w, reverse_sums)
 
         layout.over_rows(add)
-        reverse.null = normalised_null(reverse.null, turned, self.alpha)
+        reverse.null = normalised_null(reverse.null, reverse_sums, self.alpha)
 
     def forward_table(self) -> PairTable:
         """p(o|i)."""

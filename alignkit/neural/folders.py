@@ -75,6 +75,8 @@ class RunFolder:
     def open(self, new: Mapping[str, Any]) -> None:
         """Makes and configures the directory if it is new; ``new`` is what decides the run, in JSON values.
 
+        A run that is the same but shorter becomes the longer one: it goes on from where it is.
+
         Raises:
             AlignkitError: it holds something else, or a run that was decided by other values.
         """
@@ -88,7 +90,9 @@ class RunFolder:
         if (path / CONFIG).exists():
             found = self.config
             changes = list(differences({name: found.get(name, {}) for name in new}, new))
-            if changes:
+            if changes and is_longer(found, new):
+                self._configure({**found, **new})
+            elif changes:
                 raise AlignkitError(
                     f"{path} holds a run with other settings or text ({'; '.join(changes)}); "
                     "give the same ones to go on, or another directory"
@@ -97,10 +101,12 @@ class RunFolder:
         if others:
             raise AlignkitError(f"{path} is neither empty nor a run; give another directory")
         versions = {"python": platform.python_version(), "torch": str(torch.__version__)}
-        config = {"kind": self.KIND, "version": VERSION, **new, "versions": versions}
-        with atomic_write(path / CONFIG) as stream:
-            stream.write(json.dumps(config, indent=1, sort_keys=True).encode() + b"\n")
+        self._configure({"kind": self.KIND, "version": VERSION, **new, "versions": versions})
         (path / CHECKPOINTS).mkdir(exist_ok=True)
+
+    def _configure(self, config: Mapping[str, Any]) -> None:
+        with atomic_write(self.path / CONFIG) as stream:
+            stream.write(json.dumps(config, indent=1, sort_keys=True).encode() + b"\n")
 
     def commit(self, now: Loop[Any], improved: bool, state: Mapping[str, Any]) -> None:
         """Writes what a measured step gave; the state, with ``state`` added to the loop's own, last."""
@@ -111,6 +117,19 @@ class RunFolder:
             now.best.save(self.path / BEST)
         now.log.save(self.path / LOG)
         save_payload(self.path / STATE, TRAINING, {**now.state(), **state})
+
+
+def is_longer(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether ``new`` decides the same run as ``old``, with more epochs or steps and nothing else changed."""
+    try:
+        before, now = old["settings"]["training"], new["settings"]["training"]
+        more_steps = now["steps"] is None or (before["steps"] is not None and now["steps"] >= before["steps"])
+        more = now["epochs"] >= before["epochs"] and more_steps
+        length = {name: before[name] for name in ("epochs", "steps")}
+        as_before = {**new, "settings": {**new["settings"], "training": {**now, **length}}}
+    except (KeyError, TypeError):
+        return False
+    return more and not list(differences({name: old.get(name, {}) for name in new}, as_before))
 
 
 def fingerprint(*parts: Sequence[str]) -> str:

@@ -105,6 +105,10 @@ class Loop(ABC, Generic[Found]):
         """(step, name, value) of what is measured once, when all steps are done."""
         return []
 
+    def concluded(self) -> tuple[str, ...]:
+        """The names that :meth:`conclude` gives; a run that goes on beyond its end forgets them."""
+        return ()
+
     def _optimise(self) -> None:
         # One fused pass over parameters, gradients and moments: a quarter of the time on a CPU.
         self.optimiser = torch.optim.Adam(self.trained(), lr=self.learning_rate, fused=True)
@@ -195,8 +199,12 @@ class Loop(ABC, Generic[Found]):
         self.network = self.rebuild(state["weights"]).to(self.device)
         self._optimise()
         self.optimiser.load_state_dict(state["optimiser"])
-        self.log = TrainingLog(tuple(Row(int(s), str(n), float(v)) for s, n, v in state["log"]))
-        self.step, self.finished = int(state["step"]), bool(state["finished"])
+        rows = [Row(int(s), str(n), float(v)) for s, n, v in state["log"]]
+        self.step = int(state["step"])
+        self.finished = bool(state["finished"]) and self.step >= self.last
+        if state["finished"] and not self.finished:  # it was a shorter run's end
+            rows = [row for row in rows if row.name not in self.concluded()]
+        self.log = TrainingLog(tuple(rows))
         steps = sorted({row.step for row in self.log.rows})
         step = min(steps, key=lambda step: self.rank(self.metrics(step)))
         if best.step != step:

@@ -97,7 +97,9 @@ def train(
     """Trains a network into a run directory, or goes on where an interrupted run of the same stopped.
 
     On one machine, with the same versions and number of threads, an interrupted run ends in the same bits as
-    one that was never stopped. A finished run is not trained again.
+    one that was never stopped. A finished run is not trained again; with more epochs or steps than it had, it goes
+    on, to the bits of a run that had them from the start (its log and its checkpoints keep the step of its first
+    end beside the others).
 
     Args:
         run_dir: made if it does not exist.

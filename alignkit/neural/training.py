@@ -22,6 +22,9 @@ from alignkit.neural.settings import RunSettings, logged_steps
 from alignkit.tokenization import BOS, UNK, Tokenizer
 
 
+BLEU = ("valid.bleu_greedy", "valid.bleu")  #: of one hypothesis, and of a beam
+
+
 class Training(Loop[NeuralAligner]):
     """A training run of the encoder-decoder; see :class:`alignkit.neural.loop.Loop`."""
 
@@ -89,9 +92,12 @@ class Training(Loop[NeuralAligner]):
     def rank(metrics: Mapping[str, float]) -> tuple[float, ...]:
         return (metrics["valid.loss"],)
 
+    def concluded(self) -> tuple[str, ...]:
+        return BLEU if self.settings.training.bleu == "end" else ()
+
     def conclude(self) -> list[tuple[int, str, float]]:
         assert self.best is not None
-        if self.settings.training.bleu != "end":
+        if not self.concluded():
             return []
         return [(self.best.step, name, value) for name, value in self._bleu(self.best.network)]
 
@@ -99,8 +105,8 @@ class Training(Loop[NeuralAligner]):
         if not self.references:
             return []
         beam = self.settings.training.beam
-        names = (("valid.bleu_greedy", 1), ("valid.bleu", beam))
-        return [(n, bleu(network, self.tokenizer, self.valid, self.references, k)) for n, k in names]
+        beams = zip(BLEU, (1, beam), strict=True)
+        return [(n, bleu(network, self.tokenizer, self.valid, self.references, k)) for n, k in beams]
 
     def message(self, epoch: int) -> str:
         assert self.best is not None

@@ -1,5 +1,7 @@
 """Texts that break aligners: very little of it, other word orders, long lines, repetition, single letters."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from planted import bitext_of, permuted_copy
@@ -7,7 +9,7 @@ from planted import bitext_of, permuted_copy
 import alignkit_data
 from alignkit.bitext import Bitext
 from alignkit.classical.bidirectional import fit_bidirectional
-from alignkit.classical.hmm_joint import fit_best
+from alignkit.classical.hmm_joint import SETTINGS, fit_best, fit_joint
 from alignkit.links import GoldLinks, Links, parse_links
 from alignkit.metrics.aer import evaluate
 from alignkit.reading import read_lines
@@ -98,3 +100,20 @@ def test_sentences_joined_to_long_lines():
             side.append([word for words in text[low : low + 20] for word in words])
     truth = Links.from_lists(lists)
     assert aer(fit_best(Bitext.from_sentences(*joined)).links, GoldLinks(truth, truth)) < 0.3
+
+
+@pytest.mark.parametrize("prior", [0.0, 0.5])
+def test_probabilities_stay_probabilities_where_jumps_become_impossible(prior):
+    """Copies in order leave all weight on one jump, and then come sentences that need others."""
+    words = [f"w{n}" for n in range(40)]
+    copies = [words[n : n + 8] for n in range(0, 32, 2)] * 20
+    swapped = [[*line[4:], *line[:4]] for line in copies[:5]] + [line[::-1] for line in copies[:5]]
+    bitext = Bitext.from_sentences(copies + copies[:10] + [["w0"]] * 3, copies + swapped + [["w0"] * 30] * 3)
+    fitted = fit_joint(bitext, replace(SETTINGS, jump_prior=prior))
+    values = fitted.probabilities.values
+    assert np.isfinite(values).all()
+    assert 0 <= values.min() and values.max() <= 1
+    right = GoldLinks(*[Links.from_lists([[(n, n) for n in range(8)]] * len(copies))] * 2)
+    assert aer(fitted.links, right) < 0.05
+    scores = fitted.aligner.score(bitext, "alpha")
+    assert all(np.all(matrix.sum(axis=1) <= 1 + 1e-4) for matrix in scores)

@@ -177,6 +177,28 @@ def test_a_finished_run_returns_at_once(tmp_path: Path) -> None:
     assert (first.step, first.metrics) == (second.step, second.metrics)
 
 
+@pytest.mark.parametrize("before", [{"epochs": 1}, {"steps": 5}])
+def test_a_finished_run_goes_on_for_more_epochs(tmp_path: Path, before: dict[str, int]) -> None:
+    settings = small_settings(bleu="end")
+    start(tmp_path / "run", small_settings(bleu="end", **before))
+    short = Run(tmp_path / "run").log.rows
+    long, whole = start(tmp_path / "run", settings), start(tmp_path / "whole", settings)
+    assert (tmp_path / "run" / "best.pt").read_bytes() == (tmp_path / "whole" / "best.pt").read_bytes()
+    assert (long.step, long.metrics) == (whole.step, whole.metrics)
+    rows, expected = Run(tmp_path / "run").log.rows, Run(tmp_path / "whole").log.rows
+    first_end = short[-1].step if "steps" in before else -1  # the end of an epoch is measured anyway
+    name = "train.loss"  # the mean since the last measured step
+    kept = [row for row in rows if row.step != first_end and row.name != name]
+    assert kept == [row for row in expected if row.name != name]
+    assert sum(row.name == "valid.bleu" for row in short) == sum(row.name == "valid.bleu" for row in rows) == 1
+    assert Run(tmp_path / "run").settings == settings
+    assert Run(tmp_path / "run").finished
+    with pytest.raises(AlignkitError, match=r"settings.training.epochs: 3 before, now 2"):
+        start(tmp_path / "run", small_settings(bleu="end", epochs=2))
+    with pytest.raises(AlignkitError, match=r"settings.training.seed: 0 before, now 1"):
+        start(tmp_path / "run", small_settings(bleu="end", epochs=4, seed=1))
+
+
 def test_what_a_run_refuses(tmp_path: Path) -> None:
     start(tmp_path / "run", small_settings(steps=2))
     with pytest.raises(AlignkitError, match=r"settings.training.batch: 4 before, now 5"):
