@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -133,10 +132,13 @@ class Bitext:
     @property
     def copies(self) -> np.ndarray:
         """int64 (M,): how often each pair is in the bitext, itself counted."""
-        sides = (self.source, self.target)
-        keys = [tuple(side[m].tobytes() for side in sides) for m in range(len(self))]
-        counts = Counter(keys)
-        return np.fromiter((counts[key] for key in keys), np.int64, len(self))
+        from alignkit.kernels.pairs import count_copies  # what needs no kernel does not wait for Numba
+
+        sides = [(side.tokens, side.offsets) for side in (self.source, self.target)]
+        table = np.full(1 << (2 * len(self)).bit_length(), -1, np.int64)
+        counts = np.zeros(len(self), np.int64)
+        count_copies(*sides, table, np.empty(len(self), np.int64), counts)
+        return counts
 
     def take(self, sentences: np.ndarray) -> Bitext:
         """The bitext of these pairs (indices), in this order."""

@@ -64,7 +64,9 @@ class Direction:
 
     def update_null(self, tokens: np.ndarray, prior: float) -> None:
         """NULL's counts from its shares."""
-        counts = np.bincount(tokens, self.nulls, minlength=self.types[1]) + prior
+        counts = np.zeros(self.types[1], np.float64)
+        linkcounts.column_sums(0, len(counts), tokens, self.nulls, counts)
+        counts += prior
         self.null, self.numbers[1] = counts.astype(np.float32), counts.sum()
 
     def update_fertility(self, counts: np.ndarray, settings: Settings) -> None:
@@ -212,8 +214,13 @@ class Estimation:
                 direction.update_chain(chain, settings.jump_prior)
             if settings.exclude:
                 direction.numbers[2] = 1.0
-        self.directions[0].update_null(self.bitext.target.tokens, settings.null_prior)
-        self.directions[1].update_null(self.bitext.source.tokens, settings.null_prior)
+        sides = (self.bitext.target.tokens, self.bitext.source.tokens)
+
+        def update(low: int, high: int) -> None:
+            for side in range(low, high):
+                self.directions[side].update_null(sides[side], settings.null_prior)
+
+        run_blocks(update, [(0, 1), (1, 2)], self.threads)
         if settings.fertility > 0 and len(self.directions[0].jumps):
             self._fertilities()
 

@@ -26,8 +26,9 @@ from alignkit.classical.hmm_settings import Settings
 from alignkit.classical.priors import Prior
 from alignkit.classical.tables import PairTable, pack_model, unpack_model
 from alignkit.errors import AlignkitError, InputError
+from alignkit.kernels import pairs
 from alignkit.links import Links
-from alignkit.parallel import thread_count
+from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores import Scores
 from alignkit.storage import Fields, load_arrays, save_arrays
 from alignkit.vocabulary import Vocabulary
@@ -117,7 +118,7 @@ class JointHMM:
 
     def links(self, bitext: Bitext) -> Links:
         """Links whose probability reaches the threshold."""
-        return links_above(self.probabilities(bitext), self.threshold)
+        return links_above(self.probabilities(bitext), self.threshold, self.threads)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model; :func:`alignkit.load_aligner` reads it."""
@@ -156,7 +157,7 @@ class JointFit:
     @property
     def links(self) -> Links:
         """Links of the training text whose probability reaches the aligner's threshold."""
-        return links_above(self.probabilities, self.aligner.threshold)
+        return links_above(self.probabilities, self.aligner.threshold, self.aligner.threads)
 
 
 def fit_joint(
@@ -213,18 +214,25 @@ def has_room(bitext: Bitext) -> bool:
     return int(elements.max(initial=0)) <= LARGEST_PAIR and int(elements.sum()) <= LARGEST_TEXT
 
 
-def links_above(scores: Scores, threshold: float) -> Links:
-    """Links of all elements that are positive and at least ``threshold``."""
-    found = np.flatnonzero((scores.values >= threshold) & (scores.values > 0))
-    pair = np.searchsorted(scores.offsets, found, side="right") - 1
-    place = found - scores.offsets[pair]
-    heights, widths = scores.shapes[pair].astype(np.int64).T
-    t, s = place // widths, place % widths
-    order = np.argsort(scores.offsets[pair] + s * heights + t)  # by pair, source and target: no two are equal
-    pairs = np.stack([s, t], axis=1)[order].astype(np.int32)
+def links_above(scores: Scores, threshold: float, threads: int | None = None) -> Links:
+    """Links of all elements that are positive and at least ``threshold``; the same for any number of threads."""
     offsets = np.zeros(len(scores) + 1, np.int64)
-    np.cumsum(np.bincount(pair, minlength=len(scores)), out=offsets[1:])
-    return Links(pairs, offsets)
+    bound, threads = np.float32(threshold), thread_count(threads)  # as the scores: 0.7 as float32 is less than 0.7
+    ranges = blocks(np.diff(scores.offsets), threads)
+
+    def count(low: int, high: int) -> None:
+        pairs.count_above(low, high, scores.values, scores.offsets, bound, offsets)
+
+    run_blocks(count, ranges, threads)
+    np.cumsum(offsets, out=offsets)
+    points = np.empty((offsets[-1], 2), np.int32)
+    matrices = (scores.values, scores.offsets, scores.shapes)
+
+    def fill(low: int, high: int) -> None:
+        pairs.points_above(low, high, matrices, bound, offsets, points)
+
+    run_blocks(fill, ranges, threads)
+    return Links(points, offsets)
 
 
 def as_shares(scores: Scores) -> Scores:

@@ -21,7 +21,6 @@ from alignkit.neural.seq2seq import EncoderDecoder
 from alignkit.neural.settings import RunSettings, logged_steps
 from alignkit.tokenization import BOS, UNK, Tokenizer
 
-
 BLEU = ("valid.bleu_greedy", "valid.bleu")  #: of one hypothesis, and of a beam
 
 

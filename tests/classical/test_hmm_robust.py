@@ -9,6 +9,7 @@ from planted import bitext_of, permuted_copy
 import alignkit_data
 from alignkit.bitext import Bitext
 from alignkit.classical.bidirectional import fit_bidirectional
+from alignkit.classical.hmm_estimation import WIDTH, Estimation
 from alignkit.classical.hmm_joint import SETTINGS, fit_best, fit_joint
 from alignkit.links import GoldLinks, Links, parse_links
 from alignkit.metrics.aer import evaluate
@@ -112,8 +113,33 @@ def test_probabilities_stay_probabilities_where_jumps_become_impossible(prior):
     fitted = fit_joint(bitext, replace(SETTINGS, jump_prior=prior))
     values = fitted.probabilities.values
     assert np.isfinite(values).all()
-    assert 0 <= values.min() and values.max() <= 1
+    assert values.min() >= 0
+    assert values.max() <= 1
     right = GoldLinks(*[Links.from_lists([[(n, n) for n in range(8)]] * len(copies))] * 2)
     assert aer(fitted.links, right) < 0.05
     scores = fitted.aligner.score(bitext, "alpha")
     assert all(np.all(matrix.sum(axis=1) <= 1 + 1e-4) for matrix in scores)
+
+
+def test_posteriors_sum_to_one_where_jumps_are_next_to_impossible():
+    """What negligible states do not pass on is then nearly all there is."""
+    words = [f"w{n}" for n in range(12)]
+    shuffled = [list(np.random.default_rng(seed).permutation(words)) for seed in range(40)]
+    bitext = Bitext.from_sentences([words] * 40, shuffled)
+    estimation = Estimation(bitext, SETTINGS, (1.0, 0.0), 1)
+    source, target = bitext.source.vocabulary, bitext.target.vocabulary
+    offsets, columns, _ = estimation.statistics.rows
+    for i, word in enumerate(source):  # a word is nearly always its own translation, and never NULL's
+        for k in range(offsets[i], offsets[i + 1]):
+            estimation.evidence[k, 0] = 1.0 if target[columns[k]] == word else 10.0 ** -(4 + (i + k) % 5)
+    direction = estimation.directions[0]
+    direction.null[:] = 1e-25
+    estimation.start_chain()
+    direction.jumps[:] = 1e-12
+    direction.jumps[WIDTH + 1] = 1.0
+    estimation.expect()
+    for m in range(len(bitext)):
+        low, high = estimation.offsets[m : m + 2]
+        start, end = bitext.target.offsets[m : m + 2]
+        rows = estimation.links[low:high].reshape(12, 12).sum(axis=1) + direction.nulls[start:end]
+        assert rows == pytest.approx(np.ones(12), abs=1e-3)
