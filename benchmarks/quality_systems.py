@@ -156,6 +156,7 @@ def systems(peer_python: str) -> list[System]:
     """Ours, and the peers that this Python has."""
     found = [
         ours("alignkit align (joint HMM)", "align"),
+        ours("alignkit hmm --agreement", "hmm", "--agreement"),
         *(ours(f"alignkit {name}", name, *JOINED) for name in ("hmm", "diagonal", "ibm1")),
     ]
     if importable(peer_python, "eflomal") and Path(peer_python).with_name("eflomal-align").exists():

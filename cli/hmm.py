@@ -44,6 +44,12 @@ if TYPE_CHECKING:
     help="Sparse priors, back-off to word classes and fertility, as the best aligner (`alignkit align`) has them.",
 )
 @click.option(
+    "--agreement",
+    is_flag=True,
+    help="Fit both directions, which share their links while they learn (after Liang, Taskar and Klein 2006), and "
+    "link where the mean of their posteriors passes 0.45.",
+)
+@click.option(
     "--decode",
     type=click.Choice(["posterior", "viterbi"]),
     default="posterior",
@@ -59,6 +65,7 @@ def command(
     lexical_iterations: int,
     null_probability: float | None,
     bayes: bool,
+    agreement: bool,
     decode: str,
     prior: str | None,
     prior_weight: float,
@@ -71,25 +78,25 @@ def command(
     are zero-based and in Pharaoh format; a pair with a blank side gets an empty line.
     """
 
+    if agreement and (options["method"] or options["reverse"] or decode != "posterior"):
+        raise click.UsageError("--agreement goes with none of --symmetrize, --reverse, --decode viterbi.")
+
     def fit(text: Bitext, threads: int, progress: Callable[[int, int, str], None], turned: bool) -> Any:
         from dataclasses import replace
 
         from alignkit.classical.hmm import fit_hmm
-        from alignkit.classical.hmm_joint import SETTINGS
+        from alignkit.classical.hmm_joint import SETTINGS, fit_joint
         from alignkit.classical.hmm_settings import Settings
 
         base = replace(SETTINGS, tolerance=0.0) if bayes else Settings()
         settings = replace(base, iterations=iterations, lexical_iterations=lexical_iterations)
         if null_probability is not None:
             settings = replace(settings, null_probability=null_probability)
-        return fit_hmm(
-            text,
-            settings,
-            threads,
-            progress,
-            decode=decode,
-            prior=load_prior(prior, prior_weight, turned),
-            start=load_start(start, "hmm", text),
-        )
+        known = load_prior(prior, prior_weight, turned)
+        if agreement:
+            before = load_start(start, "hmm-joint", text)
+            return fit_joint(text, settings, threads=threads, progress=progress, prior=known, start=before).aligner
+        before = load_start(start, "hmm", text)
+        return fit_hmm(text, settings, threads, progress, decode=decode, prior=known, start=before)
 
     run(fit, Outputs(**options, start=start))

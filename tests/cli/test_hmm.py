@@ -1,8 +1,12 @@
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from alignkit.aligner import load_aligner
+from alignkit.bitext import Bitext
 from alignkit.classical.hmm import HMM
+from alignkit.classical.hmm_joint import JointHMM, fit_joint
+from alignkit.classical.hmm_settings import Settings
 from alignkit_cli.hmm import command
 from alignkit_cli.main import cli
 
@@ -25,6 +29,31 @@ def aligned(*arguments):
 @pytest.mark.parametrize("options", [[], ["--bayes"], ["--reverse"], ["--symmetrize", "intersection"]])
 def test_it_links_what_belongs_together(text, options):
     assert aligned(text, *options) == ["0-0 1-1", "0-0 1-1", "0-0 1-1", ""]
+
+
+def test_agreement_is_two_models_that_share_their_links(text, tmp_path):
+    path = str(tmp_path / "model.npz")
+    links = aligned(text, "--agreement", "--model", path)
+    assert links == ["0-0 1-1", "0-0 1-1", "0-0 1-1", ""]
+    loaded = load_aligner(path)
+    assert isinstance(loaded, JointHMM)
+    assert loaded.forward.null_probability == 0.2
+    sides = [part.split(" ||| ") for part in TEXT.splitlines()]
+    bitext = Bitext.from_sentences([x.split() for x, _ in sides], [y.split() for _, y in sides])
+    settings = Settings(iterations=5, lexical_iterations=5)
+    expected = fit_joint(bitext, settings).aligner.score(bitext, "alpha")
+    for found, matrix in zip(loaded.score(bitext, "alpha"), expected, strict=True):
+        assert np.array_equal(found, matrix)
+    more = str(tmp_path / "more.npz")
+    aligned(text, "--agreement", "--start", path, "--iterations", "1", "--model", more)
+    assert load_aligner(more).name == "hmm-joint"
+
+
+@pytest.mark.parametrize("options", [["--reverse"], ["--symmetrize", "union"], ["--decode", "viterbi"]])
+def test_what_agreement_does_not_go_with(text, options):
+    result = CliRunner().invoke(cli, ["hmm", text, "--agreement", *options])
+    assert result.exit_code == 2
+    assert "--agreement goes with none of" in result.stderr
 
 
 def test_the_model_that_it_saves_can_be_loaded(text, tmp_path):
