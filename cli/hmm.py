@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     "--agreement",
     is_flag=True,
     help="Fit both directions, which share their links while they learn (after Liang, Taskar and Klein 2006), and "
-    "link where the mean of their posteriors passes 0.45.",
+    "link where the mean of their posteriors, weighted by the words of each side, reaches 0.45.",
 )
 @click.option(
     "--decode",
@@ -80,6 +80,8 @@ def command(
 
     if agreement and (options["method"] or options["reverse"] or decode != "posterior"):
         raise click.UsageError("--agreement goes with none of --symmetrize, --reverse, --decode viterbi.")
+    if agreement and bayes:
+        raise click.UsageError("--agreement with --bayes is what `alignkit align` does; use that.")
 
     def fit(text: Bitext, threads: int, progress: Callable[[int, int, str], None], turned: bool) -> Any:
         from dataclasses import replace

@@ -49,7 +49,11 @@ HELD_OUT = 1000  # pairs that become the validation text where none is given, bu
 )
 @click.option("--tokens", type=click.Choice(["subwords", "words"]), help="What a token is.  [default: subwords]")
 @click.option("--pieces", type=click.IntRange(min=1), help="Number of subwords.  [default: the preset's]")
-@click.option("--epochs", type=click.IntRange(min=1), help="Passes over the text.  [default: the preset's]")
+@click.option(
+    "--epochs",
+    type=click.IntRange(min=1),
+    help="Passes over the text; a finished run goes on for more of them.  [default: the preset's]",
+)
 @click.option("--steps", type=click.IntRange(min=0), help="Stop after so many batches.  [default: no limit]")
 @click.option("--batch", type=click.IntRange(min=1), help="Sentence pairs in a batch.  [default: the preset's]")
 @click.option(
@@ -147,8 +151,9 @@ def run(
     before = run.log if run.finished else None
     with progress_bar("training", quiet) as bar:
         best = train(run_dir, *lines, *held, settings, bar, device)
-    if before == run.log:
-        note(f"{run_dir}: this run is finished; nothing was left to train", quiet)
+    if before is not None:
+        finished, longer = "this run is finished; nothing was left to train", "a finished run, which went on"
+        note(f"{run_dir}: {finished if before == run.log else longer}", quiet)
     measured = ", ".join(f"{name} {best.metrics[name]:.3f}" for name in ("valid.loss", "valid.accuracy"))
     note(f"{run_dir}: best at step {best.step}, {measured}", quiet)
 

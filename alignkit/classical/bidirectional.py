@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from alignkit.aligner import Aligner
 from alignkit.bitext import Bitext
 from alignkit.classical.bags import bags_of
 from alignkit.classical.bothways import fit_both_ways
+from alignkit.classical.ibm1 import IBM1
 from alignkit.classical.symmetrisation import PRODUCT, THRESHOLD, symmetrize, symmetrize_places, symmetrize_product
 from alignkit.errors import AlignkitError
 from alignkit.links import Links
@@ -26,14 +27,6 @@ class Linker(Protocol):
     """Whatever links the words of a bitext."""
 
     def links(self, bitext: Bitext) -> Links: ...
-
-
-@runtime_checkable
-class Pointer(Protocol):
-    """A linker that gives each target word one source word at most."""
-
-    def places(self, bitext: Bitext) -> np.ndarray:
-        """int32 (N_tgt,): for each target token the position of its source word, -1 for none."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +52,7 @@ class Bidirectional:
         """Both aligners' links, combined."""
         if self.method == PRODUCT:
             return self._product(bitext)
-        if isinstance(self.forward, Pointer) and isinstance(self.reverse, Pointer):
+        if type(self.forward) is IBM1 and type(self.reverse) is IBM1:  # whose links are one place for each word
             places = self.forward.places(bitext), self.reverse.places(bitext.reversed)
             return symmetrize_places(*places, bitext, self.method, self.threads)
         forward, reverse = self.forward.links(bitext), self.reverse.links(bitext.reversed).reversed

@@ -37,7 +37,8 @@ def fit_both_ways(
         iterations, null, threads, null_probability, alpha, prune: as of :func:`alignkit.fit_ibm1`.
 
     Returns:
-        (forward, reverse): the bits that :func:`alignkit.fit_ibm1` gives for each alone.
+        (forward, reverse): tables and NULL's rows have the bits that :func:`alignkit.fit_ibm1` gives for each
+        alone; the last digits of the reverse log-likelihood may differ.
 
     Raises:
         AlignkitError: a number outside its range.
@@ -54,14 +55,14 @@ def fit_both_ways(
     tables = (estimation.forward_table(), estimation.reverse_table())
     forward, reverse = (
         IBM1(
-            *(sides[::-1] if turned else sides),
+            *(sides[::-1] if side else sides),
             table.pruned(prune),
             mixture.null if null else None,
-            tuple(pair[turned] for pair in likelihoods),
+            tuple(pair[side] for pair in likelihoods),
             threads,
             null_probability,
         )
-        for turned, (table, mixture) in enumerate(zip(tables, estimation.mixtures, strict=True))
+        for side, (table, mixture) in enumerate(zip(tables, estimation.mixtures, strict=True))
     )
     return forward, reverse
 

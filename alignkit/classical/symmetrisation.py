@@ -77,11 +77,16 @@ def symmetrize_places(
         method, threads: as of :func:`symmetrize`.
 
     Raises:
-        AlignkitError: unknown method.
+        AlignkitError: unknown method, or places that are not of this text.
     """
     if method not in METHODS:
         raise AlignkitError(f"unknown method {method!r}; known are {', '.join(METHODS)}")
     length, height = (int(side.lengths.max(initial=0)) for side in (bitext.source, bitext.target))
+    for places, side, longest in ((forward, bitext.target, length), (reverse, bitext.source, height)):
+        least, most = int(places.min(initial=-1)), int(places.max(initial=-1))
+        fits = len(places) == len(side.tokens) and least == -1 and most < max(longest, 1)
+        if not fits:
+            raise AlignkitError("the places are not those of this text's words")
     directions = [(forward, bitext.target.offsets), (reverse, bitext.source.offsets)]
     room = _Room((height, length), (length + 2, height + 2))
     return _in_blocks(kernels.symmetrise_places, directions, METHODS[method], room, thread_count(threads))
@@ -93,7 +98,7 @@ class _Room:
 
     Attributes:
         points: of a sentence pair at most, in the forward and in the reverse direction.
-        sides: (L + 2, T + 2) of the longest sentences.
+        sides: more than L and T of the longest sentences, by one at least.
     """
 
     points: tuple[int, int]

@@ -72,11 +72,15 @@ def rounded(products: Products) -> Iterator[None]:
     """Lets matrix products of float32 numbers round their factors to bfloat16 within the block, if asked to.
 
     Sums stay float32, as does everything that is no matrix product. Processors with units for it (AMX) multiply
-    several times faster so; on others nothing changes. It holds for the whole process.
+    several times faster so; on others nothing changes. It holds for products on the CPU in the whole process.
     """
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("medium" if products == "bfloat16" else "highest")
+    if products == "float32":
+        yield
+        return
+    settings = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+    before = settings.fp32_precision
+    settings.fp32_precision = "bf16"
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        settings.fp32_precision = before

@@ -75,7 +75,7 @@ class RunFolder:
     def open(self, new: Mapping[str, Any]) -> None:
         """Makes and configures the directory if it is new; ``new`` is what decides the run, in JSON values.
 
-        A run that is the same but shorter becomes the longer one: it goes on from where it is.
+        A run that is the same but of fewer epochs or steps (:func:`is_longer`) becomes the longer one.
 
         Raises:
             AlignkitError: it holds something else, or a run that was decided by other values.
@@ -120,7 +120,10 @@ class RunFolder:
 
 
 def is_longer(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether ``new`` decides the same run as ``old``, with more epochs or steps and nothing else changed."""
+    """Whether ``new`` decides the same run as ``old`` with nothing changed but more epochs or steps.
+
+    Never of classifiers, whose training is not counted in epochs.
+    """
     try:
         before, now = old["settings"]["training"], new["settings"]["training"]
         more_steps = now["steps"] is None or (before["steps"] is not None and now["steps"] >= before["steps"])

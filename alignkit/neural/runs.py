@@ -98,8 +98,8 @@ def train(
 
     On one machine, with the same versions and number of threads, an interrupted run ends in the same bits as
     one that was never stopped. A finished run is not trained again; with more epochs or steps than it had, it goes
-    on, to the bits of a run that had them from the start (its log and its checkpoints keep the step of its first
-    end beside the others).
+    on. The weights of each step are then those of a run that had them from the start, but the step of its first
+    end stays measured and kept, and may be the best; a best network from before keeps the settings of that time.
 
     Args:
         run_dir: made if it does not exist.
@@ -126,8 +126,11 @@ def train(
     run = Run(Path(run_dir))
     text = {"training": lines[0].describe(), "validation": lines[1].describe()}
     run.open({"settings": to_dict(settings), "text": text})
+    finished = run.finished
     training = _resume(run, settings, device) if run.begun else _begin(run, settings, *lines, device=device)
     tokenizer = {"tokenizer": training.tokenizer.state()}
+    if finished and not training.finished:
+        run.commit(training, False, tokenizer)  # from now on it is an unfinished run
     best = training.run(lambda now, improved: run.commit(now, improved, tokenizer), progress)
     best.network.to(training.device)
     return best

@@ -11,7 +11,7 @@ from alignkit.classical import bags
 from alignkit.classical.bidirectional import Bidirectional
 from alignkit.classical.bothways import fit_both_ways
 from alignkit.classical.ibm1 import fit_ibm1
-from alignkit.classical.symmetrisation import METHODS, symmetrize
+from alignkit.classical.symmetrisation import METHODS, symmetrize, symmetrize_places
 from alignkit.classical.tables import links_of_places
 from alignkit.errors import AlignkitError
 
@@ -97,6 +97,16 @@ def test_links_of_words_that_never_met():
     )
     check_links(pair, other)
     check_links(pair, bitext_of([(["a", "new"], ["x", "neu"])]))
+
+
+@pytest.mark.parametrize(
+    "places", [([0], [0, 1]), ([0, 0], [0, 1, 0]), ([5_000_000, 0, 0], [0, 0, 0]), ([0, 0, 0], [0, 0, -2])]
+)
+def test_places_of_another_text(places):
+    text = bitext_of([(["a"], ["x"]), (["b", "c"], ["y", "z"])])
+    forward, reverse = (np.array(side, np.int32) for side in places)
+    with pytest.raises(AlignkitError, match="not those of this text"):
+        symmetrize_places(forward, reverse, text)
 
 
 def test_rows_that_outgrow_their_buffer(bitext, monkeypatch):

@@ -172,11 +172,12 @@ def test_progress_ends_at_the_total():
 def test_rounded_products_train_nearly_the_same():
     starts = [many.initial(many.copying_settings(V, H), seed) for seed in range(2)]
     settings = replace(SMALL, steps=20)
+    before = torch.backends.mkldnn.matmul.fp32_precision
     exact = train_many(starts, range(2), draw, settings)
     rounded = train_many(starts, range(2), draw, replace(settings, products="bfloat16"))
     for one, other in zip(exact, rounded, strict=True):
         assert one.loss == pytest.approx(other.loss, rel=0.02)
-    assert torch.get_float32_matmul_precision() == "highest"
+    assert torch.backends.mkldnn.matmul.fp32_precision == before
     again = train_many(starts, range(2), draw, settings)
     assert [run.loss.tobytes() for run in again] == [run.loss.tobytes() for run in exact]
 
