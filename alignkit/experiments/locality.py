@@ -19,6 +19,7 @@ not known to us. "Early" is the first measurement at which gamma at the keyword 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -97,8 +98,9 @@ def draw_sequences(
 class KeywordNetworks:
     """S classifiers with uniform attention, one per seed."""
 
-    def __init__(self, settings: Settings) -> None:
-        parts = [_initial(settings, seed) for seed in range(settings.seeds)]
+    def __init__(self, settings: Settings, seeds: Sequence[int]) -> None:
+        self.seeds = seeds
+        parts = [_initial(settings, seed) for seed in seeds]
         names = parts[0]
         self.p = {name: torch.stack([part[name] for part in parts]).requires_grad_() for name in names}
 
@@ -177,12 +179,25 @@ def train(settings: Settings, progress: Progress = no_progress) -> pd.DataFrame:
     """Rows (run, step, accuracy, loss, gamma at each of the places) of every network."""
     import pandas as pd
 
-    networks = KeywordNetworks(settings)
+    # Small networks fill a processor together; large ones only leave its cache.
+    together = 1 if settings.hidden >= 128 else settings.seeds
+    chunks = [range(settings.seeds)[low : low + together] for low in range(0, settings.seeds, together)]
+    rows = []
+    for number, seeds in enumerate(chunks):
+
+        def report(done: int, total: int, message: str, before: int = number * settings.steps) -> None:
+            progress(before + done, len(chunks) * total, message)
+
+        rows += _train_chunk(KeywordNetworks(settings, seeds), settings, report)
+    return pd.DataFrame(rows).sort_values(["step", "run"], ignore_index=True)
+
+
+def _train_chunk(networks: KeywordNetworks, settings: Settings, progress: Progress) -> list[dict[str, float]]:
     optimizer = torch.optim.Adam(list(networks.p.values()), settings.learning_rate)
-    streams = [np.random.default_rng([seed, 0]) for seed in range(settings.seeds)]
+    streams = [np.random.default_rng([seed, 0]) for seed in networks.seeds]
     tests = [
         draw_sequences(np.random.default_rng([seed, 1]), 2 * settings.measured, settings)
-        for seed in range(settings.seeds)
+        for seed in networks.seeds
     ]
     rows = []
     for step in range(settings.steps + 1):
@@ -196,7 +211,7 @@ def train(settings: Settings, progress: Progress = no_progress) -> pd.DataFrame:
         networks.loss(words, positive).backward()
         optimizer.step()
         progress(step + 1, settings.steps, "")
-    return pd.DataFrame(rows)
+    return rows
 
 
 @torch.no_grad()
@@ -215,7 +230,11 @@ def _measure(
             **gammas(readouts[number], place, positive),
         }
         rows.append(
-            {"run": number, "step": step, **{name: round(float(value), 5) for name, value in found.items()}}
+            {
+                "run": networks.seeds[number],
+                "step": step,
+                **{name: round(float(value), 5) for name, value in found.items()},
+            }
         )
     return rows
 

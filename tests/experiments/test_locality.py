@@ -39,7 +39,7 @@ def test_gamma_is_the_difference_of_the_means():
 
 
 def test_readout_is_that_of_torchs_lstm():
-    networks = locality.KeywordNetworks(SETTINGS)
+    networks = locality.KeywordNetworks(SETTINGS, range(SETTINGS.seeds))
     words = np.stack([np.random.default_rng(s).integers(0, 10, (5, 12)) for s in range(2)])
     found = networks.readout(words)
     p = {name: value.detach()[1] for name, value in networks.p.items()}
@@ -59,7 +59,7 @@ def test_readout_is_that_of_torchs_lstm():
 
 
 def test_states_before_the_keyword_do_not_know_it():
-    networks = locality.KeywordNetworks(SETTINGS)
+    networks = locality.KeywordNetworks(SETTINGS, range(SETTINGS.seeds))
     words = np.random.default_rng(0).integers(0, 9, (2, 6, 12))
     marked = words.copy()
     marked[:, :, 5] = 9
@@ -70,7 +70,7 @@ def test_states_before_the_keyword_do_not_know_it():
 
 
 def test_the_loss_is_binary_cross_entropy():
-    networks = locality.KeywordNetworks(SETTINGS)
+    networks = locality.KeywordNetworks(SETTINGS, range(SETTINGS.seeds))
     words, _, positive = locality.draw_sequences(np.random.default_rng(0), 9, SETTINGS)
     both, truth = np.stack([words, words[::-1]]), np.stack([positive, positive[::-1]])
     with torch.no_grad():
