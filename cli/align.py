@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit_cli.fitting import check_words_shared, give_memory_back, knowledge_options, load_prior, load_start
+from alignkit_cli.fitting import check_words_shared, knowledge_options, load_prior, load_start
 from alignkit_cli.options import (
     check_outputs,
     choose_text,
     format_options,
+    give_memory_back,
     needs,
     note,
     note_blanks,

@@ -14,6 +14,7 @@ from alignkit_cli.options import (
     check_outputs,
     choose_text,
     format_options,
+    give_memory_back,
     needs,
     note,
     note_blanks,
@@ -214,20 +215,6 @@ def result_options(command: Command) -> Command:
 def text_options(command: Command) -> Command:
     """SRC, TGT, --sample, and how to read them."""
     return text_arguments(sample_option(command))
-
-
-def give_memory_back() -> None:
-    """Lets large arrays go back to the system as soon as they are done with.
-
-    The C library of most Linux systems raises the size from which it does so each time that it happens, up to
-    32 MB, and keeps smaller holes in its heap: a sixth of the peak at 290,000 pairs. Elsewhere this does nothing.
-    """
-    import ctypes
-    from contextlib import suppress
-
-    mmap_threshold = -3  # of <malloc.h>
-    with suppress(OSError, AttributeError, TypeError):
-        ctypes.CDLL(None).mallopt(mmap_threshold, 16 << 20)
 
 
 def run(fit: Fit, wanted: Outputs, in_blocks: bool = False, fit_both: FitBoth | None = None) -> None:

@@ -201,3 +201,17 @@ def note_blanks(count: int, quiet: bool = False) -> None:
             ("1 pair", "its output line is") if count == 1 else (f"{count} pairs", "their output lines are")
         )
         note(f"{pairs} with a blank side: {lines} empty", quiet)
+
+
+def give_memory_back() -> None:
+    """Lets large arrays go back to the system as soon as they are done with.
+
+    The C library of most Linux systems raises the size from which it does so each time that it happens, up to
+    32 MB, and keeps smaller holes in its heap: a sixth of the peak at 290,000 pairs. Elsewhere this does nothing.
+    """
+    import ctypes
+    from contextlib import suppress
+
+    mmap_threshold = -3  # of <malloc.h>
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).mallopt(mmap_threshold, 16 << 20)
