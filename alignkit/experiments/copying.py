@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress, wilson
-from alignkit.experiments.sequences import Sequences, contrast, count_table, curves, reached
-from alignkit.neural.devices import Products
+from alignkit.experiments.sequences import Plan, Sequences, contrast, count_table, curves, reached
 from alignkit.neural.many import copying_settings, initial
-from alignkit.neural.many_training import ManyRun, ManyTraining, train_many
+from alignkit.neural.many_training import ManyRun, train_many
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,18 +30,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Plan):
     """The paper's size.
 
-    Attributes:
+    Attributes (others are those of :class:`Plan`):
         seeds: networks per setting; they share no sequences and no initial weights.
         kinds: the settings to train, see :class:`alignkit.experiments.sequences.Sequences`.
         length: tokens of a sequence; also the types of permutations and of independent draws.
         subset_types: the types that ``subset`` draws from.
-        hidden: size of embeddings, LSTMs and the output layer.
-        batch, steps, every, learning_rate, products: of training, see :class:`ManyTraining`.
-        solved: a network stops early once its accuracy was at least this twice in a row.
-        learned: a network with less at its last step has failed.
         pairs: sequences that C is counted on.
     """
 
@@ -50,14 +45,6 @@ class Settings:
     kinds: tuple[str, ...] = ("permutation", "subset", "independent", "mixture")
     length: int = 40
     subset_types: int = 60
-    hidden: int = 256
-    batch: int = 128
-    steps: int = 300
-    every: int = 10
-    learning_rate: float = 1e-3
-    products: Products = "float32"
-    solved: float = 0.99
-    learned: float = 0.9
     pairs: int = 5000
 
     def __post_init__(self) -> None:
@@ -77,17 +64,8 @@ def train(sequences: Sequences, settings: Settings, progress: Progress, message:
     """Trains a network per seed."""
     seeds = range(settings.seeds)
     shape = copying_settings(sequences.vocabulary, settings.hidden)
-    training = ManyTraining(
-        settings.steps,
-        settings.batch,
-        settings.every,
-        settings.learning_rate,
-        settings.solved,
-        together=1 if settings.hidden >= 128 else 8,
-        products=settings.products,
-    )
     starts = [initial(shape, seed) for seed in seeds]
-    return train_many(starts, seeds, sequences.draw, training, progress, message)
+    return train_many(starts, seeds, sequences.draw, settings.training, progress, message)
 
 
 def run(settings: Settings, progress: Progress = no_progress) -> Result:

@@ -30,10 +30,9 @@ from alignkit.experiments.protocol import (
     no_progress,
     share_difference,
 )
-from alignkit.experiments.sequences import Sequences, curves
-from alignkit.neural.devices import Products
+from alignkit.experiments.sequences import Plan, Sequences, curves
 from alignkit.neural.many import Parameters, copying_settings, initial, random_head, replace_heads
-from alignkit.neural.many_training import ManyRun, ManyTraining, train_many
+from alignkit.neural.many_training import ManyRun, train_many
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,10 +41,10 @@ MIXES = ("eight bad", "one good", "eight random")
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Plan):
     """The size: narrower than the paper's 256 and with fewer heads tried, see the documentation.
 
-    Attributes:
+    Attributes (others are those of :class:`Plan`):
         heads: K, heads of the networks that are compared.
         samples: networks of each mix of heads.
         good_heads, bad_heads: heads to find; those of a network are drawn from them.
@@ -53,9 +52,6 @@ class Settings:
         trials: streams of sequences that each head is tried on.
         length: types of the permutations, and tokens of a sequence.
         hidden: size of embeddings, LSTMs and the output layer.
-        batch, steps, every, learning_rate, products: of training, see :class:`ManyTraining`.
-        solved: a network stops early once its accuracy was at least this twice in a row.
-        learned: a network with less at its last step has failed.
         bad: a head with less at its last step is bad.
         seed: of the weights that all networks share, of the heads, and of the sequences.
     """
@@ -70,11 +66,6 @@ class Settings:
     hidden: int = 128
     batch: int = 64
     steps: int = 200
-    every: int = 10
-    learning_rate: float = 1e-3
-    products: Products = "float32"
-    solved: float = 0.99
-    learned: float = 0.9
     bad: float = 0.6
     seed: int = 0
 
@@ -128,18 +119,9 @@ class _Bench:
     def train(self, heads: Sequence[Sequence[Parameters]], streams: Sequence[int], message: str) -> list[ManyRun]:
         """A network for each set of heads, on the stream of sequences of that number."""
         settings = self.settings
-        training = ManyTraining(
-            settings.steps,
-            settings.batch,
-            settings.every,
-            settings.learning_rate,
-            settings.solved,
-            together=1 if settings.hidden >= 128 else 4,
-            products=settings.products,
-        )
         starts = [replace_heads(self.base, parts) for parts in heads]
         seeds = [_mix(settings.seed, 2, stream) for stream in streams]
-        return train_many(starts, seeds, self.sequences.draw, training, self.progress, message)
+        return train_many(starts, seeds, self.sequences.draw, settings.training, self.progress, message)
 
 
 def _mix(*numbers: int) -> int:

@@ -29,10 +29,9 @@ from alignkit.experiments.protocol import (
     no_progress,
     wilson,
 )
-from alignkit.experiments.sequences import Sequences, curves
-from alignkit.neural.devices import Products
+from alignkit.experiments.sequences import Plan, Sequences, curves
 from alignkit.neural.many import copying_settings, initial, to_network
-from alignkit.neural.many_training import ManyRun, ManyTraining, train_many
+from alignkit.neural.many_training import ManyRun, train_many
 from alignkit.neural.probes import lexical_scores
 
 if TYPE_CHECKING:
@@ -43,17 +42,13 @@ MARGIN = 0.05  #: shares that differ by less are called equal
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Plan):
     """The paper's size.
 
-    Attributes:
+    Attributes (others are those of :class:`Plan`):
         seeds: networks per task and attention.
         length: tokens of a sequence.
         types: words that they are drawn from without repetition.
-        hidden: size of embeddings, LSTMs and the output layer.
-        batch, steps, every, learning_rate, products: of training, see :class:`ManyTraining`.
-        solved: a network stops early once its accuracy was at least this twice in a row.
-        learned: a network with less at its last step has failed.
         order_seed: of the order of the places.
         pairs: that the probe is measured on.
     """
@@ -61,14 +56,6 @@ class Settings:
     seeds: int = 10
     length: int = 40
     types: int = 60
-    hidden: int = 256
-    batch: int = 128
-    steps: int = 300
-    every: int = 10
-    learning_rate: float = 1e-3
-    products: Products = "float32"
-    solved: float = 0.99
-    learned: float = 0.9
     order_seed: int = 0
     pairs: int = 50
 
@@ -119,16 +106,9 @@ def _train(
 ) -> list[ManyRun]:
     shape = copying_settings(sequences.vocabulary, settings.hidden, attention)
     seeds = range(settings.seeds)
-    training = ManyTraining(
-        settings.steps,
-        settings.batch,
-        settings.every,
-        settings.learning_rate,
-        settings.solved,
-        together=1 if settings.hidden >= 128 else 8,
-        products=settings.products,
+    return train_many(
+        [initial(shape, seed) for seed in seeds], seeds, sequences.draw, settings.training, progress, message
     )
-    return train_many([initial(shape, seed) for seed in seeds], seeds, sequences.draw, training, progress, message)
 
 
 def _known(sequences: Sequences, run: ManyRun, settings: Settings) -> float:

@@ -10,7 +10,8 @@ import numpy as np
 from alignkit.bitext import Bitext, Corpus
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.errors import AlignkitError
-from alignkit.neural.many_training import ManyRun
+from alignkit.neural.devices import Products
+from alignkit.neural.many_training import ManyRun, ManyTraining
 from alignkit.tokenization import BOS, EOS
 from alignkit.vocabulary import Vocabulary
 
@@ -19,6 +20,34 @@ if TYPE_CHECKING:
 
 FIRST = EOS + 1  #: the id of the first word
 KINDS = ("permutation", "subset", "independent", "mixture")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the settings of these experiments share, with the paper's numbers.
+
+    Attributes:
+        hidden: size of embeddings, LSTMs and the output layer.
+        batch, steps, every, learning_rate, products: of training, see :class:`ManyTraining`.
+        solved: a network stops early once its accuracy was at least this twice in a row.
+        learned: a network with less at its last step has failed.
+    """
+
+    hidden: int = 256
+    batch: int = 128
+    steps: int = 300
+    every: int = 10
+    learning_rate: float = 1e-3
+    products: Products = "float32"
+    solved: float = 0.99
+    learned: float = 0.9
+
+    @property
+    def training(self) -> ManyTraining:
+        """Small networks are trained together, large ones, which would only leave the cache, alone."""
+        together = 1 if self.hidden >= 128 else 8
+        numbers = (self.steps, self.batch, self.every, self.learning_rate, self.solved)
+        return ManyTraining(*numbers, together=together, products=self.products)
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ def test_json_has_what_the_file_has(alignkit, tmp_path):
     ("arguments", "part"),
     [
         (["nothing"], "no experiment 'nothing'; there are copying"),
-        (["copying", "--set", "seed=3"], "no setting 'seed'; there are seeds"),
+        (["copying", "--set", "seed=3"], "no setting 'seed'; there are hidden, batch"),
         (["copying", "--set", "seeds=x"], "'x' is not int"),
         (["copying", "--set", "products=int8"], "'int8' is not one of float32, bfloat16"),
         (["copying", "--set", "seeds"], "KEY=VALUE"),
