@@ -10,9 +10,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from alignkit.bitext import Bitext
-from alignkit.classical.bags import Bags, Index, Rows, bags_of, invert, normalise_rows
+from alignkit.classical.bags import Layout, Rows, bags_of, normalise_rows
 from alignkit.classical.likelihood import null_shares
-from alignkit.kernels import bags as bag_kernels
 from alignkit.kernels import blockwise as kernels
 from alignkit.kernels import lexical
 from alignkit.parallel import blocks, run_blocks
@@ -21,21 +20,15 @@ from alignkit.spooling import forget_tokens
 _SLICE = 1 << 20  # values converted at a time
 
 
-class _Block:
+class _Block(Layout):
     """The sentences low <= m < high of a text, laid out."""
 
     def __init__(self, text: Bitext, low: int, high: int, threads: int) -> None:
         part = text.block(low, high)
         self.low, self.high, self.lengths = low, high, part.source.lengths
-        source, target = bags_of(part, threads)
-        types = len(part.source.vocabulary)
-        self.index: Index = invert(source.words, source.counts, source.offsets, types, threads)
-        self.bags: Bags = target
-        self.target = target.arrays
-        self.sentence_ranges = blocks(source.sizes * target.sizes, threads)
-        work = np.empty(types, np.int64)
-        bag_kernels.row_work(0, types, self.index[0], self.index[1], target.sizes, work)
-        self.row_ranges = blocks(work + np.diff(self.index[0]), 1 if threads == 1 else 8 * threads)
+        source, self.bags = bags_of(part, threads)
+        types = len(part.source.vocabulary), len(part.target.vocabulary)
+        super().__init__(source, self.bags, types, threads)
 
 
 class BlockEstimation:
@@ -96,7 +89,7 @@ class BlockEstimation:
             stamp = np.full(self.types[1], -1, np.int32)
             kernels.row_sizes(low, high, block.index, block.target, rows, stamp, sizes)
 
-        run_blocks(count, block.row_ranges, self.threads)
+        block.over_rows(count)
         offsets = np.zeros(self.types[0] + 1, np.int64)
         np.cumsum(sizes, out=offsets[1:])
         columns = np.empty(offsets[-1], np.int32)
@@ -105,7 +98,7 @@ class BlockEstimation:
             stamp = np.full(self.types[1], -1, np.int32)
             kernels.merge_rows(low, high, block.index, block.target, rows, stamp, (offsets, columns))
 
-        run_blocks(merge, block.row_ranges, self.threads)
+        block.over_rows(merge)
         return offsets, columns
 
     def step(self, first: bool) -> float:
@@ -133,7 +126,7 @@ class BlockEstimation:
         def add(low: int, high: int) -> None:
             kernels.add_counts(low, high, block.index, rows, block.target, z, np.zeros(self.types[1]))
 
-        run_blocks(add, block.row_ranges, self.threads)
+        block.over_rows(add)
 
     def _uniform(self, block: _Block, shares: np.ndarray) -> np.ndarray:
         """float32 (E_tgt,): n over the number of source positions, for each target entry."""
@@ -155,7 +148,7 @@ class BlockEstimation:
             lexical.add_denominators(low, high, block.index, self.rows, block.target, z, dense)
             lexical.weigh(low, high, block.target, places, z, likelihood)
 
-        run_blocks(add, block.sentence_ranges, self.threads)
+        block.over_sentences(add)
         return z
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from alignkit.bitext import Bitext
 from alignkit.classical.affixes import Classes, affix_classes
-from alignkit.classical.bags import Index, PairStatistics, bags_of, token_index
+from alignkit.classical.bags import PairStatistics, bags_of, token_index
 from alignkit.classical.hmm_settings import Settings
 from alignkit.classical.priors import Prior
 from alignkit.errors import AlignkitError
@@ -84,11 +84,12 @@ def _new_weights(number: np.ndarray, share: np.ndarray, prior: float) -> np.ndar
     return np.maximum(weights / weights.sum(), 1e-12).astype(np.float32)
 
 
-def pair_matrices(bitext: Bitext, index: Index, threads: int) -> tuple[PairStatistics, np.ndarray, np.ndarray]:
+def pair_matrices(bitext: Bitext, threads: int) -> tuple[PairStatistics, np.ndarray, np.ndarray]:
     """(statistics, offsets int64 (M + 1,), ids int32 (P,)): rows of word pairs, each element's place in them."""
     types = (len(bitext.source.vocabulary), len(bitext.target.vocabulary))
     statistics = PairStatistics(*bags_of(bitext, threads), types, threads)
     offsets = flat_offsets(bitext.shapes)
+    index = token_index(bitext.source, threads)
     ids = np.empty(offsets[-1], np.int32)
     target, lengths = (bitext.target.tokens, bitext.target.offsets), bitext.source.lengths
     if len(statistics.rows[1]) >= 2**31:
@@ -174,8 +175,11 @@ class Estimation:
         prior: Prior | None = None,
     ) -> None:
         self.bitext, self.settings, self.shares, self.threads = bitext, settings, shares, threads
-        self.indexes = tuple(token_index(side, threads) for side in (bitext.source, bitext.target))
-        self.statistics, self.offsets, self.ids = pair_matrices(bitext, self.indexes[0], threads)
+        #: int64 (V,) for each side, how often each word comes
+        self.frequencies = tuple(
+            np.bincount(side.tokens, minlength=len(side.vocabulary)) for side in (bitext.source, bitext.target)
+        )
+        self.statistics, self.offsets, self.ids = pair_matrices(bitext, threads)
         self.links = np.zeros(len(self.ids), np.float32)
         self.copies = bitext.copies.astype(np.float32) if settings.exclude else None
         types = self.statistics.types
@@ -247,7 +251,7 @@ class Estimation:
             linkcounts.start_evidence(low, high, offsets, sums, prior, values, self.evidence)
 
         # Each block reads the whole text, so there are no more of them than threads.
-        run_blocks(count, blocks(np.diff(self.indexes[0][0]), self.threads), self.threads)
+        run_blocks(count, blocks(self.frequencies[0], self.threads), self.threads)
         self.totals = self._row_sums(values), self._column_sums(values)
         if self.pseudo_counts is not None:
             self.evidence[:, 1:] += self.pseudo_counts.T
@@ -270,7 +274,7 @@ class Estimation:
         def add(low: int, high: int) -> None:
             linkcounts.column_sums(low, high, columns, values, sums)
 
-        run_blocks(add, blocks(np.diff(self.indexes[1][0]), self.threads), self.threads)
+        run_blocks(add, blocks(self.frequencies[1], self.threads), self.threads)
         return sums
 
     def _back_off(self, source: Classes, target: Classes) -> None:
@@ -278,7 +282,7 @@ class Estimation:
         weight = self.settings.back_off / len(self.classes)
         factors = []
         for side, (classes, totals) in enumerate(zip((source, target), self.totals, strict=True)):
-            frequency = np.diff(self.indexes[side][0]).astype(np.float64)
+            frequency = self.frequencies[side].astype(np.float64)
             of_class = np.bincount(classes.of, frequency, minlength=len(classes))
             share = frequency / np.maximum(of_class, 1)[classes.of]
             rest = np.bincount(classes.of, totals, minlength=len(classes))[classes.of] - totals
@@ -316,5 +320,5 @@ class Estimation:
                 tokens, offsets = corpus.tokens, corpus.offsets
                 linkcounts.count_fertilities(low, high, tokens, offsets, shapes, matrices, bool(side), counts)
 
-            run_blocks(count, blocks(np.diff(self.indexes[side][0]), self.threads), self.threads)
+            run_blocks(count, blocks(self.frequencies[side], self.threads), self.threads)
             direction.update_fertility(counts, self.settings)
