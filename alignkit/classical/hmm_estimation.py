@@ -19,9 +19,10 @@ from alignkit.scores import flat_offsets
 
 WIDTH = 100  # jumps beyond it share a weight
 LEAST = 1e-5  # of a weight at the start, the largest being 1
-FERTILITIES = 9  # 0..7 and more
 # The text is cut into so many blocks, whatever the number of threads, because counts are summed block by block.
 BLOCKS = 64
+# Where a sum is as large as the vocabulary, into fewer.
+PARTS = 4
 
 
 class Direction:
@@ -311,14 +312,18 @@ class Estimation:
         run_blocks(add, blocks(work, 1 if self.threads == 1 else 8 * self.threads), self.threads)
 
     def _fertilities(self) -> None:
-        shapes, matrices = self.bitext.shapes, (self.links, self.offsets)
-        for side, direction in enumerate(self.directions):
-            counts = np.zeros((direction.types[0], FERTILITIES))
-            corpus = (self.bitext.source, self.bitext.target)[side]
+        source, target = self.bitext.source, self.bitext.target
+        text = (source.tokens, source.offsets, target.tokens, target.offsets)
+        matrices = (self.links, self.offsets)
 
-            def count(low: int, high: int, corpus=corpus, counts=counts, side=side) -> None:  # type: ignore[no-untyped-def]
-                tokens, offsets = corpus.tokens, corpus.offsets
-                linkcounts.count_fertilities(low, high, tokens, offsets, shapes, matrices, bool(side), counts)
+        def count(low: int, high: int) -> tuple[np.ndarray, ...]:
+            counts = tuple(np.zeros((direction.types[0], linkcounts.FERTILITIES)) for direction in self.directions)
+            linkcounts.count_fertilities(low, high, text, matrices, *counts)
+            return counts
 
-            run_blocks(count, blocks(self.frequencies[side], self.threads), self.threads)
-            direction.update_fertility(counts, self.settings)
+        ranges = blocks(source.lengths * target.lengths, PARTS) or [(0, 0)]
+        found = run_blocks(count, ranges, self.threads)
+        for direction, *counts in zip(self.directions, *found, strict=True):
+            for part in counts[1:]:
+                counts[0] += part
+            direction.update_fertility(counts[0], self.settings)

@@ -30,10 +30,9 @@ import math
 
 import numpy as np
 
-from alignkit.kernels.chain import ONE, SMALL_PRODUCT, STEP, TINY, fold_all, padded, posteriors, widened
+from alignkit.kernels.chain import ONE, ROWS, SMALL_PRODUCT, TINY, ZERO, fold_all, padded, posteriors, widened
 from alignkit.kernels.jit import borrowing_kernel, kernel
-
-ZERO = np.float32(0)
+from alignkit.kernels.lanes import LANES, larger, largest, load, smaller, splat, store
 
 
 @borrowing_kernel
@@ -77,36 +76,27 @@ def gather(place, T, L, pairs, found, e_forward, e_reverse):
 
 
 @borrowing_kernel
-def several(x, fertile, ratios, rows, places):
-    """Prepares :func:`fertility_factors` for a sentence: fills rows[2] and rows[3] with the factors of 0 and of 1
-    other links, and ``places`` with the words that may have more; returns how many they are."""
-    none, one = rows[2], rows[3]
+def prepare_factors(x, fertile, ratios, none, one, places):
+    """Fills none and one with each word's factors for one more link if it has 0 and 1 others, and ``places`` with
+    the words that may have more, whose factors there are 1; returns how many they are."""
     count = 0
     for j in range(len(x)):
         i = np.uint32(x[j])
-        none[j] = ratios[i, 0]
-        one[j] = ratios[i, 1]
         places[count] = j
-        count += not fertile[j] < ONE
-    for j in range(len(x), padded(len(x))):
+        if fertile[j] < ONE:
+            none[j], one[j] = ratios[i, 0], ratios[i, 1]
+        else:
+            none[j] = one[j] = ONE
+            count += 1
+    for j in range(len(x), len(none)):
         none[j] = one[j] = ONE
     return count
 
 
 @borrowing_kernel
-def fertility_factors(x, link_row, fertile, ratios, rows, places, row):
-    """Multiplies row[j] by the factor for one more link of x_j, between those for whole numbers of other links.
-
-    Most words have fewer than one other link, and their factors come out of a loop without look-ups.
-
-    Args:
-        rows, places: of :func:`several`; ``places`` is cut to those that may have more.
-    """
-    none, one, factors = rows[2], rows[3], rows[4]
-    for j in range(len(row)):
-        part = fertile[j] - link_row[j]
-        part = min(part if part > ZERO else ZERO, ONE)
-        factors[j] = (ONE - part) * none[j] + part * one[j]
+def factors_of_many(x, link_row, fertile, ratios, places, row):
+    """Multiplies row[j] by the factor for one more link of x_j, between those for whole numbers of other links,
+    for the j in ``places``: few words have more than one other link, and no others need look-ups."""
     most = np.float32(ratios.shape[1] - 1) - np.float32(1e-3)
     for n in range(len(places)):
         j = places[n]
@@ -117,9 +107,26 @@ def fertility_factors(x, link_row, fertile, ratios, rows, places, row):
         whole = np.uint32(others)
         part = others - np.float32(whole)
         i = np.uint32(x[j])
-        factors[j] = (ONE - part) * ratios[i, whole] + part * ratios[i, whole + np.uint32(1)]
-    for j in range(len(row)):
-        row[j] *= factors[j]
+        row[j] *= (ONE - part) * ratios[i, whole] + part * ratios[i, whole + np.uint32(1)]
+
+
+@borrowing_kernel
+def judge(row, link_row, count_row, own, words):
+    """row[j] = (count - own + prior) / (total - own), times the factor for one more link; the prior is in row.
+
+    Args:
+        own: what part of a link is its own evidence.
+        words: (totals, fertile, none, one), as of :func:`emissions` and :func:`prepare_factors`.
+    """
+    totals, fertile, none, one = words
+    nothing, tiny, whole = splat(ZERO), splat(TINY), splat(ONE)
+    for j in range(0, len(row), LANES):
+        link, without = load(link_row, j), load(none, j)
+        excluded = splat(own) * link
+        count = larger(load(count_row, j) - excluded, nothing) + load(row, j)
+        others = smaller(larger(load(fertile, j) - link, nothing), whole)
+        factor = without + others * (load(one, j) - without)
+        store(row, j, count / larger(load(totals, j) - excluded, tiny) * factor)
 
 
 @borrowing_kernel
@@ -144,40 +151,35 @@ def emissions(x, y, found, direction, copies, rows, places, e, e_null):
     L, T, stride = len(x), len(y), padded(len(x))
     own = np.float32(numbers[2]) * copies
     null_share = ONE / max(np.float32(numbers[1]), TINY)
-    totals, fertile = rows[0], rows[1]
+    totals, fertile, none, one = rows[0, :stride], rows[1, :stride], rows[2, :stride], rows[3, :stride]
     for j in range(stride):
         totals[j] = all_totals[x[j]] if j < L else ONE
-        fertile[j] = 0
-    for t in range(T):
-        link_row = links[t * stride : (t + 1) * stride]
-        for j in range(stride):
-            fertile[j] += link_row[j]
-    has_fertility = ratios.shape[1] > 1
-    many = places[: several(x, fertile, ratios, rows, places) if has_fertility else 0]
+    for j in range(0, stride, LANES):
+        expected = splat(ZERO)
+        for t in range(T):
+            expected = expected + load(links, t * stride + j)
+        store(fertile, j, expected)
+        store(none, j, splat(ONE))
+        store(one, j, splat(ONE))
+    many = places[: prepare_factors(x, fertile, ratios, none, one, places) if ratios.shape[1] > 1 else 0]
     scale, product = 0.0, 1.0
     for t in range(T):
         here = t * stride
-        row, count_row, link_row = (
-            e[here : here + stride],
-            counts[here : here + stride],
-            links[here : here + stride],
-        )
-        for j in range(stride):
-            excluded = own * link_row[j]
-            row[j] = (max(count_row[j] - excluded, ZERO) + row[j]) / max(totals[j] - excluded, TINY)
-        if has_fertility:
-            fertility_factors(x, link_row, fertile, ratios, rows, many, row)
+        row, link_row = e[here : here + stride], links[here : here + stride]
+        judge(row, link_row, counts[here : here + stride], own, (totals, fertile, none, one))
+        factors_of_many(x, link_row, fertile, ratios, many, row)
         p_null = max(null[y[t]] - own * e_null[t], ZERO) * null_share
-        largest = max(p_null, TINY)
-        for j in range(L):
-            largest = max(largest, row[j])
-        product *= largest
+        top = splat(max(p_null, TINY))
+        for j in range(0, stride, LANES):
+            top = larger(top, load(row, j))
+        highest = largest(top)
+        product *= highest
         if product < SMALL_PRODUCT or product > 1 / SMALL_PRODUCT:
             scale += math.log(product)
             product = 1.0
-        share = ONE / largest
-        for j in range(stride):
-            row[j] *= share
+        share = ONE / highest
+        for j in range(0, stride, LANES):
+            store(row, j, load(row, j) * splat(share))
         e_null[t] = p_null * share
     return scale + math.log(product)
 
@@ -212,7 +214,7 @@ def run_direction(words, found, direction, weights, e, work, counts):
         words: (x, y, where the nulls of y start, how often the pair is in the text).
         found, e: as of :func:`emissions`, which is to have the pseudo-counts in e.
         weights, counts: as :func:`.chain.posteriors` takes them.
-        work: (f, g, rows, scales, leaving, moves) as that takes them.
+        work: (f, g, rows, scales) as that takes them.
 
     Returns:
         The log-likelihood.
@@ -232,20 +234,20 @@ def room(low, high, text):
         L, T = x_offsets[m + 1] - x_offsets[m], y_offsets[m + 1] - y_offsets[m]
         if L > 0 and T > 0:
             most = max(most, L, T)
-            size = max(size, padded(L) * T, padded(T) * L, padded(L) * L, padded(T) * T)
-    return padded(most) + STEP, size
+            size = max(size, padded(L) * T, padded(T) * L)
+    return padded(most) + LANES, size
 
 
 @borrowing_kernel
 def expect_block(block, text, pairs, directions, shares, weights, work, counts, likelihood):
     """What :func:`expect_links` does, with room to work in: weights and counts widened as far as the longest
-    sentence reaches; work = (space float32 (9, size), rows, scales, leaving)."""
+    sentence reaches; work = (space float32 (8, size), rows, scales)."""
     x_tokens, x_offsets, y_tokens, y_offsets, copies = text
     offsets, _, _, links = pairs
-    space, rows, scales, leaving = work
+    space, rows, scales = work
     e_forward, e_reverse = space[0], space[1]
     found = ((space[2], space[3]), (space[4], space[5]))
-    chain_work = (space[6], space[7], rows, scales, leaving, space[8])
+    chain_work = (space[6], space[7], rows, scales)
     change = 0.0
     for m in range(block[0], block[1]):
         likelihood[m] = 0.0
@@ -286,8 +288,8 @@ def expect_links(low, high, text, pairs, forward_direction, reverse_direction, s
     most, size = room(low, high, text)
     first_wide, first_counts = widened(forward_direction, most)
     second_wide, second_counts = widened(reverse_direction, most)
-    rows = (np.empty((7, most), np.float32), np.empty(most, np.int32))
-    work = (np.empty((9, size), np.float32), rows, np.empty(most, np.float32), np.empty(most, np.float64))
+    rows = (np.empty((ROWS, most), np.float32), np.empty(most, np.int32))
+    work = (np.empty((8, size), np.float32), rows, np.empty(most, np.float32))
     weights, found = (first_wide, second_wide), (first_counts, second_counts)
     directions = (forward_direction, reverse_direction)
     change = expect_block((low, high), text, pairs, directions, shares, weights, work, found, likelihood)

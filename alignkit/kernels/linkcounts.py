@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from alignkit.kernels.jit import kernel
+from alignkit.kernels.chain import ONE, ZERO, padded
+from alignkit.kernels.jit import borrowing_kernel, kernel
+from alignkit.kernels.lanes import LANES, above, load, splat, store
 
-# Links less probable than this add nothing to fertilities: most are nothing, and that saves nearly all time.
-SOME = 1e-3
+FERTILITIES = 9  # 0..7 and more
+# Links less probable than this add nothing to fertilities: their products leave the range of float32, where a
+# processor is slow.
+SOME = np.float32(1e-3)
 
 
 @kernel
@@ -94,47 +98,75 @@ def column_sums(low, high, columns, values, sums):
             sums[o] += values[k]
 
 
-@kernel
-def count_fertilities(low, high, tokens, token_offsets, shapes, matrices, transposed, counts):
-    """counts float64 (V, F)[i, n] = expected number of occurrences of i that have n links (the last: at least).
+@borrowing_kernel
+def add_fertilities(words, links, number, counts, room):
+    """Adds to counts (V, F) the chances that each word of one sentence has 0, 1, ... links.
 
-    For words low <= i < high; each block reads the whole text, whose matrices are in order (:func:`count_pairs`).
+    Args:
+        words: (N,); links: float32 (number * padded N,), the chances that they link to each of ``number`` others.
+        room: float32 (F * LANES,), work space.
+    """
+    stride = padded(len(words))
+    one, some = splat(ONE), splat(SOME)
+    for low in range(0, stride, LANES):
+        n0 = one
+        n1 = n2 = n3 = n4 = n5 = n6 = n7 = n8 = splat(ZERO)
+        for k in range(number):
+            p = load(links, k * stride + low)
+            p = above(p, some, p)
+            n8 = n8 + n7 * p
+            n7 = n7 + (n6 - n7) * p
+            n6 = n6 + (n5 - n6) * p
+            n5 = n5 + (n4 - n5) * p
+            n4 = n4 + (n3 - n4) * p
+            n3 = n3 + (n2 - n3) * p
+            n2 = n2 + (n1 - n2) * p
+            n1 = n1 + (n0 - n1) * p
+            n0 = n0 - n0 * p
+        store(room, 0, n0)
+        store(room, LANES, n1)
+        store(room, 2 * LANES, n2)
+        store(room, 3 * LANES, n3)
+        store(room, 4 * LANES, n4)
+        store(room, 5 * LANES, n5)
+        store(room, 6 * LANES, n6)
+        store(room, 7 * LANES, n7)
+        store(room, 8 * LANES, n8)
+        for j in range(low, min(low + LANES, len(words))):
+            row = counts[words[j]]
+            for n in range(FERTILITIES):
+                row[n] += room[n * LANES + j - low]
+
+
+@kernel
+def count_fertilities(low, high, text, matrices, forward, reverse):
+    """forward float64 (V_src, F)[i, n] += the expected number of occurrences of source word i that have n links
+    (the last: at least n) in sentence pairs low <= m < high; reverse (V_tgt, F) likewise.
+
     The links of a word are taken for independent, so that their number is Poisson-binomial.
 
     Args:
-        tokens, token_offsets: of the source side, or of the target side if ``transposed``.
-        shapes: int32 (M, 2), T and L.
+        text: (source tokens, offsets, target tokens, offsets).
     """
+    x_tokens, x_offsets, y_tokens, y_offsets = text
     links, offsets = matrices
-    last = counts.shape[1] - 1
-    chances = np.empty(last + 1)
-    for m in range(len(shapes)):
-        height, width = np.int64(shapes[m, 0]), np.int64(shapes[m, 1])
-        step, number = width, height
-        if transposed:
-            step, number = np.int64(1), width
-        for position in range(token_offsets[m + 1] - token_offsets[m]):
-            i = tokens[token_offsets[m] + position]
-            if i < low or i >= high:
-                continue
-            place = offsets[m] + (position * width if transposed else position)
-            chances[0] = 1.0
-            most = 0  # more links than this there cannot be yet
-            for _ in range(number):
-                p = np.float64(links[place])
-                place += step
-                if p < SOME:
-                    continue
-                if most < last:
-                    most += 1
-                    chances[most] = 0.0
-                if most == last:
-                    chances[last] += chances[last - 1] * p
-                for n in range(min(most, last - 1), 0, -1):
-                    chances[n] = chances[n] * (1 - p) + chances[n - 1] * p
-                chances[0] *= 1 - p
-            for n in range(most + 1):
-                counts[i, n] += chances[n]
+    size = 0
+    for m in range(low, high):
+        L, T = x_offsets[m + 1] - x_offsets[m], y_offsets[m + 1] - y_offsets[m]
+        size = max(size, T * padded(L), L * padded(T))
+    rows, turned = np.empty(size, np.float32), np.empty(size, np.float32)
+    room = np.empty(FERTILITIES * LANES, np.float32)
+    for m in range(low, high):
+        x, y = x_tokens[x_offsets[m] : x_offsets[m + 1]], y_tokens[y_offsets[m] : y_offsets[m + 1]]
+        L, T = len(x), len(y)
+        wide, tall = padded(L), padded(T)
+        for t in range(T):
+            row = links[offsets[m] + t * L : offsets[m] + (t + 1) * L]
+            for j in range(L):
+                rows[t * wide + j] = row[j]
+                turned[j * tall + t] = row[j]
+        add_fertilities(x, rows, T, forward, room)
+        add_fertilities(y, turned, L, reverse, room)
 
 
 @kernel

@@ -10,6 +10,7 @@ import pytest
 from alignkit.classical.hmm_estimation import WIDTH, Direction
 from alignkit.classical.hmm_settings import Settings
 from alignkit.kernels import chain as kernels
+from alignkit.kernels.lanes import LANES
 
 
 def run_kernel(emission, null, jumps, start, p0, shares=False):
@@ -18,11 +19,11 @@ def run_kernel(emission, null, jumps, start, p0, shares=False):
     direction = Direction((1, 1), T, Settings(null_probability=p0))
     direction.jumps, direction.start = jumps, start
     stride = kernels.padded(L)
-    most = kernels.padded(max(T, L)) + kernels.STEP
+    most = kernels.padded(max(T, L)) + LANES
     weights, counts = kernels.widened(direction.arrays, most)
-    f, g, moves, e = (np.zeros(size, np.float32) for size in (T * stride, T * stride, L * stride, T * stride))
-    rows = (np.empty((7, most), np.float32), np.empty(most, np.int32))
-    work = (f, g, rows, np.empty(T, np.float32), np.empty(most), moves)
+    f, g, e = (np.zeros(T * stride, np.float32) for _ in range(3))
+    rows = (np.empty((kernels.ROWS, most), np.float32), np.empty(most, np.int32))
+    work = (f, g, rows, np.empty(T, np.float32))
     e.reshape(T, stride)[:, :L] = emission
     e_null = null.copy()
     likelihood = kernels.posteriors(T, L, e, e_null, direction.arrays, weights, work, counts)
@@ -95,3 +96,38 @@ def test_jumps_are_divided_by_the_chances_they_had():
     number[WIDTH : WIDTH + 2], share[WIDTH : WIDTH + 2] = (3, 1), (6, 1)
     direction.update_chain((number, share, np.zeros(WIDTH + 1), np.zeros(WIDTH + 1)), 0.0)
     assert direction.jumps[WIDTH + 1] / direction.jumps[WIDTH] == pytest.approx(2)
+
+
+@pytest.mark.parametrize(("T", "L"), [(5, 8), (4, 24), (6, 25), (9, 41), (3, 120)])
+def test_forward_backward_is_that_of_matrices(T, L):
+    """Sentences of whole and broken vectors, short ones and ones where negligible states pass nothing on."""
+    rng = np.random.default_rng(L)
+    emission = (rng.random((T, L)) ** 8).astype(np.float32)
+    null = (rng.random(T) * 0.1).astype(np.float32)
+    jumps = rng.random(2 * WIDTH + 1).astype(np.float32) + np.float32(0.05)
+    start = rng.random(WIDTH + 1).astype(np.float32) + np.float32(0.05)
+    p0 = 0.2
+    weight = np.array([[jumps[min(max(k - j, -WIDTH), WIDTH) + WIDTH] for k in range(L)] for j in range(L)], float)
+    first = start[np.minimum(np.arange(L), WIDTH)].astype(float)
+    move, first = weight / weight.sum(axis=1, keepdims=True), first / first.sum()
+    # States: x_j, then NULL at x_j.
+    step = np.block([[(1 - p0) * move, p0 * np.eye(L)]] * 2)
+    emitted = np.concatenate([emission, np.repeat(null[:, None], L, axis=1)], axis=1).astype(float)
+    ahead = [np.concatenate([(1 - p0) * first, p0 * first]) * emitted[0]]
+    for t in range(1, T):
+        ahead.append(ahead[-1] @ step * emitted[t])
+    behind = [np.ones(2 * L)]
+    for t in range(T - 1, 0, -1):
+        behind.insert(0, step @ (emitted[t] * behind[0]))
+    whole = ahead[-1].sum()
+    posterior = np.array(ahead) * behind / whole
+    moved = dict.fromkeys(range(1 - L, L), 0.0)
+    for t in range(1, T):
+        pairs = ahead[t - 1][:, None] * step * (emitted[t] * behind[t])[None] / whole
+        for j, k in itertools.product(range(L), range(L)):
+            moved[k - j] += pairs[j, k] + pairs[L + j, k]
+    likelihood, links, nulls, found = run_kernel(emission, null, jumps, start, p0)
+    assert likelihood == pytest.approx(np.log(whole), abs=1e-3)
+    assert np.allclose(links, posterior[:, :L], atol=1e-3)
+    assert np.allclose(nulls, posterior[:, L:].sum(axis=1), atol=1e-3)
+    assert np.allclose([found[d] for d in sorted(found)], [moved[d] for d in sorted(moved)], atol=2e-3)
