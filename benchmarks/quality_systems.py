@@ -50,7 +50,8 @@ for turned, out in enumerate(outs):
     model.emit_training_alignments = True
     for x, y in zip(*(sides[::-1] if turned else sides)):
         model.add_sentence_pair(x, y)
-    for _ in range(model.start_training()):
+    model.start_training()
+    for _ in range(model.scheduled_iterations):
         model.train()
     model.end_training()
     with open(out, "w") as stream:

@@ -33,7 +33,7 @@ from alignkit.experiments.protocol import (
     Claim,
     Progress,
     Result,
-    bootstrap_mean,
+    mean_interval,
     check_positive,
     claim,
     no_progress,
@@ -278,7 +278,7 @@ def _claims(early: pd.DataFrame, end: pd.DataFrame) -> list[Claim]:
             text,
             statistic,
             float(np.mean(values)) if len(values) else float("nan"),
-            bootstrap_mean(values),
+            mean_interval(values),
             **bounds,
         )
         for text, statistic, values, bounds in claims

@@ -23,7 +23,7 @@ from alignkit.experiments.protocol import (
     Claim,
     Progress,
     Result,
-    bootstrap_mean,
+    mean_interval,
     check_positive,
     claim,
     no_progress,
@@ -158,7 +158,7 @@ def _claims(
     runs = settings.seeds
     statistic = f"share of {runs} seeds with a token accuracy below {settings.learned} at step {settings.steps}"
     gap = shares["reorder"] - shares["copy"]
-    interval = bootstrap_mean(gap)
+    interval = mean_interval(gap)
     text = f"a fixed reordering of {settings.length} of {settings.types} is never learned (section 6.2)"
     return [
         claim(

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.experiments.protocol import bootstrap_mean
+from alignkit.experiments.protocol import mean_interval
 
 
 def averaged(values: Any) -> tuple[float, tuple[float, float]]:
-    """The mean of independent values (runs, sentences), NaN left out, and its bootstrap interval."""
+    """The mean of independent values (runs, sentences), NaN left out, and its interval."""
     sample = np.asarray(values, np.float64).ravel()
     sample = sample[~np.isnan(sample)]
-    return float(sample.mean()) if len(sample) else float("nan"), bootstrap_mean(sample)
+    return float(sample.mean()) if len(sample) else float("nan"), mean_interval(sample)
 
 
 def solve_x_plus_exp(goal: np.ndarray) -> np.ndarray:

@@ -7,11 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.stats import binomtest
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments import registry
-from alignkit.experiments.protocol import Verdict, bootstrap_mean, claim, judge, share_difference, wilson
+from alignkit.experiments.protocol import (
+    Verdict,
+    bootstrap_mean,
+    claim,
+    judge,
+    mean_interval,
+    share_difference,
+    wilson,
+)
 
 
 @pytest.mark.parametrize(
@@ -67,9 +76,23 @@ def test_bootstrap_covers_the_normal_interval():
     assert all(map(math.isnan, bootstrap_mean([])))
 
 
+@pytest.mark.parametrize("number", range(2, 31))
+def test_the_interval_of_few_values_is_students(number):
+    values = np.random.default_rng(number).normal(size=number)
+    error = values.std(ddof=1) / math.sqrt(number)
+    expected = stats.t.interval(0.95, number - 1, loc=values.mean(), scale=error)
+    assert mean_interval(values) == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_interval_of_many_values_is_the_bootstrap():
+    values = np.random.default_rng(0).normal(size=31)
+    assert mean_interval(values) == bootstrap_mean(values)
+
+
 def test_one_run_decides_nothing():
-    assert claim("x", "y", 5.0, bootstrap_mean([5.0]), above=1.0).verdict is Verdict.UNDECIDED
-    assert claim("x", "y", 5.0, bootstrap_mean([5.0, 5.1]), above=1.0).verdict is Verdict.HOLDS
+    assert claim("x", "y", 5.0, mean_interval([5.0]), above=1.0).verdict is Verdict.UNDECIDED
+    assert claim("x", "y", 5.0, mean_interval([5.0, 5.1]), above=1.0).verdict is Verdict.HOLDS
+    assert claim("x", "y", 5.0, mean_interval([5.0, 6.0]), above=1.0).verdict is Verdict.UNDECIDED
 
 
 @dataclass(frozen=True)
