@@ -94,12 +94,12 @@ class _Estimation:
         """(entries, w) where Trans is alike for every pair."""
         forward, reverse = self.mixtures
         entries = np.empty((len(target.words), 3), np.float32)
-        entries.view(np.int32)[:, 0] = target.words
-        entries[:, 1] = target.counts
-        np.multiply(np.repeat(forward.first, target.sizes), target.counts, out=entries[:, 2])
-        _, sentences, counts = self.layout.index
-        w = reverse.first[sentences]
-        w *= counts
+        bags = (target.words, target.counts, target.offsets)
+        arguments = (bags, forward.first, entries.view(np.int32), entries)
+        self.layout.over_sentences(lambda low, high: kernels.start_entries(low, high, *arguments))
+        w = np.empty(len(self.layout.index[1]), np.float32)
+        index, first = self.layout.index, reverse.first
+        self.layout.over_rows(lambda low, high: kernels.start_weights(low, high, index, first, w))
         return entries, w
 
     def _collect(self, low: int, high: int, sums: np.ndarray, rows: tuple[np.ndarray, ...]) -> tuple[int, int]:

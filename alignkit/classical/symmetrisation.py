@@ -10,6 +10,7 @@ import numpy as np
 from alignkit.bitext import Bitext
 from alignkit.errors import AlignkitError
 from alignkit.kernels import symmetrisation as kernels
+from alignkit.kernels.bitsets import MOST_SOURCE_WORDS
 from alignkit.links import Links
 from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores import Scores
@@ -110,7 +111,9 @@ class _Room:
         first, second, points = (np.empty((size, 2), np.int32) for size in (*self.points, sum(self.points)))
         work = (
             *(first, second, points, np.empty(len(points), np.uint8)),
-            *(np.empty(height, np.int32), np.empty(height + 1, np.int32), np.zeros(max(length, height), np.int32)),
+            *(np.empty(height, np.int32), np.empty(height + 1, np.int32)),
+            np.zeros(max(length, height, MOST_SOURCE_WORDS + 1), np.int32),
+            np.empty((4, height + 1), np.uint64),
         )
         return work, (np.zeros(height, np.bool_), np.zeros(length, np.bool_))
 

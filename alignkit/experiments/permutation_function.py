@@ -23,9 +23,9 @@ from alignkit.experiments.protocol import (
     Claim,
     Progress,
     Result,
-    mean_interval,
     check_positive,
     claim,
+    mean_interval,
     no_progress,
     wilson,
 )

@@ -152,7 +152,7 @@ def mean_interval(values: Any) -> tuple[float, float]:
 
 
 def bootstrap_mean(values: Any, seed: int = 0, resamples: int = 2000) -> tuple[float, float]:
-    """95 % percentile interval of the mean of independent values; NaN with fewer than two, too narrow with a few."""
+    """95 % percentile interval of the mean of independent values; too narrow for a few, NaN for fewer than two."""
     sample = np.asarray(values, np.float64).ravel()
     if len(sample) < 2:
         return math.nan, math.nan

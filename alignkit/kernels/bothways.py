@@ -45,6 +45,30 @@ def look_ahead(j, end, sentences, target, flat):
 
 
 @kernel
+def start_entries(low, high, bags, first, words, entries):
+    """Fills ``words`` and ``entries`` of sentences low <= m < high where p(o|i) is alike for every pair.
+
+    Args:
+        bags: (words int32 (E_tgt,), counts float32 (E_tgt,), offsets int64 (M + 1,)).
+        first: float32 (M,), one over the number of positions that a target word may come from.
+    """
+    bag_words, counts, offsets = bags
+    for m in range(low, high):
+        for k in range(offsets[m], offsets[m + 1]):
+            words[k, 0] = bag_words[k]
+            entries[k, 1] = counts[k]
+            entries[k, 2] = first[m] * counts[k]
+
+
+@kernel
+def start_weights(low, high, index, first, w):
+    """Fills w of source words low <= i < high likewise."""
+    starts, sentences, counts = index
+    for j in range(starts[low], starts[high]):
+        w[j] = first[sentences[j]] * counts[j]
+
+
+@kernel
 def collect_rows(low, high, index, target, weights, sums, rows):
     """As :func:`.bags.collect_rows`, with both directions' sums.
 

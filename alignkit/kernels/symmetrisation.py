@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from alignkit.kernels.bitsets import MOST_SOURCE_WORDS, combine_bits, fill_rows, set_places
 from alignkit.kernels.jit import kernel
 
 FORWARD, REVERSE, CHOSEN = np.uint8(1), np.uint8(2), np.uint8(4)
@@ -171,7 +172,7 @@ def combine(n_first, n_second, steps, work, used, pairs, place):
         steps: as of :func:`symmetrise_pair`.
         work, used: as of :func:`symmetrise`.
     """
-    first, second, points, flags, rows, waiting, counts = work
+    first, second, points, flags, rows, waiting, counts, _ = work
     target_used, source_used = used
     n = merge(first, n_first, second, n_second, points, flags)
     symmetrise_pair(n, steps, (points, flags, rows, waiting), used)
@@ -195,12 +196,13 @@ def symmetrise(low, high, forward, reverse, steps, work, used, out):
         forward, reverse: (pairs int32 (K, 2), offsets int64 (M + 1,)), sorted (s, t).
         steps: as above.
         work: (two arrays like pairs, for one sentence pair of each; points, flags, rows and waiting as above,
-            for the largest union; counts int32 as :func:`turn` has them).
+            for the largest union; counts int32 as :func:`turn` and :func:`.bitsets.write` have them; rows as in
+            :mod:`.bitsets`).
         used: as above, for the longest sides.
         out: (pairs int32 (K_f + K_r, 2), sizes int64 (M,)); the pairs of these sentences follow each other from
             where the two lists' would on.
     """
-    first, second, counts = work[0], work[1], work[6]
+    first, second, counts, rows = work[0], work[1], work[6], work[7]
     pairs, sizes = out
     total = forward[1][low] + reverse[1][low]
     for m in range(low, high):
@@ -209,10 +211,26 @@ def symmetrise(low, high, forward, reverse, steps, work, used, out):
         sizes[m] = 0
         if a == b and c == d:
             continue
-        turn(forward[0], a, b, counts, first, 0)
-        turn(reverse[0], c, d, counts, second, 0)
-        sizes[m] = combine(b - a, d - c, steps, work, used, pairs, total)
+        last = max(forward[0][b - 1, 0] if a < b else 0, reverse[0][d - 1, 0] if c < d else 0)
+        if last < MOST_SOURCE_WORDS:
+            T = fill_rows(forward[0][a:b], reverse[0][c:d], rows)
+            sizes[m] = combine_bits(T, rows, steps, counts, pairs, total)
+        else:
+            turn(forward[0], a, b, counts, first, 0)
+            turn(reverse[0], c, d, counts, second, 0)
+            sizes[m] = combine(b - a, d - c, steps, work, used, pairs, total)
         total += sizes[m]
+
+
+@kernel
+def list_places(places, points):
+    """The points (k, places[k]) of places that are not -1; returns how many they are."""
+    count = 0
+    for k in range(len(places)):
+        if places[k] >= 0:
+            points[count, 0], points[count, 1] = k, places[k]
+            count += 1
+    return count
 
 
 @kernel
@@ -224,26 +242,21 @@ def symmetrise_places(low, high, forward, reverse, steps, work, used, out):
         reverse: (target places int32 (N_src,), offsets of the source tokens).
         steps, work, used, out: as of :func:`symmetrise`, with as much room as there are tokens.
     """
-    first, second, points, counts = work[0], work[1], work[2], work[6]
+    first, second, points, counts, rows = work[0], work[1], work[2], work[6], work[7]
     pairs, sizes = out
     total = forward[1][low] + reverse[1][low]
     for m in range(low, high):
-        n_first, n_second = 0, 0
-        start = forward[1][m]
-        for k in range(start, forward[1][m + 1]):
-            if forward[0][k] >= 0:
-                first[n_first, 0], first[n_first, 1] = k - start, forward[0][k]
-                n_first += 1
-        start = reverse[1][m]
-        for k in range(start, reverse[1][m + 1]):
-            if reverse[0][k] >= 0:
-                points[n_second, 0], points[n_second, 1] = k - start, reverse[0][k]
-                n_second += 1
-        sizes[m] = 0
-        if n_first + n_second == 0:
-            continue
-        turn(points, 0, n_second, counts, second, 0)
-        sizes[m] = combine(n_first, n_second, steps, work, used, pairs, total)
+        sources = forward[0][forward[1][m] : forward[1][m + 1]]
+        targets = reverse[0][reverse[1][m] : reverse[1][m + 1]]
+        if len(targets) <= MOST_SOURCE_WORDS:
+            set_places(sources, targets, rows)
+            sizes[m] = combine_bits(len(sources), rows, steps, counts, pairs, total)
+        else:
+            n_first, n_second = list_places(sources, first), list_places(targets, points)
+            sizes[m] = 0
+            if n_first + n_second > 0:
+                turn(points, 0, n_second, counts, second, 0)
+                sizes[m] = combine(n_first, n_second, steps, work, used, pairs, total)
         total += sizes[m]
 
 

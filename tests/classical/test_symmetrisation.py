@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alignkit.classical.symmetrisation import METHODS, symmetrize, symmetrize_product
+from alignkit.bitext import Bitext
+from alignkit.classical.symmetrisation import (
+    METHODS,
+    symmetrize,
+    symmetrize_places,
+    symmetrize_product,
+)
 from alignkit.errors import AlignkitError
 from alignkit.links import Links
 from alignkit.scores import Scores
@@ -33,19 +39,30 @@ def test_equals_the_published_steps(method, pairs):
     assert found == [naive.symmetrise(f, r, 7, 7, method) for f, r in pairs]
 
 
-def test_directed_alignments_of_long_sentences():
-    """One source word for each target word, and the other way round: what models give."""
-    draw = np.random.default_rng(3)
-    for _ in range(30):
-        length, width = draw.integers(1, 40, 2)
+@pytest.mark.parametrize("longest", [40, 64, 90])
+def test_directed_alignments_of_long_sentences(longest):
+    """One source word for each target word, and the other way round: what models give. Longer sentences than 64
+    source words go another way."""
+    draw = np.random.default_rng(longest)
+    for round in range(30):
+        length, width = (
+            (longest - round % 2, draw.integers(1, longest)) if longest > 40 else draw.integers(1, 40, 2)
+        )
         near = np.clip(np.arange(width) * length // width + draw.integers(-2, 3, width), 0, length - 1)
         back = np.clip(np.arange(length) * width // length + draw.integers(-2, 3, length), 0, width - 1)
         forward = {(int(s), t) for t, s in enumerate(near) if draw.random() < 0.9}
         reverse = {(s, int(t)) for s, t in enumerate(back) if draw.random() < 0.9}
+        sources = np.full(width, -1, np.int32)
+        targets = np.full(length, -1, np.int32)
+        for s, t in forward:
+            sources[t] = s
+        for s, t in reverse:
+            targets[s] = t
+        bitext = Bitext.from_sentences([["x"] * length], [["y"] * width])
         for method in METHODS:
-            assert both([forward], [reverse], method) == [
-                naive.symmetrise(forward, reverse, length, width, method)
-            ]
+            expected = [naive.symmetrise(forward, reverse, length, width, method)]
+            assert both([forward], [reverse], method) == expected
+            assert as_sets(symmetrize_places(sources, targets, bitext, method)) == expected
 
 
 def test_the_methods_differ_where_they_should():
