@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 from alignkit.bitext import Bitext
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.checkpoints import BEST, NeuralAligner, load_aligner
+from alignkit.neural.devices import pick_device
 from alignkit.neural.folders import CONFIG, STATE, RunFolder, fingerprint
 from alignkit.neural.loop import Progress
 from alignkit.neural.payloads import TRAINING, load_payload
@@ -115,7 +116,8 @@ def train(
         the network with the lowest validation loss.
 
     Raises:
-        AlignkitError: the directory holds something else, or a run with other settings or text.
+        AlignkitError: the directory holds something else, or a run with other settings or text; there is no such
+            device.
     """
     lines = Lines(source_lines, target_lines), Lines(valid_source_lines, valid_target_lines)
     for name, part in zip(("training", "validation"), lines, strict=True):
@@ -123,6 +125,7 @@ def train(
             raise AlignkitError(
                 f"the {name} text has {len(part.source)} source and {len(part.target)} target lines"
             )
+    pick_device(device)  # one that is not there is refused before anything is written
     run = Run(Path(run_dir))
     text = {"training": lines[0].describe(), "validation": lines[1].describe()}
     run.open({"settings": to_dict(settings), "text": text})

@@ -72,6 +72,7 @@ def test_impossible_options_are_one_line(
     error = capsys.readouterr().err.strip().splitlines()
     assert message in error[-1]
     assert not any("Traceback" in line for line in error)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
