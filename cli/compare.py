@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,9 +18,11 @@ from alignkit_cli.options import (
     write_output,
 )
 from alignkit_cli.progress import progress_bar
+from alignkit_cli.train import check_words
 
 if TYPE_CHECKING:
     from alignkit.experiments.compare import CompareSettings, Comparison
+    from alignkit.neural.runs import Lines
 
 
 @click.command("compare")
@@ -84,12 +87,8 @@ def run(
         raise click.UsageError("Give --neural CKPT; or no arguments at all, for the embedded sample.")
     from alignkit.experiments.compare import CompareSettings, compare_networks
     from alignkit.neural.devices import set_threads
-    from alignkit.neural.runs import Lines
-    from alignkit.reading import read_line_pairs
 
-    def lines(first: str, second: str | None) -> Lines:
-        return Lines(*read_line_pairs(first, second, encoding_errors=encoding_errors, lowercase=lowercase))
-
+    lines = partial(read_lines, lowercase=lowercase, encoding_errors=encoding_errors)
     options = CompareSettings(**settings, seed=seed, threads=threads)
     # The sample's network is so small that threads would cost more than they give.
     set_threads(1 if neural is None and threads is None else threads)
@@ -99,8 +98,8 @@ def run(
         found = compare_networks(
             neural,
             uniform,
-            pairs=lines(source, target) if source is not None else None,
-            training=lines(*training) if training is not None else None,
+            pairs=lines("score", source, target) if source is not None else None,
+            training=lines("fit on (--train)", *training) if training is not None else None,
             settings=options,
             proxy_epochs=proxy_epochs,
             device=device,
@@ -110,6 +109,16 @@ def run(
     if csv is not None:
         write_output(found.table.to_csv(index=False, lineterminator="\n").encode(), csv)
     write_output(f"{render(found, options, as_json)}\n".encode(), None)
+
+
+def read_lines(purpose: str, source: str, target: str | None, **reading: Any) -> Lines:
+    """A text for this purpose; raises AlignkitError if no pair has words on both sides."""
+    from alignkit.neural.runs import Lines
+    from alignkit.reading import read_line_pairs
+
+    sides = read_line_pairs(source, target, **reading)
+    check_words(sides, purpose)
+    return Lines(*sides)
 
 
 def train_on_sample(folder: str, seed: int, device: str, quiet: bool) -> str:

@@ -169,6 +169,19 @@ def test_bad_input(runs, found, capsys, arguments, part):
     assert part in err
 
 
+@pytest.mark.parametrize("sides", [("\n \n", " \n\n"), ("\nx\n", "y\n\n")])
+@pytest.mark.parametrize("option", [[], ["--train"]])
+def test_a_text_without_words_is_refused(runs, tmp_path, capsys, sides, option):
+    """The table would be of nothing but ends of sentences."""
+    for name, text in zip("xy", sides, strict=True):
+        (tmp_path / name).write_text(text)
+    call = ["compare", "--neural", runs / "dot", *option, tmp_path / "x", tmp_path / "y", "--device", "cpu"]
+    assert run_program([*map(str, call)]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "no pair with words on both sides" in err
+
+
 def test_delta_is_compared_if_asked_for(runs, found):
     from alignkit.experiments.compare import CompareSettings, compare_networks
     from alignkit.neural.checkpoints import load_aligner
