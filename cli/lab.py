@@ -171,10 +171,12 @@ def train(
     from alignkit.experiments.lab_runs import train_runs
     from alignkit.neural.runs import Lines
     from alignkit.reading import read_line_pairs
-    from alignkit_cli.train import hold_out
+    from alignkit_cli.train import check_words, hold_out
 
     lines = read_line_pairs(*training, **reading)
     lines, held = (lines, read_line_pairs(*valid, **reading)) if valid is not None else hold_out(lines)
+    check_words(lines, "train on")
+    check_words(held, "judge the networks by (--valid)")
     with progress_bar("training", quiet) as bar:
         train_runs(folder, Lines(*lines), Lines(*held), settings, bar, device)
     note(f"{folder}: the three runs are trained", quiet)

@@ -304,10 +304,12 @@ def test_one_command_trains_and_measures(lines, capsys, tmp_path):
         (["run", "--valid", "a", "b"], "belong to --train"),
         (["none"], "no such directory"),
         (["--train", "none.de", "none.en", "-o", "folder"], "none.de"),
+        (["--train", "blank", "blank", "-o", "folder"], "no pair with words on both sides to train on"),
     ],
 )
 def test_wrong_usage_is_one_line(arguments, problem, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "blank").write_text("\n" * 60)
     assert run_program(["lab", *arguments]) == 2
     error = capsys.readouterr().err
     assert problem in error
