@@ -17,6 +17,7 @@ import click
 import numba
 import numpy as np
 import torch
+from inputs import MULTI30K, need_files, run_benchmark
 
 import alignkit
 from alignkit.experiments.compare import CompareSettings, Comparison, compare_networks
@@ -85,7 +86,7 @@ def render(facts: dict, tables: dict[str, Comparison]) -> str:
 
 
 @click.command()
-@click.argument("data", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("data", type=click.Path(path_type=Path))
 @click.argument("runs", type=click.Path(path_type=Path))
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="OUT.json and OUT.md.")
 @click.option("--preset", default="paper", show_default=True, type=click.Choice(sorted(PRESETS)))
@@ -96,6 +97,8 @@ def render(facts: dict, tables: dict[str, Comparison]) -> str:
 @click.option("--title", default="Agreement on Multi30k, German to English")
 def main(data: Path, runs: Path, output: Path, preset: str, epochs: int | None, seed: int, **options) -> None:
     """Trains (or goes on), compares, writes the tables."""
+    names = [data / f"{part}.{language}" for part in ("train", "val") for language in ("de", "en")]
+    need_files(*names, remedy=f"DATA holds these parts of {MULTI30K}")
     set_threads(options["threads"])
     text = read_line_pairs(data / "train.de", data / "train.en")
     held = read_line_pairs(data / "val.de", data / "val.en")
@@ -132,4 +135,4 @@ def main(data: Path, runs: Path, output: Path, preset: str, epochs: int | None, 
 
 
 if __name__ == "__main__":
-    main()
+    run_benchmark(main)

@@ -20,6 +20,7 @@ import click
 import numba
 import numpy as np
 import torch
+from inputs import need_files, run_benchmark
 
 import alignkit
 from alignkit.experiments.classification import QUANTITIES, Classification, ClassifySettings, classify
@@ -31,15 +32,21 @@ from alignkit.report.tables import records
 
 @dataclass(frozen=True)
 class DataSet:
-    """How a data set is read; ``steps`` of 4,000 would be the paper's."""
+    """How a data set is read, and where it comes from; ``steps`` of 4,000 would be the paper's."""
 
     title: str
+    home: str
     train: str
     valid: str | None = None
     labels: tuple[str, str] | None = None
     raw: bool = False
     longest: int | None = None
     steps: int = 4000
+
+    def check(self, data: Path) -> None:
+        """Ends the program if a file is missing."""
+        paths = [data / name for name in (self.train, self.valid) if name is not None]
+        need_files(*paths, remedy=f"write {self.title}, from {self.home}, there as lines of LABEL<tab>TEXT")
 
     def read(self, data: Path) -> tuple[LabelledLines, LabelledLines, tuple[str, str]]:
         text, names = two_labels(read_labelled(data / self.train, lowercase=True), self.labels)
@@ -63,10 +70,21 @@ class DataSet:
 
 
 SETS = {
-    "sst2": DataSet("SST-2 (sentences)", "sst2/train.tsv", "sst2/dev.tsv"),
-    "sms": DataSet("SMS spam", "sms/all.tsv", raw=True),
-    "ag_news": DataSet("AG News, world against business", "ag_news/all.tsv", labels=("1", "3"), raw=True),
-    "imdb": DataSet("IMDB (Pang and Lee's 2,000 reviews)", "imdb/all.tsv", longest=100),
+    "sst2": DataSet("SST-2 (sentences)", "nlp.stanford.edu/sentiment", "sst2/train.tsv", "sst2/dev.tsv"),
+    "sms": DataSet("SMS spam", "archive.ics.uci.edu/dataset/228", "sms/all.tsv", raw=True),
+    "ag_news": DataSet(
+        "AG News, world against business",
+        "groups.di.unipi.it/~gulli/AG_corpus_of_news_articles.html",
+        "ag_news/all.tsv",
+        labels=("1", "3"),
+        raw=True,
+    ),
+    "imdb": DataSet(
+        "IMDB (Pang and Lee's 2,000 reviews)",
+        "www.cs.cornell.edu/people/pabo/movie-review-data",
+        "imdb/all.tsv",
+        longest=100,
+    ),
 }
 
 
@@ -233,7 +251,7 @@ def measure(name: str, data: Path, runs: Path, output: Path, steps: int, device:
 
 
 @click.command()
-@click.argument("data", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("data", type=click.Path(path_type=Path))
 @click.argument("runs", type=click.Path(path_type=Path))
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Folder of the results.")
 @click.option("--only", multiple=True, type=click.Choice(list(SETS)), help="[default: all]")
@@ -242,6 +260,8 @@ def measure(name: str, data: Path, runs: Path, output: Path, steps: int, device:
 @click.option("--threads", type=int)
 def main(data: Path, runs: Path, output: Path, only: tuple[str, ...], steps: tuple[str, ...], **options) -> None:
     """Measures one data set after another."""
+    for name in only or SETS:
+        SETS[name].check(data)
     set_threads(options["threads"])
     wanted = dict(part.split("=") for part in steps)
     for name in only or SETS:
@@ -249,4 +269,4 @@ def main(data: Path, runs: Path, output: Path, only: tuple[str, ...], steps: tup
 
 
 if __name__ == "__main__":
-    main()
+    run_benchmark(main)

@@ -32,6 +32,8 @@ from unittest import mock
 
 import click
 import numpy as np
+from inputs import fail, gold_sets, need_files, run_benchmark
+from quality_systems import importable
 
 from alignkit.bitext import Bitext
 from alignkit.classical.diagonal import Diagonal, Prior, fit_diagonal, kernels
@@ -177,11 +179,10 @@ def agreement(python: str, text: tuple[str, str], iterations: int) -> list[dict[
     return rows
 
 
-def error_rates(python: str, name: str, iterations: int) -> dict[str, Any]:
+def error_rates(python: str, folder: Path, iterations: int) -> dict[str, Any]:
     """AER of `-d -o -v` on a set: theirs, ours, and ours as the authors' program finds the tension."""
-    folder = Path(os.environ["ALIGNKIT_DATA"]) / "aer" / name
     gold = parse_links(str(folder / "test.gold"), read_lines(folder / "test.gold"))
-    line: dict[str, Any] = {"set": name}
+    line: dict[str, Any] = {"set": folder.name}
     with tempfile.TemporaryDirectory() as place:
         files = []
         for side in ("src", "tgt"):
@@ -225,9 +226,13 @@ def main(
     source: str, target: str, sets: tuple[str, ...], iterations: int, peer_python: str, title: str, output: str
 ) -> None:
     """Agreement with fast_align."""
+    need_files(source, target)
+    folders = gold_sets("test", list(sets)) if sets else []
+    if not importable(peer_python, "systran_align"):
+        fail(f"{peer_python} has no systran-align; pip install systran-align, or give another with --peer-python")
     result: dict[str, Any] = {"text": title, "iterations": iterations}
     result["agreement"] = agreement(peer_python, (source, target), iterations)
-    result["aer"] = [error_rates(peer_python, name, iterations) for name in sets]
+    result["aer"] = [error_rates(peer_python, folder, iterations) for folder in folders]
     Path(f"{output}.json").write_text(json.dumps(result, indent=1) + "\n")
     head = f"# Agreement with fast_align (systran-align)\n\n{title}; {iterations} iterations of ours.\n\n"
     parts = [head + markdown(result["agreement"]), *([markdown(result["aer"])] if sets else [])]
@@ -235,4 +240,4 @@ def main(
 
 
 if __name__ == "__main__":
-    main()
+    run_benchmark(main)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from inputs import need_files, run_benchmark
 from speed import enlarged, read_pairs
 
 FAST_ALIGN = 2.3  # GB by million pairs, as published for it at scale
@@ -37,10 +38,11 @@ sys.exit(code)
 
 def write_texts(source: str, target: str, sizes: list[int], folder: Path) -> None:
     """DIR/source-N and DIR/target-N for each size, the smaller ones the beginning of the larger ones."""
-    folder.mkdir(parents=True, exist_ok=True)
     wanted = [n for n in sizes if not (folder / f"target-{n}").exists()]
     if not wanted:
         return
+    need_files(source, target)
+    folder.mkdir(parents=True, exist_ok=True)
     files = {n: [open(folder / f"{side}-{n}.new", "w") for side in ("source", "target")] for n in wanted}  # noqa: SIM115
     for place, pair in enumerate(enlarged(read_pairs(source, target), max(wanted))):
         for size, sides in files.items():
@@ -134,4 +136,4 @@ def main(
 
 
 if __name__ == "__main__":
-    main()
+    run_benchmark(main)

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from inputs import need_files, run_benchmark
 
 from alignkit.bitext import Bitext
 from alignkit.neural.batching import Batch, Batcher, scoring_batches, training_batches
@@ -148,6 +149,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=60, help="steps per repetition")
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
+    need_files(options.source, options.target, options.valid_source, options.valid_target)
     if options.threads:
         torch.set_num_threads(options.threads)
     lines = Lines(*read_line_pairs(options.source, options.target))
@@ -185,4 +187,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_benchmark(main)

@@ -30,6 +30,7 @@ from typing import Any
 
 import click
 import numpy as np
+from inputs import gold_sets, run_benchmark
 from quality_systems import Cost, System, importable, measured, systems
 
 from alignkit.classical.hmm_joint import SETTINGS, JointFit, fit_joint, links_above
@@ -281,11 +282,7 @@ def main(
     output: str,
 ) -> None:
     """Quality, time and memory of aligners on gold-aligned sets."""
-    data = os.environ.get("ALIGNKIT_DATA")
-    if data is None:
-        raise click.UsageError("Set ALIGNKIT_DATA to the folder of the data.")
-    folders = sorted(path for path in (Path(data) / "aer").iterdir() if (path / f"{part}.gold").exists())
-    folders = [path for path in folders if sets is None or path.name in sets.split(",")]
+    folders = gold_sets(part, sets.split(",") if sets is not None else None)
     results = Results(output, part, peer_python, remark)
     wanted = tables.split(",")
     for folder in folders:
@@ -307,4 +304,4 @@ def main(
 
 
 if __name__ == "__main__":
-    main()
+    run_benchmark(main)

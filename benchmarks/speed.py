@@ -28,6 +28,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from inputs import need_files, run_benchmark
+
 SYSTRAN = """
 import sys, systran_align
 systran_align.generate_alignment_probabilities(*sys.argv[1:4], iterations=5)
@@ -277,6 +279,7 @@ def main() -> None:
     parser.add_argument("--plot", metavar="FILE.png")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000, 1_000_000])
     options = parser.parse_args()
+    need_files(options.source, options.target)
     candidates = programs(options.fast_align, options.peer_python)
     if options.only:
         candidates = [p for p in candidates if any(part in p.name for part in options.only)]
@@ -318,4 +321,4 @@ def report(result: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_benchmark(main)

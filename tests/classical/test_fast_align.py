@@ -21,7 +21,9 @@ CLOSE = {"IBM 1": 3e-7, "IBM 1, -v": 3e-5, "-d -v": 3e-5, "-d -o -v, lengths exc
 def benchmark():
     spec = importlib.util.spec_from_file_location("fast_align_benchmark", SCRIPT)
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(SCRIPT.parent)  # it has modules of its own beside it
+        spec.loader.exec_module(module)
     return module
 
 

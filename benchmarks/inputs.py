@@ -1,0 +1,58 @@
+"""What the benchmarks read; where something is missing, they say so in one line and end with exit code 2."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from alignkit.errors import AlignkitError
+
+MULTI30K = "Multi30k (https://github.com/multi30k/dataset), tokenised and lower-cased"
+TEXTS = f"give files with a sentence on each line, as of {MULTI30K}, or the small ones in data/sample"
+SETS = (
+    "ALIGNKIT_DATA=DATA names a folder with gold-aligned sets: DATA/aer/NAME has train.src, train.tgt, test.src, "
+    "test.tgt and test.gold (docs/formats.md, gold links)"
+)
+
+
+def fail(problem: str) -> NoReturn:
+    """Ends the program."""
+    print(f"{Path(sys.argv[0]).name}: error: {' '.join(problem.split())}", file=sys.stderr)
+    raise SystemExit(2)
+
+
+def need_files(*paths: str | Path, remedy: str = TEXTS) -> None:
+    """Ends the program if there is none of these files; ``remedy`` says how to get it."""
+    missing = [str(path) for path in paths if not Path(path).exists()]
+    if missing:
+        fail(f"{', '.join(missing)}: no such file; {remedy}")
+
+
+def gold_sets(part: str, names: list[str] | None = None) -> list[Path]:
+    """The folders in ALIGNKIT_DATA/aer that have gold links of this part; all, or those of these names."""
+    data = os.environ.get("ALIGNKIT_DATA")
+    if not data:
+        fail(f"ALIGNKIT_DATA is not set; {SETS}")
+    place = Path(data) / "aer"
+    found = sorted(path.parent for path in place.glob(f"*/{part}.gold"))
+    if not found:
+        fail(f"{place} has no set with {part}.gold; {SETS}")
+    if names is not None:
+        need_files(*(place / name / f"{part}.gold" for name in names), remedy=SETS)
+        found = [path for path in found if path.name in names]
+    for path in found:
+        need_files(*(path / f"{name}.{side}" for name in ("train", part) for side in ("src", "tgt")), remedy=SETS)
+    return found
+
+
+def run_benchmark(main: Callable[[], Any]) -> None:
+    """Runs a benchmark; what cannot be read or written is one line."""
+    try:
+        main()
+    except AlignkitError as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"{error.filename or 'output'}: {error.strerror or error}")

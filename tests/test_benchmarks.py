@@ -1,0 +1,72 @@
+"""The scripts of benchmarks/ say in one line what they lack."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+OUT = ["-o", "out"]
+TEXTS = "no such file; give files with a sentence on each line"
+
+
+@pytest.fixture
+def lacks(monkeypatch, tmp_path, capsys):
+    """Runs a script in an empty folder, and returns its line on standard error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(FOLDER)
+    monkeypatch.delenv("ALIGNKIT_DATA", raising=False)
+
+    def call(name: str, *arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", [name, *arguments])
+        before = set(tmp_path.rglob("*"))
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(str(FOLDER / name), run_name="__main__")
+        out, err = capsys.readouterr()
+        assert (ended.value.code, out, err.count("\n")) == (2, "", 1)
+        assert err.startswith(f"{name}: error: ")
+        assert set(tmp_path.rglob("*")) == before
+        return err
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("call", "part"),
+    [
+        (["speed.py", "x.de", "x.en"], f"x.de, x.en: {TEXTS}"),
+        (["memory.py", "x.de", "x.en", "--folder", "f", *OUT], f"x.de, x.en: {TEXTS}"),
+        (["fast_align.py", "x.de", "x.en", *OUT], f"x.de, x.en: {TEXTS}"),
+        (["neural.py", "a", "b", "c", "d"], f"a, b, c, d: {TEXTS}"),
+        (["agreement.py", "none", "runs", *OUT], "none/val.en: no such file; DATA holds these parts of Multi30k"),
+        (["classification.py", ".", "runs", *OUT], "sst2/train.tsv, sst2/dev.tsv: no such file; write SST-2"),
+        (["classification.py", ".", "runs", "--only", "sms", *OUT], "as lines of LABEL<tab>TEXT"),
+        (["quality.py", *OUT], "ALIGNKIT_DATA is not set; ALIGNKIT_DATA=DATA names a folder"),
+    ],
+)
+def test_missing_files_are_one_line(lacks, call, part):
+    assert part in lacks(*call)
+
+
+def test_an_incomplete_data_folder_is_one_line(lacks, monkeypatch, tmp_path):
+    monkeypatch.setenv("ALIGNKIT_DATA", str(tmp_path))
+    assert f"{tmp_path}/aer has no set with test.gold; ALIGNKIT_DATA=DATA names" in lacks("quality.py", *OUT)
+    folder = tmp_path / "aer" / "one"
+    folder.mkdir(parents=True)
+    for name in ("test.gold", "test.src", "test.tgt", "train.tgt"):
+        (folder / name).write_text("")
+    assert "aer/one/train.src: no such file" in lacks("quality.py", *OUT)
+    assert "aer/two/test.gold: no such file" in lacks("quality.py", "--sets", "two", *OUT)
+    text = str(folder / "test.src")
+    assert "aer/two/test.gold: no such file" in lacks("fast_align.py", text, text, "--aer", "two", *OUT)
+
+
+def test_a_missing_peer_is_one_line(lacks, tmp_path):
+    text = tmp_path / "text"
+    text.write_text("a b\n")
+    call = ["fast_align.py", str(text), str(text), *OUT, "--peer-python"]
+    assert "/bin/false has no systran-align; pip install systran-align" in lacks(*call, "/bin/false")
+    assert "no-python: No such file or directory" in lacks(*call, str(tmp_path / "no-python"))
