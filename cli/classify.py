@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit_cli.options import note, quiet_option, threads_option, write_output
+from alignkit_cli.options import encoding_option, note, quiet_option, threads_option, write_output
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -29,13 +29,7 @@ if TYPE_CHECKING:
 @click.option("--lowercase", is_flag=True, help="Lower-case the texts while reading.")
 @click.option("--split-punctuation", is_flag=True, help="Make every punctuation mark a word.")
 @click.option("--longest", type=click.IntRange(min=1), help="Read only the first so many words of a text.")
-@click.option(
-    "--encoding-errors",
-    type=click.Choice(["strict", "replace"]),
-    default="strict",
-    show_default=True,
-    help="What to do with bytes that are not UTF-8: stop, or put U+FFFD in their place.",
-)
+@encoding_option
 @click.option(
     "--preset",
     type=click.Choice(["paper", "small"]),

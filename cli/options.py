@@ -26,14 +26,19 @@ def text_arguments(command: Command) -> Command:
 def _reading() -> list[Callable[[Command], Command]]:
     return [
         click.option("--lowercase", is_flag=True, help="Lower-case both sides while reading."),
-        click.option(
-            "--encoding-errors",
-            type=click.Choice(["strict", "replace"]),
-            default="strict",
-            show_default=True,
-            help="What to do with bytes that are not UTF-8: stop, or put U+FFFD in their place.",
-        ),
+        encoding_option,
     ]
+
+
+def encoding_option(command: Command) -> Command:
+    """--encoding-errors."""
+    return click.option(
+        "--encoding-errors",
+        type=click.Choice(["strict", "replace"]),
+        default="strict",
+        show_default=True,
+        help="What to do with bytes that are not UTF-8: stop, or put U+FFFD in their place.",
+    )(command)
 
 
 def reading_options(command: Command) -> Command:
