@@ -81,7 +81,9 @@ def start_values(
     """float32 (K,): p(o|i) of a fitted model for every word pair of a text's rows.
 
     A pair that the model does not have starts as if nothing were known, with 1/V_tgt; the values of a word with
-    such pairs are then divided by their sum. Those of other words stay as they are, to the bit.
+    such pairs are then divided by their sum. Those of other words stay as they are, to the bit. A pruned pair is
+    one that the model does not have: nothing tells it from pairs that never met, of which another text has far
+    more, and a lower start would keep those from being learned.
 
     Args:
         table: the pairs of the model, with words of ``vocabularies``.

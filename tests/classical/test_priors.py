@@ -10,7 +10,7 @@ from alignkit.classical.hmm_joint import SETTINGS, fit_joint
 from alignkit.classical.hmm_settings import Settings
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.lexicon import lexicon_of, tsv
-from alignkit.classical.priors import Prior, read_prior
+from alignkit.classical.priors import Prior, read_prior, start_values
 from alignkit.errors import AlignkitError, InputError
 from alignkit.vocabulary import Vocabulary
 
@@ -143,6 +143,17 @@ def test_new_words_get_their_share():
     for fit in (fit_hmm, lambda text, start=None: fit_joint(text, start=start).aligner):
         again = fit(bitext, start=fit(bitext_of(old)))
         assert again.links(bitext)[0].tolist() == [[0, 0], [1, 1]]
+
+
+def test_a_pruned_pair_starts_as_one_that_never_met():
+    """Capped by the threshold, pairs of known words that first meet in another text would hardly be learned."""
+    bitext = bitext_of([(["a"], ["x"])] * 3 + [(["a"], ["y"])])
+    full, pruned = (fit_ibm1(bitext, 1, null=False, prune=p) for p in (0.0, 0.3))
+    rows = full.table.offsets, full.table.columns, full.table.values
+    words = pruned.source, pruned.target
+    assert full.table.values.tolist() == pytest.approx([0.75, 0.25])
+    start = start_values(pruned.table, words, pruned.table.values, bitext, rows)
+    assert start.tolist() == pytest.approx([0.75 / 1.25, 0.5 / 1.25])
 
 
 def test_the_joint_model_goes_on_without_lexical_iterations():
