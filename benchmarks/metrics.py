@@ -17,6 +17,7 @@ from typing import Any
 
 import click
 import numpy as np
+from inputs import run_benchmark
 
 from alignkit.metrics.agreement import agreement
 from alignkit.metrics.rank import rank_correlation, sum_tau
@@ -103,4 +104,4 @@ def main(rows: int, length: int, threads: tuple[int, ...], output: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_benchmark(main)
