@@ -322,8 +322,10 @@ class Estimation:
             return counts
 
         ranges = blocks(source.lengths * target.lengths, PARTS) or [(0, 0)]
-        found = run_blocks(count, ranges, self.threads)
-        for direction, *counts in zip(self.directions, *found, strict=True):
-            for part in counts[1:]:
-                counts[0] += part
-            direction.update_fertility(counts[0], self.settings)
+        sums: tuple[np.ndarray, ...] = ()
+        # Parts are added in their order, and there are no more of them at a time than threads.
+        for first in range(0, len(ranges), self.threads):
+            for part in run_blocks(count, ranges[first : first + self.threads], self.threads):
+                sums = tuple(map(np.add, sums, part)) if sums else part
+        for direction, counts in zip(self.directions, sums, strict=True):
+            direction.update_fertility(counts, self.settings)

@@ -10,7 +10,7 @@ import numpy as np
 from alignkit.bitext import Bitext
 from alignkit.errors import AlignkitError
 from alignkit.kernels import symmetrisation as kernels
-from alignkit.kernels.bitsets import MOST_SOURCE_WORDS
+from alignkit.kernels.bitsets import MOST_SOURCE_WORDS, MOST_TARGET_WORDS
 from alignkit.links import Links
 from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores import Scores
@@ -83,11 +83,8 @@ def symmetrize_places(
     if method not in METHODS:
         raise AlignkitError(f"unknown method {method!r}; known are {', '.join(METHODS)}")
     length, height = (int(side.lengths.max(initial=0)) for side in (bitext.source, bitext.target))
-    for places, side, longest in ((forward, bitext.target, length), (reverse, bitext.source, height)):
-        least, most = int(places.min(initial=-1)), int(places.max(initial=-1))
-        fits = len(places) == len(side.tokens) and least == -1 and most < max(longest, 1)
-        if not fits:
-            raise AlignkitError("the places are not those of this text's words")
+    if (len(forward), len(reverse)) != (len(bitext.target.tokens), len(bitext.source.tokens)):
+        raise AlignkitError("the places are not those of this text's words")
     directions = [(forward, bitext.target.offsets), (reverse, bitext.source.offsets)]
     room = _Room((height, length), (length + 2, height + 2))
     return _in_blocks(kernels.symmetrise_places, directions, METHODS[method], room, thread_count(threads))
@@ -113,7 +110,7 @@ class _Room:
             *(first, second, points, np.empty(len(points), np.uint8)),
             *(np.empty(height, np.int32), np.empty(height + 1, np.int32)),
             np.zeros(max(length, height, MOST_SOURCE_WORDS + 1), np.int32),
-            np.empty((4, height + 1), np.uint64),
+            np.empty((4, min(height, MOST_TARGET_WORDS) + 2), np.uint64),
         )
         return work, (np.zeros(height, np.bool_), np.zeros(length, np.bool_))
 
@@ -135,6 +132,8 @@ def _in_blocks(
 
     ranges = blocks(np.diff(most), threads)
     run_blocks(combine, ranges, threads)
+    if (sizes < 0).any():
+        raise AlignkitError("the places are not those of this text's words")
     offsets = np.zeros(len(most), np.int64)
     np.cumsum(sizes, out=offsets[1:])
     for low, high in ranges:  # blocks start where the two lists' links would: close the gaps between them

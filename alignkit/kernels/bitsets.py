@@ -13,6 +13,7 @@ import numpy as np
 from alignkit.kernels.jit import borrowing_kernel
 
 MOST_SOURCE_WORDS = 64
+MOST_TARGET_WORDS = 4096  # what there is room for
 _ONE, _NONE = np.uint64(1), np.uint64(0)
 # A de Bruijn sequence: each 6 neighbouring bits are another number, which says how far it was shifted.
 _SEQUENCE = np.uint64(0x03F79D71B4CB0A89)
@@ -28,19 +29,26 @@ def lowest(bits):
 
 
 @borrowing_kernel
-def fill_rows(forward, reverse, rows):
-    """Puts two lists of points (s, t) into rows[0] and rows[1]; returns T, one more than the largest t."""
-    T = 0
+def sides(forward, reverse):
+    """(L, T), one more than the largest s and t of two lists of points (s, t), both sorted."""
+    L, T = 0, 0
     for points in (forward, reverse):
+        if len(points) > 0:
+            L = max(L, points[len(points) - 1, 0] + 1)
         for k in range(len(points)):
             T = max(T, points[k, 1] + 1)
+    return L, T
+
+
+@borrowing_kernel
+def fill_rows(forward, reverse, T, rows):
+    """Puts two lists of points (s, t) into rows[0] and rows[1], for t < T."""
     rows[0, :T] = _NONE
     rows[1, :T] = _NONE
     for k in range(len(forward)):
         rows[0, forward[k, 1]] |= _ONE << np.uint64(forward[k, 0])
     for k in range(len(reverse)):
         rows[1, reverse[k, 1]] |= _ONE << np.uint64(reverse[k, 0])
-    return T
 
 
 @borrowing_kernel

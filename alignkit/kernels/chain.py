@@ -200,6 +200,7 @@ def backward(T, L, e, e_null, chain, f, g, scales, rows, counts):
     wide_ahead[:] = 0
     ahead = wide_ahead[stride:]
     places = rows[1]
+    least = NEGLIGIBLE if L > DENSE else ZERO
     for j in range(stride):
         b[j] = 1
     for t in range(T - 1, -1, -1):
@@ -230,7 +231,7 @@ def backward(T, L, e, e_null, chain, f, g, scales, rows, counts):
         spread(ahead, places[:count], turned, new)
         for j in range(0, stride, LANES):
             before = load(f, here - stride + j) + load(g, here - stride + j)
-            value, jump = above(before, splat(NEGLIGIBLE), before * load(leave, j)), load(new, j)
+            value, jump = above(before, splat(least), before * load(leave, j)), load(new, j)
             store(mass, j, value)
             store(leaving, j, load(leaving, j) + value * jump)
             store(b, j, jump * load(leave, j) + splat(stay) * load(b, j))

@@ -142,7 +142,7 @@ def emissions(x, y, found, direction, copies, rows, places, e, e_null):
         x, y: tokens of the pair, states and emissions.
         found: (counts, links) float32 (T * padded L,).
         copies: how often the pair is in the text, which is how often it counted.
-        rows: float32 (5 or more, padded L), places: int32 (L,), work space.
+        rows: float32 (4 or more, padded L), places: int32 (L,), work space.
         e: float32 (T * padded L,), the pseudo-counts, overwritten. e_null: float32 (T,), NULL's shares so far,
             overwritten.
     """

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from alignkit.kernels.bitsets import MOST_SOURCE_WORDS, combine_bits, fill_rows, set_places
+from alignkit.kernels.bitsets import (
+    MOST_SOURCE_WORDS,
+    MOST_TARGET_WORDS,
+    combine_bits,
+    fill_rows,
+    set_places,
+    sides,
+)
 from alignkit.kernels.jit import kernel
 
 FORWARD, REVERSE, CHOSEN = np.uint8(1), np.uint8(2), np.uint8(4)
@@ -211,9 +218,9 @@ def symmetrise(low, high, forward, reverse, steps, work, used, out):
         sizes[m] = 0
         if a == b and c == d:
             continue
-        last = max(forward[0][b - 1, 0] if a < b else 0, reverse[0][d - 1, 0] if c < d else 0)
-        if last < MOST_SOURCE_WORDS:
-            T = fill_rows(forward[0][a:b], reverse[0][c:d], rows)
+        L, T = sides(forward[0][a:b], reverse[0][c:d])
+        if L <= MOST_SOURCE_WORDS and T <= MOST_TARGET_WORDS:
+            fill_rows(forward[0][a:b], reverse[0][c:d], T, rows)
             sizes[m] = combine_bits(T, rows, steps, counts, pairs, total)
         else:
             turn(forward[0], a, b, counts, first, 0)
@@ -234,13 +241,23 @@ def list_places(places, points):
 
 
 @kernel
+def places_fit(places, length):
+    """Whether all are in [-1, length)."""
+    least, most = np.int32(-1), np.int32(-1)
+    for k in range(len(places)):
+        least, most = min(least, places[k]), max(most, places[k])
+    return least == -1 and most < length
+
+
+@kernel
 def symmetrise_places(low, high, forward, reverse, steps, work, used, out):
     """The same of directions that give each word one place of the other side, or -1 for none.
 
     Args:
         forward: (source places int32 (N_tgt,), offsets int64 (M + 1,) of the target tokens).
         reverse: (target places int32 (N_src,), offsets of the source tokens).
-        steps, work, used, out: as of :func:`symmetrise`, with as much room as there are tokens.
+        steps, work, used, out: as of :func:`symmetrise`, with as much room as there are tokens. A size of -1 says
+            that places of this pair are not in its sentences; the block ends there.
     """
     first, second, points, counts, rows = work[0], work[1], work[2], work[6], work[7]
     pairs, sizes = out
@@ -248,7 +265,10 @@ def symmetrise_places(low, high, forward, reverse, steps, work, used, out):
     for m in range(low, high):
         sources = forward[0][forward[1][m] : forward[1][m + 1]]
         targets = reverse[0][reverse[1][m] : reverse[1][m + 1]]
-        if len(targets) <= MOST_SOURCE_WORDS:
+        if not (places_fit(sources, len(targets)) and places_fit(targets, len(sources))):
+            sizes[m] = -1
+            return
+        if len(targets) <= MOST_SOURCE_WORDS and len(sources) <= MOST_TARGET_WORDS:
             set_places(sources, targets, rows)
             sizes[m] = combine_bits(len(sources), rows, steps, counts, pairs, total)
         else:

@@ -100,7 +100,14 @@ def test_links_of_words_that_never_met():
 
 
 @pytest.mark.parametrize(
-    "places", [([0], [0, 1]), ([0, 0], [0, 1, 0]), ([5_000_000, 0, 0], [0, 0, 0]), ([0, 0, 0], [0, 0, -2])]
+    "places",
+    [
+        ([0], [0, 1]),
+        ([0, 0], [0, 1, 0]),
+        ([5_000_000, 0, 0], [0, 0, 0]),
+        ([0, 0, 0], [0, 0, -2]),
+        ([1, 0, 0], [0, 0, 0]),
+    ],
 )
 def test_places_of_another_text(places):
     text = bitext_of([(["a"], ["x"]), (["b", "c"], ["y", "z"])])

@@ -21,8 +21,10 @@ def run_kernel(emission, null, jumps, start, p0, shares=False):
     stride = kernels.padded(L)
     most = kernels.padded(max(T, L)) + LANES
     weights, counts = kernels.widened(direction.arrays, most)
-    f, g, e = (np.zeros(T * stride, np.float32) for _ in range(3))
-    rows = (np.empty((kernels.ROWS, most), np.float32), np.empty(most, np.int32))
+    # What is not written before it is read would show.
+    f, g = (np.full(T * stride, np.nan, np.float32) for _ in range(2))
+    e = np.zeros(T * stride, np.float32)
+    rows = (np.full((kernels.ROWS, most), np.nan, np.float32), np.empty(most, np.int32))
     work = (f, g, rows, np.empty(T, np.float32))
     e.reshape(T, stride)[:, :L] = emission
     e_null = null.copy()
@@ -98,6 +100,35 @@ def test_jumps_are_divided_by_the_chances_they_had():
     assert direction.jumps[WIDTH + 1] / direction.jumps[WIDTH] == pytest.approx(2)
 
 
+def by_matrices(emission, null, jumps, start, p0):
+    """What :func:`run_kernel` gives, by products of matrices in float64."""
+    T, L = emission.shape
+    places = np.arange(L)
+    weight = jumps[np.clip(places - places[:, None], -WIDTH, WIDTH) + WIDTH].astype(float)
+    first = start[np.minimum(places, WIDTH)].astype(float)
+    move, first = weight / weight.sum(axis=1, keepdims=True), first / first.sum()
+    # States: x_j, then NULL at x_j.
+    step = np.block([[(1 - p0) * move, p0 * np.eye(L)]] * 2)
+    emitted = np.concatenate([emission, np.repeat(null[:, None], L, axis=1)], axis=1).astype(float)
+    ahead, scales = [np.concatenate([(1 - p0) * first, p0 * first]) * emitted[0]], []
+    for t in range(T):
+        if t:
+            ahead.append(ahead[-1] @ step * emitted[t])
+        scales.append(ahead[t].sum())
+        ahead[t] /= scales[t]
+    behind, moved = np.ones(2 * L), dict.fromkeys(range(1 - L, L), 0.0)
+    posterior = np.empty((T, 2 * L))
+    for t in range(T - 1, -1, -1):
+        posterior[t] = ahead[t] * behind
+        if t:
+            coming = emitted[t] * behind / scales[t]
+            pairs = ahead[t - 1][:, None] * step[:, :L] * coming[:L]
+            for d in moved:
+                moved[d] += np.trace(pairs[:L] + pairs[L:], d)
+            behind = step @ coming
+    return np.log(scales).sum(), posterior[:, :L], posterior[:, L:].sum(axis=1), moved
+
+
 @pytest.mark.parametrize(("T", "L"), [(5, 8), (4, 24), (6, 25), (9, 41), (3, 120)])
 def test_forward_backward_is_that_of_matrices(T, L):
     """Sentences of whole and broken vectors, short ones and ones where negligible states pass nothing on."""
@@ -106,28 +137,25 @@ def test_forward_backward_is_that_of_matrices(T, L):
     null = (rng.random(T) * 0.1).astype(np.float32)
     jumps = rng.random(2 * WIDTH + 1).astype(np.float32) + np.float32(0.05)
     start = rng.random(WIDTH + 1).astype(np.float32) + np.float32(0.05)
-    p0 = 0.2
-    weight = np.array([[jumps[min(max(k - j, -WIDTH), WIDTH) + WIDTH] for k in range(L)] for j in range(L)], float)
-    first = start[np.minimum(np.arange(L), WIDTH)].astype(float)
-    move, first = weight / weight.sum(axis=1, keepdims=True), first / first.sum()
-    # States: x_j, then NULL at x_j.
-    step = np.block([[(1 - p0) * move, p0 * np.eye(L)]] * 2)
-    emitted = np.concatenate([emission, np.repeat(null[:, None], L, axis=1)], axis=1).astype(float)
-    ahead = [np.concatenate([(1 - p0) * first, p0 * first]) * emitted[0]]
-    for t in range(1, T):
-        ahead.append(ahead[-1] @ step * emitted[t])
-    behind = [np.ones(2 * L)]
-    for t in range(T - 1, 0, -1):
-        behind.insert(0, step @ (emitted[t] * behind[0]))
-    whole = ahead[-1].sum()
-    posterior = np.array(ahead) * behind / whole
-    moved = dict.fromkeys(range(1 - L, L), 0.0)
-    for t in range(1, T):
-        pairs = ahead[t - 1][:, None] * step * (emitted[t] * behind[t])[None] / whole
-        for j, k in itertools.product(range(L), range(L)):
-            moved[k - j] += pairs[j, k] + pairs[L + j, k]
-    likelihood, links, nulls, found = run_kernel(emission, null, jumps, start, p0)
-    assert likelihood == pytest.approx(np.log(whole), abs=1e-3)
-    assert np.allclose(links, posterior[:, :L], atol=1e-3)
-    assert np.allclose(nulls, posterior[:, L:].sum(axis=1), atol=1e-3)
-    assert np.allclose([found[d] for d in sorted(found)], [moved[d] for d in sorted(moved)], atol=2e-3)
+    expected = by_matrices(emission, null, jumps, start, 0.2)
+    found = run_kernel(emission, null, jumps, start, 0.2)
+    assert found[0] == pytest.approx(expected[0], abs=1e-3)
+    assert np.allclose(found[1], expected[1], atol=1e-3)
+    assert np.allclose(found[2], expected[2], atol=1e-3)
+    assert found[3] == pytest.approx(expected[3], abs=2e-3)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_short_sentences_lose_nothing(seed):
+    """Words that contradict each other, and sharp jumps: the likeliest path goes through states that look next to
+    impossible from before."""
+    rng = np.random.default_rng(seed)
+    T, L = 60, kernels.DENSE
+    emission = np.exp(-25 * rng.random((T, L))).astype(np.float32)
+    null = np.exp(-25 * rng.random(T)).astype(np.float32)
+    jumps = (np.exp(-4 * np.abs(np.arange(-WIDTH, WIDTH + 1) - 1)) + 1e-12).astype(np.float32)
+    start = np.ones(WIDTH + 1, np.float32)
+    expected = by_matrices(emission, null, jumps, start, 0.01)
+    found = run_kernel(emission, null, jumps, start, 0.01)
+    assert np.allclose(found[1], expected[1], atol=1e-5)
+    assert found[3] == pytest.approx(expected[3], abs=1e-3)

@@ -13,7 +13,7 @@ from alignkit.classical.hmm import fit_hmm
 from alignkit.classical.hmm_estimation import Direction, Estimation
 from alignkit.classical.hmm_settings import Settings
 from alignkit.errors import AlignkitError
-from alignkit.kernels import chain
+from alignkit.kernels import chain, linkcounts
 from alignkit.kernels import hmm as estep
 from alignkit.vocabulary import Vocabulary
 
@@ -138,6 +138,29 @@ def test_fertilities_are_poisson_binomial(side):
     general = counts.sum(axis=0) + 0.5
     expected = counts + settings.fertility_prior * general / general.sum()
     assert np.allclose(direction.ratios, expected[:, 1:] / expected[:, :-1], rtol=5e-3, atol=1e-3)
+
+
+def test_fertilities_of_long_sentences():
+    """Words with more links than are told apart, and sentences of one, two and broken vectors of words."""
+    draw = np.random.default_rng(1)
+    shapes = np.array([(1, 20), (20, 1), (20, 20), (9, 8), (17, 3)])
+    offsets = np.concatenate([[0], np.cumsum(shapes.prod(1))])
+    links = (draw.random(offsets[-1]) ** 3).astype(np.float32)
+    links[draw.random(len(links)) < 0.2] = 1
+    ends = np.concatenate([np.zeros((1, 2), np.int64), np.cumsum(shapes, axis=0)])
+    sides = [draw.integers(0, 30, ends[-1, side]).astype(np.int32) for side in (1, 0)]
+    text = (sides[0], ends[:, 1].copy(), sides[1], ends[:, 0].copy())
+    found = np.zeros((2, 30, linkcounts.FERTILITIES))
+    linkcounts.count_fertilities(0, len(shapes), text, (links, offsets), found[0], found[1])
+    expected = np.zeros_like(found)
+    for m, (T, L) in enumerate(shapes):
+        matrix = links[offsets[m] : offsets[m + 1]].reshape(T, L)
+        for side, rows in enumerate((matrix.T, matrix)):
+            for word, row in zip(sides[side][ends[m, 1 - side] :], rows, strict=False):
+                chances = [float(p) if p >= linkcounts.SOME else 0.0 for p in row]
+                expected[side, word] += naive.fertility_chances(chances, linkcounts.FERTILITIES - 1)
+    assert expected[:, :, -1].max() > 1.5
+    assert np.allclose(found, expected, atol=1e-5)
 
 
 def test_back_off_is_what_other_words_of_the_classes_say():

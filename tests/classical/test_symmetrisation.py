@@ -39,7 +39,7 @@ def test_equals_the_published_steps(method, pairs):
     assert found == [naive.symmetrise(f, r, 7, 7, method) for f, r in pairs]
 
 
-@pytest.mark.parametrize("longest", [40, 64, 90])
+@pytest.mark.parametrize("longest", [40, 65, 90])
 def test_directed_alignments_of_long_sentences(longest):
     """One source word for each target word, and the other way round: what models give. Longer sentences than 64
     source words go another way."""
@@ -63,6 +63,15 @@ def test_directed_alignments_of_long_sentences(longest):
             expected = [naive.symmetrise(forward, reverse, length, width, method)]
             assert both([forward], [reverse], method) == expected
             assert as_sets(symmetrize_places(sources, targets, bitext, method)) == expected
+
+
+def test_more_target_words_than_rows():
+    """One source word, thousands of target words: what is chosen can be said without the steps."""
+    forward, reverse = {(0, t) for t in range(5000)}, {(0, 4999), (1, 4998)}
+    assert both([forward], [reverse], "union") == [forward | reverse]
+    assert both([forward], [reverse], "intersection") == [forward & reverse]
+    grown = {(0, 4999), (1, 4998)}
+    assert both([forward], [reverse], "grow-diag") == [grown | forward]
 
 
 def test_the_methods_differ_where_they_should():
