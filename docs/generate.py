@@ -17,6 +17,8 @@ from alignkit_cli.main import COMMANDS, cli
 PLACE = Path(__file__).parent / "commands.md"
 EXPERIMENTS_PLACE = Path(__file__).parent / "experiments" / "README.md"
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results" / "experiments"
+#: settings that say which text is read, not at which size; "" if none is changed
+TEXTS = {"", "labelled", "source", "target", "valid_source", "valid_target", "run"}
 VERDICTS = ("holds", "does not hold", "undecided")
 
 
@@ -56,7 +58,8 @@ def render_experiments() -> str:
         found = json.loads(path.read_text(encoding="utf-8"))
         verdicts = [claim["verdict"] for claim in found["claims"]]
         size = "quick" if found["size"].startswith("quick") else "full size"
-        size += ", changed" if ", with" in found["size"] else ""
+        changes = found["size"].partition(", with ")[2].split(", ")
+        size += ", changed" if {change.partition("=")[0] for change in changes} - TEXTS else ""
         numbers = " | ".join(str(verdicts.count(verdict)) for verdict in VERDICTS)
         parts.append(f"| [{name}]({name}.md) | {size} | {numbers} |")
     return "\n".join(parts) + "\n"

@@ -67,7 +67,7 @@ class Settings:
     rate: float = 1.0
     growth: float = 1.003
     steps: int = 1500
-    seeds: int = 5
+    seeds: int = 16
     labelled: str = ""
     real_sentences: int = 1500
     real_steps: int = 600
