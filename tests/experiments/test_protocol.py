@@ -81,7 +81,7 @@ def test_the_interval_of_few_values_is_students(number):
     values = np.random.default_rng(number).normal(size=number)
     error = values.std(ddof=1) / math.sqrt(number)
     expected = stats.t.interval(0.95, number - 1, loc=values.mean(), scale=error)
-    assert mean_interval(values) == pytest.approx(expected, rel=1e-4)
+    assert mean_interval(values) == pytest.approx(expected, abs=1e-4 * error)
 
 
 def test_the_interval_of_many_values_is_the_bootstrap():
