@@ -71,8 +71,3 @@ def test_other_arrays_are_refused():
     for wrong in (NUMBERS.astype(np.float64)[0], NUMBERS, NUMBERS[0, ::2]):
         with pytest.raises(TypingError, match="load"):
             reductions(wrong)
-
-
-def test_outside_kernels_it_says_so():
-    with pytest.raises(TypeError, match="within kernels"):
-        load(NUMBERS[0], 0)
