@@ -26,7 +26,8 @@ class Bags:
         words: int32 (E,), rising within a sentence.
         counts: float32 (E,).
         offsets: int64 (M + 1,), where each bag starts.
-        entries: int32 (N,), for each token of the text its place in its sentence's bag.
+        entries: (N,), for each token of the text its place in its sentence's bag: uint16, or int32 if a sentence
+            is too long for that.
     """
 
     words: np.ndarray
@@ -40,7 +41,8 @@ class Bags:
         ranges = blocks(np.diff(offsets), threads)
         sizes = np.zeros(len(offsets) - 1, np.int64)
         words, counts = np.empty(len(tokens), np.int32), np.empty(len(tokens), np.float32)
-        entries = np.empty(len(tokens), np.int32)
+        short = np.diff(offsets).max(initial=0) <= np.iinfo(np.uint16).max
+        entries = np.empty(len(tokens), np.uint16 if short else np.int32)
 
         def fill(low: int, high: int) -> None:
             work = (np.full(types, -1, np.int32), np.empty(types, np.int32))

@@ -71,7 +71,7 @@ def fill_bags(low, high, corpus, bags, entries, work, sizes):
     Args:
         corpus: (tokens int32 (N,), offsets int64 (M + 1,)).
         bags: (words, counts), filled from the place of the first token of sentence ``low`` on.
-        entries: int32 (N,), filled with the entry of each token, counted from the start of its sentence's bag.
+        entries: uint16 or int32 (N,), filled with the entry of each token, counted from the start of its sentence's bag.
         work: (stamp int32 (V,), starts as -1; place int32 (V,)).
         sizes: int64 (M,), filled with the number of distinct words of each sentence.
     """

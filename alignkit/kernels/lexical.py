@@ -295,7 +295,7 @@ def token_places(low, high, bags, offsets, keys, places):
     """places[k] = the position of token k's key, for the tokens of sentences low <= m < high.
 
     Args:
-        bags: (entries int32 (N_tgt,), offsets int64 (M + 1,) of the bags); ``offsets`` are those of the tokens.
+        bags: (entries (N_tgt,), offsets int64 (M + 1,) of the bags); ``offsets`` are those of the tokens.
         keys: of the bags' entries.
         places: int32 (N_tgt,), filled.
     """

@@ -43,6 +43,17 @@ def test_bags_hold_each_distinct_word_once(pairs, bitext, threads):
     assert bags.offsets[-1] == len(bags.words) == len(bags.counts)
 
 
+@pytest.mark.parametrize("size", [2**16 - 1, 2**16, 2**16 + 1, 70_000])
+def test_sentences_too_long_for_two_bytes(size):
+    tokens = np.concatenate([np.arange(size), [0, 1, size - 1], [5]]).astype(np.int32)
+    offsets = np.array([0, size + 3, size + 4])
+    bags = Bags.of(tokens, offsets, size, 1)
+    assert bags.offsets.tolist() == [0, size, size + 1]
+    np.testing.assert_array_equal(bags.by_token(bags.words, offsets), tokens)
+    np.testing.assert_array_equal(bags.first_positions(offsets), [*range(size), 0])
+    assert bags.counts[[0, 1, 2, size - 1]].tolist() == [2, 2, 1, 2]
+
+
 def test_bags_of_a_text_are_made_once(bitext):
     source, target = bags_of(bitext, 1)
     assert bags_of(bitext, 2) == (source, target)
