@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from threading import Thread
 from typing import TypeVar
 
 import numpy as np
@@ -43,8 +44,42 @@ def blocks(work: np.ndarray, count: int) -> list[tuple[int, int]]:
 def run_blocks(
     function: Callable[[int, int], Result], ranges: Sequence[tuple[int, int]], threads: int
 ) -> list[Result]:
-    """``function(low, high)`` for every range, on so many threads; results in order of the ranges."""
-    if threads == 1 or len(ranges) <= 1:
+    """``function(low, high)`` for every range, on so many threads; results in order of the ranges.
+
+    Raises:
+        What a call raised; of several, that of the first range. Ranges that nobody has begun are then left.
+    """
+    workers = min(threads, len(ranges))
+    if workers <= 1:
         return [function(low, high) for low, high in ranges]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(lambda bounds: function(*bounds), ranges))
+    results: dict[int, Result] = {}
+    failures: dict[int, BaseException] = {}
+    waiting = deque(enumerate(ranges))
+
+    def work() -> None:
+        while True:
+            try:
+                place, (low, high) = waiting.popleft()
+            except IndexError:  # none is left
+                return
+            try:
+                results[place] = function(low, high)
+            except BaseException as error:  # of whatever kind, it is the caller's
+                failures[place] = error
+                waiting.clear()
+
+    # The caller is one of the workers, and the others are started anew: a pool that outlived the call would be lost
+    # in a process that forks, and one made for the call takes several times as long to start.
+    helpers = [Thread(target=work, name=f"alignkit-{n}") for n in range(1, workers)]
+    try:
+        for helper in helpers:
+            helper.start()
+        work()
+    finally:
+        waiting.clear()
+        for helper in helpers:
+            if helper.ident is not None:
+                helper.join()
+    if failures:
+        raise failures[min(failures)]
+    return [results[place] for place in range(len(ranges))]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from alignkit.kernels.jit import borrowing_kernel
+from alignkit.kernels.jit import kernel
 
 MOST_SOURCE_WORDS = 64
 MOST_TARGET_WORDS = 4096  # what there is room for
@@ -22,13 +22,13 @@ _PLACES = np.zeros(64, np.uint8)
 _PLACES[[((0x03F79D71B4CB0A89 << s) & (2**64 - 1)) >> 58 for s in range(64)]] = np.arange(64)
 
 
-@borrowing_kernel
+@kernel
 def lowest(bits):
     """The lowest bit that is set, alone."""
     return bits & (~bits + _ONE)
 
 
-@borrowing_kernel
+@kernel
 def sides(forward, reverse):
     """(L, T), one more than the largest s and t of two lists of points (s, t), both sorted."""
     L, T = 0, 0
@@ -40,7 +40,7 @@ def sides(forward, reverse):
     return L, T
 
 
-@borrowing_kernel
+@kernel
 def fill_rows(forward, reverse, T, rows):
     """Puts two lists of points (s, t) into rows[0] and rows[1], for t < T."""
     rows[0, :T] = _NONE
@@ -51,7 +51,7 @@ def fill_rows(forward, reverse, T, rows):
         rows[1, reverse[k, 1]] |= _ONE << np.uint64(reverse[k, 0])
 
 
-@borrowing_kernel
+@kernel
 def set_places(sources, targets, rows):
     """Puts (t, sources[t]) into rows[0] and (targets[s], s) into rows[1], but for places -1."""
     T = len(sources)
@@ -63,7 +63,7 @@ def set_places(sources, targets, rows):
             rows[1, targets[s]] |= _ONE << np.uint64(s)
 
 
-@borrowing_kernel
+@kernel
 def grow_point(t, s, rows, used):
     """Chooses the waiting neighbours of point (t, s), a bit, that have an unlinked word.
 
@@ -84,7 +84,7 @@ def grow_point(t, s, rows, used):
     return used, grown
 
 
-@borrowing_kernel
+@kernel
 def grow(T, rows, used):
     """grow-diag; returns the source words used."""
     waiting, chosen = rows[2], rows[3]
@@ -105,7 +105,7 @@ def grow(T, rows, used):
     return used
 
 
-@borrowing_kernel
+@kernel
 def finish(T, points, chosen, used, both):
     """Adds points of one direction with an unlinked word; with ``both``, only if both words are unlinked."""
     for t in range(T):
@@ -120,7 +120,7 @@ def finish(T, points, chosen, used, both):
     return used
 
 
-@borrowing_kernel
+@kernel
 def write(T, chosen, counts, pairs, place):
     """Writes the chosen points (s, t), sorted, to pairs[place:]; returns how many.
 
@@ -150,7 +150,7 @@ def write(T, chosen, counts, pairs, place):
     return size
 
 
-@borrowing_kernel
+@kernel
 def combine_bits(T, rows, steps, counts, pairs, place):
     """Symmetrises one sentence pair, whose directions are in rows[0] and rows[1]: writes the points (s, t),
     sorted, to pairs[place:] and returns how many.

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from alignkit.kernels.jit import borrowing_kernel, kernel
+from alignkit.kernels.jit import allocating_kernel, kernel
 from alignkit.kernels.lanes import LANES, above, larger, largest, load, splat, store, total
 
 # Smaller numbers would leave the range of float32 when multiplied.
@@ -30,13 +30,13 @@ ZERO = np.float32(0)
 ROWS = 11  # of work space for one sentence
 
 
-@borrowing_kernel
+@kernel
 def padded(length):
     """The smallest multiple of LANES that is not below ``length``."""
     return (length + LANES - 1) // LANES * LANES
 
 
-@borrowing_kernel
+@kernel
 def widen(weights, low, high, wide):
     """wide[d - low] = weights[d] for low <= d <= high, with the ends of ``weights`` for all beyond them.
 
@@ -47,7 +47,7 @@ def widen(weights, low, high, wide):
         wide[d - low] = weights[min(max(d + width, 0), len(weights) - 1)]
 
 
-@borrowing_kernel
+@kernel
 def fold(wide, low, weights):
     """The opposite of :func:`widen`: adds wide[d - low] to weights[d]."""
     width = (len(weights) - 1) // 2 if low < 0 else 0
@@ -55,7 +55,7 @@ def fold(wide, low, weights):
         weights[min(max(k + low + width, 0), len(weights) - 1)] += wide[k]
 
 
-@borrowing_kernel
+@kernel
 def lexical_posteriors(T, L, e, e_null, p0):
     """Posteriors where every position is as likely: e and e_null are overwritten; returns the log-likelihood."""
     likelihood, product = 0.0, 1.0
@@ -80,7 +80,7 @@ def lexical_posteriors(T, L, e, e_null, p0):
     return likelihood + math.log(product)
 
 
-@borrowing_kernel
+@kernel
 def list_above(L, bound, values, places):
     """Fills ``places`` with the j < L whose value is above ``bound``, or all if L is small; returns how many.
 
@@ -97,7 +97,7 @@ def list_above(L, bound, values, places):
     return count
 
 
-@borrowing_kernel
+@kernel
 def spread(values, places, weights, out):
     """out[k] = the sum over j in ``places`` of values[j] * weights[middle - j + k]."""
     k, size, middle = 0, len(out), (len(weights) - 1) // 2
@@ -119,7 +119,7 @@ def spread(values, places, weights, out):
         store(out, k, low)
 
 
-@borrowing_kernel
+@kernel
 def forward(T, L, e, e_null, chain, f, g, scales, rows):
     """Scaled forward probabilities of x_j (f) and of NULL at x_j (g), (T, L) each; returns the log-likelihood.
 
@@ -165,7 +165,7 @@ def forward(T, L, e, e_null, chain, f, g, scales, rows):
     return likelihood + math.log(product)
 
 
-@borrowing_kernel
+@kernel
 def add_moves(L, stride, values, places, ahead, moves):
     """moves[stride + d] += the sum over j in ``places`` of values[j] * ahead[j + d], for -stride <= d < stride.
 
@@ -183,7 +183,7 @@ def add_moves(L, stride, values, places, ahead, moves):
         store(moves, d + LANES, high)
 
 
-@borrowing_kernel
+@kernel
 def backward(T, L, e, e_null, chain, f, g, scales, rows, counts):
     """Turns f and g of :func:`forward` into posteriors, left in e and e_null, and adds to ``counts``.
 
@@ -239,7 +239,7 @@ def backward(T, L, e, e_null, chain, f, g, scales, rows, counts):
         add_moves(L, stride, mass, places[:count], wide_ahead, moves)
 
 
-@borrowing_kernel
+@kernel
 def prepare_chain(L, weights, p0, start, leave):
     """Fills start and leave of :func:`forward`'s chain from the weights of all jumps and first positions."""
     wide, _, starts, sums = weights
@@ -256,7 +256,7 @@ def prepare_chain(L, weights, p0, start, leave):
         leave[j] = (ONE - p0) / np.float32(max(high[L - 1 - j] - low[L - 1 - j], 1e-30))
 
 
-@borrowing_kernel
+@kernel
 def posteriors(T, L, e, e_null, direction, weights, work, counts):
     """Posteriors of one sentence pair, left in e and e_null; returns the log-likelihood.
 
@@ -302,7 +302,7 @@ def posteriors(T, L, e, e_null, direction, weights, work, counts):
     return likelihood
 
 
-@kernel
+@allocating_kernel
 def widened(direction, most):
     """((jumps, the same backwards, start, sums of jumps), their counts) for sentences of at most ``most`` tokens.
 
@@ -320,7 +320,7 @@ def widened(direction, most):
     return (wide, wide[::-1].copy(), starts, sums), counts
 
 
-@borrowing_kernel
+@kernel
 def fold_all(wide, most, counts):
     """Adds the widened counts of a block to its own."""
     fold(wide[0], -most, counts[0])

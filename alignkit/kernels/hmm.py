@@ -31,11 +31,11 @@ import math
 import numpy as np
 
 from alignkit.kernels.chain import ONE, ROWS, SMALL_PRODUCT, TINY, ZERO, fold_all, padded, posteriors, widened
-from alignkit.kernels.jit import borrowing_kernel, kernel
+from alignkit.kernels.jit import allocating_kernel, kernel
 from alignkit.kernels.lanes import LANES, larger, largest, load, smaller, splat, store
 
 
-@borrowing_kernel
+@kernel
 def gather(place, T, L, pairs, found, e_forward, e_reverse):
     """The evidence of one sentence pair, from where it lies scattered, laid out for both directions.
 
@@ -75,7 +75,7 @@ def gather(place, T, L, pairs, found, e_forward, e_reverse):
             e_reverse[k] = 0
 
 
-@borrowing_kernel
+@kernel
 def prepare_factors(x, fertile, ratios, none, one, places):
     """Fills none and one with each word's factors for one more link if it has 0 and 1 others, and ``places`` with
     the words that may have more, whose factors there are 1; returns how many they are."""
@@ -93,7 +93,7 @@ def prepare_factors(x, fertile, ratios, none, one, places):
     return count
 
 
-@borrowing_kernel
+@kernel
 def factors_of_many(x, link_row, fertile, ratios, places, row):
     """Multiplies row[j] by the factor for one more link of x_j, between those for whole numbers of other links,
     for the j in ``places``: few words have more than one other link, and no others need look-ups."""
@@ -110,7 +110,7 @@ def factors_of_many(x, link_row, fertile, ratios, places, row):
         row[j] *= (ONE - part) * ratios[i, whole] + part * ratios[i, whole + np.uint32(1)]
 
 
-@borrowing_kernel
+@kernel
 def judge(row, link_row, count_row, own, words):
     """row[j] = (count - own + prior) / (total - own), times the factor for one more link; the prior is in row.
 
@@ -129,7 +129,7 @@ def judge(row, link_row, count_row, own, words):
         store(row, j, count / larger(load(totals, j) - excluded, tiny) * factor)
 
 
-@borrowing_kernel
+@kernel
 def emissions(x, y, found, direction, copies, rows, places, e, e_null):
     """Emission probabilities of one sentence pair, each row divided by its largest; returns the log of those.
 
@@ -184,7 +184,7 @@ def emissions(x, y, found, direction, copies, rows, places, e, e_null):
     return scale + math.log(product)
 
 
-@borrowing_kernel
+@kernel
 def mix(T, L, e_forward, e_reverse, shares, links):
     """links = the weighted sum of both directions' posteriors of one sentence pair; returns by how much they
     change, in all."""
@@ -206,7 +206,7 @@ def mix(T, L, e_forward, e_reverse, shares, links):
     return change
 
 
-@borrowing_kernel
+@kernel
 def run_direction(words, found, direction, weights, e, work, counts):
     """Posteriors of one direction of one sentence pair, left in e and in the direction's NULL shares.
 
@@ -238,7 +238,7 @@ def room(low, high, text):
     return padded(most) + LANES, size
 
 
-@borrowing_kernel
+@kernel
 def expect_block(block, text, pairs, directions, shares, weights, work, counts, likelihood):
     """What :func:`expect_links` does, with room to work in: weights and counts widened as far as the longest
     sentence reaches; work = (space float32 (8, size), rows, scales)."""
@@ -270,7 +270,7 @@ def expect_block(block, text, pairs, directions, shares, weights, work, counts, 
     return change
 
 
-@kernel
+@allocating_kernel
 def expect_links(low, high, text, pairs, forward_direction, reverse_direction, shares, counts, likelihood):
     """The E-step of sentence pairs low <= m < high: expected links, NULL's shares, and jumps.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from alignkit.kernels.chain import ONE, ZERO, padded
-from alignkit.kernels.jit import borrowing_kernel, kernel
+from alignkit.kernels.jit import allocating_kernel, kernel
 from alignkit.kernels.lanes import LANES, above, load, splat, store
 
 FERTILITIES = 9  # 0..7 and more
@@ -98,7 +98,7 @@ def column_sums(low, high, columns, values, sums):
             sums[o] += values[k]
 
 
-@borrowing_kernel
+@kernel
 def add_fertilities(words, links, number, counts, room):
     """Adds to counts (V, F) the chances that each word of one sentence has 0, 1, ... links.
 
@@ -138,7 +138,7 @@ def add_fertilities(words, links, number, counts, room):
                 row[n] += room[n * LANES + j - low]
 
 
-@kernel
+@allocating_kernel
 def count_fertilities(low, high, text, matrices, forward, reverse):
     """forward float64 (V_src, F)[i, n] += the expected number of occurrences of source word i that have n links
     (the last: at least n) in sentence pairs low <= m < high; reverse (V_tgt, F) likewise.

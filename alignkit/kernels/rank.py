@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from alignkit.kernels.jit import kernel
+from alignkit.kernels.jit import allocating_kernel, kernel
 
 #: up to this length, comparing all pairs of places takes less time than sorting
 SHORT = 128
@@ -67,7 +67,7 @@ def _sort_counting(row, work):
     return swaps
 
 
-@kernel
+@allocating_kernel
 def concord_long(x, y):
     """As :func:`concord_short`, in O(L log L) (Knight 1966)."""
     by_y = np.argsort(y, kind="mergesort")

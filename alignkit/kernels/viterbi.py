@@ -6,10 +6,10 @@ import numpy as np
 
 from alignkit.kernels.chain import MOST_STEPS, ONE, TINY, padded, prepare_chain, widened
 from alignkit.kernels.hmm import emissions, gather, room
-from alignkit.kernels.jit import borrowing_kernel, kernel
+from alignkit.kernels.jit import allocating_kernel, kernel
 
 
-@borrowing_kernel
+@kernel
 def best_step(L, e_row, weights, leave, rows, back):
     """One step of the chain: rows[0], the best probability of ending at each position as x_j, from rows[2], that
     of the best state there before. Fills back int32 (L,): where the best path to each came from (the first of
@@ -27,7 +27,7 @@ def best_step(L, e_row, weights, leave, rows, back):
         back[k] = place
 
 
-@borrowing_kernel
+@kernel
 def viterbi(T, L, e, e_null, chain, rows, back, is_null, places):
     """places[t] = the source position of word t on the likeliest path, -1 for NULL.
 
@@ -70,7 +70,7 @@ def viterbi(T, L, e, e_null, chain, rows, back, is_null, places):
                 j = back[t * L + j]
 
 
-@borrowing_kernel
+@kernel
 def best_words(T, L, e, e_null, p0, places):
     """The same where every position is as likely."""
     for t in range(T):
@@ -83,7 +83,7 @@ def best_words(T, L, e, e_null, p0, places):
                 largest, places[t] = value, j
 
 
-@kernel
+@allocating_kernel
 def best_places(low, high, text, pairs, direction, places):
     """Fills places int32 (N_y,) for the target tokens of sentence pairs low <= m < high.
 
