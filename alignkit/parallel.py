@@ -68,8 +68,8 @@ def run_blocks(
                 failures[place] = error
                 waiting.clear()
 
-    # The caller is one of the workers, and the others are started anew: a pool that outlived the call would be lost
-    # in a process that forks, and one made for the call takes several times as long to start.
+    # The caller is one of the workers, and the others are started anew: a pool that outlived the call would be
+    # lost in a process that forks, and one made for the call takes several times as long to start.
     helpers = [Thread(target=work, name=f"alignkit-{n}") for n in range(1, workers)]
     try:
         for helper in helpers:

@@ -23,14 +23,15 @@ from alignkit.kernels.machine import prefetch
 
 # How many sentences ahead memory is asked for: far enough to hide a miss, near enough to be still there. A cache
 # line holds 16 words.
-AHEAD = 16
-NEAR = 8
+AHEAD = np.uint64(16)
+NEAR = np.uint64(8)
 LINE = 16
 
-# In the innermost loops ids and places are taken as unsigned: a signed one might be negative and mean a place from
-# the end, and the test for that costs a fifth of the time.
+# In inner loops ids and places are taken as unsigned: a signed one might be negative and mean a place from the
+# end, and the test for that costs a fifth of the time. Unsigned and signed must not be added: that makes a float.
 ID = np.uint32
 PLACE = np.uint64
+ONE = PLACE(1)
 
 
 @kernel
@@ -71,7 +72,8 @@ def fill_bags(low, high, corpus, bags, entries, work, sizes):
     Args:
         corpus: (tokens int32 (N,), offsets int64 (M + 1,)).
         bags: (words, counts), filled from the place of the first token of sentence ``low`` on.
-        entries: uint16 or int32 (N,), filled with the entry of each token, counted from the start of its sentence's bag.
+        entries: uint16 or int32 (N,), filled with the entry of each token, counted from the start of its
+            sentence's bag.
         work: (stamp int32 (V,), starts as -1; place int32 (V,)).
         sizes: int64 (M,), filled with the number of distinct words of each sentence.
     """
@@ -153,14 +155,14 @@ def first_not_below(sorted_values, low, high, bound):
 
 @kernel
 def look_ahead(j, end, sentences, offsets, words, values):
-    """Asks for the sentences that a sweep over ``sentences`` will come to soon; place j of those before end.
+    """Asks for the sentences that a sweep over ``sentences`` will come to soon; it is at place j, and ends at end.
 
-    words (E,), values (E,): two arrays of numbers for entries, with sentences at ``offsets``.
+    j, end: uint64. words (E,), values (E,): two arrays of numbers for entries, with sentences at ``offsets``.
     """
     if j + AHEAD < end:
         prefetch(offsets, sentences[j + AHEAD])
     if j + NEAR < end:
-        place = offsets[sentences[j + NEAR]]
+        place = offsets[ID(sentences[j + NEAR])]
         prefetch(words, place)
         prefetch(words, place + LINE)
         prefetch(values, place)
@@ -172,10 +174,11 @@ def row_work(low, high, starts, sentences, lengths, work):
     """work[i] = how many target entries source word i meets, for low <= i < high; lengths int64 (M,) of bags."""
     for i in range(low, high):
         total = 0
-        for j in range(starts[i], starts[i + 1]):
-            if j + AHEAD < starts[i + 1]:
+        end = PLACE(starts[i + 1])
+        for j in range(PLACE(starts[i]), end):
+            if j + AHEAD < end:
                 prefetch(lengths, sentences[j + AHEAD])
-            total += lengths[sentences[j]]
+            total += lengths[ID(sentences[j])]
         work[i] = total
 
 
@@ -200,22 +203,25 @@ def collect_rows(low, high, index, target, weights, sums, rows):
     filled = 0
     for i in range(low, high):
         most = 0
-        for j in range(starts[i], starts[i + 1]):
-            most += offsets[sentences[j] + 1] - offsets[sentences[j]]
+        first, end = PLACE(starts[i]), PLACE(starts[i + 1])
+        for j in range(first, end):
+            m = PLACE(sentences[j])
+            most += offsets[m + ONE] - offsets[m]
             if most >= len(sums):
                 break
         if filled + min(most, len(sums)) >= len(columns):
             return i, filled
-        place = filled
-        for j in range(starts[i], starts[i + 1]):
-            look_ahead(j, starts[i + 1], sentences, offsets, words, weights)
-            m = sentences[j]
+        new = PLACE(filled)
+        for j in range(first, end):
+            look_ahead(j, end, sentences, offsets, words, weights)
+            m = PLACE(sentences[j])
             n = counts[j]
-            for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
+            for k in range(PLACE(offsets[m]), PLACE(offsets[m + ONE])):
                 o = ID(words[k])
-                columns[place] = o  # written over by the next, unless it is new
-                place += sums[o] == 0.0
+                columns[new] = o  # written over by the next, unless it is new
+                new += PLACE(sums[o] == 0.0)
                 sums[o] += n * weights[k]
+        place = np.int64(new)
         size = place - filled
         if size * 16 > len(sums):  # a long row: reading it off the sums is quicker than sorting it
             place = filled

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from alignkit.kernels.bags import ID, PLACE, look_ahead, sort_ids
+from alignkit.kernels.bags import ID, ONE, PLACE, look_ahead, sort_ids
 from alignkit.kernels.jit import kernel
 
-_ONE = np.uint64(1)
 _HALF = np.uint64(32)
 
 
@@ -32,11 +31,12 @@ def add_counts(low, high, index, rows, target, weights, sums):
             continue
         for k in range(PLACE(row_offsets[i]), PLACE(row_offsets[i + 1])):
             sums[ID(columns[k])] = counts[k]
-        for j in range(starts[i], starts[i + 1]):
-            look_ahead(j, starts[i + 1], sentences, offsets, words, weights)
-            m = sentences[j]
+        end = PLACE(starts[i + 1])
+        for j in range(PLACE(starts[i]), end):
+            look_ahead(j, end, sentences, offsets, words, weights)
+            m = PLACE(sentences[j])
             n = numbers[j]
-            for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
+            for k in range(PLACE(offsets[m]), PLACE(offsets[m + ONE])):
                 sums[ID(words[k])] += n * weights[k]
         for k in range(PLACE(row_offsets[i]), PLACE(row_offsets[i + 1])):
             counts[k] = sums[ID(columns[k])]
@@ -59,10 +59,11 @@ def row_sizes(low, high, index, target, rows, stamp, sizes):
         if starts[i] < starts[i + 1]:
             for k in range(row_offsets[i], row_offsets[i + 1]):
                 stamp[ID(columns[k])] = i
-            for j in range(starts[i], starts[i + 1]):
-                look_ahead(j, starts[i + 1], sentences, offsets, words, words)
-                m = sentences[j]
-                for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
+            end = PLACE(starts[i + 1])
+            for j in range(PLACE(starts[i]), end):
+                look_ahead(j, end, sentences, offsets, words, words)
+                m = PLACE(sentences[j])
+                for k in range(PLACE(offsets[m]), PLACE(offsets[m + ONE])):
                     o = ID(words[k])
                     size += stamp[o] != i
                     stamp[o] = i
@@ -88,9 +89,9 @@ def merge_rows(low, high, index, target, rows, stamp, merged):
         if fresh > 0:
             for k in range(row_offsets[i], row_offsets[i + 1]):
                 stamp[ID(columns[k])] = i
-            for j in range(starts[i], starts[i + 1]):
-                m = sentences[j]
-                for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
+            for j in range(PLACE(starts[i]), PLACE(starts[i + 1])):
+                m = PLACE(sentences[j])
+                for k in range(PLACE(offsets[m]), PLACE(offsets[m + ONE])):
                     o = ID(words[k])
                     if stamp[o] != i:
                         stamp[o] = i

@@ -24,7 +24,7 @@ import math
 
 import numpy as np
 
-from alignkit.kernels.bags import AHEAD, ID, LINE, NEAR, PLACE, first_not_below, sort_ids
+from alignkit.kernels.bags import AHEAD, ID, LINE, NEAR, ONE, PLACE, first_not_below, sort_ids
 from alignkit.kernels.jit import kernel
 from alignkit.kernels.lexical import TINY, exp_digamma
 from alignkit.kernels.machine import prefetch
@@ -37,7 +37,7 @@ def look_ahead(j, end, sentences, target, flat):
     if j + AHEAD < end:
         prefetch(offsets, sentences[j + AHEAD])
     if j + NEAR < end:
-        place = 3 * offsets[sentences[j + NEAR]]
+        place = 3 * offsets[ID(sentences[j + NEAR])]
         prefetch(flat, place)
         prefetch(flat, place + LINE)
         prefetch(flat, place + 2 * LINE)
@@ -89,23 +89,26 @@ def collect_rows(low, high, index, target, weights, sums, rows):
     filled = 0
     for i in range(low, high):
         most = 0
-        for j in range(starts[i], starts[i + 1]):
-            most += offsets[sentences[j] + 1] - offsets[sentences[j]]
+        first, end = PLACE(starts[i]), PLACE(starts[i + 1])
+        for j in range(first, end):
+            m = PLACE(sentences[j])
+            most += offsets[m + ONE] - offsets[m]
             if most >= len(sums):
                 break
         if filled + min(most, len(sums)) >= len(columns):
             return i, filled
-        place = filled
-        for j in range(starts[i], starts[i + 1]):
-            look_ahead(j, starts[i + 1], sentences, target, flat)
-            m = sentences[j]
+        new = PLACE(filled)
+        for j in range(first, end):
+            look_ahead(j, end, sentences, target, flat)
+            m = PLACE(sentences[j])
             n, weight = counts[j], w[j]
-            for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
+            for k in range(PLACE(offsets[m]), PLACE(offsets[m + ONE])):
                 o = ID(words[k, 0])
-                columns[place] = o  # written over by the next, unless it is new
-                place += sums[o, 0] == 0.0
+                columns[new] = o  # written over by the next, unless it is new
+                new += PLACE(sums[o, 0] == 0.0)
                 sums[o, 0] += n * entries[k, 2]
                 sums[o, 1] += entries[k, 1] * weight
+        place = np.int64(new)
         size = place - filled
         if size * 16 > len(sums):  # a long row: reading it off the sums is quicker than sorting it
             place = filled
@@ -193,12 +196,13 @@ def add_denominators(low, high, index, rows, target, null, flat, w, likelihood, 
             o = ID(columns[k])
             dense[o, 0] = forward[k]
             dense[o, 1] = reverse[k]
-        for j in range(a, b):
-            look_ahead(j, b, sentences, target, flat)
-            m = sentences[j]
+        end = PLACE(b)
+        for j in range(PLACE(a), end):
+            look_ahead(j, end, sentences, target, flat)
+            m = PLACE(sentences[j])
             n = counts[j]
             total = shares[m] * null_row[i]
-            for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
+            for k in range(PLACE(offsets[m]), PLACE(offsets[m + ONE])):
                 o = ID(words[k, 0])
                 entries[k, 2] += n * dense[o, 0]
                 total += entries[k, 1] * dense[o, 1]
@@ -229,11 +233,12 @@ def add_weights(low, high, index, rows, target, weights, sums):
     words, entries, offsets = target
     flat, w = weights
     for i in range(low, high):
-        for j in range(starts[i], starts[i + 1]):
-            look_ahead(j, starts[i + 1], sentences, target, flat)
-            m = sentences[j]
+        end = PLACE(starts[i + 1])
+        for j in range(PLACE(starts[i]), end):
+            look_ahead(j, end, sentences, target, flat)
+            m = PLACE(sentences[j])
             n, weight = counts[j], w[j]
-            for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
+            for k in range(PLACE(offsets[m]), PLACE(offsets[m + ONE])):
                 o = ID(words[k, 0])
                 sums[o, 0] += n * entries[k, 2]
                 sums[o, 1] += entries[k, 1] * weight
@@ -251,8 +256,8 @@ def reverse_null_counts(low, high, index, shares, w, sums):
     starts, sentences, _ = index
     for i in range(low, high):
         total = 0.0
-        for j in range(starts[i], starts[i + 1]):
-            total += shares[sentences[j]] * w[j]
+        for j in range(PLACE(starts[i]), PLACE(starts[i + 1])):
+            total += shares[ID(sentences[j])] * w[j]
         sums[i] = total
 
 
@@ -260,7 +265,7 @@ def reverse_null_counts(low, high, index, shares, w, sums):
 def column_totals(low, high, columns, values, alpha, totals):
     """totals float64 (V_tgt,)[o] += values + alpha of the column, for target words low <= o < high."""
     for k in range(len(columns)):
-        o = columns[k]
+        o = ID(columns[k])
         if low <= o < high:
             totals[o] += values[k] + alpha
 
@@ -269,14 +274,14 @@ def column_totals(low, high, columns, values, alpha, totals):
 def divide_columns(low, high, columns, totals, values):
     """Divides the values of places low <= k < high by their column's total; none falls below ``TINY``."""
     for k in range(low, high):
-        values[k] = max(np.float32(values[k] / totals[columns[k]]), TINY)
+        values[k] = max(np.float32(values[k] / totals[ID(columns[k])]), TINY)
 
 
 @kernel
 def bayes_columns(low, high, columns, totals, alpha, values):
     """As :func:`.lexical.bayes_table`, by columns: ``totals`` has alpha for every pair in it already."""
     for k in range(low, high):
-        scale = 1.0 / exp_digamma(totals[columns[k]])
+        scale = 1.0 / exp_digamma(totals[ID(columns[k])])
         values[k] = max(np.float32(exp_digamma(values[k] + alpha) * scale), TINY)
 
 

@@ -88,8 +88,9 @@ def add_denominators(low, high, index, rows, target, lengths, tables, dense, z, 
             continue
         for k in range(PLACE(row_offsets[i]), PLACE(row_offsets[i + 1])):
             dense[ID(columns[k])] = values[k]
-        for j in range(a, b):
-            look_ahead(j, b, sentences, offsets, words, z)
+        end = PLACE(b)
+        for j in range(PLACE(a), end):
+            look_ahead(j, end, sentences, offsets, words, z)
             m, s = sentences[j], positions[j] + 1
             T, L = offsets[m + 1] - offsets[m], lengths[m]
             start, table = PLACE(offsets[m]), PLACE(places[T])
@@ -146,8 +147,9 @@ def add_weights(low, high, index, rows, target, lengths, tables, weights, sums):
     words, offsets = target
     places, rise, fall = tables
     for i in range(low, high):
-        for j in range(starts[i], starts[i + 1]):
-            look_ahead(j, starts[i + 1], sentences, offsets, words, weights)
+        end = PLACE(starts[i + 1])
+        for j in range(PLACE(starts[i]), end):
+            look_ahead(j, end, sentences, offsets, words, weights)
             m, s = sentences[j], positions[j] + 1
             T, L = offsets[m + 1] - offsets[m], lengths[m]
             start, table = PLACE(offsets[m]), PLACE(places[T])
@@ -198,8 +200,9 @@ def best_sources(low, high, index, rows, target, lengths, tables, dense, keys):
             continue
         for k in range(row_starts[i], row_ends[i]):
             dense[columns[k]] = values[k]
-        for j in range(a, b):
-            look_ahead(j, b, sentences, offsets, words, keys)
+        end = PLACE(b)
+        for j in range(PLACE(a), end):
+            look_ahead(j, end, sentences, offsets, words, keys)
             m, s = sentences[j], positions[j] + 1
             T, L = offsets[m + 1] - offsets[m], lengths[m]
             start, table, split = PLACE(offsets[m]), PLACE(places[T]), PLACE(s * T // L)

@@ -12,9 +12,8 @@ from typing import Any
 #: Called once in a process, before the first kernel is compiled, which takes a while: a program may say so.
 announce: Callable[[], None] | None = None
 
-# Without Numba's run-time (_nrt) the references of arrays are not counted. Counting took from a third to two thirds
-# of the time of inner loops that slice arrays or hand them on: an atomic operation for each, on memory that all
-# threads share.
+# Without Numba's run-time (_nrt) the references of arrays are not counted. Counting took a third or more of the
+# time of loops that slice arrays or hand them on: an atomic operation each, on memory that all threads share.
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False, "_nrt": False}
 _lock = threading.RLock()
 

@@ -10,12 +10,13 @@ import math
 
 import numpy as np
 
-from alignkit.kernels.bags import ID, PLACE, first_not_below, look_ahead
+from alignkit.kernels.bags import ID, ONE, PLACE, first_not_below, look_ahead
 from alignkit.kernels.jit import kernel
 
 # No parameter falls below this: it changes nothing that float32 can see, keeps denominators positive, and keeps
 # arithmetic out of denormal numbers, which are many times slower.
 TINY = np.float32(1e-30)
+TWO = PLACE(2)
 _HALF = np.uint64(32)
 
 
@@ -48,11 +49,12 @@ def add_denominators(low, high, index, rows, target, z, dense):
             continue
         for k in range(PLACE(row_offsets[i]), PLACE(row_offsets[i + 1])):
             dense[ID(columns[k])] = values[k]
-        for j in range(a, b):
-            look_ahead(j, b, sentences, offsets, words, z)
-            m = sentences[j]
+        end = PLACE(b)
+        for j in range(PLACE(a), end):
+            look_ahead(j, end, sentences, offsets, words, z)
+            m = PLACE(sentences[j])
             n = counts[j]
-            for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
+            for k in range(PLACE(offsets[m]), PLACE(offsets[m + ONE])):
                 z[k] += n * dense[ID(words[k])]
 
 
@@ -94,11 +96,12 @@ def add_weights(low, high, index, rows, target, weights, sums):
     row_offsets, columns, values = rows
     words, _, offsets = target
     for i in range(low, high):
-        for j in range(starts[i], starts[i + 1]):
-            look_ahead(j, starts[i + 1], sentences, offsets, words, weights)
-            m = sentences[j]
+        end = PLACE(starts[i + 1])
+        for j in range(PLACE(starts[i]), end):
+            look_ahead(j, end, sentences, offsets, words, weights)
+            m = PLACE(sentences[j])
             n = counts[j]
-            for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
+            for k in range(PLACE(offsets[m]), PLACE(offsets[m + ONE])):
                 sums[ID(words[k])] += n * weights[k]
         for k in range(PLACE(row_offsets[i]), PLACE(row_offsets[i + 1])):
             values[k] *= sums[ID(columns[k])]
@@ -118,10 +121,15 @@ def null_counts(target, shares, weights, sums):
 def normalise_table(low, high, row_offsets, values):
     """Divides the rows low <= i < high by their sums; no value falls below ``TINY``."""
     for i in range(low, high):
-        total = 0.0
-        for k in range(row_offsets[i], row_offsets[i + 1]):
-            total += values[k]
-        for k in range(row_offsets[i], row_offsets[i + 1]):
+        start, end = PLACE(row_offsets[i]), PLACE(row_offsets[i + 1])
+        even, odd = 0.0, 0.0  # two sums, because an addition waits for the one before
+        for k in range(start, end - (end - start) % TWO, TWO):
+            even += values[k]
+            odd += values[k + ONE]
+        if (end - start) % TWO == ONE:
+            even += values[end - ONE]
+        total = even + odd
+        for k in range(start, end):
             values[k] = max(np.float32(values[k] / total), TINY)
 
 
@@ -264,11 +272,12 @@ def best_sources(low, high, index, rows, target, keys, dense):
             continue
         for k in range(row_starts[i], row_ends[i]):
             dense[columns[k]] = values[k]
-        for j in range(a, b):
-            look_ahead(j, b, sentences, offsets, words, keys)
-            m = sentences[j]
+        end = PLACE(b)
+        for j in range(PLACE(a), end):
+            look_ahead(j, end, sentences, offsets, words, keys)
+            m = PLACE(sentences[j])
             position = np.uint64(~np.uint32(positions[j]))
-            for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
+            for k in range(PLACE(offsets[m]), PLACE(offsets[m + ONE])):
                 keys[k] = max(keys[k], np.uint64(dense[ID(words[k])]) << _HALF | position)
         for k in range(row_starts[i], row_ends[i]):
             dense[columns[k]] = 0
