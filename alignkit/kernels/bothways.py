@@ -1,8 +1,7 @@
 """Kernels that fit both directions of IBM Model 1 in one sweep over the text.
 
-A sweep waits for memory: for the words of a sentence, for what is kept of them, and for little else. What the
-reverse direction needs of source word i and sentence m lies in the same places as what the forward direction does,
-or beside i in the index, so the second direction costs little more than its additions.
+What the reverse direction needs of source word i and sentence m lies in the same places as what the forward
+direction does, or beside i in the index, so a sweep comes to each sentence once for both.
 
 Tuples of arrays are those of :mod:`alignkit.kernels.bags`, but for:
     rows = (offsets int64 (V_src + 1,), columns int32 (K,), forward float32 (K,), reverse float32 (K,)): p(o|i) and
