@@ -60,7 +60,7 @@ class Settings(Plan):
     samples: int = 12
     good_heads: int = 4
     bad_heads: int = 10
-    candidates: int = 40
+    candidates: int = 100
     trials: int = 2
     length: int = 40
     hidden: int = 128

@@ -62,7 +62,8 @@ def _sort_counting(row, work):
                     work[place] = row[right]
                     right += 1
                     swaps += middle - left
-        row[:] = work[:size]
+        for place in range(size):
+            row[place] = work[place]
         width *= 2
     return swaps
 
