@@ -103,5 +103,16 @@ def test_the_first_claim_can_fail():
     first = np.arange(40) % 2 == 0
     raw = pd.concat([rows("P", np.ones(40)), rows("0", np.ones(40)), rows("0.1", first.astype(float))])
     found = experiment._claims(raw)[0]
-    assert "lambda 0.1," in found.statistic
+    assert "lambda 0.1 " in found.statistic
     assert (found.value, found.verdict) == (-1, Verdict.FAILS)
+
+
+def test_the_claims_are_never_about_the_plain_copy():
+    import pandas as pd
+
+    def rows(name: str, same: float) -> pd.DataFrame:
+        return pd.DataFrame({"lambda": name, "sentence": np.arange(40), "same": same})
+
+    raw = [rows("P", 1.0), rows("0", 0.9), rows("0.1", 0.5), rows("0.2", 0.4)]
+    assert experiment.chosen(pd.concat(raw)) == ("0.1", "0")
+    assert experiment.chosen(pd.concat([*raw, rows("0.3", 0.89), rows("0.4", 0.3)])) == ("0.3", "0")

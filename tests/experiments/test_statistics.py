@@ -31,5 +31,5 @@ def test_bad_settings(name, change):
 
 def test_deceptive_attention_needs_a_weight():
     experiment = find_experiment("deceptive-attention")
-    with pytest.raises(AlignkitError, match="at least one lambda"):
+    with pytest.raises(AlignkitError, match="at least one more"):
         experiment.run(experiment.settings(True, {"weights": ""}))
