@@ -53,7 +53,8 @@ class Settings(Plan):
         length: types of the permutations, and tokens of a sequence.
         hidden: size of embeddings, LSTMs and the output layer.
         bad: a head with less at its last step is bad.
-        seed: of the weights that all networks share, of the heads, and of the sequences.
+        seed: of the weights that all networks share, of the heads, and of the sequences. How many heads are bad
+            depends on it: with 0 hardly any, and 40 tried are not enough.
     """
 
     heads: int = 8
@@ -67,14 +68,14 @@ class Settings(Plan):
     batch: int = 64
     steps: int = 200
     bad: float = 0.6
-    seed: int = 0
+    seed: int = 1
 
     def __post_init__(self) -> None:
         check_positive(self, "heads", "samples", "candidates", "trials", "length", "hidden")
 
 
 QUICK = Settings(
-    heads=4, samples=5, good_heads=1, bad_heads=5, candidates=16, trials=1, length=16, batch=16, steps=200
+    heads=4, samples=5, good_heads=1, bad_heads=5, candidates=16, trials=1, length=16, batch=16, seed=0
 )
 
 
