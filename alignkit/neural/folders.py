@@ -75,7 +75,8 @@ class RunFolder:
     def open(self, new: Mapping[str, Any]) -> None:
         """Makes and configures the directory if it is new; ``new`` is what decides the run, in JSON values.
 
-        A run that is the same but of fewer epochs or steps (:func:`is_longer`) becomes the longer one.
+        A run that is the same but of fewer epochs or steps (:func:`is_longer`) becomes the longer one, and one
+        that has nothing to go on from, because it failed before its first step, becomes the new one.
 
         Raises:
             AlignkitError: it holds something else, or a run that was decided by other values.
@@ -90,7 +91,7 @@ class RunFolder:
         if (path / CONFIG).exists():
             found = self.config
             changes = list(differences({name: found.get(name, {}) for name in new}, new))
-            if changes and is_longer(found, new):
+            if changes and (not self.begun or is_longer(found, new)):
                 self._configure({**found, **new})
             elif changes:
                 raise AlignkitError(

@@ -219,6 +219,14 @@ def test_what_a_run_refuses(tmp_path: Path) -> None:
         start(tmp_path / "run", small_settings(steps=2))
 
 
+def test_what_failed_before_its_first_step_may_be_tried_otherwise(tmp_path: Path) -> None:
+    with pytest.raises(AlignkitError, match="validation text has no pair"):
+        train(tmp_path / "run", SOURCE, TARGET, [], [], small_settings(steps=2))
+    start(tmp_path / "run", small_settings(steps=2, batch=5))
+    start(tmp_path / "other", small_settings(steps=2, batch=5))
+    assert contents(tmp_path / "run") == contents(tmp_path / "other")
+
+
 def test_a_run_gives_its_text_and_its_checkpoints(tmp_path: Path) -> None:
     best = start(tmp_path / "run")
     run = find_run(tmp_path / "run" / "checkpoints" / "step-000010.pt")
