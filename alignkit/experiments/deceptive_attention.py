@@ -55,7 +55,7 @@ class Settings(ClassifierPlan):
             would not move away, as KL has its minimum there.
     """
 
-    weights: tuple[float, ...] = (0.0, 0.01, 0.03, 0.05, 0.07, 0.1)
+    weights: tuple[float, ...] = (0.0, 0.001, 0.002, 0.004, 0.007, 0.01, 0.03)
     copy_epochs: int = 6
     fresh: bool = False
 
