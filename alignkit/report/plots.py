@@ -113,6 +113,16 @@ def _per_cent(axes: Axes, text: str = "per cent") -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
+def spread(steps: list[int]) -> list[int]:
+    """Those of rising steps that have room for a label on a logarithmic axis; the last among them."""
+    ticks = [step for step in steps[:1] if step < steps[-1]]
+    for step in steps[1:-1]:
+        # What is linear, below the first step after 0, has room enough.
+        if step >= 2 * ticks[-1] and steps[-1] >= 2 * step:
+            ticks.append(step)
+    return [*ticks, *steps[-1:]]
+
+
 def _course(shown: dict[str, Any], axes: Axes) -> None:
     for i, series in enumerate(shown["series"]):
         steps = [step for step, _ in series["points"]]
@@ -125,7 +135,7 @@ def _course(shown: dict[str, Any], axes: Axes) -> None:
     steps = sorted({step for series in shown["series"] for step, _ in series["points"]})
     first = next((step for step in steps if step > 0), 1)
     axes.set_xscale("symlog", linthresh=first)
-    ticks = [step for i, step in enumerate(steps) if i == 0 or step >= 1.6 * max(steps[i - 1], 1) or step == first]
+    ticks = spread(steps)
     axes.set_xticks(ticks, [f"{step:,}" for step in ticks])
     axes.minorticks_off()
     axes.set_xlim(0, steps[-1] * 1.05)

@@ -10,7 +10,7 @@ import pytest
 
 from alignkit.errors import AlignkitError
 from alignkit.report.frames import SCORE_COLUMNS, save_frames, score_frame
-from alignkit.report.plots import save_plots
+from alignkit.report.plots import save_plots, spread
 from tests.report.conftest import make_report
 
 
@@ -55,6 +55,18 @@ def test_frames_refuse(report, tmp_path):
         save_frames(report, tmp_path / "file")
     with pytest.raises(AlignkitError, match="csv or parquet"):
         save_frames(report, tmp_path, "xlsx")
+
+
+@pytest.mark.parametrize(
+    ("steps", "labelled"),
+    [
+        ([0, 50, 60, 100, 500, 1000, 1500, 2000, 3000, 4000, 4500], [0, 50, 100, 500, 1000, 2000, 4500]),
+        ([0, 10], [0, 10]),
+        ([7], [7]),
+    ],
+)
+def test_labels_of_steps_have_room(steps, labelled):
+    assert spread(steps) == labelled
 
 
 def test_plots(report, tmp_path):
