@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
+import pandas as pd
 import pytest
 from browser import Browser, chromium
 
@@ -231,6 +233,24 @@ def test_little_to_show(browser, report, tmp_path, sets, limit):
     assert len(items(browser)) > 5 if limit else items(browser) == []
     assert "agree" not in (browser.run("document.querySelector('.item')?.textContent") or "")
     assert sets > 1 or "#6" in browser.run("document.getElementById('rows').textContent")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_labels_of_steps_have_room_and_name_the_last(browser, tmp_path, width):
+    steps = [0, 50, 100, 500, *range(1000, 37_000, 1000), 36_260]
+    rows = [("r", step, "A(alpha(step), ibm1.beta)", 0.5) for step in steps]
+    report = make_report(course=pd.DataFrame(rows, columns=["run", "step", "name", "value"]))
+    path = tmp_path / "long.html"
+    path.write_bytes(build_page(report))
+    browser.size(width, 1000)
+    browser.open(path)
+    frames(browser)
+    boxes = """[...document.querySelectorAll('#course-figure text.step')].map((text) => {
+        const box = text.getBoundingClientRect(); return [box.left, box.right, text.textContent]; })"""
+    found = browser.run(boxes)
+    assert len(found) >= 4
+    assert found[-1][2] == "36,260"
+    assert all(left[1] + 4 < right[0] for left, right in pairwise(found))
 
 
 def test_two_thousand_pairs_are_quick(browser, tmp_path):

@@ -41,11 +41,14 @@ function courseChart(place) {
     const box = plotBox(width, 360, 40, 18, 52, 1);
     const x = (step) => box.left + (box.right - box.left) * Math.log1p(step / unit) / far;
     axes(svg, box, 1);
-    let edge = -99;
-    for (const step of steps) {
-      if (x(step) - edge < 44) continue;
-      edge = x(step);
-      svg.append(shape("text", { x: edge, y: box.bottom + 20, "text-anchor": "middle" }, step.toLocaleString("en")));
+    const label = (step) => step.toLocaleString("en");
+    const apart = (a, b) => x(b) - x(a) > 4 * (label(a).length + label(b).length) + 12; // a character is 8 wide at most
+    const last = steps[steps.length - 1];
+    let before = null;
+    for (const step of steps) { // those that have room beside the one before and the last
+      if ((before !== null && !apart(before, step)) || (step !== last && !apart(step, last))) continue;
+      before = step;
+      svg.append(shape("text", { class: "step", x: x(step), y: box.bottom + 20, "text-anchor": "middle" }, label(step)));
     }
     svg.append(shape("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }));
     svg.append(shape("text", { x: (box.left + box.right) / 2, y: box.bottom + 42, "text-anchor": "middle" }, width < 480 ? "training step" : "training step (steps further right are closer together)"));
