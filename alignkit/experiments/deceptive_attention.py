@@ -192,7 +192,7 @@ def chosen(raw: pd.DataFrame) -> tuple[str, str]:
     least, *others = [name for name in raw["lambda"].unique() if name != "P"]
     bar = _per_sentence(raw, least, "same").mean() - SLACK
     keep = [name for name in others if _per_sentence(raw, name, "same").mean() >= bar]
-    return (keep or others)[-1 if keep else 0], least
+    return keep[-1] if keep else others[0], least
 
 
 def _claims(raw: pd.DataFrame) -> tuple[Claim, ...]:

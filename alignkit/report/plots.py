@@ -114,13 +114,12 @@ def _per_cent(axes: Axes, text: str = "per cent") -> None:
 
 
 def spread(steps: list[int]) -> list[int]:
-    """Those of rising steps that have room for a label on a logarithmic axis; the last among them."""
-    ticks = [step for step in steps[:1] if step < steps[-1]]
+    """Those of rising steps that have room for a label on a logarithmic axis, with the first and the last."""
+    ticks = steps[:1]
     for step in steps[1:-1]:
-        # What is linear, below the first step after 0, has room enough.
         if step >= 2 * ticks[-1] and steps[-1] >= 2 * step:
             ticks.append(step)
-    return [*ticks, *steps[-1:]]
+    return ticks + steps[1:][-1:]
 
 
 def _course(shown: dict[str, Any], axes: Axes) -> None:
