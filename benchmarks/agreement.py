@@ -20,12 +20,12 @@ import torch
 from inputs import MULTI30K, need_files, run_benchmark
 
 import alignkit
-from alignkit.experiments.compare import CompareSettings, Comparison, compare_networks
+from alignkit.analysis.compare import CompareSettings, Comparison, compare_networks
 from alignkit.neural.devices import set_threads
-from alignkit.neural.runs import Run, train
 from alignkit.neural.settings import PRESETS
-from alignkit.reading import read_line_pairs
+from alignkit.neural.training.runs import Run, train
 from alignkit.report.tables import agreement_matrix, records
+from alignkit.text.reading import read_line_pairs
 
 CLAIMS = [
     ("lstm.alpha", "ibm1.beta"),

@@ -23,11 +23,11 @@ import torch
 from inputs import need_files, run_benchmark
 
 import alignkit
-from alignkit.experiments.classification import QUANTITIES, Classification, ClassifySettings, classify
-from alignkit.labelled import LabelledLines, hold_out, read_labelled, two_labels
+from alignkit.analysis.classification import QUANTITIES, Classification, ClassifySettings, classify
 from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS
 from alignkit.neural.devices import set_threads
 from alignkit.report.tables import records
+from alignkit.text.labelled import LabelledLines, hold_out, read_labelled, two_labels
 
 
 @dataclass(frozen=True)

@@ -35,13 +35,13 @@ import numpy as np
 from inputs import fail, gold_sets, need_files, run_benchmark
 from quality_systems import importable
 
-from alignkit.bitext import Bitext
 from alignkit.classical.diagonal import Diagonal, Prior, fit_diagonal, kernels
 from alignkit.classical.ibm1 import fit_ibm1
-from alignkit.classical.symmetrisation import symmetrize
-from alignkit.links import Links, parse_links
+from alignkit.links.links import Links, parse_links
+from alignkit.links.symmetrization import symmetrize
 from alignkit.metrics.aer import evaluate
-from alignkit.reading import read_bitext, read_lines
+from alignkit.text.bitext import Bitext
+from alignkit.text.reading import read_bitext, read_lines
 
 SYSTRAN = """
 import json, sys, systran_align

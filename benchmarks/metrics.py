@@ -20,8 +20,8 @@ import numpy as np
 from inputs import run_benchmark
 
 from alignkit.metrics.agreement import agreement
-from alignkit.metrics.rank import rank_correlation, sum_tau
-from alignkit.scores import Scores, flat_offsets
+from alignkit.metrics.kendall import rank_correlation, sum_tau
+from alignkit.scores.scores import Scores, flat_offsets
 
 HEIGHT = 20
 SOME = 2_000

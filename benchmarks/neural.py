@@ -23,17 +23,17 @@ import numpy as np
 import torch
 from inputs import need_files, run_benchmark
 
-from alignkit.bitext import Bitext
 from alignkit.neural.batching import Batch, Batcher, scoring_batches, training_batches
-from alignkit.neural.probes import attention_scores, lexical_scores
+from alignkit.neural.networks.encoder_decoder import EncoderDecoder, Encoding, parameters
 from alignkit.neural.proxy import fit_proxy
-from alignkit.neural.runs import Lines, learn_tokenizer
-from alignkit.neural.saliency import leave_one_out_scores, saliency_scores
-from alignkit.neural.seq2seq import EncoderDecoder, Encoding, parameters
+from alignkit.neural.scoring.probes import attention_scores, lexical_scores
+from alignkit.neural.scoring.saliency import leave_one_out_scores, saliency_scores
 from alignkit.neural.settings import PRESETS, ProxySettings
-from alignkit.neural.training import Training
-from alignkit.reading import read_line_pairs
-from alignkit.tokenization import encode_bitext
+from alignkit.neural.training.runs import Lines, learn_tokenizer
+from alignkit.neural.training.translation import Training
+from alignkit.text.bitext import Bitext
+from alignkit.text.reading import read_line_pairs
+from alignkit.text.tokenization import encode_bitext
 
 
 def seconds(work: Callable[[], Any], device: torch.device, repeat: int = 3) -> float:

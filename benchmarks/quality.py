@@ -33,11 +33,11 @@ import numpy as np
 from inputs import gold_sets, run_benchmark
 from quality_systems import Cost, System, importable, measured, systems
 
-from alignkit.classical.hmm_joint import SETTINGS, JointFit, fit_joint, links_above
-from alignkit.classical.symmetrisation import symmetrize
-from alignkit.links import GoldLinks, Links, parse_links
+from alignkit.classical.hmm.joint import SETTINGS, JointFit, fit_joint, links_above
+from alignkit.links.links import GoldLinks, Links, parse_links
+from alignkit.links.symmetrization import symmetrize
 from alignkit.metrics.aer import evaluate
-from alignkit.reading import read_bitext, read_lines
+from alignkit.text.reading import read_bitext, read_lines
 
 METHODS = ("grow-diag-final-and", "grow-diag", "intersection")
 TABLES = ("quality", "reliability", "thresholds", "ablation")

@@ -29,9 +29,9 @@ from alignkit_cli.progress import progress_bar
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from alignkit.aligner import Aligner
-    from alignkit.bitext import Bitext
-    from alignkit.streaming import PairBatch
+    from alignkit.aligner.protocol import Aligner
+    from alignkit.text.bitext import Bitext
+    from alignkit.text.streaming import PairBatch
 
 
 @click.command("align")
@@ -120,8 +120,8 @@ def fit_and_write(
     source: str, target: str | None, reading: dict[str, Any], fitting: Fitting, writer: AlignmentOutput
 ) -> int:
     """Fits the best aligner on the text and writes its links; returns the number of pairs with a blank side."""
-    from alignkit.classical.hmm_joint import THRESHOLD, fit_best, has_room
-    from alignkit.reading import blank_pairs, read_bitext
+    from alignkit.classical.hmm.joint import THRESHOLD, fit_best, has_room
+    from alignkit.text.reading import blank_pairs, read_bitext
 
     give_memory_back()
     # Read before the text, which may take long: an error in them should not.
@@ -146,9 +146,9 @@ def fit_and_write(
 
 def fit_small(bitext: Bitext, fitting: Fitting, writer: AlignmentOutput) -> int:
     """The same with IBM Model 1, which needs less memory."""
-    from alignkit.classical.bidirectional import Bidirectional
+    from alignkit.aligner.symmetrized import Bidirectional
     from alignkit.classical.bothways import fit_both_ways
-    from alignkit.reading import blank_pairs
+    from alignkit.text.reading import blank_pairs
 
     if fitting.threshold is not None or fitting.save_model or fitting.prior or fitting.start:
         raise click.UsageError(
@@ -166,7 +166,7 @@ def load(model: str, threads: int | None, threshold: float | None = None) -> Ali
     """The saved aligner, told how many threads to use, and from which probability on to link."""
     from dataclasses import fields, is_dataclass, replace
 
-    from alignkit.aligner import load_aligner
+    from alignkit.aligner.registry import load_aligner
 
     aligner = load_aligner(model)
     known = {f.name for f in fields(aligner)} if is_dataclass(aligner) else set()
@@ -186,7 +186,7 @@ def load(model: str, threads: int | None, threshold: float | None = None) -> Ali
 def stdin_batches(aligner: Aligner, reading: dict[str, Any]) -> Iterator[PairBatch]:
     """What standard input has, as it comes; one pair at a time for a network, so that no answer's last bits
     depend on what happened to come with it."""
-    from alignkit.streaming import pair_batches
+    from alignkit.text.streaming import pair_batches
 
     single = getattr(aligner, "tokenizer", None) is not None
     return pair_batches("-", sys.stdin.buffer, single=single, **reading)
@@ -194,8 +194,8 @@ def stdin_batches(aligner: Aligner, reading: dict[str, Any]) -> Iterator[PairBat
 
 def file_batches(source: str, target: str | None, reading: dict[str, Any]) -> Iterator[PairBatch]:
     """Blocks of the pairs of files, which are read and checked as a whole first."""
-    from alignkit.reading import read_line_pairs
-    from alignkit.streaming import PairBatch
+    from alignkit.text.reading import read_line_pairs
+    from alignkit.text.streaming import PairBatch
 
     lines = read_line_pairs(source, target, **reading)
     for low in range(0, len(lines[0]), BLOCK):
@@ -205,7 +205,7 @@ def file_batches(source: str, target: str | None, reading: dict[str, Any]) -> It
 
 def write_batches(aligner: Aligner, batches: Iterator[PairBatch], writer: AlignmentOutput) -> int:
     """Aligns and writes batch by batch; returns the number of pairs with a blank side."""
-    from alignkit.linking import align_text
+    from alignkit.aligner.link_text import align_text
 
     blanks = 0
     with writer:

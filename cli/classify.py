@@ -10,8 +10,8 @@ from alignkit_cli.options import encoding_option, note, quiet_option, threads_op
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from alignkit.experiments.classification import Classification, ClassifySettings
-    from alignkit.labelled import LabelledLines
+    from alignkit.analysis.classification import Classification, ClassifySettings
+    from alignkit.text.labelled import LabelledLines
 
 
 @click.command("classify")
@@ -106,7 +106,7 @@ def run(
 ) -> None:
     """Reads, trains what is missing, prints."""
     text, held, names = read(data, valid, labels, quiet, **reading)
-    from alignkit.experiments.classification import ClassifySettings, classify
+    from alignkit.analysis.classification import ClassifySettings, classify
     from alignkit.metrics.agreement import top_share
     from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS
     from alignkit.neural.devices import set_threads
@@ -148,7 +148,7 @@ def read(
     **reading: Any,
 ) -> tuple[LabelledLines, LabelledLines, tuple[str, str]]:
     """Training text, held-out text and the two labels."""
-    from alignkit.labelled import hold_out, read_labelled, two_labels
+    from alignkit.text.labelled import hold_out, read_labelled, two_labels
 
     wanted = [name.strip() for name in labels.split(",")] if labels is not None else None
     text, names = two_labels(read_labelled(data, **reading), wanted)

@@ -21,8 +21,8 @@ from alignkit_cli.progress import progress_bar
 from alignkit_cli.train import check_words
 
 if TYPE_CHECKING:
-    from alignkit.experiments.compare import CompareSettings, Comparison
-    from alignkit.neural.runs import Lines
+    from alignkit.analysis.compare import CompareSettings, Comparison
+    from alignkit.neural.training.runs import Lines
 
 
 @click.command("compare")
@@ -85,7 +85,7 @@ def run(
     """Loads or trains the network, fits the rest, prints the table."""
     if neural is None and (source is not None or uniform is not None or training is not None):
         raise click.UsageError("Give --neural CKPT; or no arguments at all, for the embedded sample.")
-    from alignkit.experiments.compare import CompareSettings, compare_networks
+    from alignkit.analysis.compare import CompareSettings, compare_networks
     from alignkit.neural.devices import set_threads
 
     lines = partial(read_lines, lowercase=lowercase, encoding_errors=encoding_errors)
@@ -113,8 +113,8 @@ def run(
 
 def read_lines(purpose: str, source: str, target: str | None, **reading: Any) -> Lines:
     """A text for this purpose; raises AlignkitError if no pair has words on both sides."""
-    from alignkit.neural.runs import Lines
-    from alignkit.reading import read_line_pairs
+    from alignkit.neural.training.runs import Lines
+    from alignkit.text.reading import read_line_pairs
 
     sides = read_line_pairs(source, target, **reading)
     check_words(sides, purpose)
@@ -123,9 +123,9 @@ def read_lines(purpose: str, source: str, target: str | None, **reading: Any) ->
 
 def train_on_sample(folder: str, seed: int, device: str, quiet: bool) -> str:
     """Trains the small preset on the embedded sample; returns the run directory."""
-    from alignkit.neural.runs import train
     from alignkit.neural.settings import PRESETS
-    from alignkit.reading import read_line_pairs
+    from alignkit.neural.training.runs import train
+    from alignkit.text.reading import read_line_pairs
 
     texts = [read_line_pairs(*choose_text(None, None, True, part)) for part in ("train", "test")]
     note("training a small network on the embedded sample (kept nowhere; see `alignkit train`) ...", quiet)

@@ -45,7 +45,7 @@ def command(
     With the default weighting this is the count table of IBM Model 1's first iteration.
     """
     from alignkit.classical.cooccurrence import cooccurrence, save_table
-    from alignkit.reading import read_bitext
+    from alignkit.text.reading import read_bitext
 
     source, target = choose_text(source, target, sample)
     bitext = read_bitext(source, target, encoding_errors=encoding_errors, lowercase=lowercase)

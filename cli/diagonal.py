@@ -18,7 +18,7 @@ from alignkit_cli.fitting import (
 from alignkit_cli.options import needs
 
 if TYPE_CHECKING:
-    from alignkit.bitext import Bitext
+    from alignkit.text.bitext import Bitext
 
 
 @click.command("diagonal")

@@ -13,7 +13,7 @@ from alignkit_cli.options import note, quiet_option, write_output
 if TYPE_CHECKING:
     import numpy as np
 
-    from alignkit.links import Links
+    from alignkit.links.links import Links
     from alignkit.metrics.aer import LinkCounts
 
 NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
@@ -65,10 +65,10 @@ def command(
     "spt" or "s?t". Only as many lines of HYP are read as GOLD has, so test pairs may stand before the training
     text.
     """
-    from alignkit.gold import parse_gold
-    from alignkit.links import check_range
+    from alignkit.links.gold import parse_gold
+    from alignkit.links.links import check_range
     from alignkit.metrics.aer import count_links
-    from alignkit.reading import read_lines
+    from alignkit.text.reading import read_lines
 
     gold_lines = read_lines(gold)
     shapes = read_shapes(*text) if text is not None else None
@@ -90,9 +90,9 @@ def read_hypothesis(path: str, count: int, quiet: bool, checked: bool) -> Links:
 
     A longer hypothesis is the usual procedure (test text first, training text after it); a shorter one is not.
     """
-    from alignkit.gold import ENOUGH, is_naacl, parse_gold
-    from alignkit.links import Links
-    from alignkit.reading import read_lines
+    from alignkit.links.gold import ENOUGH, is_naacl, parse_gold
+    from alignkit.links.links import Links
+    from alignkit.text.reading import read_lines
 
     lines = read_lines(path)
     if is_naacl(lines):
@@ -109,7 +109,7 @@ def read_hypothesis(path: str, count: int, quiet: bool, checked: bool) -> Links:
 
 def read_shapes(source: str, target: str) -> np.ndarray:
     """int32 (M, 2): target and source lengths of the text."""
-    from alignkit.reading import read_bitext
+    from alignkit.text.reading import read_bitext
 
     return read_bitext(source, target).shapes
 

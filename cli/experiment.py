@@ -56,8 +56,8 @@ def command(
         values = dataclasses.asdict(settings).items()
         write_output("".join(f"{key}={text(value)}\n" for key, value in values).encode(), None)
         return
+    from alignkit.experiments import render as report
     from alignkit.neural.devices import set_threads
-    from alignkit.report import experiments as report
 
     set_threads(threads)
     if quick:

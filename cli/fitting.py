@@ -27,8 +27,8 @@ from alignkit_cli.options import (
 from alignkit_cli.output import AlignmentOutput
 
 if TYPE_CHECKING:
-    from alignkit.bitext import Bitext
-    from alignkit.links import Links
+    from alignkit.links.links import Links
+    from alignkit.text.bitext import Bitext
 
 METHODS = ["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
 Command = Callable[..., Any]
@@ -135,7 +135,7 @@ def load_prior(path: str | None, weight: float, turned: bool = False) -> Any:
 
 def load_start(path: str | None, kind: str, text: Bitext | None = None) -> Any:
     """The model of --start, or None; an error if it is not an aligner of this name, or of other words."""
-    from alignkit.aligner import load_aligner
+    from alignkit.aligner.registry import load_aligner
     from alignkit.errors import InputError
 
     if path is None:
@@ -227,7 +227,7 @@ def run(fit: Fit, wanted: Outputs, in_blocks: bool = False, fit_both: FitBoth | 
         fit_both: fits both directions at once, where there is a quicker way than fitting each.
     """
     from alignkit.parallel import thread_count
-    from alignkit.reading import blank_pairs, read_bitext
+    from alignkit.text.reading import blank_pairs, read_bitext
 
     if wanted.method is not None and (wanted.reverse or wanted.scores or wanted.model):
         raise click.UsageError("--symmetrize fits two models; it goes with none of --reverse, --scores, --model.")
@@ -291,8 +291,8 @@ def read_within(wanted: Outputs, source: str, target: str | None, **options: Any
         AlignkitError: it takes more than --max-memory, however it is done.
     """
     from alignkit.classical import memory
-    from alignkit.reading import read_bitext
-    from alignkit.spooling import spool_bitext, text_size
+    from alignkit.text.on_disk import spool_bitext, text_size
+    from alignkit.text.reading import read_bitext
 
     limit = memory.usual_limit() if wanted.max_memory is None else memory.parse_size(wanted.max_memory)
     size = text_size(source, target, unknown=0 if wanted.max_memory is None else limit)
@@ -317,7 +317,7 @@ def _fit_directions(
     fit: Fit, fit_both: FitBoth | None, bitext: Bitext, wanted: Outputs, threads: int, at_once: bool
 ) -> tuple[Any, tuple[Any, Any]]:
     """What links by both directions, fitted together, concurrently or one after the other; and the two models."""
-    from alignkit.classical.bidirectional import Bidirectional, fit_concurrently
+    from alignkit.aligner.symmetrized import Bidirectional, fit_concurrently
 
     def fit_one(text: Bitext, share: int) -> Any:
         turned = text is not bitext

@@ -19,7 +19,7 @@ from alignkit_cli.fitting import (
 )
 
 if TYPE_CHECKING:
-    from alignkit.bitext import Bitext
+    from alignkit.text.bitext import Bitext
 
 
 @click.command("hmm")
@@ -86,9 +86,9 @@ def command(
     def fit(text: Bitext, threads: int, progress: Callable[[int, int, str], None], turned: bool) -> Any:
         from dataclasses import replace
 
-        from alignkit.classical.hmm import fit_hmm
-        from alignkit.classical.hmm_joint import SETTINGS, fit_joint
-        from alignkit.classical.hmm_settings import Settings
+        from alignkit.classical.hmm.joint import SETTINGS, fit_joint
+        from alignkit.classical.hmm.model import fit_hmm
+        from alignkit.classical.hmm.settings import Settings
 
         base = replace(SETTINGS, tolerance=0.0) if bayes else Settings()
         settings = replace(base, iterations=iterations, lexical_iterations=lexical_iterations)

@@ -22,7 +22,7 @@ from alignkit_cli.fitting import (
 from alignkit_cli.options import memory_options
 
 if TYPE_CHECKING:
-    from alignkit.bitext import Bitext
+    from alignkit.text.bitext import Bitext
 
 
 @click.command("ibm1")

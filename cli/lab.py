@@ -11,7 +11,7 @@ from alignkit_cli.options import needs, note, quiet_option, reading_options, thr
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from alignkit.experiments.lab import Lab, LabSettings
+    from alignkit.analysis.lab import Lab, LabSettings
     from alignkit.neural.settings import RunSettings
 
 
@@ -101,7 +101,7 @@ def run(
     plan = {name: options.pop(name) for name in ("preset", "tokens", "pieces", "epochs", "steps")}
     reading = {name: options.pop(name) for name in ("lowercase", "encoding_errors")}
     _check_usage(run_dir, training, valid, folder, other or uniform)
-    from alignkit.experiments.lab import LabSettings, lab
+    from alignkit.analysis.lab import LabSettings, lab
     from alignkit.neural.devices import set_threads
 
     settings = LabSettings(**options, seed=seed, threads=threads, courses=csv_steps is not None)
@@ -144,7 +144,7 @@ def _check_usage(
 
 def _runs(run_dir: str, other: str | None, uniform: str | None) -> tuple[str, str | None, str | None]:
     """The runs that a folder of --train stands for; others as they are."""
-    from alignkit.experiments.lab_runs import find_runs
+    from alignkit.analysis.lab_runs import find_runs
 
     found = {name: str(path) for name, path in find_runs(run_dir).items()}
     if "dot-0" not in found:
@@ -168,9 +168,9 @@ def train(
     **reading: Any,
 ) -> None:
     """Trains the three runs into the folder."""
-    from alignkit.experiments.lab_runs import train_runs
-    from alignkit.neural.runs import Lines
-    from alignkit.reading import read_line_pairs
+    from alignkit.analysis.lab_runs import train_runs
+    from alignkit.neural.training.runs import Lines
+    from alignkit.text.reading import read_line_pairs
     from alignkit_cli.train import check_words, hold_out
 
     lines = read_line_pairs(*training, **reading)

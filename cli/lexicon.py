@@ -51,7 +51,7 @@ def command(
     MODEL is of the direction source to target; REVERSE, of the same text, of the other (`--reverse`). Source words
     are in order of their bytes, their translations with the likeliest first.
     """
-    from alignkit.aligner import load_aligner
+    from alignkit.aligner.registry import load_aligner
     from alignkit.classical.lexicon import lexicon_of, moses, tsv
 
     if reverse is not None and file_format == "shortlist":

@@ -9,7 +9,7 @@ from importlib import import_module
 import click
 
 from alignkit.errors import AlignkitError
-from alignkit.kernels import jit
+from alignkit.kernels import compile
 from alignkit.version import __version__
 
 #: command -> (module, one line for the list of commands)
@@ -75,7 +75,7 @@ def _stop(number: int, _: object) -> None:
 
 def run(arguments: list[str] | None = None) -> int:
     """Runs the program; returns its exit code."""
-    jit.announce = _say_compiling
+    compile.announce = _say_compiling
     try:
         cli.main(args=arguments, prog_name="alignkit", standalone_mode=False)
     except click.UsageError as error:

@@ -8,10 +8,10 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from alignkit.aligner import Aligner
-    from alignkit.bitext import Bitext
-    from alignkit.formats import Alignment
-    from alignkit.links import Links
+    from alignkit.aligner.protocol import Aligner
+    from alignkit.links.formats import Alignment
+    from alignkit.links.links import Links
+    from alignkit.text.bitext import Bitext
 
 BLOCK = 10_000  # pairs described at a time
 
@@ -22,7 +22,7 @@ class AlignmentOutput:
     Files take their place only when the block ends well; standard output is flushed after every write.
 
     Args:
-        output_format: a key of ``alignkit.formats.FORMATS``.
+        output_format: a key of ``alignkit.links.formats.FORMATS``.
         output: a file; None or "-" for standard output.
         sentence_scores: a file for a score per pair, or None.
     """
@@ -56,7 +56,7 @@ class AlignmentOutput:
 
     def write(self, alignment: Alignment) -> None:
         """Writes all pairs of an alignment that has what is :attr:`wanted`."""
-        from alignkit.formats import render, sentence_score_lines
+        from alignkit.links.formats import render, sentence_score_lines
 
         self.streams[0].write(render(alignment, self.output_format, self.pairs + 1))
         self.streams[0].flush()
@@ -70,8 +70,8 @@ class AlignmentOutput:
         self, links: Links, bitext: Bitext, forward: Aligner | None, reverse: Aligner | None = None
     ) -> None:
         """Writes the links of a bitext of words, with what the aligners that made them say of them."""
-        from alignkit.formats import Alignment
-        from alignkit.linking import describe
+        from alignkit.aligner.link_text import describe
+        from alignkit.links.formats import Alignment
 
         if not any(self.wanted.values()):
             self.write(Alignment(links))

@@ -107,8 +107,8 @@ def run(
     **settings: Any,
 ) -> None:
     """Gathers, writes the page and what else was asked for."""
-    from alignkit.experiments.gather import Sources, gather
-    from alignkit.reading import read_line_pairs, read_lines
+    from alignkit.report.build import Sources, gather
+    from alignkit.text.reading import read_line_pairs, read_lines
 
     if output is None and plots is None and frames is None:
         raise click.UsageError("Give -o FILE for the page, or --plots or --frames FOLDER.")

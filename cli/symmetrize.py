@@ -25,9 +25,9 @@ def command(forward: str, reverse: str, method: str, output: str | None) -> None
 
     FORWARD comes from the source-to-target model, REVERSE from the target-to-source model (`--reverse`).
     """
-    from alignkit.classical.symmetrisation import symmetrize
-    from alignkit.links import parse_links
-    from alignkit.reading import read_lines
+    from alignkit.links.links import parse_links
+    from alignkit.links.symmetrization import symmetrize
+    from alignkit.text.reading import read_lines
 
     first, second = (parse_links(path, read_lines(path)).possible for path in (forward, reverse))
     write_output(symmetrize(first, second, method).to_pharaoh(), output)

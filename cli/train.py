@@ -115,9 +115,9 @@ def run(
 ) -> None:
     """Reads, trains (or goes on), says where the network is and how good."""
     from alignkit.neural.devices import set_threads
-    from alignkit.neural.runs import Run, train
     from alignkit.neural.settings import PRESETS
-    from alignkit.reading import read_line_pairs
+    from alignkit.neural.training.runs import Run, train
+    from alignkit.text.reading import read_line_pairs
 
     def read(one: str, other: str | None) -> tuple[list[str], list[str]]:
         return read_line_pairs(one, other, encoding_errors=encoding_errors, lowercase=lowercase)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from alignkit.bitext import Bitext
+from alignkit.text.bitext import Bitext
 
 
 def random_pairs(seed, pairs=60, source_types=12, target_types=15, longest=9):

@@ -1,1 +1,1 @@
-"""Aligners by counting and EM: co-occurrence and the IBM models."""
+"""Aligners by counting and EM: co-occurrence, IBM Model 1, the diagonal model, hidden Markov models."""

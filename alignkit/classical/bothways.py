@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from alignkit.bitext import Bitext
-from alignkit.classical.bags import Bags, Layout, bags_of
-from alignkit.classical.blockwise import normalised_null
 from alignkit.classical.ibm1 import IBM1, ITERATIONS, Mixture, check_options
-from alignkit.classical.tables import PairTable
+from alignkit.classical.inverted_index import Bags, Layout, bags_of
+from alignkit.classical.out_of_core import normalised_null
+from alignkit.classical.translation_table import PairTable
 from alignkit.kernels import bothways as kernels
-from alignkit.kernels import lexical
+from alignkit.kernels import translation_table
 from alignkit.parallel import blocks, run_blocks, thread_count
+from alignkit.text.bitext import Bitext
 
 Progress = Callable[[int, int, str], None]
 
@@ -161,10 +161,10 @@ class _Estimation:
         def divide(low: int, high: int) -> None:
             first, last = offsets[low], offsets[high]
             if alpha is None:
-                lexical.normalise_table(low, high, offsets, forward)
+                translation_table.normalise_table(low, high, offsets, forward)
                 kernels.divide_columns(first, last, columns, totals, reverse)
             else:
-                lexical.bayes_table(low, high, offsets, forward, float(alpha))
+                translation_table.bayes_table(low, high, offsets, forward, float(alpha))
                 kernels.bayes_columns(first, last, columns, totals, float(alpha), reverse)
 
         self.layout.over_rows(divide)

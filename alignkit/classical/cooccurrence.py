@@ -8,13 +8,13 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from alignkit.bitext import Bitext
-from alignkit.classical.bags import PairStatistics, bags_of
-from alignkit.classical.tables import PairTable
+from alignkit.classical.inverted_index import PairStatistics, bags_of
+from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError
 from alignkit.parallel import thread_count
 from alignkit.storage import atomic_write, save_arrays
-from alignkit.vocabulary import Vocabulary
+from alignkit.text.bitext import Bitext
+from alignkit.text.vocabulary import Vocabulary
 
 Weighting = Literal["source-length", "target-length", "one", "presence"]
 WEIGHTINGS: tuple[str, ...] = get_args(Weighting)

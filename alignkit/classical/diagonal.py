@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from alignkit.aligner import check_kind
-from alignkit.bitext import Bitext
-from alignkit.classical.bags import PairStatistics, bags_of, normalise_rows, token_index
+from alignkit.aligner.protocol import check_kind
 from alignkit.classical.ibm1 import check_options, has_settled
-from alignkit.classical.likelihood import UNSEEN
-from alignkit.classical.tables import Lookup, PairTable, links_of_places, pack_model, unpack_model
+from alignkit.classical.inverted_index import PairStatistics, bags_of, normalise_rows, token_index
+from alignkit.classical.null import UNSEEN
+from alignkit.classical.translation_table import Lookup, PairTable, links_of_places, pack_model, unpack_model
 from alignkit.errors import AlignkitError, InputError
 from alignkit.kernels import diagonal as kernels
-from alignkit.kernels import lexical
-from alignkit.links import Links
+from alignkit.kernels import translation_table
+from alignkit.links.links import Links
 from alignkit.parallel import blocks, run_blocks, thread_count
-from alignkit.scores import Scores
+from alignkit.scores.scores import Scores
 from alignkit.storage import Fields, load_arrays, save_arrays
-from alignkit.vocabulary import Vocabulary
+from alignkit.text.bitext import Bitext
+from alignkit.text.vocabulary import Vocabulary
 
 KIND, VERSION = "alignkit.diagonal", 1
 ITERATIONS = 5
@@ -176,7 +176,7 @@ class Diagonal:
             dense = np.zeros(lookup.width + 1, np.float32)
             kernels.start_keys(low, high, target, prior.place_of, prior.totals, null_values, probability, keys)
             kernels.best_sources(low, high, index, lookup.rows, target, lengths, prior.tables, dense, keys)
-            lexical.places_of_keys(target[1][low], target[1][high], keys, places)
+            translation_table.places_of_keys(target[1][low], target[1][high], keys, places)
 
         run_blocks(search, blocks(lengths * bitext.target.lengths, lookup.threads), lookup.threads)
         return links_of_places(places, bitext, lookup.threads)

@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from alignkit.aligner import check_kind
-from alignkit.bitext import Bitext
-from alignkit.classical.bags import Bags, PairStatistics, Rows, bags_of
-from alignkit.classical.blockwise import BlockEstimation, normalised_null
-from alignkit.classical.likelihood import mixture_log_probabilities, null_shares
+from alignkit.aligner.protocol import check_kind
+from alignkit.classical.inverted_index import Bags, PairStatistics, Rows, bags_of
 from alignkit.classical.memory import cut
+from alignkit.classical.null import mixture_log_probabilities, null_shares
+from alignkit.classical.out_of_core import BlockEstimation, normalised_null
 from alignkit.classical.priors import Prior, start_null, start_values
-from alignkit.classical.tables import Lookup, PairTable, pack_model, unpack_model
+from alignkit.classical.translation_table import Lookup, PairTable, pack_model, unpack_model
 from alignkit.errors import AlignkitError, InputError
-from alignkit.kernels import lexical
-from alignkit.links import Links
+from alignkit.kernels import translation_table
+from alignkit.links.links import Links
 from alignkit.parallel import thread_count
-from alignkit.scores import Scores
+from alignkit.scores.scores import Scores
 from alignkit.storage import Fields, load_arrays, save_arrays
-from alignkit.vocabulary import Vocabulary
+from alignkit.text.bitext import Bitext
+from alignkit.text.vocabulary import Vocabulary
 
 KIND, VERSION = "alignkit.ibm1", 1
 ITERATIONS = 5
@@ -288,7 +288,7 @@ class _Estimation:
         statistics.normalise(self.alpha)
         if mixture.has_null:
             sums = np.zeros(len(mixture.null), np.float64)
-            lexical.null_counts(statistics.target, mixture.shares, self.z, sums)
+            translation_table.null_counts(statistics.target, mixture.shares, self.z, sums)
             mixture.null = normalised_null(mixture.null, sums, self.alpha)
         return likelihood
 
@@ -299,9 +299,11 @@ class _Estimation:
 
         def add(low: int, high: int) -> None:
             dense = np.zeros(statistics.types[1], np.float32)
-            lexical.start_denominators(low, high, statistics.target, mixture.null, mixture.shares, z)
-            lexical.add_denominators(low, high, statistics.index, statistics.rows, statistics.target, z, dense)
-            lexical.weigh(low, high, statistics.target, mixture.places, z, likelihood)
+            translation_table.start_denominators(low, high, statistics.target, mixture.null, mixture.shares, z)
+            translation_table.add_denominators(
+                low, high, statistics.index, statistics.rows, statistics.target, z, dense
+            )
+            translation_table.weigh(low, high, statistics.target, mixture.places, z, likelihood)
 
         statistics.over_sentences(add)
         return float(likelihood.sum())

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.classical.tables import PairTable
+from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError
-from alignkit.vocabulary import Vocabulary
+from alignkit.text.vocabulary import Vocabulary
 
 NULL = "NULL"  #: how Moses writes the empty word
 #: White space to a C++ stream or a Python split, but letters of a token to us.

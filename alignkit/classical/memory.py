@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from alignkit.bitext import Bitext
 from alignkit.errors import AlignkitError
-from alignkit.kernels import blockwise as kernels
+from alignkit.kernels import out_of_core as kernels
 from alignkit.parallel import blocks, run_blocks
-from alignkit.spooling import forget_tokens
+from alignkit.text.bitext import Bitext
+from alignkit.text.on_disk import forget_tokens
 
 #: What the program takes before it reads anything: Python, NumPy, Numba and the kernels.
 BASE = 200 << 20

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alignkit.bitext import Bitext
-from alignkit.classical.bags import Rows
-from alignkit.classical.tables import PairTable
+from alignkit.classical.inverted_index import Rows
+from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError, InputError
-from alignkit.reading import read_lines
-from alignkit.vocabulary import Vocabulary
+from alignkit.text.bitext import Bitext
+from alignkit.text.reading import read_lines
+from alignkit.text.vocabulary import Vocabulary
 
 WEIGHT = 5.0
 

@@ -1,1 +1,1 @@
-"""One file per experiment, each a plain function that returns a table."""
+"""Experiments of the papers, one file each, and what they share."""

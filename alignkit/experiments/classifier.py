@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from alignkit.bitext import Corpus
 from alignkit.errors import AlignkitError
 from alignkit.experiments.texts import Labelled, read_labelled
+from alignkit.text.bitext import Corpus
 
 UNK = 0  #: the id of every rare word (:func:`alignkit.experiments.texts.frequent`)
 

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress, wilson
+from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
 from alignkit.experiments.sequences import Plan, Sequences, contrast, count_table, curves, reached
-from alignkit.neural.many import copying_settings, initial
-from alignkit.neural.many_training import ManyRun, train_many
+from alignkit.metrics.intervals import wilson
+from alignkit.neural.ensemble.networks import copying_settings, initial
+from alignkit.neural.ensemble.training import ManyRun, train_many
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -33,13 +33,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from alignkit.bitext import Bitext
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.errors import AlignkitError
 from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
 from alignkit.experiments.statistics import averaged
 from alignkit.experiments.texts import word_bitext
 from alignkit.neural.batching import usable
+from alignkit.text.bitext import Bitext
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,17 +15,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alignkit.bitext import Bitext
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.experiments.networks import NetworkPlan, train_network
 from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
 from alignkit.metrics.agreement import count_agreement
 from alignkit.metrics.bootstrap import middle, resampled
-from alignkit.neural.checkpoints import NeuralAligner, load_aligner
-from alignkit.neural.runs import find_run
-from alignkit.neural.training import Training
-from alignkit.scores import Scores
+from alignkit.neural.aligners import NeuralAligner
+from alignkit.neural.loading import load_aligner
+from alignkit.neural.training.runs import find_run
+from alignkit.neural.training.translation import Training
+from alignkit.scores.scores import Scores
+from alignkit.text.bitext import Bitext
 
 if TYPE_CHECKING:
     import pandas as pd

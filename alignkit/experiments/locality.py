@@ -29,16 +29,9 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from alignkit.errors import AlignkitError
-from alignkit.experiments.protocol import (
-    Claim,
-    Progress,
-    Result,
-    check_positive,
-    claim,
-    mean_interval,
-    no_progress,
-)
-from alignkit.neural.recurrent import ManyLstm
+from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
+from alignkit.metrics.intervals import mean_interval
+from alignkit.neural.ensemble.recurrent import ManyLstm
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -21,18 +21,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alignkit.errors import AlignkitError
-from alignkit.experiments.protocol import (
-    Claim,
-    Progress,
-    Result,
-    check_positive,
-    claim,
-    no_progress,
-    share_difference,
-)
+from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
 from alignkit.experiments.sequences import Plan, Sequences, curves
-from alignkit.neural.many import Parameters, copying_settings, initial, random_head, replace_heads
-from alignkit.neural.many_training import ManyRun, train_many
+from alignkit.metrics.intervals import share_difference
+from alignkit.neural.ensemble.networks import Parameters, copying_settings, initial, random_head, replace_heads
+from alignkit.neural.ensemble.training import ManyRun, train_many
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from alignkit.bitext import Bitext
 from alignkit.errors import AlignkitError
 from alignkit.experiments.protocol import Progress
 from alignkit.experiments.texts import bitext_lines
-from alignkit.neural.checkpoints import NeuralAligner
-from alignkit.neural.runs import Lines, learn_tokenizer
+from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.settings import PRESETS, RunSettings
-from alignkit.neural.training import Training
-from alignkit.tokenization import encode_bitext
+from alignkit.neural.training.runs import Lines, learn_tokenizer
+from alignkit.neural.training.translation import Training
+from alignkit.text.bitext import Bitext
+from alignkit.text.tokenization import encode_bitext
 
 
 @dataclass(frozen=True)

@@ -28,10 +28,11 @@ from alignkit.experiments.networks import NetworkPlan, Trained, train_network
 from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
 from alignkit.experiments.simplex import Problem, best_attention
 from alignkit.metrics.agreement import Agreement, agreement
+from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.batching import Batcher, scoring_batches
-from alignkit.neural.checkpoints import NeuralAligner, load_aligner
-from alignkit.neural.runs import find_run
-from alignkit.scores import Scores, flat_offsets
+from alignkit.neural.loading import load_aligner
+from alignkit.neural.training.runs import find_run
+from alignkit.scores.scores import Scores, flat_offsets
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alignkit.bitext import Bitext
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.experiments.classifier import ClassifierPlan, influence, read_split, train_classifier, view
 from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
 from alignkit.experiments.statistics import averaged, kendall
 from alignkit.metrics.agreement import agreement
-from alignkit.scores import Scores
+from alignkit.scores.scores import Scores
+from alignkit.text.bitext import Bitext
 
 if TYPE_CHECKING:
     import pandas as pd

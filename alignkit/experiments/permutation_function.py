@@ -19,20 +19,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alignkit.classical.cooccurrence import cooccurrence
-from alignkit.experiments.protocol import (
-    Claim,
-    Progress,
-    Result,
-    check_positive,
-    claim,
-    mean_interval,
-    no_progress,
-    wilson,
-)
+from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
 from alignkit.experiments.sequences import Plan, Sequences, curves
-from alignkit.neural.many import copying_settings, initial, to_network
-from alignkit.neural.many_training import ManyRun, train_many
-from alignkit.neural.probes import lexical_scores
+from alignkit.metrics.intervals import mean_interval, wilson
+from alignkit.neural.ensemble.networks import copying_settings, initial, to_network
+from alignkit.neural.ensemble.training import ManyRun, train_many
+from alignkit.neural.scoring.probes import lexical_scores
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

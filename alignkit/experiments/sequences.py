@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alignkit.bitext import Bitext, Corpus
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.errors import AlignkitError
 from alignkit.neural.devices import Products
-from alignkit.neural.many_training import ManyRun, ManyTraining
-from alignkit.tokenization import BOS, EOS
-from alignkit.vocabulary import Vocabulary
+from alignkit.neural.ensemble.training import ManyRun, ManyTraining
+from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.tokenization import BOS, EOS
+from alignkit.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,7 +103,7 @@ class Sequences:
         """Source with its end, the decoder's input (the beginning first) and the target with its end.
 
         Each int64 (count, length + 1), word i with the id FIRST + i: what
-        :data:`alignkit.neural.many_training.Draw` asks for.
+        :data:`alignkit.neural.ensemble.training.Draw` asks for.
         """
         sources = self.sources(generator, count)
         targets = self.targets(sources) + FIRST

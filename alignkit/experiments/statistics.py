@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.experiments.protocol import mean_interval
+from alignkit.metrics.intervals import mean_interval
 
 
 def averaged(values: Any) -> tuple[float, tuple[float, float]]:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alignkit.bitext import Bitext, Corpus
 from alignkit.errors import AlignkitError, InputError
-from alignkit.reading import read_line_pairs, read_lines
-from alignkit.vocabulary import Vocabulary
+from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.reading import read_line_pairs, read_lines
+from alignkit.text.vocabulary import Vocabulary
 
 UNKNOWN_WORD = "<unk>"  #: stands for every word that is too rare
 PLACES = frozenset({"in", "on", "at"})  #: what the labels of the sample ask for
@@ -27,7 +27,7 @@ def bitext_lines(source: str, target: str, part: str = "train") -> tuple[list[st
         part: of the sample, ``train`` or ``test``.
 
     Raises:
-        InputError: as :func:`alignkit.reading.read_line_pairs`.
+        InputError: as :func:`alignkit.text.reading.read_line_pairs`.
         AlignkitError: only one of the two is given.
     """
     if bool(source) != bool(target):

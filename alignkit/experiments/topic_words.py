@@ -24,10 +24,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress, wilson
+from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
 from alignkit.experiments.statistics import averaged
 from alignkit.experiments.topic_model import CLASSIFIERS, Model, draw_sentences, follow, predicted_scores, start
 from alignkit.experiments.topic_real import real_claims, real_words
+from alignkit.metrics.intervals import wilson
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from alignkit.kernels.jit import kernel
+from alignkit.kernels.compile import kernel
 
 
 @kernel

@@ -3,7 +3,7 @@
 What the reverse direction needs of source word i and sentence m lies in the same places as what the forward
 direction does, or beside i in the index, so a sweep comes to each sentence once for both.
 
-Tuples of arrays are those of :mod:`alignkit.kernels.bags`, but for:
+Tuples of arrays are those of :mod:`alignkit.kernels.inverted_index`, but for:
     rows = (offsets int64 (V_src + 1,), columns int32 (K,), forward float32 (K,), reverse float32 (K,)): p(o|i) and
         p(i|o) of the pairs that meet;
     target = (words int32 (E_tgt, 3), entries float32 (E_tgt, 3), offsets int64 (M + 1,)): two views of the same
@@ -23,10 +23,10 @@ import math
 
 import numpy as np
 
-from alignkit.kernels.bags import AHEAD, ID, LINE, NEAR, ONE, PLACE, first_not_below, sort_ids
-from alignkit.kernels.jit import kernel
-from alignkit.kernels.lexical import TINY, exp_digamma
+from alignkit.kernels.compile import kernel
+from alignkit.kernels.inverted_index import AHEAD, ID, LINE, NEAR, ONE, PLACE, first_not_below, sort_ids
 from alignkit.kernels.machine import prefetch
+from alignkit.kernels.translation_table import TINY, exp_digamma
 
 
 @kernel

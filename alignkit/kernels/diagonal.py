@@ -4,7 +4,7 @@ Target position t of T prefers source position l of L (both from 1) with the wei
 For t/T <= l/L that is exp(-tension l/L) exp(tension t/T), and the other way round beyond: products of two numbers
 out of tables, so that a sweep costs hardly more than IBM Model 1's and calls no exponential.
 
-``index``, ``rows`` and ``target`` are as in :mod:`alignkit.kernels.bags`, but token by token: the index has an
+``index``, ``rows`` and ``target`` are as in :mod:`.inverted_index`, but token by token: the index has an
 occurrence's position int32 where the count would be, target = (tokens int32 (N_tgt,), offsets int64 (M + 1,)).
 Further tuples:
     tables = (places int64 (longest + 1,), rise float32, fall float32): of a length n, rise[places[n] + j - 1] =
@@ -19,8 +19,8 @@ import math
 
 import numpy as np
 
-from alignkit.kernels.bags import ID, PLACE, first_not_below, look_ahead
-from alignkit.kernels.jit import kernel
+from alignkit.kernels.compile import kernel
+from alignkit.kernels.inverted_index import ID, PLACE, first_not_below, look_ahead
 
 _HALF = np.uint64(32)
 
@@ -167,7 +167,7 @@ def add_weights(low, high, index, rows, target, lengths, tables, weights, sums):
 
 @kernel
 def start_keys(low, high, target, place_of, totals, null_values, null_probability, keys):
-    """NULL's keys (kernels.lexical.start_keys) of the tokens of sentences low <= m < high, as weight times value.
+    """NULL's keys (:func:`.translation_table.start_keys`) of the tokens of sentences low <= m < high, as weight times value.
 
     null_values: float32 (V_tgt + 1,), 0 for unknown words. The other arguments are as in :func:`weigh`.
     """

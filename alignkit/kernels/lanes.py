@@ -6,7 +6,7 @@ neighbours of a float32 array as one value; values are added, subtracted, multip
 stay in registers between. Arithmetic is that of each number alone, so the bits are the same on every processor.
 
 A choice between a number and what is no number takes the second. Nothing checks the bounds: whoever loads index i
-reads i to i + 7, and rows are to be padded to whole ``LANES`` (:func:`.chain.padded`).
+reads i to i + 7, and rows are to be padded to whole ``LANES`` (:func:`.forward_backward.padded`).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from alignkit.kernels.jit import kernel
+from alignkit.kernels.compile import kernel
 
 _SPACE, _TAB, _NEWLINE, _RETURN = 32, 9, 10, 13
 _DASH = 45

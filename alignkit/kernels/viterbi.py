@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from alignkit.kernels.chain import MOST_STEPS, ONE, TINY, padded, prepare_chain, widened
-from alignkit.kernels.hmm import emissions, gather, room
-from alignkit.kernels.jit import allocating_kernel, kernel
+from alignkit.kernels.compile import allocating_kernel, kernel
+from alignkit.kernels.forward_backward import MOST_STEPS, ONE, TINY, padded, prepare_chain, widened
+from alignkit.kernels.hmm_e_step import emissions, gather, room
 
 
 @kernel
@@ -33,7 +33,7 @@ def viterbi(T, L, e, e_null, chain, rows, back, is_null, places):
 
     Args:
         e: float32 (T * stride,), e_null: float32 (T,), emission probabilities.
-        chain: (jumps, start, leave, p0) as of :func:`.chain.forward`.
+        chain: (jumps, start, leave, p0) as of :func:`.forward_backward.forward`.
         rows: float32 (3, stride), work space.
         back: int32 (T * L,), is_null: bool (T * L,), work space.
     """

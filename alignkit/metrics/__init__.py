@@ -1,1 +1,1 @@
-"""What is computed from scores and links: agreement, rank correlation, alignment error rate."""
+"""Agreement, rank correlation, alignment error rate, and their intervals."""

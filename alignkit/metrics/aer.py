@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignkit.errors import AlignkitError
-from alignkit.links import GoldLinks, Links
+from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.bootstrap import middle, resampled
 
 MEASURES = ("aer", "precision", "recall", "f1")

@@ -11,7 +11,7 @@ from alignkit.errors import AlignkitError
 from alignkit.kernels import agreement as kernels
 from alignkit.metrics.bootstrap import RESAMPLES, middle, resampled
 from alignkit.parallel import blocks, run_blocks, thread_count
-from alignkit.scores import Scores
+from alignkit.scores.scores import Scores
 
 PERCENT = 5
 

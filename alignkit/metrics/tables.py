@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from alignkit.metrics.agreement import PERCENT, agreement
-from alignkit.scores import Scores
+from alignkit.scores.scores import Scores
 
 if TYPE_CHECKING:
     from fractions import Fraction

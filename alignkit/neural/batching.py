@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alignkit.bitext import Bitext, Corpus
-from alignkit.tokenization import BOS, PAD
+from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.tokenization import BOS, PAD
 
 
 @dataclass(frozen=True, eq=False)

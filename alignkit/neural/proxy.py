@@ -15,16 +15,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from alignkit.aligner import check_kind
-from alignkit.bitext import Bitext, Corpus
+from alignkit.aligner.protocol import check_kind
 from alignkit.errors import AlignkitError
 from alignkit.neural.batching import to_device, usable
+from alignkit.neural.checkpoints import PROXY, save_payload
 from alignkit.neural.devices import pick_device
 from alignkit.neural.losses import BagLoss
-from alignkit.neural.payloads import PROXY, save_payload
 from alignkit.neural.settings import ProxySettings, to_dict
-from alignkit.scores import Scores, flat_offsets
-from alignkit.vocabulary import UNKNOWN, Vocabulary
+from alignkit.scores.scores import Scores, flat_offsets
+from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.vocabulary import UNKNOWN, Vocabulary
 
 Progress = Callable[[int, int, str], None]  #: (done, total, message)
 LOGITS = 16 << 20  #: bytes of logits at a time when scoring

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from alignkit.errors import InputError
-from alignkit.packing import unpacked
-from alignkit.vocabulary import Vocabulary
+from alignkit.text.decompression import unpacked
+from alignkit.text.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,1 +1,1 @@
-"""Tables to text, CSV and JSON."""
+"""The report: an HTML page, plots and tidy tables."""

@@ -10,10 +10,10 @@ import numpy as np
 
 from alignkit.metrics.agreement import RESAMPLES, count_agreement, top_share
 from alignkit.metrics.bootstrap import CONFIDENCE
-from alignkit.pieces import plain
 from alignkit.report.model import Report
-from alignkit.scores import Scores
-from alignkit.tokenization import BOS, EOS, SPECIALS
+from alignkit.scores.scores import Scores
+from alignkit.text.subword_marks import plain
+from alignkit.text.tokenization import BOS, EOS, SPECIALS
 
 if TYPE_CHECKING:
     import pandas as pd

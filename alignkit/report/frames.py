@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from alignkit.errors import AlignkitError
 from alignkit.report.breakdown import breakdown_table, mass_table
+from alignkit.report.gold import gold_table
 from alignkit.report.model import Report
-from alignkit.report.people import gold_table
 from alignkit.storage import atomic_write
 
 if TYPE_CHECKING:

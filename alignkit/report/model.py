@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from alignkit.bitext import Bitext
 from alignkit.errors import AlignkitError
-from alignkit.fitting import Groups, token_groups, word_shapes
-from alignkit.links import GoldLinks, Links
+from alignkit.interop.projection import Groups, token_groups, word_shapes
+from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.agreement import PERCENT
-from alignkit.scores import Scores
+from alignkit.scores.scores import Scores
+from alignkit.text.bitext import Bitext
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,7 +112,7 @@ class Report:
         sets: at least one; all of the M pairs, with the bitext's shapes.
         table: of :func:`alignkit.metrics.tables.agreement_table`, of the sets' names.
         counts: int64 (V_src,): how often each source type occurs in the text that was learned from.
-        course: columns run, step, name, value, as :func:`alignkit.report.payload.course` reads them.
+        course: columns run, step, name, value, as :func:`alignkit.report.page_data.course` reads them.
         gold: reference links between words, or None.
         specials: whether BOS and EOS at the ends of sentences are specials rather than words.
         marked: whether tokens are pieces that may be marked as such.

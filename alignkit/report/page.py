@@ -17,10 +17,10 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from alignkit.pieces import style_of
+from alignkit.report.gold import gold_table
 from alignkit.report.model import Report, names_of
-from alignkit.report.payload import payload
-from alignkit.report.people import gold_table
+from alignkit.report.page_data import payload
+from alignkit.text.subword_marks import style_of
 from alignkit.version import __version__
 
 LIMIT = 500

@@ -14,7 +14,7 @@ from alignkit.errors import AlignkitError
 from alignkit.report.breakdown import breakdown_table, mass_table
 from alignkit.report.frames import make_folder
 from alignkit.report.model import Report, names_of
-from alignkit.report.payload import course
+from alignkit.report.page_data import course
 from alignkit.storage import atomic_write
 
 if TYPE_CHECKING:

@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planted import bitext_of, random_pairs
 
-from alignkit.bitext import Bitext, Corpus
-from alignkit.classical import bags
-from alignkit.classical.bidirectional import Bidirectional
+from alignkit.aligner.symmetrized import Bidirectional
+from alignkit.classical import inverted_index as bags
 from alignkit.classical.bothways import fit_both_ways
 from alignkit.classical.ibm1 import fit_ibm1
-from alignkit.classical.symmetrisation import METHODS, symmetrize, symmetrize_places
-from alignkit.classical.tables import links_of_places
+from alignkit.classical.translation_table import links_of_places
 from alignkit.errors import AlignkitError
+from alignkit.links.symmetrization import METHODS, symmetrize, symmetrize_places
+from alignkit.text.bitext import Bitext, Corpus
 
 ODD = [([], ["t1"]), (["s1"], []), ([], []), (["s0"] * 50, ["t1", "t2"] * 40), (["only"], ["here", "here"])]
 OPTIONS = [

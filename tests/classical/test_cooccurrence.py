@@ -3,12 +3,12 @@ import numpy as np
 import pytest
 from planted import bitext_of, random_pairs
 
-from alignkit.bitext import Bitext, Corpus
 from alignkit.classical.cooccurrence import KIND, VERSION, WEIGHTINGS, cooccurrence, save_table
-from alignkit.classical.tables import PairTable
+from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError
 from alignkit.storage import load_arrays
-from alignkit.vocabulary import Vocabulary
+from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.vocabulary import Vocabulary
 
 
 def as_dict(table, bitext):

@@ -3,10 +3,10 @@ import numpy as np
 import pytest
 from planted import bitext_of, random_pairs
 
-from alignkit.bitext import Bitext
 from alignkit.classical.diagonal import KIND, VERSION, Diagonal, Prior, fit_diagonal, load_diagonal
 from alignkit.errors import AlignkitError, InputError
 from alignkit.storage import load_arrays, save_arrays
+from alignkit.text.bitext import Bitext
 
 OPTIONS = [
     {"null_probability": 0.08, "alpha": 0.01, "tension": 4.0, "optimize_tension": True},

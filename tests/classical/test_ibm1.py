@@ -3,13 +3,13 @@ import numpy as np
 import pytest
 from planted import bitext_of, permuted_copy, random_pairs
 
-from alignkit.bitext import Bitext, Corpus
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.classical.ibm1 import IBM1, KIND, VERSION, fit_ibm1, load_ibm1
 from alignkit.errors import AlignkitError, InputError
-from alignkit.links import Links
+from alignkit.links.links import Links
 from alignkit.storage import load_arrays, save_arrays
-from alignkit.vocabulary import Vocabulary
+from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.vocabulary import Vocabulary
 
 BOTH = pytest.mark.parametrize("null", [False, True])
 
@@ -166,7 +166,7 @@ def test_scores_and_links_know_the_null_probability(messy_pairs, messy_bitext, o
 def test_exp_digamma_equals_scipy():
     from scipy.special import digamma
 
-    from alignkit.kernels.lexical import exp_digamma
+    from alignkit.kernels.translation_table import exp_digamma
 
     for x in (0.01, 0.02, 0.3, 1.0, 1.5, 7.9, 8.0, 123.0, 1e6):
         assert exp_digamma(x) == pytest.approx(np.exp(digamma(x)), rel=1e-10)

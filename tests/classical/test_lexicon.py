@@ -8,9 +8,9 @@ from planted import bitext_of, random_pairs
 
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.lexicon import Lexicon, lexicon_of, moses, tsv
-from alignkit.classical.tables import PairTable
+from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError
-from alignkit.vocabulary import Vocabulary
+from alignkit.text.vocabulary import Vocabulary
 
 
 def small(source, target, rows, null=None):

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from planted import bitext_of, permuted_copy, random_pairs
 
-from alignkit.classical.hmm import fit_hmm
-from alignkit.classical.hmm_estimation import Estimation
-from alignkit.classical.hmm_joint import SETTINGS, fit_joint
-from alignkit.classical.hmm_settings import Settings
+from alignkit.classical.hmm.estimation import Estimation
+from alignkit.classical.hmm.joint import SETTINGS, fit_joint
+from alignkit.classical.hmm.model import fit_hmm
+from alignkit.classical.hmm.settings import Settings
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.lexicon import lexicon_of, tsv
 from alignkit.classical.priors import Prior, read_prior, start_values
 from alignkit.errors import AlignkitError, InputError
-from alignkit.vocabulary import Vocabulary
+from alignkit.text.vocabulary import Vocabulary
 
 AMBIGUOUS = [(["das", "haus"], ["house", "the"])] * 3  # nothing says which belongs to which
 CROSSED = [[0, 1], [1, 0]]
@@ -109,7 +109,7 @@ def test_ibm1_goes_on_to_the_bit(options, tmp_path):
     bitext = bitext_of(random_pairs(3, pairs=100))
     whole = fit_ibm1(bitext, 5, **options)
     fit_ibm1(bitext, 2, **options).save(tmp_path / "m.npz")
-    from alignkit.aligner import load_aligner
+    from alignkit.aligner.registry import load_aligner
 
     rest = fit_ibm1(bitext, 3, start=load_aligner(tmp_path / "m.npz"), **options)
     assert rest.table.values.tobytes() == whole.table.values.tobytes()

@@ -45,7 +45,7 @@ def test_a_stream_gives_what_files_give(alignkit, model, tmp_path, write, output
 @pytest.mark.parametrize("output_format", ["pharaoh", "probabilities", "giza"])
 def test_batches_leave_no_trace(alignkit, model, tmp_path, monkeypatch, output_format):
     """Numbers of pairs, in particular, go on from batch to batch."""
-    from alignkit import streaming
+    from alignkit.text import streaming
     from alignkit_cli import align, output
 
     options = ["--format", output_format, "--sentence-scores", tmp_path / "s"]

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from alignkit.aligner import load_aligner
-from alignkit.bitext import Bitext
-from alignkit.classical.hmm import HMM
-from alignkit.classical.hmm_joint import JointHMM, fit_joint
-from alignkit.classical.hmm_settings import Settings
+from alignkit.aligner.registry import load_aligner
+from alignkit.classical.hmm.joint import JointHMM, fit_joint
+from alignkit.classical.hmm.model import HMM
+from alignkit.classical.hmm.settings import Settings
+from alignkit.text.bitext import Bitext
 from alignkit_cli.hmm import command
 from alignkit_cli.main import cli
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from alignkit.aligner import load_aligner
+from alignkit.aligner.registry import load_aligner
 
 TEXT = "das haus ||| the house\ndas buch ||| the book\nein buch ||| a book\n ||| x\n"
 OPEN = "das haus ||| house the\n" * 3

@@ -10,10 +10,11 @@ import torch
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments import copying, multihead, permutation_function
-from alignkit.experiments.protocol import Verdict, share_difference
-from alignkit.neural.many import HEAD, random_head
-from alignkit.neural.many_training import ManyRun
-from alignkit.scores import Scores
+from alignkit.experiments.protocol import Verdict
+from alignkit.metrics.intervals import share_difference
+from alignkit.neural.ensemble.networks import HEAD, random_head
+from alignkit.neural.ensemble.training import ManyRun
+from alignkit.scores.scores import Scores
 
 TINY = {"hidden": 8, "batch": 4, "steps": 4, "every": 2}
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 from scipy.spatial.distance import jensenshannon
 
-from alignkit.bitext import Corpus
 from alignkit.experiments import classifier
 from alignkit.experiments import deceptive_attention as experiment
 from alignkit.experiments.protocol import Verdict
 from alignkit.experiments.texts import Labelled
+from alignkit.text.bitext import Corpus
 
 
 def test_divergences():

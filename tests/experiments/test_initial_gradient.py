@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.bitext import Bitext
 from alignkit.experiments import initial_gradient as experiment
 from alignkit.experiments.protocol import Verdict
+from alignkit.text.bitext import Bitext
 
 SOURCE = [["a", "b", "a"], ["b", "c"], ["d"], ["a", "d", "c", "b"]]
 TARGET = [["x", "y"], ["y", "y", "z"], ["z", "x"], ["w"]]

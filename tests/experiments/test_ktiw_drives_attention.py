@@ -57,8 +57,8 @@ def test_curves_rise_and_are_those_of_agreement(found, texts):
 
 
 def test_a_run_directory_gives_its_own_agreements(texts, tmp_path):
-    from alignkit.neural.checkpoints import load_aligner
-    from alignkit.neural.runs import Run, train
+    from alignkit.neural.loading import load_aligner
+    from alignkit.neural.training.runs import Run, train
 
     plan = experiment.Settings(**texts, pieces=60, epochs=2)
     lines, held = plan.lines()

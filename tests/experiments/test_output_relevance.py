@@ -7,12 +7,12 @@ import pytest
 import torch
 from scipy.stats import kendalltau
 
-from alignkit.bitext import Corpus
 from alignkit.errors import AlignkitError, InputError
 from alignkit.experiments import classifier, output_relevance
 from alignkit.experiments.protocol import Verdict
 from alignkit.experiments.statistics import kendall
 from alignkit.experiments.texts import Labelled, read_labelled
+from alignkit.text.bitext import Corpus
 
 
 @pytest.mark.parametrize("seed", range(4))

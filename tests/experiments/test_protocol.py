@@ -12,15 +12,8 @@ from scipy.stats import binomtest
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments import registry
-from alignkit.experiments.protocol import (
-    Verdict,
-    bootstrap_mean,
-    claim,
-    judge,
-    mean_interval,
-    share_difference,
-    wilson,
-)
+from alignkit.experiments.protocol import Verdict, claim, judge
+from alignkit.metrics.intervals import bootstrap_mean, mean_interval, share_difference, wilson
 
 
 @pytest.mark.parametrize(

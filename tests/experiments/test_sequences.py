@@ -9,8 +9,8 @@ import pytest
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments.sequences import Sequences, contrast, count_table, curves, reached
-from alignkit.neural.many_training import ManyRun
-from alignkit.tokenization import BOS, EOS
+from alignkit.neural.ensemble.training import ManyRun
+from alignkit.text.tokenization import BOS, EOS
 
 LENGTH, COUNT = 6, 4000
 ALL = [

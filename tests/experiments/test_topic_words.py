@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.bitext import Corpus
 from alignkit.experiments import topic_model as models
 from alignkit.experiments import topic_words as experiment
 from alignkit.experiments.protocol import Verdict
 from alignkit.experiments.statistics import solve_x_plus_exp
 from alignkit.experiments.texts import Labelled
 from alignkit.experiments.topic_real import padded, topicality
+from alignkit.text.bitext import Corpus
 
 
 @pytest.fixture

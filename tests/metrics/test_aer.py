@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignkit.errors import AlignkitError
-from alignkit.links import GoldLinks, Links, parse_links
+from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.metrics.aer import count_links, evaluate
 
 

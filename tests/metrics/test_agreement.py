@@ -13,7 +13,7 @@ from planted import random_matrices
 from alignkit.errors import AlignkitError
 from alignkit.kernels.agreement import kth_largest
 from alignkit.metrics.agreement import agreement, count_agreement, top_share
-from alignkit.scores import Scores
+from alignkit.scores.scores import Scores
 
 
 def one_row(*values):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.bitext import Bitext
-from alignkit.neural.seq2seq import EncoderDecoder
+from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.settings import NetworkSettings, RunSettings, TextSettings, TrainingSettings
-from alignkit.tokenization import Tokenizer, encode_bitext, learn_words
+from alignkit.text.bitext import Bitext
+from alignkit.text.tokenization import Tokenizer, encode_bitext, learn_words
 
 WORDS = [f"w{i}" for i in range(20)]
 

@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.aligner import Aligner, load_aligner
-from alignkit.bitext import Bitext, Corpus
+from alignkit.aligner.protocol import Aligner
+from alignkit.aligner.registry import load_aligner
 from alignkit.errors import AlignkitError, InputError
-from alignkit.neural.checkpoints import NeuralAligner
+from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.proxy import fit_proxy
 from alignkit.neural.settings import ProxySettings
-from alignkit.neural.training import fit_network
-from alignkit.tokenization import Tokenizer, encode_bitext, learn_words
-from alignkit.vocabulary import Vocabulary
+from alignkit.neural.training.translation import fit_network
+from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.tokenization import Tokenizer, encode_bitext, learn_words
+from alignkit.text.vocabulary import Vocabulary
 
 from .conftest import WORDS, random_lines, small_settings
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.bitext import Bitext
 from alignkit.errors import AlignkitError
 from alignkit.neural import proxy as module
 from alignkit.neural.losses import BagLoss
 from alignkit.neural.proxy import ProxyAligner, fit_proxy
 from alignkit.neural.settings import ProxySettings
+from alignkit.text.bitext import Bitext
 
 from .naive import softmax
 

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from alignkit.bitext import Bitext
-from alignkit.links import GoldLinks, Links
+from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.tables import agreement_table
 from alignkit.report.model import Report, score_set
-from alignkit.scores import Scores
+from alignkit.scores.scores import Scores
+from alignkit.text.bitext import Bitext
 
 HOSTILE = ["<script>alert(1)</script>", "</script>", "<!--", "@@DATA@@", "&amp;", '"><img', "\u2028", "{{x}}"]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from alignkit.bitext import Bitext
-from alignkit.links import GoldLinks, Links
+from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.agreement import agreement
 from alignkit.report import breakdown
 from alignkit.report.breakdown import band_names, breakdown_table, expected_hits, is_punctuation, row_hits
+from alignkit.report.gold import gold_table
 from alignkit.report.model import Report, score_set
-from alignkit.report.people import gold_table
-from alignkit.scores import Scores
+from alignkit.scores.scores import Scores
+from alignkit.text.bitext import Bitext
 from tests.report.conftest import make_report
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from alignkit.report.page import build_page, embedded_json, flat
-from alignkit.report.payload import encode_matrices, hex_bits, payload
+from alignkit.report.page_data import encode_matrices, hex_bits, payload
 from tests.report.conftest import HOSTILE, make_report
 
 

@@ -1,0 +1,45 @@
+"""The registry of aligners: the loader of every kind of saved aligner."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from pathlib import Path
+
+from alignkit.aligner.protocol import Aligner
+from alignkit.errors import InputError
+from alignkit.storage import read_header
+
+#: header kind of a saved npz -> where its loader is ("module:function", imported when needed)
+LOADERS = {
+    "alignkit.ibm1": "alignkit.classical.ibm1:load_ibm1",
+    "alignkit.diagonal": "alignkit.classical.diagonal:load_diagonal",
+    "alignkit.hmm": "alignkit.classical.hmm.model:load_hmm",
+    "alignkit.hmm-joint": "alignkit.classical.hmm.joint:load_joint",
+}
+#: the loader of a checkpoint or a run directory
+NEURAL_LOADER = "alignkit.neural.loading:load_aligner"
+
+
+def load_aligner(path: str | os.PathLike[str]) -> Aligner:
+    """Reads any saved aligner: a model file, a neural checkpoint (.pt) or a run directory.
+
+    Raises:
+        InputError: the file is missing, damaged, or none of these.
+    """
+    if not Path(path).exists():
+        raise InputError(path, "no such file")
+    if Path(path).is_dir() or os.fspath(path).endswith(".pt"):
+        return _resolve(NEURAL_LOADER)(path)
+    header = read_header(path)
+    if header is None:
+        raise InputError(path, "not a saved aligner, or damaged", remedy="give a file that --model wrote")
+    kind = header.get("kind")
+    if not isinstance(kind, str) or kind not in LOADERS:
+        raise InputError(path, f"holds {kind}, which is not an aligner this program knows")
+    return _resolve(LOADERS[kind])(path)
+
+
+def _resolve(place: str):  # type: ignore[no-untyped-def]
+    module, name = place.split(":")
+    return getattr(import_module(module), name)

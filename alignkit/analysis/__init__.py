@@ -1,0 +1,1 @@
+"""What the papers do with aligners: comparison, the lab, time courses, classification."""

@@ -1,0 +1,60 @@
+"""Trains the three runs that a row of the lab needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from alignkit.neural.settings import RunSettings
+from alignkit.neural.training.runs import Lines, train
+
+Progress = Callable[[int, int, str], None]
+#: name in the folder -> attention, and what is added to the seed
+RUNS = {"dot-0": ("dot", 0), "dot-1": ("dot", 1), "uniform-0": ("uniform", 0)}
+
+
+def train_runs(
+    folder: str | Path,
+    training: Lines,
+    valid: Lines,
+    settings: RunSettings,
+    progress: Progress | None = None,
+    device: str = "auto",
+) -> dict[str, Path]:
+    """Trains two networks with attention and one with uniform attention, or goes on where training stopped.
+
+    A checkpoint is kept at every logged step, whatever the settings say.
+
+    Args:
+        folder: gets the run directories ``dot-0``, ``dot-1`` (the next seed) and ``uniform-0``.
+        training: raw text.
+        valid: raw held-out text.
+        settings: of all three; the kind of attention is filled in.
+        progress: called with (steps done, steps of a run, message).
+        device: as :func:`alignkit.neural.devices.pick_device`.
+
+    Returns:
+        name -> run directory.
+
+    Raises:
+        AlignkitError: as :func:`alignkit.neural.training.runs.train`.
+    """
+    paths = {name: Path(folder) / name for name in RUNS}
+    for name, (attention, more) in RUNS.items():
+        own = settings.change(
+            network={"attention": attention},
+            training={"seed": settings.training.seed + more, "keep": "logged"},
+        )
+        report = _named(progress, name) if progress is not None else None
+        train(paths[name], training.source, training.target, valid.source, valid.target, own, report, device)
+    return paths
+
+
+def _named(progress: Progress, name: str) -> Progress:
+    return lambda done, total, message: progress(done, total, f"{name}: {message}")
+
+
+def find_runs(folder: str | Path) -> dict[str, Path]:
+    """The runs of :func:`train_runs` that a folder holds, by name; empty if it holds none."""
+    paths = {name: Path(folder) / name for name in RUNS}
+    return {name: path for name, path in paths.items() if path.is_dir()}

@@ -1,0 +1,1 @@
+"""Hidden Markov aligners: settings, estimation, inference, one direction and two."""

@@ -1,0 +1,247 @@
+"""The best classical aligner here: two hidden Markov models that share their links while they learn.
+
+What it adds to the HMM, each because it pays on development data (benchmarks/quality.py):
+- the two directions share a table of counts, summed over the mean of their posteriors (a soft form of the
+  agreement of Liang, Taskar and Klein 2006);
+- sparse Dirichlet priors, with a link's own expectation taken out of the counts that judge it, as a collapsed
+  Gibbs sampler does (Asuncion et al. 2009), so that a rare word cannot feed on itself;
+- pseudo-counts from the translations of words with the same first or last letters, less those of the word itself;
+- fertility, as a factor for one more link given the expected number of the others (mean field);
+- links where the two posteriors, weighted by the number of tokens each direction explains, pass a threshold.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from alignkit.aligner.protocol import check_kind
+from alignkit.classical.hmm.estimation import Estimation
+from alignkit.classical.hmm.inference import Chain, Table, log_probabilities, posteriors, start_from
+from alignkit.classical.hmm.model import Progress, estimate
+from alignkit.classical.hmm.settings import Settings
+from alignkit.classical.priors import Prior
+from alignkit.classical.translation_table import PairTable, pack_model, unpack_model
+from alignkit.errors import AlignkitError, InputError
+from alignkit.kernels import sentence_pairs
+from alignkit.links.links import Links
+from alignkit.parallel import blocks, run_blocks, thread_count
+from alignkit.scores.scores import Scores
+from alignkit.storage import Fields, load_arrays, save_arrays
+from alignkit.text.bitext import Bitext
+from alignkit.text.vocabulary import Vocabulary
+
+KIND, VERSION = "alignkit.hmm-joint", 1
+THRESHOLD = 0.45
+LARGEST_PAIR, LARGEST_TEXT = 25_000_000, 400_000_000  # elements (t, l)
+SETTINGS = Settings(
+    lexical_iterations=3,
+    iterations=10,
+    tolerance=0.03,
+    null_probability=0.05,
+    lexical_prior=1e-3,
+    null_prior=1e-3,
+    jump_prior=0.5,
+    reach=5.0,
+    back_off=2.0,
+    affixes=(3, 5),
+    fertility=0.5,
+    exclude=True,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class JointHMM:
+    """Two fitted hidden Markov aligners that give link probabilities together.
+
+    Attributes:
+        source, target: the vocabularies.
+        table: p(o|i) of every pair that met in the training text.
+        forward, reverse: the parameters of the two directions.
+        share: weight of the forward posterior in a link's probability; the reverse one has the rest.
+        threshold: links have at least this probability: higher for precision, lower for recall.
+        threads: how many threads scoring uses (None: all); no result depends on it.
+    """
+
+    source: Vocabulary
+    target: Vocabulary
+    table: PairTable
+    forward: Chain
+    reverse: Chain
+    share: float
+    threshold: float = THRESHOLD
+    threads: int | None = field(default=None, compare=False)
+    name: str = "hmm-joint"
+    kinds: tuple[str, ...] = ("alpha", "beta")
+
+    def __post_init__(self) -> None:
+        types = (len(self.source), len(self.target))
+        sizes = [(len(chain.floor), len(chain.null)) for chain in (self.forward, self.reverse)]
+        if (self.table.shape, *sizes) != (types, types, types[::-1]):
+            raise ValueError("table, chains and vocabularies do not fit each other")
+        if len(self.reverse.values) != len(self.table.values):
+            raise ValueError("both directions must have a value for each pair of the table")
+        if not (0 < self.share < 1 and 0 <= self.threshold <= 1):
+            raise ValueError("share and threshold must lie between 0 and 1")
+
+    def _table(self, bitext: Bitext) -> Table:
+        ids = self.source.translate(bitext.source.vocabulary), self.target.translate(bitext.target.vocabulary)
+        return Table(self.table.offsets, self.table.columns, self.table.width, ids)
+
+    def probabilities(self, bitext: Bitext) -> Scores:
+        """The probability of every link, (T, L) for each pair. A row may sum to more than 1: a word can have
+        several links."""
+        chains, shares = (self.forward, self.reverse), (self.share, 1 - self.share)
+        return posteriors(bitext, self._table(bitext), chains, shares, thread_count(self.threads))[0]
+
+    def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
+        """beta[t, l] = p(y_t | x_l), 0 for pairs never seen; alpha: :meth:`probabilities`, rows that sum to more
+        than 1 divided by their sum."""
+        check_kind(self, kind)
+        if kind == "beta":
+            return self._table(bitext).scores(bitext, self.table.values, thread_count(self.threads))
+        return as_shares(self.probabilities(bitext))
+
+    def log_probabilities(self, bitext: Bitext) -> np.ndarray:
+        """float64 (M,): log p(target | source) of each pair, up to the factor for its length; no fertility."""
+        chains = (self.forward, None)
+        return log_probabilities(bitext, self._table(bitext), chains, thread_count(self.threads))[0]
+
+    def reverse_log_probabilities(self, bitext: Bitext) -> np.ndarray:
+        """float64 (M,): the same of log p(source | target)."""
+        chains = (self.forward, self.reverse)
+        found = log_probabilities(bitext, self._table(bitext), chains, thread_count(self.threads))[1]
+        assert found is not None
+        return found
+
+    def links(self, bitext: Bitext) -> Links:
+        """Links whose probability reaches the threshold."""
+        return links_above(self.probabilities(bitext), self.threshold, self.threads)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the model; :func:`alignkit.load_aligner` reads it."""
+        header = {"share": self.share, "threshold": self.threshold}
+        header["null_probability"] = self.forward.null_probability
+        arrays = pack_model(self.source, self.target, self.table, None)
+        arrays |= self.forward.pack("forward") | self.reverse.pack("reverse")
+        del arrays["forward_values"]
+        save_arrays(path, KIND, VERSION, arrays, header)
+
+
+def load_joint(path: str | os.PathLike[str]) -> JointHMM:
+    """Reads what :meth:`JointHMM.save` wrote; raises InputError if it is missing, damaged or of another kind."""
+    arrays, header = load_arrays(path, KIND, VERSION)
+    try:
+        source, target, table, _ = unpack_model(Fields(path, arrays))
+        fields = Fields(path, arrays | {"forward_values": table.values})
+        null = float(header.get("null_probability", -1))
+        chains = Chain.unpack(fields, "forward", null), Chain.unpack(fields, "reverse", null)
+        return JointHMM(source, target, table, *chains, float(header.get("share", -1)), float(header["threshold"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(path, f"damaged: {error}") from error
+
+
+@dataclass(frozen=True, eq=False)
+class JointFit:
+    """What fitting gives: the aligner for other text, and the link probabilities of the text it was fitted on.
+
+    The latter are better for that text than what the aligner would say of it: a link is judged without its own
+    part in the counts.
+    """
+
+    aligner: JointHMM
+    probabilities: Scores
+
+    @property
+    def links(self) -> Links:
+        """Links of the training text whose probability reaches the aligner's threshold."""
+        return links_above(self.probabilities, self.aligner.threshold, self.aligner.threads)
+
+
+def fit_joint(
+    bitext: Bitext,
+    settings: Settings = SETTINGS,
+    threshold: float = THRESHOLD,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    *,
+    prior: Prior | None = None,
+    start: JointHMM | None = None,
+) -> JointFit:
+    """Fits both directions together.
+
+    Args:
+        bitext: M pairs; pairs with an empty side teach nothing.
+        settings: of the estimation.
+        threshold: see :class:`JointHMM`.
+        threads: all there are by default; the result has the same bits for any number.
+        progress: called with (done, total, message) after each iteration.
+        prior: a lexicon from another text, as pseudo-counts.
+        start: a fitted model that the iterations go on from, as in :func:`alignkit.classical.hmm.model.fit_hmm`.
+
+    Raises:
+        AlignkitError: the threshold is outside [0, 1].
+    """
+    if not 0 <= threshold <= 1:
+        raise AlignkitError(f"the threshold must lie in [0, 1], not {threshold}")
+    tokens = len(bitext.source.tokens), len(bitext.target.tokens)
+    # Each direction explains the tokens of one side: where that is the longer one, it says more.
+    share = (tokens[1] + 1) / (sum(tokens) + 2)
+    last = (share, 1 - share)
+    estimation = Estimation(bitext, settings, (0.5, 0.5), thread_count(threads), prior)
+    if start is not None:
+        start_from(estimation, (start.source, start.target), start.table, (start.forward, start.reverse))
+    estimate(estimation, last, progress, start is not None)
+    del estimation.ids  # the memory is wanted for what follows
+    forward, reverse = Chain.of(estimation, 0), Chain.of(estimation, 1)
+    source, target = bitext.source.vocabulary, bitext.target.vocabulary
+    offsets, columns, _ = estimation.statistics.rows
+    table = PairTable(offsets, columns, forward.values, len(target))
+    aligner = JointHMM(source, target, table, forward, reverse, share, threshold, threads)
+    links = np.clip(estimation.links, 0, 1, out=estimation.links)
+    return JointFit(aligner, Scores(links, estimation.offsets, bitext.shapes))
+
+
+#: The best aligner there is here for a text, without tuning by the user.
+fit_best = fit_joint
+
+
+def has_room(bitext: Bitext) -> bool:
+    """Whether the dense matrices of :func:`fit_joint` stay within reason: about 20 bytes per element of T*L."""
+    elements = bitext.source.lengths * bitext.target.lengths
+    return int(elements.max(initial=0)) <= LARGEST_PAIR and int(elements.sum()) <= LARGEST_TEXT
+
+
+def links_above(scores: Scores, threshold: float, threads: int | None = None) -> Links:
+    """Links of all elements that are positive and at least ``threshold``; the same for any number of threads."""
+    offsets = np.zeros(len(scores) + 1, np.int64)
+    bound, threads = np.float32(threshold), thread_count(threads)  # as the scores: 0.7 as float32 is less than 0.7
+    ranges = blocks(np.diff(scores.offsets), threads)
+
+    def count(low: int, high: int) -> None:
+        sentence_pairs.count_above(low, high, scores.values, scores.offsets, bound, offsets)
+
+    run_blocks(count, ranges, threads)
+    np.cumsum(offsets, out=offsets)
+    points = np.empty((offsets[-1], 2), np.int32)
+    matrices = (scores.values, scores.offsets, scores.shapes)
+
+    def fill(low: int, high: int) -> None:
+        sentence_pairs.points_above(low, high, matrices, bound, offsets, points)
+
+    run_blocks(fill, ranges, threads)
+    return Links(points, offsets)
+
+
+def as_shares(scores: Scores) -> Scores:
+    """Rows that sum to more than 1 divided by their sum."""
+    heights, widths = scores.shapes.astype(np.int64).T
+    rows = np.repeat(widths, heights)
+    sums = np.zeros(len(rows))
+    filled = np.flatnonzero(rows)
+    if len(filled):
+        sums[filled] = np.add.reduceat(scores.values, (np.cumsum(rows) - rows)[filled], dtype=np.float64)
+    divisor = np.repeat(np.maximum(sums, 1), rows)
+    return Scores((scores.values / divisor).astype(np.float32), scores.offsets, scores.shapes)

@@ -1,0 +1,60 @@
+"""How hidden Markov aligners are estimated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from alignkit.errors import AlignkitError
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How an HMM is estimated. The defaults are plain maximum likelihood by EM.
+
+    Attributes:
+        lexical_iterations: before the chain is used, iterations with all positions alike (IBM Model 1).
+        iterations: with the chain; at most so many, if there is a tolerance.
+        tolerance: the chain's iterations end once the expected links change by less than this, summed over all
+            and divided by the number of tokens of both sides; 0: never before ``iterations``.
+        null_probability: p0, that a target word is NULL's.
+        lexical_prior: Dirichlet pseudo-count of each word pair that meets.
+        null_prior: the same for each word of NULL.
+        jump_prior: for each jump and first position.
+        reach: the chain starts with weights that fall by a factor of e with so many positions, in both directions;
+            0: all alike. Little text cannot find out by itself that neighbours go together.
+        back_off: pseudo-count that a row gets in all from the classes of its words, 0 for none.
+        affixes: lengths of the first and last letters that make classes.
+        fertility: exponent of the fertility factor; 0 for none, 1 takes it at its word.
+        fertility_prior: pseudo-count of a word's fertilities, spread as those of all words.
+        exclude: whether a link is judged by the evidence of other places only (see kernels.hmm_e_step.emissions);
+            copies of its sentence pair are no other places.
+    """
+
+    lexical_iterations: int = 5
+    iterations: int = 5
+    null_probability: float = 0.2
+    lexical_prior: float = 0.0
+    null_prior: float = 0.0
+    jump_prior: float = 0.0
+    back_off: float = 0.0
+    affixes: tuple[int, ...] = (3, 5)
+    fertility: float = 0.0
+    fertility_prior: float = 2.0
+    exclude: bool = False
+    tolerance: float = 0.0
+    reach: float = 0.0
+
+    @property
+    def is_maximum_likelihood(self) -> bool:
+        """Whether this is plain EM, whose likelihood rises."""
+        priors = (self.lexical_prior, self.null_prior, self.jump_prior, self.back_off, self.fertility)
+        return not any(priors) and not self.exclude
+
+    def __post_init__(self) -> None:
+        if self.iterations < 1 or self.lexical_iterations < 0:
+            raise AlignkitError("an HMM needs at least 1 iteration, and not fewer than 0 lexical ones")
+        if not 0 < self.null_probability < 1:
+            raise AlignkitError(f"the NULL probability must lie between 0 and 1, not {self.null_probability}")
+        priors = (self.lexical_prior, self.null_prior, self.jump_prior, self.back_off, self.fertility)
+        if min(*priors, self.tolerance, self.reach) < 0 or self.fertility_prior <= 0:
+            raise AlignkitError("priors, the tolerance and the reach cannot be negative")

@@ -1,0 +1,104 @@
+"""What an experiment found, as text, JSON and files."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from alignkit.errors import AlignkitError
+from alignkit.experiments.protocol import Claim, Result
+from alignkit.experiments.registry import Experiment
+from alignkit.report.tables import NONE, align_columns, records
+from alignkit.storage import atomic_write
+from alignkit.version import versions
+
+
+def cell(value: Any) -> str:
+    """A value of a table as text: three significant decimals are enough to read."""
+    if isinstance(value, float | np.floating):
+        return NONE if np.isnan(value) else f"{value:.4g}"
+    return str(value)
+
+
+def verdict_line(claim: Claim) -> str:
+    """A claim as two lines of text."""
+    interval = "" if claim.low == claim.high else f" [{cell(claim.low)}, {cell(claim.high)}]"
+    return f"{claim.verdict.upper()}: {claim.text}\n    {claim.statistic}: {cell(claim.value)}{interval}"
+
+
+def to_text(experiment: Experiment, result: Result, size: str) -> str:
+    """Title, table, verdicts and remarks."""
+    table = result.table
+    grid = [[str(name) for name in table.columns]]
+    grid += [[cell(value) for value in row] for row in table.itertuples(index=False)]
+    parts = [f"{experiment.name}: {experiment.summary} ({experiment.source}; {size})", align_columns(grid)]
+    parts += ["\n".join(verdict_line(claim) for claim in result.claims)]
+    parts += ["\n".join(result.remarks)] if result.remarks else []
+    return "\n\n".join(part for part in parts if part)
+
+
+def facts(experiment: Experiment, settings: Any, result: Result, size: str) -> dict[str, Any]:
+    """Everything but the raw rows, in plain values: what JSON gets."""
+    claims = [{**dataclasses.asdict(claim), "verdict": str(claim.verdict)} for claim in result.claims]
+    for claim in claims:
+        claim.update({k: None for k in ("value", "low", "high") if not np.isfinite(claim[k])})
+    return {
+        "experiment": experiment.name,
+        "source": experiment.source,
+        "size": size,
+        "settings": dataclasses.asdict(settings),
+        "table": records(result.table),
+        "claims": claims,
+        "remarks": list(result.remarks),
+        "versions": versions(),
+    }
+
+
+def to_json(experiment: Experiment, settings: Any, result: Result, size: str) -> str:
+    """:func:`facts` as JSON."""
+    return json.dumps(facts(experiment, settings, result, size), indent=1, allow_nan=False, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} has no place in JSON")
+
+
+def save(folder: Path, experiment: Experiment, settings: Any, result: Result, size: str) -> list[Path]:
+    """Writes NAME.json, NAME-ROWS.csv for all raw rows, and the picture NAME.png where matplotlib is installed.
+
+    Returns:
+        the files written.
+
+    Raises:
+        AlignkitError: the folder cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise AlignkitError(f"cannot make the folder {folder}: {error.strerror or error}") from error
+    written = [folder / f"{experiment.name}.json"]
+    with atomic_write(written[0]) as stream:
+        stream.write(to_json(experiment, settings, result, size).encode() + b"\n")
+    for name, rows in result.rows.items():
+        written.append(folder / f"{experiment.name}-{name}.csv")
+        with atomic_write(written[-1]) as stream:
+            stream.write(rows.to_csv(index=False, lineterminator="\n").encode())
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        return written
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    result.draw(figure)
+    written.append(folder / f"{experiment.name}.png")
+    with atomic_write(written[-1]) as stream:
+        # Without a date or a version in it, the same result is the same file.
+        figure.savefig(stream, format="png", dpi=110, metadata={"Software": None})
+    return written

@@ -1,0 +1,239 @@
+"""Kernels that lay a text out for estimation: bags, the inverted index, and the rows of word pairs.
+
+A sentence is a bag: each distinct word once, with how often it comes. Two words that repeat in a long line cost
+what their distinct words cost, and an IBM model sees no more than that. Tuples of arrays that recur:
+    bags = (words int32 (E,), counts float32 (E,), offsets int64 (M + 1,)): the distinct words of each sentence,
+        ids rising;
+    index = (starts int64 (V_src + 1,), sentences int32 (E_src,), counts float32 (E_src,)): for each source word
+        the sentences that have it and how often, in text order (an inverted index of the source bags);
+    rows = (offsets int64 (V_src + 1,), columns int32 (K,), values float32 (K,)): for each source word the
+        target words it meets and their numbers (CSR, columns rising);
+    target = bags of the target side; an "entry" is a place in ``words``.
+
+A sum always runs over source words in order of their id and over sentences in text order, whoever computes it:
+so the result has the same bits however blocks are dealt to threads.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from alignkit.kernels.compile import kernel
+from alignkit.kernels.machine import prefetch
+
+# How many sentences ahead memory is asked for: far enough to hide a miss, near enough to be still there. A cache
+# line holds 16 words.
+AHEAD = np.uint64(16)
+NEAR = np.uint64(8)
+LINE = 16
+
+# In inner loops ids and places are taken as unsigned: a signed one might be negative and mean a place from the
+# end, and the test for that costs a fifth of the time. Unsigned and signed must not be added: that makes a float.
+ID = np.uint32
+PLACE = np.uint64
+ONE = PLACE(1)
+
+
+@kernel
+def sort_ids(ids, low, high):
+    """Sorts ids[low:high] in place: heapsort, with insertion sort where there is little."""
+    size = high - low
+    if size <= 32:
+        for i in range(low + 1, high):
+            item = ids[i]
+            j = i - 1
+            while j >= low and ids[j] > item:
+                ids[j + 1] = ids[j]
+                j -= 1
+            ids[j + 1] = item
+        return
+    for step in range(size // 2 + size - 1):
+        if step < size // 2:  # first make a heap, from its last parent to the root
+            root, end = size // 2 - 1 - step, size
+            item = ids[low + root]
+        else:  # then the largest goes to the end, and the last takes its place
+            root, end = 0, size - 1 - (step - size // 2)
+            item = ids[low + end]
+            ids[low + end] = ids[low]
+        while 2 * root + 1 < end:
+            child = 2 * root + 1
+            child += child + 1 < end and ids[low + child + 1] > ids[low + child]
+            if ids[low + child] <= item:
+                break
+            ids[low + root] = ids[low + child]
+            root = child
+        ids[low + root] = item
+
+
+@kernel
+def fill_bags(low, high, corpus, bags, entries, work, sizes):
+    """The bags of sentences low <= m < high, in order of ids, one after another without gaps.
+
+    Args:
+        corpus: (tokens int32 (N,), offsets int64 (M + 1,)).
+        bags: (words, counts), filled from the place of the first token of sentence ``low`` on.
+        entries: uint16 or int32 (N,), filled with the entry of each token, counted from the start of its
+            sentence's bag.
+        work: (stamp int32 (V,), starts as -1; place int32 (V,)).
+        sizes: int64 (M,), filled with the number of distinct words of each sentence.
+    """
+    tokens, offsets = corpus
+    words, counts = bags
+    stamp, place = work
+    start = offsets[low]
+    for m in range(low, high):
+        end = start
+        for k in range(offsets[m], offsets[m + 1]):
+            word = tokens[k]
+            if stamp[word] != m:
+                stamp[word] = m
+                words[end] = word
+                end += 1
+        sort_ids(words, start, end)
+        for k in range(start, end):
+            place[words[k]] = k - start
+            counts[k] = 0.0
+        for k in range(offsets[m], offsets[m + 1]):
+            entries[k] = place[tokens[k]]
+            counts[start + entries[k]] += 1.0
+        sizes[m] = end - start
+        start = end
+
+
+@kernel
+def first_positions(low, high, entries, offsets, bag_offsets, first):
+    """first[k] = where in its sentence the word of entry k comes first, for sentences low <= m < high."""
+    for m in range(low, high):
+        for k in range(offsets[m + 1] - 1, offsets[m] - 1, -1):  # the first is the last that is written
+            first[bag_offsets[m] + entries[k]] = k - offsets[m]
+
+
+@kernel
+def by_token(low, high, entries, offsets, bag_offsets, values, out):
+    """out[k] = the value of token k's entry, for the tokens of sentences low <= m < high."""
+    for m in range(low, high):
+        start = PLACE(bag_offsets[m])
+        for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
+            out[k] = values[start + ID(entries[k])]
+
+
+@kernel
+def count_words(low, high, words, offsets, counts):
+    """Adds how often each word comes in sentences low <= m < high to ``counts`` int64 (V,)."""
+    for k in range(offsets[low], offsets[high]):
+        counts[words[k]] += 1
+
+
+@kernel
+def invert(low, high, bags, places, sentences, counts):
+    """Counting sort of the entries of sentences low <= m < high of ``bags`` by word.
+
+    Args:
+        places: int64 (V,), where the next sentence of each word goes; overwritten.
+        sentences int32 (E,), counts float32 (E,): filled.
+    """
+    words, word_counts, offsets = bags
+    for m in range(low, high):
+        for k in range(offsets[m], offsets[m + 1]):
+            place = places[words[k]]
+            sentences[place] = m
+            counts[place] = word_counts[k]
+            places[words[k]] = place + 1
+
+
+@kernel
+def first_not_below(sorted_values, low, high, bound):
+    """The first place in sorted_values[low:high] with a value >= bound."""
+    while low < high:
+        middle = (low + high) // 2
+        if sorted_values[middle] < bound:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def look_ahead(j, end, sentences, offsets, words, values):
+    """Asks for the sentences that a sweep over ``sentences`` will come to soon; it is at place j, and ends at end.
+
+    j, end: uint64. words (E,), values (E,): two arrays of numbers for entries, with sentences at ``offsets``.
+    """
+    if j + AHEAD < end:
+        prefetch(offsets, sentences[j + AHEAD])
+    if j + NEAR < end:
+        place = offsets[ID(sentences[j + NEAR])]
+        prefetch(words, place)
+        prefetch(words, place + LINE)
+        prefetch(values, place)
+        prefetch(values, place + LINE)
+
+
+@kernel
+def row_work(low, high, starts, sentences, lengths, work):
+    """work[i] = how many target entries source word i meets, for low <= i < high; lengths int64 (M,) of bags."""
+    for i in range(low, high):
+        total = 0
+        end = PLACE(starts[i + 1])
+        for j in range(PLACE(starts[i]), end):
+            if j + AHEAD < end:
+                prefetch(lengths, sentences[j + AHEAD])
+            total += lengths[ID(sentences[j])]
+        work[i] = total
+
+
+@kernel
+def collect_rows(low, high, index, target, weights, sums, rows):
+    """The rows low <= i < high, one after another, as far as there is room: columns, and the sums of weights.
+
+    The value of a pair (i, o) is the sum over the sentences of i of n_i * weights[k], k the entry of o there.
+
+    Args:
+        weights: float32, positive, for each entry of ``target``.
+        sums: float64 (V_tgt,), zeros, left so.
+        rows: (columns int32, values float32, sizes int64 (V_src,)), filled from 0 on; the first two need room
+            for V_tgt pairs or for every pair of the largest row, and for one more.
+
+    Returns:
+        (the first row that was not done, how many pairs were filled in).
+    """
+    starts, sentences, counts = index
+    words, _, offsets = target
+    columns, values, sizes = rows
+    filled = 0
+    for i in range(low, high):
+        most = 0
+        first, end = PLACE(starts[i]), PLACE(starts[i + 1])
+        for j in range(first, end):
+            m = PLACE(sentences[j])
+            most += offsets[m + ONE] - offsets[m]
+            if most >= len(sums):
+                break
+        if filled + min(most, len(sums)) >= len(columns):
+            return i, filled
+        new = PLACE(filled)
+        for j in range(first, end):
+            look_ahead(j, end, sentences, offsets, words, weights)
+            m = PLACE(sentences[j])
+            n = counts[j]
+            for k in range(PLACE(offsets[m]), PLACE(offsets[m + ONE])):
+                o = ID(words[k])
+                columns[new] = o  # written over by the next, unless it is new
+                new += PLACE(sums[o] == 0.0)
+                sums[o] += n * weights[k]
+        place = np.int64(new)
+        size = place - filled
+        if size * 16 > len(sums):  # a long row: reading it off the sums is quicker than sorting it
+            place = filled
+            for o in range(len(sums)):
+                if sums[o] > 0.0:
+                    columns[place] = o
+                    place += 1
+        else:
+            sort_ids(columns, filled, place)
+        for k in range(filled, place):
+            values[k] = sums[ID(columns[k])]
+            sums[ID(columns[k])] = 0.0
+        sizes[i] = size
+        filled = place
+    return high, filled

@@ -1,0 +1,1 @@
+"""Links, gold links, their formats, and symmetrization."""

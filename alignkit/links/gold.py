@@ -1,0 +1,145 @@
+"""Gold links as people keep them: lines of links, or the format of the shared tasks; counted from 0 or from 1."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from alignkit.errors import AlignkitError, InputError
+from alignkit.links.links import GoldLinks, Links, parse_links
+
+FORMATS = ("auto", "pharaoh", "naacl")
+BASES = ("auto", "0", "1")
+#: Fewer sentence pairs than this may well never link their first words.
+ENOUGH = 10
+
+# Sentence, source position, target position, S or P, confidence (Mihalcea and Pedersen 2003).
+_NAACL = re.compile(r"(\d{1,7})\s+(\d{1,9})\s+(\d{1,9})(?:\s+([SP]))?(?:\s+[0-9.eE+-]+)?\s*\Z", re.ASCII)
+
+
+@dataclass(frozen=True)
+class GoldFile:
+    """What :func:`parse_gold` read.
+
+    Attributes:
+        gold: zero-based.
+        base: what the file counts from, 0 or 1.
+        warning: what the user should know of how that was found out, if anything.
+    """
+
+    gold: GoldLinks
+    base: int
+    warning: str | None = None
+
+
+def is_naacl(lines: Sequence[str]) -> bool:
+    """Whether the first line that is not blank has the form ``sentence s t [S|P] [confidence]``."""
+    first = next((line for line in lines if line.strip()), "")
+    return _NAACL.match(first.strip()) is not None
+
+
+def parse_gold(
+    path: str | os.PathLike[str],
+    lines: Sequence[str],
+    *,
+    file_format: str = "auto",
+    base: str = "auto",
+    shapes: np.ndarray | None = None,
+) -> GoldFile:
+    """Gold links (or any links) in either format.
+
+    Args:
+        path: where the lines come from, for messages.
+        lines: one per sentence pair (pharaoh) or per link (naacl).
+        file_format: a name in ``FORMATS``; auto tells by the first line.
+        base: a name in ``BASES``; auto is 1 for the NAACL format, which is defined so, and found out for Pharaoh.
+        shapes: int (at least M, 2), T and L of the sentence pairs, if the text is at hand; makes auto sure.
+
+    Raises:
+        InputError: a malformed line; index 0 in Pharaoh links that count from 1.
+        AlignkitError: an unknown format or base.
+    """
+    if file_format not in FORMATS or base not in BASES:
+        raise AlignkitError(f"formats are {', '.join(FORMATS)}; bases {', '.join(BASES)}")
+    naacl = is_naacl(lines) if file_format == "auto" else file_format == "naacl"
+    if naacl:
+        return _naacl_gold(path, lines, 1 if base == "auto" else int(base))
+    gold = parse_links(path, lines)
+    if base == "auto":
+        found, warning = find_base(path, gold.possible, shapes)
+    else:
+        found, warning = int(base), None
+    if found:
+        gold = GoldLinks(_from_one(path, gold.sure), _from_one(path, gold.possible))
+    return GoldFile(gold, found, warning)
+
+
+def find_base(
+    path: str | os.PathLike[str], links: Links, shapes: np.ndarray | None = None
+) -> tuple[int, str | None]:
+    """(0 or 1, a warning if there is reason for one): what zero-based links would hardly look like counts from 1.
+
+    Links that count from 1 never have index 0, and have some index that is the length of its sentence. Without
+    lengths, the first alone decides, if there are enough sentence pairs.
+    """
+    name = os.fspath(path)
+    if len(links.pairs) == 0 or (links.pairs == 0).any():
+        return 0, None
+    if shapes is not None:
+        if len(shapes) < len(links):
+            raise InputError(path, f"has {len(links)} lines, the text {len(shapes)} sentence pairs")
+        sentence = links.sentences
+        past = (links.pairs[:, 0] >= shapes[sentence, 1]) | (links.pairs[:, 1] >= shapes[sentence, 0])
+        if past.any():
+            m = int(sentence[past.argmax()])
+            return 1, (
+                f"{name}: index 0 never occurs, and line {m + 1} has an index past its sentence's last: "
+                "read as counting from 1 (--gold-base 0 to read it as it stands)"
+            )
+    linked = int((np.diff(links.offsets) > 0).sum())
+    if shapes is None and linked >= ENOUGH:
+        return 1, (
+            f"{name}: index 0 occurs in none of {linked} lines with links: read as counting from 1 "
+            "(--gold-base 0 to read it as it stands; --text SRC TGT to be sure)"
+        )
+    return 0, f"{name}: index 0 never occurs; if it counts from 1, say --gold-base 1"
+
+
+def _from_one(path: str | os.PathLike[str], links: Links) -> Links:
+    zero = (links.pairs == 0).any(axis=1)
+    if zero.any():
+        line = int(links.sentences[zero.argmax()]) + 1
+        raise InputError(path, "index 0 in links that count from 1", line=line, remedy="give --gold-base 0")
+    return Links(links.pairs - np.int32(1), links.offsets)
+
+
+def _naacl_gold(path: str | os.PathLike[str], lines: Sequence[str], base: int) -> GoldFile:
+    """Sentences count from 1 always; with base 1, position 0 is NULL, and such lines are no links."""
+    rows: list[tuple[int, int, int]] = []
+    marks: list[bool] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        match = _NAACL.match(line.strip())
+        if match is None or int(match[1]) < 1:
+            remedy = "lines look like 1 3 4 S: sentence, source and target position, S or P"
+            raise InputError(path, f"{line.strip()[:40]!r} is not a link", line=number, remedy=remedy)
+        m, s, t = (int(match[i]) for i in (1, 2, 3))
+        if min(s, t) >= base:
+            rows.append((m - 1, s - base, t - base))
+            marks.append(match[4] != "P")
+    table = np.array(rows, np.int64).reshape(-1, 3)
+    sure = np.array(marks, bool)
+    count = int(table[:, 0].max(initial=-1)) + 1
+    return GoldFile(GoldLinks(_links_of_rows(table[sure], count), _links_of_rows(table, count)), base)
+
+
+def _links_of_rows(rows: np.ndarray, count: int) -> Links:
+    """Links of ``count`` pairs from rows (sentence, s, t) in any order, with repetitions."""
+    rows = np.unique(rows, axis=0)
+    offsets = np.searchsorted(rows[:, 0], np.arange(count + 1)).astype(np.int64)
+    return Links(rows[:, 1:].astype(np.int32), offsets)

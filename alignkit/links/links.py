@@ -1,0 +1,215 @@
+"""Links between tokens of a sentence pair; Pharaoh and gold formats in and out."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from alignkit.errors import InputError
+from alignkit.scores.scores import Scores
+
+# A probability may follow, as in 0-1:0.93: what alignkit writes it reads.
+_LINK = re.compile(r"(\d{1,9})([-p?])(\d{1,9})(:[0-9.e+-]+)?\Z", re.ASCII)
+
+_LONGEST = 1 << 18  # tokens of a sentence up to which links are sorted by counting
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Zero-based links of M sentence pairs, source index first.
+
+    Attributes:
+        pairs: int32 (K, 2), each row (s, t), sorted within a sentence pair and without repetition.
+        offsets: int64 (M + 1,), where each sentence pair starts in ``pairs``.
+    """
+
+    pairs: np.ndarray
+    offsets: np.ndarray
+
+    def __post_init__(self) -> None:
+        if self.pairs.dtype != np.int32 or self.offsets.dtype != np.int64:
+            raise TypeError("Links needs int32 pairs and int64 offsets")
+        if self.pairs.ndim != 2 or self.pairs.shape[1] != 2 or len(self.offsets) == 0:
+            raise ValueError("Links needs pairs (K, 2) and M + 1 offsets")
+        starts_right = self.offsets[0] == 0 and self.offsets[-1] == len(self.pairs)
+        if not starts_right or (self.offsets[1:] < self.offsets[:-1]).any():
+            raise ValueError("Links offsets must rise from 0 to the number of links")
+        if len(self.pairs):
+            self._check_pairs()
+
+    def _check_pairs(self) -> None:
+        if self.pairs.min() < 0:
+            raise ValueError("Links cannot point before the first token")
+        before, after = self.pairs[:-1], self.pairs[1:]
+        same_source = before[:, 0] == after[:, 0]
+        rises = np.where(same_source, before[:, 1] < after[:, 1], before[:, 0] < after[:, 0])
+        # Where a sentence pair starts, anything may follow the last link of the one before.
+        starts = self.offsets[1:-1]
+        rises[starts[(starts > 0) & (starts < len(self.pairs))] - 1] = True
+        if not rises.all():
+            raise ValueError("Links must be sorted within a sentence pair and without repetition")
+
+    @classmethod
+    def from_lists(cls, sentences: Iterable[Iterable[tuple[int, int]]]) -> Links:
+        """Links of lists of (s, t); each list is sorted and freed of repetitions."""
+        rows: list[tuple[int, int]] = []
+        offsets = [0]
+        for sentence in sentences:
+            rows.extend(sorted(set(sentence)))
+            offsets.append(len(rows))
+        return cls(np.array(rows, np.int32).reshape(-1, 2), np.array(offsets, np.int64))
+
+    @classmethod
+    def concatenated(cls, parts: Sequence[Links]) -> Links:
+        """The links of the sentence pairs of all parts, one part after another."""
+        sizes = [np.zeros(1, np.int64), *(np.diff(part.offsets) for part in parts)]
+        pairs = [np.empty((0, 2), np.int32), *(part.pairs for part in parts)]
+        return cls(np.concatenate(pairs), np.cumsum(np.concatenate(sizes)))
+
+    @classmethod
+    def from_scores(cls, scores: Scores) -> Links:
+        """Each target word with the source word of its row's first maximum.
+
+        No link where what the row lacks to 1 (NULL's share of a posterior) exceeds the maximum, or where the row
+        has no positive value. Meant for ``alpha`` scores.
+        """
+        sentences: list[list[tuple[int, int]]] = []
+        for matrix in scores:
+            if matrix.size == 0:
+                sentences.append([])
+                continue
+            best = matrix.argmax(axis=1)
+            value = matrix[np.arange(len(matrix)), best]
+            null = 1 - matrix.sum(axis=1, dtype=np.float64)
+            linked = np.flatnonzero((value > 0) & (value >= null))
+            sentences.append([(int(best[t]), int(t)) for t in linked])
+        return cls.from_lists(sentences)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, m: int) -> np.ndarray:
+        """int32 (K_m, 2): the links of pair m, a view."""
+        if m < 0:
+            m += len(self)
+        if not 0 <= m < len(self):
+            raise IndexError(f"pair {m} of {len(self)}")
+        return self.pairs[self.offsets[m] : self.offsets[m + 1]]
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return (self[m] for m in range(len(self)))
+
+    @property
+    def sentences(self) -> np.ndarray:
+        """int64 (K,): the sentence pair of each link."""
+        return np.repeat(np.arange(len(self)), np.diff(self.offsets))
+
+    @property
+    def reversed(self) -> Links:
+        """The same links with source and target exchanged."""
+        longest = int(self.pairs[:, 1].max(initial=-1)) + 1
+        if longest > _LONGEST:  # counting would take memory and time by the largest index
+            order = np.lexsort((*self.pairs.T, self.sentences))
+            return Links(np.ascontiguousarray(self.pairs[order, ::-1]), self.offsets)
+        from alignkit.kernels import symmetrization
+
+        counts = np.zeros(longest + 1, np.int32)
+        pairs = np.empty_like(self.pairs)
+        symmetrization.turn_all(self.pairs, self.offsets, counts, pairs)
+        return Links(pairs, self.offsets)
+
+    def block(self, low: int, high: int) -> Links:
+        """The links of pairs low <= m < high."""
+        offsets = self.offsets[low : high + 1]
+        return Links(self.pairs[offsets[0] : offsets[-1]], offsets - offsets[0])
+
+    def to_pharaoh(self) -> bytes:
+        """One line ``s-t s-t`` per sentence pair, empty lines included."""
+        from alignkit.kernels import text
+
+        out = np.empty(text.pharaoh_size(self.pairs, self.offsets), np.uint8)
+        text.write_pharaoh(self.pairs, self.offsets, out)
+        return out.tobytes()
+
+    def __repr__(self) -> str:
+        return f"Links({len(self)} pairs, {len(self.pairs)} links)"
+
+
+@dataclass(frozen=True, eq=False)
+class GoldLinks:
+    """Reference links: ``possible`` holds the sure ones too."""
+
+    sure: Links
+    possible: Links
+
+    def __post_init__(self) -> None:
+        if len(self.sure) != len(self.possible):
+            raise ValueError("sure and possible links must cover the same sentence pairs")
+
+    def __len__(self) -> int:
+        return len(self.sure)
+
+
+def parse_links(path: str | os.PathLike[str], lines: Iterable[str]) -> GoldLinks:
+    """Links of lines of ``s-t`` (sure) and ``spt`` or ``s?t`` (possible), zero-based, source first.
+
+    A link may end in a probability, ``s-t:0.93``, which is passed over.
+
+    Args:
+        path: where the lines come from, for messages.
+        lines: one per sentence pair.
+
+    Raises:
+        InputError: something that is not a link, with its line.
+    """
+    sure: list[list[tuple[int, int]]] = []
+    possible: list[list[tuple[int, int]]] = []
+    for number, line in enumerate(lines, 1):
+        sure.append([])
+        possible.append([])
+        for item in line.split():
+            match = _LINK.match(item)
+            if match is None:
+                remedy = "links look like 0-1, 0p1 or 0?1"
+                raise InputError(path, f"{item!r} is not a link", line=number, remedy=remedy)
+            link = (int(match[1]), int(match[3]))
+            possible[-1].append(link)
+            if match[2] == "-":
+                sure[-1].append(link)
+    return GoldLinks(Links.from_lists(sure), Links.from_lists(possible))
+
+
+def check_range(path: str | os.PathLike[str], links: Links, shapes: np.ndarray) -> None:
+    """Raises InputError, with the line, if a link points outside its sentence pair.
+
+    Args:
+        path: where the links come from.
+        links: M pairs.
+        shapes: int32 (at least M, 2), T and L of each pair.
+    """
+    if len(shapes) < len(links):
+        raise InputError(path, f"has links for {len(links)} sentence pairs, the text has {len(shapes)}")
+    sentence = links.sentences
+    outside = (links.pairs[:, 0] >= shapes[sentence, 1]) | (links.pairs[:, 1] >= shapes[sentence, 0])
+    if not outside.any():
+        return
+    k = int(outside.argmax())
+    (s, t), m = links.pairs[k], sentence[k]
+    zero_used = (links.pairs == 0).any()
+    exchanged = (links.pairs[:, 0] < shapes[sentence, 0]) & (links.pairs[:, 1] < shapes[sentence, 1])
+    if not zero_used:
+        cause = "the links look 1-based; alignkit counts from 0"
+    elif exchanged.all():
+        cause = "source and target are exchanged, it seems"
+    else:
+        cause = "are these the links of this text, tokenised as it is?"
+    raise InputError(
+        path,
+        f"link {s}-{t} points outside a pair of {shapes[m, 1]} source and {shapes[m, 0]} target tokens",
+        line=int(m) + 1,
+        remedy=cause,
+    )

@@ -1,0 +1,180 @@
+"""The trained network as an aligner, and the loader of saved networks and proxies."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from alignkit.aligner.protocol import check_kind
+from alignkit.errors import AlignkitError
+from alignkit.neural.checkpoints import (
+    CLASSIFIER,
+    NETWORK,
+    save_payload,
+    weights_of,
+)
+from alignkit.neural.classifier_settings import ClassifierRunSettings
+from alignkit.neural.devices import pick_device
+from alignkit.neural.networks.classifier import Classifier
+from alignkit.neural.networks.encoder_decoder import EncoderDecoder
+from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
+from alignkit.neural.scoring.evaluation import log_probabilities
+from alignkit.neural.scoring.probes import attention_scores, lexical_scores
+from alignkit.neural.scoring.saliency import leave_one_out_scores, saliency_scores
+from alignkit.neural.settings import RunSettings, to_dict
+from alignkit.scores.scores import Scores
+from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.labelled import LabelledText
+from alignkit.text.tokenization import Tokenizer, reencode
+
+#: score kind -> what computes it
+SCORES: dict[str, Callable[[EncoderDecoder, Bitext], Scores]] = {
+    "alpha": attention_scores,
+    "beta": lexical_scores,
+    "delta": saliency_scores,
+    "loo": leave_one_out_scores,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class NeuralAligner:
+    """A trained encoder-decoder as an aligner.
+
+    Attributes:
+        network: in evaluation mode, on the device it computes on.
+        tokenizer: encodes text as the network was trained on.
+        settings: of text, network and training.
+        step: training steps behind it.
+        metrics: what was measured at that step, as ``valid.loss``.
+        fingerprint: of the bitext it was trained on (:meth:`Bitext.fingerprint`).
+    """
+
+    network: EncoderDecoder = field(repr=False)
+    tokenizer: Tokenizer = field(repr=False)
+    settings: RunSettings
+    step: int
+    metrics: dict[str, float]
+    fingerprint: str
+
+    @property
+    def name(self) -> str:
+        """``lstm``, or ``uniform`` for a network that was trained with uniform attention."""
+        return "uniform" if self.network.settings.attention == "uniform" else "lstm"
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(SCORES)
+
+    def score(self, bitext: Bitext, kind: str) -> Scores:
+        """The (T, L) matrix of every pair; tokens that the network does not know count as unk.
+
+        Raises:
+            AlignkitError: no such kind, or the tokens are of another make than the network's.
+        """
+        check_kind(self, kind)
+        vocabulary = self.tokenizer.vocabulary
+        own = Bitext(reencode(bitext.source, vocabulary), reencode(bitext.target, vocabulary))
+        return SCORES[kind](self.network, own)
+
+    def log_probabilities(self, bitext: Bitext) -> np.ndarray:
+        """float64 (M,): log p(target | source) of each pair under teacher forcing, EOS included."""
+        vocabulary = self.tokenizer.vocabulary
+        own = Bitext(reencode(bitext.source, vocabulary), reencode(bitext.target, vocabulary))
+        return log_probabilities(self.network, own)
+
+    def to(self, device: str) -> NeuralAligner:
+        """This aligner with its network moved to the device (``auto``: a GPU where there is one)."""
+        self.network.to(pick_device(device))
+        return self
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a checkpoint; raises AlignkitError if the name does not end in .pt."""
+        save_payload(
+            path,
+            NETWORK,
+            {
+                "settings": to_dict(self.settings),
+                "step": self.step,
+                "tokenizer": self.tokenizer.state(),
+                "metrics": dict(self.metrics),
+                "fingerprint": self.fingerprint,
+                "weights": weights_of(self.network),
+            },
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ClassifierAligner:
+    """A trained classifier as an aligner of texts with their labels.
+
+    Attributes:
+        network: in evaluation mode, on the device it computes on.
+        tokenizer: encodes text as the network was trained on.
+        labels: what y = 0 and y = 1 are called.
+        settings: of text, network and training.
+        step: training steps behind it.
+        metrics: what was measured at that step, as ``valid.accuracy``.
+        fingerprint: of the bitext it was trained on (:attr:`LabelledText.bitext`).
+    """
+
+    network: Classifier = field(repr=False)
+    tokenizer: Tokenizer = field(repr=False)
+    labels: tuple[str, str]
+    settings: ClassifierRunSettings
+    step: int
+    metrics: dict[str, float]
+    fingerprint: str
+
+    @property
+    def name(self) -> str:
+        """``classifier``, or ``uniform`` for one that was trained with uniform attention."""
+        return "uniform" if self.network.settings.attention == "uniform" else "classifier"
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return ("alpha", "beta", "delta", "loo")
+
+    def score(self, bitext: Bitext, kind: str) -> Scores:
+        """The (1, L) matrix of every text with its label; words that the network does not know count as unk.
+
+        Raises:
+            AlignkitError: no such kind; a target sentence is not one of the two labels, or the words are of
+                another make than the network's.
+        """
+        check_kind(self, kind)
+        return classifier_scores(self.network, self._own(bitext), kind)
+
+    def logits(self, bitext: Bitext) -> np.ndarray:
+        """float64 (M,), as :func:`classifier_logits`; errors as :meth:`score`."""
+        return classifier_logits(self.network, self._own(bitext))
+
+    def _own(self, bitext: Bitext) -> LabelledText:
+        text = LabelledText.from_bitext(bitext)
+        table = {name: i for i, name in enumerate(self.labels)}
+        own = np.array([table.get(name, -1) for name in text.names], np.int32)[text.labels]
+        if (own < 0).any():
+            strange = text.names[text.labels[int(np.argmax(own < 0))]]
+            raise AlignkitError(f"label {strange!r} is none of the classifier's: {', '.join(self.labels)}")
+        corpus: Corpus = reencode(text.corpus, self.tokenizer.vocabulary)
+        return LabelledText(corpus, own, self.labels)
+
+    def to(self, device: str) -> ClassifierAligner:
+        """This aligner with its network moved to the device (``auto``: a GPU where there is one)."""
+        self.network.to(pick_device(device))
+        return self
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a checkpoint; raises AlignkitError if the name does not end in .pt."""
+        payload = {
+            "settings": to_dict(self.settings),
+            "step": self.step,
+            "tokenizer": self.tokenizer.state(),
+            "labels": list(self.labels),
+            "metrics": dict(self.metrics),
+            "fingerprint": self.fingerprint,
+            "weights": weights_of(self.network),
+        }
+        save_payload(path, CLASSIFIER, payload)

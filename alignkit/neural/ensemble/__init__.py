@@ -1,0 +1,1 @@
+"""Many small networks trained at once."""

@@ -1,0 +1,209 @@
+"""Many encoder-decoders of one shape, trained at once: the seeds of an experiment.
+
+Every parameter has a first dimension S of networks, so that small networks fill a processor and a large number
+of them costs one pass of Python. No network sees another: each gives what it would give alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from alignkit.neural.ensemble.recurrent import ManyLstm
+from alignkit.neural.networks.attention import attend
+from alignkit.neural.networks.encoder_decoder import EncoderDecoder
+from alignkit.neural.settings import NetworkSettings
+
+_GATES = (0, 1, 3, 2)  # torch has input, forget, candidate, output; ManyLstm the candidate last
+Parameters = dict[str, Tensor]  #: by name, each (S, ...)
+
+
+def copying_settings(vocabulary: int, hidden: int = 256, attention: str = "dot") -> NetworkSettings:
+    """The copying network of the paper (section 3.3): one layer each, the encoder one way, no dropout."""
+    return NetworkSettings(
+        vocabulary=vocabulary,
+        embedding=hidden,
+        hidden=hidden,
+        layers=1,
+        bidirectional=False,
+        attention="dot" if attention == "dot" else "uniform",
+        dropout=0.0,
+    )
+
+
+def _reorder(weight: Tensor, hidden: int) -> Tensor:
+    """Rows of four gates in the other order; its own inverse."""
+    return weight.view(4, hidden, *weight.shape[1:])[list(_GATES)].reshape(weight.shape)
+
+
+def initial(settings: NetworkSettings, seed: int, heads: int = 1) -> Parameters:
+    """The parameters (S = 1) that an :class:`EncoderDecoder` starts from with this seed.
+
+    A head is a query and a projection of its context; those after the first are drawn after everything else, so
+    that networks of a seed share the rest whatever their number of heads.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = EncoderDecoder(settings)
+        more = [_fresh_head(settings.hidden) for _ in range(heads - 1)]
+    found = from_network(network)
+    for head in more:
+        found = add_head(found, head)
+    return found
+
+
+def _fresh_head(hidden: int) -> Parameters:
+    query, context = torch.nn.Linear(hidden, hidden), torch.nn.Linear(hidden, hidden)
+    return _head(query, context)
+
+
+def random_head(hidden: int, seed: int) -> Parameters:
+    """A head alone: ``query``, ``query_bias``, ``context``, ``context_bias``, each (1, 1, ...)."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return _fresh_head(hidden)
+
+
+def _head(query: torch.nn.Linear, context: torch.nn.Linear) -> Parameters:
+    parts = {
+        "query": query.weight.t(),
+        "query_bias": query.bias,
+        "context": context.weight.t(),
+        "context_bias": context.bias,
+    }
+    return {name: part.detach().clone()[None, None] for name, part in parts.items()}
+
+
+HEAD = ("query", "query_bias", "context", "context_bias")
+
+
+def add_head(parameters: Parameters, head: Parameters) -> Parameters:
+    """With one head more; both have the same S."""
+    return {
+        name: torch.cat([value, head[name]], 1) if name in HEAD else value for name, value in parameters.items()
+    }
+
+
+def replace_heads(parameters: Parameters, heads: Sequence[Parameters]) -> Parameters:
+    """The rest of a network (S = 1) with these heads."""
+    return {
+        name: torch.cat([head[name] for head in heads], 1) if name in HEAD else value
+        for name, value in parameters.items()
+    }
+
+
+def stack(parts: Sequence[Parameters]) -> Parameters:
+    """Several networks of one shape behind one another."""
+    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+
+
+def from_network(network: EncoderDecoder) -> Parameters:
+    """The parameters (S = 1) of one network with one layer, read one way."""
+    hidden = network.settings.hidden
+    found: Parameters = {"embedding": network.embedding.weight}
+    for name, lstm in (("encoder", network.encoder), ("decoder", network.decoder)):
+        own = {key: _reorder(value, hidden) for key, value in lstm.named_parameters()}
+        found[f"{name}_input"], found[f"{name}_state"] = own["weight_ih_l0"].t(), own["weight_hh_l0"].t()
+        # torch has two biases where one would do, and Adam moves each
+        found[f"{name}_bias"] = torch.stack([own["bias_ih_l0"], own["bias_hh_l0"]])
+    found["combine"], found["combine_bias"] = network.combine.weight.t(), network.combine.bias
+    found["output"], found["output_bias"] = network.output.weight.t(), network.output.bias
+    found = {name: value.detach().clone().contiguous()[None] for name, value in found.items()}
+    if network.settings.attention == "dot":
+        return found | _head(network.attention.query, network.context)  # type: ignore[arg-type]
+    context = {"context": network.context.weight.t(), "context_bias": network.context.bias}
+    return found | {name: value.detach().clone()[None, None] for name, value in context.items()}
+
+
+def to_network(parameters: Parameters, at: int, settings: NetworkSettings) -> EncoderDecoder:
+    """Network ``at`` as an :class:`EncoderDecoder`; it must have one head."""
+    network = EncoderDecoder(settings)
+    one = {name: value[at].detach() for name, value in parameters.items()}
+    with torch.no_grad():
+        network.embedding.weight.copy_(one["embedding"])
+        for name, lstm in (("encoder", network.encoder), ("decoder", network.decoder)):
+            own = dict(lstm.named_parameters())
+            own["weight_ih_l0"].copy_(_reorder(one[f"{name}_input"].t(), settings.hidden))
+            own["weight_hh_l0"].copy_(_reorder(one[f"{name}_state"].t(), settings.hidden))
+            for key, value in zip(("bias_ih_l0", "bias_hh_l0"), one[f"{name}_bias"], strict=True):
+                own[key].copy_(_reorder(value, settings.hidden))
+        for name, layer in (("combine", network.combine), ("output", network.output)):
+            layer.weight.copy_(one[name].t())
+            layer.bias.copy_(one[f"{name}_bias"])
+        network.context.weight.copy_(one["context"][0].t())
+        network.context.bias.copy_(one["context_bias"][0])
+        if settings.attention == "dot":
+            network.attention.query.weight.copy_(one["query"][0].t())  # type: ignore[union-attr,operator]
+            network.attention.query.bias.copy_(one["query_bias"][0])  # type: ignore[union-attr,operator]
+    return network
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """What a forward pass gives of S networks.
+
+    Attributes:
+        logits: (S, B, T, V).
+        weights: attention of each head, (S, B, T, L); none with uniform attention.
+    """
+
+    logits: Tensor
+    weights: tuple[Tensor, ...]
+
+
+def read(p: Parameters, name: str, tokens: Tensor, start: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:
+    """The LSTM ``name`` over tokens int64 (S, T, B), from zero without start: states (S, T, B, H), the last c."""
+    table = torch.baddbmm(p[f"{name}_bias"].sum(1, keepdim=True), p["embedding"], p[f"{name}_input"])
+    weight = p[f"{name}_state"]
+    if start is None:
+        zero = weight.new_zeros(len(weight), tokens.shape[2], weight.shape[1])
+        start = zero, zero
+    h, c = ManyLstm.apply(table, weight, tokens, *start)
+    return h, c
+
+
+def forward(p: Parameters, source: Tensor, previous: Tensor) -> Pass:
+    """All logits under teacher forcing; attention is uniform where the networks have no query.
+
+    Args:
+        p: S networks.
+        source: int64 (S, B, L), nothing padded.
+        previous: int64 (S, B, T), the token before each y_t.
+    """
+    networks, batch, length = source.shape
+    steps = previous.shape[2]
+    h, c = read(p, "encoder", source.transpose(1, 2).contiguous(), None)
+    s, _ = read(p, "decoder", previous.transpose(1, 2).contiguous(), (h[:, -1], c))
+    hidden = h.shape[3]
+    h, s = h.transpose(1, 2).contiguous(), s.transpose(1, 2).reshape(networks, -1, hidden)
+    total, weights = 0.0 * s[:1, :1, :1], []
+    for k in range(p["context"].shape[1]):
+        if "query" in p:
+            query = torch.baddbmm(p["query_bias"][:, k, None], s, p["query"][:, k])
+            seen, alpha = attend(query.view(-1, steps, hidden), h.view(-1, length, hidden), None)
+            weights.append(alpha.view(networks, batch, steps, length))
+            seen = seen.view(networks, -1, hidden)
+        else:
+            seen = h.mean(2)
+        total = total + torch.baddbmm(p["context_bias"][:, k, None], seen, p["context"][:, k])
+    by_context = torch.bmm(total, p["combine"][:, hidden:])
+    if "query" not in p:
+        by_context = by_context.repeat_interleave(steps, 1)
+    by_state = torch.baddbmm(p["combine_bias"][:, None], s, p["combine"][:, :hidden])
+    logits = torch.baddbmm(p["output_bias"][:, None], torch.relu(by_state + by_context), p["output"])
+    return Pass(logits.view(networks, batch, steps, -1), tuple(weights))
+
+
+def losses(found: Pass, target: Tensor) -> Tensor:
+    """(S,): mean cross-entropy of each network in nats per token; target is int64 (S, B, T)."""
+    logs = torch.log_softmax(found.logits, -1).gather(-1, target.unsqueeze(-1))
+    return -logs.mean((1, 2, 3))
+
+
+def accuracies(found: Pass, target: Tensor) -> np.ndarray:
+    """float64 (S,): the share of tokens whose most probable word is right."""
+    return (found.logits.argmax(-1) == target).double().mean((1, 2)).numpy()

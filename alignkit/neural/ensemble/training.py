@@ -1,0 +1,224 @@
+"""Train many small networks at once, on sequences that are drawn anew for every step."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from alignkit.errors import AlignkitError
+from alignkit.neural.devices import Products, one_thread, rounded
+from alignkit.neural.ensemble.networks import Parameters, accuracies, forward, losses, stack
+
+#: (generator, B) -> int64 source (B, L), previous (B, T) and target (B, T)
+Draw = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray, np.ndarray]]
+Progress = Callable[[int, int, str], None]
+CONFIRMED = 2  #: measurements in a row at which a network must be solved to stop
+
+
+@dataclass(frozen=True)
+class ManyTraining:
+    """How each network is trained; the defaults are the paper's for copying (section 3.3).
+
+    Attributes:
+        steps: of Adam.
+        batch: sequences per step.
+        every: steps between measurements.
+        learning_rate: of Adam.
+        solved: a network stops once its accuracy was at least this at two measurements in a row; above 1 never.
+        together: networks in one batched model. No result depends on it.
+        products: what the factors of matrix products are rounded to, see :func:`alignkit.neural.devices.rounded`.
+            Then results depend on whether the processor has units for bfloat16, but not on its threads.
+    """
+
+    steps: int = 300
+    batch: int = 128
+    every: int = 10
+    learning_rate: float = 1e-3
+    solved: float = 0.99
+    together: int = 1
+    products: Products = "float32"
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch", "every", "together"):
+            if getattr(self, name) < 1:
+                raise AlignkitError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if not self.learning_rate > 0:
+            raise AlignkitError(f"learning_rate must be above 0, not {self.learning_rate}")
+        if self.products not in get_args(Products):
+            raise AlignkitError(f"products must be one of {', '.join(get_args(Products))}, not {self.products!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class ManyRun:
+    """One network's course.
+
+    Attributes:
+        steps: int64 (N,), the steps at which it was measured, from 0; fewer if it was solved early.
+        accuracy: float64 (N,), the share of right tokens under teacher forcing, on sequences that it had not seen.
+        loss: float64 (N,), nats per token on the same.
+        parameters: the last (S = 1).
+    """
+
+    steps: np.ndarray
+    accuracy: np.ndarray
+    loss: np.ndarray
+    parameters: Parameters
+
+    def at(self, steps: np.ndarray) -> np.ndarray:
+        """Accuracies at any measured steps; a network that stopped keeps its last."""
+        places = np.searchsorted(self.steps, steps, side="right") - 1
+        return self.accuracy[places]
+
+
+def train_many(
+    starts: Sequence[Parameters],
+    seeds: Sequence[int],
+    draw: Draw,
+    settings: ManyTraining | None = None,
+    progress: Progress | None = None,
+    message: str = "",
+) -> list[ManyRun]:
+    """Trains one network per start, each by Adam on batches of its own.
+
+    A network is measured on the batch of a step before it learns from it: nobody has seen these sequences.
+
+    Args:
+        starts: the initial parameters of each network (S = 1), all of one shape.
+        seeds: of each network's sequences.
+        draw: gives a batch.
+        settings: the paper's if not given.
+        progress: told the steps done by all networks together.
+        message: for ``progress``.
+
+    Returns:
+        the courses, in order of ``starts``. They depend neither on the number of threads nor on ``together``.
+    """
+    settings = settings or ManyTraining()
+    tally = _Tally(len(starts) * settings.steps, progress, message)
+    bounds = range(0, len(starts), settings.together)
+    chunks = [(starts[low : low + settings.together], seeds[low : low + settings.together]) for low in bounds]
+
+    def work(chunk: tuple[Sequence[Parameters], Sequence[int]]) -> list[ManyRun]:
+        with one_thread(torch.device("cpu")):  # the count is a thread's own
+            return _Group(*chunk, settings, tally).train(draw)
+
+    workers = min(torch.get_num_threads(), len(chunks))
+    with rounded(settings.products):
+        if workers <= 1:
+            found = [work(chunk) for chunk in chunks]
+        else:
+            with ThreadPoolExecutor(workers) as pool:
+                try:
+                    found = list(pool.map(work, chunks))
+                except BaseException:  # Ctrl-C among them: the others need not go on for minutes
+                    tally.stop.set()
+                    raise
+    return [run for chunk in found for run in chunk]
+
+
+@dataclass(eq=False)
+class _Tally:
+    """Steps done by all threads."""
+
+    total: int
+    progress: Progress | None
+    message: str
+    done: int = 0
+    stop: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, steps: int) -> None:
+        if self.stop.is_set():
+            raise AlignkitError("stopped")
+        with self.lock:
+            self.done += steps
+            if self.progress is not None:
+                self.progress(self.done, self.total, self.message)
+
+
+class _Group:
+    """Some networks that are trained as one model."""
+
+    def __init__(
+        self, starts: Sequence[Parameters], seeds: Sequence[int], settings: ManyTraining, tally: _Tally
+    ) -> None:
+        self.settings, self.tally = settings, tally
+        self.generators = [np.random.default_rng(seed) for seed in seeds]
+        self.alive = list(range(len(starts)))
+        self.curves: list[list[tuple[int, float, float]]] = [[] for _ in starts]
+        self.last: list[Parameters] = [{} for _ in starts]
+        self._hold({name: value.clone() for name, value in stack(starts).items()})
+
+    def _hold(self, parameters: Parameters) -> None:
+        self.parameters = {name: value.detach().requires_grad_() for name, value in parameters.items()}
+        self.optimizer = torch.optim.Adam(list(self.parameters.values()), self.settings.learning_rate)
+
+    def train(self, draw: Draw) -> list[ManyRun]:
+        settings = self.settings
+        for step in range(settings.steps + 1):
+            source, previous, target = self._draw(draw)
+            last = step == settings.steps
+            with torch.set_grad_enabled(not last):
+                found = forward(self.parameters, source, previous)
+                loss = losses(found, target)
+            solved = []
+            if last or step % settings.every == 0:
+                solved = self._measure(step, accuracies(found, target), loss.detach().double().numpy())
+            if last:
+                break
+            self.optimizer.zero_grad()
+            loss.sum().backward()
+            self.optimizer.step()
+            self.tally.add(len(self.alive) + len(solved) * (settings.steps - step - 1))
+            if solved:
+                self._drop(solved)
+                if not self.alive:
+                    break
+        self._keep(range(len(self.alive)))
+        return [self._course(curve, last) for curve, last in zip(self.curves, self.last, strict=True)]
+
+    @staticmethod
+    def _course(curve: list[tuple[int, float, float]], parameters: Parameters) -> ManyRun:
+        steps, accuracy, loss = zip(*curve, strict=True)
+        return ManyRun(np.array(steps), np.array(accuracy), np.array(loss), parameters)
+
+    def _draw(self, draw: Draw) -> tuple[Tensor, ...]:
+        drawn = [draw(self.generators[i], self.settings.batch) for i in self.alive]
+        return tuple(torch.from_numpy(np.stack(part)) for part in zip(*drawn, strict=True))
+
+    def _measure(self, step: int, accuracy: np.ndarray, loss: np.ndarray) -> list[int]:
+        """Notes how all stand; gives the places of those that are solved."""
+        solved = []
+        for place, i in enumerate(self.alive):
+            self.curves[i].append((step, float(accuracy[place]), float(loss[place])))
+            latest = self.curves[i][-CONFIRMED:]
+            if len(latest) == CONFIRMED and all(point[1] >= self.settings.solved for point in latest):
+                solved.append(place)
+        return solved
+
+    def _keep(self, places: Sequence[int]) -> None:
+        for place in places:
+            self.last[self.alive[place]] = {
+                name: value.detach()[place : place + 1].clone() for name, value in self.parameters.items()
+            }
+
+    def _drop(self, places: list[int]) -> None:
+        """Ends the training of some; what Adam knows of the others goes with them."""
+        self._keep(places)
+        stay = [place for place in range(len(self.alive)) if place not in places]
+        self.alive = [self.alive[place] for place in stay]
+        if not self.alive:
+            return
+        old = [self.optimizer.state[value] for value in self.parameters.values()]
+        self._hold({name: value.detach()[stay] for name, value in self.parameters.items()})
+        for value, state in zip(self.parameters.values(), old, strict=True):
+            self.optimizer.state[value] = {
+                name: part[stay] if part.dim() else part.clone() for name, part in state.items()
+            }

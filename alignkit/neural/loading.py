@@ -1,0 +1,93 @@
+"""The loader of saved networks, classifiers and proxies."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from alignkit.aligner.protocol import Aligner
+from alignkit.errors import AlignkitError, InputError
+from alignkit.neural.aligners import ClassifierAligner, NeuralAligner
+from alignkit.neural.checkpoints import BEST, CLASSIFIER, NETWORK, PROXY, checked_weights, load_payload
+from alignkit.neural.classifier_settings import ClassifierRunSettings
+from alignkit.neural.devices import pick_device
+from alignkit.neural.networks.classifier import build_classifier
+from alignkit.neural.networks.encoder_decoder import build_encoder_decoder
+from alignkit.neural.proxy import ProxyAligner
+from alignkit.neural.settings import ProxySettings, RunSettings, from_dict
+from alignkit.text.tokenization import tokenizer_from_state
+from alignkit.text.vocabulary import Vocabulary
+
+
+def load_aligner(path: str | os.PathLike[str], device: str = "auto") -> Aligner:
+    """Reads a checkpoint (.pt) or a run directory (then its best network so far).
+
+    Returns:
+        a :class:`NeuralAligner`, a :class:`ProxyAligner` or a
+        :class:`alignkit.neural.aligners.ClassifierAligner`, whichever the file holds.
+
+    Raises:
+        InputError: missing, damaged, with code in it, of another kind or version.
+        AlignkitError: there is no such device.
+    """
+    place = Path(path)
+    if place.is_dir():
+        if not (place / BEST).exists():
+            raise InputError(path, f"a folder without {BEST}, so not a run, or one that has just begun")
+        place = place / BEST
+    payload = load_payload(place, NETWORK, PROXY, CLASSIFIER)
+    try:
+        if payload["header"]["kind"] == CLASSIFIER:
+            return load_classifier(payload, pick_device(device))
+        if payload["header"]["kind"] == PROXY:
+            return _proxy(payload, pick_device(device))
+        return _network(payload, pick_device(device))
+    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, OverflowError) as error:
+        problem = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(place, f"damaged: {problem}") from error
+    except AlignkitError as error:
+        if isinstance(error, InputError) or str(error).startswith("cannot compute"):
+            raise
+        raise InputError(place, f"damaged: {error}") from error
+
+
+def load_classifier(payload: dict[str, Any], device: torch.device) -> ClassifierAligner:
+    """The classifier of a checkpoint's content.
+
+    Raises:
+        KeyError, TypeError, ValueError, RuntimeError, AlignkitError: the content is damaged.
+    """
+    settings = from_dict(ClassifierRunSettings, payload["settings"])
+    tokenizer = tokenizer_from_state(payload["tokenizer"])
+    if len(tokenizer.vocabulary) != settings.network.vocabulary:
+        raise ValueError("tokenizer and network differ in the size of the vocabulary")
+    first, second = (str(name) for name in payload["labels"])
+    network = build_classifier(settings.network, payload["weights"]).to(device)
+    metrics = {str(name): float(value) for name, value in payload["metrics"].items()}
+    step, mark = int(payload["step"]), str(payload["fingerprint"])
+    return ClassifierAligner(network, tokenizer, (first, second), settings, step, metrics, mark)
+
+
+def _network(payload: dict[str, Any], device: torch.device) -> NeuralAligner:
+    settings = from_dict(RunSettings, payload["settings"])
+    tokenizer = tokenizer_from_state(payload["tokenizer"])
+    if len(tokenizer.vocabulary) != settings.network.vocabulary:
+        raise ValueError("tokenizer and network differ in the size of the vocabulary")
+    network = build_encoder_decoder(settings.network, payload["weights"]).to(device)
+    metrics = {str(name): float(value) for name, value in payload["metrics"].items()}
+    return NeuralAligner(network, tokenizer, settings, int(payload["step"]), metrics, str(payload["fingerprint"]))
+
+
+def _proxy(payload: dict[str, Any], device: torch.device) -> ProxyAligner:
+    weights = checked_weights(payload["weights"])
+    return ProxyAligner(
+        weights["embedding"].to(device),
+        weights["output"].to(device),
+        Vocabulary.from_tokens(payload["source"]),
+        Vocabulary.from_tokens(payload["target"]),
+        from_dict(ProxySettings, payload["settings"]),
+        float(payload["loss"]),
+    )

@@ -1,0 +1,110 @@
+"""The classifier of section 2.4: a biLSTM, one attention over its states, a linear layer and a sigmoid."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from alignkit.errors import AlignkitError
+from alignkit.neural.batching import to_device
+from alignkit.neural.checkpoints import checked_weights
+from alignkit.neural.classifier_settings import ClassifierSettings
+from alignkit.neural.devices import one_thread
+from alignkit.neural.networks.attention import uniform_weights
+
+
+class ScoredAttention(nn.Module):
+    """a_l = v · ReLU(Q h_l), alpha = softmax over l."""
+
+    def __init__(self, encoding: int, hidden: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(encoding, hidden)
+        self.value = nn.Linear(hidden, 1)
+
+    def forward(self, h: Tensor, mask: Tensor) -> Tensor:
+        """alpha (B, L) of states h (B, L, D); ``mask`` (B, L) is True where there is a word."""
+        scores = self.value(torch.relu(self.query(h))).squeeze(2)
+        return torch.softmax(scores.masked_fill(~mask, float("-inf")), 1)
+
+
+class Classifier(nn.Module):
+    """p(y = 1 | x) = sigmoid(W · sum over l of alpha_l h_l + b)."""
+
+    def __init__(self, settings: ClassifierSettings) -> None:
+        super().__init__()
+        if settings.vocabulary < 1:
+            raise AlignkitError("a classifier needs the size of its vocabulary")
+        self.settings = settings
+        size, hidden = settings.embedding, settings.hidden
+        self.embedding = nn.Embedding(settings.vocabulary, size)
+        # Two networks that each read one way, so that texts of unlike lengths need no packing: that takes four
+        # times as long on a CPU as turning the texts around.
+        self.forwards = nn.LSTM(size, hidden)
+        self.backwards = nn.LSTM(size, hidden)
+        learned = settings.attention == "learned"
+        self.attention = ScoredAttention(2 * hidden, settings.attention_hidden) if learned else None
+        self.output = nn.Linear(2 * hidden, 1)
+
+    def encode(self, words: Tensor, lengths: np.ndarray, omega: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Reads B texts.
+
+        Args:
+            words: int64 (L, B), padded at the end to the longest.
+            lengths: int64 (B,), their lengths, all at least 1.
+            omega: (L, B), factors of the words' embeddings; 1 without.
+
+        Returns:
+            h (B, L, D), of which what stands at padding means nothing; mask (B, L), True where there is a word.
+        """
+        x = self.embedding(words)
+        if omega is not None:
+            x = x * omega.unsqueeze(2)
+        steps = np.arange(len(words))[:, None]
+        real = steps < lengths
+        # Each text turned around, its padding left where it is; the same turns it back.
+        turn = to_device(np.where(real, lengths - 1 - steps, steps), words.device)
+        texts = torch.arange(words.shape[1], device=words.device).unsqueeze(0)
+        one, _ = self.forwards(x)
+        other, _ = self.backwards(x[turn, texts])
+        h = torch.cat([one, other[turn, texts]], 2).transpose(0, 1)
+        return h, to_device(real.T.copy(), words.device)
+
+    def weights(self, h: Tensor, mask: Tensor) -> Tensor:
+        """alpha (B, L); 0 at padding."""
+        if self.attention is None:
+            return uniform_weights(h, mask).squeeze(1)
+        alpha: Tensor = self.attention(h, mask)
+        return alpha
+
+    def logits(self, h: Tensor, mask: Tensor) -> Tensor:
+        """(B,): log p(y = 1) - log p(y = 0)."""
+        context = torch.bmm(self.weights(h, mask).unsqueeze(1), h).squeeze(1)
+        logits: Tensor = self.output(context).squeeze(1)
+        return logits
+
+    def evidence(self, h: Tensor) -> Tensor:
+        """(B, L): the logit of each text if the classifier saw h_l alone, W · h_l + b."""
+        logits: Tensor = self.output(h).squeeze(2)
+        return logits
+
+    def forward(self, words: Tensor, lengths: np.ndarray) -> Tensor:
+        """(B,) logits of B texts; arguments as :meth:`encode`."""
+        h, mask = self.encode(words, lengths)
+        with one_thread(h.device):
+            return self.logits(h, mask)
+
+
+def build_classifier(settings: ClassifierSettings, weights: object) -> Classifier:
+    """A classifier of these settings and weights, in evaluation mode.
+
+    Raises:
+        RuntimeError: names or shapes of the weights do not fit the settings.
+        ValueError: a weight is not finite float32.
+    """
+    with torch.device("meta"):  # no memory yet: the settings of a damaged file may ask for any amount
+        network = Classifier(settings)
+    network.load_state_dict(checked_weights(weights), assign=True)
+    for parameter in network.parameters():
+        parameter.requires_grad_(True)
+    return network.eval()

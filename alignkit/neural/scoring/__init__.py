@@ -1,0 +1,1 @@
+"""Scores, translations and losses of trained networks."""

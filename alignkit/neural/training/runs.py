@@ -1,0 +1,175 @@
+"""The run directory: a training run on disk, which a kill at any moment does not harm.
+
+config.json         settings, what text, with which versions it began
+train.npz           the encoded training text (Bitext.save), so that others can use the same tokens
+valid.npz           the encoded validation text
+valid.tgt.txt       its target lines as they were, the references of BLEU
+log.jsonl           what was measured
+checkpoints/        step-000500.pt and so on, at the logged steps
+best.pt             the network with the lowest validation loss
+state.pt            what going on needs; written last, so the other files are never behind it
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from alignkit.errors import AlignkitError, InputError
+from alignkit.neural.aligners import NeuralAligner
+from alignkit.neural.checkpoints import BEST, TRAINING, load_payload
+from alignkit.neural.devices import pick_device
+from alignkit.neural.loading import load_aligner
+from alignkit.neural.settings import RunSettings, TextSettings, from_dict, to_dict
+from alignkit.neural.training.run_directory import CONFIG, STATE, RunFolder, fingerprint
+from alignkit.neural.training.trainer import Progress
+from alignkit.neural.training.translation import Training
+from alignkit.storage import atomic_write
+from alignkit.text.bitext import Bitext
+from alignkit.text.tokenization import Tokenizer, encode_bitext, learn_words, tokenizer_from_state, train_subwords
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A text as raw lines: line m of ``source`` and of ``target`` belong together."""
+
+    source: Sequence[str]
+    target: Sequence[str]
+
+    def describe(self) -> dict[str, Any]:
+        """Number of pairs and SHA-256 of the lines, to tell one text from another."""
+        return {"pairs": len(self.source), "sha256": fingerprint(self.source, self.target)}
+
+
+@dataclass(frozen=True)
+class Run(RunFolder):
+    """The run directory of an encoder-decoder."""
+
+    KIND: ClassVar[str] = "alignkit.run"
+
+    @property
+    def settings(self) -> RunSettings:
+        return from_dict(RunSettings, self.config.get("settings"))
+
+    @property
+    def train(self) -> Bitext:
+        """The encoded training text."""
+        return Bitext.load(self.path / "train.npz")
+
+    @property
+    def valid(self) -> Bitext:
+        """The encoded validation text."""
+        return Bitext.load(self.path / "valid.npz")
+
+    @property
+    def references(self) -> list[str]:
+        """The raw target lines of the validation text."""
+        place = self.path / "valid.tgt.txt"
+        try:
+            text = place.read_bytes().decode("utf-8", "surrogatepass")
+        except OSError as error:
+            raise InputError(place, error.strerror or str(error)) from error
+        except UnicodeDecodeError as error:
+            raise InputError(place, f"damaged: {error}") from error
+        return text.split("\n")[:-1]
+
+
+def find_run(path: str | os.PathLike[str]) -> Run | None:
+    """The run that a directory is, or that a checkpoint lies in; None if there is none."""
+    place = Path(path).resolve()
+    for folder in (place, place.parent, place.parent.parent):
+        if (folder / CONFIG).is_file() and (folder / "train.npz").is_file():
+            return Run(folder)
+    return None
+
+
+def train(
+    run_dir: str | os.PathLike[str],
+    source_lines: Sequence[str],
+    target_lines: Sequence[str],
+    valid_source_lines: Sequence[str],
+    valid_target_lines: Sequence[str],
+    settings: RunSettings,
+    progress: Progress | None = None,
+    device: str = "auto",
+) -> NeuralAligner:
+    """Trains a network into a run directory, or goes on where an interrupted run of the same stopped.
+
+    On one machine, with the same versions and number of threads, an interrupted run ends in the same bits as
+    one that was never stopped. A finished run is not trained again; with more epochs or steps than it had, it goes
+    on. The weights of each step are then those of a run that had them from the start, but the step of its first
+    end stays measured and kept, and may be the best; a best network from before keeps the settings of that time.
+
+    Args:
+        run_dir: made if it does not exist.
+        source_lines: raw training text, as long as ``target_lines``.
+        target_lines: see above.
+        valid_source_lines: raw held-out text, as long as ``valid_target_lines``.
+        valid_target_lines: see above.
+        settings: of text, network and training.
+        progress: called after every step with (steps done, steps in all, message).
+        device: as :func:`alignkit.neural.devices.pick_device`.
+
+    Returns:
+        the network with the lowest validation loss.
+
+    Raises:
+        AlignkitError: the directory holds something else, or a run with other settings or text; there is no such
+            device.
+    """
+    lines = Lines(source_lines, target_lines), Lines(valid_source_lines, valid_target_lines)
+    for name, part in zip(("training", "validation"), lines, strict=True):
+        if len(part.source) != len(part.target):
+            raise AlignkitError(
+                f"the {name} text has {len(part.source)} source and {len(part.target)} target lines"
+            )
+    pick_device(device)  # one that is not there is refused before anything is written
+    run = Run(Path(run_dir))
+    text = {"training": lines[0].describe(), "validation": lines[1].describe()}
+    run.open({"settings": to_dict(settings), "text": text})
+    finished = run.finished
+    training = _resume(run, settings, device) if run.begun else _begin(run, settings, *lines, device=device)
+    tokenizer = {"tokenizer": training.tokenizer.state()}
+    if finished and not training.finished:
+        run.commit(training, False, tokenizer)  # from now on it is an unfinished run
+    best = training.run(lambda now, improved: run.commit(now, improved, tokenizer), progress)
+    best.network.to(training.device)
+    return best
+
+
+def learn_tokenizer(text: Lines, settings: TextSettings) -> Tokenizer:
+    """The joint tokenizer of both sides of a text."""
+    both = [*text.source, *text.target]
+    if settings.tokens == "words":
+        return learn_words(both, settings.minimum)
+    return train_subwords(both, settings.pieces)
+
+
+def _begin(run: Run, settings: RunSettings, text: Lines, valid: Lines, device: str) -> Training:
+    tokenizer = learn_tokenizer(text, settings.text)
+    encoded = encode_bitext(tokenizer, text.source, text.target)
+    held = encode_bitext(tokenizer, valid.source, valid.target)
+    training = Training(encoded, held, settings, tokenizer, valid.target, device)
+    encoded.save(run.path / "train.npz")
+    held.save(run.path / "valid.npz")
+    with atomic_write(run.path / "valid.tgt.txt") as stream:
+        for line in valid.target:
+            stream.write(line.encode("utf-8", "surrogatepass") + b"\n")
+    return training
+
+
+def _resume(run: Run, settings: RunSettings, device: str) -> Training:
+    state = load_payload(run.path / STATE, TRAINING)
+    best = load_aligner(run.path / BEST, device="cpu")
+    if not isinstance(best, NeuralAligner):
+        raise InputError(run.path / BEST, "not the checkpoint of a run")
+    try:
+        tokenizer = tokenizer_from_state(state["tokenizer"])
+        training = Training(run.train, run.valid, settings, tokenizer, run.references, device)
+        training.restore(state, best)
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise InputError(run.path / STATE, f"damaged: {error}") from error
+    return training

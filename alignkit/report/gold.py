@@ -1,0 +1,35 @@
+"""How many of the links that people made each aligner finds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from alignkit.links.links import Links
+from alignkit.metrics.aer import count_links
+from alignkit.report.model import Report
+from alignkit.scores.word_groups import merge_groups
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = ("set", "precision", "recall", "f1", "aer", "aer_low", "aer_high", "links")
+
+
+def gold_table(report: Report) -> pd.DataFrame:
+    """Alpha scores against gold links: columns ``COLUMNS``, a row per set; none if the report has no gold.
+
+    Scores of pieces are merged to words, and each target word is linked to its favourite source word
+    (:meth:`alignkit.links.links.Links.from_scores`). Only the pairs that have gold links count.
+    """
+    import pandas as pd
+
+    rows = []
+    for each in report.sets:
+        if report.gold is None or each.kind != "alpha":
+            continue
+        words = merge_groups(each.scores, report.groups[1], report.groups[0])
+        counts = count_links(report.gold, Links.from_scores(words).block(0, len(report.gold)))
+        total, (low, high) = counts.total(), counts.intervals(report.seed)["aer"]
+        shares = (total.precision, total.recall, total.f1, total.aer, low, high)
+        rows.append((each.name, *shares, total.links))
+    return pd.DataFrame(rows, columns=list(COLUMNS))

@@ -1,0 +1,186 @@
+"""The numbers that a page carries: plain values, and matrices as base64 of 16-bit floats."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from alignkit.report.breakdown import RowHits, breakdown_table, mass_table, row_hits
+from alignkit.report.model import Report, names_of
+from alignkit.text.subword_marks import style_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: names of a training log that are shown against training step -> (label, what 1 is in it)
+PERFORMANCE = {
+    "valid.accuracy": ("right next words", 1.0),
+    "valid.bleu": ("translation quality (BLEU)", 100.0),
+    "valid.bleu_greedy": ("translation quality (BLEU, greedy)", 100.0),
+}
+#: what a run's own scores at each step are called
+MOVING = {
+    "alpha(step)": "Attention",
+    "beta(step)": "Network's word knowledge",
+    "delta(step)": "Network's saliency",
+}
+_LARGEST = float(np.finfo(np.float16).max)
+
+
+def payload(report: Report, limit: int) -> dict[str, Any]:
+    """What the page's script reads, as JSON values.
+
+    Args:
+        report: of M pairs.
+        limit: how many sentence pairs, the first ones, are to be looked at one by one.
+    """
+    names = [each.name for each in report.sets]
+    main = report.main_pair
+    return {
+        "sets": [{"name": s.name, "label": s.label, "note": s.note} for s in report.sets],
+        "main": [names.index(name) for name in main],
+        "specials": report.specials,
+        "style": style_of([report.bitext.source.vocabulary.tokens]) if report.marked else "words",
+        "gold": report.gold is not None,
+        "bands": bands(breakdown_table(report), names),
+        "mass": mass(mass_table(report), report),
+        "course": course(report.course, names_of(report.sets)),
+        "sentences": sentences(report, limit),
+    }
+
+
+def bands(table: pd.DataFrame, names: list[str]) -> dict[str, dict[str, list[Any]]]:
+    """By ``frequency`` and ``length``, for each pair ``u,v`` (indices), rows [band, rows, agreement, chance, low,
+    high]."""
+    found: dict[str, dict[str, list[Any]]] = {"frequency": {}, "length": {}}
+    columns = ["by", "u", "v", "band", "rows", "agreement", "chance", "low", "high"]
+    for by, u, v, band, rows, *shares in table[columns].itertuples(index=False):
+        key = f"{names.index(u)},{names.index(v)}"
+        found[by].setdefault(key, []).append([band, int(rows), *(plain_number(x) for x in shares)])
+    return found
+
+
+def mass(table: pd.DataFrame, report: Report) -> list[dict[str, Any]]:
+    """Per alpha set its label and rows [class, mass, even]."""
+    found = []
+    for each in report.sets:
+        part = table[table["set"] == each.name]
+        if len(part):
+            rows = [
+                [kind, plain_number(m), plain_number(e)] for kind, m, e in part[["class", "mass", "even"]].values
+            ]
+            found.append({"label": each.label, "rows": rows})
+    return found
+
+
+def course(table: pd.DataFrame | None, labels: Mapping[str, str]) -> dict[str, Any] | None:
+    """Series of (step, share) with labels in words, and the chance level; None if there is nothing to show.
+
+    Args:
+        table: columns run, step, name, value. Shown are ``A(k(step), v)``, the agreement of a fixed v with the
+            run's scores of kind k at that step; ``chance`` of the same; ``tau(v, k(step))``; and ``PERFORMANCE``.
+        labels: name of a fixed set of scores -> label.
+    """
+    if table is None or table.empty:
+        return None
+    series, chances = [], []
+    several = table["run"].nunique() > 1
+    for (run, name), rows in table.groupby(["run", "name"], sort=False):
+        points = [[int(step), plain_number(value)] for step, value in rows[["step", "value"]].values]
+        if name.startswith("chance("):
+            u, v = _arguments(name)
+            if u in MOVING and v in labels:
+                chances.append(points[-1][1])
+            continue
+        label, unit, role = _series(name, labels)
+        if label is None:
+            continue
+        points = sorted([step, value / unit] for step, value in points if value is not None)
+        series.append({"label": f"{label} ({run})" if several else label, "role": role, "points": points})
+    if not any(len(each["points"]) > 1 for each in series):
+        return None
+    order = ("agreement", "correlation", "performance")
+    series.sort(key=lambda each: order.index(each["role"]))
+    return {"series": series, "chance": chances[0] if len({round(x or 0, 6) for x in chances}) == 1 else None}
+
+
+def _series(name: str, labels: Mapping[str, str]) -> tuple[str | None, float, str]:
+    if name in PERFORMANCE:
+        label, unit = PERFORMANCE[name]
+        return label, unit, "performance"
+    u, v = _arguments(name)
+    if name.startswith("A(") and u in MOVING and v in labels:
+        return f"{MOVING[u]} agrees with {labels[v]}", 1.0, "agreement"
+    if name.startswith("tau(") and v in MOVING and u in labels:
+        return f"{MOVING[v]} is ordered like {labels[u]} (Kendall's tau)", 1.0, "correlation"
+    return None, 1.0, ""
+
+
+def _arguments(name: str) -> tuple[str, str]:
+    """u and v of a name as ``A(u, v)``."""
+    u, _, v = name.partition("(")[2].removesuffix(")").partition(", ")
+    return u, v
+
+
+def sentences(report: Report, limit: int) -> list[dict[str, Any]]:
+    """The first ``limit`` pairs: tokens ``x`` and ``y``; ``v``, the matrices of all sets one after another as
+    little-endian 16-bit floats in base64; ``h``, a hex string of which rows agree, ceil(T / 4) digits for each
+    (u, v); and ``g``, gold links [s, t, 1 if sure]."""
+    count = min(limit, len(report.bitext))
+    agreeing = {
+        (i, j): hits_by_sentence(row_hits(u.scores, v.scores, report.percent), len(report.bitext))
+        for i, u in enumerate(report.sets)
+        for j, v in enumerate(report.sets)
+        if i != j
+    }
+    gold = None
+    if report.gold is not None:
+        gold = report.token_links(report.gold.possible), report.token_links(report.gold.sure)
+    found = []
+    for m in range(count):
+        x, y = report.bitext.source.words(m), report.bitext.target.words(m)
+        record: dict[str, Any] = {"x": x, "y": y, "v": "", "h": ""}
+        record["v"] = encode_matrices([each.scores[m] for each in report.sets])
+        size = len(report.sets)
+        nothing = np.zeros(len(y), bool)
+        for i in range(size):
+            for j in range(size):
+                record["h"] += hex_bits(agreeing[i, j][m] if i != j and len(x) else nothing)
+        if gold is not None and m < len(gold[0]):
+            sure = set(gold[1][m])
+            record["g"] = [[s, t, int((s, t) in sure)] for s, t in gold[0][m]]
+        found.append(record)
+    return found
+
+
+def hits_by_sentence(rows: RowHits, pairs: int) -> list[np.ndarray]:
+    """bool (T,) for each sentence pair; empty for one without columns."""
+    bounds = np.searchsorted(rows.sentence, np.arange(pairs + 1))
+    return [rows.hits[low:high] for low, high in pairwise(bounds)]
+
+
+def encode_matrices(matrices: list[np.ndarray]) -> str:
+    """Base64 of the matrices as little-endian 16-bit floats: three digits, and 0 below 6e-8."""
+    parts = []
+    for matrix in matrices:
+        finite = np.clip(matrix, -_LARGEST, _LARGEST)
+        parts.append(np.where(np.isinf(matrix), matrix, finite).astype("<f2").tobytes())
+    return base64.b64encode(b"".join(parts)).decode("ascii")
+
+
+def hex_bits(bits: np.ndarray) -> str:
+    """Bits as hexadecimal digits, the first bit the highest of the first digit; padded with 0."""
+    padded = np.zeros(-(-len(bits) // 4) * 4, np.int64)
+    padded[: len(bits)] = bits
+    return "".join(f"{digit:x}" for digit in (padded.reshape(-1, 4) @ [8, 4, 2, 1]).tolist())
+
+
+def plain_number(value: Any) -> float | None:
+    """A float with six digits, which a page has no more use for; None for NaN."""
+    number = float(value)
+    return None if math.isnan(number) else float(f"{number:.6g}")

@@ -1,0 +1,1 @@
+"""Score matrices, and the merging of subword scores into word scores."""

@@ -1,0 +1,1 @@
+"""Text: vocabularies, bitexts, reading, tokenization, streaming, texts larger than memory."""

@@ -1,0 +1,197 @@
+"""Corpus and Bitext: encoded text as flat tokens and offsets (CSR)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from alignkit.errors import InputError
+from alignkit.storage import Fields, load_arrays, save_arrays
+from alignkit.text.vocabulary import Vocabulary
+
+KIND, VERSION = "alignkit.bitext", 1
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """One side of a bitext: M sentences, N tokens in all.
+
+    Attributes:
+        tokens: int32 (N,), ids in ``vocabulary``.
+        offsets: int64 (M + 1,), where each sentence starts in ``tokens``.
+        vocabulary: the V tokens that the ids stand for.
+    """
+
+    tokens: np.ndarray
+    offsets: np.ndarray
+    vocabulary: Vocabulary
+
+    def __post_init__(self) -> None:
+        if self.tokens.dtype != np.int32 or self.offsets.dtype != np.int64:
+            raise TypeError("Corpus needs int32 tokens and int64 offsets")
+        if self.tokens.ndim != 1 or self.offsets.ndim != 1 or len(self.offsets) == 0:
+            raise ValueError("Corpus needs flat tokens and M + 1 offsets")
+        starts_right = self.offsets[0] == 0 and self.offsets[-1] == len(self.tokens)
+        if not starts_right or (self.offsets[1:] < self.offsets[:-1]).any():
+            raise ValueError("Corpus offsets must rise from 0 to the number of tokens")
+        if len(self.tokens) and not (self.tokens.min() >= 0 and self.tokens.max() < len(self.vocabulary)):
+            raise ValueError("Corpus token ids must lie in [0, V)")
+
+    @classmethod
+    def from_sentences(cls, sentences: Iterable[Sequence[str]], vocabulary: Vocabulary | None = None) -> Corpus:
+        """Encodes tokenised sentences; without a vocabulary, ids follow the order of first appearance.
+
+        Raises:
+            KeyError: a token is not in the given vocabulary.
+        """
+        flat: list[str] = []
+        offsets = [0]
+        for sentence in sentences:
+            flat.extend(sentence)
+            offsets.append(len(flat))
+        if vocabulary is None:
+            vocabulary = Vocabulary.from_tokens(dict.fromkeys(flat))
+        tokens = np.array([vocabulary.ids[token] for token in flat], np.int32)
+        return cls(tokens, np.array(offsets, np.int64), vocabulary)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, m: int) -> np.ndarray:
+        """The ids of sentence m, a view."""
+        if m < 0:
+            m += len(self)
+        if not 0 <= m < len(self):
+            raise IndexError(f"sentence {m} of {len(self)}")
+        return self.tokens[self.offsets[m] : self.offsets[m + 1]]
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return (self[m] for m in range(len(self)))
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """int64 (M,), tokens per sentence."""
+        return np.diff(self.offsets)
+
+    def words(self, m: int) -> list[str]:
+        """The tokens of sentence m as strings."""
+        return [self.vocabulary[i] for i in self[m]]
+
+    def take(self, sentences: np.ndarray) -> Corpus:
+        """The corpus of these sentences (indices), in this order, with the same vocabulary."""
+        lengths = self.lengths[sentences]
+        offsets = np.zeros(len(lengths) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        places = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][sentences] - offsets[:-1], lengths)
+        return Corpus(self.tokens[places], offsets, self.vocabulary)
+
+    def block(self, low: int, high: int) -> Corpus:
+        """The sentences low <= m < high, with the same vocabulary; the tokens are a view."""
+        offsets = self.offsets[low : high + 1]
+        return Corpus(self.tokens[offsets[0] : offsets[-1]], offsets - offsets[0], self.vocabulary)
+
+    def __repr__(self) -> str:
+        return f"Corpus({len(self)} sentences, {len(self.tokens)} tokens, {len(self.vocabulary)} types)"
+
+
+@dataclass(frozen=True, eq=False)
+class Bitext:
+    """M sentence pairs: ``source[m]`` and ``target[m]`` belong together."""
+
+    source: Corpus
+    target: Corpus
+
+    def __post_init__(self) -> None:
+        if len(self.source) != len(self.target):
+            raise ValueError(
+                f"a bitext needs equal sentence counts, not {len(self.source)} and {len(self.target)}"
+            )
+
+    @classmethod
+    def from_sentences(cls, source: Iterable[Sequence[str]], target: Iterable[Sequence[str]]) -> Bitext:
+        """A bitext of tokenised sentences, each side with a vocabulary of its own."""
+        return cls(Corpus.from_sentences(source), Corpus.from_sentences(target))
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @property
+    def shapes(self) -> np.ndarray:
+        """int32 (M, 2): T and L of each pair."""
+        return np.stack([self.target.lengths, self.source.lengths], axis=1).astype(np.int32)
+
+    @property
+    def reversed(self) -> Bitext:
+        """The same pairs with source and target exchanged."""
+        return Bitext(self.target, self.source)
+
+    @property
+    def copies(self) -> np.ndarray:
+        """int64 (M,): how often each pair is in the bitext, itself counted."""
+        from alignkit.kernels.sentence_pairs import count_copies  # what needs no kernel does not wait for Numba
+
+        sides = [(side.tokens, side.offsets) for side in (self.source, self.target)]
+        table = np.full(1 << (2 * len(self)).bit_length(), -1, np.int64)
+        counts = np.zeros(len(self), np.int64)
+        count_copies(*sides, table, np.empty(len(self), np.int64), counts)
+        return counts
+
+    def take(self, sentences: np.ndarray) -> Bitext:
+        """The bitext of these pairs (indices), in this order."""
+        return Bitext(self.source.take(sentences), self.target.take(sentences))
+
+    def block(self, low: int, high: int) -> Bitext:
+        """The pairs low <= m < high; their tokens are views."""
+        return Bitext(self.source.block(low, high), self.target.block(low, high))
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the encoded text and its vocabularies: equal for equal bitexts only."""
+        digest = hashlib.sha256()
+        for corpus in (self.source, self.target):
+            parts = (corpus.tokens, corpus.offsets, corpus.vocabulary.text, corpus.vocabulary.offsets)
+            for array in parts:
+                digest.update(len(array).to_bytes(8, "little"))
+                digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the encoded bitext to an npz file; a vocabulary shared by both sides is written once."""
+        arrays = {}
+        for side, corpus in (("source", self.source), ("target", self.target)):
+            arrays[f"{side}_tokens"] = corpus.tokens
+            arrays[f"{side}_offsets"] = corpus.offsets
+        shared = self.source.vocabulary is self.target.vocabulary
+        for side, corpus in (("source", self.source), ("target", self.target))[: 1 if shared else 2]:
+            arrays[f"{side}_types"] = corpus.vocabulary.text
+            arrays[f"{side}_type_offsets"] = corpus.vocabulary.offsets
+        save_arrays(path, KIND, VERSION, arrays, {"shared": shared}, compress=True)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Bitext:
+        """Reads what :meth:`save` wrote; raises InputError if the file is missing or damaged."""
+        arrays, header = load_arrays(path, KIND, VERSION)
+        fields = Fields(path, arrays)
+        try:
+            source = _load_corpus(fields, "source", _load_vocabulary(fields, "source"))
+            shared = header.get("shared")
+            vocabulary = source.vocabulary if shared else _load_vocabulary(fields, "target")
+            target = _load_corpus(fields, "target", vocabulary)
+            return cls(source, target)
+        except ValueError as error:
+            raise InputError(path, f"damaged: {error}") from error
+
+    def __repr__(self) -> str:
+        return f"Bitext({self.source!r} -> {self.target!r})"
+
+
+def _load_vocabulary(fields: Fields, side: str) -> Vocabulary:
+    return Vocabulary(fields.get(f"{side}_types", np.uint8), fields.get(f"{side}_type_offsets", np.int64))
+
+
+def _load_corpus(fields: Fields, side: str, vocabulary: Vocabulary) -> Corpus:
+    tokens = fields.get(f"{side}_tokens", np.int32)
+    return Corpus(tokens, fields.get(f"{side}_offsets", np.int64), vocabulary)

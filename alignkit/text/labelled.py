@@ -1,0 +1,268 @@
+"""Labelled text: one label per text, from a file of lines, a table or a folder; the data of a classifier.
+
+A labelled text is a bitext whose target sentences have one word, the label: so scores of a classifier are (1, L)
+matrices, and whatever reads a bitext (counting, IBM 1, the proxy) reads labelled text too.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from alignkit.errors import AlignkitError, InputError
+from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.reading import Path as PathLike
+from alignkit.text.reading import read_bytes, read_lines, split_lines, valid_text
+from alignkit.text.tokenization import Tokenizer, encode_lines, split_words
+from alignkit.text.vocabulary import Vocabulary
+
+_PUNCTUATION = re.compile(r"([^\w\s])")
+_BREAKS = re.compile(r"[\r\n]+")
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledText:
+    """M texts as ids, each with a label.
+
+    Attributes:
+        corpus: the texts.
+        labels: int32 (M,), each an index into ``names``.
+        names: the labels as they stand in the data.
+    """
+
+    corpus: Corpus
+    labels: np.ndarray
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if self.labels.dtype != np.int32 or self.labels.shape != (len(self.corpus),):
+            raise ValueError("LabelledText needs an int32 label for each text")
+        if len(self.labels) and not (self.labels.min() >= 0 and self.labels.max() < len(self.names)):
+            raise ValueError("labels must lie in [0, number of names)")
+
+    def __len__(self) -> int:
+        return len(self.corpus)
+
+    @cached_property
+    def bitext(self) -> Bitext:
+        """The texts with their labels as target sentences of one word."""
+        offsets = np.arange(len(self) + 1, dtype=np.int64)
+        return Bitext(self.corpus, Corpus(self.labels, offsets, Vocabulary.from_tokens(self.names)))
+
+    @classmethod
+    def from_bitext(cls, bitext: Bitext) -> LabelledText:
+        """The labelled text whose :attr:`bitext` this is.
+
+        Raises:
+            AlignkitError: a target sentence is not one word.
+        """
+        if (bitext.target.lengths != 1).any():
+            raise AlignkitError("a labelled text has one label, and so one target word, per text")
+        return cls(bitext.source, bitext.target.tokens, tuple(bitext.target.vocabulary.tokens))
+
+
+@dataclass(frozen=True)
+class LabelledLines:
+    """M texts as they were read, words separated by spaces; ``labels[m]`` belongs to ``texts[m]``."""
+
+    texts: Sequence[str]
+    labels: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The distinct labels, sorted."""
+        return tuple(sorted(set(self.labels)))
+
+    def encode(self, tokenizer: Tokenizer, names: Sequence[str]) -> LabelledText:
+        """The texts as ids, without BOS and EOS.
+
+        Raises:
+            AlignkitError: a label is not among ``names``.
+        """
+        numbers = {name: i for i, name in enumerate(names)}
+        strange = next((label for label in self.labels if label not in numbers), None)
+        if strange is not None:
+            raise AlignkitError(f"label {strange!r} is none of {', '.join(names)}")
+        labels = np.array([numbers[label] for label in self.labels], np.int32)
+        return LabelledText(encode_lines(tokenizer, self.texts), labels, tuple(names))
+
+    def keep(self, names: Sequence[str]) -> LabelledLines:
+        """Only the texts with one of these labels.
+
+        Raises:
+            AlignkitError: no text has one of them.
+        """
+        found = set(self.labels)
+        missing = [name for name in names if name not in found]
+        if missing:
+            raise AlignkitError(f"no text has the label {missing[0]!r}; there are {_listed(self.names)}")
+        kept = [i for i, label in enumerate(self.labels) if label in names]
+        return self.take(kept)
+
+    def take(self, places: Sequence[int] | np.ndarray) -> LabelledLines:
+        """These texts, in this order."""
+        return LabelledLines([self.texts[i] for i in places], [self.labels[i] for i in places])
+
+    def split_punctuation(self) -> LabelledLines:
+        """Every character that is neither letter, digit, underscore nor space becomes a word."""
+        return LabelledLines([_PUNCTUATION.sub(r" \1 ", text) for text in self.texts], self.labels)
+
+    def cut(self, longest: int) -> LabelledLines:
+        """Only the first ``longest`` words of each text."""
+        return LabelledLines([" ".join(split_words(text)[:longest]) for text in self.texts], self.labels)
+
+
+def two_labels(text: LabelledLines, wanted: Sequence[str] | None = None) -> tuple[LabelledLines, tuple[str, str]]:
+    """The text with two labels only, and these: y = 0 for the first and 1 for the second.
+
+    Args:
+        text: with two labels, or more if ``wanted`` says which to keep.
+        wanted: the two labels, in the order of y; without, the two there are, sorted.
+
+    Raises:
+        AlignkitError: there are not two labels.
+    """
+    if wanted is not None:
+        names = tuple(wanted)
+        if len(names) != 2 or names[0] == names[1]:
+            raise AlignkitError(f"give two different labels, not {', '.join(map(repr, names)) or 'none'}")
+        return text.keep(names), (names[0], names[1])
+    names = text.names
+    if len(names) != 2:
+        raise AlignkitError(
+            f"a classifier has two labels, this text has {len(names)} ({_listed(names)}); "
+            "keep two of them with --labels A,B"
+            if len(names) > 2
+            else f"a classifier needs two labels, all texts have {_listed(names)}"
+        )
+    return text, (names[0], names[1])
+
+
+def hold_out(text: LabelledLines, most: int = 1000) -> tuple[LabelledLines, LabelledLines]:
+    """Splits off one text in ten, but at most ``most`` (and at least one), as validation text.
+
+    They are drawn by a fixed seed, for files are often sorted by label; both parts keep their order.
+    """
+    size = max(1, min(most, len(text) // 10))
+    chosen = np.zeros(len(text), bool)
+    chosen[np.random.default_rng(0).permutation(len(text))[:size]] = True
+    return text.take(np.flatnonzero(~chosen)), text.take(np.flatnonzero(chosen))
+
+
+def read_labelled(
+    path: PathLike,
+    *,
+    label_column: str | None = None,
+    text_column: str | None = None,
+    encoding_errors: str = "strict",
+    lowercase: bool = False,
+) -> LabelledLines:
+    """Reads labelled text.
+
+    - A folder: a subfolder per label with one text per .txt file, in order of their names (as IMDB comes).
+    - With columns: a table whose first line names the columns, separated by commas or, if the first line has a
+      tab, by tabs; fields may be quoted and then hold line ends.
+    - Otherwise: lines of label TAB text. Blank lines are left out; further tabs belong to the text.
+
+    Line ends within a text become spaces. A text may be empty, a label or a file may not.
+
+    Args:
+        path: a folder, or a file as :func:`alignkit.text.reading.read_lines` takes it (compressed, or "-").
+        label_column, text_column: names of columns; both or neither.
+        encoding_errors, lowercase: as in :func:`alignkit.text.reading.read_bitext`; labels keep their case.
+
+    Raises:
+        InputError: unreadable, empty or malformed, with file and line.
+        AlignkitError: only one of the columns is named.
+    """
+    if (label_column is None) != (text_column is None):
+        raise AlignkitError("name both the column of the label and that of the text, or neither")
+    if os.fspath(path) != "-" and Path(path).is_dir():
+        rows = list(_folder(Path(path), encoding_errors))
+    elif label_column is not None and text_column is not None:
+        rows = list(_table(path, label_column, text_column, encoding_errors))
+    else:
+        rows = list(_lines(path, encoding_errors))
+    if not rows:
+        raise InputError(path, "has no texts")
+    texts = [_BREAKS.sub(" ", text) for _, text in rows]
+    if lowercase:
+        texts = [text.lower() for text in texts]
+    return LabelledLines(texts, [label for label, _ in rows])
+
+
+def _lines(path: PathLike, encoding_errors: str) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(read_lines(path, encoding_errors=encoding_errors), 1):
+        if not line.strip(" \t"):
+            continue
+        label, tab, text = line.partition("\t")
+        if not tab:
+            raise InputError(
+                path,
+                "has no tab between label and text",
+                line=number,
+                remedy="write LABEL<tab>TEXT, or name the columns of a table",
+            )
+        yield _checked(path, number, label), text
+
+
+def _checked(path: PathLike, number: int, label: str) -> str:
+    label = label.strip()
+    if not label:
+        raise InputError(path, "has an empty label", line=number)
+    return label
+
+
+def _table(path: PathLike, label: str, text: str, encoding_errors: str) -> Iterator[tuple[str, str]]:
+    lines = read_lines(path, encoding_errors=encoding_errors)
+    delimiter = "\t" if "\t" in lines[0] else ","
+    # Line ends within quotes belong to the field, so the reader must see them.
+    reader = csv.reader((line + "\n" for line in lines), delimiter=delimiter, strict=True)
+    places: tuple[int, int] | None = None
+    start = 1
+    try:
+        for row in reader:
+            if places is None:
+                places = _place(path, row, label), _place(path, row, text)
+            elif row:
+                if len(row) <= max(places):
+                    raise InputError(path, f"has {len(row)} columns, too few", line=start)
+                yield _checked(path, start, row[places[0]]), row[places[1]]
+            start = reader.line_num + 1
+    except csv.Error as error:
+        raise InputError(path, f"is not a table: {error}", line=start) from error
+
+
+def _place(path: PathLike, header: Sequence[str], name: str) -> int:
+    if header.count(name) != 1:
+        problem = "no column" if name not in header else "two columns named"
+        raise InputError(path, f"has {problem} {name!r}; its columns are {_listed(header)}", line=1)
+    return header.index(name)
+
+
+def _folder(path: Path, encoding_errors: str) -> Iterator[tuple[str, str]]:
+    try:
+        folders = sorted(part for part in path.iterdir() if part.is_dir())
+        files = [(folder.name, place) for folder in folders for place in sorted(folder.glob("*.txt"))]
+    except OSError as error:
+        raise InputError(path, f"cannot be read: {error.strerror or error}") from error
+    if not files:
+        raise InputError(path, "has no subfolders with .txt files", remedy="give one subfolder per label")
+    for label, place in files:
+        data = valid_text(place, read_bytes(place).removeprefix(b"\xef\xbb\xbf"), encoding_errors)
+        yield label, " ".join(split_lines(data))
+
+
+def _listed(names: Sequence[str], most: int = 8) -> str:
+    """Names for a message; not all of a thousand."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,277 @@
+"""Bitexts larger than memory: read piece by piece, their ids in files that the system maps into memory.
+
+The files have no name, so nothing is left behind however the process ends. A mapped array is an array like any
+other; what is read of it counts as memory in use only until :func:`forget` or until the system wants it back.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import IO, Any
+
+import numpy as np
+
+from alignkit.errors import AlignkitError, InputError
+from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.decompression import packing_of, unpacked
+from alignkit.text.reading import BOM, Path, check_counts, encode_text, has_bars, on_both, split_joined, valid_text
+from alignkit.text.streaming import whole_lines
+from alignkit.text.vocabulary import Vocabulary
+
+PIECE = 1 << 22  # bytes read at a time
+_RATIO = 6  # of text to what it is compressed to: rather too much
+
+
+def temporary_file(folder: str | None) -> IO[bytes]:
+    """A file without a name in a folder (None: the system's for temporary files).
+
+    Raises:
+        AlignkitError: there cannot be one.
+    """
+    try:
+        return tempfile.TemporaryFile(dir=folder)
+    except OSError as error:
+        raise no_room(folder, error) from error
+
+
+def no_room(folder: str | None, error: OSError) -> AlignkitError:
+    """What to say when a temporary file cannot be written."""
+    place = folder or tempfile.gettempdir()
+    return AlignkitError(f"cannot write temporary files in {place}: {error.strerror or error}; see --temp-dir")
+
+
+class DiskArray:
+    """A one-dimensional array that grows on disk and is mapped into memory when it is complete."""
+
+    def __init__(self, dtype: Any, folder: str | None) -> None:
+        self.dtype, self.folder = np.dtype(dtype), folder
+        self._file = temporary_file(folder)
+
+    def append(self, part: np.ndarray) -> None:
+        """Adds values at the end; raises AlignkitError if there is no room for them."""
+        try:
+            self._file.write(np.ascontiguousarray(part, self.dtype).data)
+        except OSError as error:
+            raise no_room(self.folder, error) from error
+
+    def finish(self) -> np.ndarray:
+        """The array, mapped; changes to it stay in memory and never reach the file."""
+        with self._file as file:
+            try:
+                file.flush()
+            except OSError as error:
+                raise no_room(self.folder, error) from error
+            size = os.fstat(file.fileno()).st_size
+            if size == 0:
+                return np.empty(0, self.dtype)
+            return np.frombuffer(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY), self.dtype)
+
+
+def forget(*arrays: np.ndarray) -> None:
+    """Gives back the memory that parts of mapped arrays take; they are read again when they are used again.
+
+    Arrays that are not mapped stay as they are.
+    """
+    for array in arrays:
+        base: Any = array
+        while isinstance(base, np.ndarray):
+            base = base.base
+        if isinstance(base, memoryview):
+            base = base.obj
+        if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            with suppress(OSError):
+                base.madvise(mmap.MADV_DONTNEED)
+
+
+def forget_tokens(bitext: Bitext) -> None:
+    """:func:`forget` of both sides of a bitext."""
+    forget(*(a for side in (bitext.source, bitext.target) for a in (side.tokens, side.offsets)))
+
+
+class GrowingVocabulary:
+    """Words numbered in order of first appearance, as :func:`alignkit.text.reading.encode_text` numbers them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._letters = np.empty(1 << 16, np.uint8)
+        self._offsets = np.zeros(1 << 12, np.int64)
+        self._table = np.full(1 << 13, -1, np.int32)
+
+    def ids(self, words: Vocabulary) -> np.ndarray:
+        """int32 (len(words),): the id of each word, new ones included from now on."""
+        from alignkit.kernels import interning
+
+        letters, types = int(self._offsets[self.count]) + len(words.text), self.count + len(words)
+        if letters > len(self._letters):
+            self._letters = _enlarged(self._letters, letters)
+        if types + 1 > len(self._offsets):
+            self._offsets = _enlarged(self._offsets, types + 1)
+        if 2 * types > len(self._table):
+            self._table = np.full(1 << (4 * types - 1).bit_length(), -1, np.int32)
+            interning.rehash(self._letters, self._offsets, self.count, self._table)
+        ids = np.empty(len(words), np.int32)
+        known = (self._letters, self._offsets, self.count, self._table)
+        self.count = interning.intern(words.text, words.offsets, *known, ids)
+        return ids
+
+    def finish(self) -> Vocabulary:
+        """The vocabulary of all words so far."""
+        offsets = self._offsets[: self.count + 1].copy()
+        return Vocabulary(self._letters[: offsets[-1]].copy(), offsets)
+
+
+def _enlarged(array: np.ndarray, size: int) -> np.ndarray:
+    larger = np.empty(max(size, len(array) + len(array) // 2), array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
+class _Side:
+    """One side of a bitext in the making."""
+
+    def __init__(self, folder: str | None) -> None:
+        self.vocabulary = GrowingVocabulary()
+        self.tokens, self.offsets = DiskArray(np.int32, folder), DiskArray(np.int64, folder)
+        self.offsets.append(np.zeros(1, np.int64))
+        self.size = 0
+
+    def add(self, text: bytes) -> None:
+        """Whole lines of clean UTF-8."""
+        part = encode_text(text)
+        self.tokens.append(self.vocabulary.ids(part.vocabulary)[part.tokens])
+        self.offsets.append(part.offsets[1:] + self.size)
+        self.size += len(part.tokens)
+
+    def finish(self) -> Corpus:
+        corpus = Corpus(self.tokens.finish(), self.offsets.finish(), self.vocabulary.finish())
+        forget(corpus.tokens, corpus.offsets)
+        return corpus
+
+
+def _pieces(path: Path, stream: IO[bytes]) -> Iterator[bytes]:
+    """Whole lines of a file, decompressed, without byte order mark; raises InputError if there is nothing."""
+
+    def read() -> Iterator[bytes]:
+        try:
+            while chunk := stream.read(PIECE):
+                yield chunk
+        except OSError as error:
+            raise InputError(path, f"cannot be read: {error.strerror or error}") from error
+
+    begun = False
+    for data in whole_lines(unpacked(path, read())):
+        if not begun:
+            data = data.removeprefix(BOM)
+            begun = bool(data)
+        if data:
+            yield data
+    if not begun:
+        raise InputError(path, "is empty")
+
+
+def _open(path: Path) -> IO[bytes]:
+    if os.fspath(path) == "-":
+        return sys.stdin.buffer
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        raise InputError(path, f"cannot be read: {error.strerror or error}") from error
+
+
+def _clean_pieces(
+    path: Path, stream: IO[bytes], encoding_errors: str, lowercase: bool
+) -> Iterator[tuple[int, bytes]]:
+    """(number of its first line, clean UTF-8) of each piece."""
+    first = 1
+    for data in _pieces(path, stream):
+        yield first, valid_text(path, data, encoding_errors, lowercase, first)
+        first += data.count(b"\n")
+
+
+def text_size(source: Path, target: Path | None, unknown: int) -> int:
+    """About how many bytes of text the files hold: compressed ones are taken for ``_RATIO`` times as large.
+
+    Args:
+        source, target: files; what cannot be read counts as nothing, for whoever reads it to say so.
+        unknown: what a stream counts for.
+    """
+    size = 0
+    for path in (source, target):
+        if path is None:
+            continue
+        with suppress(OSError, ValueError):
+            if os.fspath(path) == "-":
+                known = os.fstat(sys.stdin.fileno())
+                size += known.st_size if stat.S_ISREG(known.st_mode) else unknown
+                continue
+            known = os.stat(path)
+            if not stat.S_ISREG(known.st_mode):
+                size += unknown
+                continue
+            with open(path, "rb") as stream:
+                packed = packing_of(stream.read(16)) is not None
+            size += known.st_size * (_RATIO if packed else 1)
+    return size
+
+
+def spool_bitext(
+    source: Path,
+    target: Path | None = None,
+    *,
+    encoding_errors: str = "strict",
+    lowercase: bool = False,
+    threads: int = 2,
+    folder: str | None = None,
+) -> Bitext:
+    """The bitext that :func:`alignkit.text.reading.read_bitext` reads, with its ids on disk.
+
+    In memory are the vocabularies and a few pieces of ``PIECE`` bytes.
+
+    Args:
+        source, target, encoding_errors, lowercase, threads: as of ``read_bitext``.
+        folder: where the files are made; None: where the system has temporary files.
+
+    Raises:
+        InputError, AlignkitError: as ``read_bitext``; or there is no room in the folder.
+    """
+    if target is None:
+        sides = _spool_joined(source, encoding_errors, lowercase, folder)
+    else:
+
+        def read(path: Path) -> Corpus:
+            side = _Side(folder)
+            with _open(path) as stream:
+                for _, text in _clean_pieces(path, stream, encoding_errors, lowercase):
+                    side.add(text)
+            return side.finish()
+
+        sides = on_both(source, target, read, threads)
+    check_counts(source, target, (len(sides[0]), len(sides[1])))
+    return Bitext(*sides)
+
+
+def _spool_joined(path: Path, encoding_errors: str, lowercase: bool, folder: str | None) -> tuple[Corpus, Corpus]:
+    sides = _Side(folder), _Side(folder)
+    with _open(path) as given:
+        stream = given
+        if not given.seekable():  # it is read twice
+            stream = temporary_file(folder)
+            try:
+                shutil.copyfileobj(given, stream, PIECE)
+                stream.seek(0)
+            except OSError as error:
+                raise no_room(folder, error) from error
+        start = stream.tell()
+        bars = any(has_bars(data) for data in _pieces(path, stream))
+        stream.seek(start)
+        for first, text in _clean_pieces(path, stream, encoding_errors, lowercase):
+            for side, part in zip(sides, split_joined(path, text, bars, first), strict=True):
+                side.add(part)
+    return sides[0].finish(), sides[1].finish()

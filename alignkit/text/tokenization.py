@@ -1,0 +1,228 @@
+"""Tokenizers that map lines of text to ids: SentencePiece pieces or whitespace words, joint for both sides.
+
+Ids (as in the paper's code): pad 0, bos 1, eos 2, unk 3.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from alignkit.errors import AlignkitError
+from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.vocabulary import UNKNOWN, Vocabulary
+
+PAD, BOS, EOS, UNK = range(4)
+SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
+SEPARATORS = " \t"  # nothing else separates words: a no-break space is part of its word
+
+
+def split_words(line: str) -> list[str]:
+    """The words of a line: separated by ASCII spaces and tabs only."""
+    return [word for word in line.replace("\t", " ").split(" ") if word]
+
+
+class Tokenizer(Protocol):
+    """Lines of text to ids and back, with one vocabulary for both sides of a bitext."""
+
+    @property
+    def vocabulary(self) -> Vocabulary: ...
+
+    def encode(self, line: str) -> list[int]:
+        """The ids of a line, without BOS and EOS."""
+        ...
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids; specials are left out."""
+        ...
+
+    def words(self, line: str) -> list[int]:
+        """For each id of :meth:`encode`, the index of the whitespace word it belongs to."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """What :func:`tokenizer_from_state` needs: plain strings, numbers and bytes."""
+        ...
+
+
+@dataclass(frozen=True)
+class WordTokenizer:
+    """Whitespace words; those not in the vocabulary are unk."""
+
+    vocabulary: Vocabulary
+
+    def encode(self, line: str) -> list[int]:
+        ids = self.vocabulary.ids
+        # Text that happens to spell a special is unknown: only the encoder adds BOS, EOS and padding.
+        return [UNK if word in SPECIALS else ids.get(word, UNK) for word in split_words(line)]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        return " ".join(self.vocabulary[i] for i in ids if i not in (PAD, BOS, EOS))
+
+    def words(self, line: str) -> list[int]:
+        return list(range(len(split_words(line))))
+
+    def state(self) -> dict[str, Any]:
+        return {"tokens": "words", "vocabulary": list(self.vocabulary.tokens)}
+
+
+@dataclass(frozen=True)
+class SubwordTokenizer:
+    """SentencePiece pieces; ``model`` is the serialised SentencePiece model."""
+
+    model: bytes = field(repr=False)
+
+    @cached_property
+    def _processor(self) -> Any:
+        import sentencepiece
+
+        processor = sentencepiece.SentencePieceProcessor()
+        try:
+            processor.LoadFromSerializedProto(self.model)
+        except RuntimeError as error:
+            raise AlignkitError(f"damaged SentencePiece model: {error}") from error
+        return processor
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        size = self._processor.GetPieceSize()
+        return Vocabulary.from_tokens(self._processor.IdToPiece(i) for i in range(size))
+
+    @cached_property
+    def _known(self) -> dict[str, list[int]]:
+        return {}
+
+    def _encode_word(self, word: str) -> list[int]:
+        ids = self._known.get(word)
+        if ids is None:
+            # SentencePiece ends a string at NUL.
+            ids = self._known[word] = self._processor.EncodeAsIds(word.replace("\0", "\ufffd"))
+        return ids
+
+    def encode(self, line: str) -> list[int]:
+        """Word by word: pieces never cross a space, so this is what SentencePiece makes of the line, but each
+        distinct word is worked out once, and which word a piece belongs to is known and not guessed."""
+        return [i for word in split_words(line) for i in self._encode_word(word)]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        return self._processor.DecodeIds([int(i) for i in ids if i not in (PAD, BOS, EOS)])
+
+    def words(self, line: str) -> list[int]:
+        return [index for index, word in enumerate(split_words(line)) for _ in self._encode_word(word)]
+
+    def state(self) -> dict[str, Any]:
+        return {"tokens": "subwords", "model": self.model}
+
+
+def train_subwords(lines: Iterable[str], size: int) -> SubwordTokenizer:
+    """Trains a joint SentencePiece model (unigram) on all lines, both sides together.
+
+    Args:
+        lines: the text of both sides.
+        size: number of pieces; a text too small for it gets as many as it can carry.
+
+    Raises:
+        AlignkitError: there is no text, or it has more different letters than ``size``.
+    """
+    import sentencepiece
+
+    text = [line.replace("\0", "\ufffd") for line in lines if line.strip(" \t")]
+    if not text:
+        raise AlignkitError("cannot learn subwords from an empty text")
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.Train(
+            sentence_iterator=iter(text),
+            model_writer=model,
+            vocab_size=size,
+            hard_vocab_limit=False,
+            character_coverage=1.0,
+            pad_id=PAD,
+            bos_id=BOS,
+            eos_id=EOS,
+            unk_id=UNK,
+            pad_piece=SPECIALS[PAD],
+            minloglevel=2,
+            num_threads=1,  # its EM sums depend on the number of threads
+            max_sentence_length=1 << 20,
+        )
+    except RuntimeError as error:  # fewer pieces asked for than the text has letters
+        raise AlignkitError(f"cannot learn {size} subwords: {str(error).split('] ')[-1].strip()}") from error
+    return SubwordTokenizer(model.getvalue())
+
+
+def learn_words(lines: Iterable[str], minimum: int = 1) -> WordTokenizer:
+    """A joint vocabulary of all words seen at least ``minimum`` times, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for line in lines:
+        counts.update(split_words(line))
+    # Counter.most_common keeps first-seen order among equals, so this is deterministic.
+    kept = [w for w, n in counts.most_common() if n >= minimum and w not in SPECIALS]
+    return WordTokenizer(Vocabulary.from_tokens([*SPECIALS, *kept]))
+
+
+def tokenizer_from_state(state: dict[str, Any]) -> Tokenizer:
+    """The tokenizer whose :meth:`Tokenizer.state` this is; raises AlignkitError if it is none."""
+    try:
+        if state["tokens"] == "words":
+            return WordTokenizer(Vocabulary.from_tokens(state["vocabulary"]))
+        if state["tokens"] == "subwords":
+            return SubwordTokenizer(bytes(state["model"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise AlignkitError(f"damaged tokenizer: {error}") from error
+    raise AlignkitError(f"unknown kind of tokens {state['tokens']!r}")
+
+
+def encode_lines(tokenizer: Tokenizer, lines: Sequence[str], *, bos: bool = False, eos: bool = False) -> Corpus:
+    """Encodes lines; every sentence gets BOS and EOS as asked, an empty line too."""
+    flat: list[int] = []
+    offsets = np.zeros(len(lines) + 1, np.int64)
+    for m, line in enumerate(lines):
+        if bos:
+            flat.append(BOS)
+        flat.extend(tokenizer.encode(line))
+        if eos:
+            flat.append(EOS)
+        offsets[m + 1] = len(flat)
+    return Corpus(np.array(flat, np.int32), offsets, tokenizer.vocabulary)
+
+
+def encode_bitext(tokenizer: Tokenizer, source: Sequence[str], target: Sequence[str]) -> Bitext:
+    """Encodes a bitext as the paper's network reads it.
+
+    The source gets BOS and EOS; the target gets EOS, which the network predicts, but no BOS, which it never
+    does: so a score matrix has a row for exactly what is predicted.
+    """
+    return Bitext(
+        encode_lines(tokenizer, source, bos=True, eos=True),
+        encode_lines(tokenizer, target, eos=True),
+    )
+
+
+def reencode(corpus: Corpus, vocabulary: Vocabulary) -> Corpus:
+    """The corpus in another vocabulary; tokens that it lacks become unk.
+
+    Raises:
+        AlignkitError: hardly any type of the corpus is known, so it was cut into tokens in another way.
+    """
+    if corpus.vocabulary == vocabulary:
+        return corpus
+    table = vocabulary.translate(corpus.vocabulary)
+    used = np.unique(corpus.tokens)
+    special = {corpus.vocabulary.id(token) for token in SPECIALS}
+    words = used[~np.isin(used, list(special))]
+    known = int((table[words] != UNKNOWN).sum())
+    # A sentence or two of rare words is no evidence; a text of which nothing is known is.
+    if len(words) >= 20 and known * 10 < len(words):
+        raise AlignkitError(
+            f"the network knows {known} of the {len(words)} different tokens of this text: "
+            "encode the text with the tokenizer of the checkpoint"
+        )
+    table = np.where(table == UNKNOWN, UNK, table).astype(np.int32)
+    return Corpus(table[corpus.tokens], corpus.offsets, vocabulary)

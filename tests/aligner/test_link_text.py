@@ -1,0 +1,159 @@
+"""Links with what is to be said of them: probabilities, and how likely a sentence is."""
+
+from __future__ import annotations
+
+import math
+
+import naive
+import numpy as np
+import pytest
+from planted import bitext_of, random_pairs
+
+from alignkit.aligner.link_text import align_text, describe, link_probabilities, per_word
+from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.classical.null import UNSEEN, mixture_log_probabilities
+from alignkit.errors import AlignkitError
+from alignkit.links.links import Links
+from alignkit.scores.scores import Scores
+
+PAIRS = random_pairs(21)
+ALL = {"probabilities": True, "sentence_scores": True, "words": True}
+
+
+@pytest.fixture(scope="module")
+def models():
+    bitext = bitext_of(PAIRS)
+    return bitext, fit_ibm1(bitext, 3), fit_ibm1(bitext.reversed, 3)
+
+
+def test_link_probabilities_are_the_posteriors(models):
+    bitext, forward, reverse = models
+    alpha, back = forward.score(bitext, "alpha"), reverse.score(bitext.reversed, "alpha")
+    links = forward.links(bitext)
+    one, other, both = (link_probabilities(links, *scores) for scores in ((alpha,), (None, back), (alpha, back)))
+    k = 0
+    for m, pair in enumerate(links):
+        for s, t in pair:
+            assert one[k] == alpha[m][t, s]
+            assert other[k] == back[m][s, t]
+            assert both[k] == pytest.approx(math.sqrt(float(alpha[m][t, s]) * float(back[m][s, t])))
+            k += 1
+    assert k == len(links.pairs) > 50
+
+
+def test_link_probabilities_need_scores_of_the_same_pairs():
+    links, scores = Links.from_lists([[(1, 0)]]), Scores.from_matrices([np.ones((1, 1))])
+    for wrong in (scores, Scores.from_matrices([np.ones((1, 2))] * 2)):
+        with pytest.raises(AlignkitError, match="not of the same sentence pairs"):
+            link_probabilities(links, wrong)
+    with pytest.raises(AlignkitError, match="one direction at least"):
+        link_probabilities(links, None)
+
+
+@pytest.mark.parametrize("null", [True, False])
+@pytest.mark.parametrize("share", [None, 0.08])
+def test_log_probabilities_of_ibm1_equal_the_naive_sum(null, share):
+    if share is not None and not null:
+        return
+    bitext = bitext_of(PAIRS)
+    model = fit_ibm1(bitext, 3, null, null_probability=share)
+    new = [*PAIRS[:20], (["s0", "unseen"], ["t0", "new", "t1"]), (["unseen"], ["new"])]
+    trans = {
+        (x, y): model.table.value(i, o)
+        for i, x in enumerate(model.source)
+        for o, y in enumerate(model.target)
+        if model.table.value(i, o)
+    }
+    found = model.log_probabilities(bitext_of(new))
+    for m, (x, y) in enumerate(new):
+        if not x:
+            continue
+        expected = 0.0
+        for word in y:
+            from_null = float(model.null[model.target.id(word)]) if null and word in model.target else 0.0
+            p0 = (1 / (len(x) + 1) if share is None else share) if null else 0.0
+            p = p0 * from_null + (1 - p0) / len(x) * sum(trans.get((i, word), 0.0) for i in x)
+            expected += math.log(max(p, UNSEEN))
+        assert found[m] == pytest.approx(expected, rel=1e-5)
+
+
+def test_log_probabilities_of_the_training_text_are_its_likelihood():
+    """The sum over pairs is what one more EM step would report: another way to the same number."""
+    pairs = [(x, y) for x, y in PAIRS if x and y]
+    bitext = bitext_of(pairs)
+    three, four = fit_ibm1(bitext, 3), fit_ibm1(bitext, 4)
+    assert three.log_probabilities(bitext).sum() == pytest.approx(four.log_likelihood[3], rel=1e-5)
+    types = len(bitext.target.vocabulary)
+    assert naive.ibm1(pairs, 4, True, types)[1][3] == pytest.approx(four.log_likelihood[3], rel=1e-5)
+
+
+def test_log_probabilities_without_matrix_elements():
+    nothing = Scores.from_matrices([np.zeros((2, 0)), np.zeros((0, 3)), np.zeros((0, 0))])
+    floor = 2 * math.log(UNSEEN)
+    assert mixture_log_probabilities(nothing).tolist() == pytest.approx([floor, 0, 0])
+    from_null = mixture_log_probabilities(nothing, np.array([0.5, 0.25]))
+    assert from_null.tolist() == pytest.approx([math.log(0.125), 0, 0])
+    assert mixture_log_probabilities(Scores.from_matrices([])).tolist() == []
+
+
+def test_per_word():
+    found = per_word(np.array([-6.0, -5.0, 0.0, 0.0]), np.array([[3, 1], [2, 0], [0, 2], [0, 0]]))
+    assert found[0] == -2
+    assert np.isnan(found[1:]).all()
+
+
+def test_describe_and_align_text_agree(models):
+    bitext, forward, _ = models
+    source, target = (
+        "".join(" ".join(side) + "\n" for side in sides).encode() for sides in zip(*PAIRS, strict=True)
+    )
+    one = describe(forward.links(bitext), bitext, forward, **ALL)
+    two = align_text(forward, source, target, **ALL)
+    assert one.links.to_pharaoh() == two.links.to_pharaoh()
+    assert np.array_equal(one.probabilities, two.probabilities)
+    assert np.array_equal(one.sentence_scores, two.sentence_scores, equal_nan=True)
+    assert (list(one.source), list(one.target)) == (list(two.source), list(two.target))
+
+
+def test_two_directions_have_two_sentence_scores(models):
+    bitext, forward, reverse = models
+    both = describe(forward.links(bitext), bitext, forward, reverse, **ALL)
+    alone = describe(reverse.links(bitext.reversed), bitext.reversed, reverse, **ALL)
+    assert both.sentence_scores.shape == (len(bitext), 2)
+    assert np.array_equal(both.sentence_scores[:, 1], alone.sentence_scores[:, 0], equal_nan=True)
+
+
+def test_an_aligner_without_sentence_probabilities(models):
+    class Plain:
+        name, kinds = "plain", ("alpha",)
+        score = models[1].score
+
+    bitext = models[0]
+    links = models[1].links(bitext)
+    with pytest.raises(AlignkitError, match="plain gives no probability of a sentence"):
+        describe(links, bitext, Plain(), sentence_scores=True)
+    assert describe(links, bitext, Plain(), words=True).sentence_scores is None
+
+
+@pytest.mark.parametrize("joint", [True, False])
+def test_hmms_give_distributions_over_sentences(joint):
+    """However the words go, probabilities of all sentences of a length sum to 1 at most: fertility stays out."""
+    from itertools import product
+
+    from alignkit.classical.hmm.joint import SETTINGS, fit_best
+    from alignkit.classical.hmm.model import fit_hmm
+
+    pairs = [("a b", "x y"), ("a c", "x z"), ("b c b", "y z y"), ("a", "x"), ("c b a", "z y x")]
+    text = bitext_of(pairs)
+    model = fit_best(text).aligner if joint else fit_hmm(text, SETTINGS)
+    assert (model.forward if joint else model.chain).ratios.shape[1] > 1
+    for source in ("a", "b c", "a c b"):
+        every = [(source, " ".join(words)) for words in product("xyz", repeat=3)]
+        forward = np.exp(model.log_probabilities(bitext_of(every)))
+        assert forward.sum() <= 1 + 1e-4
+        assert (forward > 0).all()
+    if joint:
+        for target in ("x", "y z"):
+            every = [(" ".join(words), target) for words in product("abc", repeat=3)]
+            reverse = np.exp(model.reverse_log_probabilities(bitext_of(every)))
+            assert reverse.sum() <= 1 + 1e-4

@@ -1,0 +1,186 @@
+"""The row for classification on a small planted text: who agrees with whom, and what goes on from where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import kendalltau
+
+from alignkit.aligner.registry import load_aligner
+from alignkit.analysis.classification import ClassifySettings, classify, row_table, time_course
+from alignkit.errors import AlignkitError
+from alignkit.metrics.agreement import agreement
+from alignkit.neural.classifier_settings import ClassifierRunSettings, ClassifierSettings, ClassifierTraining
+from alignkit.neural.settings import ProxySettings, TextSettings
+from alignkit.neural.training.classification import ClassifierRun
+from alignkit.scores.scores import Scores
+from alignkit.text.labelled import LabelledLines
+
+NAMES = ("n", "y")
+
+
+def planted(count: int, seed: int) -> LabelledLines:
+    """Noise with one word that decides the label."""
+    rng = np.random.default_rng(seed)
+    texts, labels = [], []
+    for _ in range(count):
+        words = list(rng.choice([f"w{i}" for i in range(12)], rng.integers(4, 10)))
+        y = int(rng.integers(2))
+        words.insert(int(rng.integers(len(words) + 1)), str(rng.choice([["bad", "poor"], ["good", "fine"]][y])))
+        texts.append(" ".join(words))
+        labels.append(NAMES[y])
+    return LabelledLines(texts, labels)
+
+
+TEXT, VALID = planted(200, 1), planted(60, 2)
+SETTINGS = ClassifySettings(
+    ClassifierRunSettings(
+        TextSettings("words"),
+        ClassifierSettings(embedding=8, hidden=8, attention_hidden=8),
+        ClassifierTraining(batch=10, learning_rate=1e-2, steps=150),
+    ),
+    ProxySettings(embedding=16, learning_rate=1e-2, epochs=10),
+    loo=True,
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.set_num_threads(1)
+    return tmp_path_factory.mktemp("classify")
+
+
+@pytest.fixture(scope="module")
+def found(folder: Path):  # type: ignore[no-untyped-def]
+    return classify(folder, TEXT, VALID, NAMES, SETTINGS, device="cpu")
+
+
+def test_on_planted_words_everything_agrees_but_the_frozen(found) -> None:  # type: ignore[no-untyped-def]
+    row = found.row.set_index("quantity")
+    # The word that decides is found by all that can learn words; about one word in eight by chance.
+    for name in ("A(beta_uf, beta_px)", "A(beta_uf, beta_count)"):
+        assert row.agreement[name] > 0.5 > 2 * row.chance[name], name
+    for name in ("A(alpha, beta_uf)", "A(delta, beta_uf)"):
+        assert row.low[name] > row.chance[name], name
+    assert row.agreement["A(alpha, beta_uf)"] > row.agreement["A(alpha, alpha_fr)"]
+    assert {"A(alpha, loo)", "A(alpha, beta_ibm1)", "A(alpha, alpha_2)"} <= set(row.index)
+    keys = {found.text.corpus.vocabulary.id(word) for word in ("good", "fine", "bad", "poor")}
+    for name in ("beta_uf", "beta_px", "beta_count", "loo"):
+        scores = found.scores[name]
+        hits = [int(found.text.corpus[m][scores[m][0].argmax()]) in keys for m in range(len(scores))]
+        assert np.mean(hits) > 0.5, name
+
+
+def test_beta_uf_is_that_of_the_best_logged_step(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
+    run = ClassifierRun(folder / "uniform")
+    values = {}
+    for step in run.checkpoints:
+        beta = run.load(step, "cpu").score(found.text.bitext, "beta")
+        values[step] = agreement(found.scores["alpha"], beta).agreement
+    assert list(values) == [0, 10, 50, 100, 150]
+    assert values[found.uniform_step] == max(values.values())
+    row = found.row.set_index("quantity")
+    assert row.agreement["A(alpha, beta_uf)"] == max(values.values())
+    assert dict(zip(found.courses["uniform"].step, found.courses["uniform"].agreement, strict=True)) == values
+
+
+def test_courses_have_what_contextualised_agreement_needs(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
+    course = found.courses["second"]
+    run = ClassifierRun(folder / "second")
+    assert list(course.step) == list(run.checkpoints)
+    assert dict(run.log.series("valid.accuracy")) == dict(zip(course.step, course.accuracy, strict=True))
+    last = run.load(150, "cpu").score(found.text.bitext, "alpha")
+    assert course.agreement.iloc[-1] == agreement(found.scores["alpha"], last).agreement
+    # xi by hand: the accuracy at the first step that agrees better.
+    for row in found.row.itertuples():
+        later = course[course.agreement > row.agreement]
+        assert (np.isnan(row.xi) and not len(later)) or row.xi == later.accuracy.iloc[0]
+    assert found.row.xi.notna().any()
+    own = time_course(ClassifierRun(folder / "standard"), found.scores["alpha"], "alpha", found.text, SETTINGS)
+    assert own.agreement.max() == 1  # at its own best step
+
+
+def test_accuracy_is_that_of_the_validation_text(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
+    table = found.accuracy.set_index("model")
+    for name in ("standard", "uniform", "frozen", "second"):
+        best = ClassifierRun(folder / name).load(device="cpu")
+        assert table.accuracy[name] == pytest.approx(best.metrics["valid.accuracy"])
+        assert table.step[name] == best.step
+        assert table.low[name] <= table.accuracy[name] <= table.high[name]
+    assert table.accuracy["proxy"] > 0.8  # half by chance
+    assert table.accuracy["majority"] == max(VALID.labels.count(name) for name in NAMES) / len(VALID)
+
+
+def test_a_second_call_trains_nothing_and_finds_the_same(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
+    before = {p: p.stat().st_mtime_ns for p in folder.rglob("*") if p.is_file()}
+    again = classify(folder, TEXT, VALID, NAMES, SETTINGS, device="cpu")
+    assert {p: p.stat().st_mtime_ns for p in folder.rglob("*") if p.is_file()} == before
+    assert again.row.equals(found.row)
+    assert again.accuracy.equals(found.accuracy)
+    with pytest.raises(AlignkitError, match="other settings or text"):
+        classify(folder, TEXT, VALID, NAMES, ClassifySettings(), device="cpu")
+
+
+def test_another_measure_fills_the_same_row(found) -> None:  # type: ignore[no-untyped-def]
+    @dataclass
+    class Largest:
+        same: float
+
+    def measure(u: Scores, v: Scores) -> Largest:
+        return Largest(float(np.mean([a.argmax() == b.argmax() for a, b in zip(u, v, strict=True)])))
+
+    table = row_table(found.scores, SETTINGS, measure)
+    assert list(table.columns) == ["quantity", "u", "v", "same", "meaning"]
+    assert list(table.quantity) == list(found.row.quantity)
+    for m, row in enumerate(found.row.itertuples()):
+        if m < 3:  # tau by scipy
+            u, v = found.scores[row.u], found.scores[row.v]
+            values = [kendalltau(a[0], b[0]).statistic for a, b in zip(u, v, strict=True)]
+            assert row.tau == pytest.approx(np.nanmean(values), abs=1e-6)
+            assert row.tau_low <= row.tau <= row.tau_high
+    # In texts of fewer than 20 words the top 5 % is the first place alone.
+    no_ties = found.row.ties == 0
+    np.testing.assert_allclose(table.same[no_ties], found.row.agreement[no_ties])
+
+
+def test_beta_px_orders_words_as_the_proxys_probabilities_do(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
+    proxy = load_aligner(folder / "proxy.pt").score(found.text.bitext, "beta")
+    odds = np.log(proxy.values.astype(np.float64)) - np.log1p(-proxy.values.astype(np.float64))
+    clear = np.abs(odds) < 8  # beyond, float32 rounds the probability
+    assert clear.any()
+    np.testing.assert_allclose(found.scores["beta_px"].values[clear], odds[clear], rtol=1e-2, atol=1e-2)
+
+
+def test_the_penalties_hold_the_chosen_one(found) -> None:  # type: ignore[no-untyped-def]
+    chosen = found.penalties.set_index("strength").loc[found.logistic.strength]
+    assert chosen.loss == found.penalties.loss.min()
+    assert chosen.agreement == found.row.set_index("quantity").agreement["A(beta_uf, beta_log)"]
+    assert len(found.penalties) == 9
+
+
+def test_every_run_has_a_seed_of_its_own(folder: Path, found) -> None:  # type: ignore[no-untyped-def]
+    seeds = {name: ClassifierRun(folder / name).settings.training.seed for name in SETTINGS.variants}
+    assert len(set(seeds.values())) == 4
+    starts = [ClassifierRun(folder / name).load(0, "cpu").network.embedding.weight for name in seeds]
+    assert not any(torch.equal(starts[0], other) for other in starts[1:])
+
+
+def test_the_standard_run_must_be_standard(tmp_path: Path) -> None:
+    uniform = ClassifySettings(SETTINGS.runs.change(network={"attention": "uniform"}))
+    with pytest.raises(AlignkitError, match="learns its attention"):
+        classify(tmp_path / "x", TEXT, VALID, NAMES, uniform)
+    assert not (tmp_path / "x").exists()
+
+
+def test_scores_of_the_training_text(folder: Path, found) -> None:  # type: ignore[no-untyped-def]
+    import dataclasses
+
+    settings = dataclasses.replace(SETTINGS, scored="train", loo=False)
+    other = classify(folder, TEXT, VALID, NAMES, settings, device="cpu")
+    assert len(other.text) == 200
+    assert (other.row.rows == 200).all()
+    assert other.accuracy.equals(found.accuracy)

@@ -1,0 +1,212 @@
+"""Classical against neural on a planted text, through the library and through the command."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pytest
+from planted import permuted_copy
+
+from alignkit.errors import AlignkitError
+from alignkit.metrics.agreement import agreement
+from alignkit_cli.main import run as run_program
+
+
+@pytest.fixture(scope="module")
+def lines():
+    """A permuted-copy text with an identity lexicon: which word translates which is known."""
+    pairs, _ = permuted_copy(3, pairs=300, types=12, longest=5)
+    return [" ".join(x) for x, _ in pairs], [" ".join(y) for _, y in pairs]
+
+
+@pytest.fixture(scope="module")
+def runs(lines, tmp_path_factory):
+    """Two trained runs, with attention and without."""
+    from alignkit.neural.settings import PRESETS
+    from alignkit.neural.training.runs import train
+
+    folder = tmp_path_factory.mktemp("runs")
+    for attention in ("dot", "uniform"):
+        settings = PRESETS["small"].change(
+            text={"tokens": "words"},
+            network={"attention": attention, "embedding": 32, "hidden": 32},
+            training={"epochs": 12},
+        )
+        sides = [side[:250] for side in lines], [side[250:] for side in lines]
+        train(folder / attention, *sides[0], *sides[1], settings, device="cpu")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(runs):
+    from alignkit.analysis.compare import CompareSettings, compare_networks
+
+    settings = CompareSettings(ibm_alpha=True)
+    return compare_networks(
+        str(runs / "dot"), str(runs / "uniform"), settings=settings, proxy_epochs=40, device="cpu"
+    )
+
+
+def test_every_ordered_pair_is_there_once(found):
+    names = {"ibm1.beta", "ibm1.alpha", "proxy.beta", "lstm.alpha", "lstm.beta", "uniform.beta"}
+    pairs = list(zip(found.table.u, found.table.v, strict=True))
+    assert set(pairs) == {(u, v) for u in names for v in names if u != v}
+    assert len(pairs) == len(set(pairs))
+
+
+def test_lexical_scores_agree_far_above_chance(found):
+    """The lexicon is one to one, so whoever has learned it ranks the same source word first."""
+    table = found.table.set_index(["u", "v"])
+    for u, v in (("ibm1.beta", "proxy.beta"), ("proxy.beta", "ibm1.beta"), ("ibm1.beta", "ibm1.alpha")):
+        row = table.loc[(u, v)]
+        assert row.agreement > 0.7
+        assert row.low > row.chance + 0.2
+    assert table.loc[("uniform.beta", "ibm1.beta")].agreement > table.loc[("uniform.beta", "ibm1.beta")].chance
+
+
+def test_the_table_is_that_of_the_scores_themselves(runs, found):
+    from alignkit.classical.ibm1 import fit_ibm1
+    from alignkit.neural.loading import load_aligner
+    from alignkit.neural.training.runs import Run
+
+    run = Run(runs / "dot")
+    u = load_aligner(runs / "dot", "cpu").score(run.valid, "alpha")
+    v = fit_ibm1(run.train, 5, null=False).score(run.valid, "beta")
+    row = found.table.set_index(["u", "v"]).loc[("lstm.alpha", "ibm1.beta")]
+    expected = agreement(u, v)
+    assert (row.agreement, row.chance, row.low, row.high) == (
+        expected.agreement,
+        expected.chance,
+        expected.low,
+        expected.high,
+    )
+    assert row["rows"] == len(run.valid.target.tokens)
+
+
+def test_the_proxy_is_kept_and_found_again(runs, found):
+    from alignkit.analysis.compare import PROXY_CACHE, compare_networks
+
+    cache = runs / "dot" / PROXY_CACHE
+    before = cache.stat().st_mtime_ns
+
+    def fail(*_):
+        raise AssertionError("trained again")
+
+    again = compare_networks(str(runs / "dot"), proxy_epochs=40, device="cpu", progress=fail)
+    assert cache.stat().st_mtime_ns == before
+    both = again.table.merge(found.table, on=["u", "v"])
+    assert np.array_equal(both.agreement_x, both.agreement_y)
+
+
+def test_a_checkpoint_away_from_its_run_needs_its_text(runs, lines, tmp_path):
+    from alignkit.analysis.compare import compare_networks
+    from alignkit.neural.training.runs import Lines
+
+    moved = str(shutil.copy(runs / "dot" / "best.pt", tmp_path / "moved.pt"))
+    with pytest.raises(AlignkitError, match="--train SRC TGT"):
+        compare_networks(moved, device="cpu")
+    training = Lines(*(side[:250] for side in lines))
+    pairs = Lines(*(side[250:] for side in lines))
+    with pytest.raises(AlignkitError, match="not trained on this"):
+        compare_networks(moved, training=pairs, pairs=pairs, device="cpu")
+    with pytest.raises(AlignkitError, match="give SRC and TGT"):
+        compare_networks(moved, training=training, device="cpu")
+    there = compare_networks(moved, training=training, pairs=pairs, proxy_epochs=1, device="cpu")
+    at_home = compare_networks(str(runs / "dot"), pairs=pairs, proxy_epochs=1, device="cpu")
+    assert there.table.equals(at_home.table)
+
+
+def test_the_wrong_second_network(runs):
+    from alignkit.analysis.compare import compare_networks
+
+    with pytest.raises(AlignkitError, match="not trained with uniform"):
+        compare_networks(str(runs / "dot"), str(runs / "dot"), proxy_epochs=1, device="cpu")
+
+
+def test_command(runs, found, capsys, tmp_path):
+    arguments = ["compare", "--neural", runs / "dot", "--uniform", runs / "uniform", "--ibm-alpha"]
+    arguments += ["--proxy-epochs", 40, "--device", "cpu"]
+    assert run_program([*map(str, arguments), "--json", "--csv", str(tmp_path / "table.csv")]) == 0
+    result = json.loads(capsys.readouterr().out)
+    fields = ["u", "v", "agreement", "chance", "low", "high", "rows", "ties"]
+    assert all(list(row) == fields for row in result["agreement"])
+    assert [row["agreement"] for row in result["agreement"]] == found.table.agreement.tolist()
+    with open(tmp_path / "table.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [float(row["agreement"]) for row in rows] == found.table.agreement.tolist()
+    assert run_program([*map(str, arguments)]) == 0
+    text = capsys.readouterr().out
+    lines = text.splitlines()
+    header = next(line for line in lines if line.startswith("u \\ v"))
+    assert header.split()[3:] == list(dict.fromkeys(found.table.u))
+    first = found.table.iloc[0]
+    assert f"{100 * first.agreement:.1f} ({100 * first.chance:.1f})" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["--neural", "absent"], "absent"),
+        (["--uniform", "x"], "--neural"),
+        (["x", "y"], "--neural"),
+        (["--neural", "RUN", "--percent", "0"], "percentage"),
+        (["--neural", "RUN", "--percent", "five"], "percentage"),
+        (["--neural", "RUN", "absent", "absent"], "absent"),
+        (["--neural", "RUN", "--device", "abacus"], "abacus"),
+        (["--neural", "RUN/log.jsonl"], "log.jsonl"),
+        (["--neural", "RUN/proxy.pt"], "not a network"),
+    ],
+)
+def test_bad_input(runs, found, capsys, arguments, part):
+    full = [argument.replace("RUN", str(runs / "dot")) for argument in arguments]
+    assert run_program(["compare", *full, "--proxy-epochs", "40"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert part in err
+
+
+@pytest.mark.parametrize("sides", [("\n \n", " \n\n"), ("\nx\n", "y\n\n")])
+@pytest.mark.parametrize("option", [[], ["--train"]])
+def test_a_text_without_words_is_refused(runs, tmp_path, capsys, sides, option):
+    """The table would be of nothing but ends of sentences."""
+    for name, text in zip("xy", sides, strict=True):
+        (tmp_path / name).write_text(text)
+    call = ["compare", "--neural", runs / "dot", *option, tmp_path / "x", tmp_path / "y", "--device", "cpu"]
+    assert run_program([*map(str, call)]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "no pair with words on both sides" in err
+
+
+def test_delta_is_compared_if_asked_for(runs, found):
+    from alignkit.analysis.compare import CompareSettings, compare_networks
+    from alignkit.neural.loading import load_aligner
+    from alignkit.neural.training.runs import Run
+
+    settings = CompareSettings(delta=True)
+    table = compare_networks(str(runs / "dot"), settings=settings, proxy_epochs=40, device="cpu").table
+    network, valid = load_aligner(runs / "dot", "cpu"), Run(runs / "dot").valid
+    row = table.set_index(["u", "v"]).loc[("lstm.delta", "lstm.alpha")]
+    assert row.agreement == agreement(network.score(valid, "delta"), network.score(valid, "alpha")).agreement
+    assert not found.table.u.isin(["lstm.delta"]).any()
+
+
+def test_a_kept_proxy_of_other_words_is_not_taken(tmp_path):
+    """As a folder of `classify` can hold one from before its runs were deleted: ids would be other words."""
+    from alignkit.analysis.compare import fit_or_load_proxy
+    from alignkit.neural.settings import ProxySettings
+    from alignkit.text.bitext import Bitext
+
+    settings = ProxySettings(embedding=4, epochs=1)
+    texts = [Bitext.from_sentences([word.split() for word in side], [["x"], ["y"]]) for side in ("ab", "cd")]
+    kept = [fit_or_load_proxy(tmp_path / "proxy.pt", text, text, settings, device="cpu") for text in texts]
+    assert [list(one.source.tokens) for one in kept] == [["a", "b"], ["c", "d"]]
+    told: list[str] = []
+    fit_or_load_proxy(
+        tmp_path / "proxy.pt", texts[1], texts[1], settings, lambda *said: told.append(said[2]), "cpu"
+    )
+    assert not told  # of the same words it is

@@ -1,0 +1,317 @@
+"""The lab on a planted text, through the library and through the command."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from planted import permuted_copy
+
+from alignkit.errors import AlignkitError
+from alignkit.metrics.agreement import agreement
+from alignkit.metrics.kendall import rank_correlation
+from alignkit_cli.main import run as run_program
+
+PAPERS = [
+    ("lstm.alpha", "uniform.beta"),
+    ("uniform.beta", "proxy.beta"),
+    ("lstm.delta", "uniform.beta"),
+    ("lstm.alpha", "lstm.beta"),
+]
+OURS = [
+    ("lstm.alpha", v) for v in ("proxy.beta", "ibm1(1).beta", "ibm1(1).alpha", "ibm1(5).beta", "ibm1(5).alpha")
+]
+
+
+@pytest.fixture(scope="module")
+def lines():
+    """A permuted-copy text with an identity lexicon: which word translates which is known."""
+    pairs, _ = permuted_copy(3, pairs=300, types=12, longest=5)
+    return [" ".join(x) for x, _ in pairs], [" ".join(y) for _, y in pairs]
+
+
+def settings_of(**training):
+    from alignkit.neural.settings import PRESETS
+
+    return PRESETS["small"].change(
+        text={"tokens": "words"}, network={"embedding": 24, "hidden": 24}, training={"epochs": 10, **training}
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(lines, tmp_path_factory):
+    from alignkit.analysis.lab_runs import train_runs
+    from alignkit.neural.training.runs import Lines
+
+    place = tmp_path_factory.mktemp("lab")
+    texts = [Lines(*(side[part] for side in lines)) for part in (slice(0, 250), slice(250, 300))]
+    train_runs(place, *texts, settings_of(), device="cpu")
+    return place
+
+
+@pytest.fixture(scope="module")
+def found(folder):
+    from alignkit.analysis.lab import LabSettings, lab
+
+    settings = LabSettings(proxy_epochs=20, courses=True)
+    return lab(folder / "dot-0", folder / "dot-1", folder / "uniform-0", settings, "cpu")
+
+
+def row(found, u, v):
+    return found.table.set_index(["u", "v"]).loc[(u, v)]
+
+
+def test_the_papers_row_stands_first_and_ours_after_it(found):
+    from alignkit.analysis.lab import COLUMNS
+
+    assert list(zip(found.table.u, found.table.v, strict=True)) == PAPERS + OURS
+    assert tuple(found.table.columns) == COLUMNS
+    assert (found.table.agreement > found.table.chance).sum() >= 7
+    assert found.table.agreement.between(0, 1).all()
+
+
+def test_every_row_is_that_of_the_scores_themselves(folder, found):
+    from alignkit.classical.ibm1 import fit_ibm1
+    from alignkit.neural.loading import load_aligner
+    from alignkit.neural.training.runs import Run
+
+    run = Run(folder / "dot-0")
+    network = load_aligner(folder / "dot-0", "cpu")
+    scores = {f"lstm.{kind}": network.score(run.valid, kind) for kind in ("alpha", "beta", "delta")}
+    scores["uniform.beta"] = load_aligner(folder / "uniform-0", "cpu").score(run.valid, "beta")
+    scores["proxy.beta"] = load_aligner(folder / "dot-0" / "proxy.pt", "cpu").score(run.valid, "beta")
+    for iterations in (1, 5):
+        model = fit_ibm1(run.train, iterations, null=False)
+        for kind in ("alpha", "beta"):
+            scores[f"ibm1({iterations}).{kind}"] = model.score(run.valid, kind)
+    for u, v in (PAPERS + OURS)[1:]:
+        one, expected = row(found, u, v), agreement(scores[u], scores[v])
+        assert (one.agreement, one.chance, one.low, one.high, one["rows"]) == (
+            expected.agreement,
+            expected.chance,
+            expected.low,
+            expected.high,
+            expected.rows,
+        )
+        order = rank_correlation(scores[u], scores[v])
+        assert (one.tau, one.tau_low, one.tau_undefined) == (order.tau, order.low, order.undefined)
+
+
+def test_uniform_is_taken_where_alpha_agrees_with_it_most(folder, found):
+    from alignkit.neural.loading import load_aligner
+    from alignkit.neural.training.runs import Run
+
+    run, uniform = Run(folder / "dot-0"), Run(folder / "uniform-0")
+    alpha = load_aligner(folder / "dot-0", "cpu").score(run.valid, "alpha")
+    values = {
+        step: agreement(alpha, load_aligner(path, "cpu").score(run.valid, "beta")).agreement
+        for step, path in uniform.checkpoints.items()
+    }
+    assert len(values) > 4
+    assert row(found, *PAPERS[0]).agreement == max(values.values())
+    step = min(step for step, value in values.items() if value == max(values.values()))
+    assert any(f"step {step} of the uniform run" in text for text in found.notes)
+
+
+@pytest.mark.parametrize("measured", ["agreement", "tau"])
+def test_xi_is_the_accuracy_at_the_first_step_above_the_level(folder, found, measured):
+    from alignkit.neural.loading import load_aligner
+    from alignkit.neural.training.runs import Run
+
+    run, other = Run(folder / "dot-0"), Run(folder / "dot-1")
+    alpha = load_aligner(folder / "dot-0", "cpu").score(run.valid, "alpha")
+    accuracy = dict(other.log.series("valid.accuracy"))
+    steps = []
+    for step, path in other.checkpoints.items():
+        moved = load_aligner(path, "cpu").score(run.valid, "alpha")
+        like = agreement(alpha, moved).agreement if measured == "agreement" else rank_correlation(alpha, moved).tau
+        steps.append((step, like))
+    column = "xi_accuracy" if measured == "agreement" else "tau_xi_accuracy"
+    reached = 0
+    for one in found.table.to_dict(orient="records"):
+        above = [step for step, like in steps if like > one[measured]]
+        if above:
+            assert one[column] == accuracy[above[0]]
+            reached += 1
+        else:
+            assert math.isnan(one[column])
+            assert column in one["not_reached"].split()
+    assert reached >= 1
+    assert found.table.xi_bleu.isna().all()
+    assert not found.table.not_reached.str.contains("bleu").any()
+
+
+def test_xi_star_is_the_first_runs_best(folder, found):
+    from alignkit.neural.training.runs import Run
+
+    assert found.stars == {"accuracy": max(v for _, v in Run(folder / "dot-0").log.series("valid.accuracy"))}
+
+
+def test_the_course_has_every_logged_step_of_every_run(folder, found):
+    from alignkit.analysis.time_course import COLUMNS, series
+    from alignkit.neural.loading import load_aligner
+    from alignkit.neural.training.runs import Run
+
+    course = found.course
+    assert tuple(course.columns) == COLUMNS
+    for label, name, kind in (
+        ("lstm", "dot-0", "alpha"),
+        ("other", "dot-1", "alpha"),
+        ("uniform", "uniform-0", "beta"),
+    ):
+        run = Run(folder / name)
+        steps, values = series(course, f"A({kind}(step), ibm1(5).beta)", label)
+        assert steps.tolist() == list(run.checkpoints)
+        assert values.tolist() != sorted(values.tolist())[:1] * len(values)
+        steps, values = series(course, "valid.accuracy", label)
+        assert list(zip(steps.tolist(), values.tolist(), strict=True)) == run.log.series("valid.accuracy")
+    run = Run(folder / "dot-1")
+    step = list(run.checkpoints)[3]
+    moved = load_aligner(run.checkpoints[step], "cpu").score(run.valid, "alpha")
+    fixed = load_aligner(folder / "dot-0", "cpu").score(run.valid, "delta")
+    there = course[(course.run == "other") & (course.step == step)].set_index("name").value
+    expected = agreement(moved, fixed)
+    assert there["A(alpha(step), lstm.delta)"] == expected.agreement
+    assert there["chance(alpha(step), lstm.delta)"] == expected.chance
+    assert there["high(alpha(step), lstm.delta)"] == expected.high
+    assert there["A(lstm.delta, alpha(step))"] == agreement(fixed, moved).agreement
+    assert there["tau(lstm.delta, alpha(step))"] == rank_correlation(fixed, moved).tau
+
+
+def test_several_kinds_of_one_network_are_compared_too(folder):
+    from alignkit.analysis.time_course import time_course
+    from alignkit.neural.training.runs import Run
+
+    run = Run(folder / "dot-0")
+    calls = []
+    course = time_course(
+        run, run.valid, {}, kinds=("alpha", "beta"), device="cpu", progress=lambda *call: calls.append(call)
+    )
+    last = course[course.step == max(run.checkpoints)].set_index("name").value
+    assert 0 < last["A(alpha(step), beta(step))"] <= 1
+    assert "tau(alpha(step), beta(step))" in last.index
+    assert [call[:2] for call in calls] == [(i + 1, len(run.checkpoints)) for i in range(len(run.checkpoints))]
+
+
+def test_what_is_missing_is_left_out_and_said(folder):
+    from alignkit.analysis.lab import LabSettings, lab
+
+    settings = LabSettings(proxy_epochs=20, limit=10)
+    alone = lab(folder / "dot-0", settings=settings, device="cpu")
+    assert list(zip(alone.table.u, alone.table.v, strict=True)) == PAPERS[3:] + OURS
+    assert alone.table.xi_accuracy.isna().all()
+    assert (alone.table.not_reached == "").all()
+    assert any("--other" in text for text in alone.notes)
+    assert any("--uniform" in text for text in alone.notes)
+    assert alone.facts["scored_pairs"] == 10
+    train = lab(folder / "dot-0", settings=LabSettings(on="train", limit=20, proxy_epochs=20), device="cpu")
+    assert train.facts["text"] == "training"
+    assert train.facts["scored_pairs"] == 20
+
+
+def test_runs_without_checkpoints_give_what_they_can(folder, lines, tmp_path):
+    from alignkit.analysis.lab import LabSettings, lab
+    from alignkit.neural.training.runs import train
+
+    sides = [side[:250] for side in lines], [side[250:] for side in lines]
+    for name, attention in (("dot", "dot"), ("uniform", "uniform")):
+        settings = settings_of(keep="best", steps=3, seed=5).change(network={"attention": attention})
+        train(tmp_path / name, *sides[0], *sides[1], settings, device="cpu")
+    found = lab(
+        folder / "dot-0", tmp_path / "dot", tmp_path / "uniform", LabSettings(proxy_epochs=20), device="cpu"
+    )
+    assert list(zip(found.table.u, found.table.v, strict=True)) == PAPERS + OURS
+    assert found.table.xi_accuracy.isna().all()
+    assert sum("keeps no checkpoints" in text for text in found.notes) == 2
+
+
+def test_runs_that_do_not_belong_together(folder, lines, tmp_path):
+    from alignkit.analysis.lab import lab
+    from alignkit.neural.training.runs import train
+
+    def refused(match, *runs):
+        with pytest.raises(AlignkitError, match=match):
+            lab(*runs, device="cpu")
+
+    dot, uniform = folder / "dot-0", folder / "uniform-0"
+    refused("uniform attention; give it as --uniform", uniform)
+    refused("not trained with attention, which --other", dot, uniform)
+    refused("not trained with uniform attention, which --uniform", dot, None, folder / "dot-1")
+    refused("another one", dot, dot)
+    refused("no such directory", tmp_path / "none")
+    refused("config.json", tmp_path)
+    settings = settings_of(steps=2).change(network={"attention": "uniform"})
+    train(
+        tmp_path / "else", *(side[:200] for side in lines), *(side[250:] for side in lines), settings, device="cpu"
+    )
+    refused("not trained on the text", dot, None, tmp_path / "else")
+
+
+def test_command(folder, found, capsys, tmp_path):
+    arguments = ["lab", folder, "--proxy-epochs", 20, "--device", "cpu", "--threads", 1]
+    files = ["--csv", tmp_path / "table.csv", "--csv-steps", tmp_path / "steps.csv"]
+    assert run_program([*map(str, [*arguments, *files]), "--json"]) == 0
+    out = capsys.readouterr().out
+    result = json.loads(out)
+    assert [(one["u"], one["v"]) for one in result["lab"]] == PAPERS + OURS
+    assert result["lab"][3]["agreement"] == row(found, *PAPERS[3]).agreement
+    assert result["lab"][0]["xi_bleu"] is None
+    assert result["xi_star"] == found.stars
+    with open(tmp_path / "table.csv", newline="") as stream:
+        table = list(csv.DictReader(stream))
+    assert float(table[0]["agreement"]) == pytest.approx(found.table.agreement[0])
+    steps = pd.read_csv(tmp_path / "steps.csv")
+    assert np.allclose(steps.value, found.course.value)
+    assert run_program([*map(str, arguments), "--json"]) == 0
+    assert capsys.readouterr().out == out  # the same command, the same bytes
+    assert run_program([*map(str, arguments)]) == 0
+    text = capsys.readouterr().out
+    assert "A(lstm.alpha, uniform.beta)" in text
+    assert "xi*: token accuracy" in text
+    assert "xi BLEU" not in text  # nothing to show in that column
+
+
+def test_one_command_trains_and_measures(lines, capsys, tmp_path):
+    texts = []
+    for name, part in (("train", slice(0, 250)), ("valid", slice(250, 300))):
+        for side, language in zip(lines, ("de", "en"), strict=True):
+            path = tmp_path / f"{name}.{language}"
+            path.write_text("\n".join(side[part]) + "\n")
+            texts.append(str(path))
+    arguments = ["lab", "--train", *texts[:2], "--valid", *texts[2:], "-o", str(tmp_path / "folder")]
+    arguments += ["--preset", "small", "--tokens", "words", "--steps", "12", "--proxy-epochs", "2"]
+    arguments += ["--device", "cpu", "--threads", "1", "--json", "--bleu"]
+    assert run_program(arguments) == 0
+    captured = capsys.readouterr()
+    assert sorted(path.name for path in (tmp_path / "folder").iterdir()) == ["dot-0", "dot-1", "uniform-0"]
+    assert len(json.loads(captured.out)["lab"]) == len(PAPERS + OURS)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "folder").rglob("best.pt")}
+    assert run_program([*arguments, "-q"]) == 0
+    assert capsys.readouterr().out == captured.out
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ([], "Give RUN"),
+        (["run", "--train", "a", "b", "-o", "c"], "not both"),
+        (["--train", "a", "b"], "-o FOLDER"),
+        (["run", "--valid", "a", "b"], "belong to --train"),
+        (["none"], "no such directory"),
+        (["--train", "none.de", "none.en", "-o", "folder"], "none.de"),
+        (["--train", "blank", "blank", "-o", "folder"], "no pair with words on both sides to train on"),
+    ],
+)
+def test_wrong_usage_is_one_line(arguments, problem, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "blank").write_text("\n" * 60)
+    assert run_program(["lab", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert problem in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "folder").exists()

@@ -1,0 +1,73 @@
+"""Eight numbers at once: each as NumPy has it, bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numba.core.errors import TypingError
+
+from alignkit.kernels.compile import kernel
+from alignkit.kernels.lanes import LANES, above, larger, largest, load, smaller, splat, store, total
+
+NUMBERS = np.random.default_rng(0).normal(size=(2, 3 * LANES)).astype(np.float32)
+
+
+@kernel
+def arithmetic(a, b, out):
+    for k, place in ((0, 0), (1, LANES + 3)):
+        x, y = load(a, place), load(b, place)
+        store(out, k * LANES, x * y + x / y - y)
+
+
+@kernel
+def choices(a, b, out):
+    x, y = load(a, 0), load(b, 0)
+    store(out, 0, larger(x, y))
+    store(out, LANES, smaller(x, y))
+    store(out, 2 * LANES, above(x, splat(np.float32(0.25)), y))
+
+
+@kernel
+def reductions(a):
+    return total(load(a, 1)), largest(load(a, 1))
+
+
+def test_arithmetic_has_the_bits_of_single_numbers():
+    """No product and sum are made one rounding, which would differ between processors."""
+    a, b = NUMBERS
+    out = np.zeros(2 * LANES, np.float32)
+    arithmetic(a, b, out)
+    expected = [
+        a[i : i + LANES] * b[i : i + LANES] + a[i : i + LANES] / b[i : i + LANES] - b[i : i + LANES]
+        for i in (0, LANES + 3)
+    ]
+    assert np.array_equal(out, np.concatenate(expected))
+
+
+def test_choices():
+    a, b = NUMBERS
+    out = np.zeros(3 * LANES, np.float32)
+    choices(a, b, out)
+    x, y = a[:LANES], b[:LANES]
+    expected = np.maximum(x, y), np.minimum(x, y), np.where(x > np.float32(0.25), y, 0)
+    assert np.array_equal(out, np.concatenate(expected))
+
+
+def test_what_is_no_number_is_passed_over():
+    a, b = np.full(LANES, np.nan, np.float32), np.ones(LANES, np.float32)
+    out = np.zeros(3 * LANES, np.float32)
+    choices(a, b, out)
+    assert np.array_equal(out, [1] * 2 * LANES + [0] * LANES)
+
+
+def test_reductions_add_halves():
+    x = NUMBERS[0, 1 : 1 + LANES]
+    halves = x[:4] + x[4:]
+    quarters = halves[:2] + halves[2:]
+    assert reductions(NUMBERS[0]) == (quarters[0] + quarters[1], x.max())
+
+
+def test_other_arrays_are_refused():
+    for wrong in (NUMBERS.astype(np.float64)[0], NUMBERS, NUMBERS[0, ::2]):
+        with pytest.raises(TypingError, match="load"):
+            reductions(wrong)

@@ -1,0 +1,145 @@
+"""Texts that break aligners: very little of it, other word orders, long lines, repetition, single letters."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from planted import bitext_of, permuted_copy
+
+import alignkit_data
+from alignkit.aligner.symmetrized import fit_bidirectional
+from alignkit.classical.hmm.estimation import WIDTH, Estimation
+from alignkit.classical.hmm.joint import SETTINGS, fit_best, fit_joint
+from alignkit.links.links import GoldLinks, Links, parse_links
+from alignkit.metrics.aer import evaluate
+from alignkit.text.bitext import Bitext
+from alignkit.text.reading import read_lines
+
+
+def sample(size=None):
+    """(source, target, gold) of the embedded sample, the test pairs first, with ``size`` pairs for learning."""
+    sides = []
+    for side in ("de", "en"):
+        lines = [line for part in ("test", "train") for line in read_lines(alignkit_data.path(f"{part}.{side}"))]
+        sides.append([line.lower().split() for line in lines][: None if size is None else 100 + size])
+    gold = str(alignkit_data.path("test.gold"))
+    return *sides, parse_links(gold, read_lines(gold))
+
+
+def aer(links, gold):
+    return evaluate(gold, links.block(0, len(gold))).aer
+
+
+def turned(gold, lengths):
+    """Gold links of targets read backwards."""
+    sides = [
+        Links.from_lists([[(s, lengths[m] - 1 - t) for s, t in links[m].tolist()] for m in range(len(links))])
+        for links in (gold.sure, gold.possible)
+    ]
+    return GoldLinks(*sides)
+
+
+def test_it_is_better_than_ibm1_on_the_sample():
+    source, target, gold = sample()
+    bitext = Bitext.from_sentences(source, target)
+    joint = aer(fit_best(bitext).links, gold)
+    assert joint < 0.08
+    assert joint < aer(fit_bidirectional(bitext).links(bitext), gold) - 0.02
+
+
+def test_reading_one_side_backwards_costs_little():
+    source, target, gold = sample()
+    backwards = [words[::-1] for words in target]
+    links = fit_best(Bitext.from_sentences(source, backwards)).links
+    assert aer(links, turned(gold, [len(words) for words in target])) < 0.1
+
+
+@pytest.mark.parametrize("size", [0, 300])
+def test_little_text_is_enough_for_something(size):
+    source, target, gold = sample(size)
+    bitext = Bitext.from_sentences(source, target)
+    joint = aer(fit_best(bitext).links, gold)
+    assert joint < 0.25
+    assert joint < aer(fit_bidirectional(bitext).links(bitext), gold)
+
+
+def test_the_script_does_not_matter():
+    """Words are only compared within a side, so spelling one side in other letters changes no link."""
+    source, target, _ = sample(200)
+    other = [["".join(chr(0x4E00 + ord(letter)) for letter in word) for word in words] for words in target]
+    links = [fit_best(Bitext.from_sentences(source, side)).links.pairs.tobytes() for side in (target, other)]
+    assert links[0] == links[1]
+
+
+def test_repeating_a_text_changes_little():
+    source, target, gold = sample(300)
+    once, often = (fit_best(Bitext.from_sentences(source * n, target * n)).links for n in (1, 5))
+    assert aer(often, gold) < aer(once, gold) + 0.02
+
+
+def test_a_handful_of_pairs():
+    for pairs in ([(["a"], ["x"])], [(["a", "b"], ["x", "y"])] * 2, permuted_copy(1, pairs=5)[0]):
+        fitted = fit_best(bitext_of(pairs))
+        assert len(fitted.links) == len(pairs)
+        assert np.isfinite(fitted.probabilities.values).all()
+    assert fit_best(bitext_of([(["a"], ["x"])])).links[0].tolist() == [[0, 0]]
+
+
+def test_sentences_joined_to_long_lines():
+    """Lines of some 150 tokens: the chain must find where sentences are."""
+    source, target, gold = sample()
+    joined, lists = ([], []), []
+    for low in range(0, 1000, 20):
+        if low < 100:
+            offset = np.zeros(2, np.int64)
+            links = []
+            for m in range(low, low + 20):
+                links += (gold.possible[m] + offset).tolist()
+                offset += (len(source[m]), len(target[m]))
+            lists.append([tuple(link) for link in links])
+        for side, text in zip(joined, (source, target), strict=True):
+            side.append([word for words in text[low : low + 20] for word in words])
+    truth = Links.from_lists(lists)
+    assert aer(fit_best(Bitext.from_sentences(*joined)).links, GoldLinks(truth, truth)) < 0.3
+
+
+@pytest.mark.parametrize("prior", [0.0, 0.5])
+def test_probabilities_stay_probabilities_where_jumps_become_impossible(prior):
+    """Copies in order leave all weight on one jump, and then come sentences that need others."""
+    words = [f"w{n}" for n in range(40)]
+    copies = [words[n : n + 8] for n in range(0, 32, 2)] * 20
+    swapped = [[*line[4:], *line[:4]] for line in copies[:5]] + [line[::-1] for line in copies[:5]]
+    bitext = Bitext.from_sentences(copies + copies[:10] + [["w0"]] * 3, copies + swapped + [["w0"] * 30] * 3)
+    fitted = fit_joint(bitext, replace(SETTINGS, jump_prior=prior))
+    values = fitted.probabilities.values
+    assert np.isfinite(values).all()
+    assert values.min() >= 0
+    assert values.max() <= 1
+    right = GoldLinks(*[Links.from_lists([[(n, n) for n in range(8)]] * len(copies))] * 2)
+    assert aer(fitted.links, right) < 0.05
+    scores = fitted.aligner.score(bitext, "alpha")
+    assert all(np.all(matrix.sum(axis=1) <= 1 + 1e-4) for matrix in scores)
+
+
+def test_posteriors_sum_to_one_where_jumps_are_next_to_impossible():
+    """What negligible states do not pass on is then nearly all there is."""
+    words = [f"w{n}" for n in range(12)]
+    shuffled = [list(np.random.default_rng(seed).permutation(words)) for seed in range(40)]
+    bitext = Bitext.from_sentences([words] * 40, shuffled)
+    estimation = Estimation(bitext, SETTINGS, (1.0, 0.0), 1)
+    source, target = bitext.source.vocabulary, bitext.target.vocabulary
+    offsets, columns, _ = estimation.statistics.rows
+    for i, word in enumerate(source):  # a word is nearly always its own translation, and never NULL's
+        for k in range(offsets[i], offsets[i + 1]):
+            estimation.evidence[k, 0] = 1.0 if target[columns[k]] == word else 10.0 ** -(4 + (i + k) % 5)
+    direction = estimation.directions[0]
+    direction.null[:] = 1e-25
+    estimation.start_chain()
+    direction.jumps[:] = 1e-12
+    direction.jumps[WIDTH + 1] = 1.0
+    estimation.expect()
+    for m in range(len(bitext)):
+        low, high = estimation.offsets[m : m + 2]
+        start, end = bitext.target.offsets[m : m + 2]
+        rows = estimation.links[low:high].reshape(12, 12).sum(axis=1) + direction.nulls[start:end]
+        assert rows == pytest.approx(np.ones(12), abs=1e-3)

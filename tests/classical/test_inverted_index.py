@@ -1,0 +1,133 @@
+import os
+from collections import Counter
+
+import naive
+import numpy as np
+import pytest
+from planted import bitext_of, random_pairs
+
+from alignkit.aligner.symmetrized import fit_bidirectional, fit_concurrently
+from alignkit.classical import inverted_index as module
+from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.classical.inverted_index import Bags, PairStatistics, bags_of, token_index
+
+THREADS = pytest.mark.parametrize("threads", [1, 2, 3, 8])
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    return [*random_pairs(1, pairs=150), (["s0"] * 50, ["t1", "t2"] * 40)]
+
+
+@pytest.fixture(scope="module")
+def bitext(pairs):
+    return bitext_of(pairs)
+
+
+@THREADS
+def test_bags_hold_each_distinct_word_once(pairs, bitext, threads):
+    corpus = bitext.target
+    bags = Bags.of(corpus.tokens, corpus.offsets, len(corpus.vocabulary), threads)
+    values = np.arange(len(bags.words), dtype=np.float32)
+    by_token = bags.by_token(values, corpus.offsets, threads)
+    first = bags.first_positions(corpus.offsets, threads)
+    for m, (_, y) in enumerate(pairs):
+        low, high = bags.offsets[m : m + 2]
+        words = [corpus.vocabulary[i] for i in bags.words[low:high]]
+        assert bags.words[low:high].tolist() == sorted({corpus.vocabulary.id(word) for word in y})
+        assert dict(zip(words, bags.counts[low:high].tolist(), strict=True)) == Counter(y)
+        assert first[low:high].tolist() == [y.index(word) for word in words]
+        expected = [low + words.index(word) for word in y]
+        assert by_token[corpus.offsets[m] : corpus.offsets[m + 1]].tolist() == expected
+    assert bags.sizes.tolist() == [len(set(y)) for _, y in pairs]
+    assert bags.offsets[-1] == len(bags.words) == len(bags.counts)
+
+
+@pytest.mark.parametrize("size", [2**16 - 1, 2**16, 2**16 + 1, 70_000])
+def test_sentences_too_long_for_two_bytes(size):
+    tokens = np.concatenate([np.arange(size), [0, 1, size - 1], [5]]).astype(np.int32)
+    offsets = np.array([0, size + 3, size + 4])
+    bags = Bags.of(tokens, offsets, size, 1)
+    assert bags.offsets.tolist() == [0, size, size + 1]
+    np.testing.assert_array_equal(bags.by_token(bags.words, offsets), tokens)
+    np.testing.assert_array_equal(bags.first_positions(offsets), [*range(size), 0])
+    assert bags.counts[[0, 1, 2, size - 1]].tolist() == [2, 2, 1, 2]
+
+
+def test_bags_of_a_text_are_made_once(bitext):
+    source, target = bags_of(bitext, 1)
+    assert bags_of(bitext, 2) == (source, target)
+    assert bags_of(bitext.reversed, 1) == (target, source)
+    assert bags_of(bitext.take(np.arange(len(bitext))), 1)[0] is not source
+
+
+def test_the_token_index_has_every_occurrence_in_text_order(pairs, bitext):
+    starts, sentences, positions = token_index(bitext.source)
+    for i, word in enumerate(bitext.source.vocabulary):
+        found = list(zip(*(a[starts[i] : starts[i + 1]].tolist() for a in (sentences, positions)), strict=True))
+        assert found == [(m, s) for m, (x, _) in enumerate(pairs) for s, w in enumerate(x) if w == word]
+
+
+@THREADS
+@pytest.mark.parametrize("room", [1, 40, 1 << 18])
+def test_rows_are_whole_however_little_room_there_is(pairs, bitext, threads, room, monkeypatch):
+    """A buffer smaller than a row is made large enough for it; several rows take several buffers."""
+    monkeypatch.setattr(module, "_ROOM", room)
+    types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
+    bags = bags_of(bitext, 1)
+    weights = np.repeat(1 / np.arange(1, len(bitext) + 1), bags[1].sizes).astype(np.float32)
+    statistics = PairStatistics(*bags, types, threads, weights)
+    offsets, columns, values = statistics.rows
+    expected = Counter()
+    for m, (x, y) in enumerate(pairs):
+        for i in x:
+            for o in set(y):
+                expected[i, o] += 1 / (m + 1)
+    found = {}
+    for i, word in enumerate(bitext.source.vocabulary):
+        row = slice(offsets[i], offsets[i + 1])
+        assert (np.diff(columns[row]) > 0).all()
+        words = [bitext.target.vocabulary[o] for o in columns[row]]
+        found |= {(word, o): v for o, v in zip(words, values[row].tolist(), strict=True)}
+    assert found == pytest.approx(dict(expected), rel=1e-5)
+    ones = PairStatistics(*bags, types, threads)
+    assert (ones.rows[2] == 1).all()
+    ones.add_weights(weights)
+    assert np.allclose(ones.rows[2], values, rtol=1e-6)
+
+
+@THREADS
+def test_both_directions_at_once_are_those_fitted_apart(bitext, threads):
+    def fit(text, share):
+        assert 1 <= share <= threads
+        return fit_ibm1(text, 3, threads=share)
+
+    apart, at_once = fit_bidirectional(bitext, lambda text: fit_ibm1(text, 3)), fit_concurrently(bitext, fit)
+    for one, other in ((apart.forward, at_once.forward), (apart.reverse, at_once.reverse)):
+        assert one.table.values.tobytes() == other.table.values.tobytes()
+        assert one.null.tobytes() == other.null.tobytes()
+    assert apart.links(bitext).to_pharaoh() == at_once.links(bitext).to_pharaoh()
+
+
+def test_an_error_in_one_direction_is_raised(bitext):
+    def fit(text, share):
+        if text is not bitext:
+            raise RuntimeError("no")
+        return fit_ibm1(text, 1)
+
+    for threads in (1, 2):
+        with pytest.raises(RuntimeError, match="no"):
+            fit_concurrently(bitext, fit, threads=threads)
+
+
+@pytest.mark.skipif("ALIGNKIT_DATA" not in os.environ, reason="ALIGNKIT_DATA names no folder of real texts")
+def test_a_real_text_in_double_precision_gives_the_same_links():
+    """Plain IBM Model 1 as fast_align -I 5 makes it (four steps, p0 = 0.08), on all of Multi30k."""
+    from alignkit.text.reading import read_bitext
+
+    folder = os.path.join(os.environ["ALIGNKIT_DATA"], "multi30k")
+    bitext = read_bitext(os.path.join(folder, "train.de"), os.path.join(folder, "train.en"))
+    found = fit_ibm1(bitext, 4, null_probability=0.08).links(bitext).to_pharaoh().decode().splitlines()
+    lines = naive.ibm1_links_in_double(bitext.source, bitext.target, 4, 0.08)
+    different = [m for m, (a, b) in enumerate(zip(found, lines, strict=True)) if a != b]
+    assert len(different) <= 3, different

@@ -1,0 +1,40 @@
+"""A line that comes alone is scored through a table of its own words: with the same result as among others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from planted import bitext_of, random_pairs
+
+from alignkit.classical.diagonal import fit_diagonal
+from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.classical.translation_table import Lookup
+
+FITS = {
+    "ibm1": lambda text: fit_ibm1(text, threads=1),
+    "ibm1 without NULL": lambda text: fit_ibm1(text, null=False, threads=1),
+    "ibm1, p0": lambda text: fit_ibm1(text, null_probability=0.1, alpha=0.01, threads=1),
+    "diagonal": lambda text: fit_diagonal(text, threads=1),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_a_line_alone_equals_itself_among_others(name):
+    rest = [([f"x{i}", f"x{i + 1}", "often"], [f"y{i}", f"y{i + 2}", "oft"]) for i in range(2000)]
+    model = FITS[name](bitext_of([*random_pairs(6), *rest]))
+    pairs = [*random_pairs(7), *rest[:40], (["often", "unknown", "x3"], ["oft", "new", "other", "y3", "new"])]
+    text = bitext_of(pairs)
+    lookup = Lookup(model.table, text, np.arange(0), np.arange(0), 1)
+    assert lookup.width == 0  # nothing to score: nothing kept
+    links, scores = model.links(text), {kind: model.score(text, kind) for kind in model.kinds}
+    totals = model.log_probabilities(text)
+    reduced = 0
+    for m, pair in enumerate(pairs):
+        alone = bitext_of([pair])
+        reduced += model._lookup(alone).null_ids is not None
+        assert np.array_equal(model.links(alone)[0], links[m])
+        for kind in model.kinds:
+            assert np.array_equal(model.score(alone, kind)[0], scores[kind][m])
+        assert model.log_probabilities(alone)[0] == totals[m]
+    assert reduced > len(pairs) / 2
+    assert model._lookup(text).null_ids is None  # and not because all of it was reduced

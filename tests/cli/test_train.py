@@ -1,0 +1,93 @@
+"""``alignkit train`` through real files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from alignkit.aligner.registry import load_aligner
+from alignkit.neural.training.runs import Run
+from alignkit_cli.main import run
+
+from .conftest import random_lines
+
+QUICK = [
+    *("--preset", "small", "--tokens", "words", "--steps", "2", "--batch", "4"),
+    *("--device", "cpu", "--threads", "1"),
+]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    names = []
+    for seed, name in enumerate(("train.de", "train.en", "valid.de", "valid.en")):
+        path = tmp_path / name
+        path.write_text("".join(line + "\n" for line in random_lines(40 if seed < 2 else 6, seed)))
+        names.append(str(path))
+    return names
+
+
+def test_a_run_is_trained_and_goes_on(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = ["train", *files[:2], "--valid", *files[2:], "-o", str(tmp_path / "run"), *QUICK]
+    assert run(call) == 0
+    first = capsys.readouterr()
+    assert first.out == ""
+    assert "best at step" in first.err
+    aligner = load_aligner(tmp_path / "run")
+    assert len(Run(tmp_path / "run").valid) == 6
+    assert len(list(aligner.score(Run(tmp_path / "run").valid, "alpha"))) == 6
+    assert run(call) == 0
+    assert "this run is finished" in capsys.readouterr().err
+    assert run([*call, "--seed", "5"]) == 2
+    error = capsys.readouterr().err
+    assert "settings.training.seed: 0 before, now 5" in error
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_without_valid_the_end_is_held_out(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["train", *files[:2], "-o", str(tmp_path / "run"), *QUICK, "--attention", "uniform"]) == 0
+    assert "the last 2 pairs are held out" in capsys.readouterr().err
+    found = Run(tmp_path / "run")
+    assert (len(found.train), len(found.valid)) == (38, 2)
+    assert load_aligner(tmp_path / "run").name == "uniform"
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (["--device", "nonsense"], "cannot compute on device 'nonsense'"),
+        (["--batch", "0"], "--batch"),
+        (["--attention", "psychic"], "--attention"),
+    ],
+)
+def test_impossible_options_are_one_line(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], extra: list[str], message: str
+) -> None:
+    assert run(["train", *files[:2], "-o", str(tmp_path / "run"), *QUICK, *extra]) == 2
+    error = capsys.readouterr().err.strip().splitlines()
+    assert message in error[-1]
+    assert not any("Traceback" in line for line in error)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["train", str(tmp_path / "none.de"), str(tmp_path / "none.en"), "-o", str(tmp_path / "run")]) == 2
+    assert "none.de" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("valid", [False, True])
+def test_blank_texts_are_refused_before_anything_is_written(
+    tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str], valid: bool
+) -> None:
+    blank = tmp_path / "blank"
+    blank.write_text("\n" * 60)
+    texts = [*files[:2], "--valid", str(blank), str(blank)] if valid else [str(blank), str(blank)]
+    assert run(["train", *texts, "-o", str(tmp_path / "run"), *QUICK]) == 2
+    assert "no pair with words on both sides" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,82 @@
+"""What aligners write: every format keeps step with the text."""
+
+import math
+
+import numpy as np
+import pytest
+
+from alignkit.links.formats import (
+    FORMATS,
+    Alignment,
+    exponential,
+    giza,
+    render,
+    sentence_score_lines,
+    with_probabilities,
+)
+from alignkit.links.links import Links, parse_links
+
+LINKS = Links.from_lists([[(0, 0), (0, 2), (2, 1)], [], [(1, 0), (0, 0)]])
+SOURCE = [["das", "ist", "gut"], [], ["a", "b"]]
+TARGET = [["this", "good", "is", "!"], ["nothing"], ["c"]]
+WHOLE = Alignment(
+    LINKS, SOURCE, TARGET, np.array([0.5, 1, 1 / 3, 1e-05, 0.99999]), np.array([[-1.0], [math.nan], [-2.5]])
+)
+
+
+def test_probabilities():
+    text = with_probabilities(WHOLE)
+    assert text == b"0-0:0.5 0-2:1 2-1:0.3333\n\n0-0:1e-05 1-0:1\n"
+    again = parse_links("x", text.decode().splitlines()).sure
+    assert again.pairs.tolist() == LINKS.pairs.tolist()
+    with pytest.raises(ValueError, match="no probabilities"):
+        with_probabilities(Alignment(LINKS))
+
+
+def test_giza():
+    assert giza(WHOLE, first=7).decode().splitlines() == [
+        f"# Sentence pair (7) source length 3 target length 4 alignment score : {exponential(-4.0)}",
+        "this good is !",
+        "NULL ({ 4 }) das ({ 1 3 }) ist ({ }) gut ({ 2 })",
+        "# Sentence pair (8) source length 0 target length 1 alignment score : 0",
+        "nothing",
+        "NULL ({ 1 })",
+        f"# Sentence pair (9) source length 2 target length 1 alignment score : {exponential(-2.5)}",
+        "c",
+        "NULL ({ }) a ({ 1 }) b ({ 1 })",
+    ]
+
+
+@pytest.mark.parametrize("output_format", FORMATS)
+def test_every_format_keeps_step(output_format):
+    text = render(WHOLE, output_format)
+    assert text.count(b"\n") == FORMATS[output_format] * len(LINKS)
+    parts = [
+        render(
+            Alignment(LINKS.block(m, m + 1), SOURCE[m : m + 1], TARGET[m : m + 1], probabilities, scores),
+            output_format,
+            m + 1,
+        )
+        for m, (probabilities, scores) in enumerate(
+            zip(np.split(WHOLE.probabilities, LINKS.offsets[1:-1]), WHOLE.sentence_scores[:, None], strict=True)
+        )
+    ]
+    assert b"".join(parts) == text
+
+
+@pytest.mark.parametrize("logarithm", [0.0, -1.0, -0.5, -2.302585092994046, -700.0, -5000.0, 3.2, -1e-12, -2.3025])
+def test_exponential_is_right_beyond_the_range_of_floats(logarithm):
+    mantissa, exponent = exponential(logarithm).split("e")
+    assert 1 <= float(mantissa) < 10
+    assert math.log(float(mantissa)) + int(exponent) * math.log(10) == pytest.approx(logarithm, abs=1e-4)
+    if -600 < logarithm < 600:
+        assert float(exponential(logarithm)) == pytest.approx(math.exp(logarithm), rel=1e-4)
+
+
+def test_exponential_of_nothing():
+    assert exponential(math.nan) == "0"
+
+
+def test_sentence_scores():
+    assert sentence_score_lines(np.array([[-1.23456789], [math.nan], [0.0]])) == b"-1.23457\nnan\n0\n"
+    assert sentence_score_lines(np.array([[-1.5, -2.0]])) == b"-1.5\t-2\n"

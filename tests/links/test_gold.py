@@ -1,0 +1,118 @@
+"""Gold files: two formats, two index bases."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alignkit.errors import AlignkitError, InputError
+from alignkit.links.gold import find_base, is_naacl, parse_gold
+from alignkit.links.links import Links
+
+
+def as_lists(links):
+    return [[tuple(pair) for pair in sentence.tolist()] for sentence in links]
+
+
+# The shared tasks' format.
+
+
+def test_naacl():
+    lines = ["0001 1 1", "1 2 1 P", "1 2 3 S 0.7", "", "3 1 2 P 1", "3 0 1", "3 1 2 P"]
+    found = parse_gold("gold", lines)
+    assert (found.base, found.warning) == (1, None)
+    assert as_lists(found.gold.sure) == [[(0, 0), (1, 2)], [], []]
+    assert as_lists(found.gold.possible) == [[(0, 0), (1, 0), (1, 2)], [], [(0, 1)]]
+
+
+def test_naacl_counted_from_zero_on_request():
+    found = parse_gold("gold", ["1 0 0 S", "1 1 2 P"], base="0")
+    assert as_lists(found.gold.possible) == [[(0, 0), (1, 2)]]
+
+
+@pytest.mark.parametrize(
+    "bad", ["1 1", "0 1 1", "1 1 1 X", "1 -1 1", "x 1 1 S", "0-0 1-1", "1 1 1 S 0.5 6", "99999999 1 1"]
+)
+def test_what_is_not_naacl_is_named_with_its_line(bad):
+    with pytest.raises(InputError, match=f"gold, line 3: '{bad}' is not a link; lines look like"):
+        parse_gold("gold", ["1 1 1", "", bad], file_format="naacl")
+
+
+@pytest.mark.parametrize(
+    ("lines", "naacl"),
+    [
+        (["1 1 1"], True),
+        (["", "  12 1 3 P"], True),
+        (["1 2 3 0.5"], True),
+        (["0-0 1-1 2-2"], False),
+        (["1-1"], False),
+        ([], False),
+        (["", ""], False),
+        (["1 1"], False),
+    ],
+)
+def test_the_format_is_told_by_the_first_line(lines, naacl):
+    assert is_naacl(lines) == naacl
+
+
+# What the indices count from.
+
+
+def shapes(*pairs):
+    return np.array(pairs, np.int32)
+
+
+def test_one_based_gold_is_found_out_by_the_lengths():
+    lines = ["1-1 2-2", "1p1", "3-1"]
+    found = parse_gold("gold", lines, shapes=shapes((2, 2), (1, 1), (1, 3)))
+    assert found.base == 1
+    assert "gold: index 0 never occurs, and line 1 has an index past" in found.warning
+    assert as_lists(found.gold.possible) == [[(0, 0), (1, 1)], [(0, 0)], [(2, 0)]]
+    assert as_lists(found.gold.sure) == [[(0, 0), (1, 1)], [], [(2, 0)]]
+
+
+def test_long_sentences_leave_it_as_it_is_but_say_so():
+    found = parse_gold("gold", ["1-1"] * 50, shapes=shapes(*[(5, 5)] * 50))
+    assert found.base == 0
+    assert "never occurs; if it counts from 1, say --gold-base 1" in found.warning
+
+
+def test_without_lengths_enough_lines_decide():
+    many = parse_gold("gold", [*["1-2 3-1"] * 10, ""])
+    assert many.base == 1
+    assert "index 0 occurs in none of 10 lines with links" in many.warning
+    assert as_lists(many.gold.sure)[0] == [(0, 1), (2, 0)]
+    few = parse_gold("gold", [*["1-2 3-1"] * 9, ""])
+    assert few.base == 0
+    assert "--gold-base 1" in few.warning
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=4), max_size=20))
+@settings(max_examples=200, deadline=None)
+def test_links_with_an_index_0_are_never_shifted(lists):
+    links = Links.from_lists([*lists, [(3, 0)]])
+    assert find_base("x", links) == (0, None)
+    assert find_base("x", links, shapes(*[(1, 1)] * len(links))) == (0, None)
+
+
+def test_nothing_to_judge_by():
+    assert find_base("x", Links.from_lists([[], []])) == (0, None)
+    assert find_base("x", Links.from_lists([])) == (0, None)
+
+
+def test_a_base_that_is_given_is_taken():
+    for lines, base, expected in (
+        (["1-1"] * 20, "0", (1, 1)),
+        (["1-1"], "1", (0, 0)),
+        (["2-1"] * 20, "1", (1, 0)),
+    ):
+        found = parse_gold("gold", lines, base=base)
+        assert (as_lists(found.gold.sure)[0][0], found.warning, found.base) == (expected, None, int(base))
+    with pytest.raises(InputError, match="gold, line 2: index 0 in links that count from 1"):
+        parse_gold("gold", ["1-1", "2-0"], base="1")
+
+
+def test_unknown_names():
+    for words in ({"base": "2"}, {"file_format": "xml"}):
+        with pytest.raises(AlignkitError, match="formats are"):
+            parse_gold("gold", [], **words)

@@ -1,0 +1,178 @@
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alignkit.errors import InputError
+from alignkit.links.links import GoldLinks, Links, check_range, parse_links
+from alignkit.scores.scores import Scores
+
+LISTS = [[(2, 0), (0, 1), (2, 0)], [], [(10, 9), (9, 10), (1234567, 0)]]
+
+
+def as_lists(links):
+    return [[tuple(pair) for pair in sentence.tolist()] for sentence in links]
+
+
+def test_lists_are_sorted_and_freed_of_repetitions():
+    links = Links.from_lists(LISTS)
+    assert as_lists(links) == [[(0, 1), (2, 0)], [], [(9, 10), (10, 9), (1234567, 0)]]
+    assert len(links) == 3
+    assert links.pairs.dtype == np.int32
+    assert as_lists(Links.from_lists([])) == []
+    assert links[-1].tolist() == links[2].tolist()
+    for m in (3, -4):
+        with pytest.raises(IndexError):
+            links[m]
+
+
+def test_pharaoh_text():
+    assert Links.from_lists(LISTS).to_pharaoh() == b"0-1 2-0\n\n9-10 10-9 1234567-0\n"
+    assert Links.from_lists([]).to_pharaoh() == b""
+    assert Links.from_lists([[], []]).to_pharaoh() == b"\n\n"
+
+
+sentences = st.lists(
+    st.lists(st.tuples(*[st.one_of(st.integers(0, 12), st.integers(0, 10**9 - 1))] * 2), max_size=6),
+    max_size=6,
+)
+
+
+@given(sentences)
+@settings(max_examples=200, deadline=None)
+def test_pharaoh_text_is_what_python_would_write_and_reads_back(lists):
+    links = Links.from_lists(lists)
+    expected = "".join(" ".join(f"{s}-{t}" for s, t in sorted(set(one))) + "\n" for one in lists)
+    assert links.to_pharaoh() == expected.encode()
+    again = parse_links("x", expected.splitlines())
+    assert as_lists(again.sure) == as_lists(again.possible) == as_lists(links)
+
+
+@given(st.lists(st.tuples(st.integers(-1, 3), st.integers(-1, 3)), max_size=5), st.lists(st.integers(0, 5)))
+@settings(max_examples=300, deadline=None)
+def test_exactly_what_is_sorted_and_unrepeated_is_taken(pairs, cuts):
+    offsets = [0, *sorted(min(cut, len(pairs)) for cut in cuts), len(pairs)]
+    parts = [pairs[a:b] for a, b in pairwise(offsets)]
+    fine = all(part == sorted(set(part)) and all(min(link) >= 0 for link in part) for part in parts)
+    arrays = np.array(pairs, np.int32).reshape(-1, 2), np.array(offsets, np.int64)
+    if fine:
+        Links(*arrays)
+    else:
+        with pytest.raises(ValueError):
+            Links(*arrays)
+
+
+@given(sentences)
+@settings(max_examples=100, deadline=None)
+def test_reversed(lists):
+    links = Links.from_lists(lists)
+    assert as_lists(links.reversed) == [sorted({(t, s) for s, t in one}) for one in lists]
+    assert as_lists(links.reversed.reversed) == as_lists(links)
+
+
+def test_nonsense_is_refused():
+    pairs = np.zeros((3, 2), np.int32)
+    for offsets in ([0, 2], [1, 3], [0, 2, 1, 3], [], [0, 2**63 - 1, -2, 3]):
+        with pytest.raises(ValueError):
+            Links(pairs, np.array(offsets, np.int64))
+    with pytest.raises(ValueError):
+        Links(pairs.reshape(2, 3), np.array([0, 2]))
+    with pytest.raises(TypeError):
+        Links(pairs.astype(np.int64), np.array([0, 3]))
+    for wrong in ([(0, 1), (0, 1), (2, 2)], [(1, 0), (0, 1), (2, 2)], [(0, 1), (0, 0), (2, 2)]):
+        with pytest.raises(ValueError, match="sorted"):
+            Links(np.array(wrong, np.int32), np.array([0, 3]))
+        with pytest.raises(ValueError, match="sorted"):
+            Links(np.array([*wrong[2:], *wrong[:2]], np.int32), np.array([0, 1, 1, 3]))
+        Links(np.array(wrong, np.int32), np.array([0, 1, 1, 2, 3]))
+    with pytest.raises(ValueError, match="before the first"):
+        Links(np.array([(-1, 0)], np.int32), np.array([0, 1]))
+    with pytest.raises(ValueError, match="same sentence pairs"):
+        GoldLinks(Links.from_lists([[]]), Links.from_lists([[], []]))
+
+
+def test_from_scores_takes_the_first_maximum_unless_null_is_stronger():
+    scores = Scores.from_matrices(
+        [
+            np.array([[0.2, 0.4, 0.4], [0.1, 0.1, 0.1], [0.0, 0.0, 0.0], [0.3, 0.1, 0.0]]),
+            np.zeros((2, 0)),
+            np.zeros((0, 2)),
+            np.array([[1.0]]),
+        ]
+    )
+    # Row 1 lacks 0.7, row 2 is NULL's, row 3 lacks 0.6.
+    assert as_lists(Links.from_scores(scores)) == [[(1, 0)], [], [], [(0, 0)]]
+
+
+# Parsing.
+
+
+def test_parse_gold():
+    gold = parse_links("gold", ["0-0 1p2 \t3-1", "", "2?2 2-2:0.93 2-2:1e-05"])
+    assert as_lists(gold.sure) == [[(0, 0), (3, 1)], [], [(2, 2)]]
+    assert as_lists(gold.possible) == [[(0, 0), (1, 2), (3, 1)], [], [(2, 2)]]
+    assert len(gold) == 3
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        "0",
+        "0-",
+        "-1",
+        "0--1",
+        "0-1-2",
+        "a-b",
+        "0:1",
+        "0-1,",
+        "0P1",
+        "0/1",
+        "0-1:",
+        "0-1:x",
+        "0-1:0.5:0.5",
+        "1.0-2",
+        "\u0661-\u0662",
+        "0-9999999999",
+        "-1-2",
+    ],
+)
+def test_what_is_not_a_link_is_named_with_its_line(item):
+    with pytest.raises(InputError) as caught:
+        parse_links("gold.txt", ["0-0", "", f"1-1 {item} 2-2"])
+    assert str(caught.value) == f"gold.txt, line 3: {item!r} is not a link; links look like 0-1, 0p1 or 0?1"
+
+
+# Ranges. shapes are (T, L): here 2 target and 3 source tokens.
+
+
+def test_links_within_range_pass():
+    check_range("x", Links.from_lists([[(2, 1), (0, 0)], []]), np.array([[2, 3], [0, 0]], np.int32))
+
+
+@pytest.mark.parametrize("link", [(3, 0), (2, 2), (9, 9)])
+def test_a_link_out_of_range_is_named_with_its_line(link):
+    links = Links.from_lists([[(0, 0)], [], [(0, 1), link]])
+    with pytest.raises(InputError) as caught:
+        check_range("hyp", links, np.array([[2, 3]] * 3, np.int32))
+    assert str(caught.value) == (
+        f"hyp, line 3: link {link[0]}-{link[1]} points outside a pair of 3 source and 2 target tokens; "
+        "are these the links of this text, tokenised as it is?"
+    )
+
+
+def test_exchanged_sides_are_recognised():
+    with pytest.raises(InputError, match=r"line 1: link 0-2 points outside .* exchanged"):
+        check_range("hyp", Links.from_lists([[(0, 2), (1, 1)]]), np.array([[2, 3]], np.int32))
+
+
+def test_one_based_gold_is_recognised():
+    links = Links.from_lists([[(1, 1), (2, 1)], [(3, 2)]])
+    with pytest.raises(InputError, match=r"line 2: link 3-2 points outside .*1-based"):
+        check_range("gold", links, np.array([[2, 3]] * 2, np.int32))
+
+
+def test_a_link_in_a_blank_pair_is_out_of_range():
+    with pytest.raises(InputError, match="line 2"):
+        check_range("x", Links.from_lists([[(0, 0)], [(0, 0)]]), np.array([[1, 1], [0, 1]], np.int32))

@@ -1,0 +1,136 @@
+"""Kendall's tau-b against scipy and closed forms."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from planted import random_matrices
+
+from alignkit.errors import AlignkitError
+from alignkit.kernels import kendall as kernels
+from alignkit.metrics.kendall import rank_correlation, sum_tau
+from alignkit.scores.scores import Scores
+
+
+def one_row(*values):
+    return Scores.from_matrices([np.array([values], np.float32)])
+
+
+def scores_of(matrices, shapes):
+    return Scores.from_matrices(
+        np.array(matrix, np.float32).reshape(shape) for matrix, shape in zip(matrices, shapes, strict=True)
+    )
+
+
+def tau(u, v):
+    return rank_correlation(one_row(*u), one_row(*v), resamples=0).tau
+
+
+def scipys(u, v):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        # Ranks first: scipy takes infinite values for missing ones.
+        return scipy.stats.kendalltau(*(np.unique(row, return_inverse=True)[1] for row in (u, v))).statistic
+
+
+@pytest.mark.parametrize("levels", [0, 2, 5], ids=["distinct", "two levels", "five levels"])
+def test_equals_scipys_row_by_row(levels):
+    shapes, draw = random_matrices(3, levels=levels)
+    u, v = scores_of(draw(), shapes), scores_of(draw(), shapes)
+    sums = sum_tau(u, v)
+    for m in range(len(u)):
+        wanted = [scipys(x, y) for x, y in zip(u[m], v[m], strict=True) if len(x) > 1]
+        wanted = [value for value in wanted if not math.isnan(value)]
+        assert sums.total[m] == pytest.approx(sum(wanted), abs=1e-10)
+        assert (sums.rows[m], sums.undefined[m]) == (len(wanted), len(u[m]) - len(wanted))
+    found = rank_correlation(u, v)
+    assert found.tau == pytest.approx(sums.total.sum() / sums.rows.sum())
+    assert found.low < found.tau < found.high
+
+
+VALUES = st.sampled_from([-math.inf, -1.0, 0.0, 1e-30, 0.5, math.inf])
+
+
+@given(st.lists(st.tuples(VALUES, VALUES), min_size=2, max_size=40))
+@settings(max_examples=300, deadline=None)
+def test_any_row_of_ties_and_infinities(pairs):
+    u, v = np.array(pairs, np.float32).T
+    assert tau(u, v) == pytest.approx(scipys(u, v), abs=1e-12, nan_ok=True)
+
+
+@given(st.integers(1, 200), st.sampled_from([2, 5, 1000]), st.integers(0, 2**31))
+@settings(max_examples=200, deadline=None)
+def test_sorting_counts_what_comparing_all_counts(size, levels, seed):
+    rng = np.random.default_rng(seed)
+    x, y = rng.integers(0, levels, (2, size)).astype(np.float32)
+    assert kernels.concord_long(x, y) == kernels.concord_short(x, y)
+
+
+@pytest.mark.parametrize("size", [kernels.SHORT, kernels.SHORT + 1, 3000])
+def test_long_rows(size):
+    rng = np.random.default_rng(size)
+    u, v = rng.integers(0, size // 3, (2, size)).astype(np.float32)
+    assert tau(u, v) == pytest.approx(scipys(u, v), abs=1e-12)
+
+
+@pytest.mark.parametrize("size", [2, 3, 7, 20, 300])
+def test_the_same_order_is_one_and_the_opposite_minus_one(size):
+    row = np.random.default_rng(size).permutation(size).astype(np.float32)
+    row[-1] = row[0] if size > 2 else row[-1]  # a tie changes nothing
+    assert tau(row, row) == 1
+    assert tau(row, -row) == -1
+    assert tau(row, np.exp(row / size)) == 1
+
+
+def test_swapping_neighbours_has_a_closed_form():
+    for size in (5, 20, 150):
+        row = np.arange(size, dtype=np.float32)
+        other = row.copy()
+        other[[2, 3]] = other[[3, 2]]
+        assert tau(row, other) == pytest.approx(1 - 4 / (size * (size - 1)))
+
+
+def test_rows_without_an_order_are_left_out_and_counted():
+    u = Scores.from_matrices([np.ones((2, 3)), [[1, 2, 3], [3, 2, 1]], np.ones((4, 1)), np.ones((1, 0))])
+    v = Scores.from_matrices([[[1, 2, 3]] * 2, [[1, 2, 3], [7, 7, 7]], np.ones((4, 1)), np.ones((1, 0))])
+    found = rank_correlation(u, v)
+    assert (found.tau, found.rows, found.undefined) == (1, 1, 8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nothing = rank_correlation(u.from_matrices([np.ones((2, 3))]), v.from_matrices([np.ones((2, 3))]))
+    assert math.isnan(nothing.tau)
+    assert math.isnan(nothing.low)
+    assert (nothing.rows, nothing.undefined) == (0, 2)
+
+
+def test_it_is_symmetric_and_no_thread_changes_a_bit():
+    shapes, draw = random_matrices(5, pairs=80, levels=4)
+    u, v = scores_of(draw(), shapes), scores_of(draw(), shapes)
+    assert rank_correlation(u, v) == rank_correlation(v, u)
+    sums = [sum_tau(u, v, threads) for threads in (1, 2, 3, 8)]
+    for name in ("total", "rows", "undefined"):
+        assert len({getattr(one, name).tobytes() for one in sums}) == 1
+
+
+def test_different_shapes_are_refused():
+    with pytest.raises(AlignkitError, match="shapes differ"):
+        sum_tau(one_row(1, 2), one_row(1))
+
+
+def test_the_interval_covers_the_truth_as_often_as_it_says():
+    """Rows of one pair are all in the same order with probability 0.8, else in the opposite one: tau is 0.6."""
+    rng = np.random.default_rng(2)
+    covered = 0
+    for _ in range(200):
+        u, v = [], []
+        for _ in range(100):
+            matrix = rng.random((int(rng.integers(1, 5)), 6))
+            u.append(matrix)
+            v.append(matrix if rng.random() < 0.8 else -matrix)
+        found = rank_correlation(Scores.from_matrices(u), Scores.from_matrices(v), resamples=300)
+        covered += found.low <= 0.6 <= found.high
+    assert 0.89 <= covered / 200 <= 0.99

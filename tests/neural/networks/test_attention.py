@@ -1,0 +1,79 @@
+"""Dot attention: its own gradient against finite differences, and the same bits at any number of threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from alignkit.neural.networks.attention import DotAttention, _Attend
+from alignkit.neural.settings import NetworkSettings, ProxySettings, RunSettings, TrainingSettings
+from alignkit.neural.training.translation import fit_network
+from alignkit.text.tokenization import encode_bitext, learn_words
+
+
+def random_lines(seed: int, count: int, types: int) -> list[str]:
+    """Sentences of up to 30 words, of many types: large enough products to be shared between threads."""
+    rng = np.random.default_rng(seed)
+    return [" ".join(f"w{w}" for w in rng.integers(0, types, rng.integers(1, 31))) for _ in range(count)]
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_gradient_equals_finite_differences(masked):
+    generator = torch.Generator().manual_seed(1)
+    query, h = (torch.randn(2, n, 4, dtype=torch.float64, generator=generator) for n in (3, 5))
+    mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2]) if masked else None
+    inputs = query.requires_grad_(), h.requires_grad_()
+    assert torch.autograd.gradcheck(lambda q, k: _Attend.apply(q, k, mask)[0], inputs)
+
+
+def test_context_and_weights_are_those_of_plain_softmax():
+    torch.manual_seed(2)
+    attention = DotAttention(3, 4)
+    s, h = torch.randn(2, 5, 3), torch.randn(2, 6, 4)
+    context, weights = attention(s, h, None)
+    for b in range(2):
+        for t in range(5):
+            query = attention.query.weight @ s[b, t] + attention.query.bias
+            expected = torch.softmax(h[b] @ query, 0)
+            assert torch.allclose(weights[b, t], expected, atol=1e-6)
+            assert torch.allclose(context[b, t], expected @ h[b], atol=1e-6)
+
+
+@pytest.mark.parametrize("attention", ["dot", "uniform"])
+def test_training_and_scores_have_the_same_bits_at_any_number_of_threads(attention):
+    if not torch.backends.mkl.is_available():
+        pytest.skip("only MKL's products are the same at any number of threads")
+    lines = [random_lines(seed, 160, 2000) for seed in (1, 2)]
+    tokenizer = learn_words([*lines[0], *lines[1]])
+    bitext = encode_bitext(tokenizer, *lines)
+    network = NetworkSettings(attention=attention)
+    settings = RunSettings(network=network, training=TrainingSettings(steps=6, bleu="never"))
+    before = torch.get_num_threads()
+    results = []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        trained = fit_network(bitext, bitext.take(np.arange(40)), settings, tokenizer, device="cpu")
+        weights = [w.numpy().tobytes() for w in trained.network.state_dict().values()]
+        scores = [trained.score(bitext, kind).values.tobytes() for kind in ("alpha", "beta")]
+        results.append((weights, scores, trained.step))
+    torch.set_num_threads(before)
+    assert results[0] == results[1]
+
+
+def test_the_proxy_has_the_same_bits_at_any_number_of_threads():
+    if not torch.backends.mkl.is_available():
+        pytest.skip("only MKL's products are the same at any number of threads")
+    from alignkit.neural.proxy import fit_proxy
+
+    lines = [random_lines(seed, 300, 2000) for seed in (3, 4)]
+    tokenizer = learn_words([*lines[0], *lines[1]])
+    bitext = encode_bitext(tokenizer, *lines)
+    before = torch.get_num_threads()
+    results = []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        proxy = fit_proxy(bitext, bitext, ProxySettings(epochs=2), device="cpu")
+        results.append((proxy.embedding.numpy().tobytes(), proxy.score(bitext, "beta").values.tobytes()))
+    torch.set_num_threads(before)
+    assert results[0] == results[1]

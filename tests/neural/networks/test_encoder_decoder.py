@@ -1,0 +1,141 @@
+"""The network and its probes against the same written out for one position at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from alignkit.neural.networks.encoder_decoder import EncoderDecoder, parameters
+from alignkit.neural.scoring import probes
+from alignkit.neural.scoring.evaluation import evaluate
+from alignkit.neural.scoring.probes import attention_scores, lexical_scores
+from alignkit.neural.settings import PRESETS, NetworkSettings
+from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.tokenization import Tokenizer
+
+from .conftest import small_network
+from .naive import NaiveNetwork
+
+VARIANTS = [
+    {},
+    {"output": "sum"},
+    {"attention": "uniform"},
+    {"bidirectional": False, "layers": 1},
+    {"attention": "uniform", "output": "sum", "layers": 1},
+]
+
+
+def test_the_papers_network_has_the_papers_size() -> None:
+    network = EncoderDecoder(PRESETS["paper"].change(network={"vocabulary": 8000}).network)
+    assert parameters(network) == 8_180_544
+    assert parameters(network) - parameters(network.embedding) == 6_132_544
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_scores_equal_the_naive_ones(bitext: Bitext, changes: dict[str, object]) -> None:
+    network = small_network(**changes)
+    naive = NaiveNetwork(network)
+    alpha, beta = attention_scores(network, bitext), lexical_scores(network, bitext)
+    for m in range(len(bitext)):
+        wanted = naive.matrices(bitext.source[m], bitext.target[m])
+        np.testing.assert_allclose(alpha[m], wanted[0], atol=1e-5)
+        np.testing.assert_allclose(beta[m], wanted[1], atol=1e-5)
+    assert beta.values.max() > 0.2
+    assert np.ptp(alpha.values) > 0.1
+
+
+@pytest.mark.parametrize("changes", VARIANTS[:3], ids=str)
+def test_scores_do_not_depend_on_the_batch(
+    bitext: Bitext, changes: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = small_network(**changes)
+    equal = [attention_scores(network, bitext), lexical_scores(network, bitext)]
+    # Batches of unlike lengths, padded and packed, as on a GPU; the logits in several chunks.
+    batches = probes.scoring_batches
+    monkeypatch.setattr(probes, "scoring_batches", lambda b, n, e, equal: batches(b, 7, 1 << 40, False))
+    monkeypatch.setattr(probes, "CPU_LOGITS", 17 * 24 * 4)
+    mixed = [attention_scores(network, bitext), lexical_scores(network, bitext)]
+    for one, other in zip(equal, mixed, strict=True):
+        np.testing.assert_allclose(one.values, other.values, atol=1e-5)
+    some = np.array([7, 3, 20])
+    part = lexical_scores(network, bitext.take(some))
+    for i, m in enumerate(some):
+        np.testing.assert_allclose(part[i], equal[1][int(m)], atol=1e-5)
+
+
+@pytest.mark.parametrize("shift", [200, 0, -200])
+def test_probe_survives_huge_logits(bitext: Bitext, shift: float) -> None:
+    network = small_network()
+    with torch.no_grad():
+        network.output.weight *= 60
+        network.output.bias += shift
+    naive = NaiveNetwork(network)
+    beta = lexical_scores(network, bitext)
+    wanted = naive.matrices(bitext.source[0], bitext.target[0])[1]
+    np.testing.assert_allclose(beta[0], wanted, atol=1e-3)
+
+
+def test_attention_rows_sum_to_one_and_uniform_is_one_over_length(bitext: Bitext) -> None:
+    for matrix in attention_scores(small_network(), bitext):
+        np.testing.assert_allclose(matrix.sum(1), 1, atol=1e-5)
+    for matrix in attention_scores(small_network(attention="uniform"), bitext):
+        np.testing.assert_allclose(matrix, 1 / matrix.shape[1], rtol=1e-6)
+
+
+def test_evaluation_equals_a_loop(bitext: Bitext) -> None:
+    network = small_network()
+    naive = NaiveNetwork(network)
+    right, losses = 0, []
+    for source, target in zip(bitext.source, bitext.target, strict=True):
+        for y, p in zip(target, naive.matrices(source, target)[2], strict=True):
+            right += p.argmax() == y
+            losses.append(-np.log(p[y]))
+    result = evaluate(network, bitext, batch=5)
+    assert result.tokens == len(losses)
+    assert result.accuracy == pytest.approx(right / len(losses), abs=1e-9)
+    assert result.loss == pytest.approx(np.mean(losses), rel=1e-5)
+
+
+def test_empty_sides_give_empty_matrices(tokenizer: Tokenizer) -> None:
+    def corpus(*sentences: list[int]) -> Corpus:
+        offsets = np.cumsum([0, *(len(s) for s in sentences)])
+        return Corpus(np.concatenate([np.array(s, np.int32) for s in sentences]), offsets, tokenizer.vocabulary)
+
+    text = Bitext(corpus([], [5, 6], [1, 5, 2], []), corpus([7, 2], [], [2], []))
+    for score in (attention_scores, lexical_scores):
+        assert [m.shape for m in score(small_network(), text)] == [(2, 0), (0, 2), (1, 3), (0, 0)]
+    assert evaluate(small_network(), text).tokens == 1
+    empty = text.take(np.array([0]))
+    assert evaluate(small_network(), empty).tokens == 0
+    assert len(lexical_scores(small_network(), empty)) == 1
+
+
+def test_gradients_equal_those_of_plain_cross_entropy() -> None:
+    from alignkit.neural.losses import BagLoss, TokenLoss
+
+    torch.manual_seed(0)
+    x = torch.randn(9, 4, requires_grad=True)
+    w, b = torch.randn(11, 4, requires_grad=True), torch.randn(11, requires_grad=True)
+    y = torch.randint(11, (9,))
+    ours = TokenLoss.apply(x, w, b, y) * 3
+    plain = torch.nn.functional.cross_entropy(x @ w.t() + b, y) * 3
+    assert ours.item() == pytest.approx(plain.item(), rel=1e-5)
+    gradients = torch.autograd.grad(ours, (x, w, b)), torch.autograd.grad(plain, (x, w, b))
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+    rows = torch.tensor([0, 0, 0, 2, 2, 5, 8, 8, 8])  # some bags are empty, some hold a word twice
+    y[1] = y[0]
+    ours = BagLoss.apply(x, w, rows, y)
+    plain = torch.nn.functional.cross_entropy((x @ w.t())[rows], y)
+    assert ours.item() == pytest.approx(plain.item(), rel=1e-5)
+    gradients = torch.autograd.grad(ours, (x, w)), torch.autograd.grad(plain, (x, w))
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
+def test_a_network_needs_its_vocabulary() -> None:
+    from alignkit.errors import AlignkitError
+
+    with pytest.raises(AlignkitError, match="vocabulary"):
+        EncoderDecoder(NetworkSettings())

@@ -1,0 +1,192 @@
+"""The classifier and its scores against the same written out for one text at a time."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from alignkit.aligner.registry import load_aligner
+from alignkit.errors import AlignkitError, InputError
+from alignkit.neural.aligners import ClassifierAligner
+from alignkit.neural.classifier_settings import ClassifierRunSettings, ClassifierSettings
+from alignkit.neural.networks.classifier import Classifier
+from alignkit.neural.networks.encoder_decoder import parameters
+from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores, judge_logits
+from alignkit.neural.vectors import read_vectors
+from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.labelled import LabelledLines, LabelledText
+from alignkit.text.tokenization import learn_words
+
+from .conftest import WORDS, random_lines
+
+NAMES = ("bad", "good")
+
+
+def small_classifier(attention: str = "learned", dtype: torch.dtype = torch.float32) -> Classifier:
+    torch.manual_seed(5)
+    settings = ClassifierSettings(
+        vocabulary=24,
+        embedding=5,
+        hidden=6,
+        attention_hidden=7,
+        attention=attention,  # type: ignore[arg-type]
+    )
+    network = Classifier(settings).to(dtype)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.copy_(torch.randn_like(parameter) * 0.7)
+    return network.eval()
+
+
+@pytest.fixture
+def text() -> LabelledText:
+    """20 texts of 0 to 8 words."""
+    lines = random_lines(20, 1)
+    return LabelledLines(lines, [NAMES[i % 3 == 0] for i in range(20)]).encode(learn_words(WORDS), NAMES)
+
+
+class Naive:
+    """The classifier in numpy, float64, one text and one step at a time."""
+
+    def __init__(self, network: Classifier) -> None:
+        self.w = {name: value.detach().double().numpy() for name, value in network.state_dict().items()}
+        self.uniform = network.attention is None
+
+    def lstm(self, name: str, x: np.ndarray) -> np.ndarray:
+        size = self.w[f"{name}.weight_hh_l0"].shape[1]
+        h, c, out = np.zeros(size), np.zeros(size), []
+        for step in x:
+            gates = self.w[f"{name}.weight_ih_l0"] @ step + self.w[f"{name}.bias_ih_l0"]
+            gates = gates + self.w[f"{name}.weight_hh_l0"] @ h + self.w[f"{name}.bias_hh_l0"]
+            i, f, g, o = gates.reshape(4, size)
+            c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+            h = sigmoid(o) * np.tanh(c)
+            out.append(h)
+        return np.array(out).reshape(-1, size)
+
+    def __call__(self, ids: np.ndarray, omega: np.ndarray | None = None) -> tuple[float, np.ndarray, np.ndarray]:
+        """Logit, alpha (L,), the logit of each state alone (L,)."""
+        w = self.w
+        x = w["embedding.weight"][ids] * (np.ones(len(ids)) if omega is None else omega)[:, None]
+        h = np.concatenate([self.lstm("forwards", x), self.lstm("backwards", x[::-1])[::-1]], 1)
+        alpha = np.full(len(ids), 1 / len(ids)) if len(ids) else np.zeros(0)
+        if not self.uniform:
+            hidden = np.maximum(0, h @ w["attention.query.weight"].T + w["attention.query.bias"])
+            scores = hidden @ w["attention.value.weight"][0] + w["attention.value.bias"]
+            alpha = np.exp(scores) / np.exp(scores).sum()
+        weight, bias = w["output.weight"][0], w["output.bias"][0]
+        return float(alpha @ h @ weight + bias), alpha, h @ weight + bias
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+def log_right(logit: float, y: int) -> float:
+    return -math.log1p(math.exp(-logit if y else logit))
+
+
+def test_the_papers_classifier_has_the_papers_size() -> None:
+    network = Classifier(ClassifierSettings(vocabulary=1000))
+    assert parameters(network) - parameters(network.embedding) == 1_274_882
+
+
+@pytest.mark.parametrize("attention", ["learned", "uniform"])
+def test_scores_equal_the_naive_ones(text: LabelledText, attention: str) -> None:
+    network = small_classifier(attention)
+    naive = Naive(network)
+    found = {kind: classifier_scores(network, text, kind) for kind in ("alpha", "beta", "delta", "loo")}
+    logits = classifier_logits(network, text)
+    assert [len(scores) for scores in found.values()] == [20] * 4
+    for m, (ids, y) in enumerate(zip(text.corpus, text.labels, strict=True)):
+        if not len(ids):
+            assert np.isnan(logits[m])
+            continue
+        logit, alpha, alone = naive(ids)
+        assert logits[m] == pytest.approx(logit, abs=1e-4)
+        np.testing.assert_allclose(found["alpha"][m][0], alpha, atol=1e-5)
+        np.testing.assert_allclose(found["beta"][m][0], sigmoid((2 * y - 1) * alone), atol=1e-5)
+        for i in range(len(ids)):
+            step = np.zeros(len(ids))
+            step[i] = 1e-5
+            ends = [log_right(naive(ids, 1 + sign * step)[0], y) for sign in (1, -1)]
+            assert found["delta"][m][0, i] == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=2e-4)
+            rest = np.delete(ids, i)
+            less = naive(rest)[0] if len(rest) else naive.w["output.bias"][0]
+            omitted = log_right(logit, y) - log_right(less, y)
+            assert found["loo"][m][0, i] == pytest.approx(omitted, abs=1e-4)
+    assert np.abs(found["delta"].values).max() > 0.1
+    assert np.ptp(found["beta"].values) > 0.3
+
+
+def test_scores_do_not_depend_on_the_batch(text: LabelledText) -> None:
+    network = small_classifier()
+    for kind in ("alpha", "beta", "delta", "loo"):
+        whole = classifier_scores(network, text, kind)
+        for m in range(len(text)):
+            one = LabelledText(text.corpus.take(np.array([m])), text.labels[m : m + 1], NAMES)
+            np.testing.assert_allclose(classifier_scores(network, one, kind)[0], whole[m], atol=1e-5)
+
+
+def test_accuracy_and_loss() -> None:
+    loss, accuracy = judge_logits(np.array([2.0, -1.0, np.nan, 0.0]), np.array([1, 1, 1, 0]))
+    wanted = -(math.log(sigmoid(np.array(2.0))) + math.log(sigmoid(np.array(-1.0))) + math.log(0.5)) / 3
+    assert loss == pytest.approx(wanted)
+    assert accuracy == pytest.approx(2 / 3)
+    assert judge_logits(np.array([1000.0]), np.array([0])) == (1000.0, 0.0)
+
+
+def aligner(network: Classifier) -> ClassifierAligner:
+    settings = ClassifierRunSettings(network=network.settings)
+    return ClassifierAligner(network, learn_words(WORDS), NAMES, settings, 7, {"valid.accuracy": 0.5}, "mark")
+
+
+def test_a_saved_classifier_is_the_same(text: LabelledText, tmp_path: Path) -> None:
+    first = aligner(small_classifier())
+    first.save(tmp_path / "c.pt")
+    again = load_aligner(tmp_path / "c.pt")
+    assert isinstance(again, ClassifierAligner)
+    assert (again.labels, again.step, again.metrics, again.settings) == (NAMES, 7, first.metrics, first.settings)
+    for kind in first.kinds:
+        assert np.array_equal(first.score(text.bitext, kind).values, again.score(text.bitext, kind).values)
+    damaged = tmp_path / "d.pt"
+    damaged.write_bytes((tmp_path / "c.pt").read_bytes()[:-50])
+    with pytest.raises(InputError):
+        load_aligner(damaged)
+
+
+def test_labels_and_words_are_matched_by_name(text: LabelledText) -> None:
+    ours = aligner(small_classifier())
+    wanted = ours.score(text.bitext, "beta")
+    turned = LabelledText(text.corpus, (1 - text.labels).astype(np.int32), NAMES[::-1])
+    assert np.array_equal(ours.score(turned.bitext, "beta").values, wanted.values)
+    own_words = Corpus.from_sentences([text.corpus.words(m) for m in range(len(text))])
+    assert np.array_equal(ours.score(Bitext(own_words, text.bitext.target), "beta").values, wanted.values)
+    strange = LabelledText(text.corpus, text.labels, ("bad", "ugly"))
+    with pytest.raises(AlignkitError, match="label 'ugly' is none of the classifier's: bad, good"):
+        ours.score(strange.bitext, "beta")
+    with pytest.raises(AlignkitError, match="has no gamma scores"):
+        ours.score(text.bitext, "gamma")
+
+
+def test_vectors(tmp_path: Path) -> None:
+    tokenizer = learn_words(["w1 w2 w3 a b"])
+    path = tmp_path / "v.txt"
+    path.write_text("5 2\nw2 1.5 -2\nnone 1 2\na b 3 4\nw1 0.5 1e-3\nw2 9 9\n")
+    found = read_vectors(path, tokenizer.vocabulary, 2)
+    assert [tokenizer.vocabulary[i] for i in found.ids] == ["w1", "w2"]
+    np.testing.assert_allclose(found.values, [[0.5, 1e-3], [1.5, -2]])
+    for line, problem in (
+        ("w1 1", "has 1 numbers where 2"),
+        ("w1 1 x", "else than numbers"),
+        ("w1 1 inf", "finite"),
+    ):
+        path.write_text(f"w2 1 2\n{line}\n")
+        with pytest.raises(InputError, match=f"line 2: .*{problem}"):
+            read_vectors(path, tokenizer.vocabulary, 2)
+    with pytest.raises(InputError, match="cannot be read"):
+        read_vectors(tmp_path / "none", tokenizer.vocabulary, 2)

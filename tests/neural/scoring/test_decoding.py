@@ -1,0 +1,91 @@
+"""Search: greedy against a loop, the beam against trying every translation."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from alignkit.errors import AlignkitError
+from alignkit.neural.scoring.decoding import beam_search, log_probability, longest, translate
+from alignkit.neural.scoring.evaluation import bleu
+from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.tokenization import EOS, PAD, Tokenizer
+
+from .conftest import small_network
+from .naive import NaiveNetwork
+
+
+@pytest.mark.parametrize("attention", ["dot", "uniform"])
+def test_greedy_equals_a_loop(bitext: Bitext, attention: str) -> None:
+    network = small_network(attention=attention)
+    naive = NaiveNetwork(network)
+    bitext = bitext.take(np.arange(10))
+    found = translate(network, bitext.source, beam=1, batch=5)
+    assert len({len(ids) for ids in found}) > 2
+    for source, ids in zip(bitext.source, found, strict=True):
+        wanted: list[int] = []
+        while len(wanted) < longest(len(source)):
+            p = naive.matrices(source, np.array([*wanted, 0]))[2][-1]
+            wanted.append(int(p.argmax()))
+            if wanted[-1] == EOS:
+                wanted.pop()
+                break
+        assert ids == wanted
+
+
+def test_the_widest_beam_finds_the_best_of_all_translations() -> None:
+    network = small_network(vocabulary=5, seed=11)
+    source = torch.tensor([[1, 1], [4, 3], [2, 2]])
+    lengths = np.array([3, 3])
+    steps = 4
+    tokens, scores = beam_search(network, source, lengths, beam=5**steps, steps=steps)
+    for m in range(2):
+        every = {}
+        for size in range(1, steps + 1):
+            for ids in itertools.product(range(5), repeat=size):
+                ended = ids[-1] == EOS
+                if EOS not in ids[:-1] and (ended or size == steps):
+                    y = torch.tensor(ids).unsqueeze(1)
+                    every[ids] = log_probability(network, source[:, m : m + 1], lengths[m : m + 1], y).item()
+        best = max(every, key=lambda ids: every[ids])
+        found = tuple(tokens[m, 0, : len(best)].tolist())
+        assert found == best
+        assert (tokens[m, 0, len(best) :] == PAD).all()
+        assert scores[m, 0].item() == pytest.approx(every[best], abs=1e-4)
+
+
+def test_a_beam_rarely_loses_to_greedy(bitext: Bitext) -> None:
+    better = worse = 0
+    for seed in range(4):
+        network = small_network(seed=seed)
+        with torch.no_grad():  # flatter distributions, so that the greedy choice is often wrong
+            network.output.weight *= 0.3
+            network.output.bias *= 0.3
+        for source in list(bitext.source)[:8]:
+            x, lengths = torch.from_numpy(source.astype(np.int64)).unsqueeze(1), np.array([len(source)])
+            greedy = beam_search(network, x, lengths, 1, 8)[1][0, 0].item()
+            beam = beam_search(network, x, lengths, 5, 8)[1][0].tolist()
+            assert beam == sorted(beam, reverse=True)
+            better += beam[0] > greedy + 1e-4
+            worse += beam[0] < greedy - 1e-4
+    assert better > 10
+    assert better > 5 * worse
+
+
+def test_an_empty_sentence_has_no_translation(tokenizer: Tokenizer) -> None:
+    corpus = Corpus(np.array([1, 5, 2], np.int32), np.array([0, 0, 3, 3]), tokenizer.vocabulary)
+    found = translate(small_network(), corpus, beam=2)
+    assert found[0] == found[2] == []
+    assert len(found) == 3
+
+
+def test_bleu_of_its_own_translations_is_100(bitext: Bitext, tokenizer: Tokenizer) -> None:
+    network = small_network()
+    own = [tokenizer.decode(ids) for ids in translate(network, bitext.source, beam=3)]
+    assert bleu(network, tokenizer, bitext, own, beam=3) == pytest.approx(100)
+    assert bleu(network, tokenizer, bitext, own[1:] + own[:1], beam=3) < 99
+    with pytest.raises(AlignkitError, match="24 pairs, 1 lines"):
+        bleu(network, tokenizer, bitext, own[:1])

@@ -1,0 +1,182 @@
+"""Saliency against finite differences, autograd and the network written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from alignkit.neural.batching import Batcher
+from alignkit.neural.networks.encoder_decoder import EncoderDecoder
+from alignkit.neural.scoring import lstm_derivatives as lstm
+from alignkit.neural.scoring import saliency as module
+from alignkit.neural.scoring.saliency import leave_one_out_scores, saliency, saliency_scores
+from alignkit.text.bitext import Bitext
+from alignkit.text.tokenization import Tokenizer, encode_bitext
+
+from .conftest import WORDS, random_lines, small_network
+from .naive import NaiveNetwork, delta_by_autograd
+
+VARIANTS = [
+    {},
+    {"output": "sum"},
+    {"attention": "uniform"},
+    {"layers": 3},
+    {"bidirectional": False, "layers": 1},
+    {"bidirectional": False, "layers": 2, "output": "sum"},
+    {"attention": "uniform", "output": "sum", "layers": 1},
+]
+
+
+def log_probabilities(network: EncoderDecoder, naive: NaiveNetwork, x, y, scales) -> np.ndarray:
+    """float64 (T,): log p(y_t) with every source embedding scaled, from the paper's equations."""
+    h, start = naive.encode(x, scales)
+    out = []
+    for s, token in zip(naive.decode(y, start), y, strict=True):
+        weights = naive.attention(s, h)
+        mixed = sum((a * one for a, one in zip(weights, h, strict=True)), np.zeros(network.settings.encoding))
+        out.append(np.log(naive.predict(s, mixed)[token]))
+    return np.array(out)
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_delta_equals_finite_differences(bitext: Bitext, changes: dict[str, object]) -> None:
+    """Central differences at two steps, extrapolated (Richardson), of the network written out in float64."""
+    network = small_network(**changes).double()
+    naive = NaiveNetwork(network)
+    batcher = Batcher(bitext, torch.device("cpu"))
+    m = int(np.argmax(bitext.source.lengths * bitext.target.lengths))
+    x, y = bitext.source[m], bitext.target[m]
+    with torch.inference_mode():
+        found = saliency(network, batcher(np.array([m])))[0].numpy()
+
+    def slope(place: int, step: float) -> np.ndarray:
+        scales = np.ones((2, len(x)))
+        scales[:, place] += [step, -step]
+        above, below = (log_probabilities(network, naive, x, y, row) for row in scales)
+        return (above - below) / (2 * step)
+
+    for place in range(len(x)):
+        wanted = (4 * slope(place, 1e-3) - slope(place, 2e-3)) / 3
+        np.testing.assert_allclose(found[:, place], wanted, rtol=1e-6, atol=1e-8)
+    assert np.abs(found).max() > 0.1
+    assert found.min() < 0 < found.max()
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_delta_equals_autograd(bitext: Bitext, changes: dict[str, object]) -> None:
+    """Every pair, in batches of one source length and unlike target lengths, to float64's last digits."""
+    network = small_network(**changes).double()
+    batcher = Batcher(bitext, torch.device("cpu"))
+    lengths = bitext.source.lengths
+    for length in np.unique(lengths):
+        pairs = np.flatnonzero(lengths == length)
+        with torch.inference_mode():
+            found = saliency(network, batcher(pairs)).numpy()
+        for one, m in zip(found, pairs, strict=True):
+            wanted = delta_by_autograd(network, bitext.source[m], bitext.target[m])
+            np.testing.assert_allclose(one[: len(wanted)], wanted, rtol=1e-9, atol=1e-12)
+
+
+def test_long_sentences_in_several_passes(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = encode_bitext(tokenizer, random_lines(3, 4, longest=30), random_lines(3, 5, longest=30))
+    network = small_network()
+    whole = saliency_scores(network, text), leave_one_out_scores(network, text)
+    for limit in (1, 6 * 20 * 3, 6 * 32 * 7):
+        monkeypatch.setattr(module, "TANGENTS", limit)
+        parts = saliency_scores(network, text), leave_one_out_scores(network, text)
+        for one, other in zip(whole, parts, strict=True):
+            np.testing.assert_allclose(one.values, other.values, rtol=1e-4, atol=1e-5)
+
+
+def test_scores_are_those_matrices_in_float32(bitext: Bitext) -> None:
+    network = small_network()
+    scores = saliency_scores(network, bitext)
+    assert scores.shapes.tolist() == bitext.shapes.tolist()
+    double = small_network().double()
+    for m, matrix in enumerate(scores):
+        if matrix.size:
+            wanted = delta_by_autograd(double, bitext.source[m], bitext.target[m])
+            np.testing.assert_allclose(matrix, wanted, rtol=1e-3, atol=1e-5)
+
+
+def test_a_mode_with_dropout_is_left_as_it_was(bitext: Bitext) -> None:
+    network = small_network()
+    quiet = saliency_scores(network, bitext)
+    network.train()
+    assert saliency_scores(network, bitext).values.tobytes() == quiet.values.tobytes()
+    assert network.training
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_leave_one_out_equals_the_network_without_each_token(bitext: Bitext, changes: dict[str, object]) -> None:
+    network = small_network(**changes)
+    naive = NaiveNetwork(network)
+    scores = leave_one_out_scores(network, bitext)
+    for m in range(0, len(bitext), 5):
+        x, y = bitext.source[m], bitext.target[m]
+        whole = log_probabilities(network, naive, x, y, None)
+        for place in range(len(x)):
+            without = log_probabilities(network, naive, np.delete(x, place), y, None)
+            np.testing.assert_allclose(scores[m][:, place], whole - without, rtol=1e-4, atol=1e-4)
+    assert np.abs(scores.values).max() > 0.1
+
+
+def test_a_source_of_one_token(tokenizer: Tokenizer) -> None:
+    """Without it nothing is left: no state, a decoder that starts from zeros, a context of its bias alone."""
+    text = Bitext.from_sentences([["a"], ["b"]], [["c", "d"], ["e"]])
+    for changes in ({}, {"attention": "uniform", "output": "sum"}, {"bidirectional": False}):
+        network = small_network(**changes)
+        naive = NaiveNetwork(network)
+        scores = leave_one_out_scores(network, text)
+        zero = [(np.zeros(6), np.zeros(6))] * 2
+        for m in range(2):
+            y = text.target[m]
+            whole = log_probabilities(network, naive, text.source[m], y, None)
+            states = naive.decode(y, zero)
+            nothing = np.zeros(network.settings.encoding)
+            empty = [np.log(naive.predict(s, nothing)[token]) for s, token in zip(states, y, strict=True)]
+            np.testing.assert_allclose(scores[m][:, 0], whole - np.array(empty), atol=1e-4)
+
+
+def test_empty_sides_give_empty_matrices() -> None:
+    text = Bitext.from_sentences([[], ["a", "b"], [], ["a"]], [["c"], [], [], ["d"]])
+    for score in (saliency_scores, leave_one_out_scores):
+        assert [m.shape for m in score(small_network(), text)] == [(1, 0), (0, 2), (0, 0), (1, 1)]
+        nothing = text.take(np.array([0, 2]))
+        assert len(score(small_network(), nothing)) == 2
+
+
+def test_the_number_of_threads_changes_no_bit(tokenizer: Tokenizer) -> None:
+    """At sizes where the libraries share the work: 6 sentences of 17 tokens in a batch, H = 128, V = 2,000."""
+    lines = [" ".join(np.random.default_rng(seed).choice(WORDS, 15)) for seed in range(12)]
+    text = encode_bitext(tokenizer, lines[:6], lines[6:])
+    network = small_network(2000, embedding=64, hidden=128)
+    found = []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        found.append((saliency_scores(network, text), leave_one_out_scores(network, text)))
+    for one, other in zip(*found, strict=True):
+        assert one.values.tobytes() == other.values.tobytes()
+
+
+def test_derivatives_that_fade_away_become_zero(tokenizer: Tokenizer) -> None:
+    """Over 200 tokens they would fall below float32's normal numbers, which are many times slower."""
+    text = encode_bitext(tokenizer, [" ".join(["w1", "w2"] * 100)], [" ".join(["w3"] * 6)])
+    network = small_network()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter *= 0.3
+    network.double()
+    batch = Batcher(text, torch.device("cpu"))(np.array([0]))
+    with torch.inference_mode():
+        x = network.embedding(batch.source)
+        cell = lstm.Cell.of(network.encoder, 0)
+        found = lstm.first_tangents(cell, lstm.trace(cell, x), 0, len(x))
+        delta = saliency(network, batch)[0].numpy()
+    at = found.dh[:: lstm.FLUSH_EVERY].abs()
+    assert ((at == 0) | (at >= lstm.TINY)).all()
+    assert (at[-1, :20] == 0).all()  # the first tokens no longer matter to the last state
+    assert (at[-1, 180] > 0).any()
+    wanted = delta_by_autograd(network, text.source[0], text.target[0])
+    np.testing.assert_allclose(delta, wanted, rtol=1e-8, atol=1e-18)

@@ -1,0 +1,180 @@
+"""Training a classifier: what it learns, the same bits every time, what a run directory holds and refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from alignkit.errors import AlignkitError, InputError
+from alignkit.neural.classifier_settings import ClassifierRunSettings, ClassifierSettings, ClassifierTraining
+from alignkit.neural.settings import TextSettings, from_dict, logged_steps, to_dict
+from alignkit.neural.training.classification import ClassifierLoop, ClassifierRun, train_classifier
+from alignkit.neural.training.runs import find_run
+from alignkit.text.labelled import LabelledLines, LabelledText
+from alignkit.text.tokenization import learn_words
+
+from .test_training import Stopped, contents
+
+NAMES = ("n", "y")
+
+
+def planted(count: int, seed: int) -> LabelledLines:
+    """Texts of noise with one word that decides the label: good or fine, bad or poor."""
+    rng = np.random.default_rng(seed)
+    texts, labels = [], []
+    for _ in range(count):
+        words = list(rng.choice([f"w{i}" for i in range(10)], rng.integers(1, 9)))
+        y = int(rng.integers(2))
+        words.insert(int(rng.integers(len(words) + 1)), str(rng.choice([["bad", "poor"], ["good", "fine"]][y])))
+        texts.append(" ".join(words))
+        labels.append(NAMES[y])
+    return LabelledLines(texts, labels)
+
+
+TEXT, VALID = planted(120, 1), planted(40, 2)
+SMALL = ClassifierRunSettings(
+    TextSettings("words"),
+    ClassifierSettings(embedding=8, hidden=8, attention_hidden=8),
+    ClassifierTraining(batch=8, learning_rate=1e-2, steps=60),
+)
+
+
+def start(path: Path, settings: ClassifierRunSettings = SMALL, **kwargs: object):  # type: ignore[no-untyped-def]
+    return train_classifier(path, TEXT, VALID, NAMES, settings, device="cpu", **kwargs)  # type: ignore[arg-type]
+
+
+def stop_at(step: int):  # type: ignore[no-untyped-def]
+    def progress(done: int, total: int, message: str) -> None:
+        assert (total, bool(message)) == (60, True)
+        if done == step:
+            raise Stopped
+
+    return progress
+
+
+def test_logged_steps_are_the_papers() -> None:
+    assert logged_steps(1000, "classification") == [0, 10, 50, 100, 150, 200, 250, 500, 750, 1000]
+    assert logged_steps(30, "classification") == [0, 10, 30]
+    assert len(logged_steps(4000, "classification")) == 22
+
+
+def test_settings_survive_json() -> None:
+    assert from_dict(ClassifierRunSettings, to_dict(SMALL)) == SMALL
+    with pytest.raises(AlignkitError, match="nothing to train alone"):
+        SMALL.change(network={"attention": "uniform"}, training={"trained": "attention"})
+    with pytest.raises(AlignkitError, match="attention must be one of learned, uniform"):
+        SMALL.change(network={"attention": "dot"})
+
+
+def test_it_learns_the_word_that_decides(tmp_path: Path) -> None:
+    best = start(tmp_path / "run", SMALL.change(training={"steps": 200}))
+    assert best.metrics["valid.accuracy"] > 0.95
+    valid = ClassifierRun(tmp_path / "run").valid
+    keys = {valid.corpus.vocabulary.id(word) for word in ("good", "fine", "bad", "poor")}
+    for kind in ("alpha", "beta", "delta", "loo"):
+        scores = best.score(valid.bitext, kind)
+        right = [int(valid.corpus[m][scores[m][0].argmax()]) in keys for m in range(len(valid))]
+        assert np.mean(right) > 0.7, kind  # one in five or so by chance; states know of their neighbours, too
+
+
+@pytest.mark.parametrize("moment", [1, 10, 33, 55])
+def test_a_stopped_run_ends_in_the_same_bits(tmp_path: Path, moment: int) -> None:
+    start(tmp_path / "whole")
+    with pytest.raises(Stopped):
+        start(tmp_path / "stopped", progress=stop_at(moment))
+    start(tmp_path / "stopped")
+    assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
+    before = contents(tmp_path / "whole")
+    start(tmp_path / "whole", progress=stop_at(60))  # finished: no step is taken
+    assert contents(tmp_path / "whole") == before
+
+
+def test_the_number_of_threads_changes_no_bit() -> None:
+    """At the paper's sizes, where torch does share the work."""
+    text = LabelledLines([" ".join(TEXT.texts[i : i + 4]) for i in range(64)], TEXT.labels[:64])
+    tokenizer = learn_words(text.texts)
+    encoded = text.encode(tokenizer, NAMES)
+    found = []
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        settings = ClassifierRunSettings(training=ClassifierTraining(steps=3))
+        loop = ClassifierLoop(encoded, encoded, settings, tokenizer, device="cpu")
+        loop.run()
+        scores = [loop.snapshot().score(encoded.bitext, kind).values for kind in ("alpha", "beta")]
+        found.append([*(p.detach().numpy().tobytes() for p in loop.network.parameters()), *map(bytes, scores)])
+    assert found[0] == found[1] == found[2]
+
+
+def test_frozen_training_moves_attention_alone(tmp_path: Path) -> None:
+    start(tmp_path / "run", SMALL.change(training={"trained": "attention"}))
+    run = ClassifierRun(tmp_path / "run")
+    ends = [run.load(step, "cpu").network.state_dict() for step in (0, 60)]
+    moved = {name for name, value in ends[0].items() if not torch.equal(value, ends[1][name])}
+    assert moved
+    assert all(name.startswith("attention.") for name in moved)
+    beta = [run.load(step, "cpu").score(run.valid.bitext, "beta").values for step in (0, 60)]
+    assert np.array_equal(*beta)
+    # All runs of a seed start from the same weights.
+    start(tmp_path / "other")
+    other = ClassifierRun(tmp_path / "other").load(0, "cpu").network.state_dict()
+    assert all(torch.equal(value, other[name]) for name, value in ends[0].items())
+
+
+def test_uniform_has_no_attention_to_learn(tmp_path: Path) -> None:
+    best = start(tmp_path / "run", SMALL.change(network={"attention": "uniform"}))
+    assert best.name == "uniform"
+    valid = ClassifierRun(tmp_path / "run").valid
+    for matrix in best.score(valid.bitext, "alpha"):
+        np.testing.assert_allclose(matrix, 1 / matrix.shape[1])
+
+
+def test_what_a_run_holds_and_refuses(tmp_path: Path) -> None:
+    best = start(tmp_path / "run")
+    run = ClassifierRun(tmp_path / "run")
+    assert run.settings == SMALL
+    assert list(run.checkpoints) == [0, 10, 50, 60]
+    accuracy = dict(run.log.series("valid.accuracy"))
+    assert best.metrics["valid.accuracy"] == max(accuracy.values())
+    assert run.load(10).metrics["valid.accuracy"] == accuracy[10]
+    assert run.train.bitext.fingerprint() == best.fingerprint
+    with pytest.raises(InputError, match="step 11"):
+        run.load(11)
+    with pytest.raises(AlignkitError, match=r"settings.training.batch: 8 before, now 9"):
+        start(tmp_path / "run", SMALL.change(training={"batch": 9}))
+    with pytest.raises(AlignkitError, match=r"text.training.sha256"):
+        train_classifier(tmp_path / "run", VALID, VALID, NAMES, SMALL)
+    found = find_run(tmp_path / "run")
+    assert found is not None
+    with pytest.raises(InputError, match="not the configuration of a run"):
+        _ = found.config
+    with pytest.raises(AlignkitError, match="label 'n' is none of"):
+        train_classifier(tmp_path / "new", TEXT, VALID, ("y", "z"), SMALL)
+    one = TEXT.take([i for i, label in enumerate(TEXT.labels) if label == "y"])
+    with pytest.raises(AlignkitError, match="the same label"):
+        train_classifier(tmp_path / "new", one, VALID, NAMES, SMALL)
+    with pytest.raises(AlignkitError, match="no text with words"):
+        train_classifier(tmp_path / "new", TEXT, LabelledLines([" "], ["y"]), NAMES, SMALL)
+    assert not (tmp_path / "new").exists()
+
+
+def test_vectors_are_where_embeddings_begin(tmp_path: Path) -> None:
+    vectors = tmp_path / "v.txt"
+    vectors.write_text("good 1 2 3 4 5 6 7 8\n")
+    start(tmp_path / "run", vectors=vectors)
+    first = ClassifierRun(tmp_path / "run").load(0, "cpu")
+    place = first.tokenizer.vocabulary.id("good")
+    assert first.network.embedding.weight[place].tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    start(tmp_path / "run", vectors=vectors)
+    with pytest.raises(AlignkitError, match="vectors"):
+        start(tmp_path / "run")
+
+
+def test_batches_cover_the_text() -> None:
+    text = TEXT.encode(learn_words(TEXT.texts), NAMES)
+    assert isinstance(text, LabelledText)
+    loop = ClassifierLoop(text, text, SMALL, learn_words(TEXT.texts), device="cpu")
+    for epoch in (0, 1):
+        assert sorted(np.concatenate(loop.batches(epoch))) == list(range(120))

@@ -1,0 +1,265 @@
+"""Training: the same bits every time, also after a stop; what a run directory holds and refuses."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from alignkit.errors import AlignkitError, InputError
+from alignkit.neural.aligners import NeuralAligner
+from alignkit.neural.batching import training_batches, usable
+from alignkit.neural.loading import load_aligner
+from alignkit.neural.settings import PRESETS, RunSettings, from_dict, logged_steps, to_dict
+from alignkit.neural.training.log import TrainingLog
+from alignkit.neural.training.runs import Run, find_run, train
+from alignkit.neural.training.translation import Training, fit_network
+from alignkit.text.bitext import Bitext
+from alignkit.text.tokenization import Tokenizer
+
+from .conftest import random_lines, small_settings
+
+SOURCE, TARGET = random_lines(30, 1), random_lines(30, 2)
+VALID = random_lines(7, 3), random_lines(7, 4)
+FILES = ["best.pt", "state.pt", "log.jsonl", "train.npz", "valid.npz", "valid.tgt.txt", "config.json"]
+
+
+def start(path: Path, settings: RunSettings | None = None, **kwargs: object) -> NeuralAligner:
+    return train(path, SOURCE, TARGET, *VALID, settings or small_settings(), device="cpu", **kwargs)  # type: ignore[arg-type]
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(path)): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
+
+
+class Stopped(Exception):  # noqa: N818
+    pass
+
+
+def stop_at(step: int):  # type: ignore[no-untyped-def]
+    def progress(done: int, total: int, message: str) -> None:
+        assert total == 24
+        assert message
+        if done == step:
+            raise Stopped
+
+    return progress
+
+
+def test_logged_steps_are_the_papers() -> None:
+    steps = logged_steps(9000)
+    assert steps == [0, 50, 100, 500, 1000, 1500, 2000, 4000, 6000, 8000, 9000]
+    assert logged_steps(60) == [0, 50, 60]
+    assert logged_steps(0) == [0]
+    assert logged_steps(120, "dense") == [0, 10, 20, 50, 100, 120]
+
+
+def test_settings_survive_json() -> None:
+    import json
+
+    for preset in PRESETS.values():
+        assert from_dict(RunSettings, json.loads(json.dumps(to_dict(preset)))) == preset
+    with pytest.raises(AlignkitError, match="unknown field colour"):
+        from_dict(RunSettings, {"network": {"colour": 1}})
+    with pytest.raises(AlignkitError, match="attention must be one of dot, uniform"):
+        from_dict(RunSettings, {"network": {"attention": "none"}})
+
+
+@pytest.mark.parametrize("buckets", [True, False])
+def test_an_epoch_has_every_pair_once(bitext: Bitext, buckets: bool) -> None:
+    batches = training_batches(bitext, 4, 7, 0, buckets)
+    assert sorted(np.concatenate(batches)) == list(usable(bitext))
+    assert len(batches) == len(training_batches(bitext, 4, 7, 1, buckets)) == 6
+    again = training_batches(bitext, 4, 7, 0, buckets)
+    assert all((a == b).all() for a, b in zip(batches, again, strict=True))
+    other = training_batches(bitext, 4, 7, 1, buckets)
+    assert any(len(a) != len(b) or (a != b).any() for a, b in zip(batches, other, strict=True))
+
+
+@pytest.mark.parametrize("moment", [0, 3, 10, 17])
+def test_a_stopped_run_ends_in_the_same_bits(tmp_path: Path, moment: int) -> None:
+    start(tmp_path / "whole")
+    if moment == 0:  # before anything but the configuration was written
+        with pytest.raises(Stopped):
+            start(tmp_path / "stopped", progress=stop_at(1))
+        for path in (tmp_path / "stopped").glob("*"):
+            if path.name != "config.json":
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+    else:
+        with pytest.raises(Stopped):
+            start(tmp_path / "stopped", progress=stop_at(moment))
+    start(tmp_path / "stopped")
+    assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
+    assert set(FILES) | {"checkpoints/step-000010.pt"} <= set(contents(tmp_path / "whole"))
+
+
+def test_a_killed_process_leaves_a_run_that_goes_on(tmp_path: Path) -> None:
+    program = """
+import os, signal, sys
+from pathlib import Path
+from tests.neural.test_training import start
+count = 0
+real = os.replace
+def replace(a, b):  # the kill comes between two of the files that a measured step writes
+    global count
+    count += 1
+    if count == 15:
+        os.kill(os.getpid(), signal.SIGKILL)
+    real(a, b)
+os.replace = replace
+start(Path(sys.argv[1]))
+"""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    call = [sys.executable, "-c", program, str(tmp_path / "killed")]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(call, cwd=root, env=environment, capture_output=True, timeout=120, check=False)
+    assert done.returncode == -9, done.stderr.decode()
+    assert (tmp_path / "killed" / "state.pt").exists()
+    for path in (tmp_path / "killed").glob(".*"):  # the file that was being written
+        path.unlink()
+    start(tmp_path / "killed")
+    start(tmp_path / "whole")
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+
+
+def test_training_in_memory_is_the_same(tmp_path: Path) -> None:
+    best = start(tmp_path / "run")
+    run = Run(tmp_path / "run")
+    again = fit_network(run.train, run.valid, small_settings(), best.tokenizer, device="cpu")
+    assert again.step == best.step
+    assert again.metrics == best.metrics
+    for one, other in zip(again.network.parameters(), best.network.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_training_leaves_the_callers_random_numbers_alone(bitext: Bitext, tokenizer: Tokenizer) -> None:
+    before = torch.get_rng_state()
+    fit_network(bitext, bitext, small_settings(steps=3), tokenizer, device="cpu")
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_seeds_and_dropout_matter(bitext: Bitext, tokenizer: Tokenizer) -> None:
+    losses = {
+        fit_network(bitext, bitext, settings, tokenizer, device="cpu").metrics["valid.loss"]
+        for settings in (
+            small_settings(),
+            small_settings(seed=1),
+            small_settings(word_dropout=0.4),
+            small_settings(warmup=1),
+            small_settings().change(network={"dropout": 0.0}),
+        )
+    }
+    assert len(losses) == 5
+
+
+def test_training_learns_to_copy(tokenizer: Tokenizer, bitext: Bitext) -> None:
+    text = Bitext(bitext.target, bitext.target)
+    settings = small_settings(epochs=30, learning_rate=2e-2).change(
+        network={"hidden": 32, "embedding": 16, "dropout": 0.0, "layers": 1}
+    )
+    log: list[TrainingLog] = []
+    Training(text, text, settings, tokenizer, device="cpu").run(lambda now, best: log.append(now.log))
+    assert log[-1].best("valid.accuracy", largest=True)[1] > 0.8
+    assert log[-1].series("valid.accuracy")[0][1] < 0.3
+
+
+def test_a_finished_run_returns_at_once(tmp_path: Path) -> None:
+    first = start(tmp_path / "run")
+    assert Run(tmp_path / "run").finished
+    before = contents(tmp_path / "run")
+    second = start(tmp_path / "run", progress=stop_at(24))
+    assert contents(tmp_path / "run") == before
+    assert (first.step, first.metrics) == (second.step, second.metrics)
+
+
+@pytest.mark.parametrize("before", [{"epochs": 1}, {"steps": 5}])
+def test_a_finished_run_goes_on_for_more_epochs(tmp_path: Path, before: dict[str, int]) -> None:
+    settings = small_settings(bleu="end")
+    start(tmp_path / "run", small_settings(bleu="end", **before))
+    short = Run(tmp_path / "run").log.rows
+    long, whole = start(tmp_path / "run", settings), start(tmp_path / "whole", settings)
+    assert (tmp_path / "run" / "best.pt").read_bytes() == (tmp_path / "whole" / "best.pt").read_bytes()
+    assert (long.step, long.metrics) == (whole.step, whole.metrics)
+    rows, expected = Run(tmp_path / "run").log.rows, Run(tmp_path / "whole").log.rows
+    first_end = short[-1].step if "steps" in before else -1  # the end of an epoch is measured anyway
+    name = "train.loss"  # the mean since the last measured step
+    kept = [row for row in rows if row.step != first_end and row.name != name]
+    assert kept == [row for row in expected if row.name != name]
+    assert sum(row.name == "valid.bleu" for row in short) == sum(row.name == "valid.bleu" for row in rows) == 1
+    assert Run(tmp_path / "run").settings == settings
+    assert Run(tmp_path / "run").finished
+    with pytest.raises(AlignkitError, match=r"settings.training.epochs: 3 before, now 2"):
+        start(tmp_path / "run", small_settings(bleu="end", epochs=2))
+    with pytest.raises(AlignkitError, match=r"settings.training.seed: 0 before, now 1"):
+        start(tmp_path / "run", small_settings(bleu="end", epochs=4, seed=1))
+
+
+def test_what_a_run_refuses(tmp_path: Path) -> None:
+    start(tmp_path / "run", small_settings(steps=2))
+    with pytest.raises(AlignkitError, match=r"settings.training.batch: 4 before, now 5"):
+        start(tmp_path / "run", small_settings(steps=2, batch=5))
+    with pytest.raises(AlignkitError, match=r"text.training.sha256"):
+        train(tmp_path / "run", TARGET, TARGET, *VALID, small_settings(steps=2))
+    with pytest.raises(AlignkitError, match="30 source and 29 target lines"):
+        train(tmp_path / "run", SOURCE, TARGET[:-1], *VALID, small_settings())
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.txt").write_text("do not touch")
+    with pytest.raises(AlignkitError, match="neither empty nor a run"):
+        start(tmp_path / "other")
+    with pytest.raises(AlignkitError, match="validation text has no pair"):
+        train(tmp_path / "empty", SOURCE, TARGET, [], [], small_settings())
+    state = tmp_path / "run" / "state.pt"
+    state.write_bytes(state.read_bytes()[:-100])
+    with pytest.raises(InputError, match=r"state\.pt"):
+        start(tmp_path / "run", small_settings(steps=2))
+
+
+def test_what_failed_before_its_first_step_may_be_tried_otherwise(tmp_path: Path) -> None:
+    with pytest.raises(AlignkitError, match="validation text has no pair"):
+        train(tmp_path / "run", SOURCE, TARGET, [], [], small_settings(steps=2))
+    start(tmp_path / "run", small_settings(steps=2, batch=5))
+    start(tmp_path / "other", small_settings(steps=2, batch=5))
+    assert contents(tmp_path / "run") == contents(tmp_path / "other")
+
+
+def test_a_run_gives_its_text_and_its_checkpoints(tmp_path: Path) -> None:
+    best = start(tmp_path / "run")
+    run = find_run(tmp_path / "run" / "checkpoints" / "step-000010.pt")
+    assert run is not None
+    assert run.path == (tmp_path / "run").resolve()
+    assert run.train.fingerprint() == best.fingerprint
+    assert run.references == VALID[1]
+    assert run.settings == small_settings()
+    assert list(run.checkpoints) == [0, 10, 20, 24]
+    losses = dict(run.log.series("valid.loss"))
+    assert best.step == min(losses, key=lambda step: losses[step])
+    for step, path in run.checkpoints.items():
+        loaded = load_aligner(path)
+        assert isinstance(loaded, NeuralAligner)
+        assert loaded.step == step
+        assert loaded.metrics["valid.loss"] == losses[step]
+    assert find_run(tmp_path) is None
+
+
+@pytest.mark.parametrize("bleu", ["end", "logged"])
+def test_bleu_is_logged_when_asked_for(tmp_path: Path, bleu: str) -> None:
+    best = start(tmp_path / "run", small_settings(steps=12, bleu=bleu, beam=2))
+    log = Run(tmp_path / "run").log
+    steps = [step for step, _ in log.series("valid.bleu")]
+    assert steps == ([best.step] if bleu == "end" else [0, 10, 12])
+    assert len(log.series("valid.bleu_greedy")) == len(steps)
+
+
+def test_checkpoints_rise_beyond_a_million_steps(tmp_path: Path) -> None:
+    """What is read along a run, such as the first step at which something holds, needs their order."""
+    (tmp_path / "checkpoints").mkdir()
+    steps = [0, 50, 200_000, 999_999, 1_000_000, 1_200_000]
+    for step in steps:
+        (tmp_path / "checkpoints" / f"step-{step:06d}.pt").touch()
+    assert list(Run(tmp_path).checkpoints) == steps

@@ -1,0 +1,185 @@
+"""A report of runs: the course of learning, several runs, and scores of others on the network's tokens."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from planted import permuted_copy
+
+from alignkit.errors import AlignkitError
+from alignkit.metrics.agreement import agreement
+from alignkit.scores.scores import Scores
+from alignkit_cli.main import run as run_program
+
+
+@pytest.fixture(scope="module")
+def lines():
+    pairs, links = permuted_copy(4, pairs=150, types=12, longest=5)
+    gold = [" ".join(f"{s}-{t}" for s, t in link) for link in links]
+    return [" ".join(x) for x, _ in pairs], [" ".join(y) for _, y in pairs], gold
+
+
+@pytest.fixture(scope="module")
+def runs(lines, tmp_path_factory):
+    """Two seeds with attention, and one run without."""
+    from alignkit.neural.settings import PRESETS
+    from alignkit.neural.training.runs import train
+
+    folder = tmp_path_factory.mktemp("runs")
+    for name, attention, seed in (("one", "dot", 0), ("two", "dot", 1), ("even", "uniform", 0)):
+        settings = PRESETS["small"].change(
+            text={"tokens": "words"},
+            network={"attention": attention, "embedding": 16, "hidden": 16},
+            training={"epochs": 2, "keep": "logged", "seed": seed},
+        )
+        sides = [side[:120] for side in lines[:2]], [side[120:] for side in lines[:2]]
+        train(folder / name, *sides[0], *sides[1], settings, device="cpu")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def report(runs):
+    from alignkit.report.build import Sources, gather
+
+    return gather(Sources(runs=[str(runs / "even"), str(runs / "one")], device="cpu"))
+
+
+def test_sets_of_a_run(report):
+    """The run with attention is the main one, whatever the order."""
+    assert [each.name for each in report.sets] == ["lstm.alpha", "lstm.beta", "uniform.beta", "ibm1.beta"]
+    assert report.main_pair == ("lstm.alpha", "ibm1.beta")
+    assert report.steps.keys() == {"lstm", "uniform"}
+    labels = [each.label for each in report.sets]
+    assert len(set(labels)) == len(labels)
+
+
+def test_the_course_is_that_of_the_checkpoints(runs, report):
+    from alignkit.classical.ibm1 import fit_ibm1
+    from alignkit.neural.loading import load_aligner
+    from alignkit.neural.training.runs import Run
+
+    run = Run(runs / "one")
+    reference = fit_ibm1(run.train, 5, null=False).score(run.valid, "beta")
+    course = report.course.set_index(["name", "step"])["value"]
+    steps = sorted(run.checkpoints)
+    assert len(steps) >= 3
+    for step in steps:
+        network = load_aligner(run.checkpoints[step], "cpu")
+        for kind in ("alpha", "beta"):
+            wanted = agreement(network.score(run.valid, kind), reference, resamples=0)
+            assert course[f"A({kind}(step), ibm1.beta)", step] == wanted.agreement
+            assert course[f"chance({kind}(step), ibm1.beta)", step] == wanted.chance
+    log = {(row.name, row.step): row.value for row in run.log.rows}
+    assert {key: course[key] for key in log} == log
+
+
+def test_counts_are_those_of_the_training_text(runs, report):
+    from alignkit.neural.training.runs import Run
+
+    train = Run(runs / "one").train.source
+    for token in ("s0", "</s>"):
+        index = report.bitext.source.vocabulary.id(token)
+        assert report.counts[index] == sum(train.words(m).count(token) for m in range(len(train)))
+
+
+def test_runs_of_two_seeds_are_called_by_their_folders(runs):
+    from alignkit.report.build import Sources, gather
+    from alignkit.report.page_data import payload
+
+    found = gather(Sources(runs=[str(runs / "one"), str(runs / "two")], device="cpu"))
+    assert [each.name for each in found.sets][:4] == ["one.alpha", "one.beta", "two.alpha", "two.beta"]
+    assert len({each.label for each in found.sets}) == 5
+    series = payload(found, 1)["course"]["series"]
+    assert sum(each["role"] == "agreement" for each in series) == 4
+    assert len({each["label"] for each in series}) == len(series)
+
+
+def write_gold(lines, folder):
+    path = folder / "gold.txt"
+    path.write_text("".join(f"{line}\n" for line in lines[2][120:]))
+    return path
+
+
+def test_links_of_words_leave_out_start_and_end(runs, lines, tmp_path):
+    from alignkit.report.build import Sources, gather
+
+    path = write_gold(lines, tmp_path)
+    sources = Sources(runs=[str(runs / "one")], links={"people": str(path)}, gold=str(path), device="cpu")
+    found = gather(sources)
+    assert "<s>" not in found.bitext.source.words(0)
+    people = found.find("people.alpha").scores
+    assert all((matrix.sum(axis=1) == 1).all() for matrix in people)  # every target word has one link
+    assert found.gold is not None
+    assert found.token_links(found.gold.sure) == [
+        [tuple(link) for link in pair.tolist()] for pair in found.gold.sure
+    ]
+    whole = gather(Sources(runs=[str(runs / "one")], device="cpu"))
+    cropped, full = found.find("lstm.alpha").scores, whole.find("lstm.alpha").scores
+    assert all(np.array_equal(small, large[:-1, 1:-1]) for small, large in zip(cropped, full, strict=True))
+    course = found.course.set_index(["name", "step"])["value"]
+    last = found.course[found.course["name"] == "chance(alpha(step), ibm1.beta)"]["step"].max()
+    row = found.table.set_index(["u", "v"]).loc[("lstm.alpha", "ibm1.beta")]
+    assert course["chance(alpha(step), ibm1.beta)", last] == pytest.approx(row.chance)
+
+
+def test_other_text_than_the_runs(runs, lines):
+    from alignkit.report.build import Sources, gather
+
+    text = ([*lines[0][:3], ""], [*lines[1][:3], "t0"])
+    found = gather(Sources(runs=[str(runs / "one")], text=text, device="cpu"))
+    assert len(found.bitext) == 4
+    assert found.bitext.source.words(3) == ["<s>", "</s>"]
+
+
+def test_not_a_run(runs, tmp_path):
+    from alignkit.report.build import Sources, gather
+
+    with pytest.raises(AlignkitError):
+        gather(Sources(runs=[str(tmp_path)], device="cpu"))
+    with pytest.raises(AlignkitError, match="as a run"):
+        gather(Sources(runs=[str(runs / "one")], models=[str(runs / "two")], device="cpu"))
+    with pytest.raises(AlignkitError, match="same name"):
+        gather(Sources(runs=[str(runs / "one")] * 2, device="cpu"))
+
+
+def test_the_command_and_the_page(runs, tmp_path, capsys):
+    out = tmp_path / "a.html"
+    assert run_program(["report", str(runs / "one"), "-o", str(out), "--device", "cpu", "--limit", "5"]) == 0
+    assert "5 of 30 sentence pairs" in capsys.readouterr().err
+    first = out.read_bytes()
+    assert run_program(["report", str(runs / "one"), "-o", str(out), "--device", "cpu", "--limit", "5", "-q"]) == 0
+    assert out.read_bytes() == first
+    assert b"When it was learned" in first
+
+
+def test_compare_takes_scores_of_others(runs, lines, tmp_path, capsys):
+    """Gold links as scores are a good dictionary's: IBM Model 1 agrees with them far above chance."""
+    import json
+
+    gold = write_gold(lines, tmp_path)
+    arguments = ["compare", "--neural", str(runs / "one"), "--proxy-epochs", "1", "--device", "cpu", "--json"]
+    assert run_program([*arguments, "--scores", f"people={gold}"]) == 0
+    table = {(row["u"], row["v"]): row for row in json.loads(capsys.readouterr().out)["agreement"]}
+    row = table["people.alpha", "ibm1.beta"]
+    assert row["rows"] == sum(len(line.split()) for line in lines[1][120:])
+    assert row["agreement"] > 0.8 > row["chance"] + 0.3
+    assert run_program([*arguments, "--scores", f"lstm={gold}"]) == 2
+    assert "names of their own" in capsys.readouterr().err
+
+
+def test_compare_takes_scores_of_its_own_tokens(runs, tmp_path, capsys):
+    """Our own attention, written to a file, agrees with itself on every token, EOS included."""
+    import json
+
+    from alignkit.neural.loading import load_aligner
+    from alignkit.neural.training.runs import Run
+
+    valid = Run(runs / "one").valid
+    scores = load_aligner(runs / "one", "cpu").score(valid, "alpha")
+    assert isinstance(scores, Scores)
+    scores.save(tmp_path / "own.npz")
+    arguments = ["compare", "--neural", str(runs / "one"), "--proxy-epochs", "1", "--device", "cpu", "--json"]
+    assert run_program([*arguments, "--scores", f"copy={tmp_path / 'own.npz'}"]) == 0
+    table = {(row["u"], row["v"]): row for row in json.loads(capsys.readouterr().out)["agreement"]}
+    row = table["copy.alpha", "lstm.alpha"]
+    assert (row["agreement"], row["rows"]) == (1, len(valid.target.tokens))

@@ -1,0 +1,155 @@
+"""Reading labelled text: three forms, one meaning; every error names its file and line."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from alignkit.errors import AlignkitError, InputError
+from alignkit.text.labelled import LabelledLines, LabelledText, hold_out, read_labelled, two_labels
+from alignkit.text.tokenization import UNK, learn_words
+
+ROWS = [("pos", "a fine, fine film"), ("neg", 'they said "no"'), ("pos", ""), ("neg", "two words")]
+
+
+def write(path: Path, data: str | bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return path
+
+
+def test_three_forms_give_the_same(tmp_path: Path) -> None:
+    lines = write(tmp_path / "a.tsv", "".join(f"{label}\t{text}\n" for label, text in ROWS))
+    table = io.StringIO()
+    writer = csv.writer(table)
+    writer.writerows([("id", "review", "mood"), *((i, text, label) for i, (label, text) in enumerate(ROWS))])
+    for i, (label, text) in enumerate(ROWS):
+        write(tmp_path / "folder" / label / f"{i}.txt", (text or " ") + "\n")
+    write(tmp_path / "folder" / "README.txt", "not a text")
+    plain = read_labelled(lines)
+    assert list(zip(plain.labels, plain.texts, strict=True)) == ROWS
+    columns = {"label_column": "mood", "text_column": "review"}
+    from_table = read_labelled(write(tmp_path / "a.csv", table.getvalue()), **columns)
+    assert (from_table.labels, from_table.texts) == (plain.labels, plain.texts)
+    with_tabs = "\n".join(["mood\treview", *("\t".join(row) for row in ROWS if '"' not in row[1])])
+    assert read_labelled(write(tmp_path / "b.tsv", with_tabs), **columns).texts == [ROWS[i][1] for i in (0, 2, 3)]
+    folder = read_labelled(tmp_path / "folder")
+    stripped = sorted((label, text.strip()) for label, text in zip(folder.labels, folder.texts, strict=True))
+    assert stripped == sorted(ROWS)
+    packed = write(tmp_path / "a.tsv.gz", gzip.compress(lines.read_bytes()))
+    assert read_labelled(packed) == plain
+
+
+def test_what_a_line_may_hold(tmp_path: Path) -> None:
+    data = "\ufeff1\tA\tb\u2028c\r\n\n \n0\tÜber\n"
+    text = read_labelled(write(tmp_path / "x", data), lowercase=True)
+    assert text == LabelledLines(["a\tb\u2028c", "über"], ["1", "0"])
+    table = 'l,t\n1,"two\nlines"\n\n0,x\n'
+    columns = {"label_column": "l", "text_column": "t"}
+    assert read_labelled(write(tmp_path / "t", table), **columns).texts == ["two lines", "x"]
+    assert read_labelled(write(tmp_path / "y", b"1\t\xff"), encoding_errors="replace").texts == ["\ufffd"]
+
+
+@pytest.mark.parametrize(
+    ("data", "columns", "message"),
+    [
+        ("1\ta\n2 b\n", (), "line 2: has no tab"),
+        ("1\ta\n\tb\n", (), "line 2: has an empty label"),
+        (b"1\ta\n1\t\xff\n", (), "line 2: is not valid UTF-8"),
+        ("\n \n", (), "has no texts"),
+        ("", (), "is empty"),
+        ("a,b\n1,x\n", ("a", "c"), "line 1: has no column 'c'; its columns are a, b"),
+        ("a,a\n1,x\n", ("a", "b"), "two columns named 'a'"),
+        ('a,b\n1,"x\ny"\n2\n', ("a", "b"), "line 4: has 1 columns, too few"),
+        ('a,b\n1,x\n2,"y\nz\n', ("a", "b"), "line 3: is not a table"),
+        ("a,b\n1,x\n ,y\n", ("a", "b"), "line 3: has an empty label"),
+        ("a,b\n", ("a", "b"), "has no texts"),
+    ],
+)
+def test_errors_name_file_and_line(
+    tmp_path: Path, data: str | bytes, columns: tuple[str, ...], message: str
+) -> None:
+    path = write(tmp_path / "bad.tsv", data)
+    named = dict(zip(("label_column", "text_column"), columns, strict=False))
+    with pytest.raises(InputError) as error:
+        read_labelled(path, **named)
+    assert str(error.value).startswith(str(path))
+    assert message in str(error.value)
+
+
+def test_folder_errors(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no subfolders"):
+        read_labelled(tmp_path)
+    place = write(tmp_path / "pos" / "1.txt", b"fine\nbad \xff")
+    with pytest.raises(InputError, match=r"1\.txt, line 2: is not valid UTF-8"):
+        read_labelled(tmp_path)
+    place.write_bytes(b"")
+    with pytest.raises(InputError, match=r"1\.txt: is empty"):
+        read_labelled(tmp_path)
+    with pytest.raises(InputError, match=r"none\.tsv: cannot be read"):
+        read_labelled(tmp_path / "none.tsv")
+    with pytest.raises(AlignkitError, match="both the column"):
+        read_labelled(tmp_path, label_column="a")
+
+
+def test_two_labels() -> None:
+    news = LabelledLines(["a", "b", "c", "d"], ["World", "Sports", "Business", "World"])
+    kept, names = two_labels(news, ["World", "Business"])
+    assert names == ("World", "Business")
+    assert kept == LabelledLines(["a", "c", "d"], ["World", "Business", "World"])
+    assert two_labels(kept)[1] == ("Business", "World")
+    with pytest.raises(AlignkitError, match=r"has 3 \(Business, Sports, World\); keep two of them with --labels"):
+        two_labels(news)
+    with pytest.raises(AlignkitError, match="all texts have x"):
+        two_labels(LabelledLines(["a"], ["x"]))
+    with pytest.raises(AlignkitError, match="no text has the label 'Weather'; there are Business"):
+        two_labels(news, ["World", "Weather"])
+    with pytest.raises(AlignkitError, match="two different labels"):
+        two_labels(news, ["World"])
+
+
+def test_encoding_and_back() -> None:
+    lines = LabelledLines(["a b a", "", "a c"], ["y", "n", "y"])
+    tokenizer = learn_words(lines.texts, minimum=2)
+    text = lines.encode(tokenizer, ("n", "y"))
+    a = tokenizer.vocabulary.id("a")
+    assert text.corpus.tokens.tolist() == [a, UNK, a, a, UNK]
+    assert text.labels.tolist() == [1, 0, 1]
+    assert text.bitext.shapes.tolist() == [[1, 3], [1, 0], [1, 2]]
+    again = LabelledText.from_bitext(text.bitext)
+    assert again.names == text.names
+    assert np.array_equal(again.labels, text.labels)
+    with pytest.raises(AlignkitError, match="label 'y' is none of n, x"):
+        lines.encode(tokenizer, ("n", "x"))
+    with pytest.raises(AlignkitError, match="one label"):
+        LabelledText.from_bitext(text.bitext.reversed)
+
+
+def test_words_and_held_out() -> None:
+    text = LabelledLines([f"t{i}, it's" for i in range(40)], ["a"] * 20 + ["b"] * 20)
+    assert text.split_punctuation().texts[3].split() == ["t3", ",", "it", "'", "s"]
+    assert text.cut(1).texts[3] == "t3,"
+    train, held = hold_out(text)
+    assert (len(train), len(held)) == (36, 4)
+    assert sorted([*train.texts, *held.texts]) == sorted(text.texts)
+    assert set(held.labels) == {"a", "b"}  # a file sorted by label does not hold out one label only
+    assert hold_out(text) == (train, held)
+
+
+REAL = os.environ.get("ALIGNKIT_DATA")
+
+
+@pytest.mark.skipif(REAL is None, reason="ALIGNKIT_DATA is not set")
+@pytest.mark.parametrize(
+    ("name", "count", "labels"),
+    [("sst2/train", 6920, 2), ("sms/all", 5574, 2), ("ag_news/all", 7600, 4), ("imdb/all", 2000, 2)],
+)
+def test_real_files(name: str, count: int, labels: int) -> None:
+    text = read_labelled(Path(str(REAL)) / "classification" / f"{name}.tsv")
+    assert (len(text), len(text.names)) == (count, labels)

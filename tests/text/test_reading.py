@@ -1,0 +1,373 @@
+"""Real bytes in real files; DESIGN, section 9."""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import re
+import sys
+
+import naive
+import numpy as np
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alignkit.errors import AlignkitError, InputError
+from alignkit.text import reading
+from alignkit.text.decompression import unpacked
+from alignkit.text.reading import encode_text, read_bitext, read_bytes, read_line_pairs, read_lines, split_joined
+
+
+def tokens_of(corpus):
+    """The corpus as lists of bytes, from its arrays alone."""
+    vocabulary = corpus.vocabulary
+    types = [vocabulary.text[a:b].tobytes() for a, b in zip(vocabulary.offsets, vocabulary.offsets[1:])]  # noqa: B905
+    assert len(set(types)) == len(types)
+    return [[types[i] for i in sentence] for sentence in corpus]
+
+
+def write(path, data):
+    path.write_bytes(data if isinstance(data, bytes) else data.encode("utf-8"))
+    return path
+
+
+PIECES = [
+    "a",
+    "b",
+    "ab",
+    " ",
+    "\t",
+    "\n",
+    "\r",
+    "\r\n",
+    "\0",
+    "\u2028",
+    "\u0085",
+    "\u00a0",
+    "\u3000",
+    "\v",
+    "\f",
+    "ß",
+]
+
+
+@given(st.one_of(st.lists(st.sampled_from(PIECES), max_size=40).map("".join), st.text(max_size=60)))
+@settings(max_examples=400, deadline=None)
+def test_encode_text_equals_the_naive_tokeniser(text):
+    data = text.encode("utf-8", "replace")
+    corpus = encode_text(data)
+    assert tokens_of(corpus) == naive.tokenize(data)
+    assert len(corpus) == data.count(b"\n") + (data != b"" and not data.endswith(b"\n"))
+    flat = [token for line in naive.tokenize(data) for token in line]
+    in_order = list(dict.fromkeys(flat))
+    assert [token.encode() for token in corpus.vocabulary.tokens] == in_order
+    lines = reading.split_lines(data)
+    assert len(lines) == len(corpus)
+    assert [[w for w in re.split("[ \t]", line) if w] for line in lines] == [
+        [token.decode() for token in line] for line in tokens_of(corpus)
+    ]
+
+
+@given(st.binary(max_size=200))
+@settings(max_examples=200, deadline=None)
+def test_encode_text_survives_any_bytes(data):
+    assert tokens_of(encode_text(data)) == naive.tokenize(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ("a b\nc\n", ["a b", "c"]),
+        ("a b\nc", ["a b", "c"]),
+        ("a b\r\nc\r\n", ["a b", "c"]),
+        ("a\rb c\n", ["a\rb c"]),
+        ("a\r", ["a\r"]),
+        ("a\r\r\n", ["a\r"]),
+        ("\ufeffa\nb\n", ["a", "b"]),
+        ("a\u2028b c\u0085d\n", ["a\u2028b c\u0085d"]),
+        ("a\u00a0b\u3000c\vd\fe\n", ["a\u00a0b\u3000c\vd\fe"]),
+        ("a\0b \0\n", ["a\0b \0"]),
+        ("  a\t\tb \n", ["a b"]),
+        ("\n\n \t \na\n\n", ["", "", "", "a", ""]),
+        ("\r\n\r\n", ["", ""]),
+        (" ", [""]),
+    ],
+)
+def test_lines_and_tokens(tmp_path, data, expected):
+    path = write(tmp_path / "x", data)
+    bitext = read_bitext(path, path)
+    assert [" ".join(bitext.source.words(m)) for m in range(len(bitext))] == expected
+    assert len(read_lines(path)) == len(expected)
+
+
+def test_a_line_of_100_000_tokens(tmp_path):
+    words = [f"w{i % 70_000}" for i in range(100_000)]
+    path = write(tmp_path / "x", "a\n" + " ".join(words) + "\nb\n")
+    bitext = read_bitext(path, path)
+    assert bitext.source.lengths.tolist() == [1, 100_000, 1]
+    assert bitext.source.words(1) == words
+
+
+@pytest.mark.parametrize("types", [16_383, 16_384, 16_385, 16_390, 70_000, 300_000])
+def test_the_hash_table_grows(types):
+    """The table starts with 32,768 slots and may be half full; words that come again must find their id."""
+    order = np.random.default_rng(types).permutation(types)
+    first = " ".join(map(str, range(types)))
+    corpus = encode_text(f"{first}\n{' '.join(map(str, order))}\n".encode())
+    assert len(corpus.vocabulary) == types
+    assert np.array_equal(corpus[0], np.arange(types))
+    assert np.array_equal(corpus[1], order)
+    assert corpus.vocabulary.text.tobytes() == "".join(map(str, range(types))).encode()
+
+
+def test_each_side_has_its_own_vocabulary(tmp_path):
+    bitext = read_bitext(write(tmp_path / "x", "a b\n"), write(tmp_path / "y", "b c\n"))
+    assert list(bitext.source.vocabulary) == ["a", "b"]
+    assert list(bitext.target.vocabulary) == ["b", "c"]
+
+
+def test_lowercase_is_of_all_scripts(tmp_path):
+    path = write(tmp_path / "x", "ÄB Straße ΣΑΣ\n")
+    assert read_lines(path, lowercase=True) == ["äb straße σας"]
+    assert read_bitext(path, path, lowercase=True).source.words(0) == ["äb", "straße", "σας"]
+    ascii_only = write(tmp_path / "y", "AB c\n")
+    assert read_lines(ascii_only, lowercase=True) == ["ab c"]
+    assert read_lines(ascii_only) == ["AB c"]
+
+
+# Compressed files.
+
+
+def zstd(data):
+    return zstandard.ZstdCompressor(write_checksum=True).compress(data)
+
+
+PACKERS = {"gz": gzip.compress, "xz": lzma.compress, "bz2": bz2.compress, "zst": zstd}
+TEXT = "".join(f"Zeile {i} ä\n" for i in range(2000)).encode()
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+def test_compressed_files_are_told_by_their_bytes(tmp_path, kind):
+    path = write(tmp_path / "no-suffix", PACKERS[kind](TEXT))
+    assert read_bytes(path) == TEXT
+    several = write(tmp_path / "several", PACKERS[kind](b"a\n") + PACKERS[kind](b"") + PACKERS[kind](b"b\n"))
+    assert read_bytes(several) == b"a\nb\n"
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+@pytest.mark.parametrize("streams", [1, 2])
+def test_truncated_or_damaged_compressed_files(tmp_path, kind, streams):
+    """Damage in a later stream must not pass for the end of the file (pbzip2 writes many streams)."""
+    last = PACKERS[kind](TEXT)
+    before = PACKERS[kind](b"first\n") * (streams - 1)
+    flipped = bytearray(last)
+    flipped[len(last) // 2] ^= 0xFF
+    for data in (last[:-1], last[: len(last) // 2], last[:20], bytes(flipped), last + b"junk"):
+        path = write(tmp_path / "x", before + data)
+        with pytest.raises(InputError, match="damaged or truncated") as caught:
+            read_bytes(path)
+        assert "\n" not in str(caught.value)
+        assert str(path) in str(caught.value)
+
+
+def test_xz_padding_is_no_damage(tmp_path):
+    assert read_bytes(write(tmp_path / "x", lzma.compress(b"a\n") + b"\0" * 8)) == b"a\n"
+
+
+def test_a_text_that_starts_like_bzip2_is_text(tmp_path):
+    assert read_lines(write(tmp_path / "x", "BZh ist kein Wort\nBZh9 auch nicht\n")) == [
+        "BZh ist kein Wort",
+        "BZh9 auch nicht",
+    ]
+
+
+def test_an_empty_text_compressed_is_empty(tmp_path):
+    for kind, pack in PACKERS.items():
+        with pytest.raises(InputError, match="is empty"):
+            read_bytes(write(tmp_path / kind, pack(b"")))
+
+
+def test_zstd_frames_to_be_skipped_are_skipped(tmp_path):
+    skip = b"\x50\x2a\x4d\x18" + (4).to_bytes(4, "little") + b"note"
+    assert read_bytes(write(tmp_path / "x", skip + zstd(b"a\n") + skip + zstd(b"b\n"))) == b"a\nb\n"
+
+
+def test_zstd_without_its_package_is_one_clear_error(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(InputError, match="compressed with zstd; pip install zstandard"):
+        read_bytes(write(tmp_path / "x", b"\x28\xb5\x2f\xfd rest"))
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_compressed_stream_comes_in_pieces(kind, size):
+    data = PACKERS[kind](TEXT) + PACKERS[kind](b"more\n")
+    pieces = [data[i : i + size] for i in range(0, len(data), size)]
+    assert b"".join(unpacked("-", pieces)) == TEXT + b"more\n"
+    with pytest.raises(InputError, match="standard input: damaged or truncated"):
+        list(unpacked("-", [*pieces[:-1], pieces[-1][:-1]]))
+
+
+def test_a_plain_stream_waits_for_no_more_than_it_needs():
+    """What somebody types must not wait for the next line, unless it may yet be a compressed file."""
+    asked = []
+
+    def typed():
+        for piece in (b"a\n", b"b\n"):
+            asked.append(piece)
+            yield piece
+
+    assert next(unpacked("-", typed())) == b"a\n"
+    assert asked == [b"a\n"]
+    assert list(unpacked("-", [b"B", b"Z", b"h ist", b"\n"])) == [b"BZh ist", b"\n"]
+    assert list(unpacked("-", [])) == []
+
+
+# Files that cannot be read.
+
+
+@pytest.mark.parametrize("data", [b"", b"\xef\xbb\xbf"], ids=["nothing", "BOM only"])
+def test_empty_file(tmp_path, data):
+    path = write(tmp_path / "leer", data)
+    with pytest.raises(InputError, match="leer: is empty"):
+        read_bitext(path, path)
+
+
+def test_missing_file_and_directory(tmp_path):
+    with pytest.raises(InputError, match=r"weg: cannot be read: No such file"):
+        read_bytes(tmp_path / "weg")
+    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+        read_bytes(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read anything")
+def test_no_permission(tmp_path):
+    path = write(tmp_path / "zu", "a\n")
+    path.chmod(0)
+    with pytest.raises(InputError, match="zu: cannot be read: Permission denied"):
+        read_bytes(path)
+
+
+def test_invalid_utf8_names_file_and_line(tmp_path):
+    good = write(tmp_path / "good", "a\nb\nc\nd\n")
+    bad = write(tmp_path / "bad", b"a\r\n\xc3\xa4\nx\xe4y\nd\xff\n")
+    for sides in ((good, bad), (bad, good)):
+        with pytest.raises(InputError, match=r"bad, line 3: is not valid UTF-8; .*--encoding-errors replace"):
+            read_bitext(*sides)
+    bitext = read_bitext(bad, good, encoding_errors="replace")
+    assert bitext.source.words(2) == ["x\ufffdy"]
+    assert bitext.source.words(3) == ["d\ufffd"]
+    assert read_lines(bad, encoding_errors="replace", lowercase=True)[2] == "x\ufffdy"
+
+
+def test_a_byte_cut_off_at_the_end_is_invalid(tmp_path):
+    with pytest.raises(InputError, match="line 2"):
+        read_lines(write(tmp_path / "x", b"a\nb\xc3"))
+
+
+@pytest.mark.parametrize("codec", ["utf-16", "utf-16-be"])
+def test_utf16_is_recognised(tmp_path, codec):
+    mark = "\ufeff" if codec == "utf-16-be" else ""
+    with pytest.raises(InputError, match="looks like UTF-16"):
+        read_lines(write(tmp_path / "x", (mark + "ab\ncd\n").encode(codec)))
+
+
+def test_unknown_encoding_errors(tmp_path):
+    with pytest.raises(AlignkitError, match="strict or replace"):
+        read_lines(write(tmp_path / "x", "a\n"), encoding_errors="ignore")
+
+
+def test_unequal_counts_name_both(tmp_path):
+    x, y = write(tmp_path / "x", "a\nb\nc\n"), write(tmp_path / "y", "a\nb\n")
+    for function in (read_bitext, read_line_pairs):
+        with pytest.raises(AlignkitError, match=r"x has 3 lines, .*y has 2"):
+            function(x, y)
+
+
+# One file with both sides.
+
+
+@pytest.mark.parametrize(
+    ("data", "pairs"),
+    [
+        ("a b ||| c\n", [("a b", "c")]),
+        ("a ||| b", [("a", "b")]),
+        ("a ||| b\r\nc ||| d\r\n", [("a", "b"), ("c", "d")]),
+        ("||| b\na |||\n|||\n\n \r\n", [("", "b"), ("a", ""), ("", ""), ("", ""), ("", "")]),
+        ("a\t|||\tb\n", [("a", "b")]),
+        ("a||| x ||| b ||||\n", [("a||| x", "b ||||")]),
+        ("a b\tc d\n", [("a b", "c d")]),
+        ("a b\tc d\r\ne\tf", [("a b", "c d"), ("e", "f")]),
+        ("\tb\na\t\n\t\n\n", [("", "b"), ("a", ""), ("", ""), ("", "")]),
+        ("a|||b\tc\n", [("a|||b", "c")]),
+        ("\ufeffa\u2028 ||| b\u0085c\n", [("a\u2028", "b\u0085c")]),
+    ],
+)
+def test_joined_file(tmp_path, data, pairs):
+    path = write(tmp_path / "x", data)
+    bitext = read_bitext(path)
+    words = [(" ".join(bitext.source.words(m)), " ".join(bitext.target.words(m))) for m in range(len(bitext))]
+    assert words == pairs
+    lines = read_line_pairs(path)
+    assert [(x.strip(" \t"), y.strip(" \t")) for x, y in zip(*lines, strict=True)] == pairs
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("a ||| b\nc d\n", r"line 2: has 0 separators \(\|\|\|\)"),
+        ("a ||| b ||| c\n", r"line 1: has 2 separators \(\|\|\|\)"),
+        ("a ||| ||| c\n", r"line 1: has 2 separators \(\|\|\|\)"),
+        ("a\tb\nb\tc\td\n", r"line 2: has 2 separators \(tab\)"),
+        ("just text\n", r"line 1: has 0 separators \(tab\)"),
+    ],
+)
+def test_joined_file_with_a_wrong_line(tmp_path, data, message):
+    with pytest.raises(InputError, match=message):
+        read_bitext(write(tmp_path / "x", data))
+
+
+@given(
+    st.lists(
+        st.tuples(*[st.lists(st.sampled_from(["a", "ä", "\u2028", "b|||"]), max_size=4)] * 2),
+        min_size=1,
+        max_size=6,
+    ),
+    st.sampled_from([" ||| ", "\t"]),
+)
+@settings(max_examples=150, deadline=None)
+def test_joined_text_comes_apart_as_it_was_joined(pairs, separator):
+    data = "".join(f"{' '.join(x)}{separator}{' '.join(y)}\n" for x, y in pairs).encode()
+    sides = split_joined("x", data)
+    for side, place in zip(sides, (0, 1), strict=True):
+        assert tokens_of(encode_text(side)) == [[w.encode() for w in pair[place]] for pair in pairs]
+
+
+# Standard input.
+
+
+def test_standard_input(tmp_path, monkeypatch):
+    def give(data):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+    give(b"a ||| b\n")
+    assert read_bitext("-").target.words(0) == ["b"]
+    give(gzip.compress(b"a\n"))
+    assert read_bitext("-", write(tmp_path / "y", "b\n")).source.words(0) == ["a"]
+    give(b"")
+    with pytest.raises(InputError, match="standard input: is empty"):
+        read_bitext("-")
+    give(b"a\n\xff\n")
+    with pytest.raises(InputError, match="standard input, line 2"):
+        read_lines("-")
+    with pytest.raises(AlignkitError, match="cannot be both sides"):
+        read_bitext("-", "-")
+
+
+def test_blank_pairs_are_counted(tmp_path):
+    bitext = read_bitext(write(tmp_path / "x", "a\n\n \nd\n"), write(tmp_path / "y", "a\nb\n\t\n\n"))
+    assert reading.blank_pairs(bitext) == 3
+    assert len(bitext) == 4

@@ -1,0 +1,112 @@
+"""Pairs of a stream, as they come."""
+
+import gzip
+import io
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alignkit.errors import InputError
+from alignkit.text.reading import split_joined
+from alignkit.text.streaming import chunks_of, pair_batches, whole_lines
+
+
+class Slow(io.RawIOBase):
+    """A stream that gives what was typed, piece by piece."""
+
+    def __init__(self, pieces):
+        self.pieces = list(pieces)
+
+    def read1(self, size=-1):
+        return self.pieces.pop(0) if self.pieces else b""
+
+
+@given(st.lists(st.binary(min_size=1, max_size=8)))
+@settings(max_examples=200, deadline=None)
+def test_whole_lines_changes_no_byte_and_cuts_after_newlines(pieces):
+    parts = list(whole_lines(pieces))
+    assert b"".join(parts) == b"".join(pieces)
+    assert all(part.endswith(b"\n") for part in parts[:-1])
+    assert all(parts)
+
+
+TEXT = "a b ||| c d\r\n\nä ||| ö\n ||| x\nlast ||| one"
+
+
+@given(st.sets(st.integers(1, len(TEXT.encode()) - 1)), st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_however_it_comes_the_pairs_are_those_of_the_file(cuts, single):
+    data = TEXT.encode()
+    bounds = [0, *sorted(cuts), len(data)]
+    stream = Slow(data[a:b] for a, b in pairwise(bounds))
+    batches = list(pair_batches("-", stream, single=single))
+    assert tuple(b"".join(sides) for sides in zip(*((b.source, b.target) for b in batches), strict=True)) == (
+        split_joined("-", data)
+    )
+    firsts = [batch.first for batch in batches]
+    assert firsts == [1 + sum(b.source.count(b"\n") for b in batches[:i]) for i in range(len(batches))]
+    if single:
+        assert firsts == [1, 2, 3, 4, 5]
+
+
+def test_a_line_is_answered_before_the_next_is_asked_for():
+    stream = Slow([b"a |||", b" b\n", b"c ||| d\n", b"never"])
+    batches = pair_batches("-", stream)
+    assert next(batches).source == b"a \n"
+    assert len(stream.pieces) == 2
+    assert next(batches).target == b" d\n"
+    assert stream.pieces == [b"never"]
+
+
+def test_compressed_and_bom():
+    data = gzip.compress("\ufeffa\tb\n".encode() * 1000)
+    pieces = [data[i : i + 9] for i in range(0, len(data), 9)]
+    source = b"".join(b.source for b in pair_batches("-", Slow(pieces)))
+    # Only the first is a byte order mark, the others are letters.
+    assert source == b"a\n" + "\ufeffa\n".encode() * 999
+    with pytest.raises(InputError, match="standard input: damaged or truncated gzip"):
+        list(pair_batches("-", Slow(pieces[:-1])))
+
+
+@pytest.mark.parametrize("pieces", [[], [b"\xef\xbb\xbf"], [gzip.compress(b"")]])
+def test_an_empty_stream_is_an_error_as_an_empty_file_is(pieces):
+    with pytest.raises(InputError, match="standard input: is empty"):
+        list(pair_batches("-", Slow(pieces)))
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [(b"no separator", "separators"), (b"a ||| b ||| c", "2 separators"), (b"\xff ||| b", "UTF-8")],
+)
+def test_errors_have_their_line_and_come_after_the_pairs_before(bad, message):
+    batches = pair_batches("-", Slow([b"a ||| b\nc ||| d\n", b"\n", bad + b"\n"]))
+    assert [next(batches).first for _ in range(2)] == [1, 3]
+    with pytest.raises(InputError, match=f"standard input, line 4: .*{message}"):
+        next(batches)
+
+
+def test_the_first_line_decides_what_separates():
+    batches = pair_batches("-", Slow([b"\n \n", b"a ||| b\tc\n", b"d\te\n"]))
+    assert [next(batches).target for _ in range(2)] == [b"\n\n", b" b\tc\n"]
+    with pytest.raises(InputError, match=r"line 4: has 0 separators \(\|\|\|\)"):
+        next(batches)
+
+
+def test_lowercase_and_replaced():
+    batch = next(pair_batches("-", Slow([b"\xc3\x84 ||| \xff\n"]), lowercase=True, encoding_errors="replace"))
+    assert (batch.source.decode(), batch.target.decode()) == ("ä \n", " \ufffd\n")
+
+
+def test_chunks_of_a_file_like_object_without_read1():
+    class Old:
+        def __init__(self):
+            self.stream = io.BytesIO(b"x" * 100_000)
+
+        def read(self, size):
+            return self.stream.read(size)
+
+    chunks = list(chunks_of(Old()))
+    assert b"".join(chunks) == b"x" * 100_000
+    assert len(chunks) == 2

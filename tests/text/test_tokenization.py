@@ -1,0 +1,214 @@
+import random
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alignkit.errors import AlignkitError
+from alignkit.text.tokenization import (
+    BOS,
+    EOS,
+    PAD,
+    SPECIALS,
+    UNK,
+    encode_bitext,
+    encode_lines,
+    learn_words,
+    split_words,
+    tokenizer_from_state,
+    train_subwords,
+)
+
+WORDS = [
+    "Haus",
+    "Hund",
+    "Hunde",
+    "geht",
+    "gehen",
+    "laufen",
+    "läuft",
+    "schnell",
+    "über",
+    "Straße",
+    "10\u00a0km",
+    "der",
+]
+
+
+def make_lines(seed=1, count=300):
+    draw = random.Random(seed)
+    return [" ".join(draw.choices(WORDS, k=draw.randint(1, 8))) for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def subwords():
+    return train_subwords(make_lines(), 60)
+
+
+@pytest.fixture(scope="module")
+def words():
+    return learn_words(make_lines())
+
+
+def test_the_special_ids_are_those_of_the_papers_code():
+    assert (PAD, BOS, EOS, UNK) == (0, 1, 2, 3)
+
+
+@given(st.text(alphabet="ab \t\u00a0\u2028\r\v\u3000"))
+@settings(max_examples=100, deadline=None)
+def test_only_space_and_tab_separate_words(line):
+    assert split_words(line) == [word for word in re.split("[ \t]", line) if word]
+
+
+# Words.
+
+
+def test_words_by_frequency_then_by_appearance():
+    tokenizer = learn_words(["b a c", "c b", "d"])
+    assert list(tokenizer.vocabulary) == [*SPECIALS, "b", "c", "a", "d"]
+    assert list(learn_words(["b a c", "c b", "d"], minimum=2).vocabulary) == [*SPECIALS, "b", "c"]
+
+
+def test_word_encoding(words):
+    line = "der Hund\tgeht  zick"
+    ids = words.encode(line)
+    assert words.decode(ids[:3]) == "der Hund geht"
+    assert ids[3] == UNK
+    assert words.words(line) == [0, 1, 2, 3]
+    assert words.decode([BOS, *ids[:1], EOS, PAD, PAD]) == "der"
+    assert words.encode(" ") == []
+
+
+def test_text_that_spells_a_special_does_not_become_one():
+    tokenizer = learn_words(["<s> a <pad> </s> <unk>"] * 3)
+    assert list(tokenizer.vocabulary) == [*SPECIALS, "a"]
+    assert tokenizer.encode("<s> a <pad> </s> <unk>") == [UNK, 4, UNK, UNK, UNK]
+
+
+# Subwords.
+
+
+def test_subword_ids(subwords):
+    assert subwords.vocabulary[PAD] == SPECIALS[PAD]
+    assert [subwords.vocabulary[i] for i in (BOS, EOS, UNK)] == list(SPECIALS[1:])
+    assert len(subwords.vocabulary) <= 60
+
+
+def test_subwords_come_back_as_text(subwords):
+    for line in ("der Hund läuft schnell über der Straße", "Haus"):
+        ids = subwords.encode(line)
+        assert subwords.decode(ids) == line
+        assert subwords.decode([BOS, *ids, EOS, PAD]) == line
+        assert min(ids) > UNK
+    assert subwords.encode("") == []
+
+
+def test_subwords_are_what_sentencepiece_makes_of_the_line(subwords):
+    import sentencepiece
+
+    processor = sentencepiece.SentencePieceProcessor()
+    processor.LoadFromSerializedProto(subwords.model)
+    for line in [*make_lines(5, 100), "  der\tHund  ", "der\u3000Hund", "unbekannte Wörter: xyz!", "", " "]:
+        assert subwords.encode(line) == processor.EncodeAsIds(line), line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "10\u00a0km der Hund",
+        "der\u3000Hund der",
+        "der\u2028Hund Haus",
+        "a\u2581b der",
+        "der \u200b Hund",
+        "xyz Hund",
+        " der  Hund ",
+    ],
+)
+def test_pieces_know_their_word(subwords, line):
+    """SentencePiece takes a no-break space for a space; here it is part of its word."""
+    index, whole = subwords.words(line), split_words(line)
+    ids = subwords.encode(line)
+    assert len(index) == len(ids)
+    assert index == sorted(index)
+    for place, word in enumerate(whole):
+        assert [i for i, w in zip(ids, index, strict=True) if w == place] == subwords.encode(word)
+
+
+def test_control_pieces_in_text_are_text(subwords):
+    assert not {PAD, BOS, EOS} & set(subwords.encode("<s> <pad> </s> Hund"))
+
+
+def test_nul_does_not_end_a_line(subwords):
+    assert subwords.decode(subwords.encode("der\0x Hund")).endswith("Hund")
+    assert len(subwords.words("der\0x Hund")) == len(subwords.encode("der\0x Hund"))
+
+
+def test_the_same_text_gives_the_same_model(subwords):
+    assert train_subwords(make_lines(), 60).model == subwords.model
+
+
+def test_sizes_that_do_not_fit():
+    with pytest.raises(AlignkitError, match="empty text"):
+        train_subwords(["", " \t"], 50)
+    with pytest.raises(AlignkitError, match="cannot learn 5 subwords") as caught:
+        train_subwords(make_lines(), 5)
+    assert "\n" not in str(caught.value)
+    assert 4 < len(train_subwords(["a b"] * 3, 1000).vocabulary) < 20
+
+
+# Both.
+
+
+@pytest.mark.parametrize("kind", ["words", "subwords"])
+def test_state_round_trip(kind, words, subwords):
+    tokenizer = {"words": words, "subwords": subwords}[kind]
+    again = tokenizer_from_state(tokenizer.state())
+    line = "der Hund läuft unbekannt"
+    assert again.encode(line) == tokenizer.encode(line)
+    assert again.vocabulary == tokenizer.vocabulary
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {},
+        {"tokens": "bytes"},
+        {"tokens": "words"},
+        {"tokens": "words", "vocabulary": ["a", "a"]},
+        {"tokens": "words", "vocabulary": 3},
+        {"tokens": "subwords"},
+        {"tokens": "subwords", "model": "text"},
+    ],
+    ids=str,
+)
+def test_damaged_state(state):
+    with pytest.raises(AlignkitError, match=r"damaged tokenizer|unknown kind"):
+        tokenizer_from_state(state)
+
+
+def test_damaged_subword_model():
+    with pytest.raises(AlignkitError, match="damaged SentencePiece model"):
+        tokenizer_from_state({"tokens": "subwords", "model": b"no model"}).encode("a")
+
+
+def test_bos_and_eos_are_there_exactly_if_asked_for(words):
+    lines = ["der Hund", ""]
+    plain = [words.encode(line) for line in lines]
+    for bos in (False, True):
+        for eos in (False, True):
+            corpus = encode_lines(words, lines, bos=bos, eos=eos)
+            expected = [[BOS] * bos + ids + [EOS] * eos for ids in plain]
+            assert [sentence.tolist() for sentence in corpus] == expected
+            assert corpus.vocabulary is words.vocabulary
+    assert len(encode_lines(words, [])) == 0
+
+
+def test_a_bitext_for_the_network(words):
+    bitext = encode_bitext(words, ["der", ""], ["Hund geht", ""])
+    der, hund, geht = (words.vocabulary.id(word) for word in ("der", "Hund", "geht"))
+    assert [x.tolist() for x in bitext.source] == [[BOS, der, EOS], [BOS, EOS]]
+    assert [y.tolist() for y in bitext.target] == [[hund, geht, EOS], [EOS]]
+    assert bitext.source.vocabulary is bitext.target.vocabulary
+    assert bitext.source.tokens.dtype == np.int32
