@@ -12,7 +12,19 @@ import pytest
 ROOT = Path(__file__).parents[1]
 # The rooms, from the ground up: a module imports from its own room and from those below it.
 ORDER = [
-    *("version", "types", "errors", "parallel", "storage", "kernels", "text", "scores", "links", "interop"),
+    *(
+        "version",
+        "types",
+        "errors",
+        "settings",
+        "parallel",
+        "storage",
+        "kernels",
+        "text",
+        "scores",
+        "links",
+        "interop",
+    ),
     *("aligner", "classical", "neural", "metrics", "workflow", "analysis", "report", "experiments"),
 ]
 #: Side by side: none of them imports another.

@@ -78,7 +78,8 @@ class Lab:
         table: a row per (u, v) with the columns ``COLUMNS``. Shares are fractions, BLEU is 0 to 100; NaN where it
             was not measured. ``not_reached`` names the xi columns of which no step exceeded the level.
         stars: xi*, the best performance of the first run, by ``accuracy`` and ``bleu``, as far as logged.
-        course: the time courses, as :func:`.time_course.time_course` gives them: of the uniform and the second run where given, of all runs with ``courses``.
+        course: the time courses, as :func:`.time_course.time_course` gives them: of the
+            uniform and the second run where given, of all runs with ``courses``.
         notes: what was left out, and why; and what else a reader must know.
         facts: numbers about texts and networks.
     """

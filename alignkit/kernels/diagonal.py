@@ -167,7 +167,8 @@ def add_weights(low, high, index, rows, target, lengths, tables, weights, sums):
 
 @kernel
 def start_keys(low, high, target, place_of, totals, null_values, null_probability, keys):
-    """NULL's keys (:func:`.translation_table.start_keys`) of the tokens of sentences low <= m < high, as weight times value.
+    """NULL's keys (:func:`.translation_table.start_keys`) of the tokens of sentences low <= m < high,
+    as weight times value.
 
     null_values: float32 (V_tgt + 1,), 0 for unknown words. The other arguments are as in :func:`weigh`.
     """

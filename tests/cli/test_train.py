@@ -10,7 +10,7 @@ from alignkit.aligner.registry import load_aligner
 from alignkit.neural.training.runs import Run
 from alignkit_cli.main import run
 
-from .conftest import random_lines
+from neural.conftest import random_lines
 
 QUICK = [
     *("--preset", "small", "--tokens", "words", "--steps", "2", "--batch", "4"),

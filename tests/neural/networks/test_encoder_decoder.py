@@ -14,8 +14,8 @@ from alignkit.neural.settings import PRESETS, NetworkSettings
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import Tokenizer
 
-from .conftest import small_network
-from .naive import NaiveNetwork
+from ..conftest import small_network
+from ..naive import NaiveNetwork
 
 VARIANTS = [
     {},

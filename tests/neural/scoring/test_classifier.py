@@ -21,7 +21,7 @@ from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.labelled import LabelledLines, LabelledText
 from alignkit.text.tokenization import learn_words
 
-from .conftest import WORDS, random_lines
+from ..conftest import WORDS, random_lines
 
 NAMES = ("bad", "good")
 

@@ -14,8 +14,8 @@ from alignkit.neural.scoring.evaluation import bleu
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import EOS, PAD, Tokenizer
 
-from .conftest import small_network
-from .naive import NaiveNetwork
+from ..conftest import small_network
+from ..naive import NaiveNetwork
 
 
 @pytest.mark.parametrize("attention", ["dot", "uniform"])

@@ -14,8 +14,8 @@ from alignkit.neural.scoring.saliency import leave_one_out_scores, saliency, sal
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import Tokenizer, encode_bitext
 
-from .conftest import WORDS, random_lines, small_network
-from .naive import NaiveNetwork, delta_by_autograd
+from ..conftest import WORDS, random_lines, small_network
+from ..naive import NaiveNetwork, delta_by_autograd
 
 VARIANTS = [
     {},

@@ -18,7 +18,7 @@ from alignkit.text.bitext import Bitext
 from alignkit.text.streaming import pair_batches
 from alignkit.text.tokenization import BOS, encode_bitext
 
-from .conftest import random_lines, small_network, small_settings
+from ..conftest import random_lines, small_network, small_settings
 
 ALL = {"probabilities": True, "sentence_scores": True, "words": True}
 

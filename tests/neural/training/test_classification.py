@@ -16,7 +16,7 @@ from alignkit.neural.training.runs import find_run
 from alignkit.text.labelled import LabelledLines, LabelledText
 from alignkit.text.tokenization import learn_words
 
-from .test_training import Stopped, contents
+from .test_translation import Stopped, contents
 
 NAMES = ("n", "y")
 

@@ -23,7 +23,7 @@ from alignkit.neural.training.translation import Training, fit_network
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import Tokenizer
 
-from .conftest import random_lines, small_settings
+from ..conftest import random_lines, small_settings
 
 SOURCE, TARGET = random_lines(30, 1), random_lines(30, 2)
 VALID = random_lines(7, 3), random_lines(7, 4)

@@ -1,0 +1,78 @@
+"""Expectation maximisation (Dempster, Laird and Rubin 1977): the protocol of a model, and the one loop."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from alignkit.types import Progress
+
+
+class EMModel(Protocol):
+    """A model while it is estimated: its parameters, and the expected counts of its hidden alignments."""
+
+    def initialise(self) -> None:
+        """Set the parameters that the first E-step uses: uniform ones, or those of a fitted model."""
+
+    def e_step(self) -> None:
+        """Compute expected counts under the current parameters."""
+
+    def m_step(self) -> None:
+        """Set the parameters from the expected counts, and from priors where there are any."""
+
+    @property
+    def log_likelihood(self) -> float:
+        """log p(text), natural logarithm, under the parameters that the last E-step used."""
+
+    @property
+    def status(self) -> str:
+        """What a progress message says after an iteration, as ``log-likelihood -1.2e+06``."""
+
+    def has_converged(self, history: list[float]) -> bool:
+        """Whether further iterations are not worth their time.
+
+        Args:
+            history: :attr:`log_likelihood` after each E-step so far.
+        """
+
+
+def run_em(
+    model: EMModel,
+    iterations: int,
+    progress: Progress | None = None,
+    *,
+    before: int = 0,
+    after: int = 0,
+) -> list[float]:
+    """Run EM: at most so many iterations, each an E-step and an M-step.
+
+    The caller calls :meth:`EMModel.initialise`, so that a model can go through several runs in a row.
+
+    Args:
+        model: initialised; it is changed in place.
+        iterations: at least 0.
+        progress: called after each iteration; one that converged early counts as the last.
+        before, after: iterations of other runs of the same model, which ``progress`` counts too.
+
+    Returns:
+        The log-likelihood that each E-step found. Maximum likelihood makes it rise at every step.
+    """
+    history: list[float] = []
+    total = before + iterations + after
+    for iteration in range(iterations):
+        model.e_step()
+        history.append(model.log_likelihood)
+        model.m_step()
+        converged = model.has_converged(history)
+        if progress is not None:
+            done = iterations if converged else iteration + 1
+            progress(before + done, total, model.status)
+        if converged:
+            break
+    return history
+
+
+def has_settled(history: list[float], tolerance: float) -> bool:
+    """Whether the last E-step raised the log-likelihood by less than ``tolerance`` times its size; 0: never."""
+    if tolerance <= 0 or len(history) < 2:
+        return False
+    return history[-1] - history[-2] < tolerance * abs(history[-2])

@@ -1,0 +1,15 @@
+"""Types that every room uses."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+#: The path of a file or folder.
+PathLike = str | os.PathLike[str]
+#: Called as ``progress(done, total, message)`` in the course of long work.
+Progress = Callable[[int, int, str], None]
+
+
+def no_progress(done: int, total: int, message: str) -> None:
+    """A :data:`Progress` that shows nothing."""
