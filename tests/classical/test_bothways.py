@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planted import bitext_of, random_pairs
 
-from alignkit.aligner.symmetrized import Bidirectional
 from alignkit.classical import inverted_index as bags
 from alignkit.classical.bothways import fit_both_ways
 from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.classical.symmetrized import Bidirectional
 from alignkit.errors import AlignkitError
 from alignkit.links.from_positions import links_from_positions
 from alignkit.links.symmetrization import METHODS, symmetrize, symmetrize_places
