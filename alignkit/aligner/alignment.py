@@ -35,20 +35,34 @@ def link_probabilities(aligner: Aligner, bitext: Bitext, links: Links) -> np.nda
     return scores_of_links(links, aligner.score(bitext, "alpha"))
 
 
-def scores_of_links(links: Links, scores: Scores) -> np.ndarray:
+def scores_of_links(links: Links, scores: Scores, *, transposed: bool = False) -> np.ndarray:
     """float64 (K,): the score of each link.
 
     Args:
         links: of M pairs.
         scores: of the same pairs, (T, L) each.
+        transposed: the scores are those of the reversed pairs, (L, T) each.
 
     Raises:
         AlignkitError: a link is outside its matrix.
     """
-    sentence, (s, t) = links.sentences, links.pairs.T.astype(np.int64)
-    if len(scores) != len(links) or (links.pairs >= scores.shapes[sentence, ::-1]).any():
+    sentence = links.sentences
+    row, column = links.pairs.T.astype(np.int64) if transposed else links.pairs.T[::-1].astype(np.int64)
+    shapes = scores.shapes[sentence] if len(scores) == len(links) else np.zeros((len(sentence), 2), np.int32)
+    if len(scores) != len(links) or (row >= shapes[:, 0]).any() or (column >= shapes[:, 1]).any():
         raise AlignkitError("links and scores are not of the same sentence pairs")
-    return scores.values[scores.offsets[sentence] + t * scores.shapes[sentence, 1] + s].astype(np.float64)
+    return scores.values[scores.offsets[sentence] + row * shapes[:, 1] + column].astype(np.float64)
+
+
+def log_probabilities(aligner: Aligner, bitext: Bitext) -> np.ndarray:
+    """float64 (M,): log p(target | source) of each pair, natural logarithm.
+
+    Raises:
+        AlignkitError: the aligner gives no probability of a sentence.
+    """
+    if not isinstance(aligner, HasLikelihood):
+        raise AlignkitError(f"{aligner.name} gives no probability of a sentence, and so no sentence scores")
+    return aligner.log_probabilities(bitext)
 
 
 def sentence_scores(aligner: Aligner, bitext: Bitext) -> np.ndarray:
@@ -60,12 +74,10 @@ def sentence_scores(aligner: Aligner, bitext: Bitext) -> np.ndarray:
         AlignkitError: the aligner gives no probability of a sentence.
     """
     columns = []
-    if isinstance(aligner, HasLikelihood):
-        columns.append(per_word(aligner.log_probabilities(bitext), bitext.shapes))
+    if isinstance(aligner, HasLikelihood) or not isinstance(aligner, HasReverseLikelihood):
+        columns.append(per_word(log_probabilities(aligner, bitext), bitext.shapes))
     if isinstance(aligner, HasReverseLikelihood):
         columns.append(per_word(aligner.reverse_log_probabilities(bitext), bitext.reversed.shapes))
-    if not columns:
-        raise AlignkitError(f"{aligner.name} gives no probability of a sentence, and so no sentence scores")
     return np.stack(columns, axis=1)
 
 
