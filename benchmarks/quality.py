@@ -33,7 +33,8 @@ import numpy as np
 from inputs import gold_sets, run_benchmark
 from quality_systems import Cost, System, importable, measured, systems
 
-from alignkit.classical.hmm.joint import SETTINGS, JointFit, fit_joint, links_above
+from alignkit.classical.hmm.joint import SETTINGS, JointFit, fit_joint
+from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.links.symmetrization import symmetrize
 from alignkit.metrics.aer import evaluate

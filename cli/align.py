@@ -146,8 +146,8 @@ def fit_and_write(
 
 def fit_small(bitext: Bitext, fitting: Fitting, writer: AlignmentOutput) -> int:
     """The same with IBM Model 1, which needs less memory."""
-    from alignkit.aligner.symmetrized import Bidirectional
     from alignkit.classical.bothways import fit_both_ways
+    from alignkit.classical.symmetrized import Bidirectional
     from alignkit.text.reading import blank_pairs
 
     if fitting.threshold is not None or fitting.save_model or fitting.prior or fitting.start:

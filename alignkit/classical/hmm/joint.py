@@ -25,10 +25,10 @@ from alignkit.classical.hmm.settings import Settings
 from alignkit.classical.priors import Prior
 from alignkit.classical.translation_table import PairTable, pack_model, unpack_model
 from alignkit.errors import AlignkitError, InputError
-from alignkit.kernels import sentence_pairs
+from alignkit.links.from_scores import links_above
 from alignkit.links.links import Links
-from alignkit.parallel import blocks, run_blocks, thread_count
-from alignkit.scores.scores import Scores
+from alignkit.parallel import thread_count
+from alignkit.scores.scores import Scores, cap_row_sums
 from alignkit.storage import Fields, load_arrays, save_arrays
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
@@ -102,7 +102,7 @@ class JointHMM:
         check_kind(self, kind)
         if kind == "beta":
             return self._table(bitext).scores(bitext, self.table.values, thread_count(self.threads))
-        return as_shares(self.probabilities(bitext))
+        return cap_row_sums(self.probabilities(bitext))
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): log p(target | source) of each pair, up to the factor for its length; no fertility."""
@@ -212,36 +212,3 @@ def has_room(bitext: Bitext) -> bool:
     """Whether the dense matrices of :func:`fit_joint` stay within reason: about 20 bytes per element of T*L."""
     elements = bitext.source.lengths * bitext.target.lengths
     return int(elements.max(initial=0)) <= LARGEST_PAIR and int(elements.sum()) <= LARGEST_TEXT
-
-
-def links_above(scores: Scores, threshold: float, threads: int | None = None) -> Links:
-    """Links of all elements that are positive and at least ``threshold``; the same for any number of threads."""
-    offsets = np.zeros(len(scores) + 1, np.int64)
-    bound, threads = np.float32(threshold), thread_count(threads)  # as the scores: 0.7 as float32 is less than 0.7
-    ranges = blocks(np.diff(scores.offsets), threads)
-
-    def count(low: int, high: int) -> None:
-        sentence_pairs.count_above(low, high, scores.values, scores.offsets, bound, offsets)
-
-    run_blocks(count, ranges, threads)
-    np.cumsum(offsets, out=offsets)
-    points = np.empty((offsets[-1], 2), np.int32)
-    matrices = (scores.values, scores.offsets, scores.shapes)
-
-    def fill(low: int, high: int) -> None:
-        sentence_pairs.points_above(low, high, matrices, bound, offsets, points)
-
-    run_blocks(fill, ranges, threads)
-    return Links(points, offsets)
-
-
-def as_shares(scores: Scores) -> Scores:
-    """Rows that sum to more than 1 divided by their sum."""
-    heights, widths = scores.shapes.astype(np.int64).T
-    rows = np.repeat(widths, heights)
-    sums = np.zeros(len(rows))
-    filled = np.flatnonzero(rows)
-    if len(filled):
-        sums[filled] = np.add.reduceat(scores.values, (np.cumsum(rows) - rows)[filled], dtype=np.float64)
-    divisor = np.repeat(np.maximum(sums, 1), rows)
-    return Scores((scores.values / divisor).astype(np.float32), scores.offsets, scores.shapes)

@@ -13,8 +13,10 @@ from alignkit.classical.hmm.estimation import Estimation
 from alignkit.classical.hmm.inference import Chain, Table, best_places, log_probabilities, posteriors, start_from
 from alignkit.classical.hmm.settings import Settings
 from alignkit.classical.priors import Prior
-from alignkit.classical.translation_table import PairTable, links_of_places, pack_model, unpack_model
+from alignkit.classical.translation_table import PairTable, pack_model, unpack_model
 from alignkit.errors import AlignkitError, InputError
+from alignkit.links.from_positions import links_from_positions
+from alignkit.links.from_scores import best_links
 from alignkit.links.links import Links
 from alignkit.parallel import thread_count
 from alignkit.scores.scores import Scores
@@ -83,8 +85,10 @@ class HMM:
         likelier; ``viterbi``, the links of the likeliest alignment of the sentence as a whole."""
         if self.decode == "viterbi":
             threads = thread_count(self.threads)
-            return links_of_places(best_places(bitext, self._table(bitext), self.chain, threads), bitext, threads)
-        return Links.from_scores(self.score(bitext))
+            return links_from_positions(
+                best_places(bitext, self._table(bitext), self.chain, threads), bitext, threads
+            )
+        return best_links(self.score(bitext))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model; :func:`alignkit.load_aligner` reads it."""

@@ -6,14 +6,14 @@ from planted import bitext_of, permuted_copy, random_pairs
 
 from alignkit.classical.hmm.estimation import Estimation
 from alignkit.classical.hmm.inference import Chain
-from alignkit.classical.hmm.joint import SETTINGS, fit_best, fit_joint, links_above
+from alignkit.classical.hmm.joint import SETTINGS, fit_best, fit_joint
 from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.hmm.settings import Settings
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
+from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
-from alignkit.scores.scores import Scores
 
 
 def recovered(links: Links, planted) -> float:
@@ -73,13 +73,6 @@ def test_a_higher_threshold_gives_a_subset():
     assert 0 < len(few.pairs) < len(many.pairs)
     for m in range(len(few)):
         assert set(map(tuple, few[m].tolist())) <= set(map(tuple, many[m].tolist()))
-
-
-def test_links_above_are_sorted_and_at_least_the_threshold():
-    matrices = [np.array([[0.5, 0.1, 0.9], [0.5, 0.6, 0.0]]), np.zeros((0, 3)), np.array([[0.5]])]
-    links = links_above(Scores.from_matrices(matrices), 0.5)
-    assert [links[m].tolist() for m in range(3)] == [[[0, 0], [0, 1], [1, 1], [2, 0]], [], [[0, 0]]]
-    assert len(links_above(Scores.from_matrices(matrices), 0.0).pairs) == 6
 
 
 def test_empty_and_long_sentences():

@@ -7,9 +7,9 @@ import pytest
 from planted import bitext_of, permuted_copy
 
 import alignkit_data
-from alignkit.aligner.symmetrized import fit_bidirectional
 from alignkit.classical.hmm.estimation import WIDTH, Estimation
 from alignkit.classical.hmm.joint import SETTINGS, fit_best, fit_joint
+from alignkit.classical.symmetrized import fit_bidirectional
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.metrics.aer import evaluate
 from alignkit.text.bitext import Bitext
