@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from alignkit.aligner.protocol import Aligner
+from alignkit.aligner.protocol import Aligner, with_threads
 from alignkit.errors import InputError
 from alignkit.storage import read_header
 from alignkit.types import PathLike
@@ -23,10 +23,16 @@ LOADERS = {
 }
 #: the loader of a checkpoint or a run directory
 NEURAL_LOADER = "alignkit.neural.loading:load_aligner"
+TORCH_THREADS = "alignkit.neural.devices:set_threads"
 
 
-def load_aligner(path: PathLike) -> Aligner:
+def load_aligner(path: PathLike, threads: int | None = None) -> Aligner:
     """Read any saved aligner: a model file, a neural checkpoint (.pt) or a run directory.
+
+    Args:
+        path: the file or folder.
+        threads: how many it computes with (None: all cores), on which no result depends. A network shares this
+            setting with all others of the process.
 
     Raises:
         InputError: the file is missing, damaged, or none of these.
@@ -34,6 +40,7 @@ def load_aligner(path: PathLike) -> Aligner:
     if not Path(path).exists():
         raise InputError(path, "no such file")
     if Path(path).is_dir() or os.fspath(path).endswith(".pt"):
+        imported(TORCH_THREADS)(threads)
         return imported(NEURAL_LOADER)(path)
     header = read_header(path)
     if header is None:
@@ -41,7 +48,7 @@ def load_aligner(path: PathLike) -> Aligner:
     kind = header.get("kind")
     if not isinstance(kind, str) or kind not in LOADERS:
         raise InputError(path, f"holds {kind}, which is not an aligner this program knows")
-    return imported(LOADERS[kind])(path)
+    return with_threads(imported(LOADERS[kind])(path), threads)
 
 
 def imported(place: str) -> Callable[..., Any]:

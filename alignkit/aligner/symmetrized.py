@@ -14,7 +14,14 @@ from alignkit.aligner.registry import load_aligner
 from alignkit.aligner.word_level import WordLevel, on_words
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.links import Links
-from alignkit.links.symmetrization import PRODUCT, THRESHOLD, symmetrize, symmetrize_places, symmetrize_product
+from alignkit.links.symmetrization import (
+    METHODS,
+    PRODUCT,
+    THRESHOLD,
+    symmetrize,
+    symmetrize_places,
+    symmetrize_product,
+)
 from alignkit.scores.scores import Scores, cap_row_sums
 from alignkit.storage import Fields, load_arrays, save_arrays
 from alignkit.text.bitext import Bitext
@@ -45,11 +52,13 @@ class Symmetrized:
     threads: int | None = None
 
     def __post_init__(self) -> None:
+        if self.method not in (*METHODS, PRODUCT):
+            raise AlignkitError(f"unknown method {self.method!r}; known are {', '.join((*METHODS, PRODUCT))}")
         if self.threshold is not None and (self.method != PRODUCT or not 0 <= self.threshold <= 1):
             raise AlignkitError(f"a threshold lies in [0, 1] and is only for {PRODUCT}, not for {self.method}")
         for side, aligner in (("forward", self.forward), ("reverse", self.reverse)):
-            if not isinstance(aligner, GivesLinks) and "alpha" not in aligner.kinds:
-                raise AlignkitError(f"{aligner.name} gives no links that could be combined")
+            if self.method == PRODUCT or not isinstance(aligner, GivesLinks):
+                check_kind(aligner, "alpha")
             object.__setattr__(self, side, on_words(with_threads(aligner, self.threads)))
 
     @property
@@ -111,15 +120,14 @@ class Symmetrized:
 
     def save(self, path: PathLike) -> None:
         """Write both aligners, each as it writes itself, to one file; :func:`alignkit.load_aligner` reads it."""
-        header = {"method": self.method, "threshold": self.threshold, "suffixes": []}
-        arrays = {}
+        suffixes, arrays = [], {}
         with tempfile.TemporaryDirectory() as folder:
             for side, aligner in (("forward", self.forward), ("reverse", self.reverse)):
-                suffix = ".pt" if isinstance(aligner, WordLevel) else ".npz"
-                place = Path(folder, side + suffix)
+                suffixes.append(".pt" if isinstance(aligner, WordLevel) else ".npz")
+                place = Path(folder, side + suffixes[-1])
                 aligner.save(place)
                 arrays[side] = np.fromfile(place, np.uint8)
-                header["suffixes"].append(suffix)
+        header = {"method": self.method, "threshold": self.threshold, "suffixes": suffixes}
         save_arrays(path, KIND, VERSION, arrays, header)
 
 
@@ -131,14 +139,15 @@ def load_symmetrized(path: PathLike) -> Symmetrized:
     """
     arrays, header = load_arrays(path, KIND, VERSION)
     fields = Fields(path, arrays)
-    aligners = []
     try:
         with tempfile.TemporaryDirectory() as folder:
+            aligners = []
             for side, suffix in zip(("forward", "reverse"), header["suffixes"], strict=True):
-                place = Path(folder, side).with_suffix({".npz": ".npz", ".pt": ".pt"}[suffix])
+                place = Path(folder, side + (".pt" if suffix == ".pt" else ".npz"))
                 fields.get(side, np.uint8).tofile(place)
                 aligners.append(load_aligner(place))
-        return Symmetrized(*aligners, method=str(header["method"]), threshold=header["threshold"])
+        forward, reverse = aligners
+        return Symmetrized(forward, reverse, str(header["method"]), header["threshold"])
     except InputError as error:
         raise InputError(path, f"damaged: {error.problem}") from error
     except (AlignkitError, KeyError, TypeError, ValueError) as error:

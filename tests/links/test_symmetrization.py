@@ -142,33 +142,6 @@ def test_product_errors():
             symmetrize_product(scores, turned, threshold)
 
 
-def test_bidirectional_product_in_blocks(monkeypatch, planted):
-    from alignkit.classical import symmetrized as bidirectional
-    from alignkit.classical.ibm1 import fit_ibm1
-
-    bitext, links = planted
-    fitted = bidirectional.fit_bidirectional(bitext, lambda text: fit_ibm1(text, 10), "product")
-    assert [[tuple(link) for link in pair.tolist()] for pair in fitted.links(bitext)] == links
-    alphas = fitted.forward.score(bitext, "alpha"), fitted.reverse.score(bitext.reversed, "alpha")
-    whole = symmetrize_product(*alphas)
-    monkeypatch.setattr(bidirectional, "BLOCK", 7)
-    parts = fitted.links(bitext)
-    assert np.array_equal(parts.pairs, whole.pairs)
-    assert np.array_equal(parts.offsets, whole.offsets)
-    assert len(fitted.links(bitext.take(np.arange(0)))) == 0
-
-
-def test_product_needs_posteriors(planted):
-    from alignkit.classical.symmetrized import Bidirectional
-
-    class Linker:
-        def links(self, bitext):
-            return Links.from_lists([[]] * len(bitext))
-
-    with pytest.raises(AlignkitError, match="product needs aligners with alpha scores"):
-        Bidirectional(Linker(), Linker(), "product").links(planted[0])
-
-
 def test_an_index_of_millions_is_refused():
     one, wild = Links.from_lists([[(0, 0)]]), Links.from_lists([[(2**30, 0)]])
     with pytest.raises(AlignkitError, match="token 1073741824"):

@@ -1,0 +1,110 @@
+"""Two directions as one aligner (what every aligner must do is in test_contract.py)."""
+
+import numpy as np
+import pytest
+from planted import bitext_of, random_pairs
+
+from alignkit.aligner import symmetrized
+from alignkit.aligner.protocol import with_threshold
+from alignkit.aligner.registry import load_aligner
+from alignkit.aligner.symmetrized import Symmetrized
+from alignkit.classical.diagonal import fit_diagonal
+from alignkit.classical.hmm.model import fit_hmm
+from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.errors import AlignkitError, InputError
+from alignkit.links.links import Links
+from alignkit.links.symmetrization import METHODS, symmetrize, symmetrize_product
+
+
+@pytest.fixture(scope="module")
+def bitext():
+    return bitext_of(random_pairs(31))
+
+
+@pytest.fixture(scope="module")
+def models(bitext):
+    return fit_ibm1(bitext, iterations=3), fit_ibm1(bitext.reversed, iterations=3)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_links_are_those_of_the_directions_combined(bitext, models, method, threads):
+    forward, reverse = models
+    expected = symmetrize(forward.links(bitext), reverse.links(bitext.reversed).reversed, method)
+    found = Symmetrized(forward, reverse, method, threads=threads).links(bitext)
+    assert found.to_pharaoh() == expected.to_pharaoh()
+
+
+def test_the_product_is_that_of_all_scores_whatever_the_blocks(bitext, models, monkeypatch):
+    both = Symmetrized(*models, "product")
+    whole = symmetrize_product(models[0].score(bitext, "alpha"), models[1].score(bitext.reversed, "alpha"))
+    monkeypatch.setattr(symmetrized, "BLOCK", 7)
+    parts = both.links(bitext)
+    assert np.array_equal(parts.pairs, whole.pairs)
+    assert np.array_equal(parts.offsets, whole.offsets)
+    assert len(both.links(bitext.take(np.arange(0)))) == 0
+    more, fewer = (with_threshold(both, value).links(bitext) for value in (0.1, 0.4))
+    assert len(more.pairs) > len(parts.pairs) > len(fewer.pairs)
+
+
+def test_alpha_is_the_geometric_mean_and_beta_the_forward_one(bitext, models):
+    alpha, beta = (Symmetrized(*models).score(bitext, kind) for kind in ("alpha", "beta"))
+    one, other = models[0].score(bitext, "alpha"), models[1].score(bitext.reversed, "alpha")
+    rescaled = 0
+    for m in range(len(bitext)):
+        mean = np.sqrt(one[m].astype(float) * other[m].T)
+        sums = mean.sum(axis=1, keepdims=True)
+        rescaled += int((sums > 1).sum())
+        assert alpha[m] == pytest.approx(mean / np.maximum(sums, 1), rel=1e-5)
+        assert np.array_equal(beta[m], models[0].score(bitext, "beta")[m])
+    assert rescaled > 0
+
+
+def test_directions_may_differ_in_kind(bitext, tmp_path):
+    both = Symmetrized(fit_hmm(bitext, decode="viterbi"), fit_diagonal(bitext.reversed), "union")
+    both.save(tmp_path / "both")
+    loaded = load_aligner(tmp_path / "both")
+    assert (loaded.name, loaded.method) == ("symmetrized-hmm", "union")
+    assert (loaded.forward.name, loaded.reverse.name) == ("hmm", "diagonal")
+    assert loaded.links(bitext).to_pharaoh() == both.links(bitext).to_pharaoh()
+
+
+def test_the_threshold_is_saved(models, tmp_path):
+    Symmetrized(*models, "product", 0.3).save(tmp_path / "both")
+    assert load_aligner(tmp_path / "both").threshold == 0.3
+
+
+def test_a_damaged_file_is_one_clear_error(models, tmp_path):
+    path = tmp_path / "both"
+    Symmetrized(*models).save(path)
+    whole = path.read_bytes()
+    for place in range(len(whole) // 9, len(whole), len(whole) // 9):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :])
+        try:
+            load_aligner(path)
+        except InputError as error:
+            assert error.path == str(path)
+
+
+class OnlyLinks:
+    name, kinds = "only-links", ("beta",)
+
+    def links(self, bitext):
+        return Links.from_lists([[]] * len(bitext))
+
+
+class OnlyBeta:
+    name, kinds = "only-beta", ("beta",)
+
+
+def test_what_cannot_be_combined(models):
+    Symmetrized(OnlyLinks(), OnlyLinks())
+    with pytest.raises(AlignkitError, match="only-links has no alpha scores"):
+        Symmetrized(OnlyLinks(), OnlyLinks(), "product")
+    with pytest.raises(AlignkitError, match="only-beta has no alpha scores"):
+        Symmetrized(models[0], OnlyBeta())
+    with pytest.raises(AlignkitError, match="unknown method 'xor'; known are intersection"):
+        Symmetrized(*models, "xor")
+    for method, threshold in (("union", 0.2), ("product", 1.5)):
+        with pytest.raises(AlignkitError, match="a threshold lies in"):
+            Symmetrized(*models, method, threshold)
