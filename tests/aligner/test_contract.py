@@ -65,6 +65,10 @@ def fit_tiny_network(attention: str) -> Callable[[Bitext, int], Aligner]:
     return fit
 
 
+def fit_two_ibm1s(bitext: Bitext, threads: int) -> Aligner:
+    return Symmetrized(*(fit_ibm1(side, threads=threads) for side in (bitext, bitext.reversed)), threads=threads)
+
+
 def fit_tiny_networks(bitext: Bitext, threads: int) -> Aligner:
     """Networks of both directions, of whitespace words."""
     sides = (bitext.source, bitext.target)
