@@ -24,7 +24,7 @@ from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.loading import load_aligner
 from alignkit.neural.proxy import ProxyAligner, fit_proxy
 from alignkit.neural.settings import PROXY_PRESETS, ProxySettings
-from alignkit.neural.training.runs import Lines, Run, find_run
+from alignkit.neural.training.translation_run import LinePairs, TranslationRun, find_run
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import encode_bitext
@@ -150,8 +150,8 @@ def compare_networks(
     neural: str,
     uniform: str | None = None,
     *,
-    pairs: Lines | None = None,
-    training: Lines | None = None,
+    pairs: LinePairs | None = None,
+    training: LinePairs | None = None,
     settings: CompareSettings | None = None,
     proxy_epochs: int | None = None,
     device: str = "auto",
@@ -200,7 +200,7 @@ def compare_networks(
 
 
 def _texts(
-    path: str, network: NeuralAligner, run: Run | None, training: Lines | None
+    path: str, network: NeuralAligner, run: TranslationRun | None, training: LinePairs | None
 ) -> tuple[Bitext, Bitext | None]:
     """The encoded training text and the run's validation text, if any."""
     valid = run.valid if run is not None else None
@@ -219,7 +219,7 @@ def _texts(
 
 def proxy_of(
     network: NeuralAligner,
-    run: Run | None,
+    run: TranslationRun | None,
     training: Bitext,
     valid: Bitext,
     *,

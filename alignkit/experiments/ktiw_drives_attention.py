@@ -23,8 +23,8 @@ from alignkit.metrics.agreement import count_agreement
 from alignkit.metrics.bootstrap import middle, resampled
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.loading import load_aligner
-from alignkit.neural.training.runs import find_run
 from alignkit.neural.training.translation import Training
+from alignkit.neural.training.translation_run import find_run
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from alignkit.links.links import GoldLinks
     from alignkit.neural.aligners import NeuralAligner
-    from alignkit.neural.training.runs import Run
+    from alignkit.neural.training.translation_run import TranslationRun
 
 Sides = tuple[Sequence[str], Sequence[str]]  #: lines of source and target
 Progress = Callable[[int, int, str], None]
@@ -234,10 +234,10 @@ def _from_runs(sources: Sources, progress: Progress | None) -> _Base:
     from alignkit.analysis.learning import learning_course
     from alignkit.neural.aligners import NeuralAligner
     from alignkit.neural.loading import load_aligner as load_network
-    from alignkit.neural.training.runs import find_run
+    from alignkit.neural.training.translation_run import find_run
     from alignkit.text.tokenization import encode_bitext
 
-    found: list[tuple[Run, NeuralAligner]] = []
+    found: list[tuple[TranslationRun, NeuralAligner]] = []
     for path in sources.runs:
         network, run = load_network(path, sources.device), find_run(path)
         if run is None or not isinstance(network, NeuralAligner):
@@ -286,7 +286,7 @@ def _joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame | None:
     return pd.concat(parts, ignore_index=True) if parts else None
 
 
-def _run_names(found: Sequence[tuple[Run, NeuralAligner]]) -> list[str]:
+def _run_names(found: Sequence[tuple[TranslationRun, NeuralAligner]]) -> list[str]:
     """``lstm`` and ``uniform`` where one run each has that name, else the names of the folders."""
     kinds = [network.name for _, network in found]
     names = [k if kinds.count(k) == 1 else run.path.name for k, (run, _) in zip(kinds, found, strict=True)]
@@ -301,7 +301,7 @@ def _run_facts(name: str, network: NeuralAligner) -> dict[str, Any]:
 
 
 def _proxy_set(
-    sources: Sources, run: Run, training: Bitext, bitext: Bitext, progress: Progress | None
+    sources: Sources, run: TranslationRun, training: Bitext, bitext: Bitext, progress: Progress | None
 ) -> ScoreSet:
     from alignkit.analysis.compare import PROXY_CACHE, fit_or_load_proxy
     from alignkit.neural.settings import PROXY_PRESETS
