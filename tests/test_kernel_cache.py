@@ -138,7 +138,7 @@ def test_old_folders_are_removed_and_nothing_else(tmp_path, monkeypatch):
 
 
 def test_private_names_of_numba_are_there():
-    """A new version of Numba may rename them: mend alignkit/kernels/compile.py, then raise the bound in setup.cfg."""
+    """Where a new Numba renames them: mend alignkit/kernels/compile.py, then raise the bound in setup.cfg."""
     import numba
     from numba.core import caching, options, types
 

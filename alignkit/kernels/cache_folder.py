@@ -1,9 +1,9 @@
 """The folder of the user's in which compiled kernels are kept, never inside the package.
 
-It is ``kernels/KEY`` in ``$ALIGNKIT_CACHE``; without that variable in ``$NUMBA_CACHE_DIR/alignkit``; without either
-in the user's cache folder (``~/.cache/alignkit`` on Linux). The key stands for the versions of Python and Numba, for
-the processor, and for the source text of all kernels: whatever changes, even in a kernel that others call, no old
-machine code is found.
+It is ``kernels/KEY`` in ``$ALIGNKIT_CACHE``; without that variable in ``$NUMBA_CACHE_DIR/alignkit``; without
+either in the user's cache folder (``~/.cache/alignkit`` on Linux). The key stands for the versions of Python and
+Numba, the processor, and the source text of all kernels: whatever changes, even in a kernel that others call, no
+old machine code is found.
 """
 
 from __future__ import annotations

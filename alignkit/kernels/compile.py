@@ -1,6 +1,6 @@
 """The decorator of all kernels, and every private name of Numba that alignkit uses outside of intrinsics.
 
-``tests/test_kernel_cache.py`` lists those names, and setup.cfg bounds the version of Numba by the last that has them.
+``tests/test_kernel_cache.py`` lists those names; setup.cfg bounds the version of Numba by the last that has them.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _cache_class() -> Any:
 
 
 def _locator_class(folder: Path, problem: str | None) -> Any:
-    """The class that tells Numba's cache where it is: in ``folder``, which cannot be written if there is a problem."""
+    """The class that tells Numba's cache where it is; with a problem, it cannot be written."""
     from numba.core.caching import _CacheLocator
 
     class Locator(_CacheLocator):
