@@ -104,7 +104,7 @@ def _cache_class() -> Any:
         prune(folder)
 
     class Implementation(CompileResultCacheImpl):
-        _locator_classes = (_locator_class(folder, problem),)
+        _locator_classes = [_locator_class(folder, problem)]  # noqa: RUF012
 
     class Cache(FunctionCache):
         _impl_class = Implementation
