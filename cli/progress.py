@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 DELAY = 1.0  # seconds before the bar is shown
-FORMAT = "{desc} [{bar:24}] {percentage:3.0f} % {remaining} left  {postfix}"
+FORMAT = "{desc} [{bar:24}] {percentage:3.0f} % {remaining} left{postfix}"
 
 
 class ProgressBar:

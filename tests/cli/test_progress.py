@@ -30,11 +30,13 @@ def on_terminal(columns: int, **options: object) -> str:
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     code = PROGRAM.format(**{"delay": 0.1, "quiet": False, **options})
     subprocess.run([sys.executable, "-c", code], stderr=theirs, stdout=subprocess.DEVNULL, check=True)
-    os.write(theirs, b"|")  # so that there is something to read
+    os.write(theirs, b"|")  # the end, for whoever reads
     os.close(theirs)
-    text = os.read(ours, 1 << 16).decode()
+    text = b""
+    while not text.endswith(b"|"):
+        text += os.read(ours, 1 << 16)
     os.close(ours)
-    return text
+    return text.decode()
 
 
 @pytest.mark.parametrize("columns", [100, 0])
