@@ -317,7 +317,7 @@ def _fit_directions(
     fit: Fit, fit_both: FitBoth | None, bitext: Bitext, wanted: Outputs, threads: int, at_once: bool
 ) -> tuple[Any, tuple[Any, Any]]:
     """What links by both directions, fitted together, concurrently or one after the other; and the two models."""
-    from alignkit.aligner.symmetrized import Bidirectional, fit_concurrently
+    from alignkit.classical.symmetrized import Bidirectional, fit_concurrently
 
     def fit_one(text: Bitext, share: int) -> Any:
         turned = text is not bitext

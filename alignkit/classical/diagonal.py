@@ -12,10 +12,11 @@ from alignkit.aligner.protocol import check_kind
 from alignkit.classical.ibm1 import check_options, has_settled
 from alignkit.classical.inverted_index import PairStatistics, bags_of, normalise_rows, token_index
 from alignkit.classical.null import UNSEEN
-from alignkit.classical.translation_table import Lookup, PairTable, links_of_places, pack_model, unpack_model
+from alignkit.classical.translation_table import Lookup, PairTable, pack_model, unpack_model
 from alignkit.errors import AlignkitError, InputError
 from alignkit.kernels import diagonal as kernels
 from alignkit.kernels import translation_table
+from alignkit.links.from_positions import links_from_positions
 from alignkit.links.links import Links
 from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores.scores import Scores
@@ -179,7 +180,7 @@ class Diagonal:
             translation_table.places_of_keys(target[1][low], target[1][high], keys, places)
 
         run_blocks(search, blocks(lengths * bitext.target.lengths, lookup.threads), lookup.threads)
-        return links_of_places(places, bitext, lookup.threads)
+        return links_from_positions(places, bitext, lookup.threads)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model; :func:`alignkit.load_aligner` reads it."""

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planted import bitext_of, random_pairs
 
-from alignkit.aligner.symmetrized import Bidirectional
 from alignkit.classical import inverted_index as bags
 from alignkit.classical.bothways import fit_both_ways
 from alignkit.classical.ibm1 import fit_ibm1
-from alignkit.classical.translation_table import links_of_places
+from alignkit.classical.symmetrized import Bidirectional
 from alignkit.errors import AlignkitError
+from alignkit.links.from_positions import links_from_positions
 from alignkit.links.symmetrization import METHODS, symmetrize, symmetrize_places
 from alignkit.text.bitext import Bitext, Corpus
 
@@ -74,7 +74,7 @@ def check_links(pair, text, threads=None, method="grow-diag-final-and"):
 def test_links_are_those_of_the_two_models_symmetrised(bitext, options, threads):
     pair = fit_both_ways(bitext, **options)
     for model, text in zip(pair, (bitext, bitext.reversed), strict=True):
-        assert links_of_places(model.places(text), text, 1).to_pharaoh() == model.links(text).to_pharaoh()
+        assert links_from_positions(model.places(text), text, 1).to_pharaoh() == model.links(text).to_pharaoh()
     for method in METHODS:
         check_links(pair, bitext, threads, method)
 
