@@ -9,7 +9,8 @@ import pytest
 from planted import random_matrices
 
 from alignkit.errors import AlignkitError
-from alignkit.links.links import GoldLinks, Links
+from alignkit.links.from_scores import best_links
+from alignkit.links.links import GoldLinks
 from alignkit.metrics.agreement import agreement
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.metrics.registry import METRICS, SCORE_METRICS, find_metric, metric_table
@@ -30,8 +31,8 @@ def pair_of(metric, pairs=30, same=False):
     v = u if same else v
     if metric.reference == "scores":
         return u, v
-    links = Links.from_scores(u)
-    return GoldLinks(links, links), Links.from_scores(v)
+    links = best_links(u)
+    return GoldLinks(links, links), best_links(v)
 
 
 @pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
