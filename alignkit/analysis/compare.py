@@ -18,8 +18,8 @@ from alignkit.classical.ibm1 import ITERATIONS, fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.interop.other_systems import ExternalScores, read_scores
 from alignkit.interop.projection import fit_scores, inner_scores, of_tokens, word_shapes
-from alignkit.metrics.agreement import PERCENT
-from alignkit.metrics.tables import agreement_table
+from alignkit.metrics.protocol import PERCENT, MetricSettings
+from alignkit.metrics.registry import metric_table
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.loading import load_aligner
 from alignkit.neural.proxy import ProxyAligner, fit_proxy
@@ -81,7 +81,7 @@ def compare(
             is compared on BOS and EOS.
 
     Returns:
-        the table of :func:`alignkit.metrics.tables.agreement_table`.
+        the table of :func:`alignkit.metrics.registry.metric_table`.
 
     Raises:
         AlignkitError: ``uniform`` works on other tokens, or was trained with attention.
@@ -96,7 +96,8 @@ def compare(
         scores["uniform.beta"] = uniform.score(pairs, "beta")
     if others:
         scores = with_others(scores, pairs, others)
-    return agreement_table(scores, settings.percent, seed=settings.seed, threads=settings.threads)
+    chosen = MetricSettings(percent=settings.percent, seed=settings.seed, threads=settings.threads)
+    return metric_table(scores, settings=chosen)
 
 
 def _scores(

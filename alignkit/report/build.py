@@ -22,8 +22,8 @@ from alignkit.interop.other_systems import ExternalScores, read_scores
 from alignkit.interop.projection import fit_scores, inner_scores, inner_text, of_tokens, token_groups, word_shapes
 from alignkit.links.gold import parse_gold
 from alignkit.links.links import check_range
-from alignkit.metrics.agreement import PERCENT
-from alignkit.metrics.tables import agreement_table
+from alignkit.metrics.protocol import PERCENT, MetricSettings
+from alignkit.metrics.registry import metric_table
 from alignkit.report.model import Report, ScoreSet, score_set
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext, Corpus
@@ -120,9 +120,8 @@ def gather(sources: Sources, progress: Progress | None = None) -> Report:
         raise AlignkitError(
             "no pair of the text has words on both sides, so there is nothing to show; give another text"
         )
-    table = agreement_table(
-        {each.name: each.scores for each in sets}, sources.percent, seed=sources.seed, threads=sources.threads
-    )
+    chosen = MetricSettings(percent=sources.percent, seed=sources.seed, threads=sources.threads)
+    table = metric_table({each.name: each.scores for each in sets}, settings=chosen)
     return Report(
         sources.title or ("What attention learned" if sources.runs else "How aligners see this text"),
         bitext,
