@@ -73,7 +73,7 @@ def fit_tiny_networks(bitext: Bitext, threads: int) -> Aligner:
     """Networks of both directions, of whitespace words."""
     sides = (bitext.source, bitext.target)
     words = [[side.words(m) for m in range(len(bitext))] for side in sides]
-    fit = fit_tiny_network("dot")
+    fit = fit_tiny_network("general")
     pairs = [list(zip(*order, strict=True)) for order in (words, words[::-1])]
     return Symmetrized(*(fit(encode_for_networks(each), threads) for each in pairs))
 
@@ -110,11 +110,8 @@ CASES = [
     Case("hmm", lambda bitext, threads: fit_hmm(bitext, threads=threads)),
     Case("hmm with priors", lambda bitext, threads: fit_hmm(bitext, JOINT_SETTINGS, threads=threads)),
     Case("both hmms", lambda bitext, threads: fit_joint(bitext, threads=threads)),
-    Case(
-        "both ibm1s",
-        lambda bitext, threads: Symmetrized(fit_ibm1(bitext), fit_ibm1(bitext.reversed), threads=threads),
-    ),
-    Case("lstm", fit_tiny_network("dot"), ".pt", encode_for_networks, exact=False),
+    Case("both ibm1s", fit_two_ibm1s),
+    Case("lstm", fit_tiny_network("general"), ".pt", encode_for_networks, exact=False),
     Case("uniform", fit_tiny_network("uniform"), ".pt", encode_for_networks, exact=False),
     Case("both lstms", fit_tiny_networks, exact=False),
     Case("proxy", fit_tiny_proxy, ".pt", encode_for_networks, exact=False),
