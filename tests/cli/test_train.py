@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from neural.conftest import random_lines
 
 from alignkit.aligner.registry import load_aligner
 from alignkit.neural.training.runs import Run
 from alignkit_cli.main import run
-
-from neural.conftest import random_lines
 
 QUICK = [
     *("--preset", "small", "--tokens", "words", "--steps", "2", "--batch", "4"),
