@@ -312,7 +312,7 @@ def _fit_directions(
     fit: Fit, bitext: Bitext, wanted: Outputs, threads: int, at_once: bool
 ) -> tuple[Any, tuple[Any, Any]]:
     """What links by both directions, fitted concurrently or one after the other; and the two models."""
-    from alignkit.aligner.symmetrized import Bidirectional, fit_concurrently
+    from alignkit.classical.symmetrized import Bidirectional, fit_concurrently
 
     def fit_one(text: Bitext, share: int) -> Any:
         turned = text is not bitext

@@ -273,6 +273,22 @@ def evaluate(sure, possible, found):
     return 1 - (len(a & s) + len(a & p)) / (len(a) + len(s)), len(a & p) / len(a), len(a & s) / len(s)
 
 
+def links_above(matrices, threshold):
+    """Lists of the (s, t) whose value is positive and at least the threshold, both as float32."""
+    import numpy as np
+
+    bound = np.float32(threshold)
+    return [
+        [
+            (s, t)
+            for s in range(matrix.shape[1])
+            for t in range(len(matrix))
+            if matrix[t, s] >= bound and matrix[t, s] > 0
+        ]
+        for matrix in matrices
+    ]
+
+
 def symmetrise(forward, reverse, length, width, method):
     """The set of (s, t) that two alignments grow to; sets, a matrix walk, and the published steps one by one.
 

@@ -1,1 +1,1 @@
-"""The Aligner protocol, the registry of loaders, two directions as one aligner, links of any text."""
+"""The Aligner protocol, the registry of loaders, links of any text."""

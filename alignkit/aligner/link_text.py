@@ -9,6 +9,7 @@ import numpy as np
 from alignkit.aligner.protocol import Aligner, check_kind
 from alignkit.errors import AlignkitError
 from alignkit.links.formats import Alignment
+from alignkit.links.from_scores import best_links
 from alignkit.links.links import Links
 from alignkit.scores.scores import Scores
 from alignkit.scores.word_groups import merge_to_words
@@ -46,7 +47,7 @@ def link_lines(aligner: Aligner, source: Sequence[str], target: Sequence[str]) -
     links = getattr(aligner, "links", None)
     if links is not None and getattr(aligner, "tokenizer", None) is None:
         return links(_words(source, target))
-    return Links.from_scores(score_lines(aligner, source, target))
+    return best_links(score_lines(aligner, source, target))
 
 
 def link_probabilities(links: Links, forward: Scores | None, reverse: Scores | None = None) -> np.ndarray:
@@ -160,13 +161,13 @@ def align_text(
     bitext = Bitext(encode_text(source), encode_text(target))
     if tokenizer is None:
         linker = getattr(aligner, "links", None)
-        links = linker(bitext) if linker is not None else Links.from_scores(aligner.score(bitext, "alpha"))
+        links = linker(bitext) if linker is not None else best_links(aligner.score(bitext, "alpha"))
         return describe(
             links, bitext, aligner, probabilities=probabilities, sentence_scores=sentence_scores, words=words
         )
     lines = split_lines(source), split_lines(target)
     alpha = score_lines(aligner, *lines)
-    links = Links.from_scores(alpha)
+    links = best_links(alpha)
     scored = sentence_scores or (words and hasattr(aligner, "log_probabilities"))
     totals = log_probabilities(aligner, encode_bitext(tokenizer, *lines)) if scored else None
     return Alignment(

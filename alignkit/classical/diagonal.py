@@ -12,10 +12,11 @@ from alignkit.classical.em import has_settled
 from alignkit.classical.inverted_index import PairStatistics, bags_of, normalise_rows, token_index
 from alignkit.classical.null import UNSEEN
 from alignkit.classical.settings import TENSION_RANGE, DiagonalSettings
-from alignkit.classical.translation_table import Lookup, PairTable, links_of_places, pack_model, unpack_model
+from alignkit.classical.translation_table import Lookup, PairTable, pack_model, unpack_model
 from alignkit.errors import InputError
 from alignkit.kernels import diagonal as kernels
 from alignkit.kernels import translation_table
+from alignkit.links.from_positions import links_from_positions
 from alignkit.links.links import Links
 from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores.scores import Scores
@@ -161,7 +162,7 @@ class Diagonal:
 
     def links(self, bitext: Bitext) -> Links:
         """Each target word with its likeliest source position, if NULL is not likelier and anything is known."""
-        return links_of_places(self.best_positions(bitext), bitext, thread_count(self.threads))
+        return links_from_positions(self.best_positions(bitext), bitext, thread_count(self.threads))
 
     def best_positions(self, bitext: Bitext) -> np.ndarray:
         """int32 (N_tgt,): for each target token the source position that :meth:`links` gives it, -1 for none."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from alignkit.classical.inverted_index import Bags, bags_of, invert, token_index
 from alignkit.kernels import translation_table
+from alignkit.links.from_positions import links_from_positions
 from alignkit.links.links import Links
 from alignkit.parallel import blocks, run_blocks
 from alignkit.scores.scores import Scores, flat_offsets
@@ -191,7 +192,7 @@ class Lookup:
 
         Arguments as of :meth:`posteriors`.
         """
-        return links_of_places(self.best_positions(null, shares), self.bitext, self.threads)
+        return links_from_positions(self.best_positions(null, shares), self.bitext, self.threads)
 
     def best_positions(self, null: np.ndarray | None, shares: np.ndarray) -> np.ndarray:
         """int32 (N_tgt,): the position of each target token's best source word, -1 for none."""
@@ -232,21 +233,3 @@ def token_places(bags: Bags, offsets: np.ndarray, keys: np.ndarray, threads: int
 
     run_blocks(spread, blocks(np.diff(offsets), threads), threads)
     return places
-
-
-def links_of_places(places: np.ndarray, bitext: Bitext, threads: int) -> Links:
-    """Links from the source position int32 (N_tgt,) of each target token, -1 for none."""
-    source, target = bitext.source.offsets, bitext.target.offsets
-    linked = np.zeros(len(places) + 1, np.int32 if len(places) < 2**31 else np.int64)
-    np.cumsum(places >= 0, out=linked[1:])
-    offsets = linked[target].astype(np.int64)
-    del linked
-    pairs = np.empty((offsets[-1], 2), np.int32)
-    longest = int(bitext.source.lengths.max(initial=0))
-
-    def fill(low: int, high: int) -> None:
-        counts = np.zeros(longest + 1, np.int64)
-        translation_table.links_of_places(low, high, places, (source, target), offsets, pairs, counts)
-
-    run_blocks(fill, blocks(np.diff(target), threads), threads)
-    return Links(pairs, offsets)

@@ -22,8 +22,8 @@ from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
 from alignkit.experiments.sequences import Plan, Sequences, curves
 from alignkit.metrics.intervals import mean_interval, wilson
-from alignkit.neural.ensemble.networks import copying_settings, initial, to_network
-from alignkit.neural.ensemble.training import ManyRun, train_many
+from alignkit.neural.ensemble.networks import copying_settings, initial_parameters, to_network
+from alignkit.neural.ensemble.training import MemberRun, train_ensemble
 from alignkit.neural.scoring.probes import lexical_scores
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def run(settings: Settings, progress: Progress = no_progress) -> Result:
     import pandas as pd
 
     distributions = tasks(settings)
-    courses: dict[tuple[str, str], list[ManyRun]] = {}
+    courses: dict[tuple[str, str], list[MemberRun]] = {}
     shares: dict[str, np.ndarray] = {}
     for task, sequences in distributions.items():
         for attention in ("dot", "uniform"):
@@ -95,15 +95,20 @@ def run(settings: Settings, progress: Progress = no_progress) -> Result:
 
 def _train(
     sequences: Sequences, attention: str, settings: Settings, progress: Progress, message: str
-) -> list[ManyRun]:
+) -> list[MemberRun]:
     shape = copying_settings(sequences.vocabulary, settings.hidden, attention)
     seeds = range(settings.seeds)
-    return train_many(
-        [initial(shape, seed) for seed in seeds], seeds, sequences.draw, settings.training, progress, message
+    return train_ensemble(
+        [initial_parameters(shape, seed) for seed in seeds],
+        seeds,
+        sequences.draw,
+        settings.training,
+        progress,
+        message,
     )
 
 
-def _known(sequences: Sequences, run: ManyRun, settings: Settings) -> float:
+def _known(sequences: Sequences, run: MemberRun, settings: Settings) -> float:
     """The share of target words (not ends) whose largest beta_uf is at their translation."""
     shape = copying_settings(sequences.vocabulary, settings.hidden, "uniform")
     pairs = sequences.bitext(np.random.default_rng([settings.order_seed, settings.seeds]), settings.pairs)
@@ -121,12 +126,12 @@ def count_difference(distributions: dict[str, Sequences], settings: Settings) ->
     return float(np.abs(tables[0] - tables[1]).max())
 
 
-def _failed(runs: list[ManyRun], settings: Settings) -> int:
+def _failed(runs: list[MemberRun], settings: Settings) -> int:
     return sum(run.accuracy[-1] < settings.learned for run in runs)
 
 
 def _row(
-    task: str, courses: dict[tuple[str, str], list[ManyRun]], known: np.ndarray, settings: Settings
+    task: str, courses: dict[tuple[str, str], list[MemberRun]], known: np.ndarray, settings: Settings
 ) -> dict[str, object]:
     runs = courses[task, "dot"]
     return {
@@ -141,7 +146,7 @@ def _row(
 
 
 def _claims(
-    courses: dict[tuple[str, str], list[ManyRun]],
+    courses: dict[tuple[str, str], list[MemberRun]],
     shares: dict[str, np.ndarray],
     difference: float,
     settings: Settings,
@@ -186,7 +191,7 @@ def _claims(
 
 def draw(
     figure: Figure,
-    courses: dict[tuple[str, str], list[ManyRun]],
+    courses: dict[tuple[str, str], list[MemberRun]],
     shares: dict[str, np.ndarray],
     settings: Settings,
 ) -> None:

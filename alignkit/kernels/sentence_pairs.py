@@ -61,32 +61,63 @@ def count_copies(source, target, table, first, counts):
 
 @kernel
 def count_above(low, high, values, offsets, threshold, counts):
-    """counts[1 + m] = how many values of matrix m are positive and at least ``threshold``, low <= m < high."""
+    """counts[m + 1] = the number of values of matrix m that are positive and at least ``threshold``, for
+    low <= m < high."""
     for m in range(low, high):
         count = 0
         for k in range(offsets[m], offsets[m + 1]):
             count += values[k] >= threshold and values[k] > 0
-        counts[1 + m] = count
+        counts[m + 1] = count
 
 
 @kernel
-def points_above(low, high, matrices, threshold, point_offsets, points):
-    """The places (s, t), sorted, of these values.
+def fill_links_above(low, high, matrices, threshold, link_offsets, pairs):
+    """The links (s, t), sorted, of the values that :func:`count_above` counts.
 
     Args:
         matrices: (values float32 (P,), offsets int64 (M + 1,), shapes int32 (M, 2), T and L).
-        point_offsets: int64 (M + 1,), given.
-        points: int32 (K, 2), filled.
+        link_offsets: int64 (M + 1,), given.
+        pairs: int32 (K, 2), filled for sentence pairs low <= m < high.
     """
     values, offsets, shapes = matrices
     for m in range(low, high):
-        place = point_offsets[m]
-        if place == point_offsets[m + 1]:
+        place = link_offsets[m]
+        if place == link_offsets[m + 1]:
             continue
         height, width = np.int64(shapes[m, 0]), np.int64(shapes[m, 1])
         for s in range(width):
             for t in range(height):
                 value = values[offsets[m] + t * width + s]
                 if value >= threshold and value > 0:
-                    points[place, 0], points[place, 1] = s, t
+                    pairs[place, 0], pairs[place, 1] = s, t
                     place += 1
+
+
+@kernel
+def fill_links_from_positions(low, high, positions, offsets, link_offsets, pairs, counts):
+    """The links (s, t), sorted, between each target token and the source token at its position.
+
+    Args:
+        positions: int32 (N_tgt,), positions within the source sentence, -1 for none.
+        offsets: (source, target) int64 (M + 1,), the first token of every sentence.
+        link_offsets: int64 (M + 1,), given.
+        pairs: int32 (K, 2), filled for sentence pairs low <= m < high.
+        counts: int64 (longest source + 1,), work space; zeros on entry and on return.
+    """
+    source_offsets, target_offsets = offsets
+    for m in range(low, high):
+        width = source_offsets[m + 1] - source_offsets[m]
+        for k in range(target_offsets[m], target_offsets[m + 1]):
+            if positions[k] >= 0:
+                counts[positions[k] + 1] += 1
+        for s in range(width):
+            counts[s + 1] += counts[s]
+        for k in range(target_offsets[m], target_offsets[m + 1]):
+            s = positions[k]
+            if s >= 0:
+                place = link_offsets[m] + counts[s]
+                counts[s] += 1
+                pairs[place, 0] = s
+                pairs[place, 1] = k - target_offsets[m]
+        for s in range(width + 1):
+            counts[s] = 0

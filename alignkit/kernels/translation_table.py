@@ -313,32 +313,3 @@ def token_places(low, high, bags, offsets, keys, places):
         start = PLACE(bag_offsets[m])
         for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
             places[k] = place_of_key(keys[start + ID(entries[k])])
-
-
-@kernel
-def links_of_places(low, high, places, corpora, link_offsets, pairs, counts):
-    """Links (s, t), sorted, from the best source position int32 (N_tgt,) of each target token (-1: none).
-
-    Args:
-        corpora: (source offsets, target offsets), int64 (M + 1,) each.
-        link_offsets: int64 (M + 1,), given.
-        pairs: int32 (K, 2), filled for sentences low <= m < high.
-        counts: int64 (longest source + 1,), zeros, left so.
-    """
-    source_offsets, target_offsets = corpora
-    for m in range(low, high):
-        width = source_offsets[m + 1] - source_offsets[m]
-        for k in range(target_offsets[m], target_offsets[m + 1]):
-            if places[k] >= 0:
-                counts[places[k] + 1] += 1
-        for s in range(width):
-            counts[s + 1] += counts[s]
-        for k in range(target_offsets[m], target_offsets[m + 1]):
-            s = places[k]
-            if s >= 0:
-                place = link_offsets[m] + counts[s]
-                counts[s] += 1
-                pairs[place, 0] = s
-                pairs[place, 1] = k - target_offsets[m]
-        for s in range(width + 1):
-            counts[s] = 0

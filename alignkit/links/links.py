@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignkit.errors import InputError
-from alignkit.scores.scores import Scores
 
 # A probability may follow, as in 0-1:0.93: what alignkit writes it reads.
 _LINK = re.compile(r"(\d{1,9})([-p?])(\d{1,9})(:[0-9.e+-]+)?\Z", re.ASCII)
@@ -69,25 +68,6 @@ class Links:
         sizes = [np.zeros(1, np.int64), *(np.diff(part.offsets) for part in parts)]
         pairs = [np.empty((0, 2), np.int32), *(part.pairs for part in parts)]
         return cls(np.concatenate(pairs), np.cumsum(np.concatenate(sizes)))
-
-    @classmethod
-    def from_scores(cls, scores: Scores) -> Links:
-        """Each target word with the source word of its row's first maximum.
-
-        No link where what the row lacks to 1 (NULL's share of a posterior) exceeds the maximum, or where the row
-        has no positive value. Meant for ``alpha`` scores.
-        """
-        sentences: list[list[tuple[int, int]]] = []
-        for matrix in scores:
-            if matrix.size == 0:
-                sentences.append([])
-                continue
-            best = matrix.argmax(axis=1)
-            value = matrix[np.arange(len(matrix)), best]
-            null = 1 - matrix.sum(axis=1, dtype=np.float64)
-            linked = np.flatnonzero((value > 0) & (value >= null))
-            sentences.append([(int(best[t]), int(t)) for t in linked])
-        return cls.from_lists(sentences)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

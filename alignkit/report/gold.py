@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from alignkit.links.links import Links
+from alignkit.links.from_scores import best_links
 from alignkit.metrics.aer import count_links
 from alignkit.report.model import Report
 from alignkit.scores.word_groups import merge_groups
@@ -19,7 +19,7 @@ def gold_table(report: Report) -> pd.DataFrame:
     """Alpha scores against gold links: columns ``COLUMNS``, a row per set; none if the report has no gold.
 
     Scores of pieces are merged to words, and each target word is linked to its favourite source word
-    (:meth:`alignkit.links.links.Links.from_scores`). Only the pairs that have gold links count.
+    (:func:`alignkit.links.from_scores.best_links`). Only the pairs that have gold links count.
     """
     import pandas as pd
 
@@ -28,7 +28,7 @@ def gold_table(report: Report) -> pd.DataFrame:
         if report.gold is None or each.kind != "alpha":
             continue
         words = merge_groups(each.scores, report.groups[1], report.groups[0])
-        counts = count_links(report.gold, Links.from_scores(words).block(0, len(report.gold)))
+        counts = count_links(report.gold, best_links(words).block(0, len(report.gold)))
         total, (low, high) = counts.total(), counts.intervals(report.seed)["aer"]
         shares = (total.precision, total.recall, total.f1, total.aer, low, high)
         rows.append((each.name, *shares, total.links))

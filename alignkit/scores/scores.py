@@ -123,3 +123,15 @@ class Scores:
 
     def __repr__(self) -> str:
         return f"Scores({len(self)} pairs, {len(self.values)} values)"
+
+
+def cap_row_sums(scores: Scores) -> Scores:
+    """The scores, with each row whose sum exceeds 1 divided by its sum."""
+    heights, widths = scores.shapes.astype(np.int64).T
+    rows = np.repeat(widths, heights)
+    sums = np.zeros(len(rows))
+    filled = np.flatnonzero(rows)
+    if len(filled):
+        sums[filled] = np.add.reduceat(scores.values, (np.cumsum(rows) - rows)[filled], dtype=np.float64)
+    divisor = np.repeat(np.maximum(sums, 1), rows)
+    return Scores((scores.values / divisor).astype(np.float32), scores.offsets, scores.shapes)

@@ -6,7 +6,7 @@ from planted import bitext_of, permuted_copy, random_pairs
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.classical.ibm1 import IBM1, KIND, VERSION, fit_ibm1, load_ibm1
 from alignkit.errors import AlignkitError, InputError
-from alignkit.links.links import Links
+from alignkit.links.from_scores import best_links
 from alignkit.storage import load_arrays, save_arrays
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import Vocabulary
@@ -295,7 +295,7 @@ def test_a_planted_lexicon_is_found_without_an_error(planted, null):
     for kind in model.kinds:
         for matrix, right in zip(model.score(bitext, kind), links, strict=True):
             assert sorted((int(row.argmax()), t) for t, row in enumerate(matrix)) == right
-    assert links_of(Links.from_scores(model.score(bitext, "alpha"))) == links
+    assert links_of(best_links(model.score(bitext, "alpha"))) == links
     best = model.table.to_dense().argmax(axis=1)
     assert [model.target[o] for o in best] == [word.replace("s", "t") for word in model.source]
 

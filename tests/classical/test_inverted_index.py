@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from planted import bitext_of, random_pairs
 
-from alignkit.aligner.symmetrized import fit_bidirectional, fit_concurrently
 from alignkit.classical import inverted_index as module
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.inverted_index import Bags, PairStatistics, bags_of, token_index
+from alignkit.classical.symmetrized import fit_bidirectional, fit_concurrently
 
 THREADS = pytest.mark.parametrize("threads", [1, 2, 3, 8])
 

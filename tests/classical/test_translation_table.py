@@ -8,7 +8,8 @@ from planted import bitext_of, random_pairs
 
 from alignkit.classical.diagonal import fit_diagonal
 from alignkit.classical.ibm1 import fit_ibm1
-from alignkit.classical.translation_table import Lookup, links_of_places
+from alignkit.classical.translation_table import Lookup
+from alignkit.links.from_positions import links_from_positions
 
 FITS = {
     "ibm1": lambda text: fit_ibm1(text, threads=1),
@@ -46,4 +47,4 @@ def test_best_positions_are_the_links(name, messy_bitext):
     for text in (messy_bitext, messy_bitext.reversed, bitext_of(random_pairs(6))):
         positions = model.best_positions(text)
         assert len(positions) == len(text.target.tokens)
-        assert links_of_places(positions, text, 1).to_pharaoh() == model.links(text).to_pharaoh()
+        assert links_from_positions(positions, text, 1).to_pharaoh() == model.links(text).to_pharaoh()

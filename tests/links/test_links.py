@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from alignkit.errors import InputError
 from alignkit.links.links import GoldLinks, Links, check_range, parse_links
-from alignkit.scores.scores import Scores
 
 LISTS = [[(2, 0), (0, 1), (2, 0)], [], [(10, 9), (9, 10), (1234567, 0)]]
 
@@ -91,19 +90,6 @@ def test_nonsense_is_refused():
         Links(np.array([(-1, 0)], np.int32), np.array([0, 1]))
     with pytest.raises(ValueError, match="same sentence pairs"):
         GoldLinks(Links.from_lists([[]]), Links.from_lists([[], []]))
-
-
-def test_from_scores_takes_the_first_maximum_unless_null_is_stronger():
-    scores = Scores.from_matrices(
-        [
-            np.array([[0.2, 0.4, 0.4], [0.1, 0.1, 0.1], [0.0, 0.0, 0.0], [0.3, 0.1, 0.0]]),
-            np.zeros((2, 0)),
-            np.zeros((0, 2)),
-            np.array([[1.0]]),
-        ]
-    )
-    # Row 1 lacks 0.7, row 2 is NULL's, row 3 lacks 0.6.
-    assert as_lists(Links.from_scores(scores)) == [[(1, 0)], [], [], [(0, 0)]]
 
 
 # Parsing.

@@ -143,7 +143,7 @@ def test_product_errors():
 
 
 def test_bidirectional_product_in_blocks(monkeypatch, planted):
-    from alignkit.aligner import symmetrized as bidirectional
+    from alignkit.classical import symmetrized as bidirectional
     from alignkit.classical.ibm1 import fit_ibm1
 
     bitext, links = planted
@@ -159,7 +159,7 @@ def test_bidirectional_product_in_blocks(monkeypatch, planted):
 
 
 def test_product_needs_posteriors(planted):
-    from alignkit.aligner.symmetrized import Bidirectional
+    from alignkit.classical.symmetrized import Bidirectional
 
     class Linker:
         def links(self, bitext):

@@ -3,7 +3,7 @@ import pytest
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.scores import scores as module
-from alignkit.scores.scores import Scores, flat_offsets
+from alignkit.scores.scores import Scores, cap_row_sums, flat_offsets
 from alignkit.storage import save_arrays
 
 MATRICES = [
@@ -110,3 +110,19 @@ def test_load_refuses_nan(tmp_path):
     save_arrays(tmp_path / "x.npz", module.KIND, module.VERSION, arrays)
     with pytest.raises(InputError, match="NaN"):
         Scores.load(tmp_path / "x.npz")
+
+
+def test_rows_that_sum_to_more_than_one_are_divided_by_their_sum():
+    capped = cap_row_sums(
+        Scores.from_matrices(
+            [
+                np.zeros((0, 2)),
+                np.array([[0.5, 0.25], [1.0, 3.0], [0.0, 1.0]]),
+                np.zeros((2, 0)),
+                np.full((1, 1), 4.0),
+            ]
+        )
+    )
+    assert [matrix.tolist() for matrix in capped] == [[], [[0.5, 0.25], [0.25, 0.75], [0, 1]], [[], []], [[1]]]
+    assert capped.shapes.tolist() == [[0, 2], [3, 2], [2, 0], [1, 1]]
+    assert len(cap_row_sums(Scores.from_matrices([]))) == 0

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planted import bitext_of, random_pairs
 
-from alignkit.aligner.symmetrized import fit_bidirectional, fit_concurrently
 from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.classical.symmetrized import fit_bidirectional, fit_concurrently
 from alignkit.errors import AlignkitError
 from alignkit.links.symmetrization import METHODS, symmetrize, symmetrize_places
 from alignkit.text.bitext import Bitext, Corpus

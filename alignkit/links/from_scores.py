@@ -1,0 +1,56 @@
+"""Links from scores: every target word's best source word, or every score above a threshold."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from alignkit.kernels import sentence_pairs
+from alignkit.links.links import Links
+from alignkit.parallel import blocks, run_blocks, thread_count
+from alignkit.scores.scores import Scores
+
+
+def best_links(scores: Scores) -> Links:
+    """Link each target word to the source word with the largest score, the first of several.
+
+    A target word stays unlinked if its row has no positive score, or if NULL is more probable than the best source
+    word: NULL's posterior is the difference between 1 and the sum of the row. Meant for ``alpha`` scores.
+    """
+    sentences: list[list[tuple[int, int]]] = []
+    for matrix in scores:
+        if matrix.size == 0:
+            sentences.append([])
+            continue
+        best = matrix.argmax(axis=1)
+        value = matrix[np.arange(len(matrix)), best]
+        null = 1 - matrix.sum(axis=1, dtype=np.float64)
+        linked = np.flatnonzero((value > 0) & (value >= null))
+        sentences.append([(int(best[t]), int(t)) for t in linked])
+    return Links.from_lists(sentences)
+
+
+def links_above(scores: Scores, threshold: float, threads: int | None = None) -> Links:
+    """Link each target word to all source words with a positive score of at least ``threshold``.
+
+    Args:
+        scores: of M pairs.
+        threshold: rounded to float32 like the scores, so that a score of 0.7 reaches a threshold of 0.7.
+        threads: number of threads, all cores by default; the result does not depend on it.
+    """
+    offsets = np.zeros(len(scores) + 1, np.int64)
+    bound, threads = np.float32(threshold), thread_count(threads)
+    ranges = blocks(np.diff(scores.offsets), threads)
+
+    def count(low: int, high: int) -> None:
+        sentence_pairs.count_above(low, high, scores.values, scores.offsets, bound, offsets)
+
+    run_blocks(count, ranges, threads)
+    np.cumsum(offsets, out=offsets)
+    pairs = np.empty((offsets[-1], 2), np.int32)
+    matrices = (scores.values, scores.offsets, scores.shapes)
+
+    def fill(low: int, high: int) -> None:
+        sentence_pairs.fill_links_above(low, high, matrices, bound, offsets, pairs)
+
+    run_blocks(fill, ranges, threads)
+    return Links(pairs, offsets)

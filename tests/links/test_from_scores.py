@@ -1,0 +1,67 @@
+"""Links from scores and from positions."""
+
+import naive
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alignkit.links.from_positions import links_from_positions
+from alignkit.links.from_scores import best_links, links_above
+from alignkit.scores.scores import Scores
+from alignkit.text.bitext import Bitext
+
+
+def as_lists(links):
+    return [[tuple(pair) for pair in sentence.tolist()] for sentence in links]
+
+
+def test_best_links_take_the_first_maximum_unless_null_is_stronger():
+    scores = Scores.from_matrices(
+        [
+            np.array([[0.2, 0.4, 0.4], [0.1, 0.1, 0.1], [0.0, 0.0, 0.0], [0.3, 0.1, 0.0]]),
+            np.zeros((2, 0)),
+            np.zeros((0, 2)),
+            np.array([[1.0]]),
+        ]
+    )
+    # Row 1 lacks 0.7, row 2 is NULL's, row 3 lacks 0.6.
+    assert as_lists(best_links(scores)) == [[(1, 0)], [], [], [(0, 0)]]
+
+
+values = st.sampled_from([-1.0, 0.0, 0.1, 0.5, 0.7, 1.0])
+matrices = st.tuples(st.integers(0, 4), st.integers(0, 4)).flatmap(
+    lambda shape: st.lists(
+        st.lists(values, min_size=shape[1], max_size=shape[1]), min_size=shape[0], max_size=shape[0]
+    ).map(lambda rows: np.array(rows, np.float32).reshape(shape))
+)
+
+
+@given(st.lists(matrices, max_size=5), st.sampled_from([0.0, 0.1, 0.5, 0.7, 1.0]), st.integers(1, 3))
+@settings(max_examples=100, deadline=None)
+def test_links_above_equal_the_naive_ones(found, threshold, threads):
+    assert as_lists(links_above(Scores.from_matrices(found), threshold, threads)) == naive.links_above(
+        found, threshold
+    )
+
+
+lengths = st.tuples(st.integers(0, 5), st.integers(0, 5))
+sentences = lengths.flatmap(
+    lambda sides: st.tuples(
+        st.just(sides[0]), st.lists(st.integers(-1, sides[0] - 1), min_size=sides[1], max_size=sides[1])
+    )
+)
+
+
+@given(st.lists(sentences, max_size=6), st.integers(1, 3))
+@settings(max_examples=100, deadline=None)
+def test_links_from_positions_equal_the_naive_ones(text, threads):
+    bitext = Bitext.from_sentences([["x"] * length for length, _ in text], [["y"] * len(row) for _, row in text])
+    flat = np.array([s for _, row in text for s in row], np.int32)
+    expected = [sorted((s, t) for t, s in enumerate(row) if s >= 0) for _, row in text]
+    assert as_lists(links_from_positions(flat, bitext, threads)) == expected
+
+
+@pytest.mark.parametrize("threshold", [0.2, 0.7])
+def test_a_score_reaches_a_threshold_of_the_same_decimal_number(threshold):
+    assert len(links_above(Scores.from_matrices([np.full((1, 1), threshold)]), threshold).pairs) == 1
