@@ -19,13 +19,13 @@ from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
 from alignkit.interop.other_systems import ExternalScores, read_scores
 from alignkit.interop.projection import fit_scores, inner_scores, of_tokens, word_shapes
-from alignkit.metrics.agreement import PERCENT
-from alignkit.metrics.tables import agreement_table
+from alignkit.metrics.protocol import PERCENT, MetricSettings
+from alignkit.metrics.registry import metric_table
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.loading import load_aligner
 from alignkit.neural.proxy import ProxyAligner, fit_proxy
 from alignkit.neural.settings import PROXY_PRESETS, ProxySettings
-from alignkit.neural.training.runs import Lines, Run, find_run
+from alignkit.neural.training.translation_run import LinePairs, TranslationRun, find_run
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import encode_bitext
@@ -82,7 +82,7 @@ def compare(
             is compared on BOS and EOS.
 
     Returns:
-        the table of :func:`alignkit.metrics.tables.agreement_table`.
+        the table of :func:`alignkit.metrics.registry.metric_table`.
 
     Raises:
         AlignkitError: ``uniform`` works on other tokens, or was trained with attention.
@@ -97,7 +97,8 @@ def compare(
         scores["uniform.beta"] = uniform.score(pairs, "beta")
     if others:
         scores = with_others(scores, pairs, others)
-    return agreement_table(scores, settings.percent, seed=settings.seed, threads=settings.threads)
+    chosen = MetricSettings(percent=settings.percent, seed=settings.seed, threads=settings.threads)
+    return metric_table(scores, settings=chosen)
 
 
 def _scores(
@@ -151,8 +152,8 @@ def compare_networks(
     neural: str,
     uniform: str | None = None,
     *,
-    pairs: Lines | None = None,
-    training: Lines | None = None,
+    pairs: LinePairs | None = None,
+    training: LinePairs | None = None,
     settings: CompareSettings | None = None,
     proxy_epochs: int | None = None,
     device: str = "auto",
@@ -201,7 +202,7 @@ def compare_networks(
 
 
 def _texts(
-    path: str, network: NeuralAligner, run: Run | None, training: Lines | None
+    path: str, network: NeuralAligner, run: TranslationRun | None, training: LinePairs | None
 ) -> tuple[Bitext, Bitext | None]:
     """The encoded training text and the run's validation text, if any."""
     valid = run.valid if run is not None else None
@@ -220,7 +221,7 @@ def _texts(
 
 def proxy_of(
     network: NeuralAligner,
-    run: Run | None,
+    run: TranslationRun | None,
     training: Bitext,
     valid: Bitext,
     *,

@@ -25,7 +25,7 @@ from alignkit.errors import AlignkitError
 from alignkit.metrics.agreement import PERCENT, agreement
 from alignkit.metrics.contextual import contextualised
 from alignkit.metrics.kendall import rank_correlation
-from alignkit.neural.training.runs import Run
+from alignkit.neural.training.translation_run import TranslationRun
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
 
@@ -220,7 +220,7 @@ class _Bench:
         if self.progress is not None:
             self.progress(done, total, message)
 
-    def _course(self, run: Run, label: str, references: Mapping[str, Scores]) -> pd.DataFrame | None:
+    def _course(self, run: TranslationRun, label: str, references: Mapping[str, Scores]) -> pd.DataFrame | None:
         """The time course of a run; None, with a note, if it keeps no checkpoints."""
         if len(run.checkpoints) == 0:
             self.notes.append(f"{run.path} keeps no checkpoints at its logged steps (only its best network)")
@@ -243,7 +243,7 @@ class _Bench:
     def _references(self) -> Mapping[str, Scores]:
         return self.scores if self.settings.courses else {"lstm.alpha": self.scores["lstm.alpha"]}
 
-    def _strongest_uniform(self, run: Run) -> Scores | None:
+    def _strongest_uniform(self, run: TranslationRun) -> Scores | None:
         """beta of the uniform run at the logged step that alpha agrees with most (appendix A.7).
 
         None if there are no logged steps: then its best network has to do.

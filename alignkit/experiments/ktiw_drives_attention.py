@@ -20,11 +20,11 @@ from alignkit.errors import AlignkitError
 from alignkit.experiments.networks import NetworkPlan, train_network
 from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
 from alignkit.metrics.agreement import count_agreement
-from alignkit.metrics.bootstrap import middle, resampled
+from alignkit.metrics.bootstrap import bootstrap_ratio
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.loading import load_aligner
-from alignkit.neural.training.runs import find_run
 from alignkit.neural.training.translation import Training
+from alignkit.neural.training.translation_run import find_run
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
 
@@ -129,7 +129,7 @@ class _Counted:
     def gain(self, curve: int) -> tuple[float, float, float]:
         """Agreement minus chance at the last step, and its interval over sentence pairs."""
         excess = self.hits[-1][curve] - self.expected[-1][curve]
-        return float(excess.sum() / self.rows.sum()), *middle(resampled(excess, self.rows, 0, RESAMPLES))
+        return float(excess.sum() / self.rows.sum()), *bootstrap_ratio(excess, self.rows, 0, RESAMPLES)
 
     def half_ways(self) -> pd.DataFrame:
         """One row: half-way steps of alpha and beta against IBM 1, and their ratio with its interval."""

@@ -75,7 +75,7 @@ def run(settings: Settings, progress: Progress = no_progress) -> Result:
     courses: dict[tuple[str, str], list[MemberRun]] = {}
     shares: dict[str, np.ndarray] = {}
     for task, sequences in distributions.items():
-        for attention in ("dot", "uniform"):
+        for attention in ("general", "uniform"):
             runs = _train(sequences, attention, settings, progress, f"{task}, {attention}")
             courses[task, attention] = runs
         shares[task] = np.array([_known(sequences, run, settings) for run in courses[task, "uniform"]])
@@ -133,7 +133,7 @@ def _failed(runs: list[MemberRun], settings: Settings) -> int:
 def _row(
     task: str, courses: dict[tuple[str, str], list[MemberRun]], known: np.ndarray, settings: Settings
 ) -> dict[str, object]:
-    runs = courses[task, "dot"]
+    runs = courses[task, "general"]
     return {
         "task": task,
         "runs": len(runs),
@@ -151,7 +151,7 @@ def _claims(
     difference: float,
     settings: Settings,
 ) -> list[Claim]:
-    failed = {task: _failed(courses[task, "dot"], settings) for task in TASKS}
+    failed = {task: _failed(courses[task, "general"], settings) for task in TASKS}
     runs = settings.seeds
     statistic = f"share of {runs} seeds with a token accuracy below {settings.learned} at step {settings.steps}"
     gap = shares["reorder"] - shares["copy"]
@@ -200,8 +200,8 @@ def draw(
     colors = {"copy": "tab:blue", "reorder": "tab:red"}
     for (task, attention), runs in courses.items():
         for number, run in enumerate(runs):
-            style = "-" if attention == "dot" else ":"
-            label = f"{task}, {'attention' if attention == 'dot' else 'uniform'}" if not number else None
+            style = "-" if attention == "general" else ":"
+            label = f"{task}, {'attention' if attention == 'general' else 'uniform'}" if not number else None
             left.plot(run.steps, run.accuracy, style, color=colors[task], lw=0.9, alpha=0.8, label=label)
     left.set(xlabel="step", ylabel="token accuracy", ylim=(0, 1.02), xlim=(0, settings.steps))
     left.legend(fontsize="small")

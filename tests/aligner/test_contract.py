@@ -99,7 +99,7 @@ CASES = [
     Case("hmm", lambda bitext, threads: fit_hmm(bitext, threads=threads)),
     Case("hmm with priors", lambda bitext, threads: fit_hmm(bitext, JOINT_SETTINGS, threads=threads)),
     Case("both hmms", lambda bitext, threads: fit_joint(bitext, threads=threads)),
-    Case("lstm", fit_tiny_network("dot"), ".pt", encode_for_networks, exact=False),
+    Case("lstm", fit_tiny_network("general"), ".pt", encode_for_networks, exact=False),
     Case("uniform", fit_tiny_network("uniform"), ".pt", encode_for_networks, exact=False),
     Case("proxy", fit_tiny_proxy, ".pt", encode_for_networks, exact=False),
 ]
