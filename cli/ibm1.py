@@ -76,10 +76,10 @@ def command(
 
         return fit_ibm1(
             text,
-            iterations,
-            null,
-            threads,
-            progress,
+            threads=threads,
+            progress=progress,
+            iterations=iterations,
+            null=null,
             null_probability=null_probability,
             alpha=alpha,
             tolerance=tolerance,

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alignkit.analysis.time_course import load_network
-from alignkit.classical.ibm1 import ITERATIONS, fit_ibm1
+from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
 from alignkit.interop.other_systems import ExternalScores, read_scores
 from alignkit.interop.projection import fit_scores, inner_scores, of_tokens, word_shapes
@@ -50,7 +51,7 @@ class CompareSettings:
         threads: of the classical part; no result depends on it.
     """
 
-    iterations: int = ITERATIONS
+    iterations: int = IBM1Settings.iterations
     null: bool = False
     ibm_alpha: bool = False
     delta: bool = False
@@ -103,7 +104,7 @@ def compare(
 def _scores(
     network: NeuralAligner, proxy: ProxyAligner, training: Bitext, pairs: Bitext, settings: CompareSettings
 ) -> list[tuple[str, Scores]]:
-    ibm1 = fit_ibm1(training, settings.iterations, settings.null, settings.threads)
+    ibm1 = fit_ibm1(training, iterations=settings.iterations, null=settings.null, threads=settings.threads)
     scored = [("ibm1.beta", ibm1.score(pairs, "beta"))]
     if settings.ibm_alpha:
         scored.append(("ibm1.alpha", ibm1.score(pairs, "alpha")))

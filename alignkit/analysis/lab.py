@@ -19,7 +19,8 @@ import numpy as np
 from alignkit.analysis.compare import proxy_of
 from alignkit.analysis.time_course import COLUMNS as COURSE_COLUMNS
 from alignkit.analysis.time_course import load_network, measure, moving, open_run, series, time_course
-from alignkit.classical.ibm1 import ITERATIONS, fit_ibm1
+from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
 from alignkit.metrics.agreement import PERCENT, agreement
 from alignkit.metrics.contextual import contextualised
@@ -60,7 +61,7 @@ class LabSettings:
 
     on: Literal["valid", "train"] = "valid"
     limit: int | None = None
-    iterations: int = ITERATIONS
+    iterations: int = IBM1Settings.iterations
     null: bool = False
     bleu: bool = False
     courses: bool = False
@@ -207,7 +208,7 @@ class _Bench:
         self.scores["proxy.beta"] = proxy.score(pairs, "beta")
         for iterations in dict.fromkeys((1, settings.iterations)):
             null = settings.null and iterations > 1  # the paper's Trans has none
-            ibm1 = fit_ibm1(self.training, iterations, null, settings.threads)
+            ibm1 = fit_ibm1(self.training, iterations=iterations, null=null, threads=settings.threads)
             for kind in ("beta", "alpha"):
                 self.scores[f"ibm1({iterations}).{kind}"] = ibm1.score(pairs, kind)
         if self.uniform is None:

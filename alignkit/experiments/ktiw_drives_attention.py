@@ -183,7 +183,10 @@ def _follow_training(settings: Settings, counted: _Counted, progress: Progress) 
             return
         if not prepared:
             pairs = _some(now.valid, settings.scored)
-            prepared["it"] = pairs, fit_ibm1(now.bitext, settings.iterations, null=False).score(pairs, "beta")
+            prepared["it"] = (
+                pairs,
+                fit_ibm1(now.bitext, iterations=settings.iterations, null=False).score(pairs, "beta"),
+            )
         counted.add(now.step, now.snapshot(), *prepared["it"])
 
     train_network(settings, progress, measured, "cpu")
@@ -197,7 +200,7 @@ def _follow_directory(settings: Settings, counted: _Counted, progress: Progress)
     if found is None or len(known) < 3:
         raise AlignkitError(f"{settings.run} is not a run directory with checkpoints of its logged steps")
     pairs = _some(found.valid, settings.scored)
-    ibm1 = fit_ibm1(found.train, settings.iterations, null=False).score(pairs, "beta")
+    ibm1 = fit_ibm1(found.train, iterations=settings.iterations, null=False).score(pairs, "beta")
     for place, step in enumerate(known):
         network = load_aligner(found.checkpoints[step])
         if not isinstance(network, NeuralAligner):

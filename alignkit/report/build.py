@@ -16,7 +16,8 @@ import numpy as np
 from alignkit.aligner.registry import load_aligner
 from alignkit.classical.hmm.joint import fits_in_memory
 from alignkit.classical.hmm.model import fit_hmm
-from alignkit.classical.ibm1 import ITERATIONS, fit_ibm1
+from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
 from alignkit.interop.other_systems import ExternalScores, read_scores
 from alignkit.interop.projection import fit_scores, inner_scores, inner_text, of_tokens, token_groups, word_shapes
@@ -71,7 +72,7 @@ class Sources:
     links: Mapping[str, str] = field(default_factory=dict)
     pieces: Mapping[str, Sides] = field(default_factory=dict)
     gold: str | None = None
-    iterations: int = ITERATIONS
+    iterations: int = IBM1Settings.iterations
     null: bool = False
     proxy: bool = False
     title: str | None = None
@@ -176,7 +177,7 @@ def _counts(training: Corpus, scored: Corpus) -> np.ndarray:
 
 
 def _ibm_sets(sources: Sources, training: Bitext, bitext: Bitext) -> list[ScoreSet]:
-    model = fit_ibm1(training, sources.iterations, sources.null, sources.threads)
+    model = fit_ibm1(training, iterations=sources.iterations, null=sources.null, threads=sources.threads)
     # Without NULL a posterior is the dictionary's row divided by its sum: in the same order.
     kinds = ("beta", "alpha") if sources.null else ("beta",)
     return [score_set(f"ibm1.{kind}", model.score(bitext, kind)) for kind in kinds]

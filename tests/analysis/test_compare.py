@@ -74,7 +74,7 @@ def test_the_table_is_that_of_the_scores_themselves(runs, found):
 
     run = TranslationRun(runs / "general")
     u = load_aligner(runs / "general", "cpu").score(run.valid, "alpha")
-    v = fit_ibm1(run.train, 5, null=False).score(run.valid, "beta")
+    v = fit_ibm1(run.train, iterations=5, null=False).score(run.valid, "beta")
     row = found.table.set_index(["u", "v"]).loc[("lstm.alpha", "ibm1.beta")]
     expected = agreement(u, v)
     assert (row.agreement, row.chance, row.low, row.high) == (

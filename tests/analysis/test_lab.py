@@ -85,7 +85,7 @@ def test_every_row_is_that_of_the_scores_themselves(folder, found):
     scores["uniform.beta"] = load_aligner(folder / "uniform-0", "cpu").score(run.valid, "beta")
     scores["proxy.beta"] = load_aligner(folder / "general-0" / "proxy.pt", "cpu").score(run.valid, "beta")
     for iterations in (1, 5):
-        model = fit_ibm1(run.train, iterations, null=False)
+        model = fit_ibm1(run.train, iterations=iterations, null=False)
         for kind in ("alpha", "beta"):
             scores[f"ibm1({iterations}).{kind}"] = model.score(run.valid, kind)
     for u, v in (PAPERS + OURS)[1:]:

@@ -102,7 +102,7 @@ def test_a_real_text_in_double_precision_gives_the_same_links():
 
     folder = os.path.join(os.environ["ALIGNKIT_DATA"], "multi30k")
     bitext = read_bitext(os.path.join(folder, "train.de"), os.path.join(folder, "train.en"))
-    found = fit_ibm1(bitext, 4, null_probability=0.08).links(bitext).to_pharaoh().decode().splitlines()
+    found = fit_ibm1(bitext, iterations=4, null_probability=0.08).links(bitext).to_pharaoh().decode().splitlines()
     lines = naive.ibm1_links_in_double(bitext.source, bitext.target, 4, 0.08)
     different = [m for m, (a, b) in enumerate(zip(found, lines, strict=True)) if a != b]
     assert len(different) <= 3, different

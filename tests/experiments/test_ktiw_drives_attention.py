@@ -67,7 +67,7 @@ def test_a_run_directory_gives_its_own_agreements(texts, tmp_path):
     result = experiment.run(experiment.Settings(run=str(tmp_path), scored=0))
     steps, run = result.rows["steps"], TranslationRun(tmp_path)
     assert steps.step.tolist() == list(run.checkpoints)
-    ibm1 = fit_ibm1(run.train, 5, null=False).score(run.valid, "beta")
+    ibm1 = fit_ibm1(run.train, iterations=5, null=False).score(run.valid, "beta")
     last = steps.iloc[-1]
     network = load_aligner(run.checkpoints[int(last.step)], "cpu")
     expected = agreement(network.score(run.valid, "alpha"), ibm1)

@@ -59,7 +59,7 @@ def test_the_course_is_that_of_the_checkpoints(runs, report):
     from alignkit.neural.training.translation_run import TranslationRun
 
     run = TranslationRun(runs / "one")
-    reference = fit_ibm1(run.train, 5, null=False).score(run.valid, "beta")
+    reference = fit_ibm1(run.train, iterations=5, null=False).score(run.valid, "beta")
     course = report.course.set_index(["name", "step"])["value"]
     steps = sorted(run.checkpoints)
     assert len(steps) >= 3
