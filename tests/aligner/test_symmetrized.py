@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from planted import bitext_of, random_pairs
 
 from alignkit.aligner import symmetrized
@@ -15,11 +17,27 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.links.links import Links
 from alignkit.links.symmetrization import METHODS, symmetrize, symmetrize_product
 from alignkit.storage import save_arrays
+from alignkit.text.bitext import Bitext, Corpus
+
+ODD = [([], ["t1"]), (["s1"], []), ([], []), (["s0"] * 50, ["t1", "t2"] * 40), (["only"], ["here", "here"])]
+WORDS = st.lists(st.sampled_from("abcdefg"), max_size=9)
+
+
+def both_ibm1s(text, method="grow-diag-final-and", threads=None, **options):
+    sides = (text, text.reversed)
+    return Symmetrized(*(fit_ibm1(side, threads=1, **options) for side in sides), method, threads=threads)
+
+
+def check_links(both, text):
+    """The links are those of the two models, symmetrized."""
+    forward, reverse = both.forward.links(text), both.reverse.links(text.reversed).reversed
+    expected = symmetrize(forward, reverse, both.method)
+    assert both.links(text).to_pharaoh() == expected.to_pharaoh()
 
 
 @pytest.fixture(scope="module")
 def bitext():
-    return bitext_of(random_pairs(31))
+    return bitext_of([*ODD, *random_pairs(31, pairs=200), *ODD])
 
 
 @pytest.fixture(scope="module")
@@ -27,13 +45,31 @@ def models(bitext):
     return fit_ibm1(bitext, iterations=3), fit_ibm1(bitext.reversed, iterations=3)
 
 
+@pytest.mark.parametrize("options", [{}, {"null": False}, {"null_probability": 0.2}, {"alpha": 0.01}], ids=str)
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("threads", [1, 3])
-def test_links_are_those_of_the_directions_combined(bitext, models, method, threads):
-    forward, reverse = models
-    expected = symmetrize(forward.links(bitext), reverse.links(bitext.reversed).reversed, method)
-    found = Symmetrized(forward, reverse, method, threads=threads).links(bitext)
-    assert found.to_pharaoh() == expected.to_pharaoh()
+def test_links_are_those_of_the_two_models_symmetrized(bitext, options, method):
+    for threads in (1, 3):
+        check_links(both_ibm1s(bitext, method, threads, **options), bitext)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(WORDS, WORDS), max_size=12), st.integers(1, 2))
+def test_links_whatever_the_text(pairs, iterations):
+    text = bitext_of(pairs)
+    check_links(both_ibm1s(text, iterations=iterations), text)
+
+
+def test_links_of_words_that_never_met():
+    """The same words in other company: the table has no pair for some of them."""
+    text = bitext_of([(["a", "b"], ["x"]), (["c"], ["y", "z"]), (["d"], ["x", "z"])])
+    both = both_ibm1s(text, iterations=3)
+    source, target = text.source, text.target
+    other = Bitext(
+        Corpus(np.array([0, 2, 3, 1, 0], np.int32), np.array([0, 3, 4, 5]), source.vocabulary),
+        Corpus(np.array([1, 0, 2, 1, 2], np.int32), np.array([0, 2, 3, 5]), target.vocabulary),
+    )
+    check_links(both, other)
+    check_links(both, bitext_of([(["a", "new"], ["x", "neu"])]))
 
 
 def test_the_product_is_that_of_all_scores_whatever_the_blocks(bitext, models, monkeypatch):

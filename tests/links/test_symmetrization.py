@@ -146,3 +146,20 @@ def test_an_index_of_millions_is_refused():
     one, wild = Links.from_lists([[(0, 0)]]), Links.from_lists([[(2**30, 0)]])
     with pytest.raises(AlignkitError, match="token 1073741824"):
         symmetrize(one, wild)
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [
+        ([0], [0, 1]),
+        ([0, 0], [0, 1, 0]),
+        ([5_000_000, 0, 0], [0, 0, 0]),
+        ([0, 0, 0], [0, 0, -2]),
+        ([1, 0, 0], [0, 0, 0]),
+    ],
+)
+def test_best_positions_of_another_text(positions):
+    text = bitext_of([(["a"], ["x"]), (["b", "c"], ["y", "z"])])
+    forward, reverse = (np.array(side, np.int32) for side in positions)
+    with pytest.raises(AlignkitError, match="not those of this text"):
+        symmetrize_places(forward, reverse, text)
