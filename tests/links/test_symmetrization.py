@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from planted import bitext_of
 
 from alignkit.errors import AlignkitError
 from alignkit.links.links import Links
