@@ -121,3 +121,30 @@ def fill_links_from_positions(low, high, positions, offsets, link_offsets, pairs
                 pairs[place, 1] = k - target_offsets[m]
         for s in range(width + 1):
             counts[s] = 0
+
+
+@kernel
+def find_products(forward, reverse, shapes, offsets, bound, filling, out):
+    """Links (s, t) of the points whose values in both directions have a product of at least ``bound``, above 0.
+
+    Args:
+        forward: float32, matrices (T, L) one after another; reverse: the same of shape (L, T).
+        shapes: int32 (M, 2), T and L; offsets: int64 (M + 1,), where each matrix starts, in both.
+        filling: whether to fill in the links, not only their offsets.
+        out: (links int32 (K, 2), offsets int64 (M + 1,)).
+    """
+    pairs, pair_offsets = out
+    total = 0
+    pair_offsets[0] = 0
+    for m in range(len(shapes)):
+        height, width = shapes[m, 0], shapes[m, 1]
+        for s in range(width):
+            for t in range(height):
+                f, r = forward[offsets[m] + t * width + s], reverse[offsets[m] + s * height + t]
+                value = np.float64(f) * np.float64(r)
+                if value >= bound and value > 0.0:
+                    if filling:
+                        pairs[total, 0] = s
+                        pairs[total, 1] = t
+                    total += 1
+        pair_offsets[m + 1] = total
