@@ -120,7 +120,7 @@ def fit_and_write(
     source: str, target: str | None, reading: dict[str, Any], fitting: Fitting, writer: AlignmentOutput
 ) -> int:
     """Fits the best aligner on the text and writes its links; returns the number of pairs with a blank side."""
-    from alignkit.classical.hmm.joint import THRESHOLD, fit_best, has_room
+    from alignkit.classical.hmm.joint import THRESHOLD, fit_joint, fits_in_memory
     from alignkit.text.reading import blank_pairs, read_bitext
 
     give_memory_back()
@@ -130,24 +130,24 @@ def fit_and_write(
     bitext = read_bitext(source, target, **reading)
     if start is not None and fitting.start is not None:
         check_words_shared(fitting.start, start, bitext)
-    if not has_room(bitext):
+    if not fits_in_memory(bitext):
         return fit_small(bitext, fitting, writer)
     threshold = THRESHOLD if fitting.threshold is None else fitting.threshold
     with progress_bar("aligning", fitting.quiet) as bar:
-        fitted = fit_best(
+        fitted = fit_joint(
             bitext, threshold=threshold, threads=fitting.threads, progress=bar, prior=prior, start=start
         )
     if fitting.save_model is not None:
-        fitted.aligner.save(fitting.save_model)
+        fitted.save(fitting.save_model)
     with writer:
-        writer.write_links(fitted.links, bitext, fitted.aligner)
+        writer.write_links(fitted.fitted_links, bitext, fitted)
     return blank_pairs(bitext)
 
 
 def fit_small(bitext: Bitext, fitting: Fitting, writer: AlignmentOutput) -> int:
     """The same with IBM Model 1, which needs less memory."""
-    from alignkit.classical.bothways import fit_both_ways
-    from alignkit.classical.symmetrized import Bidirectional
+    from alignkit.classical.ibm1 import fit_ibm1
+    from alignkit.classical.symmetrized import fit_concurrently
     from alignkit.text.reading import blank_pairs
 
     if fitting.threshold is not None or fitting.save_model or fitting.prior or fitting.start:
@@ -156,7 +156,7 @@ def fit_small(bitext: Bitext, fitting: Fitting, writer: AlignmentOutput) -> int:
             "are for; split the text, or use `alignkit ibm1`."
         )
     note("too long lines or too much text for the HMMs: IBM Model 1 in both directions instead", fitting.quiet)
-    both = Bidirectional(*fit_both_ways(bitext, threads=fitting.threads), threads=fitting.threads)
+    both = fit_concurrently(bitext, lambda text, share: fit_ibm1(text, threads=share), threads=fitting.threads)
     with writer:
         writer.write_links(both.links(bitext), bitext, both.forward, both.reverse)  # type: ignore[arg-type]
     return blank_pairs(bitext)

@@ -22,8 +22,8 @@ import numpy as np
 from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
 from alignkit.experiments.sequences import Plan, Sequences, contrast, count_table, curves, reached
 from alignkit.metrics.intervals import wilson
-from alignkit.neural.ensemble.networks import copying_settings, initial
-from alignkit.neural.ensemble.training import ManyRun, train_many
+from alignkit.neural.ensemble.networks import copying_settings, initial_parameters
+from alignkit.neural.ensemble.training import MemberRun, train_ensemble
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,19 +61,19 @@ def sequences_of(kind: str, settings: Settings) -> Sequences:
     return Sequences(kind, types.get(kind, settings.length), settings.length)
 
 
-def train(sequences: Sequences, settings: Settings, progress: Progress, message: str) -> list[ManyRun]:
+def train(sequences: Sequences, settings: Settings, progress: Progress, message: str) -> list[MemberRun]:
     """Trains a network per seed."""
     seeds = range(settings.seeds)
     shape = copying_settings(sequences.vocabulary, settings.hidden)
-    starts = [initial(shape, seed) for seed in seeds]
-    return train_many(starts, seeds, sequences.draw, settings.training, progress, message)
+    starts = [initial_parameters(shape, seed) for seed in seeds]
+    return train_ensemble(starts, seeds, sequences.draw, settings.training, progress, message)
 
 
 def run(settings: Settings, progress: Progress = no_progress) -> Result:
     """Trains all networks and counts the failures."""
     import pandas as pd
 
-    found: dict[str, list[ManyRun]] = {}
+    found: dict[str, list[MemberRun]] = {}
     tables: dict[str, np.ndarray] = {}
     for kind in settings.kinds:
         sequences = sequences_of(kind, settings)
@@ -89,12 +89,12 @@ def run(settings: Settings, progress: Progress = no_progress) -> Result:
     )
 
 
-def failures(runs: list[ManyRun], settings: Settings) -> int:
+def failures(runs: list[MemberRun], settings: Settings) -> int:
     """How many networks have not learned the task at their last step."""
     return sum(run.accuracy[-1] < settings.learned for run in runs)
 
 
-def _row(kind: str, runs: list[ManyRun], table: np.ndarray, settings: Settings) -> dict[str, object]:
+def _row(kind: str, runs: list[MemberRun], table: np.ndarray, settings: Settings) -> dict[str, object]:
     failed = failures(runs, settings)
     learned = [reached(run, settings.learned) for run in runs if run.accuracy[-1] >= settings.learned]
     sequences = sequences_of(kind, settings)
@@ -111,7 +111,7 @@ def _row(kind: str, runs: list[ManyRun], table: np.ndarray, settings: Settings) 
     }
 
 
-def _claims(found: Mapping[str, list[ManyRun]], settings: Settings) -> list[Claim]:
+def _claims(found: Mapping[str, list[MemberRun]], settings: Settings) -> list[Claim]:
     length, steps = settings.length, settings.steps
     texts = {
         "permutation": (
@@ -164,7 +164,7 @@ def _count_rows(tables: Mapping[str, np.ndarray]) -> pd.DataFrame:
 
 def draw(
     figure: Figure,
-    found: Mapping[str, list[ManyRun]],
+    found: Mapping[str, list[MemberRun]],
     tables: Mapping[str, np.ndarray],
     settings: Settings,
 ) -> None:
@@ -187,6 +187,6 @@ def draw(
     figure.colorbar(picture, ax=list(axes[1]), label="C per pair", shrink=0.8)
 
 
-def _rest(run: ManyRun, settings: Settings) -> tuple[list[float], list[float]]:
+def _rest(run: MemberRun, settings: Settings) -> tuple[list[float], list[float]]:
     """The flat line after a network stopped."""
     return [float(run.steps[-1]), float(settings.steps)], [float(run.accuracy[-1])] * 2

@@ -31,7 +31,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from alignkit.errors import AlignkitError
 from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
 from alignkit.metrics.intervals import mean_interval
-from alignkit.neural.ensemble.recurrent import ManyLstm
+from alignkit.neural.ensemble.recurrent import EnsembleLSTM
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,7 +102,7 @@ class KeywordNetworks:
         p, tokens = self.p, torch.from_numpy(words).transpose(1, 2).contiguous()
         table = torch.baddbmm(p["bias"].unsqueeze(1), p["embedding"], p["input"])
         zero = p["state"].new_zeros(len(words), tokens.shape[2], p["state"].shape[1])
-        h, _ = ManyLstm.apply(table, p["state"], tokens, zero, zero)
+        h, _ = EnsembleLSTM.apply(table, p["state"], tokens, zero, zero)
         return torch.einsum("slbh,sh->sbl", h, p["weight"])
 
     def loss(self, words: np.ndarray, positive: np.ndarray) -> Tensor:
@@ -118,7 +118,7 @@ def _initial(settings: Settings, seed: int) -> dict[str, Tensor]:
         torch.manual_seed(seed)
         embedding = torch.nn.Embedding(settings.types, hidden)
         lstm, last = torch.nn.LSTM(hidden, hidden), torch.nn.Linear(hidden, 1)
-    # The gates' order differs between torch and ManyLstm, which random weights do not know.
+    # The gates' order differs between torch and EnsembleLSTM, which random weights do not know.
     own = dict(lstm.named_parameters())
     parts = {
         "embedding": embedding.weight,

@@ -24,8 +24,14 @@ from alignkit.errors import AlignkitError
 from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
 from alignkit.experiments.sequences import Plan, Sequences, curves
 from alignkit.metrics.intervals import share_difference
-from alignkit.neural.ensemble.networks import Parameters, copying_settings, initial, random_head, replace_heads
-from alignkit.neural.ensemble.training import ManyRun, train_many
+from alignkit.neural.ensemble.networks import (
+    Parameters,
+    copying_settings,
+    initial_parameters,
+    random_head,
+    replace_heads,
+)
+from alignkit.neural.ensemble.training import MemberRun, train_ensemble
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -84,10 +90,10 @@ class Heads:
 
     good: list[Parameters] = field(default_factory=list)
     bad: list[Parameters] = field(default_factory=list)
-    runs: list[ManyRun] = field(default_factory=list)
+    runs: list[MemberRun] = field(default_factory=list)
     accuracy: list[list[float]] = field(default_factory=list)
 
-    def add(self, head: Parameters, runs: Sequence[ManyRun], settings: Settings) -> None:
+    def add(self, head: Parameters, runs: Sequence[MemberRun], settings: Settings) -> None:
         """Keeps a head if all its trials say the same."""
         last = [float(run.accuracy[-1]) for run in runs]
         self.runs.extend(runs)
@@ -104,18 +110,20 @@ class _Bench:
     def __init__(self, settings: Settings, progress: Progress) -> None:
         self.settings, self.progress = settings, progress
         self.sequences = Sequences("permutation", settings.length, settings.length)
-        self.base = initial(copying_settings(self.sequences.vocabulary, settings.hidden), settings.seed)
+        self.base = initial_parameters(copying_settings(self.sequences.vocabulary, settings.hidden), settings.seed)
 
     def head(self, number: int) -> Parameters:
         """The number-th random head of this seed."""
         return random_head(self.settings.hidden, _mix(self.settings.seed, 1, number))
 
-    def train(self, heads: Sequence[Sequence[Parameters]], streams: Sequence[int], message: str) -> list[ManyRun]:
+    def train(
+        self, heads: Sequence[Sequence[Parameters]], streams: Sequence[int], message: str
+    ) -> list[MemberRun]:
         """A network for each set of heads, on the stream of sequences of that number."""
         settings = self.settings
         starts = [replace_heads(self.base, parts) for parts in heads]
         seeds = [_mix(settings.seed, 2, stream) for stream in streams]
-        return train_many(starts, seeds, self.sequences.draw, settings.training, self.progress, message)
+        return train_ensemble(starts, seeds, self.sequences.draw, settings.training, self.progress, message)
 
 
 def _mix(*numbers: int) -> int:
@@ -157,7 +165,7 @@ def run(settings: Settings, progress: Progress = no_progress) -> Result:
     bench = _Bench(settings, progress)
     found = find_heads(bench)
     choose = np.random.default_rng([settings.seed, 3])
-    runs: dict[str, list[ManyRun]] = {}
+    runs: dict[str, list[MemberRun]] = {}
     streams = range(settings.trials, settings.trials + settings.samples)  # none that heads were chosen by
     for mix in MIXES:
         sets = [_draw_heads(mix, found, bench, choose, sample) for sample in range(settings.samples)]
@@ -187,11 +195,11 @@ def _draw_heads(
     return bad if mix == "eight bad" else [*bad[1:], found.good[choose.integers(len(found.good))]]
 
 
-def _failed(runs: Sequence[ManyRun], settings: Settings) -> int:
+def _failed(runs: Sequence[MemberRun], settings: Settings) -> int:
     return sum(run.accuracy[-1] < settings.learned for run in runs)
 
 
-def _row(name: str, runs: Sequence[ManyRun], settings: Settings) -> dict[str, object]:
+def _row(name: str, runs: Sequence[MemberRun], settings: Settings) -> dict[str, object]:
     last = np.array([run.accuracy[-1] for run in runs])
     half = [run.at(np.array([settings.steps // 2 // settings.every * settings.every]))[0] for run in runs]
     return {
@@ -204,7 +212,7 @@ def _row(name: str, runs: Sequence[ManyRun], settings: Settings) -> dict[str, ob
     }
 
 
-def _claims(single: Sequence[ManyRun], runs: dict[str, list[ManyRun]], settings: Settings) -> list[Claim]:
+def _claims(single: Sequence[MemberRun], runs: dict[str, list[MemberRun]], settings: Settings) -> list[Claim]:
     statistic = f"share with an accuracy below {settings.learned} at step {settings.steps}, difference"
     count = {mix: (_failed(part, settings), len(part)) for mix, part in runs.items()}
     alone = single[:: settings.trials]  # trials of one head are not independent
@@ -225,7 +233,9 @@ def _claims(single: Sequence[ManyRun], runs: dict[str, list[ManyRun]], settings:
     return claims
 
 
-def draw(figure: Figure, single: Sequence[ManyRun], runs: dict[str, list[ManyRun]], settings: Settings) -> None:
+def draw(
+    figure: Figure, single: Sequence[MemberRun], runs: dict[str, list[MemberRun]], settings: Settings
+) -> None:
     """Accuracy of every network, a panel for each mix."""
     panels = {"one, tried": single, **runs}
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]

@@ -22,8 +22,8 @@ from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
 from alignkit.experiments.sequences import Plan, Sequences, curves
 from alignkit.metrics.intervals import mean_interval, wilson
-from alignkit.neural.ensemble.networks import copying_settings, initial, to_network
-from alignkit.neural.ensemble.training import ManyRun, train_many
+from alignkit.neural.ensemble.networks import copying_settings, initial_parameters, to_network
+from alignkit.neural.ensemble.training import MemberRun, train_ensemble
 from alignkit.neural.scoring.probes import lexical_scores
 
 if TYPE_CHECKING:
@@ -72,10 +72,10 @@ def run(settings: Settings, progress: Progress = no_progress) -> Result:
     import pandas as pd
 
     distributions = tasks(settings)
-    courses: dict[tuple[str, str], list[ManyRun]] = {}
+    courses: dict[tuple[str, str], list[MemberRun]] = {}
     shares: dict[str, np.ndarray] = {}
     for task, sequences in distributions.items():
-        for attention in ("dot", "uniform"):
+        for attention in ("general", "uniform"):
             runs = _train(sequences, attention, settings, progress, f"{task}, {attention}")
             courses[task, attention] = runs
         shares[task] = np.array([_known(sequences, run, settings) for run in courses[task, "uniform"]])
@@ -95,15 +95,20 @@ def run(settings: Settings, progress: Progress = no_progress) -> Result:
 
 def _train(
     sequences: Sequences, attention: str, settings: Settings, progress: Progress, message: str
-) -> list[ManyRun]:
+) -> list[MemberRun]:
     shape = copying_settings(sequences.vocabulary, settings.hidden, attention)
     seeds = range(settings.seeds)
-    return train_many(
-        [initial(shape, seed) for seed in seeds], seeds, sequences.draw, settings.training, progress, message
+    return train_ensemble(
+        [initial_parameters(shape, seed) for seed in seeds],
+        seeds,
+        sequences.draw,
+        settings.training,
+        progress,
+        message,
     )
 
 
-def _known(sequences: Sequences, run: ManyRun, settings: Settings) -> float:
+def _known(sequences: Sequences, run: MemberRun, settings: Settings) -> float:
     """The share of target words (not ends) whose largest beta_uf is at their translation."""
     shape = copying_settings(sequences.vocabulary, settings.hidden, "uniform")
     pairs = sequences.bitext(np.random.default_rng([settings.order_seed, settings.seeds]), settings.pairs)
@@ -121,14 +126,14 @@ def count_difference(distributions: dict[str, Sequences], settings: Settings) ->
     return float(np.abs(tables[0] - tables[1]).max())
 
 
-def _failed(runs: list[ManyRun], settings: Settings) -> int:
+def _failed(runs: list[MemberRun], settings: Settings) -> int:
     return sum(run.accuracy[-1] < settings.learned for run in runs)
 
 
 def _row(
-    task: str, courses: dict[tuple[str, str], list[ManyRun]], known: np.ndarray, settings: Settings
+    task: str, courses: dict[tuple[str, str], list[MemberRun]], known: np.ndarray, settings: Settings
 ) -> dict[str, object]:
-    runs = courses[task, "dot"]
+    runs = courses[task, "general"]
     return {
         "task": task,
         "runs": len(runs),
@@ -141,12 +146,12 @@ def _row(
 
 
 def _claims(
-    courses: dict[tuple[str, str], list[ManyRun]],
+    courses: dict[tuple[str, str], list[MemberRun]],
     shares: dict[str, np.ndarray],
     difference: float,
     settings: Settings,
 ) -> list[Claim]:
-    failed = {task: _failed(courses[task, "dot"], settings) for task in TASKS}
+    failed = {task: _failed(courses[task, "general"], settings) for task in TASKS}
     runs = settings.seeds
     statistic = f"share of {runs} seeds with a token accuracy below {settings.learned} at step {settings.steps}"
     gap = shares["reorder"] - shares["copy"]
@@ -186,7 +191,7 @@ def _claims(
 
 def draw(
     figure: Figure,
-    courses: dict[tuple[str, str], list[ManyRun]],
+    courses: dict[tuple[str, str], list[MemberRun]],
     shares: dict[str, np.ndarray],
     settings: Settings,
 ) -> None:
@@ -195,8 +200,8 @@ def draw(
     colors = {"copy": "tab:blue", "reorder": "tab:red"}
     for (task, attention), runs in courses.items():
         for number, run in enumerate(runs):
-            style = "-" if attention == "dot" else ":"
-            label = f"{task}, {'attention' if attention == 'dot' else 'uniform'}" if not number else None
+            style = "-" if attention == "general" else ":"
+            label = f"{task}, {'attention' if attention == 'general' else 'uniform'}" if not number else None
             left.plot(run.steps, run.accuracy, style, color=colors[task], lw=0.9, alpha=0.8, label=label)
     left.set(xlabel="step", ylabel="token accuracy", ylim=(0, 1.02), xlim=(0, settings.steps))
     left.legend(fontsize="small")

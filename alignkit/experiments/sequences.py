@@ -10,7 +10,7 @@ import numpy as np
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.errors import AlignkitError
 from alignkit.neural.devices import Products
-from alignkit.neural.ensemble.training import ManyRun, ManyTraining
+from alignkit.neural.ensemble.training import EnsembleTraining, MemberRun
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import BOS, EOS
 from alignkit.text.vocabulary import Vocabulary
@@ -28,7 +28,7 @@ class Plan:
 
     Attributes:
         hidden: size of embeddings, LSTMs and the output layer.
-        batch, steps, every, learning_rate, products: of training, see :class:`ManyTraining`.
+        batch, steps, every, learning_rate, products: of training, see :class:`EnsembleTraining`.
         solved: a network stops early once its accuracy was at least this twice in a row.
         learned: a network with less at its last step has failed.
     """
@@ -43,11 +43,11 @@ class Plan:
     learned: float = 0.9
 
     @property
-    def training(self) -> ManyTraining:
+    def training(self) -> EnsembleTraining:
         """Small networks are trained together, large ones, which would only leave the cache, alone."""
         together = 1 if self.hidden >= 128 else 8
         numbers = (self.steps, self.batch, self.every, self.learning_rate, self.solved)
-        return ManyTraining(*numbers, together=together, products=self.products)
+        return EnsembleTraining(*numbers, together=together, products=self.products)
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def contrast(table: np.ndarray) -> float:
     return float(np.diag(table).mean() / others[others > 0].mean())
 
 
-def curves(runs: list[ManyRun], **labels: object) -> pd.DataFrame:
+def curves(runs: list[MemberRun], **labels: object) -> pd.DataFrame:
     """Raw rows of courses: labels, run, step, accuracy, loss; a solved network has no rows after it stopped."""
     import pandas as pd
 
@@ -183,7 +183,7 @@ def curves(runs: list[ManyRun], **labels: object) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def reached(run: ManyRun, level: float) -> float:
+def reached(run: MemberRun, level: float) -> float:
     """The first measured step with an accuracy of at least ``level``; NaN if there is none."""
     above = np.nonzero(run.accuracy >= level)[0]
     return float(run.steps[above[0]]) if len(above) else float("nan")

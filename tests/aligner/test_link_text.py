@@ -23,7 +23,7 @@ ALL = {"probabilities": True, "sentence_scores": True, "words": True}
 @pytest.fixture(scope="module")
 def models():
     bitext = bitext_of(PAIRS)
-    return bitext, fit_ibm1(bitext, 3), fit_ibm1(bitext.reversed, 3)
+    return bitext, fit_ibm1(bitext, iterations=3), fit_ibm1(bitext.reversed, iterations=3)
 
 
 def test_link_probabilities_are_the_posteriors(models):
@@ -56,7 +56,7 @@ def test_log_probabilities_of_ibm1_equal_the_naive_sum(null, share):
     if share is not None and not null:
         return
     bitext = bitext_of(PAIRS)
-    model = fit_ibm1(bitext, 3, null, null_probability=share)
+    model = fit_ibm1(bitext, iterations=3, null=null, null_probability=share)
     new = [*PAIRS[:20], (["s0", "unseen"], ["t0", "new", "t1"]), (["unseen"], ["new"])]
     trans = {
         (x, y): model.table.value(i, o)
@@ -81,7 +81,7 @@ def test_log_probabilities_of_the_training_text_are_its_likelihood():
     """The sum over pairs is what one more EM step would report: another way to the same number."""
     pairs = [(x, y) for x, y in PAIRS if x and y]
     bitext = bitext_of(pairs)
-    three, four = fit_ibm1(bitext, 3), fit_ibm1(bitext, 4)
+    three, four = fit_ibm1(bitext, iterations=3), fit_ibm1(bitext, iterations=4)
     assert three.log_probabilities(bitext).sum() == pytest.approx(four.log_likelihood[3], rel=1e-5)
     types = len(bitext.target.vocabulary)
     assert naive.ibm1(pairs, 4, True, types)[1][3] == pytest.approx(four.log_likelihood[3], rel=1e-5)
@@ -140,12 +140,13 @@ def test_hmms_give_distributions_over_sentences(joint):
     """However the words go, probabilities of all sentences of a length sum to 1 at most: fertility stays out."""
     from itertools import product
 
-    from alignkit.classical.hmm.joint import SETTINGS, fit_best
+    from alignkit.classical.hmm.joint import fit_joint
     from alignkit.classical.hmm.model import fit_hmm
+    from alignkit.classical.hmm.settings import JOINT_SETTINGS
 
     pairs = [("a b", "x y"), ("a c", "x z"), ("b c b", "y z y"), ("a", "x"), ("c b a", "z y x")]
     text = bitext_of(pairs)
-    model = fit_best(text).aligner if joint else fit_hmm(text, SETTINGS)
+    model = fit_joint(text) if joint else fit_hmm(text, JOINT_SETTINGS)
     assert (model.forward if joint else model.chain).ratios.shape[1] > 1
     for source in ("a", "b c", "a c b"):
         every = [(source, " ".join(words)) for words in product("xyz", repeat=3)]

@@ -13,14 +13,14 @@ from alignkit.experiments import copying, multihead, permutation_function
 from alignkit.experiments.protocol import Verdict
 from alignkit.metrics.intervals import share_difference
 from alignkit.neural.ensemble.networks import HEAD, random_head
-from alignkit.neural.ensemble.training import ManyRun
+from alignkit.neural.ensemble.training import MemberRun
 from alignkit.scores.scores import Scores
 
 TINY = {"hidden": 8, "batch": 4, "steps": 4, "every": 2}
 
 
 def course(*accuracy):
-    return ManyRun(np.arange(len(accuracy)) * 10, np.array(accuracy), np.ones(len(accuracy)), {})
+    return MemberRun(np.arange(len(accuracy)) * 10, np.array(accuracy), np.ones(len(accuracy)), {})
 
 
 def test_failures_are_counted_at_the_last_step():

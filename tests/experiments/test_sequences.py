@@ -9,7 +9,7 @@ import pytest
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments.sequences import Sequences, contrast, count_table, curves, reached
-from alignkit.neural.ensemble.training import ManyRun
+from alignkit.neural.ensemble.training import MemberRun
 from alignkit.text.tokenization import BOS, EOS
 
 LENGTH, COUNT = 6, 4000
@@ -101,7 +101,7 @@ def test_impossible_sequences(kind, types, length):
 
 
 def test_rows_and_first_step():
-    run = ManyRun(np.array([0, 10, 20]), np.array([0.1, 0.95, 0.5]), np.array([3.0, 1.0, 2.0]), {})
+    run = MemberRun(np.array([0, 10, 20]), np.array([0.1, 0.95, 0.5]), np.array([3.0, 1.0, 2.0]), {})
     assert reached(run, 0.9) == 10
     assert np.isnan(reached(run, 0.96))
     rows = curves([run, run], kind="x")

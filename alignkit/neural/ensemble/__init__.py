@@ -1,1 +1,1 @@
-"""Many small networks trained at once."""
+"""Ensembles of small networks of one shape, trained at once."""

@@ -1,7 +1,7 @@
-"""Many encoder-decoders of one shape, trained at once: the seeds of an experiment.
+"""An ensemble of encoder-decoders of one shape: the seeds of an experiment as one batched model.
 
-Every parameter has a first dimension S of networks, so that small networks fill a processor and a large number
-of them costs one pass of Python. No network sees another: each gives what it would give alone.
+Every parameter has a first dimension S, the networks, so that small networks together keep a processor busy.
+The networks are independent: each gives what it would give alone.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alignkit.neural.ensemble.recurrent import ManyLstm
+from alignkit.neural.ensemble.recurrent import EnsembleLSTM
 from alignkit.neural.networks.attention import attend
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.settings import NetworkSettings
 
-_GATES = (0, 1, 3, 2)  # torch has input, forget, candidate, output; ManyLstm the candidate last
+#: torch orders the gates input, forget, candidate, output; EnsembleLSTM has the candidate last
+_GATES = (0, 1, 3, 2)
 Parameters = dict[str, Tensor]  #: by name, each (S, ...)
 
 
-def copying_settings(vocabulary: int, hidden: int = 256, attention: str = "dot") -> NetworkSettings:
+def copying_settings(vocabulary: int, hidden: int = 256, attention: str = "general") -> NetworkSettings:
     """The copying network of the paper (section 3.3): one layer each, the encoder one way, no dropout."""
     return NetworkSettings(
         vocabulary=vocabulary,
@@ -30,42 +31,28 @@ def copying_settings(vocabulary: int, hidden: int = 256, attention: str = "dot")
         hidden=hidden,
         layers=1,
         bidirectional=False,
-        attention="dot" if attention == "dot" else "uniform",
+        attention="general" if attention == "general" else "uniform",
         dropout=0.0,
     )
 
 
 def _reorder(weight: Tensor, hidden: int) -> Tensor:
-    """Rows of four gates in the other order; its own inverse."""
+    """The rows of the four gates in the other order; its own inverse."""
     return weight.view(4, hidden, *weight.shape[1:])[list(_GATES)].reshape(weight.shape)
 
 
-def initial(settings: NetworkSettings, seed: int, heads: int = 1) -> Parameters:
-    """The parameters (S = 1) that an :class:`EncoderDecoder` starts from with this seed.
-
-    A head is a query and a projection of its context; those after the first are drawn after everything else, so
-    that networks of a seed share the rest whatever their number of heads.
-    """
+def initial_parameters(settings: NetworkSettings, seed: int) -> Parameters:
+    """The parameters (S = 1) with which an :class:`EncoderDecoder` is initialised from this seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = EncoderDecoder(settings)
-        more = [_fresh_head(settings.hidden) for _ in range(heads - 1)]
-    found = from_network(network)
-    for head in more:
-        found = add_head(found, head)
-    return found
-
-
-def _fresh_head(hidden: int) -> Parameters:
-    query, context = torch.nn.Linear(hidden, hidden), torch.nn.Linear(hidden, hidden)
-    return _head(query, context)
+        return from_network(EncoderDecoder(settings))
 
 
 def random_head(hidden: int, seed: int) -> Parameters:
-    """A head alone: ``query``, ``query_bias``, ``context``, ``context_bias``, each (1, 1, ...)."""
+    """The parameters of one head, a query and a projection of its context, each (1, 1, ...), from this seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return _fresh_head(hidden)
+        return _head(torch.nn.Linear(hidden, hidden), torch.nn.Linear(hidden, hidden))
 
 
 def _head(query: torch.nn.Linear, context: torch.nn.Linear) -> Parameters:
@@ -78,18 +65,11 @@ def _head(query: torch.nn.Linear, context: torch.nn.Linear) -> Parameters:
     return {name: part.detach().clone()[None, None] for name, part in parts.items()}
 
 
-HEAD = ("query", "query_bias", "context", "context_bias")
-
-
-def add_head(parameters: Parameters, head: Parameters) -> Parameters:
-    """With one head more; both have the same S."""
-    return {
-        name: torch.cat([value, head[name]], 1) if name in HEAD else value for name, value in parameters.items()
-    }
+HEAD = ("query", "query_bias", "context", "context_bias")  #: the names of a head's parameters
 
 
 def replace_heads(parameters: Parameters, heads: Sequence[Parameters]) -> Parameters:
-    """The rest of a network (S = 1) with these heads."""
+    """The network (S = 1) with these heads instead of its own."""
     return {
         name: torch.cat([head[name] for head in heads], 1) if name in HEAD else value
         for name, value in parameters.items()
@@ -97,30 +77,30 @@ def replace_heads(parameters: Parameters, heads: Sequence[Parameters]) -> Parame
 
 
 def stack(parts: Sequence[Parameters]) -> Parameters:
-    """Several networks of one shape behind one another."""
+    """One ensemble of several networks, or ensembles, of one shape."""
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
 
 def from_network(network: EncoderDecoder) -> Parameters:
-    """The parameters (S = 1) of one network with one layer, read one way."""
+    """The parameters (S = 1) of a network with one layer and a unidirectional encoder."""
     hidden = network.settings.hidden
     found: Parameters = {"embedding": network.embedding.weight}
     for name, lstm in (("encoder", network.encoder), ("decoder", network.decoder)):
         own = {key: _reorder(value, hidden) for key, value in lstm.named_parameters()}
         found[f"{name}_input"], found[f"{name}_state"] = own["weight_ih_l0"].t(), own["weight_hh_l0"].t()
-        # torch has two biases where one would do, and Adam moves each
+        # torch has two biases where one would do, and Adam updates each
         found[f"{name}_bias"] = torch.stack([own["bias_ih_l0"], own["bias_hh_l0"]])
     found["combine"], found["combine_bias"] = network.combine.weight.t(), network.combine.bias
     found["output"], found["output_bias"] = network.output.weight.t(), network.output.bias
     found = {name: value.detach().clone().contiguous()[None] for name, value in found.items()}
-    if network.settings.attention == "dot":
+    if network.settings.attention == "general":
         return found | _head(network.attention.query, network.context)  # type: ignore[arg-type]
     context = {"context": network.context.weight.t(), "context_bias": network.context.bias}
     return found | {name: value.detach().clone()[None, None] for name, value in context.items()}
 
 
 def to_network(parameters: Parameters, at: int, settings: NetworkSettings) -> EncoderDecoder:
-    """Network ``at`` as an :class:`EncoderDecoder`; it must have one head."""
+    """Network ``at`` of an ensemble as an :class:`EncoderDecoder`; it must have one head."""
     network = EncoderDecoder(settings)
     one = {name: value[at].detach() for name, value in parameters.items()}
     with torch.no_grad():
@@ -136,48 +116,53 @@ def to_network(parameters: Parameters, at: int, settings: NetworkSettings) -> En
             layer.bias.copy_(one[f"{name}_bias"])
         network.context.weight.copy_(one["context"][0].t())
         network.context.bias.copy_(one["context_bias"][0])
-        if settings.attention == "dot":
+        if settings.attention == "general":
             network.attention.query.weight.copy_(one["query"][0].t())  # type: ignore[union-attr,operator]
             network.attention.query.bias.copy_(one["query_bias"][0])  # type: ignore[union-attr,operator]
     return network
 
 
 @dataclass(frozen=True, eq=False)
-class Pass:
-    """What a forward pass gives of S networks.
+class ForwardPass:
+    """The output of S networks.
 
     Attributes:
         logits: (S, B, T, V).
-        weights: attention of each head, (S, B, T, L); none with uniform attention.
+        weights: attention weights of each head, (S, B, T, L); empty with uniform attention.
     """
 
     logits: Tensor
     weights: tuple[Tensor, ...]
 
 
-def read(p: Parameters, name: str, tokens: Tensor, start: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:
-    """The LSTM ``name`` over tokens int64 (S, T, B), from zero without start: states (S, T, B, H), the last c."""
+def run_lstm(
+    p: Parameters, name: str, tokens: Tensor, start: tuple[Tensor, Tensor] | None
+) -> tuple[Tensor, Tensor]:
+    """The states h (S, T, B, H) of the LSTM ``name`` over tokens int64 (S, T, B), and its last cell state c.
+
+    ``start`` is the initial (h, c), each (S, B, H); zero if not given.
+    """
     table = torch.baddbmm(p[f"{name}_bias"].sum(1, keepdim=True), p["embedding"], p[f"{name}_input"])
     weight = p[f"{name}_state"]
     if start is None:
         zero = weight.new_zeros(len(weight), tokens.shape[2], weight.shape[1])
         start = zero, zero
-    h, c = ManyLstm.apply(table, weight, tokens, *start)
+    h, c = EnsembleLSTM.apply(table, weight, tokens, *start)
     return h, c
 
 
-def forward(p: Parameters, source: Tensor, previous: Tensor) -> Pass:
-    """All logits under teacher forcing; attention is uniform where the networks have no query.
+def forward(p: Parameters, source: Tensor, previous: Tensor) -> ForwardPass:
+    """All logits under teacher forcing; attention is uniform if the networks have no query.
 
     Args:
         p: S networks.
-        source: int64 (S, B, L), nothing padded.
+        source: int64 (S, B, L), without padding.
         previous: int64 (S, B, T), the token before each y_t.
     """
     networks, batch, length = source.shape
     steps = previous.shape[2]
-    h, c = read(p, "encoder", source.transpose(1, 2).contiguous(), None)
-    s, _ = read(p, "decoder", previous.transpose(1, 2).contiguous(), (h[:, -1], c))
+    h, c = run_lstm(p, "encoder", source.transpose(1, 2).contiguous(), None)
+    s, _ = run_lstm(p, "decoder", previous.transpose(1, 2).contiguous(), (h[:, -1], c))
     hidden = h.shape[3]
     h, s = h.transpose(1, 2).contiguous(), s.transpose(1, 2).reshape(networks, -1, hidden)
     total, weights = 0.0 * s[:1, :1, :1], []
@@ -195,15 +180,15 @@ def forward(p: Parameters, source: Tensor, previous: Tensor) -> Pass:
         by_context = by_context.repeat_interleave(steps, 1)
     by_state = torch.baddbmm(p["combine_bias"][:, None], s, p["combine"][:, :hidden])
     logits = torch.baddbmm(p["output_bias"][:, None], torch.relu(by_state + by_context), p["output"])
-    return Pass(logits.view(networks, batch, steps, -1), tuple(weights))
+    return ForwardPass(logits.view(networks, batch, steps, -1), tuple(weights))
 
 
-def losses(found: Pass, target: Tensor) -> Tensor:
+def losses(found: ForwardPass, target: Tensor) -> Tensor:
     """(S,): mean cross-entropy of each network in nats per token; target is int64 (S, B, T)."""
     logs = torch.log_softmax(found.logits, -1).gather(-1, target.unsqueeze(-1))
     return -logs.mean((1, 2, 3))
 
 
-def accuracies(found: Pass, target: Tensor) -> np.ndarray:
-    """float64 (S,): the share of tokens whose most probable word is right."""
+def accuracies(found: ForwardPass, target: Tensor) -> np.ndarray:
+    """float64 (S,): the share of target tokens that are the most probable word."""
     return (found.logits.argmax(-1) == target).double().mean((1, 2)).numpy()

@@ -1,7 +1,7 @@
-"""LSTMs of many networks at once: every tensor has a first dimension S of networks.
+"""The LSTM of an ensemble: every tensor has a first dimension S, the networks.
 
-What a network's input projection makes of a token depends on its type alone, so it is a table of V rows instead
-of a product for every token: half of the arithmetic of an LSTM, and the same numbers.
+The input projection of a token depends on its type alone, so it is looked up in a table of V rows instead of
+being computed for every token. That halves the arithmetic of an LSTM and gives the same numbers.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input
 
 
-class ManyLstm(torch.autograd.Function):
-    """One layer, one direction; gates in the order input, forget, output, candidate.
+class EnsembleLSTM(torch.autograd.Function):
+    """An LSTM of one layer and one direction, with gates in the order input, forget, output, candidate.
 
-    The backward pass is written out because autograd's would keep and revisit some ten tensors per step.
+    The backward pass is written out because autograd would keep some ten tensors per step.
     """
 
     @staticmethod
     def forward(
         ctx: Any, table: Tensor, weight: Tensor, tokens: Tensor, start_h: Tensor, start_c: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Reads.
+        """Computes the states.
 
         Args:
-            ctx: autograd's.
-            table: (S, V, 4H), what the gates get from each type, biases included.
-            weight: (S, H, 4H), what they get from the state before.
+            ctx: autograd's context.
+            table: (S, V, 4H), the input to the gates from each type, biases included.
+            weight: (S, H, 4H), from the previous state to the gates.
             tokens: int64 (S, T, B).
-            start_h, start_c: (S, B, H).
+            start_h, start_c: (S, B, H), the initial state.
 
         Returns:
-            all states h (S, T, B, H), and the last c (S, B, H).
+            all states h (S, T, B, H), and the last cell state c (S, B, H).
         """
         networks, types, width = table.shape
         steps, batch = tokens.shape[1:]

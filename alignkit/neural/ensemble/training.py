@@ -1,4 +1,4 @@
-"""Train many small networks at once, on sequences that are drawn anew for every step."""
+"""Training of an ensemble on sequences that are drawn anew for every step."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ from torch import Tensor
 from alignkit.errors import AlignkitError
 from alignkit.neural.devices import Products, one_thread, rounded
 from alignkit.neural.ensemble.networks import Parameters, accuracies, forward, losses, stack
+from alignkit.types import Progress
 
 #: (generator, B) -> int64 source (B, L), previous (B, T) and target (B, T)
 Draw = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray, np.ndarray]]
-Progress = Callable[[int, int, str], None]
-CONFIRMED = 2  #: measurements in a row at which a network must be solved to stop
+CONFIRMED = 2  #: consecutive measurements at which a network must have solved the task to stop
 
 
 @dataclass(frozen=True)
-class ManyTraining:
-    """How each network is trained; the defaults are the paper's for copying (section 3.3).
+class EnsembleTraining:
+    """Settings of training; the defaults are the paper's for copying (section 3.3).
 
     Attributes:
         steps: of Adam.
         batch: sequences per step.
         every: steps between measurements.
         learning_rate: of Adam.
-        solved: a network stops once its accuracy was at least this at two measurements in a row; above 1 never.
+        solved: a network stops once its accuracy was at least this at two consecutive measurements; never if
+            above 1.
         together: networks in one batched model. No result depends on it.
-        products: what the factors of matrix products are rounded to, see :func:`alignkit.neural.devices.rounded`.
-            Then results depend on whether the processor has units for bfloat16, but not on its threads.
+        products: precision of the factors of matrix products, see :func:`alignkit.neural.devices.rounded`. With
+            bfloat16, results depend on whether the processor has units for it, but not on the number of threads.
     """
 
     steps: int = 300
@@ -56,14 +57,14 @@ class ManyTraining:
 
 
 @dataclass(frozen=True, eq=False)
-class ManyRun:
-    """One network's course.
+class MemberRun:
+    """The training run of one network of the ensemble.
 
     Attributes:
-        steps: int64 (N,), the steps at which it was measured, from 0; fewer if it was solved early.
-        accuracy: float64 (N,), the share of right tokens under teacher forcing, on sequences that it had not seen.
-        loss: float64 (N,), nats per token on the same.
-        parameters: the last (S = 1).
+        steps: int64 (N,), the steps at which it was measured, from 0; fewer if it stopped early.
+        accuracy: float64 (N,), token accuracy under teacher forcing, on new sequences.
+        loss: float64 (N,), nats per token, on the same sequences.
+        parameters: after the last step (S = 1).
     """
 
     steps: np.ndarray
@@ -72,42 +73,42 @@ class ManyRun:
     parameters: Parameters
 
     def at(self, steps: np.ndarray) -> np.ndarray:
-        """Accuracies at any measured steps; a network that stopped keeps its last."""
+        """The accuracies at some of the measured steps; a network that stopped keeps its last."""
         places = np.searchsorted(self.steps, steps, side="right") - 1
         return self.accuracy[places]
 
 
-def train_many(
+def train_ensemble(
     starts: Sequence[Parameters],
     seeds: Sequence[int],
     draw: Draw,
-    settings: ManyTraining | None = None,
+    settings: EnsembleTraining | None = None,
     progress: Progress | None = None,
     message: str = "",
-) -> list[ManyRun]:
-    """Trains one network per start, each by Adam on batches of its own.
+) -> list[MemberRun]:
+    """Trains a network from each of these starts by Adam, on batches of its own.
 
-    A network is measured on the batch of a step before it learns from it: nobody has seen these sequences.
+    A network is measured on the batch of a step before it is trained on it, so always on new sequences.
 
     Args:
         starts: the initial parameters of each network (S = 1), all of one shape.
         seeds: of each network's sequences.
-        draw: gives a batch.
+        draw: draws a batch.
         settings: the paper's if not given.
-        progress: told the steps done by all networks together.
+        progress: called with the steps done by all networks together.
         message: for ``progress``.
 
     Returns:
-        the courses, in order of ``starts``. They depend neither on the number of threads nor on ``together``.
+        the runs, in the order of ``starts``. They depend neither on the number of threads nor on ``together``.
     """
-    settings = settings or ManyTraining()
-    tally = _Tally(len(starts) * settings.steps, progress, message)
+    settings = settings or EnsembleTraining()
+    counter = _StepCounter(len(starts) * settings.steps, progress, message)
     bounds = range(0, len(starts), settings.together)
     chunks = [(starts[low : low + settings.together], seeds[low : low + settings.together]) for low in bounds]
 
-    def work(chunk: tuple[Sequence[Parameters], Sequence[int]]) -> list[ManyRun]:
-        with one_thread(torch.device("cpu")):  # the count is a thread's own
-            return _Group(*chunk, settings, tally).train(draw)
+    def work(chunk: tuple[Sequence[Parameters], Sequence[int]]) -> list[MemberRun]:
+        with one_thread(torch.device("cpu")):  # torch counts threads per thread
+            return _Group(*chunk, settings, counter).train(draw)
 
     workers = min(torch.get_num_threads(), len(chunks))
     with rounded(settings.products):
@@ -117,15 +118,15 @@ def train_many(
             with ThreadPoolExecutor(workers) as pool:
                 try:
                     found = list(pool.map(work, chunks))
-                except BaseException:  # Ctrl-C among them: the others need not go on for minutes
-                    tally.stop.set()
+                except BaseException:  # Ctrl-C too: without this the other threads would go on for minutes
+                    counter.stop.set()
                     raise
     return [run for chunk in found for run in chunk]
 
 
 @dataclass(eq=False)
-class _Tally:
-    """Steps done by all threads."""
+class _StepCounter:
+    """The number of steps done by all threads."""
 
     total: int
     progress: Progress | None
@@ -144,23 +145,23 @@ class _Tally:
 
 
 class _Group:
-    """Some networks that are trained as one model."""
+    """Networks that are trained as one batched model."""
 
     def __init__(
-        self, starts: Sequence[Parameters], seeds: Sequence[int], settings: ManyTraining, tally: _Tally
+        self, starts: Sequence[Parameters], seeds: Sequence[int], settings: EnsembleTraining, counter: _StepCounter
     ) -> None:
-        self.settings, self.tally = settings, tally
+        self.settings, self.counter = settings, counter
         self.generators = [np.random.default_rng(seed) for seed in seeds]
         self.alive = list(range(len(starts)))
         self.curves: list[list[tuple[int, float, float]]] = [[] for _ in starts]
         self.last: list[Parameters] = [{} for _ in starts]
-        self._hold({name: value.clone() for name, value in stack(starts).items()})
+        self._set_parameters({name: value.clone() for name, value in stack(starts).items()})
 
-    def _hold(self, parameters: Parameters) -> None:
+    def _set_parameters(self, parameters: Parameters) -> None:
         self.parameters = {name: value.detach().requires_grad_() for name, value in parameters.items()}
         self.optimizer = torch.optim.Adam(list(self.parameters.values()), self.settings.learning_rate)
 
-    def train(self, draw: Draw) -> list[ManyRun]:
+    def train(self, draw: Draw) -> list[MemberRun]:
         settings = self.settings
         for step in range(settings.steps + 1):
             source, previous, target = self._draw(draw)
@@ -176,25 +177,25 @@ class _Group:
             self.optimizer.zero_grad()
             loss.sum().backward()
             self.optimizer.step()
-            self.tally.add(len(self.alive) + len(solved) * (settings.steps - step - 1))
+            self.counter.add(len(self.alive) + len(solved) * (settings.steps - step - 1))
             if solved:
                 self._drop(solved)
                 if not self.alive:
                     break
         self._keep(range(len(self.alive)))
-        return [self._course(curve, last) for curve, last in zip(self.curves, self.last, strict=True)]
+        return [self._member_run(curve, last) for curve, last in zip(self.curves, self.last, strict=True)]
 
     @staticmethod
-    def _course(curve: list[tuple[int, float, float]], parameters: Parameters) -> ManyRun:
+    def _member_run(curve: list[tuple[int, float, float]], parameters: Parameters) -> MemberRun:
         steps, accuracy, loss = zip(*curve, strict=True)
-        return ManyRun(np.array(steps), np.array(accuracy), np.array(loss), parameters)
+        return MemberRun(np.array(steps), np.array(accuracy), np.array(loss), parameters)
 
     def _draw(self, draw: Draw) -> tuple[Tensor, ...]:
         drawn = [draw(self.generators[i], self.settings.batch) for i in self.alive]
         return tuple(torch.from_numpy(np.stack(part)) for part in zip(*drawn, strict=True))
 
     def _measure(self, step: int, accuracy: np.ndarray, loss: np.ndarray) -> list[int]:
-        """Notes how all stand; gives the places of those that are solved."""
+        """Records all measurements; returns the places of the networks that solved the task."""
         solved = []
         for place, i in enumerate(self.alive):
             self.curves[i].append((step, float(accuracy[place]), float(loss[place])))
@@ -210,14 +211,14 @@ class _Group:
             }
 
     def _drop(self, places: list[int]) -> None:
-        """Ends the training of some; what Adam knows of the others goes with them."""
+        """Ends the training of some networks; the others keep their moments of Adam."""
         self._keep(places)
         stay = [place for place in range(len(self.alive)) if place not in places]
         self.alive = [self.alive[place] for place in stay]
         if not self.alive:
             return
         old = [self.optimizer.state[value] for value in self.parameters.values()]
-        self._hold({name: value.detach()[stay] for name, value in self.parameters.items()})
+        self._set_parameters({name: value.detach()[stay] for name, value in self.parameters.items()})
         for value, state in zip(self.parameters.values(), old, strict=True):
             self.optimizer.state[value] = {
                 name: part[stay] if part.dim() else part.clone() for name, part in state.items()

@@ -55,6 +55,12 @@ def _beta(network: Classifier, batch: _Batch) -> Tensor:
         return torch.sigmoid(batch.sign.unsqueeze(1) * network.evidence(h))
 
 
+def _relevance(network: Classifier, batch: _Batch) -> Tensor:
+    h, _ = network.encode(batch.words, batch.lengths)
+    with one_thread(h.device):
+        return batch.sign.unsqueeze(1) * (network.evidence(h) - network.output.bias)
+
+
 def _delta(network: Classifier, batch: _Batch) -> Tensor:
     omega = torch.ones(batch.words.shape, device=batch.words.device, requires_grad=True)
     h, mask = network.encode(batch.words, batch.lengths, omega)
@@ -81,7 +87,13 @@ def _loo(network: Classifier, batch: _Batch) -> Tensor:
     return out
 
 
-_ROWS: dict[str, Row] = {"alpha": _alpha, "beta": _beta, "delta": _delta, "loo": _loo}
+_ROWS: dict[str, Row] = {
+    "alpha": _alpha,
+    "beta": _beta,
+    "delta": _delta,
+    "loo": _loo,
+    "relevance": _relevance,
+}
 
 
 def classifier_scores(network: Classifier, text: LabelledText, kind: str) -> Scores:
@@ -90,11 +102,12 @@ def classifier_scores(network: Classifier, text: LabelledText, kind: str) -> Sco
     ``alpha``: the attention. ``beta``: sigmoid((2y - 1)(W · h_l + b)), how likely the label is if the classifier
     sees h_l alone. ``delta``: d log p(y) / d omega_l at omega = 1, where omega_l scales the embedding of x_l.
     ``loo``: log p(y) minus the same of the text without x_l (for a text of one word, of the bias alone).
+    ``relevance``: (2y - 1) W · h_l, what h_l adds to the log-odds of the label if it is attended.
 
     Args:
         network: of the text's vocabulary.
         text: M texts; those without words have a (1, 0) matrix.
-        kind: one of the four.
+        kind: one of these.
     """
     shapes = text.bitext.shapes
     offsets = flat_offsets(shapes)

@@ -32,7 +32,7 @@ from alignkit.neural.loading import load_aligner
 from alignkit.neural.networks.classifier import Classifier, build_classifier
 from alignkit.neural.scoring.classifier import classifier_logits, judge_logits
 from alignkit.neural.settings import from_dict, logged_steps, to_dict
-from alignkit.neural.training.run_directory import STATE, RunFolder, fingerprint
+from alignkit.neural.training.run_directory import STATE, RunDirectory, fingerprint
 from alignkit.neural.training.trainer import Loop, Progress, seeded
 from alignkit.neural.vectors import Vectors, read_vectors
 from alignkit.text.bitext import Bitext
@@ -96,9 +96,8 @@ class ClassifierLoop(Loop[ClassifierAligner]):
         return list(self.network.attention.parameters())
 
     def backward(self, pairs: np.ndarray) -> Tensor:
-        """Of the mean loss of the batch's labels."""
+        """Of :meth:`loss`."""
         words, lengths = self._corpus.gather(pairs)
-        y = torch.from_numpy(self.text.labels[pairs].astype(np.float32)).to(self.device)
         everything = self.settings.training.trained == "all"
         with torch.set_grad_enabled(everything):
             h, mask = self.network.encode(words, lengths)
@@ -106,11 +105,22 @@ class ClassifierLoop(Loop[ClassifierAligner]):
         # last bits with another number of threads.
         seen = h.detach().requires_grad_(everything)
         with one_thread(self.device):
-            loss = binary_cross_entropy_with_logits(self.network.logits(seen, mask), y)
+            loss = self.loss(pairs, seen, mask)
             loss.backward()
         if everything:
             h.backward(seen.grad)
         return loss.detach()
+
+    def loss(self, texts: np.ndarray, h: Tensor, mask: Tensor) -> Tensor:
+        """The mean cross-entropy of a batch with its labels, nats; a subclass may minimise something else.
+
+        Args:
+            texts: int64 (B,), places in the training text.
+            h: (B, L, D), the states of :meth:`Classifier.encode`.
+            mask: (B, L), True where there is a word.
+        """
+        y = torch.from_numpy(self.text.labels[texts].astype(np.float32)).to(self.device)
+        return binary_cross_entropy_with_logits(self.network.logits(h, mask), y)
 
     def measure(self) -> list[tuple[str, float]]:
         loss, accuracy = judge_logits(classifier_logits(self.network, self.valid), self.valid.labels)
@@ -152,7 +162,7 @@ def _check(text: LabelledText, valid: LabelledText, tokenizer: Tokenizer) -> Non
 
 
 @dataclass(frozen=True)
-class ClassifierRun(RunFolder):
+class ClassifierRun(RunDirectory):
     """The run directory of a classifier."""
 
     KIND: ClassVar[str] = "alignkit.classifier-run"

@@ -1,4 +1,4 @@
-"""Many networks at once against the one network that they are many of."""
+"""An ensemble of networks against the single networks that it consists of."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.ensemble import networks as many
-from alignkit.neural.ensemble.recurrent import ManyLstm
-from alignkit.neural.ensemble.training import ManyTraining, train_many
+from alignkit.neural.ensemble import networks
+from alignkit.neural.ensemble.recurrent import EnsembleLSTM
+from alignkit.neural.ensemble.training import EnsembleTraining, train_ensemble
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 
 V, H, B, L, T = 12, 8, 5, 7, 6
-SMALL = ManyTraining(steps=4, batch=6, every=2, learning_rate=1e-2, solved=2.0, together=3)
+SMALL = EnsembleTraining(steps=4, batch=6, every=2, learning_rate=1e-2, solved=2.0, together=3)
 
 
-def network(seed=0, attention="dot"):
+def network(seed=0, attention="general"):
     torch.manual_seed(seed)
-    return EncoderDecoder(many.copying_settings(V, H, attention))
+    return EncoderDecoder(networks.copying_settings(V, H, attention))
 
 
 def leaves(parameters):
@@ -38,14 +38,14 @@ def logits_of(one, source, previous):
     return one.output(one(source.t(), np.full(len(source), source.shape[1]), previous.t()))
 
 
-@pytest.mark.parametrize("attention", ["dot", "uniform"])
+@pytest.mark.parametrize("attention", ["general", "uniform"])
 def test_logits_and_gradients_are_the_plain_networks(attention):
     plain = [network(seed, attention) for seed in (3, 4, 5)]
-    ours = leaves(many.stack([many.from_network(one) for one in plain]))
+    ours = leaves(networks.stack([networks.from_network(one) for one in plain]))
     torch.manual_seed(9)
     source, previous, target = (torch.randint(V, (3, B, n)) for n in (L, T, T))
-    found = many.forward(ours, source, previous)
-    losses = many.losses(found, target)
+    found = networks.forward(ours, source, previous)
+    losses = networks.losses(found, target)
     losses.sum().backward()
     for s, one in enumerate(plain):
         logits = logits_of(one, source[s], previous[s])
@@ -57,31 +57,27 @@ def test_logits_and_gradients_are_the_plain_networks(attention):
         with torch.no_grad():
             for mine, its in zip(gradients.parameters(), one.parameters(), strict=True):
                 mine.copy_(its.grad)
-        for name, value in many.from_network(gradients).items():
+        for name, value in networks.from_network(gradients).items():
             torch.testing.assert_close(ours[name].grad[s : s + 1], value, atol=1e-6, rtol=1e-4, msg=name)
-    accuracy = many.accuracies(found, target)
+    accuracy = networks.accuracies(found, target)
     assert accuracy == pytest.approx((found.logits.argmax(-1) == target).double().mean((1, 2)).numpy())
 
 
-@pytest.mark.parametrize("attention", ["dot", "uniform"])
+@pytest.mark.parametrize("attention", ["general", "uniform"])
 def test_there_and_back(attention):
     one = network(7, attention)
-    stacked = many.stack([many.from_network(network(8, attention)), many.from_network(one)])
-    back = many.to_network(stacked, 1, one.settings)
+    stacked = networks.stack([networks.from_network(network(8, attention)), networks.from_network(one)])
+    back = networks.to_network(stacked, 1, one.settings)
     for name, value in one.state_dict().items():
         assert torch.equal(back.state_dict()[name], value), name
 
 
 def test_the_start_is_the_plain_networks():
-    expected = many.from_network(network(5))
+    expected = networks.from_network(network(5))
     state = torch.random.get_rng_state()
-    found = many.initial(many.copying_settings(V, H), 5)
+    found = networks.initial_parameters(networks.copying_settings(V, H), 5)
     assert all(torch.equal(found[name], expected[name]) for name in expected)
     assert torch.equal(torch.random.get_rng_state(), state)
-    more = many.initial(many.copying_settings(V, H), 5, heads=3)
-    assert more["query"].shape == (1, 3, H, H)
-    assert torch.equal(more["query"][:, :1], found["query"])
-    assert torch.equal(more["output"], found["output"])
 
 
 def test_the_lstms_gradient_is_the_differences():
@@ -90,27 +86,29 @@ def test_the_lstms_gradient_is_the_differences():
     table, weight, h, c = (torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes)
     tokens = torch.randint(4, (2, 6, 5))
     assert torch.autograd.gradcheck(
-        lambda *a: ManyLstm.apply(a[0], a[1], tokens, a[2], a[3]), (table, weight, h, c)
+        lambda *a: EnsembleLSTM.apply(a[0], a[1], tokens, a[2], a[3]), (table, weight, h, c)
     )
 
 
 def test_contexts_of_heads_are_added():
     """Two heads that look alike are one head whose projection is the sum of theirs."""
-    start = many.initial(many.copying_settings(V, H), 1)
-    head = many.random_head(H, 2)
+    start = networks.initial_parameters(networks.copying_settings(V, H), 1)
+    head = networks.random_head(H, 2)
     alike = head | {name: start[name] for name in ("query", "query_bias")}
-    first = {name: start[name] for name in many.HEAD}
-    two = many.replace_heads(start, [first, alike])
+    first = {name: start[name] for name in networks.HEAD}
+    two = networks.replace_heads(start, [first, alike])
     summed = start | {name: start[name] + head[name] for name in ("context", "context_bias")}
     source, previous, _ = (torch.from_numpy(part)[None] for part in draw(np.random.default_rng(0), B))
-    found = many.forward(two, source, previous)
-    torch.testing.assert_close(found.logits, many.forward(summed, source, previous).logits, atol=1e-5, rtol=1e-5)
+    found = networks.forward(two, source, previous)
+    torch.testing.assert_close(
+        found.logits, networks.forward(summed, source, previous).logits, atol=1e-5, rtol=1e-5
+    )
     assert len(found.weights) == 2
     torch.testing.assert_close(found.weights[0].sum(-1), torch.ones(1, B, L))
 
 
 def test_training_is_that_of_the_plain_network():
-    [run] = train_many([many.from_network(network(2))], [11], draw, SMALL)
+    [run] = train_ensemble([networks.from_network(network(2))], [11], draw, SMALL)
     one, stream = network(2), np.random.default_rng(11)
     optimizer = torch.optim.Adam(one.parameters(), SMALL.learning_rate)
     losses = []
@@ -124,17 +122,17 @@ def test_training_is_that_of_the_plain_network():
             optimizer.step()
     assert run.steps.tolist() == [0, 2, 4]
     assert run.loss == pytest.approx(losses[::2], rel=1e-4)
-    for name, value in many.from_network(one).items():
+    for name, value in networks.from_network(one).items():
         torch.testing.assert_close(run.parameters[name], value, atol=2e-4, rtol=1e-3, msg=name)
 
 
 def test_no_network_sees_another_whatever_the_threads():
-    starts = [many.initial(many.copying_settings(V, H), seed) for seed in range(5)]
-    together = train_many(starts, range(5), draw, SMALL)
+    starts = [networks.initial_parameters(networks.copying_settings(V, H), seed) for seed in range(5)]
+    together = train_ensemble(starts, range(5), draw, SMALL)
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
-        alone = train_many(starts, range(5), draw, replace(SMALL, together=1))
+        alone = train_ensemble(starts, range(5), draw, replace(SMALL, together=1))
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(threads)
@@ -147,14 +145,14 @@ def test_no_network_sees_another_whatever_the_threads():
 
 
 def test_a_solved_network_stops_and_the_others_go_on_as_before():
-    starts = [many.initial(many.copying_settings(V, H), seed) for seed in range(3)]
+    starts = [networks.initial_parameters(networks.copying_settings(V, H), seed) for seed in range(3)]
     settings = replace(SMALL, steps=30, every=1)
-    through = train_many(starts, range(3), draw, settings)
+    through = train_ensemble(starts, range(3), draw, settings)
     twice = [np.minimum(run.accuracy[1:], run.accuracy[:-1]) for run in through]
     bar = float(np.median([values.max() for values in twice])) - 0.01
     ends = [int(np.argmax(values >= bar)) + 1 if values.max() >= bar else 30 for values in twice]
     assert len(set(ends)) == 3
-    stopped = train_many(starts, range(3), draw, replace(settings, solved=bar))
+    stopped = train_ensemble(starts, range(3), draw, replace(settings, solved=bar))
     for one, other, end in zip(stopped, through, ends, strict=True):
         assert one.steps.tolist() == list(range(end + 1))
         assert one.loss == pytest.approx(other.loss[: end + 1], rel=1e-4)
@@ -163,22 +161,22 @@ def test_a_solved_network_stops_and_the_others_go_on_as_before():
 
 def test_progress_ends_at_the_total():
     told = []
-    starts = [many.initial(many.copying_settings(V, H), seed) for seed in range(3)]
+    starts = [networks.initial_parameters(networks.copying_settings(V, H), seed) for seed in range(3)]
     settings = replace(SMALL, solved=0.0, together=2)  # all stop at their second measurement
-    train_many(starts, range(3), draw, settings, lambda *a: told.append(a), "copy")
+    train_ensemble(starts, range(3), draw, settings, lambda *a: told.append(a), "copy")
     assert told[-1] == (12, 12, "copy")
 
 
 def test_rounded_products_train_nearly_the_same():
-    starts = [many.initial(many.copying_settings(V, H), seed) for seed in range(2)]
+    starts = [networks.initial_parameters(networks.copying_settings(V, H), seed) for seed in range(2)]
     settings = replace(SMALL, steps=20)
     before = torch.backends.mkldnn.matmul.fp32_precision
-    exact = train_many(starts, range(2), draw, settings)
-    rounded = train_many(starts, range(2), draw, replace(settings, products="bfloat16"))
+    exact = train_ensemble(starts, range(2), draw, settings)
+    rounded = train_ensemble(starts, range(2), draw, replace(settings, products="bfloat16"))
     for one, other in zip(exact, rounded, strict=True):
         assert one.loss == pytest.approx(other.loss, rel=0.02)
     assert torch.backends.mkldnn.matmul.fp32_precision == before
-    again = train_many(starts, range(2), draw, settings)
+    again = train_ensemble(starts, range(2), draw, settings)
     assert [run.loss.tobytes() for run in again] == [run.loss.tobytes() for run in exact]
 
 
@@ -187,4 +185,4 @@ def test_rounded_products_train_nearly_the_same():
 )
 def test_impossible_settings(changes):
     with pytest.raises(AlignkitError, match=next(iter(changes))):
-        ManyTraining(**changes)
+        EnsembleTraining(**changes)

@@ -24,6 +24,7 @@ from alignkit.text.tokenization import learn_words
 from ..conftest import WORDS, random_lines
 
 NAMES = ("bad", "good")
+KINDS = ("alpha", "beta", "delta", "loo", "relevance")
 
 
 def small_classifier(attention: str = "learned", dtype: torch.dtype = torch.float32) -> Classifier:
@@ -99,9 +100,9 @@ def test_the_papers_classifier_has_the_papers_size() -> None:
 def test_scores_equal_the_naive_ones(text: LabelledText, attention: str) -> None:
     network = small_classifier(attention)
     naive = Naive(network)
-    found = {kind: classifier_scores(network, text, kind) for kind in ("alpha", "beta", "delta", "loo")}
+    found = {kind: classifier_scores(network, text, kind) for kind in KINDS}
     logits = classifier_logits(network, text)
-    assert [len(scores) for scores in found.values()] == [20] * 4
+    assert [len(scores) for scores in found.values()] == [20] * len(KINDS)
     for m, (ids, y) in enumerate(zip(text.corpus, text.labels, strict=True)):
         if not len(ids):
             assert np.isnan(logits[m])
@@ -110,6 +111,8 @@ def test_scores_equal_the_naive_ones(text: LabelledText, attention: str) -> None
         assert logits[m] == pytest.approx(logit, abs=1e-4)
         np.testing.assert_allclose(found["alpha"][m][0], alpha, atol=1e-5)
         np.testing.assert_allclose(found["beta"][m][0], sigmoid((2 * y - 1) * alone), atol=1e-5)
+        relevance = (2 * y - 1) * (alone - naive.w["output.bias"][0])
+        np.testing.assert_allclose(found["relevance"][m][0], relevance, atol=1e-4)
         for i in range(len(ids)):
             step = np.zeros(len(ids))
             step[i] = 1e-5
@@ -125,7 +128,7 @@ def test_scores_equal_the_naive_ones(text: LabelledText, attention: str) -> None
 
 def test_scores_do_not_depend_on_the_batch(text: LabelledText) -> None:
     network = small_classifier()
-    for kind in ("alpha", "beta", "delta", "loo"):
+    for kind in KINDS:
         whole = classifier_scores(network, text, kind)
         for m in range(len(text)):
             one = LabelledText(text.corpus.take(np.array([m])), text.labels[m : m + 1], NAMES)
