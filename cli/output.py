@@ -41,7 +41,7 @@ class AlignmentOutput:
         return {
             "probabilities": self.output_format == "probabilities",
             "words": self.output_format == "giza",
-            "sentence_scores": self.sentence_scores is not None,
+            "scored": self.sentence_scores is not None,
         }
 
     def __enter__(self) -> AlignmentOutput:
@@ -66,22 +66,18 @@ class AlignmentOutput:
             self.streams[1].flush()
         self.pairs += len(alignment.links)
 
-    def write_links(
-        self, links: Links, bitext: Bitext, forward: Aligner | None, reverse: Aligner | None = None
-    ) -> None:
-        """Writes the links of a bitext of words, with what the aligners that made them say of them."""
-        from alignkit.aligner.link_text import describe
+    def write_links(self, links: Links, bitext: Bitext, aligner: Aligner) -> None:
+        """Write the links of a bitext of words, with what the aligner that made them says about them."""
+        from alignkit.aligner.alignment import alignment_of
         from alignkit.links.formats import Alignment
 
         if not any(self.wanted.values()):
             self.write(Alignment(links))
             return
-        import numpy as np
-
         for low in range(0, len(links), BLOCK):
             high = min(low + BLOCK, len(links))
-            part = bitext.take(np.arange(low, high))
-            self.write(describe(links.block(low, high), part, forward, reverse, **self.wanted))
+            part = bitext.block(low, high)
+            self.write(alignment_of(aligner, part, links.block(low, high), **self.wanted))
 
     def __exit__(self, *details: Any) -> bool | None:
         kind: type[BaseException] | None = details[0]

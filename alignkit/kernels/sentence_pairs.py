@@ -124,6 +124,31 @@ def fill_links_from_positions(low, high, positions, offsets, link_offsets, pairs
 
 
 @kernel
+def reverse_links(pairs, offsets, counts, out):
+    """Exchange the columns of links (s, t) and sort each sentence pair again, by a counting sort.
+
+    Args:
+        pairs: int32 (K, 2), sorted in each sentence pair; offsets: int64 (M + 1,).
+        counts: int32 (the largest t + 2,), zeros on entry and on return.
+        out: int32 (K, 2), filled.
+    """
+    for m in range(len(offsets) - 1):
+        last = -1
+        for k in range(offsets[m], offsets[m + 1]):
+            counts[pairs[k, 1] + 1] += 1
+            last = max(last, pairs[k, 1])
+        for t in range(last + 1):
+            counts[t + 1] += counts[t]
+        for k in range(offsets[m], offsets[m + 1]):
+            t = pairs[k, 1]
+            place = offsets[m] + counts[t]
+            counts[t] += 1
+            out[place, 0] = t
+            out[place, 1] = pairs[k, 0]
+        counts[: last + 2] = 0
+
+
+@kernel
 def find_products(forward, reverse, shapes, offsets, bound, filling, out):
     """Links (s, t) of the points whose values in both directions have a product of at least ``bound``, above 0.
 

@@ -1,13 +1,13 @@
 """Symmetrize two directed alignments (Koehn, Och and Marcu 2003), 64 points of the alignment at a time.
 
-The links of a sentence pair are points (t, s) of a grid with a row for each target word and a column for each source
-word. A block holds 64 neighbouring points of a row as the bits of one number: bit b of block (t, w) is the point
-(t, 64 w + b). Blocks are sorted by t, then by w, so that their order is the order in which the published algorithm
-visits the points.
+The links of a sentence pair are points (t, s) of a grid with a row for each target word and a column for each
+source word. A block holds 64 neighbouring points of a row as the bits of one number: bit b of block (t, w) is
+the point (t, 64 w + b). Blocks are sorted by t, then by w, the order in which the published algorithm visits
+the points.
 
-A pair of at most 64 source words has one block for each row: row t is block t + 1. This case is compiled separately,
-with None as the layout of the blocks. A longer pair only has the blocks in which a direction has a point, so that its
-memory depends on the number of links and not on the area of the grid.
+A pair of at most 64 source words has one block for each row: row t is block t + 1. This case is compiled apart,
+with None as the layout of the blocks. A longer pair only has blocks where a direction has a point, so that the
+memory it takes depends on the number of links and not on the area of the grid.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ import numpy as np
 
 from alignkit.kernels.compile import kernel
 
-#: The rows of ``bits``: the points of both directions, those of the union that are not chosen, those that are chosen.
+#: The rows of ``bits``: the points of each direction, those of the union not chosen so far, and those chosen.
 FORWARD, REVERSE, WAITING, CHOSEN = 0, 1, 2, 3
-INTERSECTION, UNION = 0, 1
-NOTHING, EITHER_UNLINKED, BOTH_UNLINKED = 0, 1, 2
 #: The number of source words in a block.
 WIDTH = 64
 _ZERO, _ONE, _LAST = np.uint64(0), np.uint64(1), np.uint64(63)
@@ -29,22 +27,6 @@ _ZERO, _ONE, _LAST = np.uint64(0), np.uint64(1), np.uint64(63)
 _SEQUENCE, _SHIFT = np.uint64(0x03F79D71B4CB0A89), np.uint64(58)
 _POSITIONS = np.zeros(WIDTH, np.uint8)
 _POSITIONS[[((0x03F79D71B4CB0A89 << s) & (2**64 - 1)) >> 58 for s in range(WIDTH)]] = np.arange(WIDTH)
-
-
-class Steps(NamedTuple):
-    """The steps of a heuristic.
-
-    Attributes:
-        start: the INTERSECTION or the UNION of the two directions.
-        neighbours: 4 or 8 to add points of the union that have an unlinked word and are horizontal or vertical
-            (for 8, also diagonal) neighbours of a chosen point, until there are no more; 0 to skip this step.
-        final: EITHER_UNLINKED or BOTH_UNLINKED to add points with at least one unlinked word or two unlinked words,
-            first of the forward, then of the reverse direction; NOTHING to skip this step.
-    """
-
-    start: int
-    neighbours: int = 0
-    final: int = NOTHING
 
 
 class Layout(NamedTuple):
@@ -271,27 +253,28 @@ def add_unlinked(end, points, both, chosen, used, layout):
 
 @kernel
 def choose(L, end, steps, bits, used, layout):
-    """Choose the points of one sentence pair's alignment, whose two directions are in ``bits``."""
-    start, neighbours, final = steps
+    """Choose the points of one sentence pair's alignment, whose two directions are in ``bits``; arguments as of
+    :func:`symmetrize_pairs`."""
+    from_union, neighbours, unlinked = steps
     forward, reverse, waiting, chosen = bits[FORWARD], bits[REVERSE], bits[WAITING], bits[CHOSEN]
     for w in range((L + 63) >> 6):
         used[w] = _ZERO
     waiting[0] = waiting[end] = _ZERO
     for k in range(1, end):
         union = forward[k] | reverse[k]
-        chosen[k] = union if start == UNION else forward[k] & reverse[k]
+        chosen[k] = union if from_union else forward[k] & reverse[k]
         waiting[k] = union & ~chosen[k]
         used[column_of(k, layout)] |= chosen[k]
     if neighbours:
         grow(end, neighbours, bits, used, layout)
-    if final:
-        add_unlinked(end, forward, final == BOTH_UNLINKED, chosen, used, layout)
-        add_unlinked(end, reverse, final == BOTH_UNLINKED, chosen, used, layout)
+    if unlinked:
+        add_unlinked(end, forward, unlinked == 2, chosen, used, layout)
+        add_unlinked(end, reverse, unlinked == 2, chosen, used, layout)
 
 
 @kernel
 def write_links(L, end, chosen, layout, counts, pairs, place):
-    """Write the chosen points as links (s, t), sorted, to pairs[place:] by a counting sort; returns their number."""
+    """Write the chosen points as links (s, t) to pairs[place:], by a counting sort; returns their number."""
     for k in range(1, end):
         points = chosen[k]
         while points:
@@ -321,7 +304,7 @@ def symmetrize_pairs(low, high, forward, reverse, steps, workspace, out):
 
     Args:
         forward, reverse: (links int32 (K, 2), offsets int64 (M + 1,)), links (s, t), sorted.
-        steps: :class:`Steps`.
+        steps: (from_union, neighbours, unlinked), as :class:`alignkit.links.heuristics.Steps` describes them.
         workspace: :class:`Workspace`.
         out: (links int32 (K_f + K_r, 2), sizes int64 (M,)). The links of these pairs stand one after another, from
             the place at which those of both directions together would.

@@ -1,27 +1,17 @@
-"""Symmetrization: two directed alignments of the same text combined into one.
-
-The heuristics on links are those of Koehn, Och and Marcu (2003) as Moses has them; ``product`` combines posteriors.
-"""
+"""Symmetrization: two directed alignments of the same text combined into one."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from alignkit.errors import AlignkitError
 from alignkit.kernels import sentence_pairs
 from alignkit.kernels import symmetrization as kernels
-from alignkit.kernels.symmetrization import BOTH_UNLINKED, EITHER_UNLINKED, INTERSECTION, UNION, Steps
+from alignkit.links.heuristics import DEFAULT_METHOD, DEFAULT_THRESHOLD, find_heuristic
 from alignkit.links.links import Links
 from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores.scores import Scores
 
-#: The default threshold of ``product``: about the best for IBM Model 1 on three development sets.
-THRESHOLD = 0.2
-#: The heuristic that is used unless another is named.
-DEFAULT = "grow-diag-final-and"
 #: An index beyond this is refused as a mistake, because the memory needed depends on the largest index.
 MOST_TOKENS = 1 << 24
 _FEWEST_BLOCKS = 1 << 12
@@ -43,54 +33,7 @@ def product_links(forward: Scores, reverse: Scores, threshold: float) -> Links:
     return Links(pairs, offsets)
 
 
-@dataclass(frozen=True)
-class Heuristic:
-    """A way to combine two directed alignments, by one of two means.
-
-    Attributes:
-        steps: of a heuristic on links.
-        from_scores: of a heuristic on scores, ``from_scores(forward, reverse, threshold)``; arguments as of
-            :func:`symmetrize_scores`, which checks them.
-    """
-
-    steps: Steps | None = None
-    from_scores: Callable[[Scores, Scores, float], Links] | None = None
-
-    @property
-    def needs_scores(self) -> bool:
-        """Whether the links of both directions are not enough."""
-        return self.from_scores is not None
-
-
-#: The registry of heuristics. The command line reads its choices from here.
-HEURISTICS = {
-    "intersection": Heuristic(Steps(INTERSECTION)),
-    "union": Heuristic(Steps(UNION)),
-    "grow-diag": Heuristic(Steps(INTERSECTION, neighbours=8)),
-    "grow-diag-final": Heuristic(Steps(INTERSECTION, neighbours=8, final=EITHER_UNLINKED)),
-    "grow-diag-final-and": Heuristic(Steps(INTERSECTION, neighbours=8, final=BOTH_UNLINKED)),
-    "product": Heuristic(from_scores=product_links),
-}
-
-
-def heuristic(method: str, needs_scores: bool | None = None) -> Heuristic:
-    """The heuristic of this name.
-
-    Args:
-        method: a key of ``HEURISTICS``.
-        needs_scores: whether only those that need scores, or only those that do not, are allowed.
-
-    Raises:
-        AlignkitError: there is no such heuristic.
-    """
-    known = [name for name, one in HEURISTICS.items() if needs_scores in (None, one.needs_scores)]
-    if method not in known:
-        kind = {None: "", False: " of links", True: " of scores"}[needs_scores]
-        raise AlignkitError(f"unknown symmetrization{kind}: {method!r}; choose one of {', '.join(known)}")
-    return HEURISTICS[method]
-
-
-def symmetrize(forward: Links, reverse: Links, method: str = DEFAULT, threads: int | None = None) -> Links:
+def symmetrize(forward: Links, reverse: Links, method: str = DEFAULT_METHOD, threads: int | None = None) -> Links:
     """Combine two alignments of the same M pairs by a heuristic on links.
 
     Args:
@@ -102,12 +45,14 @@ def symmetrize(forward: Links, reverse: Links, method: str = DEFAULT, threads: i
     Raises:
         AlignkitError: an unknown method, different numbers of sentence pairs, or an index of millions.
     """
-    steps = heuristic(method, needs_scores=False).steps
+    steps = find_heuristic(method, needs_scores=False).steps
     if len(forward) != len(reverse):
         raise AlignkitError(f"{len(forward)} sentence pairs in one alignment, {len(reverse)} in the other")
     if not len(forward.pairs) + len(reverse.pairs):
         return forward
-    length, height = (1 + np.concatenate([forward.pairs, reverse.pairs]).max(axis=0, initial=-1)).tolist()
+    length, height = (
+        1 + int(max(links.pairs[:, side].max(initial=-1) for links in (forward, reverse))) for side in (0, 1)
+    )
     if max(length, height) > MOST_TOKENS:
         raise AlignkitError(f"a link has the token index {max(length, height) - 1}; no sentence is that long")
     most = forward.offsets + reverse.offsets  # where the links of each pair would start if all were kept
@@ -134,7 +79,7 @@ def symmetrize(forward: Links, reverse: Links, method: str = DEFAULT, threads: i
 
 
 def _workspace(length: int, height: int, size: int) -> kernels.Workspace:
-    """A thread's workspace for pairs of at most ``length`` source words, ``height`` target words, ``size`` blocks."""
+    """Workspace for pairs of at most ``length`` source words, ``height`` target words and ``size`` blocks."""
     return kernels.Workspace(
         np.empty((4, size), np.uint64),
         kernels.Layout(np.empty(size, np.int32), np.empty(size, np.int32), np.empty(height + 3, np.int32)),
@@ -144,7 +89,7 @@ def _workspace(length: int, height: int, size: int) -> kernels.Workspace:
 
 
 def symmetrize_scores(
-    forward: Scores, reverse: Scores, method: str = "product", threshold: float = THRESHOLD
+    forward: Scores, reverse: Scores, method: str = "product", threshold: float = DEFAULT_THRESHOLD
 ) -> Links:
     """Combine the scores of both directions by a heuristic on scores.
 
@@ -157,8 +102,7 @@ def symmetrize_scores(
     Raises:
         AlignkitError: an unknown method, shapes that do not match, or a threshold outside [0, 1].
     """
-    combine = heuristic(method, needs_scores=True).from_scores
-    assert combine is not None
+    combine = find_heuristic(method, needs_scores=True).from_scores
     if not np.array_equal(forward.shapes, reverse.shapes[:, ::-1]):
         raise AlignkitError("the two scores are not of the same sentence pairs, one of them reversed")
     if not 0 <= threshold <= 1:

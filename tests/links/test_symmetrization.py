@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignkit.errors import AlignkitError
+from alignkit.links.heuristics import HEURISTICS, Heuristic, Steps, method_names
 from alignkit.links.links import Links
-from alignkit.links.symmetrization import HEURISTICS, symmetrize, symmetrize_scores
+from alignkit.links.symmetrization import symmetrize, symmetrize_scores
 from alignkit.scores.scores import Scores
 
-METHODS = [name for name, heuristic in HEURISTICS.items() if not heuristic.needs_scores]
+METHODS = method_names(needs_scores=False)
 
 
 def as_sets(links):
@@ -116,10 +117,7 @@ def test_the_forward_direction_goes_first():
 
 
 def test_a_new_heuristic_is_one_entry(monkeypatch):
-    from alignkit.kernels.symmetrization import INTERSECTION, Steps
-    from alignkit.links.symmetrization import Heuristic
-
-    monkeypatch.setitem(HEURISTICS, "grow", Heuristic(Steps(INTERSECTION, neighbours=4)))
+    monkeypatch.setitem(HEURISTICS, "grow", Heuristic(Steps(neighbours=4)))
     forward, reverse = {(1, 1), (2, 1), (3, 2)}, {(1, 1), (0, 0)}
     assert both([forward], [reverse], "grow") == [{(1, 1), (2, 1)}]
     assert both([forward], [reverse], "grow-diag") == [forward | reverse]
@@ -127,9 +125,9 @@ def test_a_new_heuristic_is_one_entry(monkeypatch):
 
 def test_errors():
     one, two = Links.from_lists([[]]), Links.from_lists([[], []])
-    with pytest.raises(AlignkitError, match="unknown symmetrization of links: 'best'; choose one of intersection"):
+    with pytest.raises(AlignkitError, match="cannot symmetrize by 'best' here; choose one of intersection"):
         symmetrize(one, one, "best")
-    with pytest.raises(AlignkitError, match="of links: 'product'"):
+    with pytest.raises(AlignkitError, match="by 'product' here"):
         symmetrize(one, one, "product")
     with pytest.raises(AlignkitError, match="1 sentence pairs in one alignment, 2 in the other"):
         symmetrize(one, two)
@@ -176,7 +174,7 @@ def test_product_errors():
     scores = Scores.from_matrices([np.ones((2, 3))])
     with pytest.raises(AlignkitError, match="one of them reversed"):
         symmetrize_scores(scores, scores)
-    with pytest.raises(AlignkitError, match="of scores: 'union'; choose one of product"):
+    with pytest.raises(AlignkitError, match="by 'union' here; choose one of product"):
         symmetrize_scores(scores, scores, "union")
     turned = Scores.from_matrices([np.ones((3, 2))])
     for threshold in (-0.1, 1.1, float("nan")):
