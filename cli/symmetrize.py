@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from alignkit_cli.ibm1 import METHODS
+from alignkit.links.symmetrization import METHODS
 from alignkit_cli.options import output_option, write_output
 
 
@@ -14,7 +14,7 @@ from alignkit_cli.options import output_option, write_output
 @click.option(
     "-m",
     "--method",
-    type=click.Choice(METHODS),
+    type=click.Choice(list(METHODS)),
     default="grow-diag-final-and",
     show_default=True,
     help="How to combine them, as in Moses.",

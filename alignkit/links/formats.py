@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
-from alignkit.links.links import Links
+    from alignkit.links.links import Links
 
 #: name -> lines per sentence pair
 FORMATS = {"pharaoh": 1, "probabilities": 1, "giza": 3}

@@ -13,7 +13,7 @@ import sys
 import pytest
 
 import alignkit_data
-from alignkit_cli.ibm1 import METHODS
+from alignkit.links.symmetrization import METHODS
 from alignkit_cli.main import COMMANDS
 
 # A bitext whose words translate one to one, each in varied company, so that IBM 1 has one answer.
