@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alignkit.classical.settings import KINDS
-from alignkit.links.heuristics import HEURISTICS, PRODUCT, PRODUCT_THRESHOLD
+from alignkit.links.heuristics import DEFAULT_THRESHOLD, method_names
 from alignkit.workflow.settings import METHODS, AlignSettings, Estimation
 from alignkit_cli.options import (
     Command,
@@ -100,14 +100,14 @@ def direction_options(command: Command) -> Command:
         "symmetrization",
         "--symmetrize",
         "symmetrization",
-        type=click.Choice(list(HEURISTICS)),
+        type=click.Choice(method_names()),
         help="Fit both directions and combine their links by a heuristic of Moses, or by the product of their "
         "posteriors.",
     )
     threshold = click.option(
         "--threshold",
         type=click.FloatRange(min=0, max=1),
-        default=PRODUCT_THRESHOLD,
+        default=DEFAULT_THRESHOLD,
         show_default=True,
         help="With --symmetrize product: link where the geometric mean of both posteriors is at least this.",
     )
@@ -149,12 +149,12 @@ def fit_and_write(method: str, estimation: Estimation, options: Mapping[str, Any
     source, target = choose_text(options["source"], options["target"], options["sample"])
     give_memory_back()
     show_notes(options["quiet"])
-    by_product = options["symmetrization"] == PRODUCT
+    by_scores = options["symmetrization"] in method_names(needs_scores=True)
     settings = with_given(
         AlignSettings(method),
         options,
         estimation=estimation,
-        threshold=options["threshold"] if by_product else None,
+        threshold=options["threshold"] if by_scores else None,
         scored=options["scores"] is not None,
     )
     from alignkit.workflow.align import align
@@ -180,7 +180,7 @@ def check_options(method: str, options: Mapping[str, Any]) -> None:
         raise click.UsageError("--scores writes source-to-target scores; exchange SRC and TGT to get the others.")
     if options.get("max_memory") is not None and (options["prior"] or options["start"]):
         raise click.UsageError("--max-memory goes with neither --prior nor --start.")
-    needs("threshold", "--symmetrize product", options["symmetrization"] == PRODUCT)
+    needs("threshold", "--symmetrize product", options["symmetrization"] in method_names(needs_scores=True))
     needs("kind", "--scores", options["scores"] is not None)
     if "prior" in METHODS[method].takes:
         needs("prior_weight", "--prior", options["prior"] is not None)

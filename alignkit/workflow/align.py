@@ -14,12 +14,13 @@ import numpy as np
 from alignkit.aligner.alignment import alignment_of, link_probabilities, links_of, sentence_scores
 from alignkit.aligner.protocol import Aligner, with_threads, with_threshold
 from alignkit.aligner.registry import load_aligner
-from alignkit.aligner.symmetrized import SYMMETRIZATION, Symmetrized
+from alignkit.aligner.symmetrized import Symmetrized
 from alignkit.aligner.word_level import WordLevel, on_words
 from alignkit.classical import memory
 from alignkit.classical.hmm.joint import JointHMM, fits_in_memory
 from alignkit.errors import AlignkitError
 from alignkit.links.formats import Alignment
+from alignkit.links.heuristics import DEFAULT_METHOD
 from alignkit.links.links import Links
 from alignkit.parallel import thread_count
 from alignkit.scores.scores import Scores
@@ -198,7 +199,7 @@ def _usable(model: Model, settings: AlignSettings, threads: int | None) -> Align
     if isinstance(model, tuple):
         forward, reverse = (_loaded(each, threads) for each in model)
         return Symmetrized(
-            forward, reverse, settings.symmetrization or SYMMETRIZATION, settings.threshold, threads
+            forward, reverse, settings.symmetrization or DEFAULT_METHOD, settings.threshold, threads
         )
     aligner = _loaded(model, threads)
     if settings.threshold is not None:
@@ -224,6 +225,6 @@ def _smaller(fitting: Fitting) -> Fitting:
         raise AlignkitError(f"{problem}, which --threshold and --start are for; split the text, or use ibm1")
     log.info("%s: IBM Model 1 in both directions instead", problem)
     fallback = replace(
-        settings, method="ibm1", estimation=None, symmetrization=SYMMETRIZATION, prior=fitting.prior
+        settings, method="ibm1", estimation=None, symmetrization=DEFAULT_METHOD, prior=fitting.prior
     )
     return Fitting(fallback)

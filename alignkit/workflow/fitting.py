@@ -10,10 +10,11 @@ from typing import Any
 from alignkit.aligner.protocol import Aligner, with_threshold
 from alignkit.aligner.registry import imported, load_aligner
 from alignkit.aligner.reversed import Reversed
-from alignkit.aligner.symmetrized import SYMMETRIZATION, Symmetrized
+from alignkit.aligner.symmetrized import Symmetrized
 from alignkit.classical.inverted_index import bags_of
 from alignkit.classical.priors import Prior, read_prior
 from alignkit.errors import InputError
+from alignkit.links.heuristics import DEFAULT_METHOD
 from alignkit.parallel import thread_count
 from alignkit.text.bitext import Bitext
 from alignkit.types import Progress
@@ -89,7 +90,7 @@ class Fitting:
 def fit_symmetrized(
     bitext: Bitext,
     fit: Callable[[Bitext, int], Aligner],
-    method: str = SYMMETRIZATION,
+    method: str = DEFAULT_METHOD,
     threshold: float | None = None,
     *,
     threads: int | None = None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.classical.settings import PRIOR_WEIGHT, DiagonalSettings, IBM1Settings
 from alignkit.errors import AlignkitError
+from alignkit.links.heuristics import find_heuristic
 from alignkit.types import PathLike
 
 if TYPE_CHECKING:
@@ -65,12 +66,11 @@ class AlignSettings:
     Attributes:
         method: what to fit, a name in :data:`METHODS`; ignored if there is a fitted model.
         estimation: settings of the method; its defaults if None.
-        symmetrization: fit both directions, and combine their links by this heuristic of
-            :mod:`alignkit.links.symmetrization` or by the ``product`` of their posteriors. None: one direction, or
-            a joint model.
+        symmetrization: fit both directions, and combine them by this heuristic of
+            :data:`alignkit.links.heuristics.HEURISTICS`. None: one direction, or a joint model.
         reverse: fit the target-to-source direction. Links have their source first all the same.
-        threshold: link where a probability reaches it, with the joint model and with ``product``; None: the
-            model's, or the default.
+        threshold: link where a probability is at least this, with the joint model or a heuristic that needs scores;
+            None: the model's, or the default.
         prior: a lexicon from another text, or the file that `alignkit lexicon` wrote it to, as pseudo-counts.
         prior_weight: how many occurrences of each word a lexicon that is read from a file counts for.
         start: a fitted model, or its file, to go on from instead of uniform parameters.
@@ -118,5 +118,6 @@ class AlignSettings:
                 raise AlignkitError(f"{self.method} cannot be fitted with {shown}")
         if self.max_memory is not None and (self.prior is not None or self.start is not None):
             raise AlignkitError("max_memory goes with neither prior nor start")
-        if self.threshold is not None and not method.is_joint and self.symmetrization is None:
-            raise AlignkitError(f"the links of {self.method} do not depend on a threshold")
+        by_scores = self.symmetrization is not None and find_heuristic(self.symmetrization).needs_scores
+        if self.threshold is not None and not (method.is_joint or by_scores):
+            raise AlignkitError("a threshold needs the joint model, or a heuristic of scores")
