@@ -69,8 +69,8 @@ class AlignSettings:
         symmetrization: fit both directions, and combine them by this heuristic of
             :data:`alignkit.links.heuristics.HEURISTICS`. None: one direction, or a joint model.
         reverse: fit the target-to-source direction. Links have their source first all the same.
-        threshold: link where a probability is at least this, with the joint model or a heuristic that needs scores;
-            None: the model's, or the default.
+        threshold: link where a probability is at least this, with the joint model or a heuristic that needs
+            scores; None: the model's, or the default.
         prior: a lexicon from another text, or the file that `alignkit lexicon` wrote it to, as pseudo-counts.
         prior_weight: how many occurrences of each word a lexicon that is read from a file counts for.
         start: a fitted model, or its file, to go on from instead of uniform parameters.
