@@ -66,13 +66,13 @@ def command(model: str | None, save_model: str | None, **options: Any) -> None:
     from alignkit.workflow.align import align, align_stream
 
     if model is not None and source == "-" and target is None:
-        texts = align_stream(sys.stdin.buffer, model, settings, threads=threads or 1)
+        texts = align_stream(sys.stdin.buffer, model, settings=settings, threads=threads or 1)
         write_alignments(texts, options)
         return
     if model is None:
         give_memory_back()
     with progress_bar("aligning", quiet) as bar:
-        aligned = align(source, target, settings, model=model, threads=threads, progress=bar)
+        aligned = align(source, target, settings=settings, model=model, threads=threads, progress=bar)
     if save_model is not None:
         aligned.aligner.save(save_model)
     write_alignments([aligned], options)

@@ -160,7 +160,7 @@ def fit_and_write(method: str, estimation: Estimation, options: Mapping[str, Any
     from alignkit.workflow.align import align
 
     progress = iteration_notes(options["quiet"])
-    aligned = align(source, target, settings, threads=options["threads"], progress=progress)
+    aligned = align(source, target, settings=settings, threads=options["threads"], progress=progress)
     if options["model"] is not None:
         aligned.aligner.save(options["model"])
     if options["scores"] is not None:

@@ -107,8 +107,8 @@ class AlignedText:
 def align(
     source: Bitext | Side,
     target: Side | None = None,
-    settings: AlignSettings | None = None,
     *,
+    settings: AlignSettings | None = None,
     model: Model | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -157,8 +157,8 @@ def align(
 def align_stream(
     stream: IO[bytes],
     model: Model,
-    settings: AlignSettings | None = None,
     *,
+    settings: AlignSettings | None = None,
     threads: int | None = 1,
     **options: Any,
 ) -> Iterator[AlignedText]:
@@ -201,6 +201,8 @@ def _usable(model: Model, settings: AlignSettings, threads: int | None) -> Align
         return Symmetrized(
             forward, reverse, settings.symmetrization or DEFAULT_METHOD, settings.threshold, threads
         )
+    if settings.symmetrization is not None:
+        raise AlignkitError("a heuristic combines two models; give a pair of them, or none")
     aligner = _loaded(model, threads)
     if settings.threshold is not None:
         aligner = with_threshold(aligner, settings.threshold)

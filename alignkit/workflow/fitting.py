@@ -28,10 +28,12 @@ class Fitting:
         settings: what to fit.
 
     Raises:
-        AlignkitError: ``prior`` or ``start`` cannot be read, or is of another kind than the method's.
+        AlignkitError: settings exclude each other; or ``prior`` or ``start`` cannot be read, or is of another kind
+            than the method's.
     """
 
     def __init__(self, settings: AlignSettings) -> None:
+        settings.check_fit()
         self.settings = settings
         self.method: Method = METHODS[settings.method]
         self.prior = _prior(settings)

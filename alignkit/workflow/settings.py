@@ -83,7 +83,7 @@ class AlignSettings:
         lowercase: whether to read both sides in lower case.
 
     Raises:
-        AlignkitError: there is no such method, or settings exclude each other.
+        AlignkitError: there is no such method, or its settings are those of another one.
     """
 
     method: str = "joint"
@@ -103,21 +103,27 @@ class AlignSettings:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise AlignkitError(f"unknown method {self.method!r}; known are {', '.join(METHODS)}")
-        method = METHODS[self.method]
-        if self.estimation is not None and not isinstance(self.estimation, type(method.estimation)):
-            wanted = type(method.estimation).__name__
-            raise AlignkitError(f"{self.method} needs {wanted}, not {type(self.estimation).__name__}")
-        if self.reverse and (method.is_joint or self.symmetrization is not None):
-            raise AlignkitError("a reverse model is one of one direction; it goes with no other")
-        if method.is_joint and self.symmetrization is not None:
-            raise AlignkitError(f"{self.method} already is a model of both directions; it needs no symmetrization")
-        given = {"prior": self.prior, "start": self.start, "block_tokens": self.max_memory}
-        for name, value in given.items():
+        wanted = type(METHODS[self.method].estimation)
+        if self.estimation is not None and not isinstance(self.estimation, wanted):
+            given = type(self.estimation).__name__
+            raise AlignkitError(f"the estimation of {self.method} needs {wanted.__name__}, not {given}")
+
+    def check_fit(self) -> None:
+        """Check the settings of a fit; raises AlignkitError if some of them exclude each other."""
+        method, by_scores = METHODS[self.method], False
+        if self.symmetrization is not None:
+            by_scores = find_heuristic(self.symmetrization).needs_scores
+            if method.is_joint or self.reverse:
+                other = "reverse" if self.reverse else f"{self.method}, which does so by itself"
+                raise AlignkitError(f"symmetrization fits both directions; it does not go with {other}")
+        if method.is_joint and self.reverse:
+            raise AlignkitError(f"{self.method} is a model of both directions; there is no reverse one")
+        if self.threshold is not None and not (method.is_joint or by_scores):
+            raise AlignkitError("a threshold needs the joint model, or a heuristic of scores")
+        taken = {"prior": self.prior, "start": self.start, "block_tokens": self.max_memory}
+        for name, value in taken.items():
             if value is not None and name not in method.takes:
                 shown = "max_memory" if name == "block_tokens" else name
                 raise AlignkitError(f"{self.method} cannot be fitted with {shown}")
         if self.max_memory is not None and (self.prior is not None or self.start is not None):
             raise AlignkitError("max_memory goes with neither prior nor start")
-        by_scores = self.symmetrization is not None and find_heuristic(self.symmetrization).needs_scores
-        if self.threshold is not None and not (method.is_joint or by_scores):
-            raise AlignkitError("a threshold needs the joint model, or a heuristic of scores")
