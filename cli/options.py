@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from alignkit.links.formats import FORMATS
+from alignkit.links.formats import OUTPUT_FORMATS
 from alignkit.workflow.settings import AlignSettings
 
 Command = Callable[..., Any]
@@ -114,11 +114,10 @@ def format_options(command: Command) -> Command:
     output_format = click.option(
         "--format",
         "output_format",
-        type=click.Choice(list(FORMATS)),
-        default=next(iter(FORMATS)),
+        type=click.Choice(list(OUTPUT_FORMATS)),
+        default=next(iter(OUTPUT_FORMATS)),
         show_default=True,
-        help='pharaoh: "0-0 1-2"; probabilities: "0-0:0.93 1-2:0.5", with the posterior of each link; giza: the '
-        "three lines per pair of GIZA++'s A3 files.",
+        help="; ".join(f"{name}: {one.help}" for name, one in OUTPUT_FORMATS.items()) + ".",
     )
     sentence_scores = click.option(
         "--sentence-scores",

@@ -7,7 +7,8 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import IO
 
-from alignkit.links.formats import Alignment, render, sentence_score_lines
+from alignkit.errors import AlignkitError
+from alignkit.links.formats import OUTPUT_FORMATS, Alignment, render, sentence_score_lines
 from alignkit.storage import atomic_write
 from alignkit.types import PathLike
 
@@ -19,15 +20,21 @@ class AlignmentWriter:
 
     Args:
         output: a file; "-" for standard output.
-        output_format: a name in :data:`alignkit.links.formats.FORMATS`.
+        output_format: a name in :data:`alignkit.links.formats.OUTPUT_FORMATS`.
         sentence_scores: a file for the scores of the sentences, or None.
+
+    Raises:
+        AlignkitError: there is no such format.
     """
 
     def __init__(
         self, output: PathLike = "-", output_format: str = "pharaoh", sentence_scores: PathLike | None = None
     ) -> None:
+        if output_format not in OUTPUT_FORMATS:
+            raise AlignkitError(f"unknown format {output_format!r}; known are {', '.join(OUTPUT_FORMATS)}")
         self.output = output
         self.output_format = output_format
+        self.chosen = OUTPUT_FORMATS[output_format]
         self.sentence_scores = sentence_scores
         self.pairs = 0
         self.stack = ExitStack()
@@ -37,8 +44,8 @@ class AlignmentWriter:
     def wanted(self) -> dict[str, bool]:
         """What an alignment must have, as options of :func:`alignkit.aligner.alignment.alignment_of`."""
         return {
-            "probabilities": self.output_format == "probabilities",
-            "words": self.output_format == "giza",
+            "probabilities": self.chosen.needs_probabilities,
+            "words": self.chosen.needs_words,
             "scored": self.sentence_scores is not None,
         }
 
