@@ -56,7 +56,9 @@ def text_arguments(command: Command) -> Command:
 
 def reading_options(command: Command) -> Command:
     """How to read text, without the arguments."""
-    lowercase = click.option("--lowercase", is_flag=True, help="Lower-case both sides while reading.")
+    lowercase = setting_option(
+        AlignSettings, "lowercase", is_flag=True, show_default=False, help="Lower-case both sides while reading."
+    )
     return apply(command, lowercase, encoding_option)
 
 
