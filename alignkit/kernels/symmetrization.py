@@ -21,15 +21,15 @@ from alignkit.kernels.compile import kernel
 #: The rows of ``bits``: the points of each direction, those of the union not chosen so far, and those chosen.
 FORWARD, REVERSE, WAITING, CHOSEN = 0, 1, 2, 3
 #: The number of source words in a block.
-WIDTH = 64
+BLOCK_WIDTH = 64
 _ZERO, _ONE, _LAST = np.uint64(0), np.uint64(1), np.uint64(63)
 # A de Bruijn sequence: shifted by any number of bits, its first 6 bits are a different number.
 _SEQUENCE, _SHIFT = np.uint64(0x03F79D71B4CB0A89), np.uint64(58)
-_POSITIONS = np.zeros(WIDTH, np.uint8)
-_POSITIONS[[((0x03F79D71B4CB0A89 << s) & (2**64 - 1)) >> 58 for s in range(WIDTH)]] = np.arange(WIDTH)
+_POSITIONS = np.zeros(BLOCK_WIDTH, np.uint8)
+_POSITIONS[[((0x03F79D71B4CB0A89 << s) & (2**64 - 1)) >> 58 for s in range(BLOCK_WIDTH)]] = np.arange(BLOCK_WIDTH)
 
 
-class Layout(NamedTuple):
+class BlockLayout(NamedTuple):
     """The places of the B blocks of a pair of more than 64 source words; block 0 is none of them, and empty.
 
     Attributes:
@@ -53,7 +53,7 @@ class Workspace(NamedTuple):
     """
 
     bits: np.ndarray
-    layout: Layout
+    layout: BlockLayout
     used: np.ndarray
     counts: np.ndarray
 
@@ -280,7 +280,7 @@ def write_links(L, end, chosen, layout, counts, pairs, place):
         while points:
             bit = lowest(points)
             points &= ~bit
-            counts[position(bit) + WIDTH * column_of(k, layout) + 1] += 1
+            counts[position(bit) + BLOCK_WIDTH * column_of(k, layout) + 1] += 1
     for s in range(L):
         counts[s + 1] += counts[s]
     size = counts[L]
@@ -289,7 +289,7 @@ def write_links(L, end, chosen, layout, counts, pairs, place):
         while points:
             bit = lowest(points)
             points &= ~bit
-            s = position(bit) + WIDTH * column_of(k, layout)
+            s = position(bit) + BLOCK_WIDTH * column_of(k, layout)
             there = place + counts[s]
             counts[s] += 1
             pairs[there, 0] = s
@@ -318,7 +318,7 @@ def symmetrize_pairs(low, high, forward, reverse, steps, workspace, out):
         first = forward_links[forward_offsets[m] : forward_offsets[m + 1]]
         second = reverse_links[reverse_offsets[m] : reverse_offsets[m + 1]]
         L, T = lengths(first, second)
-        if L <= WIDTH and T + 2 <= bits.shape[1]:
+        if L <= BLOCK_WIDTH and T + 2 <= bits.shape[1]:
             end = fill_rows(first, second, T, bits)
             choose(L, end, steps, bits, used, None)
             sizes[m] = write_links(L, end, bits[CHOSEN], None, counts, pairs, place)

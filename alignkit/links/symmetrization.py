@@ -82,8 +82,8 @@ def _workspace(length: int, height: int, size: int) -> kernels.Workspace:
     """Workspace for pairs of at most ``length`` source words, ``height`` target words and ``size`` blocks."""
     return kernels.Workspace(
         np.empty((4, size), np.uint64),
-        kernels.Layout(np.empty(size, np.int32), np.empty(size, np.int32), np.empty(height + 3, np.int32)),
-        np.empty(length // kernels.WIDTH + 1, np.uint64),
+        kernels.BlockLayout(np.empty(size, np.int32), np.empty(size, np.int32), np.empty(height + 3, np.int32)),
+        np.empty(length // kernels.BLOCK_WIDTH + 1, np.uint64),
         np.zeros(max(length, height) + 1, np.int32),
     )
 
