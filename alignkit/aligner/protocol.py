@@ -54,15 +54,6 @@ class GivesLinks(Protocol):
 
 
 @runtime_checkable
-class HasBestPositions(Protocol):
-    """An aligner whose links give each target token one source token at most."""
-
-    def best_positions(self, bitext: Bitext) -> np.ndarray:
-        """int32 (N_tgt,): the source position of each target token, -1 for none; the same as its links say."""
-        ...
-
-
-@runtime_checkable
 class HasLinkProbabilities(Protocol):
     """An aligner whose links have probabilities other than their alpha scores."""
 

@@ -9,26 +9,19 @@ from pathlib import Path
 import numpy as np
 
 from alignkit.aligner.alignment import links_of, log_probabilities, scores_of_links
-from alignkit.aligner.protocol import Aligner, GivesLinks, HasBestPositions, check_kind, with_threads
+from alignkit.aligner.protocol import Aligner, GivesLinks, check_kind, with_threads
 from alignkit.aligner.registry import load_aligner
 from alignkit.aligner.word_level import WordLevel, on_words
 from alignkit.errors import AlignkitError, InputError
+from alignkit.links.heuristics import DEFAULT_METHOD, DEFAULT_THRESHOLD, find_heuristic
 from alignkit.links.links import Links
-from alignkit.links.symmetrization import (
-    METHODS,
-    PRODUCT,
-    THRESHOLD,
-    symmetrize,
-    symmetrize_places,
-    symmetrize_product,
-)
+from alignkit.links.symmetrization import symmetrize, symmetrize_scores
 from alignkit.scores.scores import Scores, cap_row_sums
 from alignkit.storage import Fields, load_arrays, save_arrays
 from alignkit.text.bitext import Bitext
 from alignkit.types import PathLike
 
 KIND, VERSION = "alignkit.symmetrized", 1
-SYMMETRIZATION = "grow-diag-final-and"
 BLOCK = 10_000  # sentence pairs scored at a time
 
 
@@ -39,25 +32,23 @@ class Symmetrized:
     Attributes:
         forward: aligner of bitexts as they are, between whitespace words.
         reverse: aligner of bitexts with their sides exchanged.
-        method: how to combine their links: a heuristic of :mod:`alignkit.links.symmetrization`, or ``product`` of
-            their posteriors.
-        threshold: of ``product``, by default 0.2: a link's probability is at least this.
+        method: how to combine them: the name of a heuristic in ``alignkit.links.heuristics.HEURISTICS``.
+        threshold: of a heuristic that needs scores, by default 0.2: a link's probability is at least this.
         threads: of both directions and of symmetrization; all there are by default, and no result depends on it.
     """
 
     forward: Aligner
     reverse: Aligner
-    method: str = SYMMETRIZATION
+    method: str = DEFAULT_METHOD
     threshold: float | None = None
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        if self.method not in (*METHODS, PRODUCT):
-            raise AlignkitError(f"unknown method {self.method!r}; known are {', '.join((*METHODS, PRODUCT))}")
-        if self.threshold is not None and (self.method != PRODUCT or not 0 <= self.threshold <= 1):
-            raise AlignkitError(f"a threshold lies in [0, 1] and is only for {PRODUCT}, not for {self.method}")
+        needs_scores = find_heuristic(self.method).needs_scores
+        if self.threshold is not None and not (needs_scores and 0 <= self.threshold <= 1):
+            raise AlignkitError(f"a threshold lies in [0, 1] and needs a heuristic of scores, not {self.method}")
         for side, aligner in (("forward", self.forward), ("reverse", self.reverse)):
-            if self.method == PRODUCT or not isinstance(aligner, GivesLinks):
+            if needs_scores or not isinstance(aligner, GivesLinks):
                 check_kind(aligner, "alpha")
             object.__setattr__(self, side, on_words(with_threads(aligner, self.threads)))
 
@@ -86,22 +77,18 @@ class Symmetrized:
 
     def links(self, bitext: Bitext) -> Links:
         """Both aligners' links, combined."""
-        forward, reverse = self.forward, self.reverse
-        if self.method == PRODUCT:
-            return self._product(bitext)
-        if isinstance(forward, HasBestPositions) and isinstance(reverse, HasBestPositions):
-            positions = forward.best_positions(bitext), reverse.best_positions(bitext.reversed)
-            return symmetrize_places(*positions, bitext, self.method, self.threads)
-        links = links_of(forward, bitext), links_of(reverse, bitext.reversed).reversed
-        return symmetrize(*links, self.method, self.threads)
+        if find_heuristic(self.method).needs_scores:
+            return self._links_from_scores(bitext)
+        forward, reverse = links_of(self.forward, bitext), links_of(self.reverse, bitext.reversed).reversed
+        return symmetrize(forward, reverse, self.method, self.threads)
 
-    def _product(self, bitext: Bitext) -> Links:
-        threshold = THRESHOLD if self.threshold is None else self.threshold
+    def _links_from_scores(self, bitext: Bitext) -> Links:
+        threshold = DEFAULT_THRESHOLD if self.threshold is None else self.threshold
         parts = []
         for low in range(0, max(len(bitext), 1), BLOCK):  # all matrices at once would be most of the memory
             block = bitext.take(np.arange(low, min(low + BLOCK, len(bitext))))
             scores = self.forward.score(block, "alpha"), self.reverse.score(block.reversed, "alpha")
-            parts.append(symmetrize_product(*scores, threshold))
+            parts.append(symmetrize_scores(*scores, self.method, threshold))
         return Links.concatenated(parts)
 
     def link_probabilities(self, bitext: Bitext, links: Links) -> np.ndarray:

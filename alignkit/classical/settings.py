@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 from alignkit.errors import AlignkitError
 
+#: The kinds of scores that every classical model gives.
+KINDS = ("alpha", "beta")
+#: How many occurrences of each word a lexicon from another text counts for.
+PRIOR_WEIGHT = 5.0
 #: The range of the diagonal model's tension, as in fast_align: below it the diagonal hardly counts,
 #: above it nothing else does.
 TENSION_RANGE = (0.1, 14.0)

@@ -1,8 +1,8 @@
 """Functions of single rows in the kernels of the hidden Markov aligners.
 
-They take eight positions at once (:mod:`.lanes`), and nothing else does: with plain loops in their place the E-step
-takes a third longer, and `alignkit align` a tenth to a fifth. Rows are padded to a multiple of ``LANES`` with
-zeros. Each function has a plain twin in tests/naive_hmm.py that gives the same bits.
+They take eight positions at once (:mod:`.lanes`), and nothing else does: with plain loops in their place the
+E-step takes a third longer, and `alignkit align` a tenth to a fifth. Rows are padded to a multiple of ``LANES``
+with zeros. Each function has a plain twin in tests/naive_hmm.py that gives the same bits.
 """
 
 from __future__ import annotations

@@ -14,8 +14,9 @@ from alignkit.classical.diagonal import fit_diagonal
 from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError, InputError
+from alignkit.links.heuristics import method_names
 from alignkit.links.links import Links
-from alignkit.links.symmetrization import METHODS, symmetrize, symmetrize_product
+from alignkit.links.symmetrization import symmetrize, symmetrize_scores
 from alignkit.storage import save_arrays
 from alignkit.text.bitext import Bitext, Corpus
 
@@ -46,7 +47,7 @@ def models(bitext):
 
 
 @pytest.mark.parametrize("options", [{}, {"null": False}, {"null_probability": 0.2}, {"alpha": 0.01}], ids=str)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", method_names(needs_scores=False))
 def test_links_are_those_of_the_two_models_symmetrized(bitext, options, method):
     for threads in (1, 3):
         check_links(both_ibm1s(bitext, method, threads, **options), bitext)
@@ -74,7 +75,7 @@ def test_links_of_words_that_never_met():
 
 def test_the_product_is_that_of_all_scores_whatever_the_blocks(bitext, models, monkeypatch):
     both = Symmetrized(*models, "product")
-    whole = symmetrize_product(models[0].score(bitext, "alpha"), models[1].score(bitext.reversed, "alpha"))
+    whole = symmetrize_scores(models[0].score(bitext, "alpha"), models[1].score(bitext.reversed, "alpha"))
     monkeypatch.setattr(symmetrized, "BLOCK", 7)
     parts = both.links(bitext)
     assert np.array_equal(parts.pairs, whole.pairs)
@@ -144,7 +145,7 @@ def test_what_cannot_be_combined(models):
         Symmetrized(OnlyLinks(), OnlyLinks(), "product")
     with pytest.raises(AlignkitError, match="only-beta has no alpha scores"):
         Symmetrized(models[0], OnlyBeta())
-    with pytest.raises(AlignkitError, match="unknown method 'xor'; known are intersection"):
+    with pytest.raises(AlignkitError, match="cannot symmetrize by 'xor' here; choose one of intersection"):
         Symmetrized(*models, "xor")
     for method, threshold in (("union", 0.2), ("product", 1.5)):
         with pytest.raises(AlignkitError, match="a threshold lies in"):

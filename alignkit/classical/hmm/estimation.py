@@ -226,7 +226,7 @@ class HMMEstimation:
         return direction
 
     def _count_fertilities(self) -> tuple[np.ndarray, ...]:
-        """float64 (V_src, F), (V_tgt, F): expected number of occurrences of each word that have 0, 1, ... links."""
+        """float64 (V_src, F), (V_tgt, F): expected number of occurrences of each word with 0, 1, ... links."""
         offsets, text = self.links.offsets, text_arrays(self.bitext)
 
         def count(low: int, high: int) -> tuple[np.ndarray, ...]:
@@ -268,7 +268,7 @@ class HMMEstimation:
         offsets, columns, _ = self.statistics.rows
         return PairTable(offsets, columns, forward.emission, self.types[1])
 
-    def link_probabilities(self) -> Scores:
+    def probabilities(self) -> Scores:
         """(T, L) for each pair: the links of the last E-step; the estimation cannot go on after that."""
         links = self.links.links
         return Scores(np.clip(links, 0, 1, out=links), self.links.offsets, self.bitext.shapes)

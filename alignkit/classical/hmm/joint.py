@@ -6,8 +6,8 @@ What it adds to the HMM of Vogel, Ney and Tillmann (1996), each because it pays 
 - **Agreement.** The two directions share one table of counts, summed over the mean of their posteriors: a soft
   form of the agreement of Liang, Taskar and Klein (2006), who multiply the posteriors.
 - **Sparse priors**, Dirichlet pseudo-counts, as in Bayesian IBM models (Mermer and Saraclar 2011). A link's own
-  expectation is taken out of the counts that judge it, as a collapsed Gibbs sampler does (Asuncion et al. 2009), so
-  that a rare word cannot confirm its own links.
+  expectation is taken out of the counts that judge it, as a collapsed Gibbs sampler does (Asuncion et al. 2009),
+  so that a rare word cannot confirm its own links.
 - **Back-off.** Pseudo-counts from the translations of words with the same first or last letters, less those of the
   word itself (:mod:`alignkit.classical.hmm.word_classes`).
 - **Fertility** (Brown et al. 1993, IBM Model 3), as a factor for one more link of a word, given the expected
@@ -27,7 +27,7 @@ from alignkit.aligner.protocol import check_kind
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
 from alignkit.classical.hmm.inference import log_probabilities, posteriors
 from alignkit.classical.hmm.parameters import FittedHMM, unpack_hmm
-from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
+from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD, HMMSettings
 from alignkit.classical.priors import Prior
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.from_scores import links_above
@@ -40,7 +40,6 @@ from alignkit.text.bitext import Bitext
 from alignkit.types import PathLike, Progress
 
 KIND, VERSION = "alignkit.hmm-joint", 2
-THRESHOLD = 0.45
 LARGEST_PAIR, LARGEST_TEXT = 25_000_000, 400_000_000  # elements (t, l)
 
 
@@ -57,7 +56,7 @@ class JointHMM(FittedHMM):
     """
 
     share: float = 0.5
-    threshold: float = THRESHOLD
+    threshold: float = JOINT_THRESHOLD
     threads: int | None = field(default=None, compare=False)
     name: str = "hmm-joint"
     kinds: tuple[str, ...] = ("alpha", "beta")
@@ -131,7 +130,7 @@ def fit_joint(
     bitext: Bitext,
     settings: HMMSettings | None = None,
     *,
-    threshold: float = THRESHOLD,
+    threshold: float = JOINT_THRESHOLD,
     threads: int | None = None,
     progress: Progress | None = None,
     prior: Prior | None = None,
@@ -171,7 +170,7 @@ def fit_joint(
         share=share,
         threshold=threshold,
         threads=threads,
-        fitted_probabilities=model.link_probabilities(),
+        fitted_probabilities=model.probabilities(),
     )
 
 

@@ -11,7 +11,7 @@ from alignkit.aligner.protocol import check_kind
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
 from alignkit.classical.hmm.inference import best_positions, log_probabilities, posteriors
 from alignkit.classical.hmm.parameters import FittedHMM, unpack_hmm
-from alignkit.classical.hmm.settings import HMMSettings
+from alignkit.classical.hmm.settings import DECODINGS, HMMSettings
 from alignkit.classical.priors import Prior
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.from_positions import links_from_positions
@@ -25,7 +25,6 @@ from alignkit.text.bitext import Bitext
 from alignkit.types import PathLike, Progress
 
 KIND, VERSION = "alignkit.hmm", 2
-DECODINGS = ("posterior", "viterbi")
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +100,6 @@ def fit_hmm(
     *,
     threads: int | None = None,
     progress: Progress | None = None,
-    decode: str = "posterior",
     prior: Prior | None = None,
     start: HMM | None = None,
     **options: Any,
@@ -113,20 +111,18 @@ def fit_hmm(
         settings: plain EM by default.
         threads: all there are by default; the result has the same bits for any number.
         progress: called with (done, total, message) after each iteration.
-        decode: how the aligner finds links, one of :data:`DECODINGS`.
         prior: a lexicon from another text, as pseudo-counts.
         start: a fitted model that the iterations with transitions go on from, without lexical ones before. What is
             new in this text is initialised uniformly (:func:`alignkit.classical.priors.start_values`).
         options: fields of the settings, instead of or in addition to ``settings``.
 
     Raises:
-        AlignkitError: no such decoding or option, or a setting out of its range.
+        AlignkitError: no such option, or a setting out of its range.
     """
     settings = with_options(settings or HMMSettings(), options)
     model = HMMEstimation(bitext, settings, (1.0, 0.0), thread_count(threads), prior, start)
     likelihoods = estimate(model, progress)
     forward = model.parameters(0)
     vocabularies = bitext.source.vocabulary, bitext.target.vocabulary
-    return HMM(
-        *vocabularies, model.table(forward), forward, log_likelihood=likelihoods, threads=threads, decode=decode
-    )
+    fitted = (*vocabularies, model.table(forward), forward)
+    return HMM(*fitted, log_likelihood=likelihoods, threads=threads, decode=settings.decode)
