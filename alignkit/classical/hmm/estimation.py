@@ -222,7 +222,7 @@ class HMMEstimation:
         )
         if self._has_transitions:
             counts = self.expectation.transitions[side]
-            direction = direction._replace(**_transition_weights(direction, counts, settings.jump_prior))
+            direction = direction._replace(**_transition_weights(direction, counts, settings.transition_prior))
         return direction
 
     def _count_fertilities(self) -> tuple[np.ndarray, ...]:
