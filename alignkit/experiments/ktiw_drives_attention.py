@@ -38,7 +38,7 @@ LEARNED = 0.05  #: a curve that never rises so far above its start was not learn
 
 
 @dataclass(frozen=True)
-class Settings(NetworkPlan):
+class KtiwSettings(NetworkPlan):
     """Which run is followed, and on which pairs.
 
     Attributes:
@@ -56,14 +56,14 @@ class Settings(NetworkPlan):
     iterations: int = 5
 
 
-QUICK = Settings(epochs=10, scored=60)
+QUICK = KtiwSettings(epochs=10, scored=60)
 
 
-def run(settings: Settings | None = None, progress: Progress = no_progress) -> Result:
+def run(settings: KtiwSettings | None = None, progress: Progress = no_progress) -> Result:
     """Follows the runs, and finds the half-way step of each curve."""
     import pandas as pd
 
-    settings = settings or Settings()
+    settings = settings or KtiwSettings()
     check_positive(settings, "runs", "iterations")
     if settings.run:
         counted = [_Counted("run")]
@@ -174,7 +174,7 @@ def _ratio(steps: np.ndarray) -> float:
     return float(steps[0] / steps[1]) if np.isfinite(steps[1]) else float("nan")
 
 
-def _follow_training(settings: Settings, counted: _Counted, progress: Progress) -> None:
+def _follow_training(settings: KtiwSettings, counted: _Counted, progress: Progress) -> None:
     """Trains a network and counts at every measured step."""
     prepared: dict[str, tuple[Bitext, Scores]] = {}
 
@@ -189,7 +189,7 @@ def _follow_training(settings: Settings, counted: _Counted, progress: Progress) 
     train_network(settings, progress, measured, "cpu")
 
 
-def _follow_directory(settings: Settings, counted: _Counted, progress: Progress) -> None:
+def _follow_directory(settings: KtiwSettings, counted: _Counted, progress: Progress) -> None:
     """Counts at every checkpoint of a run directory."""
     found = find_run(settings.run)
     steps: Iterator[int] = iter(found.checkpoints) if found is not None else iter(())

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from alignkit.errors import AlignkitError
+from alignkit.experiments.corpora import bitext_lines
 from alignkit.experiments.protocol import Progress
-from alignkit.experiments.texts import bitext_lines
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.settings import PRESETS, RunSettings
 from alignkit.neural.training.runs import Lines, learn_tokenizer

@@ -42,7 +42,7 @@ PUBLISHED = 0.53  #: A(alpha_opt, beta) of the paper, Multi30k
 
 
 @dataclass(frozen=True)
-class Settings(NetworkPlan):
+class OptimalAttentionSettings(NetworkPlan):
     """What is scored: the held-out text, by a network of ``run`` or one trained by the plan.
 
     Attributes:
@@ -59,7 +59,7 @@ class Settings(NetworkPlan):
     counterexample: tuple[float, ...] = field(default=(2.0, 4.0, 1.0))
 
 
-QUICK = Settings(epochs=8, scored=60)
+QUICK = OptimalAttentionSettings(epochs=8, scored=60)
 
 
 def counterexample(a: float = 2.0, b: float = 4.0, c: float = 1.0) -> Problem:
@@ -116,11 +116,11 @@ def optimal_scores(
     return Scores(values, offsets, bitext.shapes), pd.concat(rows, ignore_index=True)
 
 
-def run(settings: Settings | None = None, progress: Progress = no_progress) -> Result:
+def run(settings: OptimalAttentionSettings | None = None, progress: Progress = no_progress) -> Result:
     """Finds the best attention of the held-out text, and compares it with beta and with the trained attention."""
     import pandas as pd
 
-    settings = settings or Settings()
+    settings = settings or OptimalAttentionSettings()
     check_positive(settings, "tolerance")
     trained = _network(settings, progress)
     aligner = trained.network
@@ -140,7 +140,7 @@ def run(settings: Settings | None = None, progress: Progress = no_progress) -> R
     return Result(table, claims, {"tokens": found.round(6)}, lambda figure: _draw(figure, table), remarks)
 
 
-def _network(settings: Settings, progress: Progress) -> Trained:
+def _network(settings: OptimalAttentionSettings, progress: Progress) -> Trained:
     if settings.run:
         aligner, found = load_aligner(settings.run), find_run(settings.run)
         if not isinstance(aligner, NeuralAligner) or found is None:
