@@ -23,7 +23,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -33,11 +33,12 @@ import numpy as np
 from inputs import gold_sets, run_benchmark
 from quality_systems import Cost, System, importable, measured, systems
 
-from alignkit.classical.hmm.joint import SETTINGS, JointFit, fit_joint
+from alignkit.classical.hmm.joint import THRESHOLD, fit_joint
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.links.symmetrization import symmetrize
 from alignkit.metrics.aer import evaluate
+from alignkit.scores.scores import Scores
 from alignkit.text.reading import read_bitext, read_lines
 
 METHODS = ("grow-diag-final-and", "grow-diag", "intersection")
@@ -127,21 +128,24 @@ def measure_quality(folder: Path, part: str, system: System, threads: int) -> li
         ]
 
 
-def fit_text(folder: Path, part: str, threads: int, **changes: Any) -> tuple[JointFit, GoldLinks]:
+def fit_text(folder: Path, part: str, threads: int, **changes: Any) -> tuple[Scores, GoldLinks]:
+    """The link probabilities of a text that the best aligner is fitted on, and its gold links."""
     with tempfile.TemporaryDirectory() as name:
         files, gold = prepare(folder, part, Path(name))
         bitext = read_bitext(*files)
-    return fit_joint(bitext, replace(SETTINGS, **changes), threads=threads), gold
+    probabilities = fit_joint(bitext, threads=threads, **changes).fitted_probabilities
+    assert probabilities is not None
+    return probabilities, gold
 
 
-def reliability(name: str, fitted: JointFit, gold: GoldLinks) -> list[Row]:
+def reliability(name: str, probabilities: Scores, gold: GoldLinks) -> list[Row]:
     """Predicted against actual precision of links in ten bins of their probability; possible links count as right.
 
     Pairs of tokens of probability below 0.02 are left out: there are too many of them to mean anything.
     """
     chances, right = [], []
     for m in range(len(gold)):
-        matrix = fitted.probabilities[m]
+        matrix = probabilities[m]
         truth = np.zeros(matrix.shape, bool)
         for links in (gold.possible, gold.sure):
             s, t = links[m].T
@@ -158,9 +162,9 @@ def reliability(name: str, fitted: JointFit, gold: GoldLinks) -> list[Row]:
     return rows
 
 
-def thresholds(name: str, fitted: JointFit, gold: GoldLinks) -> list[Row]:
+def thresholds(name: str, probabilities: Scores, gold: GoldLinks) -> list[Row]:
     """Precision and recall of the best aligner's links at several thresholds."""
-    found = ((value, links_above(fitted.probabilities, value)) for value in THRESHOLDS)
+    found = ((value, links_above(probabilities, value)) for value in THRESHOLDS)
     return [{"set": name, "threshold": value, **scores(gold, head(links, len(gold)))} for value, links in found]
 
 
@@ -255,8 +259,8 @@ def run_ablation(results: Results, folders: list[Path], part: str, threads: int,
         for folder in folders:
             if folder.name in row and not again:
                 continue
-            fitted, gold = fit_text(folder, part, threads, **changes)
-            row[folder.name] = scores(gold, head(fitted.links, len(gold)))["aer"]
+            probabilities, gold = fit_text(folder, part, threads, **changes)
+            row[folder.name] = scores(gold, head(links_above(probabilities, THRESHOLD), len(gold)))["aer"]
             row = {"setting": name, **{key: row[key] for key in sorted(row) if key != "setting"}}
             results.put("ablation", [row], ("setting",))
 
@@ -296,9 +300,9 @@ def main(
                 results.put("quality", rows, ("set", "aligner", "threads"))
         left = [name for name in ("reliability", "thresholds") if name in wanted]
         if left and (again or not all(results.has(name, set=folder.name) for name in left)):
-            fitted, gold = fit_text(folder, part, threads)
-            results.put("reliability", reliability(folder.name, fitted, gold), ("set",))
-            results.put("thresholds", thresholds(folder.name, fitted, gold), ("set",))
+            probabilities, gold = fit_text(folder, part, threads)
+            results.put("reliability", reliability(folder.name, probabilities, gold), ("set",))
+            results.put("thresholds", thresholds(folder.name, probabilities, gold), ("set",))
     if "ablation" in wanted:
         run_ablation(results, folders, part, threads, again)
     results.write()

@@ -120,7 +120,7 @@ def fit_and_write(
     source: str, target: str | None, reading: dict[str, Any], fitting: Fitting, writer: AlignmentOutput
 ) -> int:
     """Fits the best aligner on the text and writes its links; returns the number of pairs with a blank side."""
-    from alignkit.classical.hmm.joint import THRESHOLD, fit_best, has_room
+    from alignkit.classical.hmm.joint import THRESHOLD, fit_joint, fits_in_memory
     from alignkit.text.reading import blank_pairs, read_bitext
 
     give_memory_back()
@@ -130,17 +130,17 @@ def fit_and_write(
     bitext = read_bitext(source, target, **reading)
     if start is not None and fitting.start is not None:
         check_words_shared(fitting.start, start, bitext)
-    if not has_room(bitext):
+    if not fits_in_memory(bitext):
         return fit_small(bitext, fitting, writer)
     threshold = THRESHOLD if fitting.threshold is None else fitting.threshold
     with progress_bar("aligning", fitting.quiet) as bar:
-        fitted = fit_best(
+        fitted = fit_joint(
             bitext, threshold=threshold, threads=fitting.threads, progress=bar, prior=prior, start=start
         )
     if fitting.save_model is not None:
-        fitted.aligner.save(fitting.save_model)
+        fitted.save(fitting.save_model)
     with writer:
-        writer.write_links(fitted.links, bitext, fitted.aligner)
+        writer.write_links(fitted.fitted_links, bitext, fitted)
     return blank_pairs(bitext)
 
 

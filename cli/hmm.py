@@ -86,19 +86,18 @@ def command(
     def fit(text: Bitext, threads: int, progress: Callable[[int, int, str], None], turned: bool) -> Any:
         from dataclasses import replace
 
-        from alignkit.classical.hmm.joint import SETTINGS, fit_joint
+        from alignkit.classical.hmm.joint import fit_joint
         from alignkit.classical.hmm.model import fit_hmm
-        from alignkit.classical.hmm.settings import Settings
+        from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 
-        base = replace(SETTINGS, tolerance=0.0) if bayes else Settings()
+        base = replace(JOINT_SETTINGS, tolerance=0.0) if bayes else HMMSettings()
         settings = replace(base, iterations=iterations, lexical_iterations=lexical_iterations)
         if null_probability is not None:
             settings = replace(settings, null_probability=null_probability)
         known = load_prior(prior, prior_weight, turned)
+        common: dict[str, Any] = {"threads": threads, "progress": progress, "prior": known}
         if agreement:
-            before = load_start(start, "hmm-joint", text)
-            return fit_joint(text, settings, threads=threads, progress=progress, prior=known, start=before).aligner
-        before = load_start(start, "hmm", text)
-        return fit_hmm(text, settings, threads, progress, decode=decode, prior=known, start=before)
+            return fit_joint(text, settings, start=load_start(start, "hmm-joint", text), **common)
+        return fit_hmm(text, settings, decode=decode, start=load_start(start, "hmm", text), **common)
 
     run(fit, Outputs(**options, start=start))

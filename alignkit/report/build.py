@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from alignkit.aligner.registry import load_aligner
-from alignkit.classical.hmm.joint import has_room
+from alignkit.classical.hmm.joint import fits_in_memory
 from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.ibm1 import ITERATIONS, fit_ibm1
 from alignkit.errors import AlignkitError
@@ -198,7 +198,7 @@ def _from_text(sources: Sources) -> _Base:
     training = _words(sources.training) if sources.training is not None else bitext
     sets = _ibm_sets(sources, training, bitext)
     alone = not (sources.models or sources.scores or sources.links)
-    if alone and has_room(training):
+    if alone and fits_in_memory(training):
         hmm = fit_hmm(training, threads=sources.threads)
         sets.insert(0, score_set("hmm.alpha", hmm.score(bitext, "alpha")))
     return _Base(bitext, training, sets, _text_facts(sources, training, bitext), lambda _: None, False, {})

@@ -14,8 +14,9 @@ from planted import bitext_of, random_pairs
 from alignkit.aligner.protocol import Aligner
 from alignkit.aligner.registry import load_aligner
 from alignkit.classical.diagonal import fit_diagonal
-from alignkit.classical.hmm.joint import SETTINGS, fit_joint
+from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.model import fit_hmm
+from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.scores.scores import KINDS, Scores
@@ -93,8 +94,8 @@ CASES = [
     Case("diagonal", lambda bitext, threads: fit_diagonal(bitext, 4, threads=threads)),
     Case("diagonal without NULL", lambda bitext, threads: fit_diagonal(bitext, 4, null=False, threads=threads)),
     Case("hmm", lambda bitext, threads: fit_hmm(bitext, threads=threads)),
-    Case("hmm with priors", lambda bitext, threads: fit_hmm(bitext, SETTINGS, threads)),
-    Case("both hmms", lambda bitext, threads: fit_joint(bitext, threads=threads).aligner),
+    Case("hmm with priors", lambda bitext, threads: fit_hmm(bitext, JOINT_SETTINGS, threads=threads)),
+    Case("both hmms", lambda bitext, threads: fit_joint(bitext, threads=threads)),
     Case("lstm", fit_tiny_network("dot"), ".pt", encode_for_networks, exact=False),
     Case("uniform", fit_tiny_network("uniform"), ".pt", encode_for_networks, exact=False),
     Case("proxy", fit_tiny_proxy, ".pt", encode_for_networks, exact=False),

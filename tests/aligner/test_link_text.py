@@ -140,12 +140,13 @@ def test_hmms_give_distributions_over_sentences(joint):
     """However the words go, probabilities of all sentences of a length sum to 1 at most: fertility stays out."""
     from itertools import product
 
-    from alignkit.classical.hmm.joint import SETTINGS, fit_best
+    from alignkit.classical.hmm.joint import fit_joint
     from alignkit.classical.hmm.model import fit_hmm
+    from alignkit.classical.hmm.settings import JOINT_SETTINGS
 
     pairs = [("a b", "x y"), ("a c", "x z"), ("b c b", "y z y"), ("a", "x"), ("c b a", "z y x")]
     text = bitext_of(pairs)
-    model = fit_best(text).aligner if joint else fit_hmm(text, SETTINGS)
+    model = fit_joint(text) if joint else fit_hmm(text, JOINT_SETTINGS)
     assert (model.forward if joint else model.chain).ratios.shape[1] > 1
     for source in ("a", "b c", "a c b"):
         every = [(source, " ".join(words)) for words in product("xyz", repeat=3)]

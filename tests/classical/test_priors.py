@@ -5,9 +5,9 @@ import pytest
 from planted import bitext_of, permuted_copy, random_pairs
 
 from alignkit.classical.hmm.estimation import Estimation
-from alignkit.classical.hmm.joint import SETTINGS, fit_joint
+from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.model import fit_hmm
-from alignkit.classical.hmm.settings import Settings
+from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.lexicon import lexicon_of, tsv
 from alignkit.classical.priors import Prior, read_prior, start_values
@@ -19,7 +19,7 @@ CROSSED = [[0, 1], [1, 0]]
 FITS = {
     "ibm1": lambda bitext, **options: fit_ibm1(bitext, **options).links(bitext),
     "hmm": lambda bitext, **options: fit_hmm(bitext, **options).links(bitext),
-    "joint": lambda bitext, **options: fit_joint(bitext, **options).links,
+    "joint": lambda bitext, **options: fit_joint(bitext, **options).fitted_links,
 }
 
 
@@ -54,7 +54,7 @@ def test_a_prior_adds_its_weight_to_the_counts(tmp_path):
 
 def test_a_prior_reaches_both_directions_of_the_hmm(tmp_path):
     prior = read_prior(written(tmp_path, "a\tx\t0.5\t0.25\nb\ty\t1\n"), weight=4.0)
-    estimation = Estimation(bitext_of([(["a", "b"], ["x", "y"])]), Settings(), (0.5, 0.5), 1, prior)
+    estimation = Estimation(bitext_of([(["a", "b"], ["x", "y"])]), HMMSettings(), (0.5, 0.5), 1, prior)
     estimation.expect()
     estimation.maximise()
     assert estimation.evidence[:, 1].tolist() == [2, 0, 0, 4]
@@ -121,9 +121,9 @@ def test_ibm1_goes_on_to_the_bit(options, tmp_path):
 
 def test_the_hmm_goes_on_where_it_was():
     bitext = bitext_of(random_pairs(5, pairs=100))
-    whole = fit_hmm(bitext, Settings(iterations=5))
-    first = fit_hmm(bitext, Settings(iterations=2))
-    rest = fit_hmm(bitext, Settings(iterations=3), start=first)
+    whole = fit_hmm(bitext, HMMSettings(iterations=5))
+    first = fit_hmm(bitext, HMMSettings(iterations=2))
+    rest = fit_hmm(bitext, HMMSettings(iterations=3), start=first)
     assert np.allclose(rest.table.values, whole.table.values, atol=1e-4)
     assert np.allclose(rest.chain.jumps, whole.chain.jumps, atol=1e-4)
     assert rest.log_likelihood == pytest.approx(whole.log_likelihood[7:], rel=1e-5)
@@ -140,7 +140,7 @@ def test_new_words_get_their_share():
     vocabulary = bitext.target.vocabulary
     found = fitted.table.to_dense()[:2][:, [vocabulary.id("x"), vocabulary.id("z")]]
     assert np.allclose(found, expected, atol=1e-6)
-    for fit in (fit_hmm, lambda text, start=None: fit_joint(text, start=start).aligner):
+    for fit in (fit_hmm, fit_joint):
         again = fit(bitext, start=fit(bitext_of(old)))
         assert again.links(bitext)[0].tolist() == [[0, 0], [1, 1]]
 
@@ -158,14 +158,14 @@ def test_a_pruned_pair_starts_as_one_that_never_met():
 
 def test_the_joint_model_goes_on_without_lexical_iterations():
     text, planted = permuted_copy(6, pairs=300)
-    first = fit_joint(bitext_of(text[:250])).aligner
+    first = fit_joint(bitext_of(text[:250]))
     done = []
     rest = fit_joint(bitext_of(text[250:]), start=first, progress=lambda *step: done.append(step[1]))
-    assert done[0] == SETTINGS.iterations
+    assert done[0] == JOINT_SETTINGS.iterations
     alone = fit_joint(bitext_of(text[250:]))
 
     def right(fit):
-        return sum(set(map(tuple, fit.links[m].tolist())) == set(planted[250 + m]) for m in range(50))
+        return sum(set(map(tuple, fit.fitted_links[m].tolist())) == set(planted[250 + m]) for m in range(50))
 
     assert right(rest) >= 48
     assert right(rest) >= right(alone)
@@ -175,7 +175,7 @@ def test_the_joint_model_goes_on_without_lexical_iterations():
 def test_threads_change_no_bit(name, tmp_path):
     text = random_pairs(8, pairs=150)
     prior = read_prior(written(tmp_path, "s0\tt0\t0.5\ns1\tt2\t0.25\t0.5\n"))
-    fits = {"ibm1": fit_ibm1, "hmm": fit_hmm, "joint": lambda *a, **k: fit_joint(*a, **k).aligner}
+    fits = {"ibm1": fit_ibm1, "hmm": fit_hmm, "joint": fit_joint}
     start = fits[name](bitext_of(text[:70]))
     options = {"prior": prior, "start": start}
     models = [fits[name](bitext_of(text), threads=n, **options) for n in (1, 2, 5)]

@@ -5,7 +5,7 @@ from click.testing import CliRunner
 from alignkit.aligner.registry import load_aligner
 from alignkit.classical.hmm.joint import JointHMM, fit_joint
 from alignkit.classical.hmm.model import HMM
-from alignkit.classical.hmm.settings import Settings
+from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.text.bitext import Bitext
 from alignkit_cli.hmm import command
 from alignkit_cli.main import cli
@@ -40,8 +40,8 @@ def test_agreement_is_two_models_that_share_their_links(text, tmp_path):
     assert loaded.forward.null_probability == 0.2
     sides = [part.split(" ||| ") for part in TEXT.splitlines()]
     bitext = Bitext.from_sentences([x.split() for x, _ in sides], [y.split() for _, y in sides])
-    settings = Settings(iterations=5, lexical_iterations=5)
-    expected = fit_joint(bitext, settings).aligner.score(bitext, "alpha")
+    settings = HMMSettings(iterations=5, lexical_iterations=5)
+    expected = fit_joint(bitext, settings).score(bitext, "alpha")
     for found, matrix in zip(loaded.score(bitext, "alpha"), expected, strict=True):
         assert np.array_equal(found, matrix)
     more = str(tmp_path / "more.npz")

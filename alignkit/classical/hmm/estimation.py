@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alignkit.classical.hmm.settings import Settings
+from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.hmm.word_classes import Classes, affix_classes
 from alignkit.classical.inverted_index import PairStatistics, bags_of, token_index
 from alignkit.classical.priors import Prior
@@ -28,7 +28,7 @@ PARTS = 4
 class Direction:
     """The parameters of one direction while they are estimated; x are its states, y what it emits."""
 
-    def __init__(self, types: tuple[int, int], emitted: int, settings: Settings) -> None:
+    def __init__(self, types: tuple[int, int], emitted: int, settings: HMMSettings) -> None:
         self.types = types
         # The start is uniform: counts of 1, and as many to divide them by as there are words.
         self.totals = np.full(types[0], max(types[1], 1), np.float32)
@@ -45,7 +45,7 @@ class Direction:
         return (self.totals, self.null, self.nulls, self.ratios, self.jumps, self.start, self.numbers)
 
     def start_chain(self, reach: float) -> None:
-        """From now on positions depend on the last one; see :class:`Settings`."""
+        """From now on positions depend on the last one; see :class:`HMMSettings`."""
         far = np.abs(np.arange(-WIDTH, WIDTH + 1)) / reach if reach > 0 else np.zeros(2 * WIDTH + 1)
         self.jumps = np.maximum(np.exp(-far), LEAST).astype(np.float32)
         self.start = self.jumps[WIDTH:].copy()
@@ -70,7 +70,7 @@ class Direction:
         counts += prior
         self.null, self.numbers[1] = counts.astype(np.float32), counts.sum()
 
-    def update_fertility(self, counts: np.ndarray, settings: Settings) -> None:
+    def update_fertility(self, counts: np.ndarray, settings: HMMSettings) -> None:
         """The factors for one more link, from the expected numbers of fertilities float64 (V_x, F)."""
         general = counts.sum(axis=0) + 0.5
         chances = counts + settings.fertility_prior * (general / general.sum())
@@ -171,7 +171,7 @@ class Estimation:
     def __init__(
         self,
         bitext: Bitext,
-        settings: Settings,
+        settings: HMMSettings,
         shares: tuple[float, float],
         threads: int,
         prior: Prior | None = None,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from alignkit.classical.hmm.estimation import WIDTH, Direction, Estimation, run_expectation
-from alignkit.classical.hmm.settings import Settings
+from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.null import UNSEEN
 from alignkit.classical.priors import start_null, start_values
 from alignkit.classical.translation_table import Lookup, PairTable
@@ -264,7 +264,7 @@ def _direction(bitext: Bitext, table: Table, chain: Chain | None, side: int, fer
     """A chain as the E-step wants it."""
     states, emitted = table.ids[side], table.ids[1 - side]
     tokens = (bitext.source if side else bitext.target).tokens
-    direction = Direction((len(states), len(emitted)), len(tokens), Settings())
+    direction = Direction((len(states), len(emitted)), len(tokens), HMMSettings())
     direction.totals[:] = 1
     direction.numbers[1] = 1
     if chain is None:

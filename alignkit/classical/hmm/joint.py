@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from alignkit.aligner.protocol import check_kind
 from alignkit.classical.hmm.estimation import Estimation
 from alignkit.classical.hmm.inference import Chain, Table, log_probabilities, posteriors, start_from
-from alignkit.classical.hmm.model import Progress, estimate
-from alignkit.classical.hmm.settings import Settings
+from alignkit.classical.hmm.model import estimate
+from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.classical.priors import Prior
 from alignkit.classical.translation_table import PairTable, pack_model, unpack_model
 from alignkit.errors import AlignkitError, InputError
@@ -29,27 +30,15 @@ from alignkit.links.from_scores import links_above
 from alignkit.links.links import Links
 from alignkit.parallel import thread_count
 from alignkit.scores.scores import Scores, cap_row_sums
+from alignkit.settings import with_options
 from alignkit.storage import Fields, load_arrays, save_arrays
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
+from alignkit.types import Progress
 
 KIND, VERSION = "alignkit.hmm-joint", 1
 THRESHOLD = 0.45
 LARGEST_PAIR, LARGEST_TEXT = 25_000_000, 400_000_000  # elements (t, l)
-SETTINGS = Settings(
-    lexical_iterations=3,
-    iterations=10,
-    tolerance=0.03,
-    null_probability=0.05,
-    lexical_prior=1e-3,
-    null_prior=1e-3,
-    jump_prior=0.5,
-    reach=5.0,
-    back_off=2.0,
-    affixes=(3, 5),
-    fertility=0.5,
-    exclude=True,
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +52,8 @@ class JointHMM:
         share: weight of the forward posterior in a link's probability; the reverse one has the rest.
         threshold: links have at least this probability: higher for precision, lower for recall.
         threads: how many threads scoring uses (None: all); no result depends on it.
+        fitted_probabilities: the link probabilities of the text that the model was fitted on; not saved. For that
+            text they are better than :meth:`probabilities`: a link is judged without its own part in the counts.
     """
 
     source: Vocabulary
@@ -75,6 +66,7 @@ class JointHMM:
     threads: int | None = field(default=None, compare=False)
     name: str = "hmm-joint"
     kinds: tuple[str, ...] = ("alpha", "beta")
+    fitted_probabilities: Scores | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         types = (len(self.source), len(self.target))
@@ -120,6 +112,17 @@ class JointHMM:
         """Links whose probability reaches the threshold."""
         return links_above(self.probabilities(bitext), self.threshold, self.threads)
 
+    @property
+    def fitted_links(self) -> Links:
+        """Links of the text that the model was fitted on whose probability reaches the threshold.
+
+        Raises:
+            AlignkitError: the model was loaded from a file, which does not keep them.
+        """
+        if self.fitted_probabilities is None:
+            raise AlignkitError("a loaded model has no links of the text it was fitted on; ask for links(bitext)")
+        return links_above(self.fitted_probabilities, self.threshold, self.threads)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model; :func:`alignkit.load_aligner` reads it."""
         header = {"share": self.share, "threshold": self.threshold}
@@ -143,49 +146,35 @@ def load_joint(path: str | os.PathLike[str]) -> JointHMM:
         raise InputError(path, f"damaged: {error}") from error
 
 
-@dataclass(frozen=True, eq=False)
-class JointFit:
-    """What fitting gives: the aligner for other text, and the link probabilities of the text it was fitted on.
-
-    The latter are better for that text than what the aligner would say of it: a link is judged without its own
-    part in the counts.
-    """
-
-    aligner: JointHMM
-    probabilities: Scores
-
-    @property
-    def links(self) -> Links:
-        """Links of the training text whose probability reaches the aligner's threshold."""
-        return links_above(self.probabilities, self.aligner.threshold, self.aligner.threads)
-
-
 def fit_joint(
     bitext: Bitext,
-    settings: Settings = SETTINGS,
+    settings: HMMSettings | None = None,
+    *,
     threshold: float = THRESHOLD,
     threads: int | None = None,
     progress: Progress | None = None,
-    *,
     prior: Prior | None = None,
     start: JointHMM | None = None,
-) -> JointFit:
+    **options: Any,
+) -> JointHMM:
     """Fits both directions together.
 
     Args:
-        bitext: M pairs; pairs with an empty side teach nothing.
-        settings: of the estimation.
+        bitext: M pairs; pairs with an empty side are ignored.
+        settings: of the estimation, by default :data:`JOINT_SETTINGS`.
         threshold: see :class:`JointHMM`.
         threads: all there are by default; the result has the same bits for any number.
         progress: called with (done, total, message) after each iteration.
         prior: a lexicon from another text, as pseudo-counts.
         start: a fitted model that the iterations go on from, as in :func:`alignkit.classical.hmm.model.fit_hmm`.
+        options: fields of the settings, instead of or in addition to ``settings``.
 
     Raises:
-        AlignkitError: the threshold is outside [0, 1].
+        AlignkitError: the threshold is outside [0, 1], there is no such option, or a setting is out of its range.
     """
     if not 0 <= threshold <= 1:
         raise AlignkitError(f"the threshold must lie in [0, 1], not {threshold}")
+    settings = with_options(settings or JOINT_SETTINGS, options)
     tokens = len(bitext.source.tokens), len(bitext.target.tokens)
     # Each direction explains the tokens of one side: where that is the longer one, it says more.
     share = (tokens[1] + 1) / (sum(tokens) + 2)
@@ -199,16 +188,14 @@ def fit_joint(
     source, target = bitext.source.vocabulary, bitext.target.vocabulary
     offsets, columns, _ = estimation.statistics.rows
     table = PairTable(offsets, columns, forward.values, len(target))
-    aligner = JointHMM(source, target, table, forward, reverse, share, threshold, threads)
     links = np.clip(estimation.links, 0, 1, out=estimation.links)
-    return JointFit(aligner, Scores(links, estimation.offsets, bitext.shapes))
+    probabilities = Scores(links, estimation.offsets, bitext.shapes)
+    return JointHMM(
+        source, target, table, forward, reverse, share, threshold, threads, fitted_probabilities=probabilities
+    )
 
 
-#: The best aligner there is here for a text, without tuning by the user.
-fit_best = fit_joint
-
-
-def has_room(bitext: Bitext) -> bool:
-    """Whether the dense matrices of :func:`fit_joint` stay within reason: about 20 bytes per element of T*L."""
+def fits_in_memory(bitext: Bitext) -> bool:
+    """Whether a text is small enough for :func:`fit_joint`, which keeps about 20 bytes per element of T*L."""
     elements = bitext.source.lengths * bitext.target.lengths
     return int(elements.max(initial=0)) <= LARGEST_PAIR and int(elements.sum()) <= LARGEST_TEXT

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from alignkit.aligner.protocol import check_kind
 from alignkit.classical.hmm.estimation import Estimation
 from alignkit.classical.hmm.inference import Chain, Table, best_places, log_probabilities, posteriors, start_from
-from alignkit.classical.hmm.settings import Settings
+from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.priors import Prior
 from alignkit.classical.translation_table import PairTable, pack_model, unpack_model
 from alignkit.errors import AlignkitError, InputError
@@ -20,12 +20,13 @@ from alignkit.links.from_scores import best_links
 from alignkit.links.links import Links
 from alignkit.parallel import thread_count
 from alignkit.scores.scores import Scores
+from alignkit.settings import with_options
 from alignkit.storage import Fields, load_arrays, save_arrays
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
+from alignkit.types import Progress
 
 KIND, VERSION = "alignkit.hmm", 1
-Progress = Callable[[int, int, str], None]
 DECODINGS = ("posterior", "viterbi")
 
 
@@ -148,30 +149,33 @@ def estimate(
 
 def fit_hmm(
     bitext: Bitext,
-    settings: Settings | None = None,
+    settings: HMMSettings | None = None,
+    *,
     threads: int | None = None,
     progress: Progress | None = None,
-    *,
     decode: str = "posterior",
     prior: Prior | None = None,
     start: HMM | None = None,
+    **options: Any,
 ) -> HMM:
     """Fits one direction.
 
     Args:
-        bitext: M pairs; pairs with an empty side teach nothing.
+        bitext: M pairs; pairs with an empty side are ignored.
         settings: plain EM by default.
         threads: all there are by default; the result has the same bits for any number.
         progress: called with (done, total, message) after each iteration.
         decode: how the aligner finds links, one of :data:`DECODINGS`.
         prior: a lexicon from another text, as pseudo-counts.
         start: a fitted model that the iterations with the chain go on from, without lexical ones before. What is
-            new in this text starts as if nothing were known (:func:`alignkit.classical.priors.start_values`).
+            new in this text is initialised uniformly (:func:`alignkit.classical.priors.start_values`).
+        options: fields of the settings, instead of or in addition to ``settings``.
 
     Raises:
-        AlignkitError: no such decoding.
+        AlignkitError: no such decoding or option, or a setting out of its range.
     """
-    estimation = Estimation(bitext, settings or Settings(), (1.0, 0.0), thread_count(threads), prior)
+    settings = with_options(settings or HMMSettings(), options)
+    estimation = Estimation(bitext, settings, (1.0, 0.0), thread_count(threads), prior)
     if start is not None:
         start_from(estimation, (start.source, start.target), start.table, (start.chain, None))
     likelihoods = estimate(estimation, (1.0, 0.0), progress, start is not None)

@@ -1,4 +1,4 @@
-"""How hidden Markov aligners are estimated."""
+"""Settings of the hidden Markov aligners' estimation."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from alignkit.errors import AlignkitError
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How an HMM is estimated. The defaults are plain maximum likelihood by EM.
+class HMMSettings:
+    """Settings of an HMM's estimation. The defaults are plain maximum likelihood by EM.
 
     Attributes:
         lexical_iterations: before the chain is used, iterations with all positions alike (IBM Model 1).
@@ -58,3 +58,20 @@ class Settings:
         priors = (self.lexical_prior, self.null_prior, self.jump_prior, self.back_off, self.fertility)
         if min(*priors, self.tolerance, self.reach) < 0 or self.fertility_prior <= 0:
             raise AlignkitError("priors, the tolerance and the reach cannot be negative")
+
+
+#: Of the joint aligner (:mod:`alignkit.classical.hmm.joint`).
+JOINT_SETTINGS = HMMSettings(
+    lexical_iterations=3,
+    iterations=10,
+    tolerance=0.03,
+    null_probability=0.05,
+    lexical_prior=1e-3,
+    null_prior=1e-3,
+    jump_prior=0.5,
+    reach=5.0,
+    back_off=2.0,
+    affixes=(3, 5),
+    fertility=0.5,
+    exclude=True,
+)

@@ -10,7 +10,7 @@ from planted import bitext_of, random_pairs
 
 from alignkit.classical.hmm.estimation import Direction, Estimation
 from alignkit.classical.hmm.model import fit_hmm
-from alignkit.classical.hmm.settings import Settings
+from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.hmm.word_classes import affix_classes
 from alignkit.errors import AlignkitError
 from alignkit.kernels import forward_backward, hmm_m_step
@@ -22,7 +22,7 @@ from alignkit.text.vocabulary import Vocabulary
 @pytest.mark.parametrize("shares", [(1.0, 0.0), (0.0, 1.0)])
 def test_the_likelihood_rises_at_every_step_of_em(seed, shares):
     bitext = bitext_of(random_pairs(seed, pairs=120))
-    settings = Settings(lexical_iterations=4, iterations=12)
+    settings = HMMSettings(lexical_iterations=4, iterations=12)
     estimation = Estimation(bitext, settings, shares, 1)
     likelihoods = []
     for iteration in range(16):
@@ -38,14 +38,14 @@ def test_the_likelihood_rises_at_every_step_of_em(seed, shares):
 
 def test_the_first_likelihood_is_that_of_uniform_probabilities():
     pairs = [(["a", "b"], ["x", "y", "z"]), (["b"], ["y"])]
-    fitted = fit_hmm(bitext_of(pairs), Settings(lexical_iterations=1, iterations=1))
+    fitted = fit_hmm(bitext_of(pairs), HMMSettings(lexical_iterations=1, iterations=1))
     assert fitted.log_likelihood[0] == pytest.approx(4 * math.log(1 / 3), abs=1e-5)
 
 
 def test_without_the_chain_it_is_ibm_model_1_with_fixed_null():
     pairs = random_pairs(5, pairs=80)
     bitext = bitext_of(pairs)
-    estimation = Estimation(bitext, Settings(lexical_iterations=3, null_probability=0.2), (1.0, 0.0), 1)
+    estimation = Estimation(bitext, HMMSettings(lexical_iterations=3, null_probability=0.2), (1.0, 0.0), 1)
     for _ in range(3):
         estimation.expect()
         estimation.maximise()
@@ -107,7 +107,7 @@ def estimated(pairs, settings, shares=(0.5, 0.5), steps=3, threads=1):
 
 
 def test_counts_are_sums_of_links():
-    bitext, estimation = estimated(random_pairs(3), Settings())
+    bitext, estimation = estimated(random_pairs(3), HMMSettings())
     expected = {}
     for m in range(len(bitext)):
         x, y = bitext.source.words(m), bitext.target.words(m)
@@ -121,7 +121,7 @@ def test_counts_are_sums_of_links():
 
 @pytest.mark.parametrize("side", [0, 1])
 def test_fertilities_are_poisson_binomial(side):
-    settings = Settings(fertility=1.0)
+    settings = HMMSettings(fertility=1.0)
     bitext, estimation = estimated(random_pairs(4, longest=6), settings)
     corpus = (bitext.source, bitext.target)[side]
     last = 8
@@ -165,7 +165,7 @@ def test_fertilities_of_long_sentences():
 
 def test_back_off_is_what_other_words_of_the_classes_say():
     pairs = [(["abcx", "abcy", "zzz"], ["defx", "defy", "qq"]), (["abcy", "zzz"], ["defy", "qr", "defz"])] * 2
-    settings = Settings(back_off=2.0, affixes=(3,))
+    settings = HMMSettings(back_off=2.0, affixes=(3,))
     bitext, estimation = estimated(pairs, settings, steps=1)
     counts = dict(zip(pair_keys(bitext, estimation), estimation.statistics.rows[2].tolist(), strict=True))
     frequency = [
@@ -222,7 +222,7 @@ def test_a_link_is_not_judged_by_itself(exclude, copies):
     links, nulls = rng.random((T, L)).astype(np.float32), rng.random(T).astype(np.float32)
     counts, prior = 2 + rng.random((2, T, L)).astype(np.float32)
     totals, null = np.float32([5, 6]), np.float32([2, 3, 4])
-    direction = Direction((L, T), T, Settings())
+    direction = Direction((L, T), T, HMMSettings())
     direction.totals, direction.null = totals, null
     direction.numbers[1:] = (11.0, exclude)
     words = np.arange(L, dtype=np.int32), np.arange(T, dtype=np.int32)
@@ -239,7 +239,7 @@ def test_a_link_is_not_judged_by_itself(exclude, copies):
 def test_fertility_is_interpolated_between_whole_numbers():
     """Expected other links of 1.25: three quarters of the factor for 1, a quarter of that for 2."""
     links = np.float32([[0.5], [1.0], [0.25]])
-    direction = Direction((1, 3), 3, Settings())
+    direction = Direction((1, 3), 3, HMMSettings())
     direction.ratios = np.float32([[8.0, 4.0, 2.0]])
     direction.totals = np.ones(1, np.float32)
     direction.null, direction.numbers[1] = np.float32([0.5, 0.5, 0.5]), 1.0
@@ -255,11 +255,11 @@ def test_fertility_is_interpolated_between_whole_numbers():
 )
 def test_settings_outside_their_range_are_errors(wrong):
     with pytest.raises(AlignkitError):
-        Settings(**wrong)
+        HMMSettings(**wrong)
 
 
 def test_the_chain_starts_with_weights_that_fall_on_both_sides():
-    direction = Direction((1, 1), 1, Settings())
+    direction = Direction((1, 1), 1, HMMSettings())
     direction.start_chain(0.0)
     assert set(direction.jumps.tolist()) == {1.0}
     direction.start_chain(5.0)

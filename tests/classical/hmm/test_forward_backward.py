@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from alignkit.classical.hmm.estimation import WIDTH, Direction
-from alignkit.classical.hmm.settings import Settings
+from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.kernels import forward_backward as kernels
 from alignkit.kernels.lanes import LANES
 
@@ -16,7 +16,7 @@ from alignkit.kernels.lanes import LANES
 def run_kernel(emission, null, jumps, start, p0, shares=False):
     """(log-likelihood, posteriors, NULL's, {jump: expected number}) by the kernel."""
     T, L = emission.shape
-    direction = Direction((1, 1), T, Settings(null_probability=p0))
+    direction = Direction((1, 1), T, HMMSettings(null_probability=p0))
     direction.jumps, direction.start = jumps, start
     stride = kernels.padded(L)
     most = kernels.padded(max(T, L)) + LANES
@@ -93,7 +93,7 @@ def test_jumps_are_divided_by_the_chances_they_had():
     total = math.exp(naive.posteriors(emission.tolist(), null.tolist(), weight, lambda j: float(start[j]), p0)[0])
     for d, share in expected.items():
         assert counts[d] == pytest.approx(share / total, rel=1e-3)
-    direction = Direction((1, 1), T, Settings())
+    direction = Direction((1, 1), T, HMMSettings())
     number, share = np.zeros((2, 2 * WIDTH + 1))
     number[WIDTH : WIDTH + 2], share[WIDTH : WIDTH + 2] = (3, 1), (6, 1)
     direction.update_chain((number, share, np.zeros(WIDTH + 1), np.zeros(WIDTH + 1)), 0.0)

@@ -6,9 +6,9 @@ from planted import bitext_of, permuted_copy, random_pairs
 
 from alignkit.classical.hmm.estimation import Estimation
 from alignkit.classical.hmm.inference import Chain
-from alignkit.classical.hmm.joint import SETTINGS, fit_best, fit_joint
+from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.model import fit_hmm
-from alignkit.classical.hmm.settings import Settings
+from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.links.from_scores import links_above
@@ -23,7 +23,7 @@ def recovered(links: Links, planted) -> float:
 
 def test_a_planted_lexicon_is_recovered():
     pairs, planted = permuted_copy(7)
-    assert recovered(fit_best(bitext_of(pairs)).links, planted) > 0.97
+    assert recovered(fit_joint(bitext_of(pairs)).fitted_links, planted) > 0.97
 
 
 def test_a_planted_order_is_recovered_where_words_alone_say_too_little():
@@ -37,7 +37,7 @@ def test_a_planted_order_is_recovered_where_words_alone_say_too_little():
     bitext = bitext_of(pairs)
     assert recovered(fit_ibm1(bitext).links(bitext), planted) < 0.7
     assert recovered(fit_hmm(bitext).links(bitext), planted) > 0.95
-    assert recovered(fit_best(bitext).links, planted) > 0.95
+    assert recovered(fit_joint(bitext).fitted_links, planted) > 0.95
 
 
 def test_threads_change_no_bit_of_the_training_links():
@@ -45,12 +45,12 @@ def test_threads_change_no_bit_of_the_training_links():
     one = fit_joint(bitext, threads=1)
     for threads in (2, 3, 8):
         other = fit_joint(bitext, threads=threads)
-        assert other.probabilities.values.tobytes() == one.probabilities.values.tobytes()
+        assert other.fitted_probabilities.values.tobytes() == one.fitted_probabilities.values.tobytes()
 
 
 def test_the_reverse_direction_is_the_forward_one_of_the_reversed_text():
     bitext = bitext_of(random_pairs(9, pairs=100))
-    settings = Settings(lexical_iterations=2, iterations=2)
+    settings = HMMSettings(lexical_iterations=2, iterations=2)
     forward, reverse = (
         Estimation(text, settings, shares, 1)
         for text, shares in ((bitext.reversed, (1.0, 0.0)), (bitext, (0.0, 1.0)))
@@ -69,7 +69,7 @@ def test_the_reverse_direction_is_the_forward_one_of_the_reversed_text():
 
 def test_a_higher_threshold_gives_a_subset():
     fitted = fit_joint(bitext_of(random_pairs(10, pairs=100)))
-    few, many = (links_above(fitted.probabilities, threshold) for threshold in (0.7, 0.2))
+    few, many = (links_above(fitted.fitted_probabilities, threshold) for threshold in (0.7, 0.2))
     assert 0 < len(few.pairs) < len(many.pairs)
     for m in range(len(few)):
         assert set(map(tuple, few[m].tolist())) <= set(map(tuple, many[m].tolist()))
@@ -78,11 +78,11 @@ def test_a_higher_threshold_gives_a_subset():
 def test_empty_and_long_sentences():
     pairs = [([], ["x"]), (["a"], []), ([], []), (["a"] * 300, ["x"] * 280), (["a", "b"], ["x", "y"])]
     fitted = fit_joint(bitext_of(pairs))
-    assert len(fitted.links) == 5
-    assert np.isfinite(fitted.probabilities.values).all()
-    assert fitted.probabilities.values.max() <= 1
-    assert fit_joint(bitext_of([([], [])])).links.pairs.shape == (0, 2)
-    assert len(fit_joint(bitext_of([])).links) == 0
+    assert len(fitted.fitted_links) == 5
+    assert np.isfinite(fitted.fitted_probabilities.values).all()
+    assert fitted.fitted_probabilities.values.max() <= 1
+    assert fit_joint(bitext_of([([], [])])).fitted_links.pairs.shape == (0, 2)
+    assert len(fit_joint(bitext_of([])).fitted_links) == 0
 
 
 def test_a_threshold_outside_its_range_is_an_error():
@@ -92,7 +92,7 @@ def test_a_threshold_outside_its_range_is_an_error():
 
 def test_a_chain_with_impossible_numbers_is_an_error():
     bitext = bitext_of(random_pairs(2))
-    estimation = Estimation(bitext, Settings(), (0.5, 0.5), 1)
+    estimation = Estimation(bitext, HMMSettings(), (0.5, 0.5), 1)
     estimation.start_chain()
     estimation.expect()
     estimation.maximise()
@@ -110,7 +110,7 @@ def test_iterations_end_when_links_stand_still():
     counts = {}
     for tolerance in (0.0, 1e-3, 0.3):
         done = []
-        settings = replace(SETTINGS, tolerance=tolerance)
+        settings = replace(JOINT_SETTINGS, tolerance=tolerance)
         fit_joint(bitext, settings, progress=lambda *step, done=done: done.append(step[:2]))
         counts[tolerance] = len(done)
         assert done[-1] == (13, 13)

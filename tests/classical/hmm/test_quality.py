@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from alignkit.classical.hmm.joint import fit_best
+from alignkit.classical.hmm.joint import fit_joint
 from alignkit.links.links import Links, parse_links
 from alignkit.metrics.aer import evaluate
 from alignkit.text.reading import read_bitext, read_lines
@@ -27,7 +27,7 @@ def aer(name, tmp_path):
         (tmp_path / side).write_bytes(text.encode())
     gold = folder / "test.gold"
     truth = parse_links(str(gold), read_lines(str(gold)))
-    links = fit_best(read_bitext(str(tmp_path / "src"), str(tmp_path / "tgt"))).links
+    links = fit_joint(read_bitext(str(tmp_path / "src"), str(tmp_path / "tgt"))).fitted_links
     first = Links(links.pairs[: links.offsets[len(truth)]], links.offsets[: len(truth) + 1])
     return evaluate(truth, first).aer
 

@@ -8,7 +8,8 @@ from planted import bitext_of, permuted_copy
 
 import alignkit_data
 from alignkit.classical.hmm.estimation import WIDTH, Estimation
-from alignkit.classical.hmm.joint import SETTINGS, fit_best, fit_joint
+from alignkit.classical.hmm.joint import fit_joint
+from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.symmetrized import fit_bidirectional
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.metrics.aer import evaluate
@@ -42,7 +43,7 @@ def turned(gold, lengths):
 def test_it_is_better_than_ibm1_on_the_sample():
     source, target, gold = sample()
     bitext = Bitext.from_sentences(source, target)
-    joint = aer(fit_best(bitext).links, gold)
+    joint = aer(fit_joint(bitext).fitted_links, gold)
     assert joint < 0.08
     assert joint < aer(fit_bidirectional(bitext).links(bitext), gold) - 0.02
 
@@ -50,7 +51,7 @@ def test_it_is_better_than_ibm1_on_the_sample():
 def test_reading_one_side_backwards_costs_little():
     source, target, gold = sample()
     backwards = [words[::-1] for words in target]
-    links = fit_best(Bitext.from_sentences(source, backwards)).links
+    links = fit_joint(Bitext.from_sentences(source, backwards)).fitted_links
     assert aer(links, turned(gold, [len(words) for words in target])) < 0.1
 
 
@@ -58,7 +59,7 @@ def test_reading_one_side_backwards_costs_little():
 def test_little_text_is_enough_for_something(size):
     source, target, gold = sample(size)
     bitext = Bitext.from_sentences(source, target)
-    joint = aer(fit_best(bitext).links, gold)
+    joint = aer(fit_joint(bitext).fitted_links, gold)
     assert joint < 0.25
     assert joint < aer(fit_bidirectional(bitext).links(bitext), gold)
 
@@ -67,22 +68,24 @@ def test_the_script_does_not_matter():
     """Words are only compared within a side, so spelling one side in other letters changes no link."""
     source, target, _ = sample(200)
     other = [["".join(chr(0x4E00 + ord(letter)) for letter in word) for word in words] for words in target]
-    links = [fit_best(Bitext.from_sentences(source, side)).links.pairs.tobytes() for side in (target, other)]
+    links = [
+        fit_joint(Bitext.from_sentences(source, side)).fitted_links.pairs.tobytes() for side in (target, other)
+    ]
     assert links[0] == links[1]
 
 
 def test_repeating_a_text_changes_little():
     source, target, gold = sample(300)
-    once, often = (fit_best(Bitext.from_sentences(source * n, target * n)).links for n in (1, 5))
+    once, often = (fit_joint(Bitext.from_sentences(source * n, target * n)).fitted_links for n in (1, 5))
     assert aer(often, gold) < aer(once, gold) + 0.02
 
 
 def test_a_handful_of_pairs():
     for pairs in ([(["a"], ["x"])], [(["a", "b"], ["x", "y"])] * 2, permuted_copy(1, pairs=5)[0]):
-        fitted = fit_best(bitext_of(pairs))
-        assert len(fitted.links) == len(pairs)
-        assert np.isfinite(fitted.probabilities.values).all()
-    assert fit_best(bitext_of([(["a"], ["x"])])).links[0].tolist() == [[0, 0]]
+        fitted = fit_joint(bitext_of(pairs))
+        assert len(fitted.fitted_links) == len(pairs)
+        assert np.isfinite(fitted.fitted_probabilities.values).all()
+    assert fit_joint(bitext_of([(["a"], ["x"])])).fitted_links[0].tolist() == [[0, 0]]
 
 
 def test_sentences_joined_to_long_lines():
@@ -100,7 +103,7 @@ def test_sentences_joined_to_long_lines():
         for side, text in zip(joined, (source, target), strict=True):
             side.append([word for words in text[low : low + 20] for word in words])
     truth = Links.from_lists(lists)
-    assert aer(fit_best(Bitext.from_sentences(*joined)).links, GoldLinks(truth, truth)) < 0.3
+    assert aer(fit_joint(Bitext.from_sentences(*joined)).fitted_links, GoldLinks(truth, truth)) < 0.3
 
 
 @pytest.mark.parametrize("prior", [0.0, 0.5])
@@ -110,14 +113,14 @@ def test_probabilities_stay_probabilities_where_jumps_become_impossible(prior):
     copies = [words[n : n + 8] for n in range(0, 32, 2)] * 20
     swapped = [[*line[4:], *line[:4]] for line in copies[:5]] + [line[::-1] for line in copies[:5]]
     bitext = Bitext.from_sentences(copies + copies[:10] + [["w0"]] * 3, copies + swapped + [["w0"] * 30] * 3)
-    fitted = fit_joint(bitext, replace(SETTINGS, jump_prior=prior))
-    values = fitted.probabilities.values
+    fitted = fit_joint(bitext, replace(JOINT_SETTINGS, jump_prior=prior))
+    values = fitted.fitted_probabilities.values
     assert np.isfinite(values).all()
     assert values.min() >= 0
     assert values.max() <= 1
     right = GoldLinks(*[Links.from_lists([[(n, n) for n in range(8)]] * len(copies))] * 2)
-    assert aer(fitted.links, right) < 0.05
-    scores = fitted.aligner.score(bitext, "alpha")
+    assert aer(fitted.fitted_links, right) < 0.05
+    scores = fitted.score(bitext, "alpha")
     assert all(np.all(matrix.sum(axis=1) <= 1 + 1e-4) for matrix in scores)
 
 
@@ -126,7 +129,7 @@ def test_posteriors_sum_to_one_where_jumps_are_next_to_impossible():
     words = [f"w{n}" for n in range(12)]
     shuffled = [list(np.random.default_rng(seed).permutation(words)) for seed in range(40)]
     bitext = Bitext.from_sentences([words] * 40, shuffled)
-    estimation = Estimation(bitext, SETTINGS, (1.0, 0.0), 1)
+    estimation = Estimation(bitext, JOINT_SETTINGS, (1.0, 0.0), 1)
     source, target = bitext.source.vocabulary, bitext.target.vocabulary
     offsets, columns, _ = estimation.statistics.rows
     for i, word in enumerate(source):  # a word is nearly always its own translation, and never NULL's

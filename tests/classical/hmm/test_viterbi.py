@@ -8,9 +8,8 @@ from planted import bitext_of, permuted_copy, random_pairs
 from alignkit.aligner.registry import load_aligner
 from alignkit.classical.hmm.estimation import WIDTH
 from alignkit.classical.hmm.inference import _emissions
-from alignkit.classical.hmm.joint import SETTINGS
 from alignkit.classical.hmm.model import fit_hmm
-from alignkit.classical.hmm.settings import Settings
+from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.errors import AlignkitError
 from alignkit.kernels import forward_backward, viterbi
 
@@ -49,7 +48,7 @@ def test_viterbi_is_enumeration(T, L, seed):
 
 def test_links_of_a_fitted_model_are_its_likeliest_paths():
     bitext = bitext_of(random_pairs(2, pairs=40, longest=4))
-    fitted = fit_hmm(bitext, Settings(iterations=3), decode="viterbi")
+    fitted = fit_hmm(bitext, HMMSettings(iterations=3), decode="viterbi")
     table = fitted._table(bitext)
     emissions = _emissions(bitext, table, fitted.chain, 0, 1)
     links, start, checked = fitted.links(bitext), 0, 0
@@ -74,7 +73,7 @@ def test_links_of_a_fitted_model_are_its_likeliest_paths():
     assert checked >= 20
 
 
-@pytest.mark.parametrize("settings", [Settings(), SETTINGS])
+@pytest.mark.parametrize("settings", [HMMSettings(), JOINT_SETTINGS])
 def test_both_decodings_find_a_planted_lexicon(settings, tmp_path):
     text, planted = permuted_copy(7)
     bitext = bitext_of(text)
