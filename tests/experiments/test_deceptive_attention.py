@@ -62,7 +62,7 @@ def test_same_predictions_other_attention(planted, tmp_path):
     path = tmp_path / "labelled.tsv"
     rows = [f"{planted.names[y]}\t{' '.join(planted.text.words(m))}\n" for m, y in enumerate(planted.labels)]
     path.write_text("".join(rows))
-    settings = experiment.Settings(
+    settings = experiment.DeceptiveAttentionSettings(
         labelled=str(path),
         embedding=16,
         hidden=12,

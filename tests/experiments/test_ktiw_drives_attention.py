@@ -36,7 +36,7 @@ def texts(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def found(texts):
-    return experiment.run(experiment.Settings(**texts, pieces=60, epochs=25, scored=40, runs=1))
+    return experiment.run(experiment.KtiwSettings(**texts, pieces=60, epochs=25, scored=40, runs=1))
 
 
 def test_curves_rise_and_are_those_of_agreement(found, texts):
@@ -60,11 +60,11 @@ def test_a_run_directory_gives_its_own_agreements(texts, tmp_path):
     from alignkit.neural.loading import load_aligner
     from alignkit.neural.training.runs import Run, train
 
-    plan = experiment.Settings(**texts, pieces=60, epochs=2)
+    plan = experiment.KtiwSettings(**texts, pieces=60, epochs=2)
     lines, held = plan.lines()
     settings = plan.settings().change(training={"keep": "logged"})
     train(tmp_path, lines.source, lines.target, held.source, held.target, settings, device="cpu")
-    result = experiment.run(experiment.Settings(run=str(tmp_path), scored=0))
+    result = experiment.run(experiment.KtiwSettings(run=str(tmp_path), scored=0))
     steps, run = result.rows["steps"], Run(tmp_path)
     assert steps.step.tolist() == list(run.checkpoints)
     ibm1 = fit_ibm1(run.train, 5, null=False).score(run.valid, "beta")
@@ -77,7 +77,7 @@ def test_a_run_directory_gives_its_own_agreements(texts, tmp_path):
 
 def test_not_a_run(tmp_path):
     with pytest.raises(AlignkitError, match="not a run directory"):
-        experiment.run(experiment.Settings(run=str(tmp_path)))
+        experiment.run(experiment.KtiwSettings(run=str(tmp_path)))
 
 
 def test_a_run_whose_interval_is_unknown_leaves_the_claim_undecided(monkeypatch, texts):
@@ -98,5 +98,5 @@ def test_a_run_whose_interval_is_unknown_leaves_the_claim_undecided(monkeypatch,
 
     monkeypatch.setattr(experiment._Counted, "half_ways", half_ways)
     monkeypatch.setattr(experiment, "_follow_training", follow)
-    result = experiment.run(experiment.Settings(**texts, runs=2))
+    result = experiment.run(experiment.KtiwSettings(**texts, runs=2))
     assert result.claims[0].verdict is Verdict.UNDECIDED

@@ -115,7 +115,7 @@ def test_where_cosh_b_is_small_there_is_no_counterexample():
 
 @pytest.fixture(scope="module")
 def found():
-    return experiment.run(experiment.Settings(pairs=200, pieces=300, epochs=2, scored=12, tolerance=1e-3))
+    return experiment.run(experiment.OptimalAttentionSettings(pairs=200, pieces=300, epochs=2, scored=12, tolerance=1e-3))
 
 
 def test_run(found):
@@ -131,7 +131,7 @@ def test_nothing_serves_better_than_the_best_attention():
     """Neither the network's own attention nor a state alone, token by token."""
     from alignkit.experiments.networks import train_network
 
-    trained = train_network(experiment.Settings(pairs=100, pieces=300, epochs=1), lambda *_: None)
+    trained = train_network(experiment.OptimalAttentionSettings(pairs=100, pieces=300, epochs=1), lambda *_: None)
     some = type(trained)(trained.network, trained.training, trained.valid.take(np.arange(5)))
     _, rows = experiment.optimal_scores(trained.network, some, 1e-6)
     beta = trained.network.score(some.valid, "beta")
@@ -144,9 +144,9 @@ def test_nothing_serves_better_than_the_best_attention():
 
 def test_a_network_that_does_not_add_is_refused():
     with pytest.raises(AlignkitError, match="output = sum"):
-        experiment.run(experiment.Settings(output="hidden", pairs=60, pieces=200, epochs=1, scored=3))
+        experiment.run(experiment.OptimalAttentionSettings(output="hidden", pairs=60, pieces=200, epochs=1, scored=3))
     with pytest.raises(AlignkitError, match="valid_source"):
-        experiment.run(experiment.Settings(source="x", target="y"))
+        experiment.run(experiment.OptimalAttentionSettings(source="x", target="y"))
 
 
 def test_less_is_not_concluded_of_intervals_that_overlap():

@@ -1,19 +1,13 @@
-"""Verdicts and intervals of experiments, and the registry's settings."""
+"""Verdicts on claims, and progress."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
-import numpy as np
 import pytest
-from scipy import stats
-from scipy.stats import binomtest
 
-from alignkit.errors import AlignkitError
-from alignkit.experiments import registry
-from alignkit.experiments.protocol import Verdict, claim, judge
-from alignkit.metrics.intervals import bootstrap_mean, mean_interval, share_difference, wilson
+from alignkit.experiments.protocol import Verdict, claim, judge, part_of
+from alignkit.metrics.intervals import mean_interval, wilson
 
 
 @pytest.mark.parametrize(
@@ -38,12 +32,6 @@ def test_an_exact_claim_is_judged_by_its_value():
     assert claim("x", "y", 0.5, above=0.5).verdict is Verdict.FAILS
 
 
-@pytest.mark.parametrize(("hits", "trials"), [(0, 20), (11, 20), (20, 20), (1, 3)])
-def test_wilson_is_scipys(hits, trials):
-    expected = binomtest(hits, trials).proportion_ci(method="wilson")
-    assert wilson(hits, trials) == pytest.approx((expected.low, expected.high), abs=1e-6)
-
-
 def test_none_and_all_are_exact_ends():
     """With 5, 14, 28 ... trials rounding once left 1e-17, and "some fail" held where none did."""
     for trials in range(1, 300):
@@ -52,78 +40,15 @@ def test_none_and_all_are_exact_ends():
         assert claim("some fail", "share", 0.0, wilson(0, trials), above=0.0).verdict is Verdict.UNDECIDED
 
 
-def test_difference_of_shares_is_the_published_example():
-    """Newcombe 1998, table II, example (a): 56/70 against 48/80, method 10."""
-    assert share_difference(56, 70, 48, 80) == pytest.approx((0.2, 0.0524, 0.3339), abs=5e-5)
-    assert share_difference(10, 10, 0, 20) == pytest.approx((1.0, 0.6791, 1.0), abs=5e-4)  # example (h)
-    gap, low, high = share_difference(3, 9, 3, 9)
-    assert (gap, low) == (0, -high)
-
-
-def test_bootstrap_covers_the_normal_interval():
-    values = np.random.default_rng(0).normal(size=400)
-    low, high = bootstrap_mean(values)
-    half = 1.96 * values.std() / 20
-    assert low == pytest.approx(values.mean() - half, abs=0.02)
-    assert high == pytest.approx(values.mean() + half, abs=0.02)
-    assert all(map(math.isnan, bootstrap_mean([])))
-
-
-@pytest.mark.parametrize("number", range(2, 31))
-def test_the_interval_of_few_values_is_students(number):
-    values = np.random.default_rng(number).normal(size=number)
-    error = values.std(ddof=1) / math.sqrt(number)
-    expected = stats.t.interval(0.95, number - 1, loc=values.mean(), scale=error)
-    assert mean_interval(values) == pytest.approx(expected, abs=1e-4 * error)
-
-
-def test_the_interval_of_many_values_is_the_bootstrap():
-    values = np.random.default_rng(0).normal(size=31)
-    assert mean_interval(values) == bootstrap_mean(values)
-
-
 def test_one_run_decides_nothing():
     assert claim("x", "y", 5.0, mean_interval([5.0]), above=1.0).verdict is Verdict.UNDECIDED
     assert claim("x", "y", 5.0, mean_interval([5.0, 5.1]), above=1.0).verdict is Verdict.HOLDS
     assert claim("x", "y", 5.0, mean_interval([5.0, 6.0]), above=1.0).verdict is Verdict.UNDECIDED
 
 
-@dataclass(frozen=True)
-class Settings:
-    seeds: int = 20
-    rate: float = 0.1
-    name: str = "x"
-    sizes: tuple[int, ...] = (1, 2)
-    fast: bool = False
-
-
-def test_settings_come_as_text(monkeypatch):
-    import types
-
-    module = types.SimpleNamespace(Settings=Settings, QUICK=Settings(seeds=2))
-    monkeypatch.setattr(registry, "import_module", lambda name: module)
-    monkeypatch.setattr(
-        registry,
-        "get_type_hints",
-        lambda kind: {
-            "seeds": int,
-            "rate": float,
-            "name": str,
-            "sizes": tuple[int, ...],
-            "fast": bool,
-        },
-    )
-    experiment = registry.Experiment("toy", "nowhere", "a toy", "nobody")
-    assert experiment.settings() == Settings()
-    assert experiment.settings(quick=True).seeds == 2
-    changes = {"seeds": "3", "rate": "0.5", "sizes": "4,5", "fast": "true"}
-    assert experiment.settings(False, changes) == Settings(3, 0.5, "x", (4, 5), True)
-    with pytest.raises(AlignkitError, match="no setting 'seed'"):
-        experiment.settings(False, {"seed": "3"})
-    with pytest.raises(AlignkitError, match="'x' is not int"):
-        experiment.settings(False, {"seeds": "x"})
-
-
-def test_unknown_experiment():
-    with pytest.raises(AlignkitError, match="no experiment 'nothing'"):
-        registry.find_experiment("nothing")
+def test_the_progress_of_a_part():
+    told = []
+    part_of(lambda *what: told.append(what), 10, 40, "copy")(3, 10, "")
+    part_of(lambda *what: told.append(what), 10, 40)(3, 10, "epoch 1")
+    part_of(lambda *what: told.append(what), 10, 40, "copy")(3, 10, "epoch 1")
+    assert told == [(13, 40, "copy"), (13, 40, "epoch 1"), (13, 40, "copy: epoch 1")]
