@@ -146,8 +146,8 @@ def fit_and_write(
 
 def fit_small(bitext: Bitext, fitting: Fitting, writer: AlignmentOutput) -> int:
     """The same with IBM Model 1, which needs less memory."""
-    from alignkit.classical.bothways import fit_both_ways
-    from alignkit.classical.symmetrized import Bidirectional
+    from alignkit.classical.ibm1 import fit_ibm1
+    from alignkit.classical.symmetrized import fit_concurrently
     from alignkit.text.reading import blank_pairs
 
     if fitting.threshold is not None or fitting.save_model or fitting.prior or fitting.start:
@@ -156,7 +156,7 @@ def fit_small(bitext: Bitext, fitting: Fitting, writer: AlignmentOutput) -> int:
             "are for; split the text, or use `alignkit ibm1`."
         )
     note("too long lines or too much text for the HMMs: IBM Model 1 in both directions instead", fitting.quiet)
-    both = Bidirectional(*fit_both_ways(bitext, threads=fitting.threads), threads=fitting.threads)
+    both = fit_concurrently(bitext, lambda text, share: fit_ibm1(text, threads=share), threads=fitting.threads)
     with writer:
         writer.write_links(both.links(bitext), bitext, both.forward, both.reverse)  # type: ignore[arg-type]
     return blank_pairs(bitext)

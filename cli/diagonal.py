@@ -82,10 +82,10 @@ def command(
 
         return fit_diagonal(
             text,
-            iterations,
-            null,
-            threads,
-            progress,
+            threads=threads,
+            progress=progress,
+            iterations=iterations,
+            null=null,
             null_probability=null_probability,
             alpha=None if no_prior else alpha,
             tension=tension,

@@ -35,8 +35,6 @@ Command = Callable[..., Any]
 #: (bitext, threads, progress, turned: whether its sides are exchanged) -> a fitted model, a dataclass with links,
 #: score, save and threads; one that can do with less memory takes block_tokens, the size of its blocks
 Fit = Callable[..., Any]
-#: (bitext, threads, progress) -> (forward, reverse), two such models
-FitBoth = Callable[..., tuple[Any, Any]]
 
 
 @dataclass(frozen=True)
@@ -217,14 +215,13 @@ def text_options(command: Command) -> Command:
     return text_arguments(sample_option(command))
 
 
-def run(fit: Fit, wanted: Outputs, in_blocks: bool = False, fit_both: FitBoth | None = None) -> None:
+def run(fit: Fit, wanted: Outputs, in_blocks: bool = False) -> None:
     """Reads, fits, writes; every output is written after all work is done.
 
     Args:
         fit: fits a model on a text.
         wanted: the command's options.
         in_blocks: ``fit`` takes the size of blocks, so that the text may be larger than memory.
-        fit_both: fits both directions at once, where there is a quicker way than fitting each.
     """
     from alignkit.parallel import thread_count
     from alignkit.text.reading import blank_pairs, read_bitext
@@ -251,9 +248,7 @@ def run(fit: Fit, wanted: Outputs, in_blocks: bool = False, fit_both: FitBoth | 
     if block is not None:
         fit = partial(fit, block_tokens=block)
     if wanted.method is not None:
-        if block is not None:
-            fit_both = None
-        linker, directions = _fit_directions(fit, fit_both, bitext, wanted, threads, at_once=block is None)
+        linker, directions = _fit_directions(fit, bitext, wanted, threads, at_once=block is None)
     else:
         text = bitext.reversed if wanted.reverse else bitext
         fitted = fit(text, threads, _report("", wanted.quiet), wanted.reverse)
@@ -314,9 +309,9 @@ def read_within(wanted: Outputs, source: str, target: str | None, **options: Any
 
 
 def _fit_directions(
-    fit: Fit, fit_both: FitBoth | None, bitext: Bitext, wanted: Outputs, threads: int, at_once: bool
+    fit: Fit, bitext: Bitext, wanted: Outputs, threads: int, at_once: bool
 ) -> tuple[Any, tuple[Any, Any]]:
-    """What links by both directions, fitted together, concurrently or one after the other; and the two models."""
+    """What links by both directions, fitted concurrently or one after the other; and the two models."""
     from alignkit.classical.symmetrized import Bidirectional, fit_concurrently
 
     def fit_one(text: Bitext, share: int) -> Any:
@@ -326,10 +321,7 @@ def _fit_directions(
         return replace(fit(text, share, report, turned), threads=threads)
 
     assert wanted.method is not None
-    if fit_both is not None:
-        pair = fit_both(bitext, threads, _report("", wanted.quiet))
-        both = Bidirectional(*pair, wanted.method, threads=threads)
-    elif at_once:
+    if at_once:
         both = fit_concurrently(bitext, fit_one, wanted.method, threads)
     else:
         both = Bidirectional(fit_one(bitext, threads), fit_one(bitext.reversed, threads), wanted.method)

@@ -76,10 +76,10 @@ def command(
 
         return fit_ibm1(
             text,
-            iterations,
-            null,
-            threads,
-            progress,
+            threads=threads,
+            progress=progress,
+            iterations=iterations,
+            null=null,
             null_probability=null_probability,
             alpha=alpha,
             tolerance=tolerance,
@@ -89,12 +89,4 @@ def command(
             start=load_start(start, "ibm1", text),
         )
 
-    def fit_both(text: Bitext, threads: int, progress: Callable[[int, int, str], None]) -> Any:
-        from alignkit.classical.bothways import fit_both_ways
-
-        numbers = {"null_probability": null_probability, "alpha": alpha, "prune": prune}
-        return fit_both_ways(text, iterations, null, threads, progress, **numbers)
-
-    # Directions that stop at different iterations, or know different things, are fitted apart.
-    together = fit_both if in_blocks and tolerance == 0 else None
-    run(fit, Outputs(**options, start=start), in_blocks=in_blocks, fit_both=together)
+    run(fit, Outputs(**options, start=start), in_blocks=in_blocks)

@@ -98,9 +98,9 @@ def run(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _say_compiling() -> None:
-    if sys.stderr.isatty():
-        click.echo("compiling for this machine; the next run need not ...", err=True)
+def _say_compiling(message: str, again: bool) -> None:
+    if again or sys.stderr.isatty():
+        click.echo(message, err=True)
 
 
 def _fail(message: str, command: str = "alignkit") -> int:

@@ -10,6 +10,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from alignkit.kernels import compile
+
 Command = Callable[..., Any]
 
 
@@ -107,7 +109,14 @@ def format_options(command: Command) -> Command:
 
 def quiet_option(command: Command) -> Command:
     """--quiet."""
-    return click.option("-q", "--quiet", is_flag=True, help="Say nothing on standard error but errors.")(command)
+    text = "Suppress notes and progress messages."
+    return click.option("-q", "--quiet", is_flag=True, callback=_silence, help=text)(command)
+
+
+def _silence(_: click.Context, __: click.Parameter, quiet: bool) -> bool:
+    if quiet:
+        compile.announce = None
+    return quiet
 
 
 def _apply(command: Command, decorators: list[Callable[[Command], Command]]) -> Command:

@@ -1,18 +1,17 @@
-"""A progress line on standard error, for what takes longer than a second; silent when that is no terminal."""
+"""A progress bar on standard error for what takes longer than a second; silent where that is no terminal."""
 
 from __future__ import annotations
 
+import os
 import sys
-import time
-from types import TracebackType
+from typing import Any
 
-DELAY = 1.0  # seconds before the first sign
-INTERVAL = 0.1  # seconds between signs
-WIDTH = 24
+DELAY = 1.0  # seconds before the bar is shown
+FORMAT = "{desc} [{bar:24}] {percentage:3.0f} % {remaining} left{postfix}"
 
 
 class ProgressBar:
-    """A context manager that is called as ``bar(done, total, message)``.
+    """A tqdm bar as a context manager that is called as ``bar(done, total, message)``.
 
     Args:
         label: what is going on.
@@ -22,32 +21,35 @@ class ProgressBar:
     def __init__(self, label: str, quiet: bool = False) -> None:
         self.label = label
         self.shown = sys.stderr.isatty() and not quiet
-        self.start = time.monotonic()
-        self.last = self.start + DELAY - INTERVAL
-        self.drawn = False
+        self.bar: Any = None
 
     def __call__(self, done: int, total: int, message: str = "") -> None:
-        now = time.monotonic()
-        if not self.shown or now - self.last < INTERVAL:
+        if not self.shown:
             return
-        self.last = now
-        share = min(done / total, 1.0) if total else 0.0
-        bar = "#" * round(share * WIDTH)
-        left = (now - self.start) * (1 - share) / share if share else 0.0
-        text = f"{self.label} [{bar:<{WIDTH}}] {share:4.0%} {left:4.0f} s left  {message}"
-        sys.stderr.write(f"\r\x1b[K{text}")
-        sys.stderr.flush()
-        self.drawn = True
+        if self.bar is None:
+            self.bar = _terminal_bar(self.label)
+        self.bar.total = total
+        self.bar.set_postfix_str(message, refresh=False)
+        self.bar.update(done - self.bar.n)
 
     def __enter__(self) -> ProgressBar:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.drawn:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.close()
+
+
+def _terminal_bar(label: str) -> Any:
+    from tqdm import tqdm
+
+    class Bar(tqdm):  # type: ignore[type-arg]
+        monitor_interval = 0  # no thread beside ours
+
+    # Some terminals say that they have no columns, and tqdm would show that many.
+    width: dict[str, Any] = {"dynamic_ncols": True} if os.get_terminal_size(2).columns else {"ncols": 80}
+    form: dict[str, Any] = {"bar_format": FORMAT, "ascii": " #", "leave": False, **width}
+    return Bar(desc=label, total=1, delay=DELAY, miniters=0, file=sys.stderr, **form)
 
 
 def progress_bar(label: str, quiet: bool = False) -> ProgressBar:

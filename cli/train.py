@@ -42,8 +42,8 @@ HELD_OUT = 1000  # pairs that become the validation text where none is given, bu
 )
 @click.option(
     "--attention",
-    type=click.Choice(["dot", "uniform"]),
-    default="dot",
+    type=click.Choice(["general", "uniform"]),
+    default="general",
     show_default=True,
     help="Learned attention, or weights fixed to 1/L.",
 )
@@ -116,7 +116,7 @@ def run(
     """Reads, trains (or goes on), says where the network is and how good."""
     from alignkit.neural.devices import set_threads
     from alignkit.neural.settings import PRESETS
-    from alignkit.neural.training.runs import Run, train
+    from alignkit.neural.training.translation_run import LinePairs, TranslationRun, train_translation
     from alignkit.text.reading import read_line_pairs
 
     def read(one: str, other: str | None) -> tuple[list[str], list[str]]:
@@ -147,10 +147,10 @@ def run(
     # Only now: torch takes a second or two, which an error in the input need not wait for.
     set_threads(threads)
 
-    run = Run(Path(run_dir))
+    run = TranslationRun(Path(run_dir))
     before = run.log if run.finished else None
     with progress_bar("training", quiet) as bar:
-        best = train(run_dir, *lines, *held, settings, bar, device)
+        best = train_translation(run_dir, LinePairs(*lines), LinePairs(*held), settings, bar, device)
     if before is not None:
         finished, longer = "this run is finished; nothing was left to train", "a finished run, which went on"
         note(f"{run_dir}: {finished if before == run.log else longer}", quiet)

@@ -116,7 +116,9 @@ def test_no_module_imports_itself_through_others():
 @pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("alignkit.kernels.")])
 def test_kernels_import_numpy_numba_and_llvmlite_only(name):
     outside = {imported.split(".")[0] for imported in imports(name) if not ours(imported)}
-    assert outside - set(sys.stdlib_module_names) <= {"numpy", "numba", "llvmlite"}
+    assert outside - set(sys.stdlib_module_names) <= {"numpy", "numba", "llvmlite"} | (
+        {"platformdirs"} if name == "alignkit.kernels.cache_folder" else set()  # which compiles nothing
+    )
     assert all(imported.startswith("alignkit.kernels.") for imported in imports(name) if ours(imported))
 
 

@@ -14,17 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alignkit.analysis.time_course import load_network
-from alignkit.classical.ibm1 import ITERATIONS, fit_ibm1
+from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
 from alignkit.interop.other_systems import ExternalScores, read_scores
 from alignkit.interop.projection import fit_scores, inner_scores, of_tokens, word_shapes
-from alignkit.metrics.agreement import PERCENT
-from alignkit.metrics.tables import agreement_table
+from alignkit.metrics.protocol import PERCENT, MetricSettings
+from alignkit.metrics.registry import metric_table
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.loading import load_aligner
 from alignkit.neural.proxy import ProxyAligner, fit_proxy
 from alignkit.neural.settings import PROXY_PRESETS, ProxySettings
-from alignkit.neural.training.runs import Lines, Run, find_run
+from alignkit.neural.training.translation_run import LinePairs, TranslationRun, find_run
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import encode_bitext
@@ -50,7 +51,7 @@ class CompareSettings:
         threads: of the classical part; no result depends on it.
     """
 
-    iterations: int = ITERATIONS
+    iterations: int = IBM1Settings.iterations
     null: bool = False
     ibm_alpha: bool = False
     delta: bool = False
@@ -81,7 +82,7 @@ def compare(
             is compared on BOS and EOS.
 
     Returns:
-        the table of :func:`alignkit.metrics.tables.agreement_table`.
+        the table of :func:`alignkit.metrics.registry.metric_table`.
 
     Raises:
         AlignkitError: ``uniform`` works on other tokens, or was trained with attention.
@@ -96,13 +97,14 @@ def compare(
         scores["uniform.beta"] = uniform.score(pairs, "beta")
     if others:
         scores = with_others(scores, pairs, others)
-    return agreement_table(scores, settings.percent, seed=settings.seed, threads=settings.threads)
+    chosen = MetricSettings(percent=settings.percent, seed=settings.seed, threads=settings.threads)
+    return metric_table(scores, settings=chosen)
 
 
 def _scores(
     network: NeuralAligner, proxy: ProxyAligner, training: Bitext, pairs: Bitext, settings: CompareSettings
 ) -> list[tuple[str, Scores]]:
-    ibm1 = fit_ibm1(training, settings.iterations, settings.null, settings.threads)
+    ibm1 = fit_ibm1(training, iterations=settings.iterations, null=settings.null, threads=settings.threads)
     scored = [("ibm1.beta", ibm1.score(pairs, "beta"))]
     if settings.ibm_alpha:
         scored.append(("ibm1.alpha", ibm1.score(pairs, "alpha")))
@@ -150,8 +152,8 @@ def compare_networks(
     neural: str,
     uniform: str | None = None,
     *,
-    pairs: Lines | None = None,
-    training: Lines | None = None,
+    pairs: LinePairs | None = None,
+    training: LinePairs | None = None,
     settings: CompareSettings | None = None,
     proxy_epochs: int | None = None,
     device: str = "auto",
@@ -200,7 +202,7 @@ def compare_networks(
 
 
 def _texts(
-    path: str, network: NeuralAligner, run: Run | None, training: Lines | None
+    path: str, network: NeuralAligner, run: TranslationRun | None, training: LinePairs | None
 ) -> tuple[Bitext, Bitext | None]:
     """The encoded training text and the run's validation text, if any."""
     valid = run.valid if run is not None else None
@@ -219,7 +221,7 @@ def _texts(
 
 def proxy_of(
     network: NeuralAligner,
-    run: Run | None,
+    run: TranslationRun | None,
     training: Bitext,
     valid: Bitext,
     *,

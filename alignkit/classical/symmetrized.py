@@ -10,8 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from alignkit.aligner.protocol import Aligner
-from alignkit.classical.bothways import fit_both_ways
-from alignkit.classical.ibm1 import IBM1
+from alignkit.classical.ibm1 import IBM1, fit_ibm1
 from alignkit.classical.inverted_index import bags_of
 from alignkit.errors import AlignkitError
 from alignkit.links.links import Links
@@ -53,7 +52,7 @@ class Bidirectional:
         if self.method == PRODUCT:
             return self._product(bitext)
         if type(self.forward) is IBM1 and type(self.reverse) is IBM1:  # whose links are one place for each word
-            places = self.forward.places(bitext), self.reverse.places(bitext.reversed)
+            places = self.forward.best_positions(bitext), self.reverse.best_positions(bitext.reversed)
             return symmetrize_places(*places, bitext, self.method, self.threads)
         forward, reverse = self.forward.links(bitext), self.reverse.links(bitext.reversed).reversed
         return symmetrize(forward, reverse, self.method, self.threads)
@@ -70,11 +69,10 @@ class Bidirectional:
 
 
 def fit_bidirectional(
-    bitext: Bitext, fit: Callable[[Bitext], Linker] | None = None, method: str = SYMMETRIZATION
+    bitext: Bitext, fit: Callable[[Bitext], Linker] = fit_ibm1, method: str = SYMMETRIZATION
 ) -> Bidirectional:
-    """Fits both directions: with ``fit``, one after the other, or IBM Model 1 with its defaults."""
-    forward, reverse = fit_both_ways(bitext) if fit is None else (fit(bitext), fit(bitext.reversed))
-    return Bidirectional(forward, reverse, method)
+    """Fit both directions, one after the other, with IBM Model 1 or ``fit``."""
+    return Bidirectional(fit(bitext), fit(bitext.reversed), method)
 
 
 def fit_concurrently(

@@ -20,11 +20,11 @@ from alignkit.errors import AlignkitError
 from alignkit.experiments.networks import NetworkPlan, train_network
 from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
 from alignkit.metrics.agreement import count_agreement
-from alignkit.metrics.bootstrap import middle, resampled
+from alignkit.metrics.bootstrap import bootstrap_ratio
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.loading import load_aligner
-from alignkit.neural.training.runs import find_run
 from alignkit.neural.training.translation import Training
+from alignkit.neural.training.translation_run import find_run
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
 
@@ -129,7 +129,7 @@ class _Counted:
     def gain(self, curve: int) -> tuple[float, float, float]:
         """Agreement minus chance at the last step, and its interval over sentence pairs."""
         excess = self.hits[-1][curve] - self.expected[-1][curve]
-        return float(excess.sum() / self.rows.sum()), *middle(resampled(excess, self.rows, 0, RESAMPLES))
+        return float(excess.sum() / self.rows.sum()), *bootstrap_ratio(excess, self.rows, 0, RESAMPLES)
 
     def half_ways(self) -> pd.DataFrame:
         """One row: half-way steps of alpha and beta against IBM 1, and their ratio with its interval."""
@@ -183,7 +183,10 @@ def _follow_training(settings: KtiwSettings, counted: _Counted, progress: Progre
             return
         if not prepared:
             pairs = _some(now.valid, settings.scored)
-            prepared["it"] = pairs, fit_ibm1(now.bitext, settings.iterations, null=False).score(pairs, "beta")
+            prepared["it"] = (
+                pairs,
+                fit_ibm1(now.bitext, iterations=settings.iterations, null=False).score(pairs, "beta"),
+            )
         counted.add(now.step, now.snapshot(), *prepared["it"])
 
     train_network(settings, progress, measured, "cpu")
@@ -197,7 +200,7 @@ def _follow_directory(settings: KtiwSettings, counted: _Counted, progress: Progr
     if found is None or len(known) < 3:
         raise AlignkitError(f"{settings.run} is not a run directory with checkpoints of its logged steps")
     pairs = _some(found.valid, settings.scored)
-    ibm1 = fit_ibm1(found.train, settings.iterations, null=False).score(pairs, "beta")
+    ibm1 = fit_ibm1(found.train, iterations=settings.iterations, null=False).score(pairs, "beta")
     for place, step in enumerate(known):
         network = load_aligner(found.checkpoints[step])
         if not isinstance(network, NeuralAligner):

@@ -10,8 +10,8 @@ from alignkit.experiments.corpora import bitext_lines
 from alignkit.experiments.protocol import Progress
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.settings import PRESETS, RunSettings
-from alignkit.neural.training.runs import Lines, learn_tokenizer
 from alignkit.neural.training.translation import Training
+from alignkit.neural.training.translation_run import LinePairs, learn_tokenizer
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import encode_bitext
 
@@ -44,7 +44,7 @@ class NetworkPlan:
     learning_rate: float = 0.0
     seed: int = 0
 
-    def lines(self) -> tuple[Lines, Lines]:
+    def lines(self) -> tuple[LinePairs, LinePairs]:
         """Training and held-out text.
 
         Raises:
@@ -54,7 +54,7 @@ class NetworkPlan:
             raise AlignkitError("give all of source, target, valid_source and valid_target, or none (the sample)")
         source, target = bitext_lines(self.source, self.target)
         held = bitext_lines(self.valid_source, self.valid_target, "test")
-        return Lines(source[: self.pairs or None], target[: self.pairs or None]), Lines(*held)
+        return LinePairs(source[: self.pairs or None], target[: self.pairs or None]), LinePairs(*held)
 
     def settings(self) -> RunSettings:
         """Of text, network and training; raises AlignkitError if there is no such preset."""

@@ -31,7 +31,7 @@ from alignkit.metrics.agreement import Agreement, agreement
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.batching import Batcher, scoring_batches
 from alignkit.neural.loading import load_aligner
-from alignkit.neural.training.runs import find_run
+from alignkit.neural.training.translation_run import find_run
 from alignkit.scores.scores import Scores, flat_offsets
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TASKS = ("copy", "reorder")
-ATTENTIONS = ("dot", "uniform")
+ATTENTIONS = ("general", "uniform")
 MARGIN = 0.05  #: shares that differ by less count as equal
 Runs = dict[tuple[str, str], list[MemberRun]]  #: by task and attention
 
@@ -126,7 +126,7 @@ def count_difference(distributions: dict[str, Sequences], settings: PermutationF
 
 
 def _row(task: str, runs: Runs, known: np.ndarray, settings: PermutationFunctionSettings) -> dict[str, object]:
-    learned = runs[task, "dot"]
+    learned = runs[task, "general"]
     return {
         "task": task,
         "runs": len(learned),
@@ -143,7 +143,7 @@ def claims(
 ) -> tuple[Claim, ...]:
     """The claims, from the runs, the share of known words per task, and the difference of the tables C."""
     seeds = settings.seeds
-    failed = {task: failures(runs[task, "dot"], settings.learned) for task in TASKS}
+    failed = {task: failures(runs[task, "general"], settings.learned) for task in TASKS}
     statistic = f"share of {seeds} seeds with a token accuracy below {settings.learned} at step {settings.steps}"
     text = f"a fixed reordering of {settings.length} of {settings.types} is never learned (section 6.2)"
     return (
@@ -183,7 +183,7 @@ def _draw(figure: Figure, runs: Runs, known: dict[str, np.ndarray], settings: Pe
     colors = {"copy": "tab:blue", "reorder": "tab:red"}
     for (task, attention), part in runs.items():
         for number, run in enumerate(part):
-            style = "-" if attention == "dot" else ":"
+            style = "-" if attention == "general" else ":"
             label = f"{task}, {'attention' if attention == 'dot' else 'uniform'}" if not number else None
             left.plot(run.steps, run.accuracy, style, color=colors[task], lw=0.9, alpha=0.8, label=label)
     left.set(xlabel="step", ylabel="token accuracy", ylim=(0, 1.02), xlim=(0, settings.steps))

@@ -171,7 +171,7 @@ def contrast(table: np.ndarray) -> float:
 
 
 def train_networks(
-    sequences: Sequences, plan: SequencePlan, seeds: int, progress: Progress, *, attention: str = "dot"
+    sequences: Sequences, plan: SequencePlan, seeds: int, progress: Progress, *, attention: str = "general"
 ) -> list[MemberRun]:
     """Trains a network from each of the seeds 0, 1, ...; they share no sequences and no initial weights."""
     shape = copying_settings(sequences.vocabulary, plan.hidden, attention)

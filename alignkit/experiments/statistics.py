@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from alignkit.metrics.bootstrap import ratio
 from alignkit.metrics.intervals import mean_interval
 from alignkit.metrics.kendall import sum_tau
 from alignkit.scores.scores import Scores
@@ -25,6 +26,4 @@ def sentence_taus(u: Scores, v: Scores) -> np.ndarray:
         u, v: scores of the same sentences; of a matrix with several rows, the mean of their tau-b.
     """
     sums = sum_tau(u, v)
-    with np.errstate(invalid="ignore"):
-        taus: np.ndarray = sums.total / sums.rows
-    return taus
+    return ratio(sums.total, sums.rows)

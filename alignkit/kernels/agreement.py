@@ -27,67 +27,76 @@ def kth_largest(row, k, work):
 
 
 @kernel
-def count_agreement(low, high, u, v, shapes, offsets, part, work, counts):
-    """Sufficient statistics of the agreement of v with u, for pairs low <= m < high.
+def compare_row(u, v, part, work):
+    """Top agreement of one row: (u's first argmax, hit, tie, share of places at the top of v).
+
+    Place k is in the top if #{j : v_j > v_k} < L * part, that is, if v_k is at least the value of rank
+    ceil(L * part); in integers, since 0.07 * 100 is above 7 in floating point.
 
     Args:
-        u, v: float32, flat matrices with the same int32 ``shapes`` (M, 2) and int64 ``offsets``.
+        u, v: float32 (L,), at least one value each.
         part: (numerator, denominator) of the share that counts as the top; 1/20 for 5 %.
-        work: float32 (longest row,).
-        counts: float64 (M, 4), filled with rows, hits, hits that a tie decided, and the expected number of hits
-            of a place drawn at random.
+        work: float32 (L,) or longer.
     """
     numerator, denominator = part
-    for m in range(low, high):
-        rows, width = shapes[m, 0], shapes[m, 1]
-        counts[m, 0] = 0.0
-        counts[m, 1] = 0.0
-        counts[m, 2] = 0.0
-        counts[m, 3] = 0.0
-        if width == 0:
-            continue
-        # Place k is in the top if #{j : v_j > v_k} < width * part, that is, if v_k is at least the value of rank
-        # ceil(width * part); in integers, since 0.07 * 100 is above 7 in floating point.
-        rank = (width * numerator + denominator - 1) // denominator
-        for t in range(rows):
-            start = offsets[m] + t * width
-            counts[m, 0] += 1.0
-            if rank < 1:
-                continue
-            u_row = u[start : start + width]
-            v_row = v[start : start + width]
-            chosen = np.argmax(u_row)
-            threshold = kth_largest(v_row, rank, work)
-            not_below = 0
-            rivals = 0
-            for j in range(width):
-                not_below += v_row[j] >= threshold
-                rivals += v_row[j] >= v_row[chosen]
-            counts[m, 3] += not_below / width
-            if v_row[chosen] >= threshold:
-                counts[m, 1] += 1.0
-                if rivals > rank:  # counting equals against it, the place would not be in the top
-                    counts[m, 2] += 1.0
+    width = len(u)
+    rank = (width * numerator + denominator - 1) // denominator
+    best = np.argmax(u)
+    threshold = kth_largest(v, rank, work)
+    not_below = 0
+    rivals = 0
+    for j in range(width):
+        not_below += v[j] >= threshold
+        rivals += v[j] >= v[best]
+    hit = v[best] >= threshold
+    tie = hit and rivals > rank  # counting equals against it, the place would not be in the top
+    return best, hit, tie, not_below / width
 
 
 @kernel
-def resample_ratios(numerators, denominators, seed, ratios):
-    """Bootstrap: ratios[b] = sum of numerators / sum of denominators over M sentences drawn with replacement.
+def count_agreement(low, high, scores, part, work, counts):
+    """Sufficient statistics of the agreement of v with u, for pairs low <= m < high.
 
-    The draws come from splitmix64 started at ``seed``, so they do not depend on a library's version.
+    Args:
+        scores: a :class:`alignkit.kernels.score_pairs.ScorePair`.
+        part, work: as in :func:`compare_row`; ``work`` for the longest row.
+        counts: float64 (M, 4), filled with rows, hits, hits that a tie decided, and the expected number of hits
+            of a place drawn at random.
     """
-    state = np.uint64(seed)
-    count = np.uint64(len(numerators))
-    for b in range(len(ratios)):
-        top = 0.0
-        bottom = 0.0
-        for _ in range(len(numerators)):
-            state += np.uint64(0x9E3779B97F4A7C15)
-            z = state
-            z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            z = z ^ (z >> np.uint64(31))
-            m = np.int64(z % count)  # the bias of % is below M / 2^64
-            top += numerators[m]
-            bottom += denominators[m]
-        ratios[b] = top / bottom if bottom > 0 else np.nan
+    u, v, shapes, offsets = scores
+    for m in range(low, high):
+        rows, width = shapes[m, 0], shapes[m, 1]
+        for k in range(4):
+            counts[m, k] = 0.0
+        if width == 0:
+            continue
+        for t in range(rows):
+            start = offsets[m] + t * width
+            _, hit, tie, expected = compare_row(u[start : start + width], v[start : start + width], part, work)
+            counts[m, 0] += 1.0
+            counts[m, 1] += hit
+            counts[m, 2] += tie
+            counts[m, 3] += expected
+
+
+@kernel
+def list_agreement(low, high, scores, part, work, first, rows):
+    """The agreement of v with u row by row, for pairs low <= m < high that have columns.
+
+    Args:
+        scores, part, work: as in :func:`count_agreement`.
+        first: int64 (M,), where the rows of each pair go.
+        rows: arrays (R,) to fill: int64 u's first argmax, bool hit, float64 expected share of hits.
+    """
+    u, v, shapes, offsets = scores
+    best, hits, expected = rows
+    for m in range(low, high):
+        width = shapes[m, 1]
+        if width == 0:
+            continue
+        for t in range(shapes[m, 0]):
+            start = offsets[m] + t * width
+            found = compare_row(u[start : start + width], v[start : start + width], part, work)
+            best[first[m] + t] = found[0]
+            hits[first[m] + t] = found[1]
+            expected[first[m] + t] = found[3]

@@ -1,16 +1,31 @@
-"""The one decorator of all kernels."""
+"""The decorator of all kernels, and every private name of Numba that alignkit uses outside of intrinsics.
+
+``tests/test_kernel_cache.py`` lists those names; setup.cfg bounds the version of Numba by the last that has them.
+"""
 
 from __future__ import annotations
 
 import functools
 import threading
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-#: Called once in a process, before the first kernel is compiled, which takes a while: a program may say so.
-announce: Callable[[], None] | None = None
+from alignkit.kernels.cache_folder import kernel_folder, make_writable, prune, source_hash
+
+
+def warn_of_no_cache(message: str, again: bool) -> None:
+    """Warns if kernels cannot be kept on disk, and so are compiled in every process."""
+    if again:
+        warnings.warn(message, stacklevel=2)
+
+
+#: Called as ``announce(message, again)``, once in a process, before the first kernel is compiled, which takes a
+#: while; ``again`` says that there is no folder to keep kernels in, so that the next process compiles them again.
+#: A program may set it to tell its user; None for silence.
+announce: Callable[[str, bool], None] | None = warn_of_no_cache
 
 # Without Numba's run-time (_nrt) the references of arrays are not counted. Counting took a third or more of the
 # time of loops that slice arrays or hand them on: an atomic operation each, on memory that all threads share.
@@ -40,20 +55,23 @@ class Kernel:
         """Numba's dispatcher, with the machine code kept on disk."""
         with _lock:
             if self._dispatcher is None:
-                self._dispatcher = _compiled_once(self.py_func, self.options)
+                import numba
+
+                dispatcher = numba.njit(**self.options)(self.py_func)
+                dispatcher._cache = _cache_class()(self.py_func)
+                self._dispatcher = dispatcher
             return self._dispatcher
 
     @functools.cached_property
     def inner(self) -> Any:
-        """For kernels that call this one: a dispatcher without a cache of its own, which would not see that a
-        callee has changed."""
+        """The dispatcher for kernels that call this one; it has no cache, for theirs holds its code."""
         import numba
 
         return numba.njit(**self.options)(self.py_func)
 
     @property
     def _numba_type_(self) -> Any:
-        """What Numba takes this object for when it meets it in another kernel."""
+        """The type that Numba gives this object when it meets it in another kernel."""
         from numba.core import types
 
         return types.Dispatcher(self.inner)
@@ -69,62 +87,87 @@ def allocating_kernel(function: Callable[..., Any]) -> Any:
     return Kernel(function, {**_OPTIONS, "_nrt": True})
 
 
-def _compiled_once(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    import numba
-
-    try:
-        dispatcher = numba.njit(cache=True, **options)(function)
-    except RuntimeError:
-        # Numba finds no folder it may write a cache to (read-only installation and home): compile each time.
-        _announce()
-        return numba.njit(**options)(function)
-    _mind_callees(dispatcher)
-    _forgive(dispatcher)
-    return dispatcher
-
-
 @functools.cache
-def _stamp() -> tuple[tuple[str, int, int], ...]:
-    """Name, time and size of every file with kernels."""
-    files = sorted(Path(__file__).parent.glob("*.py"))
-    return tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
+def _cache_class() -> Any:
+    """Numba's cache of a function's machine code, in a folder of the user's.
 
-
-def _mind_callees(dispatcher: Any) -> None:
-    """Machine code on disk counts as old once any file of kernels has changed.
-
-    Numba looks at the file of the function alone, and would keep code with another file's old callees in it.
+    A cache that cannot be written (read-only or full disk) or read (damaged) costs time, never the result.
     """
-    files: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
-    if hasattr(files, "_source_stamp"):
-        with suppress(OSError):  # packages in a zip file have no files to change
-            files._source_stamp = _stamp()
+    import numba
+    from llvmlite import binding
+    from numba.core.caching import CompileResultCacheImpl, FunctionCache
+
+    processor = f"{binding.get_host_cpu_name()} {binding.get_host_cpu_features().flatten()}"
+    folder = kernel_folder(numba.__version__, processor)
+    problem = make_writable(folder)
+    if problem is None:
+        prune(folder)
+
+    class Implementation(CompileResultCacheImpl):
+        _locator_classes = [_locator_class(folder, problem)]  # noqa: RUF012
+
+    class Cache(FunctionCache):
+        _impl_class = Implementation
+
+        def load_overload(self, sig: Any, target_context: Any) -> Any:
+            found = None
+            with suppress(Exception):
+                found = super().load_overload(sig, target_context)
+            # Two processes that save at once may take the same name for two signatures.
+            if found is not None and found.signature.args != tuple(sig):
+                found = None
+            if found is None:
+                _announce(problem and f"cannot keep compiled kernels in {folder}: {problem}")
+            return found
+
+        def save_overload(self, sig: Any, data: Any) -> None:
+            with suppress(OSError):
+                try:
+                    super().save_overload(sig, data)
+                except OSError:
+                    raise
+                except Exception:  # unpickling a damaged index raises almost anything
+                    self.flush()
+                    super().save_overload(sig, data)
+
+    return Cache
 
 
-def _announce() -> None:
+def _locator_class(folder: Path, problem: str | None) -> Any:
+    """The class that tells Numba's cache where it is; with a problem, it cannot be written."""
+    from numba.core.caching import _CacheLocator
+
+    class Locator(_CacheLocator):
+        def __init__(self, function: Any, file: str) -> None:
+            self._line = function.__code__.co_firstlineno
+            self._py_file = file  # for Numba's messages
+
+        @classmethod
+        def from_function(cls, py_func: Any, py_file: str) -> Any:
+            return cls(py_func, py_file)
+
+        def ensure_cache_path(self) -> None:
+            if problem is not None:
+                raise OSError(problem)
+            folder.mkdir(parents=True, exist_ok=True)  # another process may have removed it
+
+        def get_cache_path(self) -> str:
+            return str(folder)
+
+        def get_source_stamp(self) -> str:
+            return source_hash()
+
+        def get_disambiguator(self) -> str:
+            return str(self._line)
+
+    return Locator
+
+
+def _announce(problem: str | None) -> None:
     global announce
     if announce is not None:
         say, announce = announce, None
-        say()
-
-
-def _forgive(dispatcher: Any) -> None:
-    """A cache that cannot be written (full disk) or read (damaged) costs time, never the result."""
-    cache = getattr(dispatcher, "_cache", None)
-    if cache is None:
-        return
-    load, save = cache.load_overload, cache.save_overload
-
-    def load_overload(signature: Any, context: Any) -> Any:
-        found = None
-        with suppress(Exception):
-            found = load(signature, context)
-        if found is None:
-            _announce()
-        return found
-
-    def save_overload(signature: Any, data: Any) -> None:
-        with suppress(OSError):
-            save(signature, data)
-
-    cache.load_overload, cache.save_overload = load_overload, save_overload
+        if problem:
+            say(f"{problem}; compiling them each time; set ALIGNKIT_CACHE to a folder that can be written", True)
+        else:
+            say("compiling for this machine; the next run need not ...", False)

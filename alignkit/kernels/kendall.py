@@ -101,29 +101,36 @@ def concord_long(x, y):
 
 
 @kernel
-def sum_tau(low, high, u, v, shapes, offsets, sums):
+def kendall_tau(x, y):
+    """Kendall's tau-b of two rows (L,); NaN if they are shorter than two or all values of one are equal."""
+    size = np.int64(len(x))
+    pairs = size * (size - 1) // 2
+    concord, tied_x, tied_y = concord_short(x, y) if size <= SHORT else concord_long(x, y)
+    if tied_x == pairs or tied_y == pairs:
+        return np.nan
+    # The root of a square is exact: tau of a row with itself is 1.
+    return concord / np.sqrt(np.float64(pairs - tied_x) * np.float64(pairs - tied_y))
+
+
+@kernel
+def sum_tau(low, high, scores, sums):
     """Kendall's tau-b of every row, summed per sentence pair, for pairs low <= m < high.
 
     Args:
-        u, v: float32, flat matrices with the same int32 ``shapes`` (M, 2) and int64 ``offsets``.
-        sums: float64 (M, 3), filled with the sum of tau, the rows where it is defined, and the rows where not
-            (shorter than two, or all equal in u or v).
+        scores: a :class:`alignkit.kernels.score_pairs.ScorePair`.
+        sums: float64 (M, 3), filled with the sum of tau, the rows where it is defined, and the rows where not.
     """
+    u, v, shapes, offsets = scores
     for m in range(low, high):
-        rows, width = shapes[m, 0], np.int64(shapes[m, 1])
-        pairs = width * (width - 1) // 2
+        rows, width = shapes[m, 0], shapes[m, 1]
         total = 0.0
         defined = 0.0
         for t in range(rows):
             start = offsets[m] + t * width
-            x = u[start : start + width]
-            y = v[start : start + width]
-            concord, tied_x, tied_y = concord_short(x, y) if width <= SHORT else concord_long(x, y)
-            if tied_x == pairs or tied_y == pairs:
-                continue
-            # The root of a square is exact: tau of a row with itself is 1.
-            total += concord / np.sqrt(np.float64(pairs - tied_x) * np.float64(pairs - tied_y))
-            defined += 1.0
+            tau = kendall_tau(u[start : start + width], v[start : start + width])
+            if tau == tau:  # not NaN
+                total += tau
+                defined += 1.0
         sums[m, 0] = total
         sums[m, 1] = defined
         sums[m, 2] = rows - defined

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from alignkit.errors import AlignkitError
 from alignkit.links.links import GoldLinks, Links
-from alignkit.metrics.bootstrap import middle, resampled
-
-MEASURES = ("aer", "precision", "recall", "f1")
+from alignkit.metrics.bootstrap import ratio
+from alignkit.metrics.protocol import Metric, MetricSettings
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class Evaluation:
 
 @dataclass(frozen=True, eq=False)
 class LinkCounts:
-    """What every measure is computed from, per sentence pair, so that a bootstrap only sums again.
+    """Sufficient statistics of all measures, per sentence pair.
 
     Attributes:
-        found, sure, possible: int64 (M,), the numbers of links: of the hypothesis, sure ones, possible ones (the
-            sure ones among them).
-        in_sure, in_possible: int64 (M,), how many of the hypothesis are sure, or possible.
+        found, sure, possible: (M,), the numbers of links: of the hypothesis, sure ones, possible ones (the sure
+            ones among them).
+        in_sure, in_possible: (M,), how many of the hypothesis are sure, or possible.
     """
 
     found: np.ndarray
@@ -45,28 +45,21 @@ class LinkCounts:
 
     def total(self) -> Evaluation:
         """The measures over all sentence pairs together."""
-        sums = (int(counts.sum()) for counts in (self.found, self.sure, self.in_sure, self.in_possible))
-        return _evaluation(*sums)
+        return Evaluation(**AER.total(self))
 
     def each(self) -> list[Evaluation]:
         """The measures of every sentence pair by itself."""
-        columns = (self.found, self.sure, self.in_sure, self.in_possible)
-        return [_evaluation(*row) for row in zip(*(c.tolist() for c in columns), strict=True)]
+        values = {name: column.tolist() for name, column in AER.values(self).items()}
+        return [Evaluation(*row) for row in zip(*values.values(), strict=True)]
 
     def intervals(self, seed: int = 0) -> dict[str, tuple[float, float]]:
-        """Measure -> (low, high): 95 % bootstrap percentile interval over sentence pairs (Efron 1979).
+        """Measure -> (low, high): 95 % bootstrap percentile interval over sentence pairs.
 
         (NaN, NaN) with fewer than two pairs, which show no spread, or if no draw has anything to divide by.
         """
         if len(self) < 2:
-            return dict.fromkeys(MEASURES, (float("nan"), float("nan")))
-        error = resampled(self.in_sure + self.in_possible, self.found + self.sure, seed)
-        precision = resampled(self.in_possible, self.found, seed)
-        recall = resampled(self.in_sure, self.sure, seed)  # the same seed: the same draws of sentences
-        both = precision + recall
-        f1 = np.where(both == 0, 0.0, 2 * precision * recall / np.where(both == 0, 1.0, both))
-        values = (1 - error, precision, recall, f1)
-        return {name: middle(draws) for name, draws in zip(MEASURES, values, strict=True)}
+            return dict.fromkeys(("aer", "precision", "recall", "f1"), (float("nan"), float("nan")))
+        return AER.intervals(self, MetricSettings(seed=seed))
 
 
 def count_links(gold: GoldLinks, links: Links) -> LinkCounts:
@@ -104,20 +97,16 @@ def evaluate(gold: GoldLinks, links: Links) -> Evaluation:
     return count_links(gold, links).total()
 
 
-def _evaluation(found: int, sure: int, in_sure: int, in_possible: int) -> Evaluation:
-    precision, recall = _ratio(in_possible, found), _ratio(in_sure, sure)
-    return Evaluation(
-        aer=1 - _ratio(in_sure + in_possible, found + sure),
-        precision=precision,
-        recall=recall,
-        # The limit; only where neither is undefined.
-        f1=0.0 if precision == recall == 0 else _ratio(2 * precision * recall, precision + recall),
-        links=found,
-    )
-
-
-def _ratio(top: float, bottom: float) -> float:
-    return top / bottom if bottom else float("nan")
+def _values(sums: LinkCounts) -> dict[str, Any]:
+    precision, recall = ratio(sums.in_possible, sums.found), ratio(sums.in_sure, sums.sure)
+    both = precision + recall
+    return {
+        "aer": 1 - ratio(sums.in_sure + sums.in_possible, sums.found + sums.sure),
+        "precision": precision,
+        "recall": recall,
+        "f1": np.where(both == 0, 0.0, ratio(2 * precision * recall, both)),
+        "links": sums.found,
+    }
 
 
 def _keys(links: Links) -> np.ndarray:
@@ -126,3 +115,16 @@ def _keys(links: Links) -> np.ndarray:
     keys["m"] = links.sentences
     keys["s"], keys["t"] = links.pairs.T
     return keys
+
+
+AER = Metric(
+    name="aer",
+    symbol="AER",
+    title="alignment error rate against gold links, in per cent",
+    reference="gold",
+    symmetric=False,
+    share=True,
+    count=lambda gold, links, settings: count_links(gold, links),
+    values=_values,
+    whole=("links",),
+)

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from alignkit.errors import AlignkitError
 from alignkit.kernels import agreement as kernels
-from alignkit.metrics.bootstrap import RESAMPLES, middle, resampled
+from alignkit.kernels.score_pairs import ScorePair
+from alignkit.metrics.bootstrap import RESAMPLES, ratio
+from alignkit.metrics.protocol import PERCENT, Metric, MetricSettings, Percent, score_pair
 from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores.scores import Scores
-
-PERCENT = 5
 
 
 @dataclass(frozen=True, eq=False)
 class AgreementCounts:
-    """What agreement is computed from, per sentence pair, so that a bootstrap only sums again.
+    """Sufficient statistics of agreement, per sentence pair.
 
     Attributes:
         rows, hits, ties, expected: float64 (M,); rows compared, rows that agree, those of them that a tie decided,
@@ -28,6 +29,23 @@ class AgreementCounts:
     rows: np.ndarray
     hits: np.ndarray
     ties: np.ndarray
+    expected: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class AgreementRows:
+    """Agreement row by row; rows without columns are left out.
+
+    Attributes:
+        sentence: int64 (R,), the pair of each row.
+        best: int64 (R,), u's first argmax.
+        hits: bool (R,), whether v agrees.
+        expected: float64 (R,), the probability that it would agree with a place drawn at random.
+    """
+
+    sentence: np.ndarray
+    best: np.ndarray
+    hits: np.ndarray
     expected: np.ndarray
 
 
@@ -51,7 +69,7 @@ class Agreement:
     ties: float
 
 
-def top_share(percent: float | str | Fraction) -> Fraction:
+def top_share(percent: Percent) -> Fraction:
     """``percent`` as an exact fraction of a row; 0.1 means the decimal 0.1, not its binary neighbour.
 
     Raises:
@@ -68,7 +86,7 @@ def top_share(percent: float | str | Fraction) -> Fraction:
 
 
 def count_agreement(
-    u: Scores, v: Scores, percent: float | str | Fraction = PERCENT, threads: int | None = None
+    u: Scores, v: Scores, percent: Percent = PERCENT, threads: int | None = None
 ) -> AgreementCounts:
     """Counts the agreement of v with u, sentence pair by sentence pair.
 
@@ -77,32 +95,42 @@ def count_agreement(
 
     Args:
         u, v: scores of the same M pairs, with the same shapes.
-        percent: what counts as the top of a row.
+        percent: the top of a row.
         threads: all there are by default.
 
     Raises:
         AlignkitError: the shapes differ, or the percentage is not in (0, 100].
     """
-    if not np.array_equal(u.shapes, v.shapes):
-        raise AlignkitError("the two scores are not of the same sentence pairs: their shapes differ")
-    share = top_share(percent)
+    scores, share = score_pair(u, v), top_share(percent)
     counts = np.zeros((len(u), 4), np.float64)
     threads = thread_count(threads)
-    widest = int(u.shapes[:, 1].max(initial=0)) + 1
 
     def count(low: int, high: int) -> None:
-        work = np.empty(widest, np.float32)
         part = (share.numerator, share.denominator)
-        kernels.count_agreement(low, high, u.values, v.values, u.shapes, u.offsets, part, work, counts)
+        kernels.count_agreement(low, high, scores, part, _work(scores), counts)
 
     run_blocks(count, blocks(np.diff(u.offsets) + 1, threads), threads)
     return AgreementCounts(*(np.ascontiguousarray(column) for column in counts.T))
 
 
+def agreement_rows(u: Scores, v: Scores, percent: Percent = PERCENT) -> AgreementRows:
+    """The agreement of v with u, row by row.
+
+    Args, Raises: as :func:`count_agreement`.
+    """
+    scores, share = score_pair(u, v), top_share(percent)
+    rows = np.where(u.shapes[:, 1] > 0, u.shapes[:, 0], 0).astype(np.int64)
+    first, total = np.cumsum(rows) - rows, int(rows.sum())
+    found = np.empty(total, np.int64), np.empty(total, np.bool_), np.empty(total, np.float64)
+    part = (share.numerator, share.denominator)
+    kernels.list_agreement(0, len(u), scores, part, _work(scores), first, found)
+    return AgreementRows(np.repeat(np.arange(len(u)), rows), *found)
+
+
 def agreement(
     u: Scores,
     v: Scores,
-    percent: float | str | Fraction = PERCENT,
+    percent: Percent = PERCENT,
     *,
     resamples: int = RESAMPLES,
     seed: int = 0,
@@ -112,22 +140,41 @@ def agreement(
 
     Args:
         u, v, percent, threads: as in :func:`count_agreement`.
-        resamples: bootstrap resamples of the sentence pairs.
+        resamples: bootstrap resamples of the sentence pairs; 0 for no interval.
         seed: of the bootstrap.
 
     Raises:
         AlignkitError: as :func:`count_agreement`.
     """
-    counts = count_agreement(u, v, percent, threads)
-    rows = counts.rows.sum()
-    if rows == 0:
-        return Agreement(np.nan, np.nan, np.nan, np.nan, 0, np.nan)
-    low, high = middle(resampled(counts.hits, counts.rows, seed, resamples))
-    return Agreement(
-        agreement=float(counts.hits.sum() / rows),
-        chance=float(counts.expected.sum() / rows),
-        low=low,
-        high=high,
-        rows=int(rows),
-        ties=float(counts.ties.sum() / rows),
-    )
+    settings = MetricSettings(percent=percent, resamples=resamples, seed=seed, threads=threads)
+    return Agreement(**AGREEMENT.measure(u, v, settings))
+
+
+def _work(scores: ScorePair) -> np.ndarray:
+    return np.empty(int(scores.shapes[:, 1].max(initial=0)) + 1, np.float32)
+
+
+def _count(u: Scores, v: Scores, settings: MetricSettings) -> AgreementCounts:
+    return count_agreement(u, v, settings.percent, settings.threads)
+
+
+def _values(sums: AgreementCounts) -> dict[str, Any]:
+    return {
+        "agreement": ratio(sums.hits, sums.rows),
+        "chance": ratio(sums.expected, sums.rows),
+        "rows": sums.rows,
+        "ties": ratio(sums.ties, sums.rows),
+    }
+
+
+AGREEMENT = Metric(
+    name="agreement",
+    symbol="A",
+    title="per cent of target tokens whose best source token by u is among the top {percent} % by v",
+    reference="scores",
+    symmetric=False,
+    share=True,
+    count=_count,
+    values=_values,
+    whole=("rows",),
+)

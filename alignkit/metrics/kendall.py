@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from alignkit.errors import AlignkitError
 from alignkit.kernels import kendall as kernels
-from alignkit.metrics.bootstrap import RESAMPLES, middle, resampled
+from alignkit.metrics.bootstrap import RESAMPLES, ratio
+from alignkit.metrics.protocol import Metric, MetricSettings, score_pair
 from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores.scores import Scores
 
 
 @dataclass(frozen=True, eq=False)
 class TauSums:
-    """What the mean of tau-b is computed from, per sentence pair, so that a bootstrap only sums again.
+    """Sufficient statistics of the mean of tau-b, per sentence pair.
 
     Attributes:
         total: float64 (M,), the sum over rows where it is defined.
@@ -33,24 +35,38 @@ class RankCorrelation:
     """The mean of tau-b over the rows where it is defined, NaN if there is none.
 
     Attributes:
-        tau: -1 (opposite order) to 1 (same order); 0 is what unrelated orders give.
+        tau: -1 (opposite order) to 1 (same order).
+        chance: 0, the expectation for unrelated orders.
         low, high: bootstrap percentile interval over sentence pairs.
         rows: rows where it is defined.
         undefined: rows left out.
     """
 
     tau: float
+    chance: float
     low: float
     high: float
     rows: int
     undefined: int
 
 
-def sum_tau(u: Scores, v: Scores, threads: int | None = None) -> TauSums:
-    """Kendall's tau-b of each row of u with that of v, summed sentence pair by sentence pair.
+def kendall_tau(u: np.ndarray, v: np.ndarray) -> float:
+    """Kendall's tau-b of two arrays (L,).
 
     tau-b = (concordant - discordant) / sqrt((n - ties in u) (n - ties in v)) over the n = L (L - 1) / 2 pairs of
-    places; counted in integers. It is symmetric.
+    places; counted in integers. NaN for fewer than two places, or if all values of one array are equal.
+
+    Raises:
+        AlignkitError: the lengths differ.
+    """
+    x, y = (np.ascontiguousarray(row, np.float64).ravel() for row in (u, v))
+    if len(x) != len(y):
+        raise AlignkitError(f"tau compares arrays of one length, not of {len(x)} and {len(y)}")
+    return float(kernels.kendall_tau(x, y))
+
+
+def sum_tau(u: Scores, v: Scores, threads: int | None = None) -> TauSums:
+    """:func:`kendall_tau` of each row of u with that of v, summed sentence pair by sentence pair. It is symmetric.
 
     Args:
         u, v: scores of the same M pairs, with the same shapes.
@@ -59,17 +75,12 @@ def sum_tau(u: Scores, v: Scores, threads: int | None = None) -> TauSums:
     Raises:
         AlignkitError: the shapes differ.
     """
-    if not np.array_equal(u.shapes, v.shapes):
-        raise AlignkitError("the two scores are not of the same sentence pairs: their shapes differ")
+    scores = score_pair(u, v)
     sums = np.zeros((len(u), 3), np.float64)
     threads = thread_count(threads)
-
-    def work(low: int, high: int) -> None:
-        kernels.sum_tau(low, high, u.values, v.values, u.shapes, u.offsets, sums)
-
     # All pairs of places of a row are compared, up to where sorting is cheaper.
     cost = np.diff(u.offsets) * np.minimum(u.shapes[:, 1], kernels.SHORT) + 1
-    run_blocks(work, blocks(cost, threads), threads)
+    run_blocks(lambda low, high: kernels.sum_tau(low, high, scores, sums), blocks(cost, threads), threads)
     return TauSums(*(np.ascontiguousarray(column) for column in sums.T))
 
 
@@ -85,15 +96,29 @@ def rank_correlation(
 
     Args:
         u, v, threads: as in :func:`sum_tau`.
-        resamples: bootstrap resamples of the sentence pairs.
+        resamples: bootstrap resamples of the sentence pairs; 0 for no interval.
         seed: of the bootstrap.
 
     Raises:
         AlignkitError: as :func:`sum_tau`.
     """
-    sums = sum_tau(u, v, threads)
-    rows, undefined = int(sums.rows.sum()), int(sums.undefined.sum())
-    if rows == 0:
-        return RankCorrelation(np.nan, np.nan, np.nan, 0, undefined)
-    low, high = middle(resampled(sums.total, sums.rows, seed, resamples))
-    return RankCorrelation(float(sums.total.sum() / rows), low, high, rows, undefined)
+    settings = MetricSettings(resamples=resamples, seed=seed, threads=threads)
+    return RankCorrelation(**TAU.measure(u, v, settings))
+
+
+def _values(sums: TauSums) -> dict[str, Any]:
+    tau = ratio(sums.total, sums.rows)
+    return {"tau": tau, "chance": np.zeros_like(tau), "rows": sums.rows, "undefined": sums.undefined}
+
+
+TAU = Metric(
+    name="tau",
+    symbol="tau",
+    title="Kendall's tau-b of the order of the source tokens by u and by v, mean over target tokens",
+    reference="scores",
+    symmetric=True,
+    share=False,
+    count=lambda u, v, settings: sum_tau(u, v, settings.threads),
+    values=_values,
+    whole=("rows", "undefined"),
+)

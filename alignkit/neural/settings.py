@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from alignkit.errors import AlignkitError
 
-Attention = Literal["dot", "uniform"]
+Attention = Literal["general", "uniform"]
 Output = Literal["hidden", "sum"]
 Tokens = Literal["subwords", "words"]
 When = Literal["never", "end", "logged"]
@@ -73,7 +73,8 @@ class NetworkSettings:
         hidden: H, size of each LSTM direction and of the output layer.
         layers: LSTM layers of encoder and of decoder.
         bidirectional: the encoder reads both ways.
-        attention: ``dot``, a_tl = h_l · (W s_t); or ``uniform``, weights fixed to 1/L (beta_uf).
+        attention: ``general``, a_tl = h_l · (W s_t + b), as Luong et al. (2015) call it; or
+            ``uniform``, weights fixed to 1/L (beta_uf).
         output: ``hidden``, softmax(U ReLU(W [s_t, c_t])); or ``sum``, softmax(U (s_t + c_t)).
         dropout: between LSTM layers.
     """
@@ -83,7 +84,7 @@ class NetworkSettings:
     hidden: int = 256
     layers: int = 2
     bidirectional: bool = True
-    attention: Attention = "dot"
+    attention: Attention = "general"
     output: Output = "hidden"
     dropout: float = 0.5
 

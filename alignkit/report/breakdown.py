@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alignkit.metrics.agreement import RESAMPLES, count_agreement, top_share
-from alignkit.metrics.bootstrap import CONFIDENCE
+from alignkit.metrics.agreement import AgreementRows, agreement_rows
+from alignkit.metrics.bootstrap import percentile_interval, ratio, resampled_sums
 from alignkit.report.model import Report
-from alignkit.scores.scores import Scores
 from alignkit.text.subword_marks import plain
 from alignkit.text.tokenization import BOS, EOS, SPECIALS
 
@@ -24,61 +23,6 @@ FREQUENCIES = (0, 3, 10, 30, 100, 300, 1000, 3000)
 LENGTHS = (5, 10, 15, 20, 30, 50)
 ENDS = "sentence ends"
 CLASSES = ("sentence start", "sentence end", "punctuation", "words")
-_ELEMENTS = 1 << 22  # comparisons at a time
-
-
-@dataclass(frozen=True, eq=False)
-class RowHits:
-    """A(u, v) row by row; rows without columns are left out.
-
-    Attributes:
-        sentence: int64 (R,), the pair of each row.
-        row: int64 (R,), which row of its pair.
-        best: int64 (R,), u's first argmax.
-        hits: bool (R,), whether v agrees.
-    """
-
-    sentence: np.ndarray
-    row: np.ndarray
-    best: np.ndarray
-    hits: np.ndarray
-
-
-def row_hits(u: Scores, v: Scores, percent: object) -> RowHits:
-    """Whether v has u's best source token among its top ``percent``, for every row.
-
-    Args:
-        u, v: of the same pairs.
-        percent: as in :func:`alignkit.metrics.agreement.agreement`.
-    """
-    share = top_share(percent)  # type: ignore[arg-type]
-    parts: list[list[np.ndarray]] = [[np.empty(0, np.int64)] for _ in range(4)]
-    for m, (a, b) in enumerate(zip(u, v, strict=True)):
-        if a.size == 0:
-            continue
-        rows = np.arange(len(a))
-        best = a.argmax(axis=1)
-        above = (b > b[rows, best][:, None]).sum(axis=1)
-        hits = above * share.denominator < share.numerator * a.shape[1]
-        for part, found in zip(parts, (np.full(len(a), m), rows, best, hits), strict=True):
-            part.append(found)
-    sentence, row, best, hit = (np.concatenate(part) for part in parts)
-    return RowHits(sentence, row, best, hit.astype(bool))
-
-
-def expected_hits(v: Scores, percent: object) -> np.ndarray:
-    """float64 (R,): the share of places of each row that are among its top, rows as in :func:`row_hits`."""
-    share = top_share(percent)  # type: ignore[arg-type]
-    found = [np.empty(0)]
-    for matrix in v:
-        if matrix.size == 0:
-            continue
-        step = max(1, _ELEMENTS // matrix.shape[1] ** 2)
-        for low in range(0, len(matrix), step):
-            part = matrix[low : low + step]
-            above = (part[:, None, :] > part[:, :, None]).sum(axis=2)
-            found.append((above * share.denominator < share.numerator * matrix.shape[1]).mean(axis=1))
-    return np.concatenate(found)
 
 
 def band_names(ends: tuple[int, ...]) -> list[str]:
@@ -90,7 +34,7 @@ def band_names(ends: tuple[int, ...]) -> list[str]:
     return [*names, f"{low:,}+"]
 
 
-def frequency_bands(report: Report, rows: RowHits) -> tuple[np.ndarray, list[str]]:
+def frequency_bands(report: Report, rows: AgreementRows) -> tuple[np.ndarray, list[str]]:
     """The band of each row, by how often the text learned from has the source token that u ranks first."""
     names = band_names(FREQUENCIES)
     source = report.bitext.source
@@ -102,7 +46,7 @@ def frequency_bands(report: Report, rows: RowHits) -> tuple[np.ndarray, list[str
     return band, [*names, ENDS]
 
 
-def length_bands(report: Report, rows: RowHits) -> tuple[np.ndarray, list[str]]:
+def length_bands(report: Report, rows: AgreementRows) -> tuple[np.ndarray, list[str]]:
     """The band of each row, by the number of source words in its sentence."""
     lengths = report.word_shapes[:, 1]
     names = band_names((*LENGTHS,))
@@ -110,53 +54,31 @@ def length_bands(report: Report, rows: RowHits) -> tuple[np.ndarray, list[str]]:
     return np.searchsorted(np.array(LENGTHS), lengths[rows.sentence], side="left"), names
 
 
-class Resampler:
-    """Bootstrap resamples of M sentence pairs, the same for every question asked of it."""
-
-    def __init__(self, pairs: int, seed: int, resamples: int = RESAMPLES) -> None:
-        self.pairs, self.seed, self.resamples = pairs, seed, resamples
-
-    def interval(self, hits: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """float64 (B,) twice: the percentile interval of hits / rows of B bands.
-
-        Args:
-            hits, rows: float64 (M, B), sums per sentence pair.
-        """
-        draw = np.random.default_rng(self.seed)
-        ratios = []
-        for low in range(0, self.resamples, 50):
-            size = min(50, self.resamples - low)
-            weights = draw.multinomial(self.pairs, np.full(self.pairs, 1 / self.pairs), size).astype(np.float64)
-            below = weights @ rows
-            ratios.append(np.divide(weights @ hits, below, out=np.full(below.shape, np.nan), where=below > 0))
-        tail = 50 * (1 - CONFIDENCE)
-        low_end, high_end = np.nanpercentile(np.concatenate(ratios), [tail, 100 - tail], axis=0)
-        return low_end, high_end
-
-
 def banded(
-    rows: RowHits, expected: np.ndarray, bands: tuple[np.ndarray, list[str]], resampler: Resampler
+    rows: AgreementRows, bands: tuple[np.ndarray, list[str]], pairs: int, seed: int
 ) -> list[dict[str, object]]:
-    """One record per band that has rows: band, rows, agreement, chance, low, high."""
+    """One record per band that has rows: band, rows, agreement, chance, low, high.
+
+    Args:
+        rows: of M pairs.
+        bands: the band of each row (R,), and the bands' names.
+        pairs: M.
+        seed: of the bootstrap over pairs.
+    """
     band, names = bands
     used = np.flatnonzero(np.bincount(band, minlength=len(names)))
-    column = np.searchsorted(used, band)
-    flat = rows.sentence * len(used) + column
-    size = resampler.pairs * len(used)
-    tables = [np.bincount(flat, weights, size).reshape(-1, len(used)) for weights in (rows.hits, None, expected)]
-    hits, count, chance = (table.astype(np.float64) for table in tables)
-    low, high = resampler.interval(hits, count) if len(used) else (np.empty(0), np.empty(0))
-    return [
-        {
-            "band": names[used[i]],
-            "rows": int(count[:, i].sum()),
-            "agreement": float(hits[:, i].sum() / count[:, i].sum()),
-            "chance": float(chance[:, i].sum() / count[:, i].sum()),
-            "low": float(low[i]),
-            "high": float(high[i]),
-        }
-        for i in range(len(used))
-    ]
+    flat = rows.sentence * len(used) + np.searchsorted(used, band)
+    sums = [np.bincount(flat, weights, pairs * len(used)) for weights in (rows.hits, None, rows.expected)]
+    hits, count, chance = (each.reshape(pairs, len(used)).astype(np.float64) for each in sums)
+    drawn = resampled_sums(np.hstack([hits, count]), seed)
+    ratios = ratio(drawn[:, : len(used)], drawn[:, len(used) :])
+    found: list[dict[str, object]] = []
+    for i, place in enumerate(used):
+        total = count[:, i].sum()
+        low, high = percentile_interval(ratios[:, i])
+        shares = {"agreement": float(hits[:, i].sum() / total), "chance": float(chance[:, i].sum() / total)}
+        found.append({"band": names[place], "rows": int(total), **shares, "low": low, "high": high})
+    return found
 
 
 def is_punctuation(token: str) -> bool:
@@ -215,25 +137,11 @@ def breakdown_table(report: Report) -> pd.DataFrame:
     """Agreement by band: columns by (frequency or length), u, v, band, rows, agreement, chance, low, high."""
     import pandas as pd
 
-    resampler = Resampler(len(report.bitext), report.seed)
-    chances = {each.name: expected_hits(each.scores, report.percent) for each in report.sets}
     records = []
-    for u in report.sets:
-        for v in report.sets:
-            if u is v:
-                continue
-            rows = row_hits(u.scores, v.scores, report.percent)
-            for name, bands in (
-                ("frequency", frequency_bands(report, rows)),
-                ("length", length_bands(report, rows)),
-            ):
-                found = banded(rows, chances[v.name], bands, resampler)
-                records += [{"by": name, "u": u.name, "v": v.name, **record} for record in found]
+    for u, v in permutations(report.sets, 2):
+        rows = agreement_rows(u.scores, v.scores, report.percent)
+        for name, bands in (("frequency", frequency_bands), ("length", length_bands)):
+            found = banded(rows, bands(report, rows), len(report.bitext), report.seed)
+            records += [{"by": name, "u": u.name, "v": v.name, **record} for record in found]
     columns = ["by", "u", "v", "band", "rows", "agreement", "chance", "low", "high"]
     return pd.DataFrame(records, columns=columns)
-
-
-def hit_counts(report: Report, u: str, v: str) -> np.ndarray:
-    """float64 (M, 2): rows that agree, and rows, of every pair."""
-    counts = count_agreement(report.find(u).scores, report.find(v).scores, report.percent)
-    return np.stack([counts.hits, counts.rows], axis=1)

@@ -16,14 +16,15 @@ import numpy as np
 from alignkit.aligner.registry import load_aligner
 from alignkit.classical.hmm.joint import fits_in_memory
 from alignkit.classical.hmm.model import fit_hmm
-from alignkit.classical.ibm1 import ITERATIONS, fit_ibm1
+from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
 from alignkit.interop.other_systems import ExternalScores, read_scores
 from alignkit.interop.projection import fit_scores, inner_scores, inner_text, of_tokens, token_groups, word_shapes
 from alignkit.links.gold import parse_gold
 from alignkit.links.links import check_range
-from alignkit.metrics.agreement import PERCENT
-from alignkit.metrics.tables import agreement_table
+from alignkit.metrics.protocol import PERCENT, MetricSettings
+from alignkit.metrics.registry import metric_table
 from alignkit.report.model import Report, ScoreSet, score_set
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext, Corpus
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from alignkit.links.links import GoldLinks
     from alignkit.neural.aligners import NeuralAligner
-    from alignkit.neural.training.runs import Run
+    from alignkit.neural.training.translation_run import TranslationRun
 
 Sides = tuple[Sequence[str], Sequence[str]]  #: lines of source and target
 Progress = Callable[[int, int, str], None]
@@ -71,7 +72,7 @@ class Sources:
     links: Mapping[str, str] = field(default_factory=dict)
     pieces: Mapping[str, Sides] = field(default_factory=dict)
     gold: str | None = None
-    iterations: int = ITERATIONS
+    iterations: int = IBM1Settings.iterations
     null: bool = False
     proxy: bool = False
     title: str | None = None
@@ -120,9 +121,8 @@ def gather(sources: Sources, progress: Progress | None = None) -> Report:
         raise AlignkitError(
             "no pair of the text has words on both sides, so there is nothing to show; give another text"
         )
-    table = agreement_table(
-        {each.name: each.scores for each in sets}, sources.percent, seed=sources.seed, threads=sources.threads
-    )
+    chosen = MetricSettings(percent=sources.percent, seed=sources.seed, threads=sources.threads)
+    table = metric_table({each.name: each.scores for each in sets}, settings=chosen)
     return Report(
         sources.title or ("What attention learned" if sources.runs else "How aligners see this text"),
         bitext,
@@ -177,7 +177,7 @@ def _counts(training: Corpus, scored: Corpus) -> np.ndarray:
 
 
 def _ibm_sets(sources: Sources, training: Bitext, bitext: Bitext) -> list[ScoreSet]:
-    model = fit_ibm1(training, sources.iterations, sources.null, sources.threads)
+    model = fit_ibm1(training, iterations=sources.iterations, null=sources.null, threads=sources.threads)
     # Without NULL a posterior is the dictionary's row divided by its sum: in the same order.
     kinds = ("beta", "alpha") if sources.null else ("beta",)
     return [score_set(f"ibm1.{kind}", model.score(bitext, kind)) for kind in kinds]
@@ -234,10 +234,10 @@ def _from_runs(sources: Sources, progress: Progress | None) -> _Base:
     from alignkit.analysis.learning import learning_course
     from alignkit.neural.aligners import NeuralAligner
     from alignkit.neural.loading import load_aligner as load_network
-    from alignkit.neural.training.runs import find_run
+    from alignkit.neural.training.translation_run import find_run
     from alignkit.text.tokenization import encode_bitext
 
-    found: list[tuple[Run, NeuralAligner]] = []
+    found: list[tuple[TranslationRun, NeuralAligner]] = []
     for path in sources.runs:
         network, run = load_network(path, sources.device), find_run(path)
         if run is None or not isinstance(network, NeuralAligner):
@@ -286,7 +286,7 @@ def _joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame | None:
     return pd.concat(parts, ignore_index=True) if parts else None
 
 
-def _run_names(found: Sequence[tuple[Run, NeuralAligner]]) -> list[str]:
+def _run_names(found: Sequence[tuple[TranslationRun, NeuralAligner]]) -> list[str]:
     """``lstm`` and ``uniform`` where one run each has that name, else the names of the folders."""
     kinds = [network.name for _, network in found]
     names = [k if kinds.count(k) == 1 else run.path.name for k, (run, _) in zip(kinds, found, strict=True)]
@@ -301,7 +301,7 @@ def _run_facts(name: str, network: NeuralAligner) -> dict[str, Any]:
 
 
 def _proxy_set(
-    sources: Sources, run: Run, training: Bitext, bitext: Bitext, progress: Progress | None
+    sources: Sources, run: TranslationRun, training: Bitext, bitext: Bitext, progress: Progress | None
 ) -> ScoreSet:
     from alignkit.analysis.compare import PROXY_CACHE, fit_or_load_proxy
     from alignkit.neural.settings import PROXY_PRESETS

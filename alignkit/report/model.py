@@ -110,7 +110,7 @@ class Report:
         title: of the page.
         bitext: M pairs as the scores see them, in words or pieces, BOS and EOS where they were scored.
         sets: at least one; all of the M pairs, with the bitext's shapes.
-        table: of :func:`alignkit.metrics.tables.agreement_table`, of the sets' names.
+        table: of :func:`alignkit.metrics.registry.metric_table`, of the sets' names.
         counts: int64 (V_src,): how often each source type occurs in the text that was learned from.
         course: columns run, step, name, value, as :func:`alignkit.report.page_data.course` reads them.
         gold: reference links between words, or None.

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from alignkit.report.breakdown import RowHits, breakdown_table, mass_table, row_hits
+from alignkit.metrics.agreement import AgreementRows, agreement_rows
+from alignkit.report.breakdown import breakdown_table, mass_table
 from alignkit.report.model import Report, names_of
 from alignkit.text.subword_marks import style_of
 
@@ -133,7 +134,7 @@ def sentences(report: Report, limit: int) -> list[dict[str, Any]]:
     (u, v); and ``g``, gold links [s, t, 1 if sure]."""
     count = min(limit, len(report.bitext))
     agreeing = {
-        (i, j): hits_by_sentence(row_hits(u.scores, v.scores, report.percent), len(report.bitext))
+        (i, j): hits_by_sentence(agreement_rows(u.scores, v.scores, report.percent), len(report.bitext))
         for i, u in enumerate(report.sets)
         for j, v in enumerate(report.sets)
         if i != j
@@ -158,7 +159,7 @@ def sentences(report: Report, limit: int) -> list[dict[str, Any]]:
     return found
 
 
-def hits_by_sentence(rows: RowHits, pairs: int) -> list[np.ndarray]:
+def hits_by_sentence(rows: AgreementRows, pairs: int) -> list[np.ndarray]:
     """bool (T,) for each sentence pair; empty for one without columns."""
     bounds = np.searchsorted(rows.sentence, np.arange(pairs + 1))
     return [rows.hits[low:high] for low, high in pairwise(bounds)]

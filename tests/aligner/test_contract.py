@@ -83,20 +83,23 @@ def torch_threads(threads: int) -> Iterator[None]:
 
 
 CASES = [
-    Case("ibm1", lambda bitext, threads: fit_ibm1(bitext, 4, threads=threads)),
-    Case("ibm1 without NULL", lambda bitext, threads: fit_ibm1(bitext, 4, null=False, threads=threads)),
+    Case("ibm1", lambda bitext, threads: fit_ibm1(bitext, iterations=4, threads=threads)),
+    Case("ibm1 without NULL", lambda bitext, threads: fit_ibm1(bitext, iterations=4, null=False, threads=threads)),
     Case(
         "ibm1 with priors",
         lambda bitext, threads: fit_ibm1(
-            bitext, 4, threads=threads, null_probability=0.08, alpha=0.01, prune=1e-4
+            bitext, iterations=4, threads=threads, null_probability=0.08, alpha=0.01, prune=1e-4
         ),
     ),
-    Case("diagonal", lambda bitext, threads: fit_diagonal(bitext, 4, threads=threads)),
-    Case("diagonal without NULL", lambda bitext, threads: fit_diagonal(bitext, 4, null=False, threads=threads)),
+    Case("diagonal", lambda bitext, threads: fit_diagonal(bitext, iterations=4, threads=threads)),
+    Case(
+        "diagonal without NULL",
+        lambda bitext, threads: fit_diagonal(bitext, iterations=4, null=False, threads=threads),
+    ),
     Case("hmm", lambda bitext, threads: fit_hmm(bitext, threads=threads)),
     Case("hmm with priors", lambda bitext, threads: fit_hmm(bitext, JOINT_SETTINGS, threads=threads)),
     Case("both hmms", lambda bitext, threads: fit_joint(bitext, threads=threads)),
-    Case("lstm", fit_tiny_network("dot"), ".pt", encode_for_networks, exact=False),
+    Case("lstm", fit_tiny_network("general"), ".pt", encode_for_networks, exact=False),
     Case("uniform", fit_tiny_network("uniform"), ".pt", encode_for_networks, exact=False),
     Case("proxy", fit_tiny_proxy, ".pt", encode_for_networks, exact=False),
 ]

@@ -23,7 +23,7 @@ ALL = {"probabilities": True, "sentence_scores": True, "words": True}
 @pytest.fixture(scope="module")
 def models():
     bitext = bitext_of(PAIRS)
-    return bitext, fit_ibm1(bitext, 3), fit_ibm1(bitext.reversed, 3)
+    return bitext, fit_ibm1(bitext, iterations=3), fit_ibm1(bitext.reversed, iterations=3)
 
 
 def test_link_probabilities_are_the_posteriors(models):
@@ -56,7 +56,7 @@ def test_log_probabilities_of_ibm1_equal_the_naive_sum(null, share):
     if share is not None and not null:
         return
     bitext = bitext_of(PAIRS)
-    model = fit_ibm1(bitext, 3, null, null_probability=share)
+    model = fit_ibm1(bitext, iterations=3, null=null, null_probability=share)
     new = [*PAIRS[:20], (["s0", "unseen"], ["t0", "new", "t1"]), (["unseen"], ["new"])]
     trans = {
         (x, y): model.table.value(i, o)
@@ -81,7 +81,7 @@ def test_log_probabilities_of_the_training_text_are_its_likelihood():
     """The sum over pairs is what one more EM step would report: another way to the same number."""
     pairs = [(x, y) for x, y in PAIRS if x and y]
     bitext = bitext_of(pairs)
-    three, four = fit_ibm1(bitext, 3), fit_ibm1(bitext, 4)
+    three, four = fit_ibm1(bitext, iterations=3), fit_ibm1(bitext, iterations=4)
     assert three.log_probabilities(bitext).sum() == pytest.approx(four.log_likelihood[3], rel=1e-5)
     types = len(bitext.target.vocabulary)
     assert naive.ibm1(pairs, 4, True, types)[1][3] == pytest.approx(four.log_likelihood[3], rel=1e-5)

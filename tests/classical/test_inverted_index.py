@@ -100,9 +100,12 @@ def test_rows_are_whole_however_little_room_there_is(pairs, bitext, threads, roo
 def test_both_directions_at_once_are_those_fitted_apart(bitext, threads):
     def fit(text, share):
         assert 1 <= share <= threads
-        return fit_ibm1(text, 3, threads=share)
+        return fit_ibm1(text, iterations=3, threads=share)
 
-    apart, at_once = fit_bidirectional(bitext, lambda text: fit_ibm1(text, 3)), fit_concurrently(bitext, fit)
+    apart, at_once = (
+        fit_bidirectional(bitext, lambda text: fit_ibm1(text, iterations=3)),
+        fit_concurrently(bitext, fit),
+    )
     for one, other in ((apart.forward, at_once.forward), (apart.reverse, at_once.reverse)):
         assert one.table.values.tobytes() == other.table.values.tobytes()
         assert one.null.tobytes() == other.null.tobytes()
@@ -113,7 +116,7 @@ def test_an_error_in_one_direction_is_raised(bitext):
     def fit(text, share):
         if text is not bitext:
             raise RuntimeError("no")
-        return fit_ibm1(text, 1)
+        return fit_ibm1(text, iterations=1)
 
     for threads in (1, 2):
         with pytest.raises(RuntimeError, match="no"):
@@ -127,7 +130,7 @@ def test_a_real_text_in_double_precision_gives_the_same_links():
 
     folder = os.path.join(os.environ["ALIGNKIT_DATA"], "multi30k")
     bitext = read_bitext(os.path.join(folder, "train.de"), os.path.join(folder, "train.en"))
-    found = fit_ibm1(bitext, 4, null_probability=0.08).links(bitext).to_pharaoh().decode().splitlines()
+    found = fit_ibm1(bitext, iterations=4, null_probability=0.08).links(bitext).to_pharaoh().decode().splitlines()
     lines = naive.ibm1_links_in_double(bitext.source, bitext.target, 4, 0.08)
     different = [m for m, (a, b) in enumerate(zip(found, lines, strict=True)) if a != b]
     assert len(different) <= 3, different

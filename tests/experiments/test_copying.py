@@ -35,7 +35,10 @@ def test_claims_of_copying_follow_the_counts():
     verdicts = [c.verdict for c in copying.claims(found, copying.CopyingSettings())]
     assert verdicts == [Verdict.HOLDS, Verdict.HOLDS, Verdict.HOLDS, Verdict.FAILS]
     found = {"permutation": [good] * 20}
-    assert [c.verdict for c in copying.claims(found, copying.CopyingSettings())] == [Verdict.UNDECIDED, Verdict.FAILS]
+    assert [c.verdict for c in copying.claims(found, copying.CopyingSettings())] == [
+        Verdict.UNDECIDED,
+        Verdict.FAILS,
+    ]
 
 
 def test_copying_reports_every_network():

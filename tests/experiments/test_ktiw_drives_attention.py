@@ -58,16 +58,16 @@ def test_curves_rise_and_are_those_of_agreement(found, texts):
 
 def test_a_run_directory_gives_its_own_agreements(texts, tmp_path):
     from alignkit.neural.loading import load_aligner
-    from alignkit.neural.training.runs import Run, train
+    from alignkit.neural.training.translation_run import TranslationRun, train_translation
 
     plan = experiment.KtiwSettings(**texts, pieces=60, epochs=2)
     lines, held = plan.lines()
     settings = plan.settings().change(training={"keep": "logged"})
-    train(tmp_path, lines.source, lines.target, held.source, held.target, settings, device="cpu")
+    train_translation(tmp_path, lines, held, settings, device="cpu")
     result = experiment.run(experiment.KtiwSettings(run=str(tmp_path), scored=0))
-    steps, run = result.rows["steps"], Run(tmp_path)
+    steps, run = result.rows["steps"], TranslationRun(tmp_path)
     assert steps.step.tolist() == list(run.checkpoints)
-    ibm1 = fit_ibm1(run.train, 5, null=False).score(run.valid, "beta")
+    ibm1 = fit_ibm1(run.train, iterations=5, null=False).score(run.valid, "beta")
     last = steps.iloc[-1]
     network = load_aligner(run.checkpoints[int(last.step)], "cpu")
     expected = agreement(network.score(run.valid, "alpha"), ibm1)

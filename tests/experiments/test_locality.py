@@ -12,7 +12,9 @@ from alignkit.errors import AlignkitError
 from alignkit.experiments import locality
 from alignkit.experiments.protocol import Verdict
 
-SETTINGS = locality.LocalitySettings(seeds=2, length=12, types=10, hidden=16, batch=32, steps=4, every=2, measured=20)
+SETTINGS = locality.LocalitySettings(
+    seeds=2, length=12, types=10, hidden=16, batch=32, steps=4, every=2, measured=20
+)
 
 
 def test_positive_sequences_hold_the_keyword_once():

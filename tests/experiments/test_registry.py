@@ -15,7 +15,13 @@ def test_settings_come_as_text():
     copying = find_experiment("copying")
     assert copying.settings() == CopyingSettings()
     assert copying.settings(quick=True) == QUICK
-    changes = {"seeds": "3", "learning_rate": "0.5", "kinds": "subset,mixture", "products": "bfloat16", "length": 9}
+    changes = {
+        "seeds": "3",
+        "learning_rate": "0.5",
+        "kinds": "subset,mixture",
+        "products": "bfloat16",
+        "length": 9,
+    }
     expected = replace(
         QUICK, seeds=3, learning_rate=0.5, kinds=("subset", "mixture"), products="bfloat16", length=9
     )

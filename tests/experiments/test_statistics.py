@@ -24,6 +24,8 @@ def test_taus_are_scipys():
     rng = np.random.default_rng(0)
     pairs = [(rng.integers(0, 4, n).astype(np.float32), rng.random(n, np.float32)) for n in (9, 3, 5, 1)]
     pairs.append((np.ones(4, np.float32), rng.random(4, np.float32)))
-    found = sentence_taus(*(Scores.from_matrices([row[None] for row in side]) for side in zip(*pairs, strict=True)))
+    found = sentence_taus(
+        *(Scores.from_matrices([row[None] for row in side]) for side in zip(*pairs, strict=True))
+    )
     expected = [kendalltau(u, v).statistic for u, v in pairs[:3]]
     assert found == pytest.approx([*expected, math.nan, math.nan], nan_ok=True)

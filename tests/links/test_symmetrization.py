@@ -147,7 +147,7 @@ def test_bidirectional_product_in_blocks(monkeypatch, planted):
     from alignkit.classical.ibm1 import fit_ibm1
 
     bitext, links = planted
-    fitted = bidirectional.fit_bidirectional(bitext, lambda text: fit_ibm1(text, 10), "product")
+    fitted = bidirectional.fit_bidirectional(bitext, lambda text: fit_ibm1(text, iterations=10), "product")
     assert [[tuple(link) for link in pair.tolist()] for pair in fitted.links(bitext)] == links
     alphas = fitted.forward.score(bitext, "alpha"), fitted.reverse.score(bitext.reversed, "alpha")
     whole = symmetrize_product(*alphas)

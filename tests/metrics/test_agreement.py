@@ -12,7 +12,7 @@ from planted import random_matrices
 
 from alignkit.errors import AlignkitError
 from alignkit.kernels.agreement import kth_largest
-from alignkit.metrics.agreement import agreement, count_agreement, top_share
+from alignkit.metrics.agreement import agreement, agreement_rows, count_agreement, top_share
 from alignkit.scores.scores import Scores
 
 
@@ -177,6 +177,24 @@ def test_threads_do_not_change_a_bit():
     for name in ("rows", "hits", "ties", "expected"):
         assert len({getattr(count, name).tobytes() for count in counts}) == 1
     assert counts[0].rows.tolist() == [rows * (columns > 0) for rows, columns in shapes]
+
+
+@pytest.mark.parametrize("percent", [5, 20, "33.3", 100])
+def test_rows_add_up_to_the_counts(percent):
+    shapes, draw = random_matrices(9, pairs=40, levels=4)
+    u, v = scores_of(draw(), shapes), scores_of(draw(), shapes)
+    rows, counts = agreement_rows(u, v, percent), count_agreement(u, v, percent)
+    for values, sums in ((None, counts.rows), (rows.hits, counts.hits), (rows.expected, counts.expected)):
+        assert np.array_equal(np.bincount(rows.sentence, values, len(u)), sums)
+    assert rows.best.tolist() == [int(row.argmax()) for matrix in u if matrix.size for row in matrix]
+
+
+def test_a_row_by_hand():
+    u, v = one_row(0.1, 0.9, 0.0), one_row(0.3, 0.2, 0.2)
+    assert agreement_rows(u, v, 5).hits.tolist() == [False]  # one value of three is larger
+    assert agreement_rows(u, v, 67).hits.tolist() == [True]
+    assert agreement_rows(u, v, 5).best.tolist() == [1]
+    assert agreement_rows(u, v, 5).expected.tolist() == [pytest.approx(1 / 3)]
 
 
 # The interval.

@@ -6,39 +6,14 @@ import numpy as np
 import pytest
 
 from alignkit.links.links import GoldLinks, Links
-from alignkit.metrics.agreement import agreement
+from alignkit.metrics.agreement import agreement_rows
 from alignkit.report import breakdown
-from alignkit.report.breakdown import band_names, breakdown_table, expected_hits, is_punctuation, row_hits
+from alignkit.report.breakdown import band_names, breakdown_table, is_punctuation
 from alignkit.report.gold import gold_table
 from alignkit.report.model import Report, score_set
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
 from tests.report.conftest import make_report
-
-
-@pytest.mark.parametrize("percent", [5, 20, "33.3", 100])
-def test_rows_are_those_of_the_metric(percent):
-    report = make_report(40, longest=30, seed=2)
-    u, v = report.sets[0].scores, report.sets[1].scores
-    rows, whole = row_hits(u, v, percent), agreement(u, v, percent)
-    assert len(rows.hits) == whole.rows
-    assert rows.hits.mean() == pytest.approx(whole.agreement, abs=1e-12)
-    assert expected_hits(v, percent).mean() == pytest.approx(whole.chance, abs=1e-12)
-
-
-def test_a_row_by_hand():
-    u = Scores.from_matrices([np.array([[0.1, 0.9, 0.0]])])
-    v = Scores.from_matrices([np.array([[0.3, 0.2, 0.2]])])
-    assert row_hits(u, v, 5).hits.tolist() == [False]  # one value of three is larger
-    assert row_hits(u, v, 67).hits.tolist() == [True]
-    assert row_hits(u, v, 5).best.tolist() == [1]
-
-
-def test_rows_in_blocks_are_rows_at_once(monkeypatch):
-    report = make_report(10)
-    whole = expected_hits(report.sets[1].scores, 5)
-    monkeypatch.setattr(breakdown, "_ELEMENTS", 1)
-    assert np.array_equal(expected_hits(report.sets[1].scores, 5), whole)
 
 
 def test_bands_add_up_to_the_table(report):
@@ -58,11 +33,11 @@ def planted_report():
     u = [np.array([[1.0, 0], [0, 1]]), np.eye(7)[[0, 2]]]
     v = [np.array([[1.0, 0], [1, 0]]), np.eye(7)[[0, 1]]]
     sets = [Scores.from_matrices(each) for each in (u, v)]
-    from alignkit.metrics.tables import agreement_table
+    from alignkit.metrics.registry import metric_table
 
     counts = np.array([{"often": 30, "seldom": 3, "seldom2": 1, "x": 0}[t] for t in bitext.source.vocabulary])
     named = (score_set("lstm.alpha", sets[0]), score_set("ibm1.beta", sets[1]))
-    table = agreement_table({each.name: each.scores for each in named})
+    table = metric_table({each.name: each.scores for each in named})
     return Report("t", bitext, named, table, counts, specials=False, marked=False)
 
 
@@ -82,14 +57,19 @@ def test_names_of_bands():
 
 
 def test_intervals_are_those_of_a_plain_bootstrap():
-    """The share of the middle 95 % of resamples, drawn one by one."""
+    """The share of the middle 95 % of resamples of whole sentences, drawn one by one."""
+    report = make_report(60)
+    row = breakdown_table(report).iloc[0]
+    u, v = report.find(row.u).scores, report.find(row.v).scores
+    rows = agreement_rows(u, v)
+    band, names = breakdown.frequency_bands(report, rows)
+    mine = band == names.index(row.band)
+    hits, count = (np.bincount(rows.sentence, mine * weight, 60) for weight in (rows.hits, 1))
     draw = np.random.default_rng(0)
-    rows = draw.integers(1, 9, (60, 1)).astype(float)
-    hits = np.floor(rows * draw.random((60, 1)))
-    low, high = breakdown.Resampler(60, seed=1).interval(hits, rows)
     picks = [draw.integers(0, 60, 60) for _ in range(4000)]
-    plain = [hits[pick].sum() / rows[pick].sum() for pick in picks]
-    assert (low[0], high[0]) == pytest.approx(np.quantile(plain, [0.025, 0.975]), abs=0.012)
+    plain = [hits[pick].sum() / count[pick].sum() for pick in picks if count[pick].sum()]
+    width = row.high - row.low
+    assert (row.low, row.high) == pytest.approx(np.quantile(plain, [0.025, 0.975]), abs=0.1 * width)
 
 
 @pytest.mark.parametrize(
@@ -104,9 +84,9 @@ def test_mass_on_planted_attention():
     bitext = Bitext.from_sentences([["<s>", "▁w", "▁,", "</s>"]] * 2, [["▁y", "</s>"]] * 2)
     scores = Scores.from_matrices([np.array([[0.1, 0.1, 0.1, 0.7]] * 2)] * 2)
     sets = (score_set("lstm.alpha", scores), score_set("lstm.beta", scores))
-    from alignkit.metrics.tables import agreement_table
+    from alignkit.metrics.registry import metric_table
 
-    table = agreement_table({each.name: each.scores for each in sets})
+    table = metric_table({each.name: each.scores for each in sets})
     report = Report("t", bitext, sets, table, np.ones(4, np.int64))
     found = breakdown.mass_table(report)
     assert set(found["set"]) == {"lstm.alpha"}

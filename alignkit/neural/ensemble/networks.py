@@ -23,7 +23,7 @@ _GATES = (0, 1, 3, 2)
 Parameters = dict[str, Tensor]  #: by name, each (S, ...)
 
 
-def copying_settings(vocabulary: int, hidden: int = 256, attention: str = "dot") -> NetworkSettings:
+def copying_settings(vocabulary: int, hidden: int = 256, attention: str = "general") -> NetworkSettings:
     """The copying network of the paper (section 3.3): one layer each, the encoder one way, no dropout."""
     return NetworkSettings(
         vocabulary=vocabulary,
@@ -31,7 +31,7 @@ def copying_settings(vocabulary: int, hidden: int = 256, attention: str = "dot")
         hidden=hidden,
         layers=1,
         bidirectional=False,
-        attention="dot" if attention == "dot" else "uniform",
+        attention="general" if attention == "general" else "uniform",
         dropout=0.0,
     )
 
@@ -93,7 +93,7 @@ def from_network(network: EncoderDecoder) -> Parameters:
     found["combine"], found["combine_bias"] = network.combine.weight.t(), network.combine.bias
     found["output"], found["output_bias"] = network.output.weight.t(), network.output.bias
     found = {name: value.detach().clone().contiguous()[None] for name, value in found.items()}
-    if network.settings.attention == "dot":
+    if network.settings.attention == "general":
         return found | _head(network.attention.query, network.context)  # type: ignore[arg-type]
     context = {"context": network.context.weight.t(), "context_bias": network.context.bias}
     return found | {name: value.detach().clone()[None, None] for name, value in context.items()}
@@ -116,7 +116,7 @@ def to_network(parameters: Parameters, at: int, settings: NetworkSettings) -> En
             layer.bias.copy_(one[f"{name}_bias"])
         network.context.weight.copy_(one["context"][0].t())
         network.context.bias.copy_(one["context_bias"][0])
-        if settings.attention == "dot":
+        if settings.attention == "general":
             network.attention.query.weight.copy_(one["query"][0].t())  # type: ignore[union-attr,operator]
             network.attention.query.bias.copy_(one["query_bias"][0])  # type: ignore[union-attr,operator]
     return network

@@ -11,7 +11,7 @@ from alignkit.neural.devices import one_thread
 
 
 class _Attend(torch.autograd.Function):
-    """Weights and contexts of dot attention, with one thread on a CPU.
+    """Weights and contexts of general attention, with one thread on a CPU.
 
     Its products are small, so threads would gain nothing; and the libraries' ways to share such small work give
     other last bits with another number of threads, on which training must not depend.
@@ -40,12 +40,12 @@ class _Attend(torch.autograd.Function):
 
 
 def attend(query: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Contexts (B, T, D) and weights (B, T, L) of queries (B, T, D) over h (B, L, D), as :class:`DotAttention`."""
+    """Contexts (B, T, D) and weights (B, T, L) of queries (B, T, D) over h (B, L, D)."""
     context, weights = _Attend.apply(query, h, mask)
     return context, weights
 
 
-class DotAttention(nn.Module):
+class GeneralAttention(nn.Module):
     """a_tl = h_l · (W s_t + b), alpha = softmax over l."""
 
     def __init__(self, hidden: int, encoding: int) -> None:
@@ -70,14 +70,14 @@ class UniformAttention(nn.Module):
     """alpha = 1/L whatever the states are: the network that beta_uf comes from."""
 
     def forward(self, s: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """As :meth:`DotAttention.forward`; every row t of a pair is the same."""
+        """As :meth:`GeneralAttention.forward`; every row t of a pair is the same."""
         weights = uniform_weights(h, mask)
         steps = s.shape[1]
         return torch.bmm(weights, h).expand(-1, steps, -1), weights.expand(-1, steps, -1)
 
 
 def uniform_weights(h: Tensor, mask: Tensor | None) -> Tensor:
-    """1/L where there is a token, (B, 1, L); arguments as :meth:`DotAttention.forward`."""
+    """1/L where there is a token, (B, 1, L); arguments as :meth:`GeneralAttention.forward`."""
     batch, length = h.shape[:2]
     if mask is None:
         return h.new_full((batch, 1, length), 1.0 / length)

@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.checkpoints import checked_weights
-from alignkit.neural.networks.attention import DotAttention, UniformAttention, uniform_weights
+from alignkit.neural.networks.attention import GeneralAttention, UniformAttention, uniform_weights
 from alignkit.neural.settings import NetworkSettings
 
 State = tuple[Tensor, Tensor]  #: h and c of the decoder, each (layers, B, H)
@@ -52,8 +52,8 @@ class EncoderDecoder(nn.Module):
         self.encoder = nn.LSTM(size, hidden, settings.layers, bidirectional=settings.bidirectional, **between)
         self.decoder = nn.LSTM(size, hidden, settings.layers, **between)
         self.attention: nn.Module
-        if settings.attention == "dot":
-            self.attention = DotAttention(hidden, encoding)
+        if settings.attention == "general":
+            self.attention = GeneralAttention(hidden, encoding)
         else:
             self.attention = UniformAttention()
         self.context = nn.Linear(encoding, hidden)

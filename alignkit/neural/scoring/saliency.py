@@ -12,7 +12,7 @@ from torch import Tensor
 
 from alignkit.neural.batching import Batch
 from alignkit.neural.devices import one_thread
-from alignkit.neural.networks.attention import DotAttention
+from alignkit.neural.networks.attention import GeneralAttention
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.scoring.lstm_derivatives import (
     Cell,
@@ -105,7 +105,7 @@ def _by_states(
         context, weights = attention(s, h, None)
     by_s, by_context = _by_features(network, s, network.context(context), batch)
     by_mean = by_context @ network.context.weight
-    if not isinstance(attention, DotAttention):
+    if not isinstance(attention, GeneralAttention):
         return by_s, ((weights, by_mean),)
     query = attention.query(s)
     with one_thread(s.device):

@@ -32,7 +32,7 @@ from alignkit.neural.loading import load_aligner
 from alignkit.neural.networks.classifier import Classifier, build_classifier
 from alignkit.neural.scoring.classifier import classifier_logits, judge_logits
 from alignkit.neural.settings import from_dict, logged_steps, to_dict
-from alignkit.neural.training.run_directory import STATE, RunFolder, fingerprint
+from alignkit.neural.training.run_directory import STATE, RunDirectory, fingerprint
 from alignkit.neural.training.trainer import Loop, Progress, seeded
 from alignkit.neural.vectors import Vectors, read_vectors
 from alignkit.text.bitext import Bitext
@@ -162,7 +162,7 @@ def _check(text: LabelledText, valid: LabelledText, tokenizer: Tokenizer) -> Non
 
 
 @dataclass(frozen=True)
-class ClassifierRun(RunFolder):
+class ClassifierRun(RunDirectory):
     """The run directory of a classifier."""
 
     KIND: ClassVar[str] = "alignkit.classifier-run"

@@ -27,7 +27,7 @@ CONFIG, STATE, LOG, CHECKPOINTS = "config.json", "state.pt", "log.jsonl", "check
 
 
 @dataclass(frozen=True)
-class RunFolder:
+class RunDirectory:
     """A run directory that exists; what it holds is read when asked for."""
 
     KIND: ClassVar[str]  #: what config.json says it is

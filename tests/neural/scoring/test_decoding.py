@@ -18,7 +18,7 @@ from ..conftest import small_network
 from ..naive import NaiveNetwork
 
 
-@pytest.mark.parametrize("attention", ["dot", "uniform"])
+@pytest.mark.parametrize("attention", ["general", "uniform"])
 def test_greedy_equals_a_loop(bitext: Bitext, attention: str) -> None:
     network = small_network(attention=attention)
     naive = NaiveNetwork(network)

@@ -12,7 +12,7 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.classifier_settings import ClassifierRunSettings, ClassifierSettings, ClassifierTraining
 from alignkit.neural.settings import TextSettings, from_dict, logged_steps, to_dict
 from alignkit.neural.training.classification import ClassifierLoop, ClassifierRun, train_classifier
-from alignkit.neural.training.runs import find_run
+from alignkit.neural.training.translation_run import find_run
 from alignkit.text.labelled import LabelledLines, LabelledText
 from alignkit.text.tokenization import learn_words
 
@@ -66,7 +66,7 @@ def test_settings_survive_json() -> None:
     with pytest.raises(AlignkitError, match="nothing to train alone"):
         SMALL.change(network={"attention": "uniform"}, training={"trained": "attention"})
     with pytest.raises(AlignkitError, match="attention must be one of learned, uniform"):
-        SMALL.change(network={"attention": "dot"})
+        SMALL.change(network={"attention": "general"})
 
 
 def test_it_learns_the_word_that_decides(tmp_path: Path) -> None:

@@ -1,0 +1,113 @@
+"""What a metric is: counts for each sentence pair, and the values that their sums give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+
+from alignkit.errors import AlignkitError
+from alignkit.kernels.score_pairs import ScorePair
+from alignkit.metrics.bootstrap import RESAMPLES, percentile_interval, resampled_sums
+from alignkit.scores.scores import Scores
+
+#: A share in per cent; text and fractions are exact.
+Percent = float | str | Fraction
+PERCENT: Percent = 5  #: the top of a row
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricSettings:
+    """How metrics are computed.
+
+    Attributes:
+        percent: the top of a row for the agreement, in per cent.
+        resamples: of the bootstrap; 0 for no interval.
+        seed: of the bootstrap.
+        threads: all there are by default; no result depends on it.
+    """
+
+    percent: Percent = PERCENT
+    resamples: int = RESAMPLES
+    seed: int = 0
+    threads: int | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A measure of M sentence pairs that is computed from sums over them.
+
+    The counts of a text are a dataclass of float64 arrays (M,), its *sufficient statistics*: every value that is
+    reported follows from their sums, so that a bootstrap only has to sum again.
+
+    Attributes:
+        name: in tables, in options, and in what ``values`` gives.
+        symbol: in formulas, as ``A`` in A(u, v).
+        title: says what the value is, with ``{percent}`` where the settings' percentage belongs.
+        reference: what scores are compared with: other ``scores`` (u with v) or ``gold`` links.
+        symmetric: whether u and v may change places.
+        share: whether the value is a fraction, to be shown in per cent.
+        count: (u, v, settings) -> the counts of each pair. For ``gold``, u are gold links and v links.
+        values: the counts' sums, numbers or arrays of one shape -> name -> value or array; NaN where nothing was
+            there to divide by. ``name`` comes first, then, if the metric has one, its ``chance`` level.
+        whole: the names of values that are whole numbers.
+    """
+
+    name: str
+    symbol: str
+    title: str
+    reference: Literal["scores", "gold"]
+    symmetric: bool
+    share: bool
+    count: Callable[[Any, Any, MetricSettings], Any]
+    values: Callable[[Any], Mapping[str, Any]]
+    whole: tuple[str, ...]
+
+    def total(self, counts: Any) -> dict[str, Any]:
+        """The values over all sentence pairs together, as plain numbers."""
+        sums = type(counts)(*(column.sum() for column in _columns(counts)))
+        return {k: int(v) if k in self.whole else float(v) for k, v in self.values(sums).items()}
+
+    def intervals(self, counts: Any, settings: MetricSettings) -> dict[str, tuple[float, float]]:
+        """Name -> (low, high): 95 % bootstrap percentile intervals over sentence pairs of all values."""
+        drawn = resampled_sums(np.stack(_columns(counts), axis=1), settings.seed, settings.resamples)
+        values = self.values(type(counts)(*drawn.T))
+        return {name: percentile_interval(draws) for name, draws in values.items() if name not in self.whole}
+
+    def summary(self, counts: Any, settings: MetricSettings) -> dict[str, Any]:
+        """The values over all sentence pairs with ``low`` and ``high``, the interval of the first of them."""
+        values = self.total(counts)
+        low, high = self.intervals(counts, settings)[self.name]
+        head = {name: values.pop(name) for name in (self.name, "chance") if name in values}
+        return {**head, "low": low, "high": high, **values}
+
+    def measure(self, u: Any, v: Any, settings: MetricSettings | None = None) -> dict[str, Any]:
+        """:meth:`summary` of u and v.
+
+        Raises:
+            AlignkitError: u and v are not of the same sentence pairs.
+        """
+        settings = settings or MetricSettings()
+        return self.summary(self.count(u, v, settings), settings)
+
+    def describe(self, settings: MetricSettings) -> str:
+        """The title with the settings' percentage."""
+        return self.title.format(percent=settings.percent)
+
+    def text(self, value: float) -> str:
+        """A value for a table: per cent of a share, three decimals of another."""
+        return f"{100 * value:.1f}" if self.share else f"{value:.3f}"
+
+
+def score_pair(u: Scores, v: Scores) -> ScorePair:
+    """Two sets of scores for a kernel; raises AlignkitError unless they have the same shapes."""
+    if not np.array_equal(u.shapes, v.shapes):
+        raise AlignkitError("the two scores are not of the same sentence pairs: their shapes differ")
+    return ScorePair(u.values, v.values, u.shapes, u.offsets)
+
+
+def _columns(counts: Any) -> list[np.ndarray]:
+    return [np.ascontiguousarray(getattr(counts, each.name)) for each in fields(counts)]

@@ -1,0 +1,56 @@
+"""The registry of metrics, and the table of one of them over several sets of scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+from alignkit.errors import AlignkitError
+from alignkit.metrics.aer import AER
+from alignkit.metrics.agreement import AGREEMENT
+from alignkit.metrics.kendall import TAU
+from alignkit.metrics.protocol import Metric, MetricSettings
+from alignkit.scores.scores import Scores
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: All metrics by name. Of those that compare scores with scores, the first is the papers' main one.
+METRICS: dict[str, Metric] = {metric.name: metric for metric in (AGREEMENT, TAU, AER)}
+#: Those that compare one set of scores with another.
+SCORE_METRICS = tuple(metric for metric in METRICS.values() if metric.reference == "scores")
+
+
+def find_metric(name: str) -> Metric:
+    """The metric that compares scores with scores of that name.
+
+    Raises:
+        AlignkitError: there is none.
+    """
+    known = {metric.name: metric for metric in SCORE_METRICS}
+    if name not in known:
+        raise AlignkitError(f"there is no metric {name!r} of two sets of scores; there are {', '.join(known)}")
+    return known[name]
+
+
+def metric_table(
+    scores: Mapping[str, Scores], metric: Metric = AGREEMENT, settings: MetricSettings | None = None
+) -> pd.DataFrame:
+    """A metric of every ordered pair of different score sets.
+
+    Args:
+        scores: name (as ``ibm1.beta``) -> scores, all of the same sentence pairs.
+        metric: one that compares scores with scores.
+        settings: of the metric.
+
+    Returns:
+        one row per (u, v) with the columns u, v and those of :meth:`Metric.measure`; shares are fractions.
+    """
+    import pandas as pd
+
+    pairs = list(permutations(scores, 2))
+    found = [metric.measure(scores[u], scores[v], settings) for u, v in pairs]
+    rows = [{"u": u, "v": v, **values} for (u, v), values in zip(pairs, found, strict=True)]
+    nothing = Scores.from_matrices([])
+    return pd.DataFrame(rows, columns=["u", "v", *metric.measure(nothing, nothing)])

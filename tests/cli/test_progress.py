@@ -1,0 +1,59 @@
+"""The progress bar is for terminals only, and for what takes a while."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+
+import pytest
+
+PROGRAM = """
+import time
+from alignkit_cli import progress
+
+progress.DELAY = {delay}
+with progress.progress_bar("fitting", quiet={quiet}) as bar:
+    for done in range(4):
+        bar(done, 4, f"iteration {{done}}")
+        time.sleep(0.15)
+"""
+
+
+def on_terminal(columns: int, **options: object) -> str:
+    """What the program writes to a terminal as its standard error."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    code = PROGRAM.format(**{"delay": 0.1, "quiet": False, **options})
+    subprocess.run([sys.executable, "-c", code], stderr=theirs, stdout=subprocess.DEVNULL, check=True)
+    os.write(theirs, b"|")  # the end, for whoever reads
+    os.close(theirs)
+    text = b""
+    while not text.endswith(b"|"):
+        text += os.read(ours, 1 << 16)
+    os.close(ours)
+    return text.decode()
+
+
+@pytest.mark.parametrize("columns", [100, 0])
+def test_a_terminal_shows_it_and_is_clean_in_the_end(columns):
+    text = on_terminal(columns)
+    assert "fitting [" in text
+    assert "50 %" in text
+    assert "iteration 3" in text
+    assert text.endswith(" \r|")  # overwritten
+
+
+@pytest.mark.parametrize("options", [{"delay": 60}, {"quiet": True}], ids=str)
+def test_short_or_quiet_work_shows_nothing(options):
+    assert on_terminal(100, **options) == "|"
+
+
+def test_a_pipe_gets_nothing():
+    code = PROGRAM.format(delay=0, quiet=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stderr == b""

@@ -1,0 +1,82 @@
+"""Intervals of shares and means, against published values and closed forms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from alignkit.metrics.bootstrap import bootstrap_ratio, percentile_interval, ratio, resampled_sums
+from alignkit.metrics.intervals import SMALL, bootstrap_mean, mean_interval, share_difference, wilson
+
+
+@pytest.mark.parametrize(("hits", "trials"), [(0, 20), (11, 20), (20, 20), (1, 3)])
+def test_wilson_solves_its_equation(hits, trials):
+    """The ends are the shares p at distance |hits/trials - p| = 1.96 sqrt(p (1 - p) / trials)."""
+    for end in wilson(hits, trials):
+        if 0 < end < 1:
+            assert abs(hits / trials - end) == pytest.approx(1.959964 * math.sqrt(end * (1 - end) / trials))
+    assert wilson(0, 0) == (0, 1)
+
+
+def test_wilson_is_the_published_example():
+    """Newcombe 1998 (two-sided intervals for the single proportion), table I: 15 of 148 and 0 of 20, method 3."""
+    assert wilson(15, 148) == pytest.approx((0.0624, 0.1605), abs=5e-5)
+    assert wilson(0, 20) == pytest.approx((0, 0.1611), abs=5e-5)
+
+
+def test_difference_of_shares_is_the_published_example():
+    """Newcombe 1998, table II, example (a): 56/70 against 48/80, method 10."""
+    assert share_difference(56, 70, 48, 80) == pytest.approx((0.2, 0.0524, 0.3339), abs=5e-5)
+    assert share_difference(10, 10, 0, 20) == pytest.approx((1.0, 0.6791, 1.0), abs=5e-4)  # example (h)
+    gap, low, high = share_difference(3, 9, 3, 9)
+    assert (gap, low) == (0, -high)
+
+
+@pytest.mark.parametrize(("number", "quantile"), [(2, 12.7062), (3, 4.3027), (10, 2.2622), (30, 2.0452)])
+def test_the_interval_of_few_values_is_students(number, quantile):
+    """With the 97.5 % quantiles of printed tables."""
+    values = np.random.default_rng(number).normal(size=number)
+    half = quantile * values.std(ddof=1) / math.sqrt(number)
+    assert mean_interval(values) == pytest.approx((values.mean() - half, values.mean() + half), abs=1e-4 * half)
+
+
+def test_the_interval_of_many_values_is_the_bootstrap():
+    values = np.random.default_rng(0).normal(size=SMALL + 1)
+    assert mean_interval(values) == bootstrap_mean(values)
+    assert mean_interval(values) != mean_interval(values[:-1])
+
+
+def test_one_value_has_no_interval():
+    assert all(map(math.isnan, (*mean_interval([5.0]), *bootstrap_mean([5.0]), *bootstrap_mean([]))))
+
+
+def test_bootstrap_covers_the_normal_interval():
+    values = np.random.default_rng(0).normal(size=400)
+    low, high = bootstrap_mean(values)
+    half = 1.96 * values.std() / 20
+    assert low == pytest.approx(values.mean() - half, abs=0.02)
+    assert high == pytest.approx(values.mean() + half, abs=0.02)
+
+
+def test_resampled_sums_are_those_of_whole_rows():
+    """A column of ones sums to M, equal columns to equal sums; every row is drawn M times in M resamples or so."""
+    rows = np.random.default_rng(1).normal(size=50)
+    drawn = resampled_sums(np.stack([np.ones(50), rows, rows], axis=1), seed=3, resamples=2000)
+    assert (drawn[:, 0] == 50).all()
+    assert np.array_equal(drawn[:, 1], drawn[:, 2])
+    assert drawn[:, 1].mean() == pytest.approx(rows.sum(), abs=4 * rows.std() * math.sqrt(50 / 2000))
+    counts = resampled_sums(np.eye(50), seed=3, resamples=2000)
+    assert counts.mean() == 1
+    assert counts.var() == pytest.approx(1 - 1 / 50, abs=0.03)  # binomial: M draws of 1 in M
+    assert np.allclose(counts @ rows, drawn[:, 1])
+    assert np.array_equal(counts, resampled_sums(np.eye(50), seed=3, resamples=2000))
+    assert not np.array_equal(counts, resampled_sums(np.eye(50), seed=4, resamples=2000))
+
+
+def test_ratios_without_a_bottom_are_left_out():
+    assert np.array_equal(ratio([1, 2, 0], [2, 0, 0]), [0.5, math.nan, math.nan], equal_nan=True)
+    assert percentile_interval(np.array([math.nan, 0.5, 0.5])) == (0.5, 0.5)
+    assert all(map(math.isnan, percentile_interval(np.full(3, math.nan))))
+    assert bootstrap_ratio(np.array([1, 0]), np.array([2, 0])) == (0.5, 0.5)

@@ -1,0 +1,108 @@
+"""Every metric of the registry keeps what its record promises."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from planted import random_matrices
+
+from alignkit.errors import AlignkitError
+from alignkit.links.from_scores import best_links
+from alignkit.links.links import GoldLinks
+from alignkit.metrics.agreement import agreement
+from alignkit.metrics.protocol import MetricSettings
+from alignkit.metrics.registry import METRICS, SCORE_METRICS, find_metric, metric_table
+from alignkit.scores.scores import Scores
+
+SETTINGS = MetricSettings(resamples=50)
+
+
+def pair_of(metric, pairs=30, same=False):
+    """u and v for a metric: random scores, or gold links and links."""
+    shapes, draw = random_matrices(7, pairs=pairs, levels=4)
+    u, v = (
+        Scores.from_matrices(
+            np.array(matrix, np.float32).reshape(shape) for matrix, shape in zip(draw(), shapes, strict=True)
+        )
+        for _ in range(2)
+    )
+    v = u if same else v
+    if metric.reference == "scores":
+        return u, v
+    links = best_links(u)
+    return GoldLinks(links, links), best_links(v)
+
+
+@pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
+def test_a_summary_has_the_value_its_interval_and_whole_numbers(metric):
+    u, v = pair_of(metric)
+    found = metric.measure(u, v, SETTINGS)
+    assert next(iter(found)) == metric.name
+    assert found["low"] <= found[metric.name] <= found["high"]
+    assert all(type(value) is (int if name in metric.whole else float) for name, value in found.items())
+    assert metric.measure(u, v, SETTINGS) == found
+    assert metric.text(found[metric.name])
+    assert "{" not in metric.describe(SETTINGS)
+
+
+@pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
+def test_sums_of_the_counts_are_all_it_takes(metric):
+    """The counts of two halves add up: what a bootstrap rests on."""
+    u, v = pair_of(metric)
+    counts = metric.count(u, v, SETTINGS)
+    columns = vars(counts)
+    assert {column.shape for column in columns.values()} == {(len(v),)}
+    sums = [column[:9].sum() + column[9:].sum() for column in columns.values()]
+    joined = metric.values(type(counts)(*sums))
+    assert {name: float(value) for name, value in joined.items()} == pytest.approx(metric.total(counts))
+
+
+@pytest.mark.parametrize("metric", SCORE_METRICS, ids=lambda metric: metric.name)
+def test_symmetric_or_not(metric):
+    u, v = pair_of(metric)
+    assert (metric.measure(u, v, SETTINGS) == metric.measure(v, u, SETTINGS)) is metric.symmetric
+
+
+@pytest.mark.parametrize("metric", SCORE_METRICS, ids=lambda metric: metric.name)
+def test_chance_is_what_unrelated_scores_give(metric):
+    found = metric.measure(*pair_of(metric, pairs=400), SETTINGS)
+    assert found["low"] <= found["chance"] <= found["high"]
+    same = metric.measure(*pair_of(metric, same=True), SETTINGS)
+    assert same[metric.name] == 1
+
+
+@pytest.mark.parametrize("metric", SCORE_METRICS, ids=lambda metric: metric.name)
+def test_a_table_has_every_ordered_pair(metric):
+    u, v = pair_of(metric)
+    table = metric_table({"a": u, "b": v, "c": u}, metric, SETTINGS)
+    names = [("a", "b"), ("a", "c"), ("b", "a"), ("b", "c"), ("c", "a"), ("c", "b")]
+    assert list(zip(table.u, table.v, strict=True)) == names
+    assert table[metric.name][0] == metric.measure(u, v, SETTINGS)[metric.name]
+    alone = metric_table({"a": u}, metric, SETTINGS)
+    assert (len(alone), list(alone.columns)) == (0, list(table.columns))
+
+
+def test_the_main_metric_is_agreement():
+    u, v = pair_of(SCORE_METRICS[0])
+    table = metric_table({"a": u, "b": v}, settings=MetricSettings(percent=20, seed=3))
+    expected = agreement(u, v, 20, seed=3)
+    assert list(table.columns) == ["u", "v", "agreement", "chance", "low", "high", "rows", "ties"]
+    assert dict(table.iloc[0].drop(["u", "v"])) == vars(expected)
+
+
+def test_names():
+    assert find_metric("tau") is METRICS["tau"]
+    for name in ("aer", "nonsense"):  # AER needs gold links
+        with pytest.raises(AlignkitError, match="there are agreement, tau"):
+            find_metric(name)
+
+
+def test_nothing_to_measure():
+    nothing = Scores.from_matrices([])
+    for metric in SCORE_METRICS:
+        found = metric.measure(nothing, nothing)
+        assert math.isnan(found[metric.name])
+        assert math.isnan(found["low"])
+        assert found["rows"] == 0
