@@ -147,49 +147,47 @@ def fit_and_write(
 def fit_small(bitext: Bitext, fitting: Fitting, writer: AlignmentOutput) -> int:
     """The same with IBM Model 1, which needs less memory."""
     from alignkit.classical.ibm1 import fit_ibm1
-    from alignkit.classical.symmetrized import fit_concurrently
     from alignkit.text.reading import blank_pairs
+    from alignkit.workflow.fitting import fit_symmetrized
 
-    if fitting.threshold is not None or fitting.save_model or fitting.prior or fitting.start:
+    if fitting.threshold is not None or fitting.prior or fitting.start:
         raise click.UsageError(
-            "Too long lines or too much text for the HMMs, which --threshold, --save-model, --prior and --start "
-            "are for; split the text, or use `alignkit ibm1`."
+            "Too long lines or too much text for the HMMs, which --threshold, --prior and --start are for; "
+            "split the text, or use `alignkit ibm1`."
         )
     note("too long lines or too much text for the HMMs: IBM Model 1 in both directions instead", fitting.quiet)
-    both = fit_concurrently(bitext, lambda text, share: fit_ibm1(text, threads=share), threads=fitting.threads)
+
+    def fit(text: Bitext, threads: int) -> Aligner:
+        return fit_ibm1(text, threads=threads)
+
+    both = fit_symmetrized(bitext, fit, threads=fitting.threads)
+    if fitting.save_model is not None:
+        both.save(fitting.save_model)
     with writer:
-        writer.write_links(both.links(bitext), bitext, both.forward, both.reverse)  # type: ignore[arg-type]
+        writer.write_links(both.links(bitext), bitext, both)
     return blank_pairs(bitext)
 
 
 def load(model: str, threads: int | None, threshold: float | None = None) -> Aligner:
     """The saved aligner, told how many threads to use, and from which probability on to link."""
-    from dataclasses import fields, is_dataclass, replace
-
+    from alignkit.aligner.protocol import HasThreshold, with_threshold
     from alignkit.aligner.registry import load_aligner
 
-    aligner = load_aligner(model)
-    known = {f.name for f in fields(aligner)} if is_dataclass(aligner) else set()
-    if threshold is not None:
-        if "threshold" not in known:
-            raise click.UsageError(f"--threshold is for link probabilities of both directions; {model} has none.")
-        aligner = replace(aligner, threshold=threshold)  # type: ignore[type-var]
-    if threads is not None and "threads" in known:
-        return replace(aligner, threads=threads)  # type: ignore[type-var]
-    if threads is not None and getattr(aligner, "tokenizer", None) is not None:
-        from alignkit.neural.devices import set_threads
-
-        set_threads(threads)
-    return aligner
+    aligner = load_aligner(model, threads)
+    if threshold is None:
+        return aligner
+    if not isinstance(aligner, HasThreshold):
+        raise click.UsageError(f"--threshold is for link probabilities of both directions; {model} has none.")
+    return with_threshold(aligner, threshold)
 
 
 def stdin_batches(aligner: Aligner, reading: dict[str, Any]) -> Iterator[PairBatch]:
     """What standard input has, as it comes; one pair at a time for a network, so that no answer's last bits
     depend on what happened to come with it."""
+    from alignkit.aligner.protocol import HasTokenizer
     from alignkit.text.streaming import pair_batches
 
-    single = getattr(aligner, "tokenizer", None) is not None
-    return pair_batches("-", sys.stdin.buffer, single=single, **reading)
+    return pair_batches("-", sys.stdin.buffer, single=isinstance(aligner, HasTokenizer), **reading)
 
 
 def file_batches(source: str, target: str | None, reading: dict[str, Any]) -> Iterator[PairBatch]:
@@ -205,13 +203,16 @@ def file_batches(source: str, target: str | None, reading: dict[str, Any]) -> It
 
 def write_batches(aligner: Aligner, batches: Iterator[PairBatch], writer: AlignmentOutput) -> int:
     """Aligns and writes batch by batch; returns the number of pairs with a blank side."""
-    from alignkit.aligner.link_text import align_text
+    from alignkit.aligner.alignment import alignment_of
+    from alignkit.aligner.word_level import on_words
+    from alignkit.text.bitext import Bitext
+    from alignkit.text.reading import blank_pairs, encode_text
 
+    aligner = on_words(aligner)
     blanks = 0
     with writer:
         for batch in batches:
-            alignment = align_text(aligner, batch.source, batch.target, **writer.wanted)
-            writer.write(alignment)
-            sides = zip(batch.source.split(b"\n"), batch.target.split(b"\n"), strict=True)
-            blanks += sum(not a.strip(b" \t\r") or not b.strip(b" \t\r") for a, b in sides) - 1
+            bitext = Bitext(encode_text(batch.source), encode_text(batch.target))
+            writer.write(alignment_of(aligner, bitext, **writer.wanted))
+            blanks += blank_pairs(bitext)
     return blanks

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from alignkit.links.formats import GOLD_BASES, GOLD_FORMATS
 from alignkit_cli.options import note, quiet_option, write_output
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
 @click.argument("hypothesis", metavar="HYP")
 @click.option(
     "--gold-format",
-    type=click.Choice(["auto", "pharaoh", "naacl"]),
+    type=click.Choice(GOLD_FORMATS),
     default="auto",
     show_default=True,
     help='pharaoh: a line of links per sentence pair; naacl: a line "sentence s t [S|P]" per link, all counted '
@@ -32,7 +33,7 @@ NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
 )
 @click.option(
     "--gold-base",
-    type=click.Choice(["auto", "0", "1"]),
+    type=click.Choice(GOLD_BASES),
     default="auto",
     show_default=True,
     help="What token indices in GOLD count from. auto takes 1 for naacl, and for pharaoh if index 0 never "
@@ -90,7 +91,7 @@ def read_hypothesis(path: str, count: int, quiet: bool, checked: bool) -> Links:
 
     A longer hypothesis is the usual procedure (test text first, training text after it); a shorter one is not.
     """
-    from alignkit.links.gold import ENOUGH, is_naacl, parse_gold
+    from alignkit.links.gold import FEWEST_LINES, is_naacl, parse_gold
     from alignkit.links.links import Links
     from alignkit.text.reading import read_lines
 
@@ -102,7 +103,7 @@ def read_hypothesis(path: str, count: int, quiet: bool, checked: bool) -> Links:
         return Links.from_lists([*sentences, *([[]] * (count - len(sentences)))])
     links = parse_gold(path, lines[:count], file_format="pharaoh", base="0").gold.possible
     linked = sum(len(pair) > 0 for pair in links)
-    if not checked and linked >= ENOUGH and not (links.pairs == 0).any():
+    if not checked and linked >= FEWEST_LINES and not (links.pairs == 0).any():
         note(f"warning: {path}: index 0 never occurs; links are read as counting from 0", quiet)
     return links
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from alignkit.errors import AlignkitError
+from alignkit.links.heuristics import DEFAULT_THRESHOLD, HEURISTICS, method_names
 from alignkit_cli.options import (
     check_outputs,
     choose_text,
@@ -27,10 +28,8 @@ from alignkit_cli.options import (
 from alignkit_cli.output import AlignmentOutput
 
 if TYPE_CHECKING:
-    from alignkit.links.links import Links
     from alignkit.text.bitext import Bitext
 
-METHODS = ["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
 Command = Callable[..., Any]
 #: (bitext, threads, progress, turned: whether its sides are exchanged) -> a fitted model, a dataclass with links,
 #: score, save and threads; one that can do with less memory takes block_tokens, the size of its blocks
@@ -171,14 +170,14 @@ def direction_options(command: Command) -> Command:
         click.option(
             "--symmetrize",
             "method",
-            type=click.Choice([*METHODS, "product"]),
+            type=click.Choice(method_names()),
             help="Fit both directions, at once, and combine them, as Moses does; or by the product of their "
             "posteriors.",
         ),
         click.option(
             "--threshold",
             type=click.FloatRange(min=0, max=1),
-            default=0.2,
+            default=DEFAULT_THRESHOLD,
             show_default=True,
             help="With --symmetrize product: link where the geometric mean of both posteriors reaches it.",
         ),
@@ -226,11 +225,12 @@ def run(fit: Fit, wanted: Outputs, in_blocks: bool = False) -> None:
     from alignkit.parallel import thread_count
     from alignkit.text.reading import blank_pairs, read_bitext
 
-    if wanted.method is not None and (wanted.reverse or wanted.scores or wanted.model):
-        raise click.UsageError("--symmetrize fits two models; it goes with none of --reverse, --scores, --model.")
+    if wanted.method is not None and wanted.reverse:
+        raise click.UsageError("--symmetrize fits both directions; it does not go with --reverse.")
     if wanted.method is not None and wanted.start is not None:
         raise click.UsageError("--symmetrize fits two models, and --start gives one; fit the directions apart.")
-    needs("threshold", "--symmetrize product", wanted.method == "product")
+    combines_scores = wanted.method is not None and HEURISTICS[wanted.method].needs_scores
+    needs("threshold", "--symmetrize product", combines_scores)
     needs("kind", "--scores", wanted.scores is not None)
     needs("prior_weight", "--prior", click.get_current_context().params.get("prior") is not None)
     check_outputs(wanted.output or "-", wanted.sentence_scores, wanted.scores, wanted.model)
@@ -247,36 +247,38 @@ def run(fit: Fit, wanted: Outputs, in_blocks: bool = False) -> None:
         bitext = read_bitext(source, target, **options)  # type: ignore[arg-type]
     if block is not None:
         fit = partial(fit, block_tokens=block)
-    if wanted.method is not None:
-        linker, directions = _fit_directions(fit, bitext, wanted, threads, at_once=block is None)
-    else:
-        text = bitext.reversed if wanted.reverse else bitext
-        fitted = fit(text, threads, _report("", wanted.quiet), wanted.reverse)
-        linker = _Reversed(fitted) if wanted.reverse else fitted
-        directions = (None, fitted) if wanted.reverse else (fitted, None)
-        if wanted.model is not None:
-            fitted.save(wanted.model)
-        if wanted.scores is not None:
-            fitted.score(bitext, wanted.kind).save(wanted.scores)
+    aligner = fit_as(fit, bitext, wanted, threads, at_once=block is None)
+    if wanted.model is not None:
+        aligner.save(wanted.model)
+    if wanted.scores is not None:
+        aligner.score(bitext, wanted.kind).save(wanted.scores)
     with AlignmentOutput(wanted.output_format, wanted.output, wanted.sentence_scores) as writer:
         if block is None:
-            writer.write_links(linker.links(bitext), bitext, *directions)
+            writer.write_links(aligner.links(bitext), bitext, aligner)
         else:
             from alignkit.classical.memory import parts
 
             for part in parts(bitext, block):
-                writer.write_links(linker.links(part), part, *directions)
+                writer.write_links(aligner.links(part), part, aligner)
     note_blanks(blank_pairs(bitext), wanted.quiet)
 
 
-@dataclass(frozen=True)
-class _Reversed:
-    """Links of a target-to-source model, source first."""
+def fit_as(fit: Fit, bitext: Bitext, wanted: Outputs, threads: int, at_once: bool) -> Any:
+    """The fitted aligner, of the direction that is wanted, or of both."""
+    from alignkit.aligner.reversed import Reversed
+    from alignkit.workflow.fitting import fit_symmetrized
 
-    model: Any
+    if wanted.method is None:
+        text = bitext.reversed if wanted.reverse else bitext
+        fitted = fit(text, threads, _report("", wanted.quiet), wanted.reverse)
+        return Reversed(fitted) if wanted.reverse else fitted
 
-    def links(self, bitext: Bitext) -> Links:
-        return self.model.links(bitext.reversed).reversed
+    def fit_one(text: Bitext, share: int) -> Any:
+        turned = text is not bitext
+        return fit(text, share, _report("reverse, " if turned else "", wanted.quiet), turned)
+
+    threshold = wanted.threshold if HEURISTICS[wanted.method].needs_scores else None
+    return fit_symmetrized(bitext, fit_one, wanted.method, threshold, threads=threads, at_once=at_once)
 
 
 def read_within(wanted: Outputs, source: str, target: str | None, **options: Any) -> tuple[Bitext, int | None]:
@@ -306,27 +308,6 @@ def read_within(wanted: Outputs, source: str, target: str | None, **options: Any
     if block is not None and wanted.scores is not None:
         raise AlignkitError(f"--scores needs all of the text in memory, more than {memory.show_size(limit)}")
     return bitext, block
-
-
-def _fit_directions(
-    fit: Fit, bitext: Bitext, wanted: Outputs, threads: int, at_once: bool
-) -> tuple[Any, tuple[Any, Any]]:
-    """What links by both directions, fitted concurrently or one after the other; and the two models."""
-    from alignkit.classical.symmetrized import Bidirectional, fit_concurrently
-
-    def fit_one(text: Bitext, share: int) -> Any:
-        turned = text is not bitext
-        report = _report("reverse, " if turned else "", wanted.quiet)
-        # Its links are found when the other direction is done with its threads.
-        return replace(fit(text, share, report, turned), threads=threads)
-
-    assert wanted.method is not None
-    if at_once:
-        both = fit_concurrently(bitext, fit_one, wanted.method, threads)
-    else:
-        both = Bidirectional(fit_one(bitext, threads), fit_one(bitext.reversed, threads), wanted.method)
-    both = replace(both, threshold=wanted.threshold)
-    return both, (both.forward, both.reverse)
 
 
 def _report(label: str, quiet: bool) -> Callable[[int, int, str], None]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit_cli.fitting import METHODS as METHODS
 from alignkit_cli.fitting import (
     Outputs,
     direction_options,

@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from alignkit.kernels import compile
+from alignkit.links.formats import OUTPUT_FORMATS
 
 Command = Callable[..., Any]
 
@@ -91,11 +92,10 @@ def format_options(command: Command) -> Command:
         click.option(
             "--format",
             "output_format",
-            type=click.Choice(["pharaoh", "probabilities", "giza"]),
+            type=click.Choice(list(OUTPUT_FORMATS)),
             default="pharaoh",
             show_default=True,
-            help='pharaoh: "0-0 1-2"; probabilities: "0-0:0.93 1-2:0.5", the posterior of each link; giza: the '
-            "three lines per pair of GIZA++'s A3 files.",
+            help="; ".join(f"{name}: {one.help}" for name, one in OUTPUT_FORMATS.items()) + ".",
         ),
         click.option(
             "--sentence-scores",

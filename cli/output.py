@@ -7,9 +7,10 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
+from alignkit.links.formats import OUTPUT_FORMATS, Alignment, render, sentence_score_lines
+
 if TYPE_CHECKING:
     from alignkit.aligner.protocol import Aligner
-    from alignkit.links.formats import Alignment
     from alignkit.links.links import Links
     from alignkit.text.bitext import Bitext
 
@@ -22,7 +23,7 @@ class AlignmentOutput:
     Files take their place only when the block ends well; standard output is flushed after every write.
 
     Args:
-        output_format: a key of ``alignkit.links.formats.FORMATS``.
+        output_format: a key of ``alignkit.links.formats.OUTPUT_FORMATS``.
         output: a file; None or "-" for standard output.
         sentence_scores: a file for a score per pair, or None.
     """
@@ -39,9 +40,9 @@ class AlignmentOutput:
     def wanted(self) -> dict[str, bool]:
         """What an alignment must have to be written."""
         return {
-            "probabilities": self.output_format == "probabilities",
-            "words": self.output_format == "giza",
-            "sentence_scores": self.sentence_scores is not None,
+            "probabilities": OUTPUT_FORMATS[self.output_format].needs_probabilities,
+            "words": OUTPUT_FORMATS[self.output_format].needs_words,
+            "scored": self.sentence_scores is not None,
         }
 
     def __enter__(self) -> AlignmentOutput:
@@ -56,8 +57,6 @@ class AlignmentOutput:
 
     def write(self, alignment: Alignment) -> None:
         """Writes all pairs of an alignment that has what is :attr:`wanted`."""
-        from alignkit.links.formats import render, sentence_score_lines
-
         self.streams[0].write(render(alignment, self.output_format, self.pairs + 1))
         self.streams[0].flush()
         if self.sentence_scores is not None:
@@ -66,22 +65,17 @@ class AlignmentOutput:
             self.streams[1].flush()
         self.pairs += len(alignment.links)
 
-    def write_links(
-        self, links: Links, bitext: Bitext, forward: Aligner | None, reverse: Aligner | None = None
-    ) -> None:
-        """Writes the links of a bitext of words, with what the aligners that made them say of them."""
-        from alignkit.aligner.link_text import describe
-        from alignkit.links.formats import Alignment
+    def write_links(self, links: Links, bitext: Bitext, aligner: Aligner) -> None:
+        """Write the links of a bitext of words, with what the aligner that made them says about them."""
+        from alignkit.aligner.alignment import alignment_of
 
         if not any(self.wanted.values()):
             self.write(Alignment(links))
             return
-        import numpy as np
-
         for low in range(0, len(links), BLOCK):
             high = min(low + BLOCK, len(links))
-            part = bitext.take(np.arange(low, high))
-            self.write(describe(links.block(low, high), part, forward, reverse, **self.wanted))
+            part = bitext.block(low, high)
+            self.write(alignment_of(aligner, part, links.block(low, high), **self.wanted))
 
     def __exit__(self, *details: Any) -> bool | None:
         kind: type[BaseException] | None = details[0]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
+from alignkit.neural.networks.registry import ATTENTIONS, NETWORKS
+from alignkit.neural.settings import PRESETS, Keep, NetworkSettings, Tokens, When
 from alignkit_cli.options import (
     choose_text,
     note,
@@ -34,20 +36,26 @@ HELD_OUT = 1000  # pairs that become the validation text where none is given, bu
 @click.option("-o", "--output", "run_dir", metavar="RUN", required=True, help="Directory of the run.")
 @click.option(
     "--preset",
-    type=click.Choice(["paper", "small"]),
+    type=click.Choice(list(PRESETS)),
     default="paper",
     show_default=True,
     help="Sizes and training: paper, 8.2 million parameters and 20 epochs; small, for about a thousand "
     "sentence pairs on a laptop.",
 )
 @click.option(
-    "--attention",
-    type=click.Choice(["general", "uniform"]),
-    default="general",
-    show_default=True,
-    help="Learned attention, or weights fixed to 1/L.",
+    "--architecture",
+    type=click.Choice(list(NETWORKS)),
+    help="Kind of network; another than the preset's has its own default sizes.  [default: the preset's]",
 )
-@click.option("--tokens", type=click.Choice(["subwords", "words"]), help="What a token is.  [default: subwords]")
+@click.option(
+    "--attention",
+    type=click.Choice(list(ATTENTIONS)),
+    default=NetworkSettings.attention,
+    show_default=True,
+    help="How the decoder's state s scores an encoder state h: general, h·(W s + b); dot, h·s; uniform, not at "
+    "all: the weights are 1/L.",
+)
+@click.option("--tokens", type=click.Choice(get_args(Tokens)), help="What a token is.  [default: subwords]")
 @click.option("--pieces", type=click.IntRange(min=1), help="Number of subwords.  [default: the preset's]")
 @click.option(
     "--epochs",
@@ -58,12 +66,12 @@ HELD_OUT = 1000  # pairs that become the validation text where none is given, bu
 @click.option("--batch", type=click.IntRange(min=1), help="Sentence pairs in a batch.  [default: the preset's]")
 @click.option(
     "--bleu",
-    type=click.Choice(["never", "end", "logged"]),
+    type=click.Choice(get_args(When)),
     help="When to translate the validation text and log BLEU.  [default: the preset's]",
 )
 @click.option(
     "--keep",
-    type=click.Choice(["logged", "best"]),
+    type=click.Choice(get_args(Keep)),
     help="Which networks to keep: that of every logged step, for `alignkit report`, or the best.  "
     "[default: the preset's]",
 )
@@ -100,6 +108,7 @@ def run(
     valid: tuple[str, str] | None,
     run_dir: str,
     preset: str,
+    architecture: str | None,
     attention: str,
     tokens: str | None,
     pieces: int | None,
@@ -115,7 +124,6 @@ def run(
 ) -> None:
     """Reads, trains (or goes on), says where the network is and how good."""
     from alignkit.neural.devices import set_threads
-    from alignkit.neural.settings import PRESETS
     from alignkit.neural.training.translation_run import LinePairs, TranslationRun, train_translation
     from alignkit.text.reading import read_line_pairs
 
@@ -134,7 +142,7 @@ def run(
     check_words(held, "judge the network by (--valid)")
     settings = PRESETS[preset].change(
         text={"tokens": tokens, "pieces": pieces},
-        network={"attention": attention},
+        network={"architecture": architecture, "attention": attention},
         training={
             "epochs": epochs,
             "steps": steps,

@@ -23,7 +23,9 @@ from alignkit.metrics.agreement import count_agreement
 from alignkit.metrics.bootstrap import bootstrap_ratio
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.loading import load_aligner
-from alignkit.neural.training.translation import Training
+from alignkit.neural.networks.base import TranslationNetwork
+from alignkit.neural.training.trainer import Trainer
+from alignkit.neural.training.translation import TranslationTask
 from alignkit.neural.training.translation_run import find_run
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
@@ -178,14 +180,15 @@ def _follow_training(settings: KtiwSettings, counted: _Counted, progress: Progre
     """Trains a network and counts at every measured step."""
     prepared: dict[str, tuple[Bitext, Scores]] = {}
 
-    def measured(now: Training) -> None:
-        if now.step not in now.logged:
+    def measured(now: Trainer[TranslationNetwork, NeuralAligner]) -> None:
+        if now.step not in now.plan.logged_steps:
             return
+        assert isinstance(now.task, TranslationTask)
         if not prepared:
-            pairs = _some(now.valid, settings.scored)
+            pairs = _some(now.task.valid, settings.scored)
             prepared["it"] = (
                 pairs,
-                fit_ibm1(now.bitext, iterations=settings.iterations, null=False).score(pairs, "beta"),
+                fit_ibm1(now.task.bitext, iterations=settings.iterations, null=False).score(pairs, "beta"),
             )
         counted.add(now.step, now.snapshot(), *prepared["it"])
 

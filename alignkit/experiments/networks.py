@@ -9,8 +9,10 @@ from alignkit.errors import AlignkitError
 from alignkit.experiments.corpora import bitext_lines
 from alignkit.experiments.protocol import Progress
 from alignkit.neural.aligners import NeuralAligner
+from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.settings import PRESETS, RunSettings
-from alignkit.neural.training.translation import Training
+from alignkit.neural.training.trainer import Trainer
+from alignkit.neural.training.translation import translation_trainer
 from alignkit.neural.training.translation_run import LinePairs, learn_tokenizer
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import encode_bitext
@@ -84,7 +86,7 @@ class Trained:
 def train_network(
     plan: NetworkPlan,
     progress: Progress,
-    measured: Callable[[Training], None] | None = None,
+    measured: Callable[[Trainer[TranslationNetwork, NeuralAligner]], None] | None = None,
     device: str = "auto",
 ) -> Trained:
     """Trains in memory.
@@ -99,6 +101,6 @@ def train_network(
     settings = plan.settings()
     tokenizer = learn_tokenizer(lines, settings.text)
     text, valid = (encode_bitext(tokenizer, part.source, part.target) for part in (lines, held))
-    training = Training(text, valid, settings, tokenizer, device=device)
+    training = translation_trainer(text, valid, settings, tokenizer, device=device)
     commit = None if measured is None else lambda now, improved: measured(now)
     return Trained(training.run(commit, progress), text, valid)

@@ -29,8 +29,10 @@ from alignkit.experiments.protocol import Claim, Progress, Result, check_positiv
 from alignkit.experiments.simplex import Problem, best_attention
 from alignkit.metrics.agreement import Agreement, agreement
 from alignkit.neural.aligners import NeuralAligner
+from alignkit.neural.batch_sizes import BatchSizes
 from alignkit.neural.batching import Batcher, scoring_batches
 from alignkit.neural.loading import load_aligner
+from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.training.translation_run import find_run
 from alignkit.scores.scores import Scores, flat_offsets
 
@@ -86,7 +88,7 @@ def optimal_scores(
     import pandas as pd
 
     network = aligner.network.eval()
-    if network.settings.output != "sum":
+    if not isinstance(network, EncoderDecoder) or network.settings.output != "sum":
         raise AlignkitError("the best attention is a convex problem only for a network with output = sum")
     bitext = valid.valid
     offsets = flat_offsets(bitext.shapes)
@@ -95,7 +97,7 @@ def optimal_scores(
     batcher = Batcher(bitext, device)
     rows, done = [], 0
     weight, bias = network.output.weight.double(), network.output.bias.double()
-    for pairs in scoring_batches(bitext, 32, 1 << 14, equal=True):
+    for pairs in scoring_batches(bitext, BatchSizes(32, 1 << 14)):
         batch = batcher(pairs)
         encoding = network.encode(batch.source, batch.source_lengths)
         s, _ = network.states(batch.previous, encoding.start)

@@ -121,3 +121,55 @@ def fill_links_from_positions(low, high, positions, offsets, link_offsets, pairs
                 pairs[place, 1] = k - target_offsets[m]
         for s in range(width + 1):
             counts[s] = 0
+
+
+@kernel
+def reverse_links(pairs, offsets, counts, out):
+    """Exchange the columns of links (s, t) and sort each sentence pair again, by a counting sort.
+
+    Args:
+        pairs: int32 (K, 2), sorted in each sentence pair; offsets: int64 (M + 1,).
+        counts: int32 (the largest t + 2,), zeros on entry and on return.
+        out: int32 (K, 2), filled.
+    """
+    for m in range(len(offsets) - 1):
+        last = -1
+        for k in range(offsets[m], offsets[m + 1]):
+            counts[pairs[k, 1] + 1] += 1
+            last = max(last, pairs[k, 1])
+        for t in range(last + 1):
+            counts[t + 1] += counts[t]
+        for k in range(offsets[m], offsets[m + 1]):
+            t = pairs[k, 1]
+            place = offsets[m] + counts[t]
+            counts[t] += 1
+            out[place, 0] = t
+            out[place, 1] = pairs[k, 0]
+        counts[: last + 2] = 0
+
+
+@kernel
+def find_products(forward, reverse, shapes, offsets, bound, filling, out):
+    """Links (s, t) of the points whose values in both directions have a product of at least ``bound``, above 0.
+
+    Args:
+        forward: float32, matrices (T, L) one after another; reverse: the same of shape (L, T).
+        shapes: int32 (M, 2), T and L; offsets: int64 (M + 1,), where each matrix starts, in both.
+        filling: whether to fill in the links, not only their offsets.
+        out: (links int32 (K, 2), offsets int64 (M + 1,)).
+    """
+    pairs, pair_offsets = out
+    total = 0
+    pair_offsets[0] = 0
+    for m in range(len(shapes)):
+        height, width = shapes[m, 0], shapes[m, 1]
+        for s in range(width):
+            for t in range(height):
+                f, r = forward[offsets[m] + t * width + s], reverse[offsets[m] + s * height + t]
+                value = np.float64(f) * np.float64(r)
+                if value >= bound and value > 0.0:
+                    if filling:
+                        pairs[total, 0] = s
+                        pairs[total, 1] = t
+                    total += 1
+        pair_offsets[m + 1] = total

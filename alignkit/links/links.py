@@ -95,11 +95,10 @@ class Links:
         if longest > _LONGEST:  # counting would take memory and time by the largest index
             order = np.lexsort((*self.pairs.T, self.sentences))
             return Links(np.ascontiguousarray(self.pairs[order, ::-1]), self.offsets)
-        from alignkit.kernels import symmetrization
+        from alignkit.kernels.sentence_pairs import reverse_links
 
-        counts = np.zeros(longest + 1, np.int32)
         pairs = np.empty_like(self.pairs)
-        symmetrization.turn_all(self.pairs, self.offsets, counts, pairs)
+        reverse_links(self.pairs, self.offsets, np.zeros(longest + 1, np.int32), pairs)
         return Links(pairs, self.offsets)
 
     def block(self, low: int, high: int) -> Links:

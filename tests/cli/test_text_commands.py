@@ -13,7 +13,7 @@ import sys
 import pytest
 
 import alignkit_data
-from alignkit_cli.ibm1 import METHODS
+from alignkit.links.heuristics import method_names
 from alignkit_cli.main import COMMANDS
 
 # A bitext whose words translate one to one, each in varied company, so that IBM 1 has one answer.
@@ -84,7 +84,7 @@ def test_reverse_prints_source_first(alignkit, write):
     assert len(reverse.lines[0].split()) == 2
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", method_names(needs_scores=False))
 def test_symmetrize_option_equals_the_command(alignkit, write, method):
     pair = write("s", "x y\nx\ny\nz x\n"), write("t", "X Y Z\nX\nY Z\nX\n")
     at_once = alignkit("ibm1", "-q", *pair, "--symmetrize", method)
@@ -126,11 +126,22 @@ def test_ibm1_formats(alignkit, tmp_path):
         assert giza[0].startswith("# Sentence pair (1) source length")
 
 
-@pytest.mark.parametrize("options", [["--scores", "x.npz"], ["--model", "x.npz"], ["--reverse"]])
-def test_symmetrize_excludes(alignkit, failure, text, options, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    failure(alignkit("ibm1", *text, "--symmetrize", "union", *options), "--symmetrize")
-    assert not (tmp_path / "x.npz").exists()
+def test_symmetrize_excludes_reverse(alignkit, failure, text):
+    failure(alignkit("ibm1", *text, "--symmetrize", "union", "--reverse"), "--symmetrize", "--reverse")
+
+
+@pytest.mark.parametrize("command", ["ibm1", "diagonal", "hmm"])
+@pytest.mark.parametrize("method", ["grow-diag-final-and", "product"])
+def test_symmetrized_scores_and_model(alignkit, text, tmp_path, command, method):
+    from alignkit import Scores, load_aligner, read_bitext
+
+    model, scores = tmp_path / "m", tmp_path / "x.npz"
+    written = alignkit(command, *text, "-q", "--symmetrize", method, "--model", model, "--scores", scores)
+    assert (written.code, written.lines) == (0, DIAGONAL)
+    again = alignkit("align", "-q", "--model", model, *text, "--format", "probabilities")
+    assert [" ".join(item.split(":")[0] for item in line.split()) for line in again.lines] == DIAGONAL
+    expected = load_aligner(model).score(read_bitext(*text), "alpha")
+    assert (Scores.load(scores).values == expected.values).all()
 
 
 def test_diagonal(alignkit, text, tmp_path):
