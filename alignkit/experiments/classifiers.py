@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from alignkit.neural.classifier_settings import (
 )
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
-from alignkit.neural.training.classification import ClassifierLoop
+from alignkit.neural.training.classification import Loss, classification_trainer, label_loss
 from alignkit.scores.scores import Scores
 from alignkit.text.labelled import LabelledText, two_labels
 from alignkit.text.tokenization import Tokenizer, learn_words
@@ -73,8 +74,9 @@ def read_split(plan: ClassifierPlan) -> Split:
     lines, names = two_labels(labelled_lines(plan.labelled, plan.sentences, plan.longest))
     tokenizer = learn_words(lines.texts, plan.minimum)
     cut = len(lines) * 9 // 10
-    training, held = np.arange(cut), np.arange(cut, len(lines))[: plan.held]
-    return Split(*(lines.take(part).encode(tokenizer, names) for part in (training, held)), tokenizer)
+    training = lines.take(np.arange(cut)).encode(tokenizer, names)
+    held = lines.take(np.arange(cut, len(lines))[: plan.held]).encode(tokenizer, names)
+    return Split(training, held, tokenizer)
 
 
 def classifier_settings(
@@ -89,19 +91,30 @@ def classifier_settings(
     return ClassifierRunSettings(network=network, training=training)
 
 
-class InMemory(ClassifierLoop):
-    """The training of a classifier on the CPU, without a run directory.
+def train_in_memory(
+    split: Split,
+    settings: ClassifierRunSettings,
+    progress: Progress,
+    *,
+    prepare: Callable[[Classifier], None] | None = None,
+    loss: Loss = label_loss,
+) -> Classifier:
+    """Trains a classifier on the CPU; the same seed gives the same initial weights and the same batches.
 
-    The same seed gives the same initial weights and the same batches.
+    Args:
+        split: held-out text is measured in training, for ``progress``.
+        settings: of :func:`classifier_settings`.
+        progress: of the steps.
+        prepare, loss: as in :func:`alignkit.neural.training.classification.classification_trainer`.
+
+    Returns:
+        the classifier after the last step, which does not depend on held-out text.
     """
-
-    def __init__(self, split: Split, settings: ClassifierRunSettings) -> None:
-        super().__init__(split.training, split.held, settings, split.tokenizer, device="cpu")
-
-    def train(self, progress: Progress) -> Classifier:
-        """The classifier after the last step; held-out text has no influence on it."""
-        self.run(progress=progress)
-        return self.network.eval()
+    trainer = classification_trainer(
+        split.training, split.held, settings, split.tokenizer, prepare=prepare, loss=loss, device="cpu"
+    )
+    trainer.run(progress=progress)
+    return trainer.network.eval()
 
 
 class Outputs(NamedTuple):

@@ -11,6 +11,7 @@ such attention; ordinary training arrives at it because it starts from uniform a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,18 +24,18 @@ from torch.nn.utils.rnn import pad_sequence
 from alignkit.errors import AlignkitError
 from alignkit.experiments.classifiers import (
     ClassifierPlan,
-    InMemory,
     Outputs,
     Split,
     classifier_settings,
     outputs,
     read_split,
+    train_in_memory,
 )
 from alignkit.experiments.protocol import Claim, Result, check_positive, claim, part_of
 from alignkit.experiments.statistics import averaged, sentence_taus
-from alignkit.neural.classifier_settings import ClassifierRunSettings
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_scores
+from alignkit.neural.training.classification import Judged, Loss
 from alignkit.types import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -86,36 +87,31 @@ def jensen_shannon(p: np.ndarray, q: np.ndarray) -> float:
     return float((rel_entr(p, middle) + rel_entr(q, middle)).sum() / 2)
 
 
-class Imitation(InMemory):
-    """The training of Q, a network with the predictions of P and other attention.
+def deceptive_loss(teacher: Outputs, weight: float) -> Loss:
+    """The objective of Q, the mean over a batch.
 
     Args:
-        split, settings: of Q.
         teacher: P's outputs on the training text.
         weight: lambda.
-        start: initialises Q, apart from its attention; without it, all of Q is initialised anew.
     """
 
-    def __init__(
-        self,
-        split: Split,
-        settings: ClassifierRunSettings,
-        teacher: Outputs,
-        weight: float,
-        start: Classifier | None = None,
-    ) -> None:
-        super().__init__(split, settings)
-        self.teacher, self.weight = teacher, weight
-        if start is not None:
-            kept = {name: w for name, w in start.state_dict().items() if not name.startswith("attention.")}
-            self.network.load_state_dict(kept, strict=False)
+    def loss(judged: Judged) -> Tensor:
+        p = torch.from_numpy(expit(teacher.logits[judged.texts])).float()
+        rows = [torch.from_numpy(teacher.alpha[m][0]) for m in judged.texts]
+        kl = divergence(pad_sequence(rows, batch_first=True), judged.alpha, judged.mask)
+        return ((torch.sigmoid(judged.logits) - p).abs() - weight * kl).mean()
 
-    def loss(self, texts: np.ndarray, h: Tensor, mask: Tensor) -> Tensor:
-        """The objective of Q, the mean over a batch; arguments as :meth:`ClassifierLoop.loss`."""
-        p = torch.from_numpy(expit(self.teacher.logits[texts])).float()
-        rows = [torch.from_numpy(self.teacher.alpha[m][0]) for m in texts]
-        kl = divergence(pad_sequence(rows, batch_first=True), self.network.weights(h, mask), mask)
-        return ((torch.sigmoid(self.network.logits(h, mask)) - p).abs() - self.weight * kl).mean()
+    return loss
+
+
+def copy_but_attention(network: Classifier) -> Callable[[Classifier], None]:
+    """Copies the weights of a network to another one, apart from those of its attention."""
+    kept = {name: w for name, w in network.state_dict().items() if not name.startswith("attention.")}
+
+    def prepare(other: Classifier) -> None:
+        other.load_state_dict(kept, strict=False)
+
+    return prepare
 
 
 def run(settings: DeceptiveAttentionSettings, progress: Progress = no_progress) -> Result:
@@ -130,12 +126,16 @@ def run(settings: DeceptiveAttentionSettings, progress: Progress = no_progress) 
         steps, copy_steps = training.training.steps, copying.training.steps
         a_seed = steps + len(settings.weights) * copy_steps
         before, total = seed * a_seed, settings.seeds * a_seed
-        P = InMemory(split, training).train(part_of(progress, before, total))
+        P = train_in_memory(split, training, part_of(progress, before, total))
         own, teacher = outputs(P, split.held), outputs(P, split.training)
         frames.append(_compare("P", seed, split, P, own))
         for number, weight in enumerate(settings.weights):
-            Q = Imitation(split, copying, teacher, weight, None if settings.fresh else P).train(
-                part_of(progress, before + steps + number * copy_steps, total)
+            Q = train_in_memory(
+                split,
+                copying,
+                part_of(progress, before + steps + number * copy_steps, total),
+                prepare=None if settings.fresh else copy_but_attention(P),
+                loss=deceptive_loss(teacher, weight),
             )
             frames.append(_compare(f"{weight:g}", seed, split, Q, own))
     raw = pd.concat(frames, ignore_index=True)

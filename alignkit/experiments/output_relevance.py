@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alignkit.classical.cooccurrence import cooccurrence
-from alignkit.experiments.classifiers import ClassifierPlan, InMemory, Split, classifier_settings, read_split
+from alignkit.experiments.classifiers import (
+    ClassifierPlan,
+    Split,
+    classifier_settings,
+    read_split,
+    train_in_memory,
+)
 from alignkit.experiments.protocol import Claim, Result, claim, part_of
 from alignkit.experiments.statistics import averaged, sentence_taus
 from alignkit.metrics.agreement import agreement
@@ -79,28 +85,34 @@ def run(settings: OutputRelevanceSettings, progress: Progress = no_progress) -> 
     import pandas as pd
 
     split = read_split(settings)
-    rows, tables, accuracies = [], [], []
+    frames, tables, accuracies = [], [], []
     for seed in range(settings.seeds):
-        networks = []
-        for number, attention in ((0, "learned"), (1, "uniform")):
-            training = classifier_settings(settings, split, seed + 1000 * number, settings.epochs, attention)
-            steps = training.training.steps
-            told = part_of(progress, (2 * seed + number) * steps, 2 * settings.seeds * steps)
-            networks.append(InMemory(split, training).train(told))
-        accuracies.append([judge_logits(classifier_logits(n, split.held), split.held.labels)[1] for n in networks])
-        scores = word_scores(*networks, split)
+        usual, uniform = (_train(settings, split, 2 * seed + k, progress) for k in (0, 1))
+        logits = [classifier_logits(network, split.held) for network in (usual, uniform)]
+        accuracies.append([judge_logits(z, split.held.labels)[1] for z in logits])
+        scores = word_scores(usual, uniform, split)
         for u, v in PAIRS:
             taus = sentence_taus(scores[u], scores[v])
-            rows.append(pd.DataFrame({"seed": seed, "sentence": range(len(taus)), "u": u, "v": v, "tau": taus}))
+            frames.append(pd.DataFrame({"seed": seed, "sentence": range(len(taus)), "u": u, "v": v, "tau": taus}))
             found = agreement(scores[u], scores[v], resamples=0)
             tables.append({"u": u, "v": v, "agreement": found.agreement, "chance": found.chance})
-    raw = pd.concat(rows, ignore_index=True)
-    taus = raw.groupby(["u", "v"], sort=False).tau.mean().rename("tau")
-    table = pd.DataFrame(tables).groupby(["u", "v"], sort=False).mean().join(taus).reset_index()
+    raw = pd.concat(frames, ignore_index=True)
+    mean_taus = raw.groupby(["u", "v"], sort=False).tau.mean().rename("tau")
+    table = pd.DataFrame(tables).groupby(["u", "v"], sort=False).mean().join(mean_taus).reset_index()
     counts = count_tables()
     remarks = _remarks(split, np.mean(accuracies, axis=0), counts)
     rows = {"sentences": raw.round(5), "counts": counts}
     return Result(table, claims(raw, counts), rows, lambda figure: _draw(figure, raw), remarks)
+
+
+def _train(settings: OutputRelevanceSettings, split: Split, number: int, progress: Progress) -> Classifier:
+    """Network ``number`` of all: for every seed, the usual one and then the one with uniform attention."""
+    seed, uniform = divmod(number, 2)
+    training = classifier_settings(
+        settings, split, seed + 1000 * uniform, settings.epochs, "uniform" if uniform else "learned"
+    )
+    steps = training.training.steps
+    return train_in_memory(split, training, part_of(progress, number * steps, 2 * settings.seeds * steps))
 
 
 def _remarks(split: Split, accuracy: np.ndarray, counts: pd.DataFrame) -> tuple[str, ...]:

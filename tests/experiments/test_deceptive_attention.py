@@ -10,8 +10,15 @@ import torch
 from scipy.spatial.distance import jensenshannon
 
 from alignkit.experiments import deceptive_attention as experiment
-from alignkit.experiments.classifiers import ClassifierPlan, InMemory, classifier_settings, outputs, read_split
+from alignkit.experiments.classifiers import (
+    ClassifierPlan,
+    classifier_settings,
+    outputs,
+    read_split,
+    train_in_memory,
+)
 from alignkit.experiments.protocol import Verdict
+from alignkit.neural.training.classification import Judged
 from alignkit.types import no_progress
 
 
@@ -33,31 +40,30 @@ def split(two_telling_words):
     return read_split(ClassifierPlan(labelled=two_telling_words))
 
 
+def small(split, seed, epochs, prepare=None):
+    settings = classifier_settings(ClassifierPlan(embedding=8, hidden=6), split, seed, epochs)
+    return train_in_memory(split, settings, no_progress, prepare=prepare)
+
+
 @pytest.fixture(scope="module")
 def teacher(split):
-    plan = ClassifierPlan(embedding=8, hidden=6)
-    return InMemory(split, classifier_settings(plan, split, 0, 1)).train(no_progress)
-
-
-def imitation(split, teacher, weight=0.3, start=None):
-    settings = classifier_settings(ClassifierPlan(embedding=8, hidden=6), split, 1, 0)
-    return experiment.Imitation(split, settings, outputs(teacher, split.training), weight, start)
+    return small(split, seed=0, epochs=1)
 
 
 def test_the_loss_by_hand(split, teacher):
-    training = imitation(split, teacher)
-    Q, some = training.network.eval(), np.array([3, 17, 20])
-    lengths = split.training.corpus.lengths[some]
-    words = torch.zeros(int(lengths.max()), 3, dtype=torch.int64)
-    for column, m in enumerate(some):
-        words[: lengths[column], column] = torch.from_numpy(split.training.corpus[m].astype(np.int64))
-    found = training.loss(some, *Q.encode(words, lengths)).item()
+    Q = small(split, seed=1, epochs=0)
     p, q = (outputs(network, split.training) for network in (teacher, Q))
+    some = np.array([3, 17, 20])
+    rows = [torch.from_numpy(q.alpha[m][0]) for m in some]
+    alpha = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    labels, logits = torch.zeros(3), torch.from_numpy(q.logits[some]).float()
+    found = experiment.deceptive_loss(p, 0.3)(Judged(some, labels, logits, alpha, alpha > 0)).item()
     total = 0.0
     for m in some:
         distance = abs(1 / (1 + np.exp(-p.logits[m])) - 1 / (1 + np.exp(-q.logits[m])))
         total += distance - 0.3 * (p.alpha[m] * np.log(p.alpha[m] / q.alpha[m])).sum()
     assert found == pytest.approx(total / 3, abs=1e-5)
+    assert abs(found) > 1e-4
 
 
 def test_same_predictions_other_attention(two_telling_words):
@@ -82,7 +88,8 @@ def test_same_predictions_other_attention(two_telling_words):
 
 
 def test_q_starts_from_p_but_for_its_attention(split, teacher):
-    Q, fresh = (imitation(split, teacher, start=start).train(no_progress) for start in (teacher, None))
+    Q = small(split, seed=1, epochs=0, prepare=experiment.copy_but_attention(teacher))
+    fresh = small(split, seed=1, epochs=0)
     for name, weight in Q.state_dict().items():
         expected = fresh if name.startswith("attention.") else teacher
         assert torch.equal(weight, expected.state_dict()[name]), name

@@ -11,9 +11,11 @@ from scipy.optimize import minimize
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments import optimal_attention as experiment
+from alignkit.experiments.networks import encode_text, first_pairs, train_network
 from alignkit.experiments.protocol import Verdict
 from alignkit.experiments.simplex import Problem, best_attention, maximise_quadratic, project
 from alignkit.metrics.agreement import Agreement
+from alignkit.types import no_progress
 
 
 def random_problem(seed: int, rows: int = 4, length: int = 5, words: int = 7) -> Problem:
@@ -131,13 +133,12 @@ def test_run(found):
 
 def test_nothing_serves_better_than_the_best_attention():
     """Neither the network's own attention nor a state alone, token by token."""
-    from alignkit.experiments.networks import train_network
-
-    trained = train_network(experiment.OptimalAttentionSettings(pairs=100, pieces=300, epochs=1), lambda *_: None)
-    some = type(trained)(trained.network, trained.training, trained.valid.take(np.arange(5)))
-    _, rows = experiment.optimal_scores(trained.network, some, 1e-6)
-    beta = trained.network.score(some.valid, "beta")
-    own = trained.network.log_probabilities(some.valid)
+    settings = experiment.OptimalAttentionSettings(pairs=100, pieces=300, epochs=1)
+    text = encode_text(settings)
+    network, some = train_network(settings, text, no_progress), first_pairs(text.valid, 5)
+    _, rows = experiment.optimal_scores(network, some, 1e-6)
+    beta = network.score(some, "beta")
+    own = network.log_probabilities(some)
     for m in range(5):
         best = rows[rows.pair == m].value.to_numpy()
         assert (best >= np.log(beta[m].max(1)) - 1e-4).all()

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from alignkit.experiments import output_relevance
-from alignkit.experiments.classifiers import ClassifierPlan, InMemory, classifier_settings, read_split
+from alignkit.experiments.classifiers import ClassifierPlan, classifier_settings, read_split, train_in_memory
 from alignkit.experiments.protocol import Verdict
 from alignkit.types import no_progress
 
@@ -15,7 +15,7 @@ SMALL = {"embedding": 16, "hidden": 12, "epochs": 6, "rate": 5e-3}
 
 
 def train(split, plan, attention="learned"):
-    return InMemory(split, classifier_settings(plan, split, 1, plan.epochs, attention)).train(no_progress)
+    return train_in_memory(split, classifier_settings(plan, split, 1, plan.epochs, attention), no_progress)
 
 
 @pytest.fixture(scope="module")
