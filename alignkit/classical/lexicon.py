@@ -147,7 +147,7 @@ def lexicon_files(
             raise AlignkitError("a shortlist has one direction; give one model")
         if len(forward.source) and not any(word in reverse.target for word in forward.source):
             raise AlignkitError(
-                "the reverse model has no source word as a target word: is it of the other direction?"
+                "the reverse model has no source word among its targets: is it of the other direction?"
             )
     if file_format == "tsv":
         return {"": tsv(forward, reverse, best, minimum)}
