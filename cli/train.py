@@ -40,8 +40,8 @@ from alignkit_cli.progress import progress_bar
     "--valid",
     nargs=2,
     metavar="SRC TGT",
-    help="Validation text, by which the best network is chosen.  [default: the last 1,000 pairs of the text, or one "
-    "in twenty if that is fewer]",
+    help="Validation text, by which the best network is chosen.  [default: the last 1,000 pairs of the text, or "
+    "one in twenty if that is fewer]",
 )
 @click.option("-o", "--output", "run_dir", metavar="RUN", required=True, help="Directory of the run.")
 @click.option(
@@ -65,7 +65,9 @@ from alignkit_cli.progress import progress_bar
     "all: the weights are 1/L.",
 )
 @click.option(
-    "--tokens", type=click.Choice(get_args(Tokens)), help=f"What a token is.  [default: {TextSettings.tokens}]"
+    "--tokens",
+    type=click.Choice(get_args(Tokens)),
+    help=f"Unit of the vocabulary.  [default: {TextSettings.tokens}]",
 )
 @click.option("--pieces", type=click.IntRange(min=1), help="Number of subwords.  [default: the preset's]")
 @click.option(
@@ -73,9 +75,7 @@ from alignkit_cli.progress import progress_bar
     type=click.IntRange(min=1),
     help="Passes over the text; with more of them, a finished run is continued.  [default: the preset's]",
 )
-@click.option(
-    "--steps", type=click.IntRange(min=0), help="Stop after this number of batches.  [default: no limit]"
-)
+@click.option("--steps", type=click.IntRange(min=0), help="Number of batches to stop after.  [default: no limit]")
 @click.option("--batch", type=click.IntRange(min=1), help="Sentence pairs in a batch.  [default: the preset's]")
 @click.option(
     "--bleu",

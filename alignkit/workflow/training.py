@@ -6,8 +6,8 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignkit.errors import AlignkitError
 from alignkit.neural.settings import RunSettings
+from alignkit.text.line_pairs import check_has_words, hold_out_pairs
 from alignkit.text.reading import read_line_pairs
 from alignkit.types import PathLike, Progress
 
@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: The most pairs that become the validation text where none is given, and their largest share of the text.
-HELD_OUT, HELD_OUT_SHARE = 1000, 20
 Files = tuple[PathLike, PathLike | None]
-Sides = tuple[list[str], list[str]]
 
 
 def train_files(
@@ -56,10 +53,10 @@ def train_files(
     if valid is not None:
         held = read_line_pairs(*valid, **reading)
     else:
-        lines, held = hold_out(lines)
+        lines, held = hold_out_pairs(lines)
         log.info("no validation text: the last %d pairs are held out as one", len(held[0]))
-    _check_words(lines, "train on")
-    _check_words(held, "validate on")
+    check_has_words(lines, "train on")
+    check_has_words(held, "validate on")
     # Imported only now: torch takes a second or two, which an error in the input need not wait for.
     from alignkit.neural.devices import set_threads
     from alignkit.neural.training.translation_run import LinePairs, TranslationRun, train_translation
@@ -72,16 +69,3 @@ def train_files(
         finished, longer = "this run is finished; nothing was left to train", "a finished run was continued"
         log.info("%s: %s", run_dir, finished if before == run.log else longer)
     return best
-
-
-def hold_out(lines: Sides) -> tuple[Sides, Sides]:
-    """Split off the last 1,000 pairs, but at most one in twenty and at least one: (text, validation text)."""
-    source, target = lines
-    size = max(1, min(HELD_OUT, len(source) // HELD_OUT_SHARE))
-    return (source[:-size], target[:-size]), (source[-size:], target[-size:])
-
-
-def _check_words(lines: Sides, purpose: str) -> None:
-    """Raise AlignkitError if no pair has words on both sides; a network of blanks would still have a loss."""
-    if not any(x.strip() and y.strip() for x, y in zip(*lines, strict=True)):
-        raise AlignkitError(f"no pair with words on both sides to {purpose}; give another text")
