@@ -10,7 +10,7 @@ import numpy as np
 from alignkit.aligner.alignment import log_probabilities
 from alignkit.aligner.protocol import Aligner, HasTokenizer, check_kind
 from alignkit.scores.scores import Scores
-from alignkit.scores.word_groups import merge_to_words
+from alignkit.scores.word_groups import merge_subwords
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import Tokenizer, encode_bitext
 from alignkit.types import PathLike
@@ -49,7 +49,7 @@ class WordLevel:
         source, target = _lines(bitext.source), _lines(bitext.target)
         encoded = encode_bitext(self.tokens, source, target)
         sides = (source, list(encoded.source)), (target, list(encoded.target))
-        return merge_to_words(self.inner.score(encoded, kind), self.tokens, *sides)
+        return merge_subwords(self.inner.score(encoded, kind), self.tokens, *sides)
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): log p(target | source) of each pair, natural logarithm.

@@ -46,7 +46,7 @@ def test_a_stream_gives_what_files_give(alignkit, model, tmp_path, write, output
 def test_batches_leave_no_trace(alignkit, model, tmp_path, monkeypatch, output_format):
     """Numbers of pairs, in particular, go on from batch to batch."""
     from alignkit.text import streaming
-    from alignkit_cli import align, output
+    from alignkit.workflow import align
 
     options = ["--format", output_format, "--sentence-scores", tmp_path / "s"]
 
@@ -59,7 +59,6 @@ def test_batches_leave_no_trace(alignkit, model, tmp_path, monkeypatch, output_f
     whole = list(results())
     monkeypatch.setattr(streaming, "CHUNK", 1000)
     monkeypatch.setattr(align, "BLOCK", 7)
-    monkeypatch.setattr(output, "BLOCK", 7)
     assert list(results()) == whole
 
 
