@@ -150,7 +150,7 @@ class AgreementCurves:
         sums = np.concatenate([counts.sum(0)[None], resampled_sums(counts)])  # the first is of all pairs
         agreements = (sums[:, :-1] / sums[:, -1:]).reshape(len(sums), len(steps), 2)
         found = np.array([half_way(steps, curves) for curves in agreements])
-        # NaN where lexical knowledge was not learned, and NaN ends of the interval if that happens in any resample.
+        # NaN where lexical knowledge was not learned; then, or in any such resample, so is the interval.
         ratios = ratio(found[:, 0], np.where(np.isfinite(found[:, 1]), found[:, 1], 0))
         low, high = np.quantile(ratios[1:], [0.025, 0.975])
         alpha, beta = found[0]
