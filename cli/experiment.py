@@ -22,7 +22,7 @@ def list_experiments(context: click.Context, _: click.Parameter, listing: bool) 
 
 
 @click.command("experiment")
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", required=False)
 @click.option(
     "--list",
     is_flag=True,
@@ -43,7 +43,7 @@ def list_experiments(context: click.Context, _: click.Parameter, listing: bool) 
 @click.option("--threads", type=click.IntRange(min=1), help="Threads of torch.  [default: all cores]")
 @quiet_option
 def command(
-    name: str,
+    name: str | None,
     quick: bool,
     show: bool,
     changes: tuple[str, ...],
@@ -60,6 +60,8 @@ def command(
 
     from alignkit.experiments.registry import find_experiment
 
+    if name is None:
+        raise click.UsageError("Missing argument NAME (--list shows all).")
     experiment = find_experiment(name)
     settings = experiment.settings(quick, dict(split_change(change) for change in changes))
     if show:
