@@ -216,14 +216,15 @@ class NoteHandler(logging.Handler):
     """Writes the library's log messages to standard error, as :func:`note` does."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        note(record.getMessage())
+        prefix = "warning: " if record.levelno >= logging.WARNING else ""
+        note(prefix + record.getMessage())
 
 
 def show_notes(quiet: bool) -> None:
-    """Show what the library logs, or, if ``quiet``, its warnings only."""
+    """Show what the library logs, or nothing of it if ``quiet``."""
     logger = logging.getLogger("alignkit")
     logger.handlers = [NoteHandler()]
-    logger.setLevel(logging.WARNING if quiet else logging.INFO)
+    logger.setLevel(logging.ERROR if quiet else logging.INFO)
 
 
 def note(message: str, quiet: bool = False) -> None:

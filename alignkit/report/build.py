@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from alignkit.aligner.protocol import HasTokenizer
 from alignkit.aligner.registry import load_aligner
 from alignkit.classical.hmm.joint import fits_in_memory
 from alignkit.classical.hmm.model import fit_hmm
@@ -220,7 +221,7 @@ def _model_sets(sources: Sources, base: _Base) -> list[ScoreSet]:
     sets = []
     for path in sources.models:
         model = load_aligner(path)
-        if getattr(model, "tokenizer", None) is not None:
+        if isinstance(model, HasTokenizer):
             raise AlignkitError(f"{path} is a network: give it as a run, and not with --model")
         label = Path(path).stem
         if not base.specials:

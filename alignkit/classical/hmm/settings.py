@@ -26,7 +26,7 @@ class HMMSettings:
         lexical_prior: Dirichlet pseudo-count of each word pair that meets.
         null_prior: the same for each word of NULL.
         transition_prior: the same for each jump and first position.
-        reach: at the start, weights of jumps and first positions fall by a factor of e with this number of positions;
+        reach: at first, weights of jumps and first positions fall by a factor of e with this number of positions;
             0: they are equal. A small text cannot show by itself that neighbours go together.
         back_off: pseudo-count that each row gets in all from the classes of its words; 0: none.
         affixes: lengths of the first and last letters that make classes.
