@@ -291,7 +291,7 @@ def read_within(wanted: Outputs, source: str, target: str | None, **options: Any
         AlignkitError: it takes more than --max-memory, however it is done.
     """
     from alignkit.classical import memory
-    from alignkit.text.on_disk import spool_bitext, text_size
+    from alignkit.text.on_disk import read_bitext_to_disk, text_size
     from alignkit.text.reading import read_bitext
 
     limit = memory.usual_limit() if wanted.max_memory is None else memory.parse_size(wanted.max_memory)
@@ -300,7 +300,7 @@ def read_within(wanted: Outputs, source: str, target: str | None, **options: Any
         bitext = read_bitext(source, target, **options)
     else:
         note(f"a large text (about {memory.show_size(size)}): its ids are kept on disk", wanted.quiet)
-        bitext = spool_bitext(source, target, folder=wanted.temp_dir, **options)
+        bitext = read_bitext_to_disk(source, target, folder=wanted.temp_dir, **options)
     block = memory.block_tokens(
         bitext,
         limit,

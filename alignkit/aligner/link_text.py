@@ -14,8 +14,9 @@ from alignkit.links.links import Links
 from alignkit.scores.scores import Scores
 from alignkit.scores.word_groups import merge_to_words
 from alignkit.text.bitext import Bitext
-from alignkit.text.reading import encode_text, split_lines
+from alignkit.text.reading import encode_text
 from alignkit.text.tokenization import encode_bitext, split_words
+from alignkit.text.utf8 import split_lines
 
 
 def score_lines(aligner: Aligner, source: Sequence[str], target: Sequence[str], kind: str = "alpha") -> Scores:

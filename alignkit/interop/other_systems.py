@@ -30,7 +30,8 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.links.links import Links, check_range, parse_links
 from alignkit.scores.scores import Scores, flat_offsets
 from alignkit.storage import read_header
-from alignkit.text.reading import read_bytes, split_lines, valid_text
+from alignkit.text.reading import read_bytes
+from alignkit.text.utf8 import BOM, split_lines, valid_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,7 +80,7 @@ def read_scores(path: Path, shapes: np.ndarray | None = None) -> ExternalScores:
         if read_header(path) is not None:
             return ExternalScores(name, Scores.load(path))
         return ExternalScores(name, _arrays(path, data))
-    lines = split_lines(valid_text(path, data.removeprefix(b"\xef\xbb\xbf")))
+    lines = split_lines(valid_text(path, data.removeprefix(BOM)))
     first = next((line.strip() for line in lines if line.strip()), "")
     if first.startswith(("[", "{")):
         return _json_lines(path, lines)

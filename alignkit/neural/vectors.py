@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from alignkit.errors import InputError
-from alignkit.text.decompression import unpacked
+from alignkit.text.decompression import decompressed
 from alignkit.text.vocabulary import Vocabulary
 
 
@@ -80,7 +80,7 @@ def _file_lines(path: str | os.PathLike[str]) -> Iterator[bytes]:
             raise InputError(path, f"cannot be read: {error.strerror or error}") from error
 
     rest = b""
-    for chunk in unpacked(path, chunks()):
+    for chunk in decompressed(path, chunks()):
         *lines, rest = (rest + chunk).split(b"\n")
         yield from lines
     if rest:
