@@ -1,4 +1,4 @@
-"""Kernels over sentence pairs and their matrices of scores."""
+"""Copies of sentence pairs; links of sentence pairs, from positions and from matrices of scores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HALF = np.uint64(32)
 
 @kernel
 def hash_ids(h, tokens, low, high):
-    """FNV-1a of the number of ids in tokens[low:high] and of the ids, going on from ``h``."""
+    """Continue an FNV-1a hash ``h`` with the length and the ids of tokens[low:high]."""
     h = (h ^ np.uint64(high - low)) * _FNV_PRIME
     for k in range(low, high):
         h = (h ^ np.uint64(tokens[k])) * _FNV_PRIME
@@ -22,7 +22,7 @@ def hash_ids(h, tokens, low, high):
 
 @kernel
 def same_ids(tokens, offsets, a, b):
-    """Whether sentences a and b are the same."""
+    """Whether sentences a and b are equal."""
     length = offsets[a + 1] - offsets[a]
     if length != offsets[b + 1] - offsets[b]:
         return False
@@ -34,21 +34,24 @@ def same_ids(tokens, offsets, a, b):
 
 @kernel
 def count_copies(source, target, table, first, counts):
-    """counts[m] = how many pairs are the same as m, itself counted.
+    """counts[m] = the number of pairs that are equal to pair m, itself included.
 
     Args:
         source, target: (tokens int32 (N,), offsets int64 (M + 1,)).
-        table: int64 (power of two, more than M), -1 everywhere: open addressing, the first pair of each kind.
+        table: int64 (a power of two above M,), -1 everywhere: a hash table with the first of equal pairs.
         first: int64 (M,), work space.
-        counts: int64 (M,), zeros.
+        counts: int64 (M,), zeros on entry.
     """
+    source_tokens, source_offsets = source
+    target_tokens, target_offsets = target
     mask = np.uint64(len(table) - 1)
     for m in range(len(counts)):
-        h = hash_ids(_FNV_START, source[0], source[1][m], source[1][m + 1])
-        h = hash_ids(h, target[0], target[1][m], target[1][m + 1])
+        h = hash_ids(_FNV_START, source_tokens, source_offsets[m], source_offsets[m + 1])
+        h = hash_ids(h, target_tokens, target_offsets[m], target_offsets[m + 1])
         slot = (h ^ (h >> _HALF)) & mask
         while table[slot] >= 0 and not (
-            same_ids(source[0], source[1], table[slot], m) and same_ids(target[0], target[1], table[slot], m)
+            same_ids(source_tokens, source_offsets, table[slot], m)
+            and same_ids(target_tokens, target_offsets, table[slot], m)
         ):
             slot = (slot + np.uint64(1)) & mask
         if table[slot] < 0:
