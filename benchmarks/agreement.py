@@ -23,7 +23,7 @@ import alignkit
 from alignkit.analysis.compare import CompareSettings, Comparison, compare_networks
 from alignkit.neural.devices import set_threads
 from alignkit.neural.settings import PRESETS
-from alignkit.neural.training.runs import Run, train
+from alignkit.neural.training.translation_run import LinePairs, TranslationRun, train_translation
 from alignkit.report.tables import agreement_matrix, records
 from alignkit.text.reading import read_line_pairs
 
@@ -54,7 +54,7 @@ def versions() -> dict[str, str]:
     return found | {"torch": str(torch.__version__), "numba": numba.__version__, "numpy": np.__version__}
 
 
-def training_facts(run: Run) -> dict[str, object]:
+def training_facts(run: TranslationRun) -> dict[str, object]:
     """Steps, and what was measured at the best step."""
     log = run.log
     step, loss = log.best("valid.loss")
@@ -102,7 +102,7 @@ def main(data: Path, runs: Path, output: Path, preset: str, epochs: int | None, 
     set_threads(options["threads"])
     text = read_line_pairs(data / "train.de", data / "train.en")
     held = read_line_pairs(data / "val.de", data / "val.en")
-    for attention in ("dot", "uniform"):
+    for attention in ("general", "uniform"):
         changes = {"epochs": epochs, "seed": seed}
         settings = PRESETS[preset].change(network={"attention": attention}, training=changes)
 
@@ -110,7 +110,9 @@ def main(data: Path, runs: Path, output: Path, preset: str, epochs: int | None, 
             if done % 500 == 0 or done == total:
                 click.echo(f"{name}: step {done} of {total}, {message}", err=True)
 
-        train(runs / attention, *text, *held, settings, progress, options["device"])
+        train_translation(
+            runs / attention, LinePairs(*text), LinePairs(*held), settings, progress, options["device"]
+        )
     tables = {}
     for name, iterations in (
         ("IBM 1 by EM, 5 iterations", 5),
@@ -118,14 +120,14 @@ def main(data: Path, runs: Path, output: Path, preset: str, epochs: int | None, 
     ):
         compared = CompareSettings(iterations=iterations, null=False, ibm_alpha=True)
         tables[name] = compare_networks(
-            str(runs / "dot"), str(runs / "uniform"), settings=compared, device=options["device"]
+            str(runs / "general"), str(runs / "uniform"), settings=compared, device=options["device"]
         )
     facts = {
         "title": options["title"],
         "command": f"python benchmarks/agreement.py DATA RUNS --preset {preset} --epochs {epochs} -o OUT",
         "machine": machine(),
         "versions": versions(),
-        "runs": {name: training_facts(Run(runs / name)) for name in ("dot", "uniform")},
+        "runs": {name: training_facts(TranslationRun(runs / name)) for name in ("general", "uniform")},
     }
     result = {**facts, "agreement": {name: records(found.table) for name, found in tables.items()}}
     output.parent.mkdir(parents=True, exist_ok=True)

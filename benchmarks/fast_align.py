@@ -60,12 +60,12 @@ Fit = Callable[[Bitext, int], Any]
 DIAGONAL, TENSION, BAYES = {"favor_diagonal": True}, {"optimize_tension": True}, {"variational_bayes": True}
 #: name -> (fast_align's options, ours)
 SETTINGS: dict[str, tuple[dict[str, bool], Fit]] = {
-    "IBM 1": ({}, lambda text, n: fit_ibm1(text, n)),
-    "IBM 1, -v": (BAYES, lambda text, n: fit_ibm1(text, n, alpha=0.01)),
-    "-d": (DIAGONAL, lambda text, n: fit_diagonal(text, n, alpha=None, optimize_tension=False)),
-    "-d -v": (DIAGONAL | BAYES, lambda text, n: fit_diagonal(text, n, optimize_tension=False)),
-    "-d -o": (DIAGONAL | TENSION, lambda text, n: fit_diagonal(text, n, alpha=None)),
-    "-d -o -v": (DIAGONAL | TENSION | BAYES, lambda text, n: fit_diagonal(text, n)),
+    "IBM 1": ({}, lambda text, n: fit_ibm1(text, iterations=n)),
+    "IBM 1, -v": (BAYES, lambda text, n: fit_ibm1(text, iterations=n, alpha=0.01)),
+    "-d": (DIAGONAL, lambda text, n: fit_diagonal(text, iterations=n, alpha=None, optimize_tension=False)),
+    "-d -v": (DIAGONAL | BAYES, lambda text, n: fit_diagonal(text, iterations=n, optimize_tension=False)),
+    "-d -o": (DIAGONAL | TENSION, lambda text, n: fit_diagonal(text, iterations=n, alpha=None)),
+    "-d -o -v": (DIAGONAL | TENSION | BAYES, lambda text, n: fit_diagonal(text, iterations=n)),
     "-d -o -v, lengths exchanged": (DIAGONAL | TENSION | BAYES, lambda text, n: as_the_authors(text, n)),
 }
 
@@ -84,7 +84,7 @@ def as_the_authors(text: Bitext, iterations: int) -> Diagonal:
         self.set(tension)
 
     with mock.patch.object(Prior, "fit", fit):
-        return fit_diagonal(text, iterations)
+        return fit_diagonal(text, iterations=iterations)
 
 
 def exchanged_normalisers(lengths: np.ndarray, tension: float) -> np.ndarray:

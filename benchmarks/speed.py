@@ -184,7 +184,9 @@ def em_nanoseconds(text: Text, threads: int, repeat: int = 3) -> dict[str, float
     spans: list[float] = []
     for _ in range(repeat):
         moments: list[float] = []
-        fit_ibm1(bitext, 5, threads=threads, progress=lambda *_, m=moments: m.append(time.perf_counter()))
+        fit_ibm1(
+            bitext, iterations=5, threads=threads, progress=lambda *_, m=moments: m.append(time.perf_counter())
+        )
         spans += [b - a for a, b in pairwise(moments)]
     factor = threads * 1e9 / pairs
     return {"threads": threads, "median": statistics.median(spans) * factor, "least": min(spans) * factor}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from alignkit.text.line_pairs import check_has_words
 from alignkit_cli.options import (
     choose_text,
     named,
@@ -18,11 +19,10 @@ from alignkit_cli.options import (
     write_output,
 )
 from alignkit_cli.progress import progress_bar
-from alignkit_cli.train import check_words
 
 if TYPE_CHECKING:
     from alignkit.analysis.compare import CompareSettings, Comparison
-    from alignkit.neural.training.runs import Lines
+    from alignkit.neural.training.translation_run import LinePairs
 
 
 @click.command("compare")
@@ -111,26 +111,27 @@ def run(
     write_output(f"{render(found, options, as_json)}\n".encode(), None)
 
 
-def read_lines(purpose: str, source: str, target: str | None, **reading: Any) -> Lines:
+def read_lines(purpose: str, source: str, target: str | None, **reading: Any) -> LinePairs:
     """A text for this purpose; raises AlignkitError if no pair has words on both sides."""
-    from alignkit.neural.training.runs import Lines
+    from alignkit.neural.training.translation_run import LinePairs
     from alignkit.text.reading import read_line_pairs
 
     sides = read_line_pairs(source, target, **reading)
-    check_words(sides, purpose)
-    return Lines(*sides)
+    check_has_words(sides, purpose)
+    return LinePairs(*sides)
 
 
 def train_on_sample(folder: str, seed: int, device: str, quiet: bool) -> str:
     """Trains the small preset on the embedded sample; returns the run directory."""
     from alignkit.neural.settings import PRESETS
-    from alignkit.neural.training.runs import train
+    from alignkit.neural.training.translation_run import LinePairs, train_translation
     from alignkit.text.reading import read_line_pairs
 
-    texts = [read_line_pairs(*choose_text(None, None, True, part)) for part in ("train", "test")]
+    texts = [LinePairs(*read_line_pairs(*choose_text(None, None, True, part))) for part in ("train", "test")]
     note("training a small network on the embedded sample (kept nowhere; see `alignkit train`) ...", quiet)
     with progress_bar("network", quiet) as bar:
-        train(folder, *texts[0], *texts[1], PRESETS["small"].change(training={"seed": seed}), bar, device)
+        settings = PRESETS["small"].change(training={"seed": seed})
+        train_translation(folder, texts[0], texts[1], settings, bar, device)
     return folder
 
 

@@ -70,8 +70,9 @@ def command(**options: Any) -> None:
     """Measure what a network's attention agrees with, and how much that is.
 
     RUN is a run of `alignkit train` with attention, or the FOLDER of an earlier --train. With --train, what is
-    needed is trained first: two seeds with attention and one run without (FOLDER/dot-0, dot-1 and uniform-0);
-    the same command goes on where it was interrupted. Runs must keep their checkpoints, as the paper preset does.
+    needed is trained first: two seeds with attention and one run without (FOLDER/general-0, general-1 and
+    uniform-0); the same command goes on where it was interrupted. Runs must keep their checkpoints, as the paper
+    preset does.
 
     For each pair of scores u, v the table gives A(u, v), the share of target tokens whose best source token by u
     is among the top 5 % by v, with chance and interval; xi, how good the second network was when its attention
@@ -109,7 +110,7 @@ def run(
     runs = (run_dir, other, uniform)
     if training is not None:
         assert folder is not None
-        train(training, valid, folder, _run_settings(seed=seed, **plan), device, quiet, **reading)
+        train_first(training, valid, folder, _run_settings(seed=seed, **plan), device, quiet, **reading)
         run_dir = folder
     assert run_dir is not None
     runs = _runs(run_dir, other, uniform)
@@ -147,9 +148,9 @@ def _runs(run_dir: str, other: str | None, uniform: str | None) -> tuple[str, st
     from alignkit.analysis.lab_runs import find_runs
 
     found = {name: str(path) for name, path in find_runs(run_dir).items()}
-    if "dot-0" not in found:
+    if "general-0" not in found:
         return run_dir, other, uniform
-    return found["dot-0"], other or found.get("dot-1"), uniform or found.get("uniform-0")
+    return found["general-0"], other or found.get("general-1"), uniform or found.get("uniform-0")
 
 
 def _run_settings(preset: str, tokens: str | None, pieces: int | None, seed: int, **training: Any) -> RunSettings:
@@ -158,7 +159,7 @@ def _run_settings(preset: str, tokens: str | None, pieces: int | None, seed: int
     return PRESETS[preset].change(text={"tokens": tokens, "pieces": pieces}, training={"seed": seed, **training})
 
 
-def train(
+def train_first(
     training: tuple[str, str],
     valid: tuple[str, str] | None,
     folder: str,
@@ -169,16 +170,16 @@ def train(
 ) -> None:
     """Trains the three runs into the folder."""
     from alignkit.analysis.lab_runs import train_runs
-    from alignkit.neural.training.runs import Lines
+    from alignkit.neural.training.translation_run import LinePairs
+    from alignkit.text.line_pairs import check_has_words, hold_out_pairs
     from alignkit.text.reading import read_line_pairs
-    from alignkit_cli.train import check_words, hold_out
 
     lines = read_line_pairs(*training, **reading)
-    lines, held = (lines, read_line_pairs(*valid, **reading)) if valid is not None else hold_out(lines)
-    check_words(lines, "train on")
-    check_words(held, "judge the networks by (--valid)")
+    lines, held = (lines, read_line_pairs(*valid, **reading)) if valid is not None else hold_out_pairs(lines)
+    check_has_words(lines, "train on")
+    check_has_words(held, "judge the networks by (--valid)")
     with progress_bar("training", quiet) as bar:
-        train_runs(folder, Lines(*lines), Lines(*held), settings, bar, device)
+        train_runs(folder, LinePairs(*lines), LinePairs(*held), settings, bar, device)
     note(f"{folder}: the three runs are trained", quiet)
 
 

@@ -22,7 +22,8 @@ import numpy as np
 from alignkit.analysis.accuracy import accuracies, word_weights
 from alignkit.analysis.compare import PROXY_CACHE, fit_or_load_proxy
 from alignkit.analysis.logistic import Logistic, fit_logistic, word_scores
-from alignkit.classical.ibm1 import ITERATIONS, fit_ibm1
+from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
 from alignkit.metrics.agreement import PERCENT, Agreement, agreement
 from alignkit.metrics.contextual import contextualised
@@ -30,7 +31,7 @@ from alignkit.metrics.kendall import RankCorrelation, rank_correlation
 from alignkit.neural.aligners import ClassifierAligner
 from alignkit.neural.classifier_settings import CLASSIFIER_PROXY, ClassifierRunSettings
 from alignkit.neural.settings import ProxySettings
-from alignkit.neural.training.classification import ClassifierRun, train_classifier
+from alignkit.neural.training.classifier_run import ClassifierRun, train_classifier
 from alignkit.scores.scores import Scores
 from alignkit.text.labelled import LabelledLines, LabelledText
 
@@ -81,7 +82,7 @@ class ClassifySettings:
     proxy: ProxySettings = CLASSIFIER_PROXY
     scored: Literal["valid", "train"] = "valid"
     loo: bool = False
-    iterations: int = ITERATIONS
+    iterations: int = IBM1Settings.iterations
     percent: float | str | Fraction = PERCENT
     seed: int = 0
     threads: int | None = field(default=None, compare=False)
@@ -188,7 +189,7 @@ def classify(
     if logistic is not None:
         scores["beta_log"] = logistic.score(scored)
     for name, iterations in (("beta_count", 1), ("beta_ibm1", settings.iterations)):
-        model = fit_ibm1(train.bitext, iterations, False, settings.threads)
+        model = fit_ibm1(train.bitext, iterations=iterations, null=False, threads=settings.threads)
         scores[name] = model.score(scored.bitext, "beta")
     second = time_course(ClassifierRun(place / "second"), scores["alpha"], "alpha", scored, settings, device)
     return Classification(

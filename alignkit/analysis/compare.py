@@ -14,17 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alignkit.analysis.time_course import load_network
-from alignkit.classical.ibm1 import ITERATIONS, fit_ibm1
+from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
 from alignkit.interop.other_systems import ExternalScores, read_scores
-from alignkit.interop.projection import fit_scores, inner_scores, of_tokens, word_shapes
+from alignkit.interop.projection import is_between_tokens, project_scores, scores_without_specials, word_shapes
 from alignkit.metrics.protocol import PERCENT, MetricSettings
 from alignkit.metrics.registry import metric_table
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.loading import load_aligner
 from alignkit.neural.proxy import ProxyAligner, fit_proxy
 from alignkit.neural.settings import PROXY_PRESETS, ProxySettings
-from alignkit.neural.training.runs import Lines, Run, find_run
+from alignkit.neural.training.translation_run import LinePairs, TranslationRun, find_run
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import encode_bitext
@@ -50,7 +51,7 @@ class CompareSettings:
         threads: of the classical part; no result depends on it.
     """
 
-    iterations: int = ITERATIONS
+    iterations: int = IBM1Settings.iterations
     null: bool = False
     ibm_alpha: bool = False
     delta: bool = False
@@ -103,7 +104,7 @@ def compare(
 def _scores(
     network: NeuralAligner, proxy: ProxyAligner, training: Bitext, pairs: Bitext, settings: CompareSettings
 ) -> list[tuple[str, Scores]]:
-    ibm1 = fit_ibm1(training, settings.iterations, settings.null, settings.threads)
+    ibm1 = fit_ibm1(training, iterations=settings.iterations, null=settings.null, threads=settings.threads)
     scored = [("ibm1.beta", ibm1.score(pairs, "beta"))]
     if settings.ibm_alpha:
         scored.append(("ibm1.alpha", ibm1.score(pairs, "alpha")))
@@ -124,10 +125,10 @@ def with_others(
     named = {name if name.endswith(".alpha") else f"{name}.alpha": found for name, found in others.items()}
     if len(named) < len(others) or set(named) & set(scores):
         raise AlignkitError(f"scores from elsewhere need names of their own; taken are {', '.join(scores)}")
-    joined = {**scores, **{name: fit_scores(found, pairs) for name, found in named.items()}}
-    if all(of_tokens(found, pairs) for found in named.values()):
+    joined = {**scores, **{name: project_scores(found, pairs) for name, found in named.items()}}
+    if all(is_between_tokens(found, pairs) for found in named.values()):
         return joined
-    return {name: inner_scores(each, pairs) for name, each in joined.items()}
+    return {name: scores_without_specials(each, pairs) for name, each in joined.items()}
 
 
 @dataclass(frozen=True)
@@ -151,8 +152,8 @@ def compare_networks(
     neural: str,
     uniform: str | None = None,
     *,
-    pairs: Lines | None = None,
-    training: Lines | None = None,
+    pairs: LinePairs | None = None,
+    training: LinePairs | None = None,
     settings: CompareSettings | None = None,
     proxy_epochs: int | None = None,
     device: str = "auto",
@@ -201,7 +202,7 @@ def compare_networks(
 
 
 def _texts(
-    path: str, network: NeuralAligner, run: Run | None, training: Lines | None
+    path: str, network: NeuralAligner, run: TranslationRun | None, training: LinePairs | None
 ) -> tuple[Bitext, Bitext | None]:
     """The encoded training text and the run's validation text, if any."""
     valid = run.valid if run is not None else None
@@ -220,7 +221,7 @@ def _texts(
 
 def proxy_of(
     network: NeuralAligner,
-    run: Run | None,
+    run: TranslationRun | None,
     training: Bitext,
     valid: Bitext,
     *,

@@ -19,12 +19,13 @@ import numpy as np
 from alignkit.analysis.compare import proxy_of
 from alignkit.analysis.time_course import COLUMNS as COURSE_COLUMNS
 from alignkit.analysis.time_course import load_network, measure, moving, open_run, series, time_course
-from alignkit.classical.ibm1 import ITERATIONS, fit_ibm1
+from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
 from alignkit.metrics.agreement import PERCENT, agreement
 from alignkit.metrics.contextual import contextualised
 from alignkit.metrics.kendall import rank_correlation
-from alignkit.neural.training.runs import Run
+from alignkit.neural.training.translation_run import TranslationRun
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
 
@@ -60,7 +61,7 @@ class LabSettings:
 
     on: Literal["valid", "train"] = "valid"
     limit: int | None = None
-    iterations: int = ITERATIONS
+    iterations: int = IBM1Settings.iterations
     null: bool = False
     bleu: bool = False
     courses: bool = False
@@ -207,7 +208,7 @@ class _Bench:
         self.scores["proxy.beta"] = proxy.score(pairs, "beta")
         for iterations in dict.fromkeys((1, settings.iterations)):
             null = settings.null and iterations > 1  # the paper's Trans has none
-            ibm1 = fit_ibm1(self.training, iterations, null, settings.threads)
+            ibm1 = fit_ibm1(self.training, iterations=iterations, null=null, threads=settings.threads)
             for kind in ("beta", "alpha"):
                 self.scores[f"ibm1({iterations}).{kind}"] = ibm1.score(pairs, kind)
         if self.uniform is None:
@@ -219,7 +220,7 @@ class _Bench:
         if self.progress is not None:
             self.progress(done, total, message)
 
-    def _course(self, run: Run, label: str, references: Mapping[str, Scores]) -> pd.DataFrame | None:
+    def _course(self, run: TranslationRun, label: str, references: Mapping[str, Scores]) -> pd.DataFrame | None:
         """The time course of a run; None, with a note, if it keeps no checkpoints."""
         if len(run.checkpoints) == 0:
             self.notes.append(f"{run.path} keeps no checkpoints at its logged steps (only its best network)")
@@ -242,7 +243,7 @@ class _Bench:
     def _references(self) -> Mapping[str, Scores]:
         return self.scores if self.settings.courses else {"lstm.alpha": self.scores["lstm.alpha"]}
 
-    def _strongest_uniform(self, run: Run) -> Scores | None:
+    def _strongest_uniform(self, run: TranslationRun) -> Scores | None:
         """beta of the uniform run at the logged step that alpha agrees with most (appendix A.7).
 
         None if there are no logged steps: then its best network has to do.

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from alignkit.neural.settings import RunSettings
-from alignkit.neural.training.runs import Lines, train
+from alignkit.neural.training.translation_run import LinePairs, train_translation
 
 Progress = Callable[[int, int, str], None]
 #: name in the folder -> attention, and what is added to the seed
-RUNS = {"dot-0": ("dot", 0), "dot-1": ("dot", 1), "uniform-0": ("uniform", 0)}
+RUNS = {"general-0": ("general", 0), "general-1": ("general", 1), "uniform-0": ("uniform", 0)}
 
 
 def train_runs(
     folder: str | Path,
-    training: Lines,
-    valid: Lines,
+    training: LinePairs,
+    valid: LinePairs,
     settings: RunSettings,
     progress: Progress | None = None,
     device: str = "auto",
@@ -26,7 +26,7 @@ def train_runs(
     A checkpoint is kept at every logged step, whatever the settings say.
 
     Args:
-        folder: gets the run directories ``dot-0``, ``dot-1`` (the next seed) and ``uniform-0``.
+        folder: gets the run directories ``general-0``, ``general-1`` (the next seed) and ``uniform-0``.
         training: raw text.
         valid: raw held-out text.
         settings: of all three; the kind of attention is filled in.
@@ -37,7 +37,7 @@ def train_runs(
         name -> run directory.
 
     Raises:
-        AlignkitError: as :func:`alignkit.neural.training.runs.train`.
+        AlignkitError: as :func:`alignkit.neural.training.translation_run.train_translation`.
     """
     paths = {name: Path(folder) / name for name in RUNS}
     for name, (attention, more) in RUNS.items():
@@ -46,7 +46,7 @@ def train_runs(
             training={"seed": settings.training.seed + more, "keep": "logged"},
         )
         report = _named(progress, name) if progress is not None else None
-        train(paths[name], training.source, training.target, valid.source, valid.target, own, report, device)
+        train_translation(paths[name], training, valid, own, report, device)
     return paths
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from alignkit.metrics.agreement import PERCENT, agreement
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.loading import load_aligner
-from alignkit.neural.training.runs import Run
+from alignkit.neural.training.translation_run import TranslationRun
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
 
@@ -19,7 +19,7 @@ COLUMNS = ("run", "step", "name", "value")
 
 
 def learning_course(
-    run: Run,
+    run: TranslationRun,
     bitext: Bitext,
     reference: Scores,
     percent: Any = PERCENT,

@@ -16,7 +16,7 @@ from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.checkpoints import BEST
 from alignkit.neural.loading import load_aligner
 from alignkit.neural.scoring.evaluation import bleu as translation_bleu
-from alignkit.neural.training.runs import Run
+from alignkit.neural.training.translation_run import TranslationRun
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
 
@@ -46,7 +46,7 @@ def load_network(path: str | Path, device: str = "auto") -> NeuralAligner:
 
 
 def time_course(
-    run: Run,
+    run: TranslationRun,
     pairs: Bitext,
     references: Mapping[str, Scores],
     *,
@@ -105,7 +105,7 @@ def time_course(
     return pd.DataFrame(table, columns=list(COLUMNS)).sort_values("step", kind="stable", ignore_index=True)
 
 
-def _bleu(network: NeuralAligner, run: Run) -> float:
+def _bleu(network: NeuralAligner, run: TranslationRun) -> float:
     beam = network.settings.training.beam
     return translation_bleu(network.network, network.tokenizer, run.valid, run.references, beam)
 
@@ -147,7 +147,7 @@ def series(course: pd.DataFrame, name: str, run: str | None = None) -> tuple[np.
     return some["step"].to_numpy(np.int64), some["value"].to_numpy(np.float64)
 
 
-def open_run(path: str | Path) -> Run:
+def open_run(path: str | Path) -> TranslationRun:
     """The run in a directory.
 
     Raises:
@@ -156,7 +156,7 @@ def open_run(path: str | Path) -> Run:
     place = Path(path)
     if not place.is_dir():
         raise InputError(path, "no such directory", remedy="give a run directory of `alignkit train`")
-    run = Run(place)
+    run = TranslationRun(place)
     _ = run.config
     if not (place / BEST).exists():
         raise InputError(path, "this run has no network yet", remedy="train it first with `alignkit train`")

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from alignkit.aligner.protocol import check_kind
-from alignkit.classical.ibm1 import check_options, has_settled
+from alignkit.classical.em import has_settled
 from alignkit.classical.inverted_index import PairStatistics, bags_of, normalise_rows, token_index
 from alignkit.classical.null import UNSEEN
+from alignkit.classical.settings import TENSION_RANGE, DiagonalSettings
 from alignkit.classical.translation_table import Lookup, PairTable, pack_model, unpack_model
-from alignkit.errors import AlignkitError, InputError
+from alignkit.errors import InputError
 from alignkit.kernels import diagonal as kernels
 from alignkit.kernels import translation_table
 from alignkit.links.from_positions import links_from_positions
 from alignkit.links.links import Links
 from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores.scores import Scores
+from alignkit.settings import with_options
 from alignkit.storage import Fields, load_arrays, save_arrays
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
+from alignkit.types import PathLike, Progress
 
 KIND, VERSION = "alignkit.diagonal", 1
-ITERATIONS = 5
-NULL_PROBABILITY = 0.08
-ALPHA = 0.01
-TENSION = 4.0
-#: Beyond these the tension does not go (as in the authors' program): nothing of the diagonal is left, or all else.
-TENSION_RANGE = (0.1, 14.0)
 _STEPS, _RATE = 8, 20.0  # of the gradient ascent on the tension, once per EM iteration
 
 
@@ -182,14 +178,14 @@ class Diagonal:
         run_blocks(search, blocks(lengths * bitext.target.lengths, lookup.threads), lookup.threads)
         return links_from_positions(places, bitext, lookup.threads)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: PathLike) -> None:
         """Writes the model; :func:`alignkit.load_aligner` reads it."""
         header = {"log_likelihood": list(self.log_likelihood), "tension": self.tension}
         header["null_probability"] = self.null_probability
         save_arrays(path, KIND, VERSION, pack_model(self.source, self.target, self.table, self.null), header)
 
 
-def load_diagonal(path: str | os.PathLike[str]) -> Diagonal:
+def load_diagonal(path: PathLike) -> Diagonal:
     """Reads what :meth:`Diagonal.save` wrote; raises InputError if it is missing, damaged or of another kind."""
     arrays, header = load_arrays(path, KIND, VERSION)
     try:
@@ -202,51 +198,38 @@ def load_diagonal(path: str | os.PathLike[str]) -> Diagonal:
 
 def fit_diagonal(
     bitext: Bitext,
-    iterations: int = ITERATIONS,
-    null: bool = True,
-    threads: int | None = None,
-    progress: Callable[[int, int, str], None] | None = None,
+    settings: DiagonalSettings | None = None,
     *,
-    null_probability: float = NULL_PROBABILITY,
-    alpha: float | None = ALPHA,
-    tension: float = TENSION,
-    optimize_tension: bool = True,
-    tolerance: float = 0.0,
-    prune: float = 0.0,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
 ) -> Diagonal:
-    """Fits the diagonal-favouring model by EM from uniform translation probabilities.
+    """Fit the diagonal-favouring model by EM from uniform translation probabilities.
 
     Args:
-        bitext: M pairs; pairs with an empty side teach nothing.
-        iterations: EM steps, at least 1.
-        null: whether an empty source word takes part in every sentence.
+        bitext: M pairs; pairs with an empty side are ignored.
+        settings: the defaults without it.
         threads: all there are by default; the result has the same bits for any number.
         progress: called with (done, total, message) after each iteration.
-        null_probability: p0, the probability that a target word comes from NULL.
-        alpha: of the Dirichlet prior over a source word's translations (:func:`alignkit.fit_ibm1`); None: without.
-        tension: to start with.
-        optimize_tension: whether to move it after each iteration but the first, where posteriors are the prior.
-        tolerance, prune: as of :func:`alignkit.fit_ibm1`.
+        **options: fields of :class:`DiagonalSettings`, which replace those of ``settings``.
 
     Raises:
-        AlignkitError: a number outside its range.
+        AlignkitError: a setting or ``threads`` is out of range.
     """
-    check_options(iterations, null, null_probability if null else None, alpha, tolerance, prune)
-    if not TENSION_RANGE[0] <= tension <= TENSION_RANGE[1]:
-        raise AlignkitError(f"the tension must lie in [{TENSION_RANGE[0]}, {TENSION_RANGE[1]}], not {tension}")
-    probability = null_probability if null else 0.0
-    estimation = _Estimation(bitext, probability, alpha, tension, thread_count(threads))
+    chosen = with_options(settings or DiagonalSettings(), options)
+    probability = chosen.null_probability if chosen.null else 0.0
+    estimation = _Estimation(bitext, probability, chosen.alpha, chosen.tension, thread_count(threads))
     likelihoods: list[float] = []
-    for iteration in range(iterations):
-        likelihoods.append(estimation.step(optimize_tension and iteration > 0))
+    for iteration in range(chosen.iterations):
+        likelihoods.append(estimation.step(chosen.optimize_tension and iteration > 0))
         if progress is not None:
             message = f"log-likelihood {likelihoods[-1]:.6g}  tension {estimation.prior.tension:.3f}"
-            progress(iteration + 1, iterations, message)
-        if tolerance > 0 and has_settled(likelihoods, tolerance):
+            progress(iteration + 1, chosen.iterations, message)
+        if has_settled(likelihoods, chosen.tolerance):
             break
     source, target = bitext.source.vocabulary, bitext.target.vocabulary
-    table = PairTable(*estimation.rows, len(target)).pruned(prune)
-    row = estimation.null if null else None
+    table = PairTable(*estimation.rows, len(target)).pruned(chosen.prune)
+    row = estimation.null if chosen.null else None
     return Diagonal(source, target, table, row, probability, estimation.prior.tension, tuple(likelihoods), threads)
 
 

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from alignkit.aligner.protocol import check_kind
+from alignkit.classical.em import has_settled
 from alignkit.classical.inverted_index import Bags, PairStatistics, Rows, bags_of
 from alignkit.classical.memory import cut
 from alignkit.classical.null import mixture_log_probabilities, null_shares
 from alignkit.classical.out_of_core import BlockEstimation, normalised_null
 from alignkit.classical.priors import Prior, start_null, start_values
+from alignkit.classical.settings import IBM1Settings
 from alignkit.classical.translation_table import Lookup, PairTable, pack_model, unpack_model
 from alignkit.errors import AlignkitError, InputError
 from alignkit.kernels import translation_table
 from alignkit.links.links import Links
 from alignkit.parallel import thread_count
 from alignkit.scores.scores import Scores
+from alignkit.settings import with_options
 from alignkit.storage import Fields, load_arrays, save_arrays
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
+from alignkit.types import PathLike, Progress
 
 KIND, VERSION = "alignkit.ibm1", 1
-ITERATIONS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,10 +84,6 @@ class IBM1:
         """Each target word with its likeliest source word (the leftmost of equals), if NULL is not likelier."""
         return self._lookup(bitext).links(self.null, self._shares(bitext))
 
-    def places(self, bitext: Bitext) -> np.ndarray:
-        """int32 (N_tgt,): for each target token the source position that :meth:`links` gives it, -1 for none."""
-        return self._lookup(bitext).places(self.null, self._shares(bitext))
-
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): log p(target | source) of each pair (see :func:`mixture_log_probabilities`)."""
         null = None
@@ -94,14 +92,14 @@ class IBM1:
             null = np.append(self.null, np.float32(0))[ids][bitext.target.tokens]  # -1, unknown, is the 0
         return mixture_log_probabilities(self.score(bitext, "beta"), null, self.null_probability)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: PathLike) -> None:
         """Writes the model; :func:`alignkit.load_aligner` reads it."""
         arrays = pack_model(self.source, self.target, self.table, self.null)
         header = {"log_likelihood": list(self.log_likelihood), "null_probability": self.null_probability}
         save_arrays(path, KIND, VERSION, arrays, header)
 
 
-def load_ibm1(path: str | os.PathLike[str]) -> IBM1:
+def load_ibm1(path: PathLike) -> IBM1:
     """Reads what :meth:`IBM1.save` wrote; raises InputError if it is missing, damaged or of another kind."""
     arrays, header = load_arrays(path, KIND, VERSION)
     fields = Fields(path, arrays)
@@ -117,57 +115,45 @@ def load_ibm1(path: str | os.PathLike[str]) -> IBM1:
 
 def fit_ibm1(
     bitext: Bitext,
-    iterations: int = ITERATIONS,
-    null: bool = True,
-    threads: int | None = None,
-    progress: Callable[[int, int, str], None] | None = None,
+    settings: IBM1Settings | None = None,
     *,
-    null_probability: float | None = None,
-    alpha: float | None = None,
-    tolerance: float = 0.0,
-    prune: float = 0.0,
-    block_tokens: int | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
     prior: Prior | None = None,
     start: IBM1 | None = None,
+    block_tokens: int | None = None,
+    **options: Any,
 ) -> IBM1:
-    """Fits IBM Model 1 by EM from the uniform start, or from another model's tables.
+    """Fit IBM Model 1 by EM, from uniform parameters or from those of another model.
 
     With ``iterations=1, null=False`` the result is the co-occurrence table with its rows normalised: the
     count-based Trans of Snell et al. (2021, section 2.2).
 
     Args:
-        bitext: M pairs; pairs with an empty side teach nothing.
-        iterations: EM steps, at least 1.
-        null: whether an empty source word takes part in every sentence.
+        bitext: M pairs; pairs with an empty side are ignored.
+        settings: the defaults without it.
         threads: all there are by default; the result has the same bits for any number.
         progress: called with (done, total, message) after each iteration.
-        null_probability: p0, the probability that a target word comes from NULL; each of the L source positions
-            has (1 - p0)/L. Without it NULL is one more word: all L + 1 have 1/(L + 1).
-        alpha: of a symmetric Dirichlet prior over the target words that a source word meets, estimated by
-            variational Bayes (Johnson 2007; Riley and Gildea 2012): below 1 it favours few translations. The rows
-            then sum to less than 1, and the log-likelihood need not rise. Without it: maximum likelihood.
-        tolerance: stop before ``iterations`` once the log-likelihood rises by less than this share of itself.
-        prune: at the end, drop the pairs with a lower probability. The others keep theirs: rows that lost pairs
-            sum to less than 1.
-        block_tokens: lay out the text in blocks of about so many tokens, anew in every iteration, to take less
-            memory; the result has the same bits. None: all of it, once.
-        prior: a lexicon from another text, as pseudo-counts of the word pairs that meet in this one. EM then
-            climbs to a mode of the posterior, and the log-likelihood alone need not rise.
-        start: a fitted model whose tables EM goes on from. On the text it was fitted on, n iterations and then k
-            give the bits of n + k. What is new in this text starts as if nothing were known (see
+        prior: a lexicon from another text, as pseudo-counts of the word pairs that occur in this one. EM then
+            climbs to a mode of the posterior, and the log-likelihood alone may fall.
+        start: a fitted model whose tables EM continues from. On the text it was fitted on, n iterations and then k
+            give the bits of n + k. Word pairs that are new in this text are initialised uniformly (see
             :func:`alignkit.classical.priors.start_values`).
+        block_tokens: lay out the text in blocks of about this many tokens, anew in every iteration, to use less
+            memory; the result has the same bits. None: all of it, once.
+        **options: fields of :class:`IBM1Settings`, which replace those of ``settings``.
 
     Raises:
-        AlignkitError: iterations or threads below 1, or another number outside its range; or ``start`` has NULL
-            and this model has not, or the other way about.
+        AlignkitError: a setting or ``threads`` is out of range; ``start`` has NULL and this model does not, or the
+            other way round; or blocks are combined with ``prior`` or ``start``.
     """
-    check_options(iterations, null, null_probability, alpha, tolerance, prune)
-    if start is not None and (start.null is not None) != null:
+    chosen = with_options(settings or IBM1Settings(), options)
+    if start is not None and (start.null is not None) != chosen.null:
         raise AlignkitError("the model to start from and this one must both have NULL, or neither")
-    settings = (null, null_probability, alpha, thread_count(threads))
+    numbers = (chosen.null, chosen.null_probability, chosen.alpha, thread_count(threads))
     estimation: _Estimation | BlockEstimation
     if block_tokens is None:
-        estimation = _Estimation(bitext, *settings)
+        estimation = _Estimation(bitext, *numbers)
         if start is not None:
             estimation.start_from(start, bitext)
         if prior is not None:
@@ -176,44 +162,18 @@ def fit_ibm1(
         if start is not None or prior is not None:
             raise AlignkitError("a model to start from and a prior need all of the text in memory, not in blocks")
         ranges = cut(bitext.source.offsets + bitext.target.offsets, block_tokens)
-        estimation = BlockEstimation(bitext, ranges, *settings)
+        estimation = BlockEstimation(bitext, ranges, *numbers)
     likelihoods: list[float] = []
-    for iteration in range(iterations):
+    for iteration in range(chosen.iterations):
         likelihoods.append(estimation.step(first=iteration == 0 and start is None))
         if progress is not None:
-            progress(iteration + 1, iterations, f"log-likelihood {likelihoods[-1]:.6g}")
-        if tolerance > 0 and has_settled(likelihoods, tolerance):
+            progress(iteration + 1, chosen.iterations, f"log-likelihood {likelihoods[-1]:.6g}")
+        if has_settled(likelihoods, chosen.tolerance):
             break
     source, target = bitext.source.vocabulary, bitext.target.vocabulary
-    table = PairTable(*estimation.rows, len(target)).pruned(prune)
-    row = estimation.null if null else None
-    return IBM1(source, target, table, row, tuple(likelihoods), threads, null_probability)
-
-
-def check_options(
-    iterations: int,
-    null: bool,
-    null_probability: float | None,
-    alpha: float | None,
-    tolerance: float = 0.0,
-    prune: float = 0.0,
-) -> None:
-    """Raises AlignkitError, naming the option, if one is out of range (arguments as of :func:`fit_ibm1`)."""
-    if iterations < 1:
-        raise AlignkitError(f"the number of iterations must be at least 1, not {iterations}")
-    if null_probability is not None and not (null and 0 < null_probability < 1):
-        raise AlignkitError(f"the NULL probability must lie between 0 and 1, with NULL, not {null_probability}")
-    if alpha is not None and not 1e-3 <= alpha < float("inf"):
-        raise AlignkitError(f"alpha must be at least 0.001, not {alpha}")
-    if not 0 <= tolerance < float("inf"):
-        raise AlignkitError(f"the tolerance must be 0 or more, not {tolerance}")
-    if not 0 <= prune < 1:
-        raise AlignkitError(f"the threshold for pruning must lie between 0 and 1, not {prune}")
-
-
-def has_settled(likelihoods: list[float], tolerance: float) -> bool:
-    """Whether the last step raised the log-likelihood by less than ``tolerance`` times its size."""
-    return len(likelihoods) > 1 and likelihoods[-1] - likelihoods[-2] < tolerance * abs(likelihoods[-2])
+    table = PairTable(*estimation.rows, len(target)).pruned(chosen.prune)
+    row = estimation.null if chosen.null else None
+    return IBM1(source, target, table, row, tuple(likelihoods), threads, chosen.null_probability)
 
 
 class Mixture:

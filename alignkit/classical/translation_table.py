@@ -192,10 +192,10 @@ class Lookup:
 
         Arguments as of :meth:`posteriors`.
         """
-        return links_from_positions(self.places(null, shares), self.bitext, self.threads)
+        return links_from_positions(self.best_positions(null, shares), self.bitext, self.threads)
 
-    def places(self, null: np.ndarray | None, shares: np.ndarray) -> np.ndarray:
-        """int32 (N_tgt,): for each target token the position of its best source word, -1 for none."""
+    def best_positions(self, null: np.ndarray | None, shares: np.ndarray) -> np.ndarray:
+        """int32 (N_tgt,): the position of each target token's best source word, -1 for none."""
         keys = self._best_sources(self.null_values(null), shares)
         bags = bags_of(self.bitext, self.threads)[1]
         return token_places(bags, self.bitext.target.offsets, keys, self.threads)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
+from torch import nn
 
 from alignkit.errors import InputError
 from alignkit.text.decompression import decompressed
@@ -31,6 +33,11 @@ class Vectors:
         """How many, and their SHA-256, to tell one set from another."""
         digest = hashlib.sha256(self.ids.tobytes() + self.values.astype("<f4").tobytes())
         return {"words": len(self.ids), "sha256": digest.hexdigest()}
+
+    def fill(self, embedding: nn.Embedding) -> None:
+        """Copies the vectors over the embeddings of their words."""
+        with torch.no_grad():
+            embedding.weight[torch.from_numpy(self.ids)] = torch.from_numpy(self.values)
 
 
 def read_vectors(path: str | os.PathLike[str], vocabulary: Vocabulary, size: int) -> Vectors:

@@ -89,7 +89,7 @@ def _without_mark(path: PathLike) -> bytes:
     return data
 
 
-def read_text(path: PathLike, encoding_errors: str = "strict", lowercase: bool = False) -> bytes:
+def read_utf8(path: PathLike, encoding_errors: str = "strict", lowercase: bool = False) -> bytes:
     """The content of a text file as valid UTF-8; arguments and errors as of :func:`read_bitext`."""
     return valid_text(path, _without_mark(path), encoding_errors, lowercase)
 
@@ -139,7 +139,7 @@ def read_sides(
     if target is None:
         data = _without_mark(source)
         return pair_format([data]).sides(source, data, encoding_errors, lowercase)
-    return read_both(source, target, lambda path: read_text(path, encoding_errors, lowercase), 2)
+    return read_both(source, target, lambda path: read_utf8(path, encoding_errors, lowercase), 2)
 
 
 def read_both(
@@ -189,7 +189,7 @@ def read_bitext(
     """
 
     def read(path: PathLike) -> Corpus:
-        return encode_text(read_text(path, encoding_errors, lowercase))
+        return encode_text(read_utf8(path, encoding_errors, lowercase))
 
     corpora: tuple[Corpus, Corpus]
     if target is None:
@@ -205,7 +205,7 @@ def read_bitext(
 
 def read_lines(path: PathLike, *, encoding_errors: str = "strict", lowercase: bool = False) -> list[str]:
     """The lines of a text file, without their ends; errors as of :func:`read_bitext`."""
-    return split_lines(read_text(path, encoding_errors, lowercase))
+    return split_lines(read_utf8(path, encoding_errors, lowercase))
 
 
 def read_line_pairs(

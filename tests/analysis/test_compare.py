@@ -26,17 +26,17 @@ def lines():
 def runs(lines, tmp_path_factory):
     """Two trained runs, with attention and without."""
     from alignkit.neural.settings import PRESETS
-    from alignkit.neural.training.runs import train
+    from alignkit.neural.training.translation_run import LinePairs, train_translation
 
     folder = tmp_path_factory.mktemp("runs")
-    for attention in ("dot", "uniform"):
+    for attention in ("general", "uniform"):
         settings = PRESETS["small"].change(
             text={"tokens": "words"},
             network={"attention": attention, "embedding": 32, "hidden": 32},
             training={"epochs": 12},
         )
         sides = [side[:250] for side in lines], [side[250:] for side in lines]
-        train(folder / attention, *sides[0], *sides[1], settings, device="cpu")
+        train_translation(folder / attention, LinePairs(*sides[0]), LinePairs(*sides[1]), settings, device="cpu")
     return folder
 
 
@@ -46,7 +46,7 @@ def found(runs):
 
     settings = CompareSettings(ibm_alpha=True)
     return compare_networks(
-        str(runs / "dot"), str(runs / "uniform"), settings=settings, proxy_epochs=40, device="cpu"
+        str(runs / "general"), str(runs / "uniform"), settings=settings, proxy_epochs=40, device="cpu"
     )
 
 
@@ -70,11 +70,11 @@ def test_lexical_scores_agree_far_above_chance(found):
 def test_the_table_is_that_of_the_scores_themselves(runs, found):
     from alignkit.classical.ibm1 import fit_ibm1
     from alignkit.neural.loading import load_aligner
-    from alignkit.neural.training.runs import Run
+    from alignkit.neural.training.translation_run import TranslationRun
 
-    run = Run(runs / "dot")
-    u = load_aligner(runs / "dot", "cpu").score(run.valid, "alpha")
-    v = fit_ibm1(run.train, 5, null=False).score(run.valid, "beta")
+    run = TranslationRun(runs / "general")
+    u = load_aligner(runs / "general", "cpu").score(run.valid, "alpha")
+    v = fit_ibm1(run.train, iterations=5, null=False).score(run.valid, "beta")
     row = found.table.set_index(["u", "v"]).loc[("lstm.alpha", "ibm1.beta")]
     expected = agreement(u, v)
     assert (row.agreement, row.chance, row.low, row.high) == (
@@ -89,13 +89,13 @@ def test_the_table_is_that_of_the_scores_themselves(runs, found):
 def test_the_proxy_is_kept_and_found_again(runs, found):
     from alignkit.analysis.compare import PROXY_CACHE, compare_networks
 
-    cache = runs / "dot" / PROXY_CACHE
+    cache = runs / "general" / PROXY_CACHE
     before = cache.stat().st_mtime_ns
 
     def fail(*_):
         raise AssertionError("trained again")
 
-    again = compare_networks(str(runs / "dot"), proxy_epochs=40, device="cpu", progress=fail)
+    again = compare_networks(str(runs / "general"), proxy_epochs=40, device="cpu", progress=fail)
     assert cache.stat().st_mtime_ns == before
     both = again.table.merge(found.table, on=["u", "v"])
     assert np.array_equal(both.agreement_x, both.agreement_y)
@@ -103,19 +103,19 @@ def test_the_proxy_is_kept_and_found_again(runs, found):
 
 def test_a_checkpoint_away_from_its_run_needs_its_text(runs, lines, tmp_path):
     from alignkit.analysis.compare import compare_networks
-    from alignkit.neural.training.runs import Lines
+    from alignkit.neural.training.translation_run import LinePairs
 
-    moved = str(shutil.copy(runs / "dot" / "best.pt", tmp_path / "moved.pt"))
+    moved = str(shutil.copy(runs / "general" / "best.pt", tmp_path / "moved.pt"))
     with pytest.raises(AlignkitError, match="--train SRC TGT"):
         compare_networks(moved, device="cpu")
-    training = Lines(*(side[:250] for side in lines))
-    pairs = Lines(*(side[250:] for side in lines))
+    training = LinePairs(*(side[:250] for side in lines))
+    pairs = LinePairs(*(side[250:] for side in lines))
     with pytest.raises(AlignkitError, match="not trained on this"):
         compare_networks(moved, training=pairs, pairs=pairs, device="cpu")
     with pytest.raises(AlignkitError, match="give SRC and TGT"):
         compare_networks(moved, training=training, device="cpu")
     there = compare_networks(moved, training=training, pairs=pairs, proxy_epochs=1, device="cpu")
-    at_home = compare_networks(str(runs / "dot"), pairs=pairs, proxy_epochs=1, device="cpu")
+    at_home = compare_networks(str(runs / "general"), pairs=pairs, proxy_epochs=1, device="cpu")
     assert there.table.equals(at_home.table)
 
 
@@ -123,11 +123,11 @@ def test_the_wrong_second_network(runs):
     from alignkit.analysis.compare import compare_networks
 
     with pytest.raises(AlignkitError, match="not trained with uniform"):
-        compare_networks(str(runs / "dot"), str(runs / "dot"), proxy_epochs=1, device="cpu")
+        compare_networks(str(runs / "general"), str(runs / "general"), proxy_epochs=1, device="cpu")
 
 
 def test_command(runs, found, capsys, tmp_path):
-    arguments = ["compare", "--neural", runs / "dot", "--uniform", runs / "uniform", "--ibm-alpha"]
+    arguments = ["compare", "--neural", runs / "general", "--uniform", runs / "uniform", "--ibm-alpha"]
     arguments += ["--proxy-epochs", 40, "--device", "cpu"]
     assert run_program([*map(str, arguments), "--json", "--csv", str(tmp_path / "table.csv")]) == 0
     result = json.loads(capsys.readouterr().out)
@@ -161,7 +161,7 @@ def test_command(runs, found, capsys, tmp_path):
     ],
 )
 def test_bad_input(runs, found, capsys, arguments, part):
-    full = [argument.replace("RUN", str(runs / "dot")) for argument in arguments]
+    full = [argument.replace("RUN", str(runs / "general")) for argument in arguments]
     assert run_program(["compare", *full, "--proxy-epochs", "40"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -175,7 +175,7 @@ def test_a_text_without_words_is_refused(runs, tmp_path, capsys, sides, option):
     """The table would be of nothing but ends of sentences."""
     for name, text in zip("xy", sides, strict=True):
         (tmp_path / name).write_text(text)
-    call = ["compare", "--neural", runs / "dot", *option, tmp_path / "x", tmp_path / "y", "--device", "cpu"]
+    call = ["compare", "--neural", runs / "general", *option, tmp_path / "x", tmp_path / "y", "--device", "cpu"]
     assert run_program([*map(str, call)]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
@@ -185,11 +185,11 @@ def test_a_text_without_words_is_refused(runs, tmp_path, capsys, sides, option):
 def test_delta_is_compared_if_asked_for(runs, found):
     from alignkit.analysis.compare import CompareSettings, compare_networks
     from alignkit.neural.loading import load_aligner
-    from alignkit.neural.training.runs import Run
+    from alignkit.neural.training.translation_run import TranslationRun
 
     settings = CompareSettings(delta=True)
-    table = compare_networks(str(runs / "dot"), settings=settings, proxy_epochs=40, device="cpu").table
-    network, valid = load_aligner(runs / "dot", "cpu"), Run(runs / "dot").valid
+    table = compare_networks(str(runs / "general"), settings=settings, proxy_epochs=40, device="cpu").table
+    network, valid = load_aligner(runs / "general", "cpu"), TranslationRun(runs / "general").valid
     row = table.set_index(["u", "v"]).loc[("lstm.delta", "lstm.alpha")]
     assert row.agreement == agreement(network.score(valid, "delta"), network.score(valid, "alpha")).agreement
     assert not found.table.u.isin(["lstm.delta"]).any()

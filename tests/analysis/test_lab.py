@@ -45,10 +45,10 @@ def settings_of(**training):
 @pytest.fixture(scope="module")
 def folder(lines, tmp_path_factory):
     from alignkit.analysis.lab_runs import train_runs
-    from alignkit.neural.training.runs import Lines
+    from alignkit.neural.training.translation_run import LinePairs
 
     place = tmp_path_factory.mktemp("lab")
-    texts = [Lines(*(side[part] for side in lines)) for part in (slice(0, 250), slice(250, 300))]
+    texts = [LinePairs(*(side[part] for side in lines)) for part in (slice(0, 250), slice(250, 300))]
     train_runs(place, *texts, settings_of(), device="cpu")
     return place
 
@@ -58,7 +58,7 @@ def found(folder):
     from alignkit.analysis.lab import LabSettings, lab
 
     settings = LabSettings(proxy_epochs=20, courses=True)
-    return lab(folder / "dot-0", folder / "dot-1", folder / "uniform-0", settings, "cpu")
+    return lab(folder / "general-0", folder / "general-1", folder / "uniform-0", settings, "cpu")
 
 
 def row(found, u, v):
@@ -77,15 +77,15 @@ def test_the_papers_row_stands_first_and_ours_after_it(found):
 def test_every_row_is_that_of_the_scores_themselves(folder, found):
     from alignkit.classical.ibm1 import fit_ibm1
     from alignkit.neural.loading import load_aligner
-    from alignkit.neural.training.runs import Run
+    from alignkit.neural.training.translation_run import TranslationRun
 
-    run = Run(folder / "dot-0")
-    network = load_aligner(folder / "dot-0", "cpu")
+    run = TranslationRun(folder / "general-0")
+    network = load_aligner(folder / "general-0", "cpu")
     scores = {f"lstm.{kind}": network.score(run.valid, kind) for kind in ("alpha", "beta", "delta")}
     scores["uniform.beta"] = load_aligner(folder / "uniform-0", "cpu").score(run.valid, "beta")
-    scores["proxy.beta"] = load_aligner(folder / "dot-0" / "proxy.pt", "cpu").score(run.valid, "beta")
+    scores["proxy.beta"] = load_aligner(folder / "general-0" / "proxy.pt", "cpu").score(run.valid, "beta")
     for iterations in (1, 5):
-        model = fit_ibm1(run.train, iterations, null=False)
+        model = fit_ibm1(run.train, iterations=iterations, null=False)
         for kind in ("alpha", "beta"):
             scores[f"ibm1({iterations}).{kind}"] = model.score(run.valid, kind)
     for u, v in (PAPERS + OURS)[1:]:
@@ -103,10 +103,10 @@ def test_every_row_is_that_of_the_scores_themselves(folder, found):
 
 def test_uniform_is_taken_where_alpha_agrees_with_it_most(folder, found):
     from alignkit.neural.loading import load_aligner
-    from alignkit.neural.training.runs import Run
+    from alignkit.neural.training.translation_run import TranslationRun
 
-    run, uniform = Run(folder / "dot-0"), Run(folder / "uniform-0")
-    alpha = load_aligner(folder / "dot-0", "cpu").score(run.valid, "alpha")
+    run, uniform = TranslationRun(folder / "general-0"), TranslationRun(folder / "uniform-0")
+    alpha = load_aligner(folder / "general-0", "cpu").score(run.valid, "alpha")
     values = {
         step: agreement(alpha, load_aligner(path, "cpu").score(run.valid, "beta")).agreement
         for step, path in uniform.checkpoints.items()
@@ -120,10 +120,10 @@ def test_uniform_is_taken_where_alpha_agrees_with_it_most(folder, found):
 @pytest.mark.parametrize("measured", ["agreement", "tau"])
 def test_xi_is_the_accuracy_at_the_first_step_above_the_level(folder, found, measured):
     from alignkit.neural.loading import load_aligner
-    from alignkit.neural.training.runs import Run
+    from alignkit.neural.training.translation_run import TranslationRun
 
-    run, other = Run(folder / "dot-0"), Run(folder / "dot-1")
-    alpha = load_aligner(folder / "dot-0", "cpu").score(run.valid, "alpha")
+    run, other = TranslationRun(folder / "general-0"), TranslationRun(folder / "general-1")
+    alpha = load_aligner(folder / "general-0", "cpu").score(run.valid, "alpha")
     accuracy = dict(other.log.series("valid.accuracy"))
     steps = []
     for step, path in other.checkpoints.items():
@@ -146,33 +146,35 @@ def test_xi_is_the_accuracy_at_the_first_step_above_the_level(folder, found, mea
 
 
 def test_xi_star_is_the_first_runs_best(folder, found):
-    from alignkit.neural.training.runs import Run
+    from alignkit.neural.training.translation_run import TranslationRun
 
-    assert found.stars == {"accuracy": max(v for _, v in Run(folder / "dot-0").log.series("valid.accuracy"))}
+    assert found.stars == {
+        "accuracy": max(v for _, v in TranslationRun(folder / "general-0").log.series("valid.accuracy"))
+    }
 
 
 def test_the_course_has_every_logged_step_of_every_run(folder, found):
     from alignkit.analysis.time_course import COLUMNS, series
     from alignkit.neural.loading import load_aligner
-    from alignkit.neural.training.runs import Run
+    from alignkit.neural.training.translation_run import TranslationRun
 
     course = found.course
     assert tuple(course.columns) == COLUMNS
     for label, name, kind in (
-        ("lstm", "dot-0", "alpha"),
-        ("other", "dot-1", "alpha"),
+        ("lstm", "general-0", "alpha"),
+        ("other", "general-1", "alpha"),
         ("uniform", "uniform-0", "beta"),
     ):
-        run = Run(folder / name)
+        run = TranslationRun(folder / name)
         steps, values = series(course, f"A({kind}(step), ibm1(5).beta)", label)
         assert steps.tolist() == list(run.checkpoints)
         assert values.tolist() != sorted(values.tolist())[:1] * len(values)
         steps, values = series(course, "valid.accuracy", label)
         assert list(zip(steps.tolist(), values.tolist(), strict=True)) == run.log.series("valid.accuracy")
-    run = Run(folder / "dot-1")
+    run = TranslationRun(folder / "general-1")
     step = list(run.checkpoints)[3]
     moved = load_aligner(run.checkpoints[step], "cpu").score(run.valid, "alpha")
-    fixed = load_aligner(folder / "dot-0", "cpu").score(run.valid, "delta")
+    fixed = load_aligner(folder / "general-0", "cpu").score(run.valid, "delta")
     there = course[(course.run == "other") & (course.step == step)].set_index("name").value
     expected = agreement(moved, fixed)
     assert there["A(alpha(step), lstm.delta)"] == expected.agreement
@@ -184,9 +186,9 @@ def test_the_course_has_every_logged_step_of_every_run(folder, found):
 
 def test_several_kinds_of_one_network_are_compared_too(folder):
     from alignkit.analysis.time_course import time_course
-    from alignkit.neural.training.runs import Run
+    from alignkit.neural.training.translation_run import TranslationRun
 
-    run = Run(folder / "dot-0")
+    run = TranslationRun(folder / "general-0")
     calls = []
     course = time_course(
         run, run.valid, {}, kinds=("alpha", "beta"), device="cpu", progress=lambda *call: calls.append(call)
@@ -201,28 +203,32 @@ def test_what_is_missing_is_left_out_and_said(folder):
     from alignkit.analysis.lab import LabSettings, lab
 
     settings = LabSettings(proxy_epochs=20, limit=10)
-    alone = lab(folder / "dot-0", settings=settings, device="cpu")
+    alone = lab(folder / "general-0", settings=settings, device="cpu")
     assert list(zip(alone.table.u, alone.table.v, strict=True)) == PAPERS[3:] + OURS
     assert alone.table.xi_accuracy.isna().all()
     assert (alone.table.not_reached == "").all()
     assert any("--other" in text for text in alone.notes)
     assert any("--uniform" in text for text in alone.notes)
     assert alone.facts["scored_pairs"] == 10
-    train = lab(folder / "dot-0", settings=LabSettings(on="train", limit=20, proxy_epochs=20), device="cpu")
+    train = lab(folder / "general-0", settings=LabSettings(on="train", limit=20, proxy_epochs=20), device="cpu")
     assert train.facts["text"] == "training"
     assert train.facts["scored_pairs"] == 20
 
 
 def test_runs_without_checkpoints_give_what_they_can(folder, lines, tmp_path):
     from alignkit.analysis.lab import LabSettings, lab
-    from alignkit.neural.training.runs import train
+    from alignkit.neural.training.translation_run import LinePairs, train_translation
 
     sides = [side[:250] for side in lines], [side[250:] for side in lines]
-    for name, attention in (("dot", "dot"), ("uniform", "uniform")):
+    for name, attention in (("learned", "general"), ("uniform", "uniform")):
         settings = settings_of(keep="best", steps=3, seed=5).change(network={"attention": attention})
-        train(tmp_path / name, *sides[0], *sides[1], settings, device="cpu")
+        train_translation(tmp_path / name, LinePairs(*sides[0]), LinePairs(*sides[1]), settings, device="cpu")
     found = lab(
-        folder / "dot-0", tmp_path / "dot", tmp_path / "uniform", LabSettings(proxy_epochs=20), device="cpu"
+        folder / "general-0",
+        tmp_path / "learned",
+        tmp_path / "uniform",
+        LabSettings(proxy_epochs=20),
+        device="cpu",
     )
     assert list(zip(found.table.u, found.table.v, strict=True)) == PAPERS + OURS
     assert found.table.xi_accuracy.isna().all()
@@ -231,24 +237,23 @@ def test_runs_without_checkpoints_give_what_they_can(folder, lines, tmp_path):
 
 def test_runs_that_do_not_belong_together(folder, lines, tmp_path):
     from alignkit.analysis.lab import lab
-    from alignkit.neural.training.runs import train
+    from alignkit.neural.training.translation_run import LinePairs, train_translation
 
     def refused(match, *runs):
         with pytest.raises(AlignkitError, match=match):
             lab(*runs, device="cpu")
 
-    dot, uniform = folder / "dot-0", folder / "uniform-0"
+    general, uniform = folder / "general-0", folder / "uniform-0"
     refused("uniform attention; give it as --uniform", uniform)
-    refused("not trained with attention, which --other", dot, uniform)
-    refused("not trained with uniform attention, which --uniform", dot, None, folder / "dot-1")
-    refused("another one", dot, dot)
+    refused("not trained with attention, which --other", general, uniform)
+    refused("not trained with uniform attention, which --uniform", general, None, folder / "general-1")
+    refused("another one", general, general)
     refused("no such directory", tmp_path / "none")
     refused("config.json", tmp_path)
     settings = settings_of(steps=2).change(network={"attention": "uniform"})
-    train(
-        tmp_path / "else", *(side[:200] for side in lines), *(side[250:] for side in lines), settings, device="cpu"
-    )
-    refused("not trained on the text", dot, None, tmp_path / "else")
+    texts = [LinePairs(*(side[part] for side in lines)) for part in (slice(200), slice(250, None))]
+    train_translation(tmp_path / "else", *texts, settings, device="cpu")
+    refused("not trained on the text", general, None, tmp_path / "else")
 
 
 def test_command(folder, found, capsys, tmp_path):
@@ -287,7 +292,7 @@ def test_one_command_trains_and_measures(lines, capsys, tmp_path):
     arguments += ["--device", "cpu", "--threads", "1", "--json", "--bleu"]
     assert run_program(arguments) == 0
     captured = capsys.readouterr()
-    assert sorted(path.name for path in (tmp_path / "folder").iterdir()) == ["dot-0", "dot-1", "uniform-0"]
+    assert sorted(path.name for path in (tmp_path / "folder").iterdir()) == ["general-0", "general-1", "uniform-0"]
     assert len(json.loads(captured.out)["lab"]) == len(PAPERS + OURS)
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "folder").rglob("best.pt")}
     assert run_program([*arguments, "-q"]) == 0

@@ -95,7 +95,7 @@ def test_the_tension_moves_to_the_one_that_expects_the_distance():
 @pytest.mark.parametrize("seed", range(2))
 def test_equals_naive_em(seed, iterations, options):
     pairs = random_pairs(seed)
-    model = fit_diagonal(bitext_of(pairs), iterations, **options)
+    model = fit_diagonal(bitext_of(pairs), iterations=iterations, **options)
     trans, likelihoods, tension, _ = reference(pairs, iterations, options)
     found = parameters(model)
     assert model.tension == pytest.approx(tension, rel=1e-4)
@@ -108,7 +108,9 @@ def test_equals_naive_em(seed, iterations, options):
 def test_the_log_likelihood_rises_without_a_prior_on_words():
     for seed in range(3):
         steps = np.diff(
-            fit_diagonal(bitext_of(random_pairs(seed)), 12, alpha=None, optimize_tension=False).log_likelihood
+            fit_diagonal(
+                bitext_of(random_pairs(seed)), iterations=12, alpha=None, optimize_tension=False
+            ).log_likelihood
         )
         assert (steps > -1e-3).all()
         assert steps[0] > 1
@@ -118,8 +120,8 @@ def test_a_monotone_text_raises_the_tension_and_a_shuffled_one_lowers_it():
     pairs = moved_pairs()
     draw = np.random.default_rng(6)
     shuffled = [(x, list(draw.permutation(y))) for x, y in pairs]
-    assert fit_diagonal(bitext_of(pairs), 8).tension > 4.5
-    assert fit_diagonal(bitext_of(shuffled), 8).tension < 2
+    assert fit_diagonal(bitext_of(pairs), iterations=8).tension > 4.5
+    assert fit_diagonal(bitext_of(shuffled), iterations=8).tension < 2
 
 
 def test_repeated_words_link_along_the_diagonal():
@@ -130,7 +132,7 @@ def test_repeated_words_link_along_the_diagonal():
 
 @WITH_OPTIONS
 def test_scores_and_links_equal_the_naive_ones(messy_pairs, messy_bitext, options):
-    model = fit_diagonal(messy_bitext, 3, **options)
+    model = fit_diagonal(messy_bitext, iterations=3, **options)
     new = [*messy_pairs[:20], (["never", "s1"], ["t0", "seen"]), (["never"], ["seen", "t1"])]
     trans, probability = parameters(model), model.null_probability
     for pairs in (messy_pairs, new):
@@ -157,7 +159,7 @@ def test_scores_and_links_equal_the_naive_ones(messy_pairs, messy_bitext, option
 @pytest.mark.parametrize("pairs", [[], [([], [])] * 3, [(["a"], [])], [([], ["x"])]], ids=str)
 def test_a_text_that_teaches_nothing(pairs):
     bitext = bitext_of(pairs)
-    model = fit_diagonal(bitext, 3)
+    model = fit_diagonal(bitext, iterations=3)
     assert model.log_likelihood == (0, 0, 0)
     assert links_of(model.links(bitext)) == [[]] * len(pairs)
     for kind in model.kinds:
@@ -166,7 +168,7 @@ def test_a_text_that_teaches_nothing(pairs):
 
 
 def test_tiny_probabilities_stay_finite():
-    model = fit_diagonal(bitext_of(moved_pairs(60)), 60)
+    model = fit_diagonal(bitext_of(moved_pairs(60)), iterations=60)
     assert np.isfinite(model.table.values).all()
     assert (model.table.values > 0).all()
     assert np.isfinite(model.log_likelihood).all()
@@ -177,7 +179,7 @@ def test_threads_do_not_change_a_bit(tmp_path, options):
     pairs = [(["der", *x], ["the", *y]) for x, y in random_pairs(8, pairs=300, source_types=80, target_types=90)]
     bitext, outcomes = bitext_of(pairs), []
     for threads in (1, 2, 3, 8):
-        model = fit_diagonal(bitext, 4, threads=threads, **options)
+        model = fit_diagonal(bitext, iterations=4, threads=threads, **options)
         model.save(tmp_path / f"{threads}.npz")
         links, alpha = model.links(bitext).to_pharaoh(), model.score(bitext, "alpha").values.tobytes()
         outcomes.append([(tmp_path / f"{threads}.npz").read_bytes(), links, alpha])
@@ -188,7 +190,7 @@ def test_pruning_and_tolerance():
     bitext = bitext_of(random_pairs(3))
     whole, pruned = fit_diagonal(bitext), fit_diagonal(bitext, prune=0.05)
     assert np.array_equal(pruned.table.values, whole.table.values[whole.table.values >= 0.05])
-    assert 1 < len(fit_diagonal(bitext, 500, tolerance=1e-3, alpha=None).log_likelihood) < 50
+    assert 1 < len(fit_diagonal(bitext, iterations=500, tolerance=1e-3, alpha=None).log_likelihood) < 50
 
 
 @pytest.mark.parametrize(
@@ -215,7 +217,7 @@ def test_wrong_options(messy_bitext, options, message):
 
 def test_load_refuses_what_does_not_fit(tmp_path, messy_bitext):
     path = tmp_path / "x.npz"
-    model = fit_diagonal(messy_bitext, 1)
+    model = fit_diagonal(messy_bitext, iterations=1)
     model.save(path)
     arrays, header = load_arrays(path, KIND, VERSION)
     header = {key: value for key, value in header.items() if key not in ("kind", "version")}
@@ -230,7 +232,7 @@ def test_load_refuses_what_does_not_fit(tmp_path, messy_bitext):
 
 
 def test_a_model_refuses_parts_that_do_not_fit(messy_bitext):
-    m = fit_diagonal(messy_bitext, 1)
+    m = fit_diagonal(messy_bitext, iterations=1)
     with pytest.raises(ValueError, match="does not fit the vocabularies"):
         Diagonal(m.target, m.source, m.table, m.null, 0.08, 4.0)
     with pytest.raises(ValueError, match="null must be"):

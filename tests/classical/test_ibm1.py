@@ -42,7 +42,7 @@ def target_types(pairs):
 @pytest.mark.parametrize("seed", range(3))
 def test_equals_naive_em(seed, iterations, null):
     pairs = random_pairs(seed)
-    model = fit_ibm1(bitext_of(pairs), iterations, null)
+    model = fit_ibm1(bitext_of(pairs), iterations=iterations, null=null)
     expected, likelihoods = naive.ibm1(pairs, iterations, null, target_types(pairs))
     found = parameters(model)
     assert found.keys() == expected.keys()
@@ -54,7 +54,7 @@ def test_equals_naive_em(seed, iterations, null):
 @BOTH
 def test_the_log_likelihood_rises_at_every_step(null):
     for seed in range(4):
-        steps = np.diff(fit_ibm1(bitext_of(random_pairs(seed)), 25, null).log_likelihood)
+        steps = np.diff(fit_ibm1(bitext_of(random_pairs(seed)), iterations=25, null=null).log_likelihood)
         assert (steps[:10] > 0).all()
         assert (steps > -1e-3).all()  # float32 where EM has come to rest
 
@@ -65,12 +65,12 @@ def test_one_iteration_without_null_is_the_normalised_cooccurrence_table(seed):
     counts = cooccurrence(bitext).to_dense().astype(np.float64)
     sums = counts.sum(axis=1, keepdims=True)
     expected = np.divide(counts, sums, out=np.zeros_like(counts), where=sums > 0)
-    assert np.allclose(fit_ibm1(bitext, 1, False).table.to_dense(), expected, rtol=1e-6, atol=0)
+    assert np.allclose(fit_ibm1(bitext, iterations=1, null=False).table.to_dense(), expected, rtol=1e-6, atol=0)
 
 
 @BOTH
 def test_rows_are_distributions(messy_bitext, null):
-    model = fit_ibm1(messy_bitext, 5, null)
+    model = fit_ibm1(messy_bitext, iterations=5, null=null)
     sums = model.table.to_dense().sum(axis=1)
     seen = np.diff(model.table.offsets) > 0
     assert np.allclose(sums[seen], 1, atol=1e-5)
@@ -84,7 +84,7 @@ def test_pairs_with_an_empty_side_teach_nothing(null):
     pairs = random_pairs(5)
     full = [(x, y) for x, y in pairs if x and y]
     with_blanks = [*full, ([], ["t0", "t1"]), (["s0"], []), ([], [])]
-    one, other = (fit_ibm1(bitext_of(text), 4, null) for text in (full, with_blanks))
+    one, other = (fit_ibm1(bitext_of(text), iterations=4, null=null) for text in (full, with_blanks))
     assert parameters(one) == parameters(other)
     assert one.log_likelihood == other.log_likelihood
 
@@ -93,7 +93,7 @@ def test_pairs_with_an_empty_side_teach_nothing(null):
 @pytest.mark.parametrize("pairs", [[], [([], [])] * 3, [(["a"], [])], [([], ["x"])]], ids=str)
 def test_a_text_that_teaches_nothing(pairs, null):
     bitext = bitext_of(pairs)
-    model = fit_ibm1(bitext, 3, null)
+    model = fit_ibm1(bitext, iterations=3, null=null)
     assert model.log_likelihood == (0, 0, 0)
     assert links_of(model.links(bitext)) == [[]] * len(pairs)
     for kind in model.kinds:
@@ -104,7 +104,7 @@ def test_a_text_that_teaches_nothing(pairs, null):
 def test_tiny_probabilities_stay_finite(null):
     """Many iterations drive most parameters to nothing; they must not end in NaN or infinity."""
     pairs, _ = permuted_copy(4, pairs=60, types=10)
-    model = fit_ibm1(bitext_of(pairs), 200, null)
+    model = fit_ibm1(bitext_of(pairs), iterations=200, null=null)
     assert np.isfinite(model.table.values).all()
     assert (model.table.values > 0).all()
     assert np.isfinite(model.log_likelihood).all()
@@ -112,14 +112,14 @@ def test_tiny_probabilities_stay_finite(null):
 
 def test_progress_is_reported_after_each_iteration(messy_bitext):
     seen = []
-    fit_ibm1(messy_bitext, 3, progress=lambda *step: seen.append(step))
+    fit_ibm1(messy_bitext, iterations=3, progress=lambda *step: seen.append(step))
     assert [step[:2] for step in seen] == [(1, 3), (2, 3), (3, 3)]
     assert all("log-likelihood" in step[2] for step in seen)
 
 
 def test_wrong_options(messy_bitext):
     with pytest.raises(AlignkitError, match="iterations must be at least 1, not 0"):
-        fit_ibm1(messy_bitext, 0)
+        fit_ibm1(messy_bitext, iterations=0)
     with pytest.raises(AlignkitError, match="threads must be at least 1, not -1"):
         fit_ibm1(messy_bitext, threads=-1)
 
@@ -135,7 +135,7 @@ OPTIONS = pytest.mark.parametrize(
 @pytest.mark.parametrize("iterations", [1, 4])
 def test_options_equal_naive_em(iterations, options):
     pairs = random_pairs(3)
-    model = fit_ibm1(bitext_of(pairs), iterations, **options)
+    model = fit_ibm1(bitext_of(pairs), iterations=iterations, **options)
     expected, likelihoods = naive.ibm1_with_options(pairs, iterations, target_types(pairs), **options)
     found = parameters(model)
     assert found.keys() == expected.keys()
@@ -147,7 +147,7 @@ def test_options_equal_naive_em(iterations, options):
 
 @OPTIONS
 def test_scores_and_links_know_the_null_probability(messy_pairs, messy_bitext, options):
-    model = fit_ibm1(messy_bitext, 3, **options)
+    model = fit_ibm1(messy_bitext, iterations=3, **options)
     trans, probability = parameters(model), model.null_probability
     new = [*messy_pairs, (["never", "s1"], ["t0", "unseen"])]
     alpha, links = model.score(bitext_of(new), "alpha"), links_of(model.links(bitext_of(new)))
@@ -174,19 +174,19 @@ def test_exp_digamma_equals_scipy():
 
 def test_a_prior_leaves_fewer_translations():
     bitext = bitext_of(random_pairs(2, pairs=200))
-    plain, sparse = fit_ibm1(bitext, 8), fit_ibm1(bitext, 8, alpha=0.01)
+    plain, sparse = fit_ibm1(bitext, iterations=8), fit_ibm1(bitext, iterations=8, alpha=0.01)
     assert (sparse.table.values > 0.01).sum() < 0.8 * (plain.table.values > 0.01).sum()
 
 
 def test_the_tolerance_stops_early_and_not_before():
     bitext = bitext_of(random_pairs(2))
-    gains = np.diff(fit_ibm1(bitext, 40).log_likelihood)
-    stopped = fit_ibm1(bitext, 40, tolerance=1e-3)
+    gains = np.diff(fit_ibm1(bitext, iterations=40).log_likelihood)
+    stopped = fit_ibm1(bitext, iterations=40, tolerance=1e-3)
     likelihood = np.array(stopped.log_likelihood)
     assert 2 < len(likelihood) < 40
     assert gains[len(likelihood) - 2] < 1e-3 * abs(likelihood[-2])
     assert (np.diff(likelihood)[:-1] >= 1e-3 * np.abs(likelihood[:-2])).all()
-    assert parameters(stopped) == parameters(fit_ibm1(bitext, len(likelihood)))
+    assert parameters(stopped) == parameters(fit_ibm1(bitext, iterations=len(likelihood)))
 
 
 def test_pruning_drops_the_improbable_and_nothing_else():
@@ -222,7 +222,7 @@ def test_options_out_of_range(messy_bitext, options, message):
 
 @BOTH
 def test_scores_and_links_equal_the_naive_ones(messy_pairs, messy_bitext, null):
-    model = fit_ibm1(messy_bitext, 3, null)
+    model = fit_ibm1(messy_bitext, iterations=3, null=null)
     trans = parameters(model)
     alpha, beta = model.score(messy_bitext, "alpha"), model.score(messy_bitext, "beta")
     links = links_of(model.links(messy_bitext))
@@ -236,7 +236,7 @@ def test_scores_and_links_equal_the_naive_ones(messy_pairs, messy_bitext, null):
 @BOTH
 def test_new_text_with_unknown_words_and_another_vocabulary(null):
     pairs = random_pairs(6)
-    model = fit_ibm1(bitext_of(pairs), 3, null)
+    model = fit_ibm1(bitext_of(pairs), iterations=3, null=null)
     trans = parameters(model)
     new = [
         *random_pairs(7, source_types=20, target_types=25),
@@ -261,7 +261,7 @@ def test_a_known_word_never_seen_in_training_is_like_an_unknown_one(null):
     """Vocabularies may be larger than the text: a joint one of subwords, or that of a whole corpus."""
     source, target = Vocabulary.from_tokens(["a", "rare"]), Vocabulary.from_tokens(["x", "y", "rare"])
     training = Bitext(Corpus.from_sentences([["a"]], source), Corpus.from_sentences([["x", "y"]], target))
-    model = fit_ibm1(training, 2, null)
+    model = fit_ibm1(training, iterations=2, null=null)
     text = Bitext(Corpus.from_sentences([["a", "rare"]], source), Corpus.from_sentences([["rare", "x"]], target))
     unknown = Bitext.from_sentences([["a", "other"]], [["another", "x"]])
     for kind in model.kinds:
@@ -271,7 +271,7 @@ def test_a_known_word_never_seen_in_training_is_like_an_unknown_one(null):
 
 
 def test_ties_go_left_and_repeated_words_share():
-    model = fit_ibm1(Bitext.from_sentences([["a", "b"]], [["x"]]), 1, False)
+    model = fit_ibm1(Bitext.from_sentences([["a", "b"]], [["x"]]), iterations=1, null=False)
     text = Bitext.from_sentences([["b", "a", "b"], ["a", "b", "b"]], [["x"], ["x", "x"]])
     assert links_of(model.links(text)) == [[(0, 0)], [(0, 0), (0, 1)]]
     assert np.allclose(model.score(text, "alpha")[0], 1 / 3)
@@ -281,7 +281,7 @@ def test_null_takes_what_no_source_word_explains():
     # "the" stands in every sentence and has nothing of its own on the source side.
     words = [f"s{i}" for i in range(30)]
     pairs = [([w], [w.replace("s", "t"), "the"]) for w in words]
-    model = fit_ibm1(bitext_of(pairs), 10, True)
+    model = fit_ibm1(bitext_of(pairs), iterations=10, null=True)
     assert links_of(model.links(bitext_of(pairs))) == [[(0, 0)]] * 30
     alpha = model.score(bitext_of(pairs), "alpha")
     assert all(matrix[0, 0] > 0.9 and matrix[1, 0] < 0.1 for matrix in alpha)
@@ -290,7 +290,7 @@ def test_null_takes_what_no_source_word_explains():
 @BOTH
 def test_a_planted_lexicon_is_found_without_an_error(planted, null):
     bitext, links = planted
-    model = fit_ibm1(bitext, 8, null)
+    model = fit_ibm1(bitext, iterations=8, null=null)
     assert links_of(model.links(bitext)) == links
     for kind in model.kinds:
         for matrix, right in zip(model.score(bitext, kind), links, strict=True):
@@ -310,7 +310,7 @@ def test_threads_do_not_change_a_bit(tmp_path, null):
     bitext, new = bitext_of(pairs), bitext_of(random_pairs(9, source_types=100))
     outcomes = []
     for threads in (1, 2, 3, 8):
-        model = fit_ibm1(bitext, 4, null, threads)
+        model = fit_ibm1(bitext, iterations=4, null=null, threads=threads)
         assert model.threads == threads
         path = tmp_path / f"{threads}.npz"
         model.save(path)
@@ -327,7 +327,7 @@ def test_threads_do_not_change_a_bit(tmp_path, null):
 
 @BOTH
 def test_save_and_load(tmp_path, messy_bitext, null):
-    model = fit_ibm1(messy_bitext, 3, null)
+    model = fit_ibm1(messy_bitext, iterations=3, null=null)
     model.save(tmp_path / "x.npz")
     loaded = load_ibm1(tmp_path / "x.npz")
     assert parameters(loaded) == parameters(model)
@@ -340,7 +340,7 @@ def test_save_and_load(tmp_path, messy_bitext, null):
 
 def test_load_refuses_arrays_that_do_not_fit(tmp_path, messy_bitext):
     path = tmp_path / "x.npz"
-    fit_ibm1(messy_bitext, 1).save(path)
+    fit_ibm1(messy_bitext, iterations=1).save(path)
     arrays, header = load_arrays(path, KIND, VERSION)
     wild = arrays["offsets"].copy()
     wild[1:3] = (2**63 - 1, -2)
@@ -370,7 +370,7 @@ def test_load_refuses_arrays_that_do_not_fit(tmp_path, messy_bitext):
 
 
 def test_a_model_refuses_parts_that_do_not_fit(messy_bitext):
-    model = fit_ibm1(messy_bitext, 1)
+    model = fit_ibm1(messy_bitext, iterations=1)
     with pytest.raises(ValueError, match="does not fit the vocabularies"):
         IBM1(model.target, model.source, model.table, model.null)
     with pytest.raises(ValueError, match="null must be"):

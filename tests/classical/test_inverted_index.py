@@ -9,7 +9,6 @@ from planted import bitext_of, random_pairs
 from alignkit.classical import inverted_index as module
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.inverted_index import Bags, PairStatistics, bags_of, token_index
-from alignkit.classical.symmetrized import fit_bidirectional, fit_concurrently
 
 THREADS = pytest.mark.parametrize("threads", [1, 2, 3, 8])
 
@@ -96,30 +95,6 @@ def test_rows_are_whole_however_little_room_there_is(pairs, bitext, threads, roo
     assert np.allclose(ones.rows[2], values, rtol=1e-6)
 
 
-@THREADS
-def test_both_directions_at_once_are_those_fitted_apart(bitext, threads):
-    def fit(text, share):
-        assert 1 <= share <= threads
-        return fit_ibm1(text, 3, threads=share)
-
-    apart, at_once = fit_bidirectional(bitext, lambda text: fit_ibm1(text, 3)), fit_concurrently(bitext, fit)
-    for one, other in ((apart.forward, at_once.forward), (apart.reverse, at_once.reverse)):
-        assert one.table.values.tobytes() == other.table.values.tobytes()
-        assert one.null.tobytes() == other.null.tobytes()
-    assert apart.links(bitext).to_pharaoh() == at_once.links(bitext).to_pharaoh()
-
-
-def test_an_error_in_one_direction_is_raised(bitext):
-    def fit(text, share):
-        if text is not bitext:
-            raise RuntimeError("no")
-        return fit_ibm1(text, 1)
-
-    for threads in (1, 2):
-        with pytest.raises(RuntimeError, match="no"):
-            fit_concurrently(bitext, fit, threads=threads)
-
-
 @pytest.mark.skipif("ALIGNKIT_DATA" not in os.environ, reason="ALIGNKIT_DATA names no folder of real texts")
 def test_a_real_text_in_double_precision_gives_the_same_links():
     """Plain IBM Model 1 as fast_align -I 5 makes it (four steps, p0 = 0.08), on all of Multi30k."""
@@ -127,7 +102,7 @@ def test_a_real_text_in_double_precision_gives_the_same_links():
 
     folder = os.path.join(os.environ["ALIGNKIT_DATA"], "multi30k")
     bitext = read_bitext(os.path.join(folder, "train.de"), os.path.join(folder, "train.en"))
-    found = fit_ibm1(bitext, 4, null_probability=0.08).links(bitext).to_pharaoh().decode().splitlines()
+    found = fit_ibm1(bitext, iterations=4, null_probability=0.08).links(bitext).to_pharaoh().decode().splitlines()
     lines = naive.ibm1_links_in_double(bitext.source, bitext.target, 4, 0.08)
     different = [m for m, (a, b) in enumerate(zip(found, lines, strict=True)) if a != b]
     assert len(different) <= 3, different

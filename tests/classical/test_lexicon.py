@@ -76,7 +76,7 @@ def test_words_that_other_programs_would_cut_or_mistake_are_left_out_of_moses_fi
 def test_a_model_from_end_to_end():
     """Every probability of the table is in the text, once, and every cut of it is that of a plain sort."""
     bitext = bitext_of(random_pairs(4, pairs=200, source_types=60, target_types=60))
-    model = fit_ibm1(bitext, 3)
+    model = fit_ibm1(bitext, iterations=3)
     lexicon = lexicon_of(model)
     rows = [line.split("\t") for line in text(tsv(lexicon)).splitlines()]
     assert len(rows) == int((model.table.values > 5e-30).sum())

@@ -38,9 +38,9 @@ def test_long_rows_are_merged_like_short_ones():
         for _ in range(600)
     ]
     text = bitext_of(pairs)
-    whole = fit_ibm1(text, 3, threads=1)
+    whole = fit_ibm1(text, iterations=3, threads=1)
     for size in (50, 1000, 4000):
-        assert bits(fit_ibm1(text, 3, threads=2, block_tokens=size)) == bits(whole)
+        assert bits(fit_ibm1(text, iterations=3, threads=2, block_tokens=size)) == bits(whole)
 
 
 @pytest.mark.parametrize("pairs", [[([], [])], [([], ["a"]), (["b"], [])], []])

@@ -107,11 +107,11 @@ def test_impossible_priors_are_errors():
 @pytest.mark.parametrize("options", [{}, {"null": False}, {"null_probability": 0.1}])
 def test_ibm1_goes_on_to_the_bit(options, tmp_path):
     bitext = bitext_of(random_pairs(3, pairs=100))
-    whole = fit_ibm1(bitext, 5, **options)
-    fit_ibm1(bitext, 2, **options).save(tmp_path / "m.npz")
+    whole = fit_ibm1(bitext, iterations=5, **options)
+    fit_ibm1(bitext, iterations=2, **options).save(tmp_path / "m.npz")
     from alignkit.aligner.registry import load_aligner
 
-    rest = fit_ibm1(bitext, 3, start=load_aligner(tmp_path / "m.npz"), **options)
+    rest = fit_ibm1(bitext, iterations=3, start=load_aligner(tmp_path / "m.npz"), **options)
     assert rest.table.values.tobytes() == whole.table.values.tobytes()
     assert (rest.null is None) == (whole.null is None)
     if whole.null is not None:
@@ -131,9 +131,9 @@ def test_the_hmm_goes_on_where_it_was():
 
 def test_new_words_get_their_share():
     old, new = [(["a"], ["x"]), (["b"], ["y"])], [(["a", "c"], ["x", "z"]), (["b"], ["y"])]
-    start = fit_ibm1(bitext_of(old), 5, null=False)
+    start = fit_ibm1(bitext_of(old), iterations=5, null=False)
     bitext = bitext_of(new)
-    fitted = fit_ibm1(bitext, 1, null=False, start=start)
+    fitted = fit_ibm1(bitext, iterations=1, null=False, start=start)
     # The rows start as a: (x 1, z 1/3) / (4/3), c: (x 1/3, z 1/3) / (2/3), b: y 1.
     x = np.array([0.75, 0.5]) / 1.25, np.array([0.25, 0.5]) / 0.75  # posteriors of x and of z over a and c
     expected = np.stack(x, axis=1) / np.stack(x, axis=1).sum(axis=1, keepdims=True)
@@ -148,7 +148,7 @@ def test_new_words_get_their_share():
 def test_a_pruned_pair_starts_as_one_that_never_met():
     """Capped by the threshold, pairs of known words that first meet in another text would hardly be learned."""
     bitext = bitext_of([(["a"], ["x"])] * 3 + [(["a"], ["y"])])
-    full, pruned = (fit_ibm1(bitext, 1, null=False, prune=p) for p in (0.0, 0.3))
+    full, pruned = (fit_ibm1(bitext, iterations=1, null=False, prune=p) for p in (0.0, 0.3))
     rows = full.table.offsets, full.table.columns, full.table.values
     words = pruned.source, pruned.target
     assert full.table.values.tolist() == pytest.approx([0.75, 0.25])

@@ -8,7 +8,7 @@ import pytest
 from neural.conftest import random_lines
 
 from alignkit.aligner.registry import load_aligner
-from alignkit.neural.training.runs import Run
+from alignkit.neural.training.translation_run import TranslationRun
 from alignkit_cli.main import run
 
 QUICK = [
@@ -36,8 +36,8 @@ def test_a_run_is_trained_and_goes_on(
     assert first.out == ""
     assert "best at step" in first.err
     aligner = load_aligner(tmp_path / "run")
-    assert len(Run(tmp_path / "run").valid) == 6
-    assert len(list(aligner.score(Run(tmp_path / "run").valid, "alpha"))) == 6
+    assert len(TranslationRun(tmp_path / "run").valid) == 6
+    assert len(list(aligner.score(TranslationRun(tmp_path / "run").valid, "alpha"))) == 6
     assert run(call) == 0
     assert "this run is finished" in capsys.readouterr().err
     assert run([*call, "--seed", "5"]) == 2
@@ -51,7 +51,7 @@ def test_without_valid_the_end_is_held_out(
 ) -> None:
     assert run(["train", *files[:2], "-o", str(tmp_path / "run"), *QUICK, "--attention", "uniform"]) == 0
     assert "the last 2 pairs are held out" in capsys.readouterr().err
-    found = Run(tmp_path / "run")
+    found = TranslationRun(tmp_path / "run")
     assert (len(found.train), len(found.valid)) == (38, 2)
     assert load_aligner(tmp_path / "run").name == "uniform"
 

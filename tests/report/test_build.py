@@ -23,17 +23,17 @@ def lines():
 def runs(lines, tmp_path_factory):
     """Two seeds with attention, and one run without."""
     from alignkit.neural.settings import PRESETS
-    from alignkit.neural.training.runs import train
+    from alignkit.neural.training.translation_run import LinePairs, train_translation
 
     folder = tmp_path_factory.mktemp("runs")
-    for name, attention, seed in (("one", "dot", 0), ("two", "dot", 1), ("even", "uniform", 0)):
+    for name, attention, seed in (("one", "general", 0), ("two", "general", 1), ("even", "uniform", 0)):
         settings = PRESETS["small"].change(
             text={"tokens": "words"},
             network={"attention": attention, "embedding": 16, "hidden": 16},
             training={"epochs": 2, "keep": "logged", "seed": seed},
         )
         sides = [side[:120] for side in lines[:2]], [side[120:] for side in lines[:2]]
-        train(folder / name, *sides[0], *sides[1], settings, device="cpu")
+        train_translation(folder / name, LinePairs(*sides[0]), LinePairs(*sides[1]), settings, device="cpu")
     return folder
 
 
@@ -56,10 +56,10 @@ def test_sets_of_a_run(report):
 def test_the_course_is_that_of_the_checkpoints(runs, report):
     from alignkit.classical.ibm1 import fit_ibm1
     from alignkit.neural.loading import load_aligner
-    from alignkit.neural.training.runs import Run
+    from alignkit.neural.training.translation_run import TranslationRun
 
-    run = Run(runs / "one")
-    reference = fit_ibm1(run.train, 5, null=False).score(run.valid, "beta")
+    run = TranslationRun(runs / "one")
+    reference = fit_ibm1(run.train, iterations=5, null=False).score(run.valid, "beta")
     course = report.course.set_index(["name", "step"])["value"]
     steps = sorted(run.checkpoints)
     assert len(steps) >= 3
@@ -74,9 +74,9 @@ def test_the_course_is_that_of_the_checkpoints(runs, report):
 
 
 def test_counts_are_those_of_the_training_text(runs, report):
-    from alignkit.neural.training.runs import Run
+    from alignkit.neural.training.translation_run import TranslationRun
 
-    train = Run(runs / "one").train.source
+    train = TranslationRun(runs / "one").train.source
     for token in ("s0", "</s>"):
         index = report.bitext.source.vocabulary.id(token)
         assert report.counts[index] == sum(train.words(m).count(token) for m in range(len(train)))
@@ -172,9 +172,9 @@ def test_compare_takes_scores_of_its_own_tokens(runs, tmp_path, capsys):
     import json
 
     from alignkit.neural.loading import load_aligner
-    from alignkit.neural.training.runs import Run
+    from alignkit.neural.training.translation_run import TranslationRun
 
-    valid = Run(runs / "one").valid
+    valid = TranslationRun(runs / "one").valid
     scores = load_aligner(runs / "one", "cpu").score(valid, "alpha")
     assert isinstance(scores, Scores)
     scores.save(tmp_path / "own.npz")

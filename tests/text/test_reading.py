@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.text import reading
+from alignkit.text import pair_formats, reading
 from alignkit.text.decompression import decompressed
+from alignkit.text.on_disk import read_bitext_to_disk
 from alignkit.text.pair_formats import pair_format
 from alignkit.text.reading import encode_text, read_bitext, read_bytes, read_line_pairs, read_lines
 from alignkit.text.utf8 import split_lines
@@ -36,7 +37,7 @@ def write(path, data):
     return path
 
 
-TEXTS = [
+FRAGMENTS = [
     "a",
     "b",
     "ab",
@@ -56,7 +57,7 @@ TEXTS = [
 ]
 
 
-@given(st.one_of(st.lists(st.sampled_from(TEXTS), max_size=40).map("".join), st.text(max_size=60)))
+@given(st.one_of(st.lists(st.sampled_from(FRAGMENTS), max_size=40).map("".join), st.text(max_size=60)))
 @settings(max_examples=400, deadline=None)
 def test_encode_text_equals_the_naive_tokeniser(text):
     data = text.encode("utf-8", "replace")
@@ -348,6 +349,27 @@ def test_joined_text_comes_apart_as_it_was_joined(pairs, separator):
     sides = pair_format([data]).sides("x", data, "strict", False)
     for side, place in zip(sides, (0, 1), strict=True):
         assert tokens_of(encode_text(side)) == [[w.encode() for w in pair[place]] for pair in pairs]
+
+
+class Mirrored:
+    """A format of a whole file: the target is the source backwards."""
+
+    def recognizes(self, data):
+        return data.startswith(b"MIRROR")
+
+    def sides(self, path, data, encoding_errors, lowercase):
+        text = data.removeprefix(b"MIRROR").decode("utf-8")
+        lines = text.splitlines()
+        return text.encode(), "".join(line[::-1] + "\n" for line in lines).encode()
+
+
+def test_a_new_format_is_a_class_and_its_place_in_the_registry(tmp_path, monkeypatch):
+    monkeypatch.setattr(pair_formats, "PAIR_FORMATS", (Mirrored(), *pair_formats.PAIR_FORMATS))
+    path = write(tmp_path / "x", gzip.compress(b"MIRRORa b\nab c\n"))
+    for read in (read_bitext, read_bitext_to_disk):
+        bitext = read(path)
+        assert [bitext.target.words(m) for m in range(2)] == [["b", "a"], ["c", "ba"]]
+    assert read_bitext(write(tmp_path / "y", "MIRRO\tb\n")).target.words(0) == ["b"]
 
 
 # Standard input.

@@ -16,22 +16,22 @@ from torch import Tensor
 from alignkit.neural.ensemble.recurrent import EnsembleLSTM
 from alignkit.neural.networks.attention import attend
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
-from alignkit.neural.settings import NetworkSettings
+from alignkit.neural.settings import LstmSettings
 
 #: torch orders the gates input, forget, candidate, output; EnsembleLSTM has the candidate last
 _GATES = (0, 1, 3, 2)
 Parameters = dict[str, Tensor]  #: by name, each (S, ...)
 
 
-def copying_settings(vocabulary: int, hidden: int = 256, attention: str = "dot") -> NetworkSettings:
+def copying_settings(vocabulary: int, hidden: int = 256, attention: str = "general") -> LstmSettings:
     """The copying network of the paper (section 3.3): one layer each, the encoder one way, no dropout."""
-    return NetworkSettings(
+    return LstmSettings(
         vocabulary=vocabulary,
         embedding=hidden,
         hidden=hidden,
         layers=1,
         bidirectional=False,
-        attention="dot" if attention == "dot" else "uniform",
+        attention="general" if attention == "general" else "uniform",
         dropout=0.0,
     )
 
@@ -41,7 +41,7 @@ def _reorder(weight: Tensor, hidden: int) -> Tensor:
     return weight.view(4, hidden, *weight.shape[1:])[list(_GATES)].reshape(weight.shape)
 
 
-def initial_parameters(settings: NetworkSettings, seed: int) -> Parameters:
+def initial_parameters(settings: LstmSettings, seed: int) -> Parameters:
     """The parameters (S = 1) with which an :class:`EncoderDecoder` is initialised from this seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -93,13 +93,13 @@ def from_network(network: EncoderDecoder) -> Parameters:
     found["combine"], found["combine_bias"] = network.combine.weight.t(), network.combine.bias
     found["output"], found["output_bias"] = network.output.weight.t(), network.output.bias
     found = {name: value.detach().clone().contiguous()[None] for name, value in found.items()}
-    if network.settings.attention == "dot":
+    if network.settings.attention == "general":
         return found | _head(network.attention.query, network.context)  # type: ignore[arg-type]
     context = {"context": network.context.weight.t(), "context_bias": network.context.bias}
     return found | {name: value.detach().clone()[None, None] for name, value in context.items()}
 
 
-def to_network(parameters: Parameters, at: int, settings: NetworkSettings) -> EncoderDecoder:
+def to_network(parameters: Parameters, at: int, settings: LstmSettings) -> EncoderDecoder:
     """Network ``at`` of an ensemble as an :class:`EncoderDecoder`; it must have one head."""
     network = EncoderDecoder(settings)
     one = {name: value[at].detach() for name, value in parameters.items()}
@@ -116,7 +116,7 @@ def to_network(parameters: Parameters, at: int, settings: NetworkSettings) -> En
             layer.bias.copy_(one[f"{name}_bias"])
         network.context.weight.copy_(one["context"][0].t())
         network.context.bias.copy_(one["context_bias"][0])
-        if settings.attention == "dot":
+        if settings.attention == "general":
             network.attention.query.weight.copy_(one["query"][0].t())  # type: ignore[union-attr,operator]
             network.attention.query.bias.copy_(one["query_bias"][0])  # type: ignore[union-attr,operator]
     return network

@@ -10,17 +10,19 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.aligner.link_text import align_text
+from alignkit.aligner.alignment import alignment_of
+from alignkit.aligner.word_level import on_words
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.scoring.evaluation import evaluate, log_probabilities
 from alignkit.neural.training.translation import fit_network
 from alignkit.text.bitext import Bitext
+from alignkit.text.reading import encode_text
 from alignkit.text.streaming import pair_batches
 from alignkit.text.tokenization import BOS, encode_bitext
 
 from ..conftest import random_lines, small_network, small_settings
 
-ALL = {"probabilities": True, "sentence_scores": True, "words": True}
+ALL = {"probabilities": True, "scored": True, "words": True}
 
 
 def test_log_probabilities_equal_one_token_at_a_time(bitext):
@@ -62,7 +64,8 @@ def test_a_stream_gives_what_each_pair_gives_alone(tokenizer):
     data = "".join(f"{x} ||| {y}\n" for x, y in zip(source, target, strict=True)).encode()
     batches = list(pair_batches("-", io.BytesIO(data), single=True))
     assert len(batches) == 40
-    parts = [align_text(aligner, batch.source, batch.target, **ALL) for batch in batches]
+    texts = [Bitext(encode_text(batch.source), encode_text(batch.target)) for batch in batches]
+    parts = [alignment_of(on_words(aligner), text, **ALL) for text in texts]
     for m, part in enumerate(parts):
         x, y = source[m].split(), target[m].split()
         assert (list(part.source[0]), list(part.target[0])) == (x, y)
@@ -81,16 +84,17 @@ def test_a_stream_gives_what_each_pair_gives_alone(tokenizer):
 
 def test_the_command_gives_a_network_one_pair_at_a_time(aligner, tmp_path, monkeypatch):
     """Else the last bits of an answer would depend on what came with its question."""
-    from alignkit.aligner import link_text as linking
     from alignkit_cli.main import run
 
     aligner.save(tmp_path / "x.pt")
     seen = []
-    align = linking.align_text
-    monkeypatch.setattr(linking, "align_text", lambda a, x, y, **k: seen.append((x, y)) or align(a, x, y, **k))
+    score = NeuralAligner.score
+    monkeypatch.setattr(
+        NeuralAligner, "score", lambda self, text, kind: seen.append(len(text)) or score(self, text, kind)
+    )
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"w1 ||| w2\nw3 ||| w4\n")))
     assert run(["align", "--model", str(tmp_path / "x.pt"), "-", "-o", str(tmp_path / "o")]) == 0
-    assert seen == [(b"w1 \n", b" w2\n"), (b"w3 \n", b" w4\n")]
+    assert seen == [1, 1]
 
 
 def test_the_command_streams(aligner, tmp_path):

@@ -11,8 +11,9 @@ import torch
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.classifier_settings import ClassifierRunSettings, ClassifierSettings, ClassifierTraining
 from alignkit.neural.settings import TextSettings, from_dict, logged_steps, to_dict
-from alignkit.neural.training.classification import ClassifierLoop, ClassifierRun, train_classifier
-from alignkit.neural.training.runs import find_run
+from alignkit.neural.training.classification import classification_trainer
+from alignkit.neural.training.classifier_run import ClassifierRun, train_classifier
+from alignkit.neural.training.translation_run import find_run
 from alignkit.text.labelled import LabelledLines, LabelledText
 from alignkit.text.tokenization import learn_words
 
@@ -66,7 +67,7 @@ def test_settings_survive_json() -> None:
     with pytest.raises(AlignkitError, match="nothing to train alone"):
         SMALL.change(network={"attention": "uniform"}, training={"trained": "attention"})
     with pytest.raises(AlignkitError, match="attention must be one of learned, uniform"):
-        SMALL.change(network={"attention": "dot"})
+        SMALL.change(network={"attention": "general"})
 
 
 def test_it_learns_the_word_that_decides(tmp_path: Path) -> None:
@@ -101,7 +102,7 @@ def test_the_number_of_threads_changes_no_bit() -> None:
     for threads in (1, 2, 3):
         torch.set_num_threads(threads)
         settings = ClassifierRunSettings(training=ClassifierTraining(steps=3))
-        loop = ClassifierLoop(encoded, encoded, settings, tokenizer, device="cpu")
+        loop = classification_trainer(encoded, encoded, settings, tokenizer, device="cpu")
         loop.run()
         scores = [loop.snapshot().score(encoded.bitext, kind).values for kind in ("alpha", "beta")]
         found.append([*(p.detach().numpy().tobytes() for p in loop.network.parameters()), *map(bytes, scores)])
@@ -175,6 +176,6 @@ def test_vectors_are_where_embeddings_begin(tmp_path: Path) -> None:
 def test_batches_cover_the_text() -> None:
     text = TEXT.encode(learn_words(TEXT.texts), NAMES)
     assert isinstance(text, LabelledText)
-    loop = ClassifierLoop(text, text, SMALL, learn_words(TEXT.texts), device="cpu")
+    task = classification_trainer(text, text, SMALL, learn_words(TEXT.texts), device="cpu").task
     for epoch in (0, 1):
-        assert sorted(np.concatenate(loop.batches(epoch))) == list(range(120))
+        assert sorted(np.concatenate(task.batches(epoch))) == list(range(120))

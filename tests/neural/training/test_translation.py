@@ -18,20 +18,20 @@ from alignkit.neural.batching import training_batches, usable
 from alignkit.neural.loading import load_aligner
 from alignkit.neural.settings import PRESETS, RunSettings, from_dict, logged_steps, to_dict
 from alignkit.neural.training.log import TrainingLog
-from alignkit.neural.training.runs import Run, find_run, train
-from alignkit.neural.training.translation import Training, fit_network
+from alignkit.neural.training.translation import fit_network, translation_trainer
+from alignkit.neural.training.translation_run import LinePairs, TranslationRun, find_run, train_translation
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import Tokenizer
 
 from ..conftest import random_lines, small_settings
 
 SOURCE, TARGET = random_lines(30, 1), random_lines(30, 2)
-VALID = random_lines(7, 3), random_lines(7, 4)
+TEXT, VALID = LinePairs(SOURCE, TARGET), LinePairs(random_lines(7, 3), random_lines(7, 4))
 FILES = ["best.pt", "state.pt", "log.jsonl", "train.npz", "valid.npz", "valid.tgt.txt", "config.json"]
 
 
 def start(path: Path, settings: RunSettings | None = None, **kwargs: object) -> NeuralAligner:
-    return train(path, SOURCE, TARGET, *VALID, settings or small_settings(), device="cpu", **kwargs)  # type: ignore[arg-type]
+    return train_translation(path, TEXT, VALID, settings or small_settings(), device="cpu", **kwargs)  # type: ignore[arg-type]
 
 
 def contents(path: Path) -> dict[str, bytes]:
@@ -67,7 +67,7 @@ def test_settings_survive_json() -> None:
         assert from_dict(RunSettings, json.loads(json.dumps(to_dict(preset)))) == preset
     with pytest.raises(AlignkitError, match="unknown field colour"):
         from_dict(RunSettings, {"network": {"colour": 1}})
-    with pytest.raises(AlignkitError, match="attention must be one of dot, uniform"):
+    with pytest.raises(AlignkitError, match="attention must be one of general, dot, uniform"):
         from_dict(RunSettings, {"network": {"attention": "none"}})
 
 
@@ -103,7 +103,7 @@ def test_a_killed_process_leaves_a_run_that_goes_on(tmp_path: Path) -> None:
     program = """
 import os, signal, sys
 from pathlib import Path
-from tests.neural.test_training import start
+from neural.training.test_translation import start
 count = 0
 real = os.replace
 def replace(a, b):  # the kill comes between two of the files that a measured step writes
@@ -130,7 +130,7 @@ start(Path(sys.argv[1]))
 
 def test_training_in_memory_is_the_same(tmp_path: Path) -> None:
     best = start(tmp_path / "run")
-    run = Run(tmp_path / "run")
+    run = TranslationRun(tmp_path / "run")
     again = fit_network(run.train, run.valid, small_settings(), best.tokenizer, device="cpu")
     assert again.step == best.step
     assert again.metrics == best.metrics
@@ -164,14 +164,14 @@ def test_training_learns_to_copy(tokenizer: Tokenizer, bitext: Bitext) -> None:
         network={"hidden": 32, "embedding": 16, "dropout": 0.0, "layers": 1}
     )
     log: list[TrainingLog] = []
-    Training(text, text, settings, tokenizer, device="cpu").run(lambda now, best: log.append(now.log))
+    translation_trainer(text, text, settings, tokenizer, device="cpu").run(lambda now, best: log.append(now.log))
     assert log[-1].best("valid.accuracy", largest=True)[1] > 0.8
     assert log[-1].series("valid.accuracy")[0][1] < 0.3
 
 
 def test_a_finished_run_returns_at_once(tmp_path: Path) -> None:
     first = start(tmp_path / "run")
-    assert Run(tmp_path / "run").finished
+    assert TranslationRun(tmp_path / "run").finished
     before = contents(tmp_path / "run")
     second = start(tmp_path / "run", progress=stop_at(24))
     assert contents(tmp_path / "run") == before
@@ -182,18 +182,18 @@ def test_a_finished_run_returns_at_once(tmp_path: Path) -> None:
 def test_a_finished_run_goes_on_for_more_epochs(tmp_path: Path, before: dict[str, int]) -> None:
     settings = small_settings(bleu="end")
     start(tmp_path / "run", small_settings(bleu="end", **before))
-    short = Run(tmp_path / "run").log.rows
+    short = TranslationRun(tmp_path / "run").log.rows
     long, whole = start(tmp_path / "run", settings), start(tmp_path / "whole", settings)
     assert (tmp_path / "run" / "best.pt").read_bytes() == (tmp_path / "whole" / "best.pt").read_bytes()
     assert (long.step, long.metrics) == (whole.step, whole.metrics)
-    rows, expected = Run(tmp_path / "run").log.rows, Run(tmp_path / "whole").log.rows
+    rows, expected = TranslationRun(tmp_path / "run").log.rows, TranslationRun(tmp_path / "whole").log.rows
     first_end = short[-1].step if "steps" in before else -1  # the end of an epoch is measured anyway
     name = "train.loss"  # the mean since the last measured step
     kept = [row for row in rows if row.step != first_end and row.name != name]
     assert kept == [row for row in expected if row.name != name]
     assert sum(row.name == "valid.bleu" for row in short) == sum(row.name == "valid.bleu" for row in rows) == 1
-    assert Run(tmp_path / "run").settings == settings
-    assert Run(tmp_path / "run").finished
+    assert TranslationRun(tmp_path / "run").settings == settings
+    assert TranslationRun(tmp_path / "run").finished
     with pytest.raises(AlignkitError, match=r"settings.training.epochs: 3 before, now 2"):
         start(tmp_path / "run", small_settings(bleu="end", epochs=2))
     with pytest.raises(AlignkitError, match=r"settings.training.seed: 0 before, now 1"):
@@ -205,15 +205,15 @@ def test_what_a_run_refuses(tmp_path: Path) -> None:
     with pytest.raises(AlignkitError, match=r"settings.training.batch: 4 before, now 5"):
         start(tmp_path / "run", small_settings(steps=2, batch=5))
     with pytest.raises(AlignkitError, match=r"text.training.sha256"):
-        train(tmp_path / "run", TARGET, TARGET, *VALID, small_settings(steps=2))
+        train_translation(tmp_path / "run", LinePairs(TARGET, TARGET), VALID, small_settings(steps=2))
     with pytest.raises(AlignkitError, match="30 source and 29 target lines"):
-        train(tmp_path / "run", SOURCE, TARGET[:-1], *VALID, small_settings())
+        train_translation(tmp_path / "run", LinePairs(SOURCE, TARGET[:-1]), VALID, small_settings())
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").write_text("do not touch")
     with pytest.raises(AlignkitError, match="neither empty nor a run"):
         start(tmp_path / "other")
     with pytest.raises(AlignkitError, match="validation text has no pair"):
-        train(tmp_path / "empty", SOURCE, TARGET, [], [], small_settings())
+        train_translation(tmp_path / "empty", TEXT, LinePairs([], []), small_settings())
     state = tmp_path / "run" / "state.pt"
     state.write_bytes(state.read_bytes()[:-100])
     with pytest.raises(InputError, match=r"state\.pt"):
@@ -222,7 +222,7 @@ def test_what_a_run_refuses(tmp_path: Path) -> None:
 
 def test_what_failed_before_its_first_step_may_be_tried_otherwise(tmp_path: Path) -> None:
     with pytest.raises(AlignkitError, match="validation text has no pair"):
-        train(tmp_path / "run", SOURCE, TARGET, [], [], small_settings(steps=2))
+        train_translation(tmp_path / "run", TEXT, LinePairs([], []), small_settings(steps=2))
     start(tmp_path / "run", small_settings(steps=2, batch=5))
     start(tmp_path / "other", small_settings(steps=2, batch=5))
     assert contents(tmp_path / "run") == contents(tmp_path / "other")
@@ -234,7 +234,7 @@ def test_a_run_gives_its_text_and_its_checkpoints(tmp_path: Path) -> None:
     assert run is not None
     assert run.path == (tmp_path / "run").resolve()
     assert run.train.fingerprint() == best.fingerprint
-    assert run.references == VALID[1]
+    assert run.references == VALID.target
     assert run.settings == small_settings()
     assert list(run.checkpoints) == [0, 10, 20, 24]
     losses = dict(run.log.series("valid.loss"))
@@ -250,7 +250,7 @@ def test_a_run_gives_its_text_and_its_checkpoints(tmp_path: Path) -> None:
 @pytest.mark.parametrize("bleu", ["end", "logged"])
 def test_bleu_is_logged_when_asked_for(tmp_path: Path, bleu: str) -> None:
     best = start(tmp_path / "run", small_settings(steps=12, bleu=bleu, beam=2))
-    log = Run(tmp_path / "run").log
+    log = TranslationRun(tmp_path / "run").log
     steps = [step for step, _ in log.series("valid.bleu")]
     assert steps == ([best.step] if bleu == "end" else [0, 10, 12])
     assert len(log.series("valid.bleu_greedy")) == len(steps)
@@ -262,4 +262,4 @@ def test_checkpoints_rise_beyond_a_million_steps(tmp_path: Path) -> None:
     steps = [0, 50, 200_000, 999_999, 1_000_000, 1_200_000]
     for step in steps:
         (tmp_path / "checkpoints" / f"step-{step:06d}.pt").touch()
-    assert list(Run(tmp_path).checkpoints) == steps
+    assert list(TranslationRun(tmp_path).checkpoints) == steps

@@ -12,7 +12,6 @@ state.pt            what going on needs; written last, so the other files are ne
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,17 +22,19 @@ from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.checkpoints import BEST, TRAINING, load_payload
 from alignkit.neural.devices import pick_device
 from alignkit.neural.loading import load_aligner
+from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.settings import RunSettings, TextSettings, from_dict, to_dict
-from alignkit.neural.training.run_directory import CONFIG, STATE, RunFolder, fingerprint
-from alignkit.neural.training.trainer import Progress
-from alignkit.neural.training.translation import Training
+from alignkit.neural.training.run_directory import CONFIG, STATE, RunDirectory, fingerprint
+from alignkit.neural.training.trainer import Trainer
+from alignkit.neural.training.translation import translation_trainer
 from alignkit.storage import atomic_write
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import Tokenizer, encode_bitext, learn_words, tokenizer_from_state, train_subwords
+from alignkit.types import PathLike, Progress
 
 
 @dataclass(frozen=True)
-class Lines:
+class LinePairs:
     """A text as raw lines: line m of ``source`` and of ``target`` belong together."""
 
     source: Sequence[str]
@@ -45,7 +46,7 @@ class Lines:
 
 
 @dataclass(frozen=True)
-class Run(RunFolder):
+class TranslationRun(RunDirectory):
     """The run directory of an encoder-decoder."""
 
     KIND: ClassVar[str] = "alignkit.run"
@@ -77,21 +78,19 @@ class Run(RunFolder):
         return text.split("\n")[:-1]
 
 
-def find_run(path: str | os.PathLike[str]) -> Run | None:
+def find_run(path: PathLike) -> TranslationRun | None:
     """The run that a directory is, or that a checkpoint lies in; None if there is none."""
     place = Path(path).resolve()
     for folder in (place, place.parent, place.parent.parent):
         if (folder / CONFIG).is_file() and (folder / "train.npz").is_file():
-            return Run(folder)
+            return TranslationRun(folder)
     return None
 
 
-def train(
-    run_dir: str | os.PathLike[str],
-    source_lines: Sequence[str],
-    target_lines: Sequence[str],
-    valid_source_lines: Sequence[str],
-    valid_target_lines: Sequence[str],
+def train_translation(
+    run_dir: PathLike,
+    text: LinePairs,
+    valid: LinePairs,
     settings: RunSettings,
     progress: Progress | None = None,
     device: str = "auto",
@@ -105,10 +104,8 @@ def train(
 
     Args:
         run_dir: made if it does not exist.
-        source_lines: raw training text, as long as ``target_lines``.
-        target_lines: see above.
-        valid_source_lines: raw held-out text, as long as ``valid_target_lines``.
-        valid_target_lines: see above.
+        text: raw training text.
+        valid: raw held-out text.
         settings: of text, network and training.
         progress: called after every step with (steps done, steps in all, message).
         device: as :func:`alignkit.neural.devices.pick_device`.
@@ -120,27 +117,28 @@ def train(
         AlignkitError: the directory holds something else, or a run with other settings or text; there is no such
             device.
     """
-    lines = Lines(source_lines, target_lines), Lines(valid_source_lines, valid_target_lines)
-    for name, part in zip(("training", "validation"), lines, strict=True):
+    for name, part in (("training", text), ("validation", valid)):
         if len(part.source) != len(part.target):
             raise AlignkitError(
                 f"the {name} text has {len(part.source)} source and {len(part.target)} target lines"
             )
     pick_device(device)  # one that is not there is refused before anything is written
-    run = Run(Path(run_dir))
-    text = {"training": lines[0].describe(), "validation": lines[1].describe()}
-    run.open({"settings": to_dict(settings), "text": text})
+    run = TranslationRun(Path(run_dir))
+    described = {"training": text.describe(), "validation": valid.describe()}
+    run.open({"settings": to_dict(settings), "text": described})
     finished = run.finished
-    training = _resume(run, settings, device) if run.begun else _begin(run, settings, *lines, device=device)
-    tokenizer = {"tokenizer": training.tokenizer.state()}
+    if run.begun:
+        training, tokenizer = _resume(run, settings, device)
+    else:
+        training, tokenizer = _begin(run, settings, text, valid, device)
+    state = {"tokenizer": tokenizer.state()}
     if finished and not training.finished:
-        run.commit(training, False, tokenizer)  # from now on it is an unfinished run
-    best = training.run(lambda now, improved: run.commit(now, improved, tokenizer), progress)
-    best.network.to(training.device)
-    return best
+        run.commit(training, False, state)  # from now on it is an unfinished run
+    best = training.run(lambda now, improved: run.commit(now, improved, state), progress)
+    return best.to(device)
 
 
-def learn_tokenizer(text: Lines, settings: TextSettings) -> Tokenizer:
+def learn_tokenizer(text: LinePairs, settings: TextSettings) -> Tokenizer:
     """The joint tokenizer of both sides of a text."""
     both = [*text.source, *text.target]
     if settings.tokens == "words":
@@ -148,28 +146,32 @@ def learn_tokenizer(text: Lines, settings: TextSettings) -> Tokenizer:
     return train_subwords(both, settings.pieces)
 
 
-def _begin(run: Run, settings: RunSettings, text: Lines, valid: Lines, device: str) -> Training:
+def _begin(
+    run: TranslationRun, settings: RunSettings, text: LinePairs, valid: LinePairs, device: str
+) -> tuple[Trainer[TranslationNetwork, NeuralAligner], Tokenizer]:
     tokenizer = learn_tokenizer(text, settings.text)
     encoded = encode_bitext(tokenizer, text.source, text.target)
     held = encode_bitext(tokenizer, valid.source, valid.target)
-    training = Training(encoded, held, settings, tokenizer, valid.target, device)
+    training = translation_trainer(encoded, held, settings, tokenizer, valid.target, device)
     encoded.save(run.path / "train.npz")
     held.save(run.path / "valid.npz")
     with atomic_write(run.path / "valid.tgt.txt") as stream:
         for line in valid.target:
             stream.write(line.encode("utf-8", "surrogatepass") + b"\n")
-    return training
+    return training, tokenizer
 
 
-def _resume(run: Run, settings: RunSettings, device: str) -> Training:
+def _resume(
+    run: TranslationRun, settings: RunSettings, device: str
+) -> tuple[Trainer[TranslationNetwork, NeuralAligner], Tokenizer]:
     state = load_payload(run.path / STATE, TRAINING)
     best = load_aligner(run.path / BEST, device="cpu")
     if not isinstance(best, NeuralAligner):
         raise InputError(run.path / BEST, "not the checkpoint of a run")
     try:
         tokenizer = tokenizer_from_state(state["tokenizer"])
-        training = Training(run.train, run.valid, settings, tokenizer, run.references, device)
+        training = translation_trainer(run.train, run.valid, settings, tokenizer, run.references, device)
         training.restore(state, best)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise InputError(run.path / STATE, f"damaged: {error}") from error
-    return training
+    return training, tokenizer
