@@ -19,7 +19,7 @@ import numpy as np
 from alignkit.kernels.compile import allocating_kernel, kernel
 from alignkit.kernels.forward_backward import (
     SMALL_PRODUCT,
-    fold_counts,
+    folded_counts,
     pass_space,
     posteriors,
     widen_transitions,
@@ -313,7 +313,7 @@ def expect_block(block, text, pairs, directions, shares, spaces, likelihood):
 
 
 @allocating_kernel
-def expect_links(low, high, text, pairs, directions, shares, counts, likelihood):
+def expect_links(low, high, text, pairs, directions, shares, likelihood):
     """The E-step of sentence pairs low <= m < high: expected links, NULL's links, and counts of transitions.
 
     Args:
@@ -321,16 +321,15 @@ def expect_links(low, high, text, pairs, directions, shares, counts, likelihood)
         directions: :class:`DirectionArrays`: of the forward one, in which x are the states, and of the reverse.
         shares: (float, float), the weight of each direction's posteriors in the expected links; a direction of
             weight 0 is not run.
-        counts: :class:`.forward_backward.TransitionCounts` of both directions, of jumps -W..W; added to.
         likelihood: float64 (M,), filled: the sum of the log-likelihoods of the directions that ran.
 
     Returns:
-        The sum of the absolute changes of the expected links.
+        (the sum of the absolute changes of the expected links; the :class:`.forward_backward.TransitionCounts` of
+        both directions, laid out as their transition and initial weights).
     """
     most, size = longest_pair(low, high, text)
     forward, reverse = direction_space(directions[0], most, size), direction_space(directions[1], most, size)
     spaces = (forward, reverse, state_space(most), pass_space(most, size))
     change = expect_block((low, high), text, pairs, directions, shares, spaces, likelihood)
-    fold_counts(forward.counts, most, counts[0])
-    fold_counts(reverse.counts, most, counts[1])
-    return change
+    counts = folded_counts(forward.counts, most, len(directions[0].initial))
+    return change, counts, folded_counts(reverse.counts, most, len(directions[1].initial))

@@ -29,6 +29,7 @@ from alignkit.classical.hmm.inference import log_probabilities, posteriors
 from alignkit.classical.hmm.parameters import FittedHMM, unpack_hmm
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD, HMMSettings
 from alignkit.classical.priors import Prior
+from alignkit.classical.translation_table import Lookup
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import Links
@@ -72,28 +73,23 @@ class JointHMM(FittedHMM):
     def probabilities(self, bitext: Bitext) -> Scores:
         """The probability of every link, (T, L) for each pair. A row may sum to more than 1: a word can have
         several links."""
-        directions, shares = (self.forward, self.reverse), (self.share, 1 - self.share)
-        return posteriors(bitext, self.text_table(bitext), directions, shares, thread_count(self.threads))[0]
+        return posteriors(bitext, self, (self.share, 1 - self.share), thread_count(self.threads))[0]
 
     def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
         """beta[t, l] = p(y_t | x_l), 0 for pairs never seen; alpha: :meth:`probabilities`, rows that sum to more
         than 1 divided by their sum."""
         check_kind(self, kind)
         if kind == "beta":
-            return self.text_table(bitext).scores(bitext, self.table.values, thread_count(self.threads))
+            return Lookup(self.table, bitext, *self.ids(bitext), thread_count(self.threads)).scores()
         return cap_row_sums(self.probabilities(bitext))
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): log p(target | source) of each pair, up to the factor for its length; no fertility."""
-        threads = thread_count(self.threads)
-        return log_probabilities(bitext, self.text_table(bitext), (self.forward, None), threads)[0]
+        return log_probabilities(bitext, self, (1.0, 0.0), thread_count(self.threads))
 
     def reverse_log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): the same of log p(source | target)."""
-        directions, threads = (self.forward, self.reverse), thread_count(self.threads)
-        found = log_probabilities(bitext, self.text_table(bitext), directions, threads)[1]
-        assert found is not None
-        return found
+        return log_probabilities(bitext, self, (0.0, 1.0), thread_count(self.threads))
 
     def links(self, bitext: Bitext) -> Links:
         """Links whose probability reaches the threshold."""

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.classical.translation_table import Lookup, PairTable, pack_model, unpack_model
-from alignkit.scores.scores import Scores
+from alignkit.classical.translation_table import PairTable, pack_model, unpack_model
 from alignkit.storage import Fields
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
@@ -71,24 +70,6 @@ class HMMParameters:
 
 
 @dataclass(frozen=True, eq=False)
-class TextTable:
-    """The word pairs of a model, as the words of one text find them.
-
-    Attributes:
-        table: the pairs.
-        ids: int32, the table's id of each of the text's source words, and of its target words; -1 if unknown.
-    """
-
-    table: PairTable
-    ids: tuple[np.ndarray, np.ndarray]
-
-    def scores(self, bitext: Bitext, values: np.ndarray, threads: int) -> Scores:
-        """The (T, L) matrices of the values float32 (K,) of the pairs; 0 for pairs that are not in the table."""
-        table = PairTable(self.table.offsets, self.table.columns, values, self.table.width)
-        return Lookup(table, bitext, *self.ids, threads).scores()
-
-
-@dataclass(frozen=True, eq=False)
 class FittedHMM:
     """A fitted hidden Markov model of one direction, or of both over one table of word pairs.
 
@@ -119,10 +100,9 @@ class FittedHMM:
         """The parameters of each direction."""
         return (self.forward,) if self.reverse is None else (self.forward, self.reverse)
 
-    def text_table(self, bitext: Bitext) -> TextTable:
-        """The table for the words of a text."""
-        source, target = bitext.source.vocabulary, bitext.target.vocabulary
-        return TextTable(self.table, (self.source.translate(source), self.target.translate(target)))
+    def ids(self, bitext: Bitext) -> tuple[np.ndarray, np.ndarray]:
+        """int32 each: the model's ids of a text's source words and of its target words, -1 if unknown."""
+        return self.source.translate(bitext.source.vocabulary), self.target.translate(bitext.target.vocabulary)
 
     def pack(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """The arrays and the header of a saved file."""
