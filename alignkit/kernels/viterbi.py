@@ -8,15 +8,8 @@ import numpy as np
 
 from alignkit.kernels.compile import allocating_kernel, kernel
 from alignkit.kernels.forward_backward import MOST_STEPS, prepare_sentence
-from alignkit.kernels.hmm_e_step import (
-    PairMatrices,
-    PairTokens,
-    collect_evidence,
-    direction_space,
-    emissions,
-    longest_pair,
-    state_space,
-)
+from alignkit.kernels.hmm_e_step import collect_evidence, direction_space, longest_pair
+from alignkit.kernels.hmm_emissions import PairMatrices, PairTokens, emissions, state_space
 from alignkit.kernels.hmm_rows import ONE, TINY, padded
 
 
@@ -108,7 +101,8 @@ def best_positions(low, high, text, pairs, direction, positions):
     """Fills positions int32 (N_y,) for the target tokens of sentence pairs low <= m < high.
 
     Args:
-        text, pairs, direction: see :mod:`.hmm_e_step`; the forward evidence is used.
+        text, pairs: see :mod:`.hmm_e_step`; the forward evidence is used.
+        direction: :class:`.hmm_emissions.DirectionArrays`.
     """
     x_tokens, x_offsets, y_tokens, y_offsets, copies = text
     most, size = longest_pair(low, high, text)

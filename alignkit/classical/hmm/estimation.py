@@ -17,7 +17,8 @@ from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError
 from alignkit.kernels import hmm_m_step
 from alignkit.kernels.forward_backward import TransitionCounts
-from alignkit.kernels.hmm_e_step import DirectionArrays, LinkArrays
+from alignkit.kernels.hmm_e_step import LinkArrays
+from alignkit.kernels.hmm_emissions import DirectionArrays
 from alignkit.kernels.hmm_rows import FERTILITIES
 from alignkit.parallel import blocks, run_blocks
 from alignkit.scores.scores import Scores, flat_offsets

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignkit.kernels.forward_backward import TransitionCounts
-from alignkit.kernels.hmm_e_step import DirectionArrays, LinkArrays, TextArrays, expect_links
+from alignkit.kernels.hmm_e_step import LinkArrays, TextArrays, expect_links
+from alignkit.kernels.hmm_emissions import DirectionArrays
 from alignkit.parallel import blocks, run_blocks
 from alignkit.text.bitext import Bitext
 

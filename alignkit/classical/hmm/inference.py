@@ -11,7 +11,8 @@ from alignkit.classical.hmm.parameters import FittedHMM, HMMParameters
 from alignkit.classical.null import UNSEEN
 from alignkit.classical.translation_table import Lookup
 from alignkit.kernels import hmm_m_step, viterbi
-from alignkit.kernels.hmm_e_step import DirectionArrays, LinkArrays
+from alignkit.kernels.hmm_e_step import LinkArrays
+from alignkit.kernels.hmm_emissions import DirectionArrays
 from alignkit.parallel import blocks, run_blocks
 from alignkit.scores.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
