@@ -25,7 +25,7 @@ from alignkit.parallel import thread_count
 from alignkit.scores.scores import Scores
 from alignkit.settings import with_options
 from alignkit.text.bitext import Bitext
-from alignkit.text.on_disk import forget_tokens
+from alignkit.text.on_disk import release_bitext
 from alignkit.text.reading import encode_text
 from alignkit.text.streaming import PairBatch, pair_batches
 from alignkit.types import PathLike, Progress
@@ -92,7 +92,7 @@ class AlignedText:
                 for start in range(0, len(text), BLOCK):
                     block = start, min(start + BLOCK, len(text))
                     yield alignment_of(self.aligner, text.block(*block), links.block(*block), **wanted)
-            forget_tokens(self.bitext)
+            release_bitext(self.bitext)
 
     def write(
         self, output: PathLike = "-", output_format: str = "pharaoh", sentence_scores: PathLike | None = None
