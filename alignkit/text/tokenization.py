@@ -106,8 +106,11 @@ class SubwordTokenizer:
         return ids
 
     def encode(self, line: str) -> list[int]:
-        """The ids of a line, encoded word by word. Subwords never cross a space, so they are those that SentencePiece
-        finds in the line; but each distinct word is encoded once, and the word of each subword is known."""
+        """The ids of a line, encoded word by word.
+
+        Subwords never cross a space, so they are those that SentencePiece finds in the line; but each distinct
+        word is encoded only once, and the word of each subword is known.
+        """
         return [i for word in split_words(line) for i in self._encode_word(word)]
 
     def decode(self, ids: Iterable[int]) -> str:
