@@ -22,7 +22,7 @@ LOADERS = {
     "alignkit.symmetrized": "alignkit.aligner.symmetrized:load_symmetrized",
 }
 #: the loader of a checkpoint or a run directory
-NEURAL_LOADER = "alignkit.neural.loading:load_aligner"
+NEURAL_LOADER = "alignkit.neural.loading:load_checkpoint"
 TORCH_THREADS = "alignkit.neural.devices:set_threads"
 
 

@@ -22,7 +22,7 @@ from alignkit.interop.projection import is_between_tokens, project_scores, score
 from alignkit.metrics.protocol import PERCENT, MetricSettings
 from alignkit.metrics.registry import metric_table
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.loading import load_aligner
+from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.proxy import ProxyAligner, fit_proxy
 from alignkit.neural.settings import PROXY_PRESETS, ProxySettings
 from alignkit.neural.training.translation_run import LinePairs, TranslationRun, find_run
@@ -264,7 +264,7 @@ def fit_or_load_proxy(
     """
     if cache is not None and cache.exists():
         with suppress(AlignkitError):  # a damaged cache is trained again
-            found = load_aligner(cache, device)
+            found = load_checkpoint(cache, device)
             words = training.source.vocabulary, training.target.vocabulary
             if isinstance(found, ProxyAligner) and (found.settings, found.source, found.target) == (
                 settings,

@@ -10,7 +10,7 @@ import numpy as np
 from alignkit.errors import AlignkitError
 from alignkit.experiments.corpora import bitext_lines
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.loading import load_aligner
+from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.settings import PRESETS, RunSettings
 from alignkit.neural.training.trainer import Trainer
@@ -123,7 +123,7 @@ def open_run(path: str) -> TranslationRun:
 
 def load_network(path: PathLike) -> NeuralAligner:
     """A translation network from a checkpoint or run directory; raises AlignkitError if it is not one."""
-    aligner = load_aligner(path)
+    aligner = load_checkpoint(path)
     if not isinstance(aligner, NeuralAligner):
         raise AlignkitError(f"{path} is not a translation network")
     return aligner

@@ -21,7 +21,7 @@ from alignkit.neural.devices import pick_device
 from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
-from alignkit.neural.scoring.evaluation import log_probabilities
+from alignkit.neural.scoring.evaluation import translation_log_probabilities
 from alignkit.neural.scoring.probes import attention_scores, lexical_scores
 from alignkit.neural.scoring.saliency import leave_one_out_scores, saliency_scores
 from alignkit.neural.settings import RunSettings, to_dict
@@ -84,7 +84,7 @@ class NeuralAligner:
         """float64 (M,): log p(target | source) of each pair under teacher forcing, EOS included."""
         vocabulary = self.tokenizer.vocabulary
         own = Bitext(reencode(bitext.source, vocabulary), reencode(bitext.target, vocabulary))
-        return log_probabilities(self.network, own)
+        return translation_log_probabilities(self.network, own)
 
     def to(self, device: str) -> NeuralAligner:
         """This aligner with its network moved to the device (``auto``: a GPU where there is one)."""

@@ -13,11 +13,11 @@ from alignkit.errors import AlignkitError
 from alignkit.neural.settings import Keep, ProxySettings, Schedule, TextSettings, change_parts
 from alignkit.neural.validation import (
     check_choice,
+    check_counts,
     check_flag,
     check_learning_rate,
-    check_not_negative,
-    check_positive,
     check_seed,
+    check_sizes,
 )
 
 ClassifierAttention = Literal["learned", "uniform"]
@@ -44,9 +44,9 @@ class ClassifierSettings:
 
     def __post_init__(self) -> None:
         sizes = {"embedding": self.embedding, "hidden": self.hidden, "attention_hidden": self.attention_hidden}
-        check_positive("classifier", **sizes)
+        check_sizes("classifier", **sizes)
         if self.vocabulary != 0:
-            check_positive("classifier", vocabulary=self.vocabulary)
+            check_sizes("classifier", vocabulary=self.vocabulary)
         check_choice("classifier", "attention", self.attention, get_args(ClassifierAttention))
 
 
@@ -77,8 +77,8 @@ class ClassifierTraining:
     keep: Keep = "logged"
 
     def __post_init__(self) -> None:
-        check_positive("classifier training", batch=self.batch)
-        check_not_negative("classifier training", steps=self.steps)
+        check_sizes("classifier training", batch=self.batch)
+        check_counts("classifier training", steps=self.steps)
         check_seed("classifier training", self.seed)
         check_learning_rate("classifier training", self.learning_rate)
         check_choice("classifier training", "trained", self.trained, get_args(Trained))

@@ -22,7 +22,7 @@ from alignkit.text.tokenization import tokenizer_from_state
 from alignkit.text.vocabulary import Vocabulary
 
 
-def load_aligner(path: str | os.PathLike[str], device: str = "auto") -> Aligner:
+def load_checkpoint(path: str | os.PathLike[str], device: str = "auto") -> Aligner:
     """Reads a checkpoint (.pt) or a run directory (then its best network so far).
 
     Returns:

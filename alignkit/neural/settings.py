@@ -13,12 +13,12 @@ from alignkit.errors import AlignkitError
 from alignkit.neural.networks.registry import ATTENTIONS, settings_class
 from alignkit.neural.validation import (
     check_choice,
+    check_counts,
     check_flag,
     check_learning_rate,
-    check_not_negative,
-    check_positive,
     check_seed,
     check_share,
+    check_sizes,
 )
 
 Output = Literal["hidden", "sum"]
@@ -46,7 +46,7 @@ class TextSettings:
 
     def __post_init__(self) -> None:
         check_choice("text", "tokens", self.tokens, get_args(Tokens))
-        check_positive("text", pieces=self.pieces, minimum=self.minimum)
+        check_sizes("text", pieces=self.pieces, minimum=self.minimum)
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ class NetworkSettings:
     attention: str = "general"
 
     def __post_init__(self) -> None:
-        check_positive("network", embedding=self.embedding)
+        check_sizes("network", embedding=self.embedding)
         if self.vocabulary != 0:
-            check_positive("network", vocabulary=self.vocabulary)
+            check_sizes("network", vocabulary=self.vocabulary)
         check_choice("network", "attention", self.attention, ATTENTIONS)
 
 
@@ -95,7 +95,7 @@ class LstmSettings(NetworkSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive("network", hidden=self.hidden, layers=self.layers)
+        check_sizes("network", hidden=self.hidden, layers=self.layers)
         if self.layers > 64:
             raise AlignkitError(f"network: at most 64 layers, not {self.layers}")
         check_flag("network", bidirectional=self.bidirectional)
@@ -148,8 +148,8 @@ class TrainingSettings:
     tf32: bool = False
 
     def __post_init__(self) -> None:
-        check_positive("training", batch=self.batch, epochs=self.epochs, beam=self.beam)
-        check_not_negative("training", warmup=self.warmup, **({} if self.steps is None else {"steps": self.steps}))
+        check_sizes("training", batch=self.batch, epochs=self.epochs, beam=self.beam)
+        check_counts("training", warmup=self.warmup, **({} if self.steps is None else {"steps": self.steps}))
         check_seed("training", self.seed)
         check_learning_rate("training", self.learning_rate)
         check_share("training", word_dropout=self.word_dropout)
@@ -177,8 +177,8 @@ class ProxySettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_positive("proxy", embedding=self.embedding, batch=self.batch)
-        check_not_negative("proxy", epochs=self.epochs)
+        check_sizes("proxy", embedding=self.embedding, batch=self.batch)
+        check_counts("proxy", epochs=self.epochs)
         check_seed("proxy", self.seed)
         check_learning_rate("proxy", self.learning_rate)
 

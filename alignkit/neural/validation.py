@@ -9,14 +9,14 @@ from alignkit.errors import AlignkitError
 LIMIT = 1 << 24  #: no size in a settings file may be larger: a damaged file must not ask for terabytes
 
 
-def check_positive(owner: str, **values: int) -> None:
+def check_sizes(owner: str, **values: int) -> None:
     """Each value is a whole number from 1 to :data:`LIMIT`."""
     for name, value in values.items():
         if type(value) is not int or not 1 <= value <= LIMIT:
             raise AlignkitError(f"{owner}: {name} must be a whole number from 1 to {LIMIT}, not {value!r}")
 
 
-def check_not_negative(owner: str, **values: int) -> None:
+def check_counts(owner: str, **values: int) -> None:
     """Each value is a whole number of at least 0."""
     for name, value in values.items():
         if type(value) is not int or value < 0:

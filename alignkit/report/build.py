@@ -241,13 +241,13 @@ def _model_sets(sources: Sources, base: _Base) -> list[ScoreSet]:
 def _from_runs(sources: Sources, progress: Progress | None) -> _Base:
     from alignkit.analysis.learning import learning_course
     from alignkit.neural.aligners import NeuralAligner
-    from alignkit.neural.loading import load_aligner as load_network
+    from alignkit.neural.loading import load_checkpoint
     from alignkit.neural.training.translation_run import find_run
     from alignkit.text.tokenization import encode_bitext
 
     found: list[tuple[TranslationRun, NeuralAligner]] = []
     for path in sources.runs:
-        network, run = load_network(path, sources.device), find_run(path)
+        network, run = load_checkpoint(path, sources.device), find_run(path)
         if run is None or not isinstance(network, NeuralAligner):
             raise AlignkitError(f"{path} is not a run directory of `alignkit train`")
         found.append((run, network))

@@ -17,7 +17,6 @@ from alignkit.aligner.registry import load_aligner
 from alignkit.aligner.symmetrized import Symmetrized
 from alignkit.aligner.word_level import WordLevel, on_words
 from alignkit.classical import memory
-from alignkit.classical.hmm.joint import JointHMM, fits_in_memory
 from alignkit.errors import AlignkitError
 from alignkit.links.formats import Alignment
 from alignkit.links.heuristics import DEFAULT_METHOD
@@ -26,9 +25,9 @@ from alignkit.parallel import thread_count
 from alignkit.scores.scores import Scores
 from alignkit.settings import with_options
 from alignkit.text.bitext import Bitext
-from alignkit.text.on_disk import forget_tokens
+from alignkit.text.on_disk import release_bitext
 from alignkit.text.reading import encode_text
-from alignkit.text.streaming import pair_batches
+from alignkit.text.streaming import PairBatch, pair_batches
 from alignkit.types import PathLike, Progress
 from alignkit.workflow.fitting import Fitting
 from alignkit.workflow.reading import Side, read_text, read_within_memory
@@ -93,7 +92,7 @@ class AlignedText:
                 for start in range(0, len(text), BLOCK):
                     block = start, min(start + BLOCK, len(text))
                     yield alignment_of(self.aligner, text.block(*block), links.block(*block), **wanted)
-            forget_tokens(self.bitext)
+            release_bitext(self.bitext)
 
     def write(
         self, output: PathLike = "-", output_format: str = "pharaoh", sentence_scores: PathLike | None = None
@@ -145,13 +144,13 @@ def align(
         bitext, block = read_within_memory(source, target, chosen, count)
     else:
         bitext = read_text(source, target, chosen, count)
-    if fitting.method.is_joint and not fits_in_memory(bitext):
-        fitting = _smaller(fitting)
+    if fitting.method.is_joint:
+        return _align_jointly(fitting, bitext, count, progress)
     aligner = fitting.fit(bitext, threads=count, progress=progress, block_tokens=block)
     ranges = [(0, len(bitext))]
     if block is not None:
         ranges = memory.cut(bitext.source.offsets + bitext.target.offsets, block)
-    return AlignedText(bitext, aligner, ranges, aligner.fitted_links if isinstance(aligner, JointHMM) else None)
+    return AlignedText(bitext, aligner, ranges)
 
 
 def align_stream(
@@ -163,6 +162,8 @@ def align_stream(
     **options: Any,
 ) -> Iterator[AlignedText]:
     """Align the pairs of a stream by a fitted model as soon as they come, in bounded memory.
+
+    The model is loaded at once, the stream is read as the result is.
 
     Args:
         stream: lines ``source ||| target`` or source TAB target.
@@ -183,9 +184,12 @@ def align_stream(
         lowercase=chosen.lowercase,
         single=any(isinstance(part, WordLevel) for part in parts),
     )
-    for batch in batches:
-        bitext = Bitext(encode_text(batch.source), encode_text(batch.target))
-        yield AlignedText(bitext, aligner, [(0, len(bitext))])
+    return (_aligned_batch(batch, aligner) for batch in batches)
+
+
+def _aligned_batch(batch: PairBatch, aligner: Aligner) -> AlignedText:
+    bitext = Bitext(encode_text(batch.source), encode_text(batch.target))
+    return AlignedText(bitext, aligner, [(0, len(bitext))])
 
 
 def _usable(model: Model, settings: AlignSettings, threads: int | None) -> Aligner:
@@ -215,12 +219,25 @@ def _loaded(model: Aligner | PathLike, threads: int | None) -> Aligner:
     return model if threads is None else with_threads(model, threads)
 
 
-def _smaller(fitting: Fitting) -> Fitting:
-    """IBM Model 1 in both directions, for a text that is too large for the joint model.
+def _align_jointly(fitting: Fitting, bitext: Bitext, threads: int, progress: Progress | None) -> AlignedText:
+    """The text aligned by the joint model, or, if it is too large for that, by IBM Model 1 in both directions.
 
     Raises:
-        AlignkitError: something is set that only the joint model has.
+        AlignkitError: the text is too large, and something is set that only the joint model has.
     """
+    # Imported here: other methods need not wait for its kernels.
+    from alignkit.classical.hmm.joint import JointHMM, fits_in_memory
+
+    ranges = [(0, len(bitext))]
+    if not fits_in_memory(bitext):
+        return AlignedText(bitext, _smaller(fitting).fit(bitext, threads=threads, progress=progress), ranges)
+    aligner = fitting.fit(bitext, threads=threads, progress=progress)
+    assert isinstance(aligner, JointHMM)
+    return AlignedText(bitext, aligner, ranges, aligner.fitted_links)
+
+
+def _smaller(fitting: Fitting) -> Fitting:
+    """IBM Model 1 in both directions instead of the joint model."""
     settings = fitting.settings
     problem = "too long lines or too much text for the HMMs"
     if settings.threshold is not None or fitting.start:

@@ -58,7 +58,7 @@ def test_curves_rise_and_are_those_of_agreement(found, texts):
 
 
 def test_a_run_directory_gives_its_own_agreements(texts, tmp_path):
-    from alignkit.neural.loading import load_aligner
+    from alignkit.neural.loading import load_checkpoint
     from alignkit.neural.training.translation_run import TranslationRun, train_translation
 
     plan = experiment.KtiwSettings(**texts, pieces=60, epochs=2)
@@ -70,7 +70,7 @@ def test_a_run_directory_gives_its_own_agreements(texts, tmp_path):
     assert steps.step.tolist() == list(run.checkpoints)
     ibm1 = fit_ibm1(run.train, iterations=5, null=False).score(run.valid, "beta")
     last = steps.iloc[-1]
-    network = load_aligner(run.checkpoints[int(last.step)], "cpu")
+    network = load_checkpoint(run.checkpoints[int(last.step)], "cpu")
     expected = agreement(network.score(run.valid, "alpha"), ibm1)
     assert last["A(alpha, ibm1.beta)"] == pytest.approx(expected.agreement, abs=1e-5)
     assert last["chance (alpha, ibm1.beta)"] == pytest.approx(expected.chance, abs=1e-5)

@@ -14,6 +14,7 @@ import alignkit
 import alignkit_data
 from alignkit.aligner.protocol import with_threshold
 from alignkit.aligner.symmetrized import Symmetrized
+from alignkit.classical.hmm import joint
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.hmm.settings import HMMSettings
@@ -86,17 +87,17 @@ def test_a_saved_model_of_any_method_gives_its_links_again(method, tmp_path):
 
 
 def test_the_joint_model_is_the_default():
-    joint = fit_joint(BITEXT)
+    fitted = fit_joint(BITEXT)
     aligned = align(BITEXT)
-    assert pharaoh(aligned) == joint.fitted_links.to_pharaoh()
+    assert pharaoh(aligned) == fitted.fitted_links.to_pharaoh()
     assert aligned.aligner.name == "hmm-joint"
     high = align(BITEXT, threshold=0.9)
     assert high.aligner.threshold == 0.9
-    assert pharaoh(high) == with_threshold(joint, 0.9).fitted_links.to_pharaoh() != pharaoh(aligned)
+    assert pharaoh(high) == with_threshold(fitted, 0.9).fitted_links.to_pharaoh() != pharaoh(aligned)
 
 
 def test_a_text_too_large_for_it_is_aligned_by_ibm1(monkeypatch, caplog):
-    monkeypatch.setattr(workflow, "fits_in_memory", lambda bitext: False)
+    monkeypatch.setattr(joint, "LARGEST_TEXT", 100)
     with caplog.at_level("INFO", "alignkit"):
         aligned = align(BITEXT)
     assert "IBM Model 1" in caplog.text

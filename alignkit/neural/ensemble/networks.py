@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from alignkit.neural.ensemble.recurrent import EnsembleLSTM
-from alignkit.neural.networks.attention import attend
+from alignkit.neural.networks.attention import dot_product_attention
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.settings import LstmSettings
 
@@ -169,7 +169,7 @@ def forward(p: Parameters, source: Tensor, previous: Tensor) -> ForwardPass:
     for k in range(p["context"].shape[1]):
         if "query" in p:
             query = torch.baddbmm(p["query_bias"][:, k, None], s, p["query"][:, k])
-            seen, alpha = attend(query.view(-1, steps, hidden), h.view(-1, length, hidden), None)
+            seen, alpha = dot_product_attention(query.view(-1, steps, hidden), h.view(-1, length, hidden), None)
             weights.append(alpha.view(networks, batch, steps, length))
             seen = seen.view(networks, -1, hidden)
         else:

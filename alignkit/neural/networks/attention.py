@@ -106,7 +106,7 @@ def _score_gradient(h: Tensor, weights: Tensor, by_context: Tensor) -> Tensor:
     return weights * (by_weight - (by_weight * weights).sum(2, keepdim=True))
 
 
-def attend(query: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+def dot_product_attention(query: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
     """Attention by scores a_tl = query_t · h_l: contexts (B, T, D) and weights (B, T, L).
 
     Args:
@@ -137,7 +137,7 @@ class QueryAttention(AttentionWithDerivatives):
         """The derivative in the states, (B, T, H), from that in the queries, (B, T, D)."""
 
     def forward(self, s: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        return attend(self.queries(s), h, mask)
+        return dot_product_attention(self.queries(s), h, mask)
 
     def derivatives(
         self, s: Tensor, h: Tensor, weights: Tensor, by_context: Tensor

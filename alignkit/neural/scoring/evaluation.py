@@ -21,7 +21,7 @@ from alignkit.text.tokenization import Tokenizer
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class NetworkEvaluation:
     """Means over all target tokens, EOS included.
 
     Attributes:
@@ -35,7 +35,9 @@ class Evaluation:
     tokens: int
 
 
-def evaluate(network: TranslationNetwork, bitext: Bitext, sizes: BatchSizes | None = None) -> Evaluation:
+def evaluate_network(
+    network: TranslationNetwork, bitext: Bitext, sizes: BatchSizes | None = None
+) -> NetworkEvaluation:
     """Loss and token accuracy under teacher forcing, with dropout off."""
     device = device_of(network)
     loss = torch.zeros((), dtype=torch.float64, device=device)
@@ -48,10 +50,12 @@ def evaluate(network: TranslationNetwork, bitext: Bitext, sizes: BatchSizes | No
             loss += (torch.logsumexp(logits, 1) - chosen).sum(dtype=torch.float64)
             right += (logits.argmax(1) == y).sum()
             tokens += len(y)
-    return Evaluation(loss.item() / max(tokens, 1), right.item() / max(tokens, 1), tokens)
+    return NetworkEvaluation(loss.item() / max(tokens, 1), right.item() / max(tokens, 1), tokens)
 
 
-def log_probabilities(network: TranslationNetwork, bitext: Bitext, sizes: BatchSizes | None = None) -> np.ndarray:
+def translation_log_probabilities(
+    network: TranslationNetwork, bitext: Bitext, sizes: BatchSizes | None = None
+) -> np.ndarray:
     """float64 (M,): log p(target | source) of each pair, natural logarithm, EOS included, with dropout off."""
     lengths = bitext.target.lengths
     totals = np.zeros(len(bitext), np.float64)

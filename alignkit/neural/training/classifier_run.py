@@ -19,7 +19,7 @@ from alignkit.errors import InputError
 from alignkit.neural.aligners import ClassifierAligner
 from alignkit.neural.checkpoints import BEST, TRAINING, load_payload
 from alignkit.neural.classifier_settings import ClassifierRunSettings
-from alignkit.neural.loading import load_aligner
+from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.settings import from_dict, to_dict
 from alignkit.neural.training.classification import classification_trainer
@@ -59,7 +59,7 @@ class ClassifierRun(RunDirectory):
             InputError: there is no such checkpoint, or it is damaged.
         """
         place = self.path / BEST if step is None else self.checkpoints.get(step, self.path / f"step {step}")
-        found = load_aligner(place, device)
+        found = load_checkpoint(place, device)
         if not isinstance(found, ClassifierAligner):
             raise InputError(place, "not the checkpoint of a classifier")
         return found

@@ -14,7 +14,7 @@ from alignkit.neural.batching import Batch, Batcher, training_batches, usable
 from alignkit.neural.devices import pick_device
 from alignkit.neural.losses import TokenLoss
 from alignkit.neural.networks.base import TranslationNetwork, build_network, new_network
-from alignkit.neural.scoring.evaluation import bleu, evaluate
+from alignkit.neural.scoring.evaluation import bleu, evaluate_network
 from alignkit.neural.settings import RunSettings, logged_steps
 from alignkit.neural.training.trainer import Task, Trainer, TrainingPlan, seeded
 from alignkit.text.bitext import Bitext
@@ -79,7 +79,7 @@ class TranslationTask(Task[TranslationNetwork, NeuralAligner]):
         return loss.detach()
 
     def measure(self, network: TranslationNetwork, step: int) -> list[tuple[str, float]]:
-        result = evaluate(network, self.valid)
+        result = evaluate_network(network, self.valid)
         values = [("valid.loss", result.loss), ("valid.accuracy", result.accuracy)]
         if self.settings.training.bleu == "logged" and step in self.plan.logged_steps:
             values += self._bleu(network)

@@ -21,7 +21,7 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.checkpoints import BEST, TRAINING, load_payload
 from alignkit.neural.devices import pick_device
-from alignkit.neural.loading import load_aligner
+from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.settings import RunSettings, TextSettings, from_dict, to_dict
 from alignkit.neural.training.run_directory import CONFIG, STATE, RunDirectory, fingerprint
@@ -165,7 +165,7 @@ def _resume(
     run: TranslationRun, settings: RunSettings, device: str
 ) -> tuple[Trainer[TranslationNetwork, NeuralAligner], Tokenizer]:
     state = load_payload(run.path / STATE, TRAINING)
-    best = load_aligner(run.path / BEST, device="cpu")
+    best = load_checkpoint(run.path / BEST, device="cpu")
     if not isinstance(best, NeuralAligner):
         raise InputError(run.path / BEST, "not the checkpoint of a run")
     try:

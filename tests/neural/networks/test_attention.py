@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.neural.networks.attention import GeneralAttention, attend
+from alignkit.neural.networks.attention import GeneralAttention, dot_product_attention
 from alignkit.neural.settings import LstmSettings, ProxySettings, RunSettings, TrainingSettings
 from alignkit.neural.training.translation import fit_network
 from alignkit.text.tokenization import encode_bitext, learn_words
@@ -24,7 +24,7 @@ def test_gradient_equals_finite_differences(masked):
     query, h = (torch.randn(2, n, 4, dtype=torch.float64, generator=generator) for n in (3, 5))
     mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2]) if masked else None
     inputs = query.requires_grad_(), h.requires_grad_()
-    assert torch.autograd.gradcheck(lambda q, k: attend(q, k, mask)[0], inputs)
+    assert torch.autograd.gradcheck(lambda q, k: dot_product_attention(q, k, mask)[0], inputs)
 
 
 def test_context_and_weights_are_those_of_plain_softmax():

@@ -12,7 +12,7 @@ from torch import nn
 from alignkit.errors import AlignkitError
 from alignkit.neural.batch_sizes import batch_sizes
 from alignkit.neural.batching import Batcher
-from alignkit.neural.loading import load_aligner
+from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.networks.attention import Attention, uniform_weights, weighted_mean
 from alignkit.neural.networks.base import Decoded, Encoding, TranslationNetwork, new_network
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
@@ -112,7 +112,7 @@ def test_a_registered_network_learns_scores_translates_and_is_saved(name, tmp_pa
     assert found.metrics["valid.loss"] < 0.9 * untrained.metrics["valid.loss"]
     assert found.name == ("bag" if name == "bag" else "lstm")
     found.save(tmp_path / "x.pt")
-    again = load_aligner(tmp_path / "x.pt", "cpu")
+    again = load_checkpoint(tmp_path / "x.pt", "cpu")
     assert again.settings == found.settings
     assert type(again.network) is (BagNetwork if name == "bag" else EncoderDecoder)
     for kind in ("alpha", "beta", "delta", "loo"):

@@ -13,7 +13,7 @@ import torch
 from alignkit.aligner.alignment import alignment_of
 from alignkit.aligner.word_level import on_words
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.scoring.evaluation import evaluate, log_probabilities
+from alignkit.neural.scoring.evaluation import evaluate_network, translation_log_probabilities
 from alignkit.neural.training.translation import fit_network
 from alignkit.text.bitext import Bitext
 from alignkit.text.reading import encode_text
@@ -28,7 +28,7 @@ ALL = {"probabilities": True, "scored": True, "words": True}
 def test_log_probabilities_equal_one_token_at_a_time(bitext):
     """Each token's probability from the network run on its prefix alone."""
     network = small_network()
-    found = log_probabilities(network, bitext)
+    found = translation_log_probabilities(network, bitext)
     for m, (x, y) in enumerate(zip(bitext.source, bitext.target, strict=True)):
         total = 0.0
         for t, token in enumerate(y):
@@ -43,13 +43,15 @@ def test_log_probabilities_equal_one_token_at_a_time(bitext):
 
 def test_their_sum_is_the_loss(bitext):
     network = small_network()
-    result = evaluate(network, bitext)
-    assert -log_probabilities(network, bitext).sum() == pytest.approx(result.loss * result.tokens, rel=1e-5)
+    result = evaluate_network(network, bitext)
+    assert -translation_log_probabilities(network, bitext).sum() == pytest.approx(
+        result.loss * result.tokens, rel=1e-5
+    )
 
 
 def test_pairs_without_tokens_are_0():
     nothing = Bitext.from_sentences([[], ["a"]], [["b"], []])
-    assert log_probabilities(small_network(), nothing).tolist() == [0, 0]
+    assert translation_log_probabilities(small_network(), nothing).tolist() == [0, 0]
 
 
 @pytest.fixture
@@ -71,7 +73,7 @@ def test_a_stream_gives_what_each_pair_gives_alone(tokenizer):
         assert (list(part.source[0]), list(part.target[0])) == (x, y)
         bitext = encode_bitext(tokenizer, [source[m]], [target[m]])
         if x and y:
-            total = log_probabilities(aligner.network, bitext)[0]
+            total = translation_log_probabilities(aligner.network, bitext)[0]
             assert part.sentence_scores[0, 0] == pytest.approx(total / len(y), rel=1e-5)
             alpha = aligner.score(bitext, "alpha")[0][:-1, 1:-1]  # without EOS's row, and BOS and EOS as columns
             s, t = part.links.pairs.T

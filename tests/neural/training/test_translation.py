@@ -15,7 +15,7 @@ import torch
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.batching import training_batches, usable
-from alignkit.neural.loading import load_aligner
+from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.settings import PRESETS, RunSettings, from_dict, logged_steps, to_dict
 from alignkit.neural.training.log import TrainingLog
 from alignkit.neural.training.translation import fit_network, translation_trainer
@@ -240,7 +240,7 @@ def test_a_run_gives_its_text_and_its_checkpoints(tmp_path: Path) -> None:
     losses = dict(run.log.series("valid.loss"))
     assert best.step == min(losses, key=lambda step: losses[step])
     for step, path in run.checkpoints.items():
-        loaded = load_aligner(path)
+        loaded = load_checkpoint(path)
         assert isinstance(loaded, NeuralAligner)
         assert loaded.step == step
         assert loaded.metrics["valid.loss"] == losses[step]
