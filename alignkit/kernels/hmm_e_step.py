@@ -187,7 +187,7 @@ def expect_links(low, high, text, pairs, directions, shares, likelihood):
 
     Args:
         text: :class:`TextArrays`; pairs: :class:`LinkArrays`.
-        directions: :class:`.hmm_emissions.DirectionArrays` of the forward direction, in which x are the states, and
+        directions: :class:`.hmm_emissions.DirectionArrays` of the forward one, in which x are the states, and
             of the reverse.
         shares: (float, float), the weight of each direction's posteriors in the expected links; a direction of
             weight 0 is not run.
