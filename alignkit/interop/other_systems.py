@@ -32,7 +32,8 @@ from alignkit.interop.frames import scores_from_frame
 from alignkit.links.links import Links, check_range, parse_links
 from alignkit.scores.scores import Scores, flat_offsets
 from alignkit.storage import read_header
-from alignkit.text.reading import read_bytes, split_lines, valid_text
+from alignkit.text.reading import read_bytes
+from alignkit.text.utf8 import BOM, split_lines, valid_text
 from alignkit.types import PathLike
 
 MATRIX_KEYS = ("alignment", "attention", "scores", "matrix")
@@ -82,7 +83,7 @@ class ScoreFile:
     @cached_property
     def lines(self) -> list[str]:
         """The lines of a text file."""
-        return split_lines(valid_text(self.path, self.data.removeprefix(b"\xef\xbb\xbf")))
+        return split_lines(valid_text(self.path, self.data.removeprefix(BOM)))
 
     @cached_property
     def alignments(self) -> list[str]:

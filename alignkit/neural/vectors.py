@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from alignkit.errors import InputError
-from alignkit.text.decompression import unpacked
+from alignkit.text.decompression import decompressed
 from alignkit.text.vocabulary import Vocabulary
 
 
@@ -87,7 +87,7 @@ def _file_lines(path: str | os.PathLike[str]) -> Iterator[bytes]:
             raise InputError(path, f"cannot be read: {error.strerror or error}") from error
 
     rest = b""
-    for chunk in unpacked(path, chunks()):
+    for chunk in decompressed(path, chunks()):
         *lines, rest = (rest + chunk).split(b"\n")
         yield from lines
     if rest:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from alignkit.classical import memory
 from alignkit.errors import AlignkitError, InputError
 from alignkit.text.bitext import Bitext
-from alignkit.text.on_disk import spool_bitext, text_size
+from alignkit.text.on_disk import read_bitext_to_disk, text_size
 from alignkit.text.reading import read_bitext
 from alignkit.text.tokenization import split_words
 from alignkit.types import PathLike
@@ -67,7 +67,7 @@ def read_within_memory(
     size = 0 if files is None else text_size(*files, unknown=0 if given is None else limit)
     if files is not None and memory.TEXT * size > limit:
         log.info("a large text (about %s): its ids are kept on disk", memory.show_size(size))
-        bitext = spool_bitext(
+        bitext = read_bitext_to_disk(
             *files,
             encoding_errors=settings.encoding_errors,
             lowercase=settings.lowercase,
