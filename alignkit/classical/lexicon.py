@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from alignkit.aligner.protocol import Aligner
+from alignkit.classical.lexical_model import LexicalModel
 from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError
 from alignkit.text.vocabulary import Vocabulary
@@ -83,19 +85,17 @@ def _select(
     return kept[np.lexsort((rank[columns[kept]], -values[kept]))][:best]
 
 
-def lexicon_of(model: Any) -> Lexicon:
+def lexicon_of(model: Aligner) -> Lexicon:
     """The translation table of a fitted model.
 
     Raises:
         AlignkitError: the model is not one of translation probabilities between words.
     """
-    table, source, target = (getattr(model, name, None) for name in ("table", "source", "target"))
-    if not (isinstance(table, PairTable) and isinstance(source, Vocabulary) and isinstance(target, Vocabulary)):
-        name = getattr(model, "name", "this model")
+    if not isinstance(model, LexicalModel):
         raise AlignkitError(
-            f"{name} has no translation table; give a model that ibm1, diagonal, hmm or align saved"
+            f"{model.name} has no translation table; give a model that ibm1, diagonal, hmm or align saved"
         )
-    return Lexicon(source, target, table, getattr(model, "null", None))
+    return Lexicon(model.source, model.target, model.table, model.null)
 
 
 def tsv(

@@ -14,6 +14,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError
 from alignkit.kernels import out_of_core as kernels
+from alignkit.kernels.out_of_core import Words
 from alignkit.parallel import blocks, run_blocks
 from alignkit.text.bitext import Bitext
 from alignkit.text.on_disk import forget_tokens
@@ -72,17 +73,16 @@ def word_pairs(bitext: Bitext, threads: int) -> float:
     """
     draw = np.random.default_rng(0)
     sides = (bitext.source, bitext.target)
-    seeds = tuple(draw.integers(0, 2**64, max(len(side.vocabulary), 1), np.uint64) for side in sides)
+    seeds = [draw.integers(0, 2**64, max(len(side.vocabulary), 1), np.uint64) for side in sides]
     ends = bitext.source.offsets + bitext.target.offsets
     smallest = np.full(_BUCKETS, 2**32 - 1, np.uint32)
-    for low, high in cut(ends, _SKETCHED):
+    for low, high in block_ranges(ends, _SKETCHED):
         part = bitext.block(low, high)
-        texts = [(side.tokens, side.offsets) for side in (part.source, part.target)]
+        texts = [Words(side.tokens, side.offsets, own) for side, own in zip((part.source, part.target), seeds, strict=True)]
 
-        def sketch(low: int, high: int, texts: list[tuple[np.ndarray, np.ndarray]] = texts) -> np.ndarray:
+        def sketch(low: int, high: int, texts: list[Words] = texts) -> np.ndarray:
             own = np.full(_BUCKETS, 2**32 - 1, np.uint32)
-            both = [(tokens, offsets[low : high + 1]) for tokens, offsets in texts]
-            kernels.sketch_pairs(both[0], both[1], seeds, own)
+            kernels.sketch_pairs(*(text._replace(offsets=text.offsets[low : high + 1]) for text in texts), own)
             return own
 
         ranges = blocks(part.source.lengths * part.target.lengths, threads)
@@ -93,7 +93,7 @@ def word_pairs(bitext: Bitext, threads: int) -> float:
     return _BUCKETS * (_BUCKETS - 1) / float(shares.sum())
 
 
-def cut(ends: np.ndarray, tokens: int) -> list[tuple[int, int]]:
+def block_ranges(ends: np.ndarray, tokens: int) -> list[tuple[int, int]]:
     """Ranges [low, high) of sentences with about ``tokens`` tokens each, and at least one sentence.
 
     Args:
@@ -108,7 +108,7 @@ def cut(ends: np.ndarray, tokens: int) -> list[tuple[int, int]]:
 
 def parts(bitext: Bitext, tokens: int) -> Iterator[Bitext]:
     """A bitext in blocks of about so many tokens; memory mapped for one is given back before the next."""
-    for low, high in cut(bitext.source.offsets + bitext.target.offsets, tokens):
+    for low, high in block_ranges(bitext.source.offsets + bitext.target.offsets, tokens):
         yield bitext.block(low, high)
         forget_tokens(bitext)
 

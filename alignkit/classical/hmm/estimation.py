@@ -9,8 +9,9 @@ import numpy as np
 
 from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.hmm.word_classes import Classes, affix_classes
-from alignkit.classical.inverted_index import PairStatistics, bags_of, token_index
-from alignkit.classical.priors import Prior
+from alignkit.classical.inverted_index import token_index
+from alignkit.classical.priors import LexiconPrior
+from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.errors import AlignkitError
 from alignkit.kernels import hmm_e_step, hmm_m_step
 from alignkit.parallel import blocks, run_blocks
@@ -174,7 +175,7 @@ class Estimation:
         settings: HMMSettings,
         shares: tuple[float, float],
         threads: int,
-        prior: Prior | None = None,
+        prior: LexiconPrior | None = None,
     ) -> None:
         self.bitext, self.settings, self.shares, self.threads = bitext, settings, shares, threads
         #: int64 (V,) for each side, how often each word comes
