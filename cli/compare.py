@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from alignkit.text.line_pairs import check_has_words
 from alignkit_cli.options import (
     choose_text,
     named,
@@ -18,7 +19,6 @@ from alignkit_cli.options import (
     write_output,
 )
 from alignkit_cli.progress import progress_bar
-from alignkit_cli.train import check_words
 
 if TYPE_CHECKING:
     from alignkit.analysis.compare import CompareSettings, Comparison
@@ -117,7 +117,7 @@ def read_lines(purpose: str, source: str, target: str | None, **reading: Any) ->
     from alignkit.text.reading import read_line_pairs
 
     sides = read_line_pairs(source, target, **reading)
-    check_words(sides, purpose)
+    check_has_words(sides, purpose)
     return LinePairs(*sides)
 
 

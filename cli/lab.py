@@ -171,13 +171,13 @@ def train_first(
     """Trains the three runs into the folder."""
     from alignkit.analysis.lab_runs import train_runs
     from alignkit.neural.training.translation_run import LinePairs
+    from alignkit.text.line_pairs import check_has_words, hold_out_pairs
     from alignkit.text.reading import read_line_pairs
-    from alignkit_cli.train import check_words, hold_out
 
     lines = read_line_pairs(*training, **reading)
-    lines, held = (lines, read_line_pairs(*valid, **reading)) if valid is not None else hold_out(lines)
-    check_words(lines, "train on")
-    check_words(held, "judge the networks by (--valid)")
+    lines, held = (lines, read_line_pairs(*valid, **reading)) if valid is not None else hold_out_pairs(lines)
+    check_has_words(lines, "train on")
+    check_has_words(held, "judge the networks by (--valid)")
     with progress_bar("training", quiet) as bar:
         train_runs(folder, LinePairs(*lines), LinePairs(*held), settings, bar, device)
     note(f"{folder}: the three runs are trained", quiet)

@@ -31,7 +31,7 @@ from alignkit.metrics.kendall import RankCorrelation, rank_correlation
 from alignkit.neural.aligners import ClassifierAligner
 from alignkit.neural.classifier_settings import CLASSIFIER_PROXY, ClassifierRunSettings
 from alignkit.neural.settings import ProxySettings
-from alignkit.neural.training.classification import ClassifierRun, train_classifier
+from alignkit.neural.training.classifier_run import ClassifierRun, train_classifier
 from alignkit.scores.scores import Scores
 from alignkit.text.labelled import LabelledLines, LabelledText
 

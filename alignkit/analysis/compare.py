@@ -18,11 +18,11 @@ from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
 from alignkit.interop.other_systems import ExternalScores, read_scores
-from alignkit.interop.projection import fit_scores, inner_scores, of_tokens, word_shapes
+from alignkit.interop.projection import is_between_tokens, project_scores, scores_without_specials, word_shapes
 from alignkit.metrics.protocol import PERCENT, MetricSettings
 from alignkit.metrics.registry import metric_table
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.loading import load_aligner
+from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.proxy import ProxyAligner, fit_proxy
 from alignkit.neural.settings import PROXY_PRESETS, ProxySettings
 from alignkit.neural.training.translation_run import LinePairs, TranslationRun, find_run
@@ -125,10 +125,10 @@ def with_others(
     named = {name if name.endswith(".alpha") else f"{name}.alpha": found for name, found in others.items()}
     if len(named) < len(others) or set(named) & set(scores):
         raise AlignkitError(f"scores from elsewhere need names of their own; taken are {', '.join(scores)}")
-    joined = {**scores, **{name: fit_scores(found, pairs) for name, found in named.items()}}
-    if all(of_tokens(found, pairs) for found in named.values()):
+    joined = {**scores, **{name: project_scores(found, pairs) for name, found in named.items()}}
+    if all(is_between_tokens(found, pairs) for found in named.values()):
         return joined
-    return {name: inner_scores(each, pairs) for name, each in joined.items()}
+    return {name: scores_without_specials(each, pairs) for name, each in joined.items()}
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ def fit_or_load_proxy(
     """
     if cache is not None and cache.exists():
         with suppress(AlignkitError):  # a damaged cache is trained again
-            found = load_aligner(cache, device)
+            found = load_checkpoint(cache, device)
             words = training.source.vocabulary, training.target.vocabulary
             if isinstance(found, ProxyAligner) and (found.settings, found.source, found.target) == (
                 settings,

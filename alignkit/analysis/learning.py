@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from alignkit.metrics.agreement import PERCENT, agreement
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.loading import load_aligner
+from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.training.translation_run import TranslationRun
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
@@ -47,7 +47,7 @@ def learning_course(
     rows: list[tuple[str, int, str, float]] = []
     checkpoints = run.checkpoints
     for done, (step, path) in enumerate(checkpoints.items()):
-        network = load_aligner(path, device)
+        network = load_checkpoint(path, device)
         if not isinstance(network, NeuralAligner):
             continue
         for kind in ("alpha", "beta"):

@@ -14,7 +14,7 @@ from alignkit.metrics.agreement import PERCENT, agreement
 from alignkit.metrics.kendall import rank_correlation
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.checkpoints import BEST
-from alignkit.neural.loading import load_aligner
+from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.scoring.evaluation import bleu as translation_bleu
 from alignkit.neural.training.translation_run import TranslationRun
 from alignkit.scores.scores import Scores
@@ -39,7 +39,7 @@ def measure(name: str, u: str, v: str) -> str:
 
 def load_network(path: str | Path, device: str = "auto") -> NeuralAligner:
     """The network of a checkpoint or run directory; raises AlignkitError if it holds another aligner."""
-    network = load_aligner(path, device)
+    network = load_checkpoint(path, device)
     if not isinstance(network, NeuralAligner):
         raise AlignkitError(f"{path} holds a {network.name}, not a network of `alignkit train`")
     return network

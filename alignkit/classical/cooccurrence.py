@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 
 from alignkit.classical.inverted_index import bags_of
+from alignkit.classical.settings import Weighting
 from alignkit.classical.translation_table import PairTable
 from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.errors import AlignkitError
@@ -18,8 +19,6 @@ from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike
 
-Weighting = Literal["source-length", "target-length", "one", "presence"]
-WEIGHTINGS: tuple[str, ...] = get_args(Weighting)
 KIND, VERSION = "alignkit.cooccurrence", 1
 
 
@@ -41,8 +40,8 @@ def cooccurrence(bitext: Bitext, weighting: Weighting = "source-length", threads
     Raises:
         AlignkitError: unknown weighting.
     """
-    if weighting not in WEIGHTINGS:
-        raise AlignkitError(f"unknown weighting {weighting!r}; known are {', '.join(WEIGHTINGS)}")
+    if weighting not in get_args(Weighting):
+        raise AlignkitError(f"unknown weighting {weighting!r}; known are {', '.join(get_args(Weighting))}")
     threads = thread_count(threads)
     source, target = bags_of(bitext, threads)
     if weighting == "presence":
@@ -57,9 +56,7 @@ def cooccurrence(bitext: Bitext, weighting: Weighting = "source-length", threads
     return PairTable(*IndexedBitext(source, target, types, threads).weighted_pairs(weights), types[1])
 
 
-def save_table(
-    path: PathLike, table: PairTable, source: Vocabulary, target: Vocabulary, weighting: str
-) -> None:
+def save_table(path: PathLike, table: PairTable, source: Vocabulary, target: Vocabulary, weighting: str) -> None:
     """Write a co-occurrence table: TSV with words (source, target, count) if the name ends in .tsv, else npz."""
     if os.fspath(path).endswith(".tsv"):
         with atomic_write(path) as stream:

@@ -92,10 +92,6 @@ class Diagonal(LexicalModel):
 
     def links(self, bitext: Bitext) -> Links:
         """Each target word with its most probable source position, unless NULL is more so or nothing is known."""
-        return links_from_positions(self.best_positions(bitext), bitext, self.threads)
-
-    def best_positions(self, bitext: Bitext) -> np.ndarray:
-        """int32 (N_tgt,): for each target token the source position that :meth:`links` gives it, -1 for none."""
         lookup = self.lookup(bitext)
         text, positions, null = self._kernel_arguments(lookup)
         index, offsets = token_index(bitext.source), bitext.target.offsets
@@ -109,7 +105,7 @@ class Diagonal(LexicalModel):
             translation_table.positions_of_keys(offsets[low], offsets[high], keys, best)
 
         run_blocks(search, blocks(text.lengths * bitext.target.lengths, lookup.threads), lookup.threads)
-        return best
+        return links_from_positions(best, bitext, lookup.threads)
 
     def save(self, path: PathLike) -> None:
         """Write the model; :func:`alignkit.load_aligner` reads it."""
@@ -122,8 +118,9 @@ def load_diagonal(path: PathLike) -> Diagonal:
     arrays, header = load_arrays(path, KIND, VERSION)
     try:
         parts = read_parts(Fields(path, arrays), header)
-        numbers = {name: float(header.get(name, -1)) for name in ("null_probability", "tension")}
-        return Diagonal(**parts, **numbers)
+        for name in ("null_probability", "tension"):
+            parts[name] = float(header.get(name, -1))
+        return Diagonal(**parts)
     except (TypeError, ValueError) as error:
         raise InputError(path, f"damaged: {error}") from error
 

@@ -42,7 +42,7 @@ class DiagonalEstimation:
         """Uniform translation probabilities, and the settings' tension."""
         bitext, types = self.bitext, len(self.bitext.target.vocabulary)
         indexed = IndexedBitext.of(bitext, self.threads)
-        self.rows, self._over_rows = indexed.pairs(), indexed.row_ranges
+        self.rows, self._row_ranges = indexed.pairs(), indexed.row_ranges
         del indexed
         self.rows.values.fill(1 / max(types, 1))
         self.null = np.full(types, 1 / max(types, 1), np.float32)
@@ -55,8 +55,9 @@ class DiagonalEstimation:
     def e_step(self) -> None:
         """Turn the table into expected counts, and note the log-likelihood and the posterior distance.
 
-        The distance is |(t-1)/T - l/L|, from the left edge of the target position, as in fast_align. With |t/T - l/L|,
-        as in the distribution of positions, the tension of most texts rises to 10 and more, and links get worse.
+        The distance is |(t-1)/T - l/L|, from the left edge of the target position, as in fast_align. With
+        |t/T - l/L|, as in the distribution of positions, the tension of most texts rises to 10 and more, and links
+        get worse.
         """
         exponentials = self.positions.exponentials
         tokens = len(self._text.tokens)

@@ -33,10 +33,11 @@ class IBM1(LexicalModel):
     """A fitted IBM Model 1.
 
     Attributes:
-        null_probability: p0, the probability that a target word comes from NULL; None: NULL is one more source word.
+        null_probability: p0, the probability that a target word comes from NULL; None: NULL is one more source
+            word.
 
-    The rows of ``table``, and ``null``, sum to 1 after maximum likelihood without pruning. The other attributes are
-    those of :class:`LexicalModel`.
+    The other attributes are those of :class:`LexicalModel`. The rows of ``table``, and ``null``, sum to 1 after
+    maximum likelihood without pruning.
     """
 
     null_probability: float | None = None
@@ -63,11 +64,8 @@ class IBM1(LexicalModel):
 
     def links(self, bitext: Bitext) -> Links:
         """Each target word with its most probable source word (the leftmost of equals), unless NULL is more so."""
-        return links_from_positions(self.best_positions(bitext), bitext, self.threads)
-
-    def best_positions(self, bitext: Bitext) -> np.ndarray:
-        """int32 (N_tgt,): for each target token the source position that :meth:`links` gives it, -1 for none."""
-        return self.lookup(bitext).best_positions(self.null, self._null_weights(bitext))
+        best = self.lookup(bitext).best_positions(self.null, self._null_weights(bitext))
+        return links_from_positions(best, bitext, self.threads)
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): log p(target | source) of each pair (see :func:`mixture_log_probabilities`)."""

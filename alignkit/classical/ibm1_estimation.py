@@ -18,7 +18,7 @@ from alignkit.kernels import out_of_core, translation_table
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.out_of_core import RowColumns
 from alignkit.text.bitext import Bitext
-from alignkit.text.on_disk import forget_tokens
+from alignkit.text.on_disk import release_bitext
 
 _SLICE = 1 << 20  # values converted at a time
 
@@ -45,8 +45,8 @@ class Block:
 class IBM1Estimation:
     """IBM Model 1 while it is estimated (an :class:`alignkit.classical.em.EMModel`).
 
-    A text in memory is one block, which stays indexed. A larger one is many blocks, each of which is indexed anew in
-    every E-step; the result has the same bits.
+    A text in memory is one block, which stays indexed. A larger one is many blocks, each of which is indexed anew
+    in every E-step; the result has the same bits.
 
     Args:
         bitext: M pairs.
@@ -113,7 +113,7 @@ class IBM1Estimation:
             return
         for low, high in self._ranges or ():
             yield self._block(low, high)
-            forget_tokens(self.bitext)
+            release_bitext(self.bitext)
 
     def _block(self, low: int, high: int) -> Block:
         return Block(self.bitext, low, high, self._null_word, self.threads)

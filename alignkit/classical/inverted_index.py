@@ -21,8 +21,7 @@ class SentenceBags:
         words: int32 (E,), rising within a sentence.
         counts: float32 (E,).
         offsets: int64 (M + 1,), where each bag starts.
-        token_entries: for each token of the text its index in its sentence's bag: uint16, or int32 if a sentence is
-            too long for that.
+        token_entries: which word of its sentence's bag each token of the text is.
     """
 
     words: np.ndarray
@@ -95,7 +94,9 @@ def bags_of(bitext: Bitext, threads: int) -> tuple[SentenceBags, SentenceBags]:
     return bags_of_corpus(bitext.source, threads), bags_of_corpus(bitext.target, threads)
 
 
-def invert(words: np.ndarray, notes: np.ndarray, offsets: np.ndarray, types: int, threads: int = 1) -> InvertedIndex:
+def invert(
+    words: np.ndarray, notes: np.ndarray, offsets: np.ndarray, types: int, threads: int = 1
+) -> InvertedIndex:
     """The inverted index of the words of M sentences.
 
     Args:
@@ -128,7 +129,7 @@ def invert(words: np.ndarray, notes: np.ndarray, offsets: np.ndarray, types: int
 
 
 def token_index(corpus: Corpus, threads: int = 1) -> InvertedIndex:
-    """The inverted index of a corpus, with an entry for each occurrence of a word, and its position as the note."""
+    """The inverted index of a corpus, with an entry for each occurrence of a word; its position is the note."""
     positions = np.arange(len(corpus.tokens), dtype=np.int32)
     positions -= np.repeat(corpus.offsets[:-1].astype(np.int32), corpus.lengths)
     return invert(corpus.tokens, positions, corpus.offsets, len(corpus.vocabulary), threads)

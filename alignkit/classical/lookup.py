@@ -28,8 +28,8 @@ class Lookup:
     Attributes:
         rows: a row for each source word of the bitext.
         width: the number of columns.
-        is_reduced: whether the rows hold only the bitext's own words, so that a line that comes alone costs what it
-            holds, not what the table or its words' rows hold.
+        is_reduced: whether the rows hold only the bitext's own words, so that a line that comes alone costs what
+            it holds, not what the table or its words' rows hold.
     """
 
     def __init__(

@@ -59,8 +59,8 @@ class PositionDistribution:
     def fit_tension(self, distance: float) -> None:
         """Move the tension towards the one whose expected distance, averaged over the tokens, is ``distance``.
 
-        Gradient ascent on the likelihood (Dyer et al. 2013, section 3): its derivative with respect to the tension is
-        the expected distance minus the posterior one.
+        Gradient ascent on the likelihood (Dyer et al. 2013, section 3), whose derivative with respect to the
+        tension is the expected distance minus the posterior one.
         """
         tension = self.tension
         totals, distances = np.empty_like(self.distances), np.empty_like(self.distances)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from alignkit.classical.settings import PRIOR_WEIGHT
 from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError, InputError
 from alignkit.kernels.inverted_index import TableRows
@@ -13,8 +14,6 @@ from alignkit.text.bitext import Bitext
 from alignkit.text.reading import read_lines
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike
-
-WEIGHT = 5.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +31,7 @@ class LexiconPrior:
     target: Vocabulary
     pairs: np.ndarray
     values: np.ndarray
-    weight: float = WEIGHT
+    weight: float = PRIOR_WEIGHT
 
     def __post_init__(self) -> None:
         if not 0 <= self.weight < float("inf"):
@@ -85,8 +84,8 @@ def start_values(
 
     A pair that the model does not have is initialised with 1/V_tgt; the values of a word with such pairs are then
     divided by their sum. Those of other words stay as they are, to the bit. Pruned pairs are treated in the same
-    way: they cannot be told from pairs that never occurred together, of which another text has far more, and a lower
-    start would keep those from being learned.
+    way: they cannot be told from pairs that never occurred together, of which another text has far more, and with
+    a lower value those could hardly be learned.
 
     Args:
         table: the pairs of the model, with words of ``vocabularies``.
@@ -128,9 +127,9 @@ def start_null(null: np.ndarray, known: Vocabulary, words: Vocabulary) -> np.nda
     return start.astype(np.float32)
 
 
-def read_prior(path: PathLike, weight: float = WEIGHT) -> LexiconPrior:
-    """Read a lexicon as `alignkit lexicon` writes it: source, target and p(target | source), separated by tabs, and
-    optionally p(source | target); where that is missing, the first stands for both.
+def read_prior(path: PathLike, weight: float = PRIOR_WEIGHT) -> LexiconPrior:
+    """Read a lexicon as `alignkit lexicon` writes it: source, target, p(target | source) and optionally
+    p(source | target), separated by tabs; where the last is missing, the other stands for both.
 
     Raises:
         InputError: a line is not of this form, has no probability, or repeats a pair.

@@ -1,4 +1,4 @@
-"""Sparse tables of word pairs: a number for every source and target word that occur in a sentence pair together."""
+"""Sparse tables of word pairs: a number for every source and target word that occur together."""
 
 from __future__ import annotations
 

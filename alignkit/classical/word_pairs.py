@@ -14,8 +14,8 @@ from alignkit.kernels.out_of_core import RowColumns
 from alignkit.parallel import blocks, run_blocks
 from alignkit.text.bitext import Bitext
 
-#: Pairs, of 8 bytes each, that a buffer holds while rows are collected: rows then take no more memory than they need,
-#: although their sizes are not known before.
+#: Pairs, of 8 bytes each, that a buffer holds while rows are collected, whose sizes are not known before: with
+#: buffers of this size they take no more memory than they need.
 ROOM = 1 << 18
 
 
@@ -64,7 +64,8 @@ class IndexedBitext:
         run_blocks(function, self._sentence_ranges, self.threads)
 
     def weighted_pairs(self, weights: np.ndarray, room: int = ROOM) -> TableRows:
-        """Every pair that occurs, valued with the sum over the sentences of i of n_i * weights[k], k o's entry there.
+        """Every pair (i, o) that occurs; the value is the sum over the sentences of i of n_i * weights[k], k being the
+        entry of o there.
 
         Args:
             weights: float32 (E_tgt,), positive, one for each entry of the target bags.

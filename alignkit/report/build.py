@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from alignkit.aligner.protocol import HasTokenizer
 from alignkit.aligner.registry import load_aligner
 from alignkit.classical.hmm.joint import fits_in_memory
 from alignkit.classical.hmm.model import fit_hmm
@@ -20,7 +21,14 @@ from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
 from alignkit.interop.other_systems import ExternalScores, read_scores
-from alignkit.interop.projection import fit_scores, inner_scores, inner_text, of_tokens, token_groups, word_shapes
+from alignkit.interop.projection import (
+    is_between_tokens,
+    project_scores,
+    scores_without_specials,
+    without_specials,
+    word_grouping,
+    word_shapes,
+)
 from alignkit.links.gold import parse_gold
 from alignkit.links.links import check_range
 from alignkit.metrics.protocol import PERCENT, MetricSettings
@@ -112,11 +120,11 @@ def gather(sources: Sources, progress: Progress | None = None) -> Report:
     shapes = word_shapes(bitext, specials, specials)
 
     def crop(scores: Scores) -> Scores:
-        return inner_scores(scores, base.bitext) if on_words and base.specials else scores
+        return scores_without_specials(scores, base.bitext) if on_words and base.specials else scores
 
     if on_words and specials:
         sets = [replace(each, scores=crop(each.scores)) for each in sets]
-        bitext, specials = inner_text(bitext), False
+        bitext, specials = without_specials(bitext), False
     if not (shapes > 0).all(axis=1).any():
         raise AlignkitError(
             "no pair of the text has words on both sides, so there is nothing to show; give another text"
@@ -151,8 +159,8 @@ def _other_sets(sources: Sources, base: _Base) -> tuple[list[ScoreSet], bool]:
     for name, path in [*sources.scores.items(), *sources.links.items()]:
         full = name if name.endswith((".alpha", ".beta", ".delta")) else f"{name}.alpha"
         found, pieces = read_scores(path, shapes), _pieces(sources.pieces.get(name))
-        scores = fit_scores(found, base.bitext, pieces, specials=base.specials)
-        on_words = on_words or not of_tokens(found, base.bitext, pieces)
+        scores = project_scores(found, base.bitext, pieces, specials=base.specials)
+        on_words = on_words or not is_between_tokens(found, base.bitext, pieces)
         sets.append(ScoreSet(full, full.removesuffix(".alpha"), f"Scores read from {Path(path).name}.", scores))
     return sets, on_words
 
@@ -213,7 +221,7 @@ def _model_sets(sources: Sources, base: _Base) -> list[ScoreSet]:
     sets = []
     for path in sources.models:
         model = load_aligner(path)
-        if getattr(model, "tokenizer", None) is not None:
+        if isinstance(model, HasTokenizer):
             raise AlignkitError(f"{path} is a network: give it as a run, and not with --model")
         label = Path(path).stem
         if not base.specials:
@@ -221,11 +229,11 @@ def _model_sets(sources: Sources, base: _Base) -> list[ScoreSet]:
         else:
             sides = []
             for side in (base.bitext.source, base.bitext.target):
-                groups = [group for group, _ in token_groups(side, base.specials)]
+                groups = [group for group, _ in word_grouping(side, base.specials)]
                 joined = [join_words(side.words(m), group) for m, group in enumerate(groups)]
                 sides.append([[SPECIALS[UNK] if word is None else word for word in line] for line in joined])
             alpha = ExternalScores(os.fspath(path), model.score(Bitext.from_sentences(*sides), "alpha"))
-            found = [("alpha", fit_scores(alpha, base.bitext, specials=True))]
+            found = [("alpha", project_scores(alpha, base.bitext, specials=True))]
         sets += [score_set(f"{label}.{kind}", scores, aligner=model.name, suffix=label) for kind, scores in found]
     return sets
 
@@ -233,13 +241,13 @@ def _model_sets(sources: Sources, base: _Base) -> list[ScoreSet]:
 def _from_runs(sources: Sources, progress: Progress | None) -> _Base:
     from alignkit.analysis.learning import learning_course
     from alignkit.neural.aligners import NeuralAligner
-    from alignkit.neural.loading import load_aligner as load_network
+    from alignkit.neural.loading import load_checkpoint
     from alignkit.neural.training.translation_run import find_run
     from alignkit.text.tokenization import encode_bitext
 
     found: list[tuple[TranslationRun, NeuralAligner]] = []
     for path in sources.runs:
-        network, run = load_network(path, sources.device), find_run(path)
+        network, run = load_checkpoint(path, sources.device), find_run(path)
         if run is None or not isinstance(network, NeuralAligner):
             raise AlignkitError(f"{path} is not a run directory of `alignkit train`")
         found.append((run, network))

@@ -76,14 +76,14 @@ def test_the_papers_row_stands_first_and_ours_after_it(found):
 
 def test_every_row_is_that_of_the_scores_themselves(folder, found):
     from alignkit.classical.ibm1 import fit_ibm1
-    from alignkit.neural.loading import load_aligner
+    from alignkit.neural.loading import load_checkpoint
     from alignkit.neural.training.translation_run import TranslationRun
 
     run = TranslationRun(folder / "general-0")
-    network = load_aligner(folder / "general-0", "cpu")
+    network = load_checkpoint(folder / "general-0", "cpu")
     scores = {f"lstm.{kind}": network.score(run.valid, kind) for kind in ("alpha", "beta", "delta")}
-    scores["uniform.beta"] = load_aligner(folder / "uniform-0", "cpu").score(run.valid, "beta")
-    scores["proxy.beta"] = load_aligner(folder / "general-0" / "proxy.pt", "cpu").score(run.valid, "beta")
+    scores["uniform.beta"] = load_checkpoint(folder / "uniform-0", "cpu").score(run.valid, "beta")
+    scores["proxy.beta"] = load_checkpoint(folder / "general-0" / "proxy.pt", "cpu").score(run.valid, "beta")
     for iterations in (1, 5):
         model = fit_ibm1(run.train, iterations=iterations, null=False)
         for kind in ("alpha", "beta"):
@@ -102,13 +102,13 @@ def test_every_row_is_that_of_the_scores_themselves(folder, found):
 
 
 def test_uniform_is_taken_where_alpha_agrees_with_it_most(folder, found):
-    from alignkit.neural.loading import load_aligner
+    from alignkit.neural.loading import load_checkpoint
     from alignkit.neural.training.translation_run import TranslationRun
 
     run, uniform = TranslationRun(folder / "general-0"), TranslationRun(folder / "uniform-0")
-    alpha = load_aligner(folder / "general-0", "cpu").score(run.valid, "alpha")
+    alpha = load_checkpoint(folder / "general-0", "cpu").score(run.valid, "alpha")
     values = {
-        step: agreement(alpha, load_aligner(path, "cpu").score(run.valid, "beta")).agreement
+        step: agreement(alpha, load_checkpoint(path, "cpu").score(run.valid, "beta")).agreement
         for step, path in uniform.checkpoints.items()
     }
     assert len(values) > 4
@@ -119,15 +119,15 @@ def test_uniform_is_taken_where_alpha_agrees_with_it_most(folder, found):
 
 @pytest.mark.parametrize("measured", ["agreement", "tau"])
 def test_xi_is_the_accuracy_at_the_first_step_above_the_level(folder, found, measured):
-    from alignkit.neural.loading import load_aligner
+    from alignkit.neural.loading import load_checkpoint
     from alignkit.neural.training.translation_run import TranslationRun
 
     run, other = TranslationRun(folder / "general-0"), TranslationRun(folder / "general-1")
-    alpha = load_aligner(folder / "general-0", "cpu").score(run.valid, "alpha")
+    alpha = load_checkpoint(folder / "general-0", "cpu").score(run.valid, "alpha")
     accuracy = dict(other.log.series("valid.accuracy"))
     steps = []
     for step, path in other.checkpoints.items():
-        moved = load_aligner(path, "cpu").score(run.valid, "alpha")
+        moved = load_checkpoint(path, "cpu").score(run.valid, "alpha")
         like = agreement(alpha, moved).agreement if measured == "agreement" else rank_correlation(alpha, moved).tau
         steps.append((step, like))
     column = "xi_accuracy" if measured == "agreement" else "tau_xi_accuracy"
@@ -155,7 +155,7 @@ def test_xi_star_is_the_first_runs_best(folder, found):
 
 def test_the_course_has_every_logged_step_of_every_run(folder, found):
     from alignkit.analysis.time_course import COLUMNS, series
-    from alignkit.neural.loading import load_aligner
+    from alignkit.neural.loading import load_checkpoint
     from alignkit.neural.training.translation_run import TranslationRun
 
     course = found.course
@@ -173,8 +173,8 @@ def test_the_course_has_every_logged_step_of_every_run(folder, found):
         assert list(zip(steps.tolist(), values.tolist(), strict=True)) == run.log.series("valid.accuracy")
     run = TranslationRun(folder / "general-1")
     step = list(run.checkpoints)[3]
-    moved = load_aligner(run.checkpoints[step], "cpu").score(run.valid, "alpha")
-    fixed = load_aligner(folder / "general-0", "cpu").score(run.valid, "delta")
+    moved = load_checkpoint(run.checkpoints[step], "cpu").score(run.valid, "alpha")
+    fixed = load_checkpoint(folder / "general-0", "cpu").score(run.valid, "delta")
     there = course[(course.run == "other") & (course.step == step)].set_index("name").value
     expected = agreement(moved, fixed)
     assert there["A(alpha(step), lstm.delta)"] == expected.agreement

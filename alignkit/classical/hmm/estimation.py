@@ -14,6 +14,7 @@ from alignkit.classical.priors import LexiconPrior
 from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.errors import AlignkitError
 from alignkit.kernels import hmm_e_step, hmm_m_step
+from alignkit.kernels.inverted_index import TableRows
 from alignkit.parallel import blocks, run_blocks
 from alignkit.scores.scores import flat_offsets
 from alignkit.text.bitext import Bitext
@@ -86,23 +87,23 @@ def _new_weights(number: np.ndarray, share: np.ndarray, prior: float) -> np.ndar
     return np.maximum(weights / weights.sum(), 1e-12).astype(np.float32)
 
 
-def pair_matrices(bitext: Bitext, threads: int) -> tuple[PairStatistics, np.ndarray, np.ndarray]:
-    """(statistics, offsets int64 (M + 1,), ids int32 (P,)): rows of word pairs, each element's place in them."""
-    types = (len(bitext.source.vocabulary), len(bitext.target.vocabulary))
-    statistics = PairStatistics(*bags_of(bitext, threads), types, threads)
+def pair_matrices(bitext: Bitext, threads: int) -> tuple[IndexedBitext, TableRows, np.ndarray, np.ndarray]:
+    """(index, rows, offsets int64 (M + 1,), ids int32 (P,)): rows of word pairs, each element's place in them."""
+    indexed = IndexedBitext.of(bitext, threads)
+    rows, types = indexed.pairs(), indexed.types
     offsets = flat_offsets(bitext.shapes)
     index = token_index(bitext.source, threads)
     ids = np.empty(offsets[-1], np.int32)
     target, lengths = (bitext.target.tokens, bitext.target.offsets), bitext.source.lengths
-    if len(statistics.rows[1]) >= 2**31:
+    if len(rows.columns) >= 2**31:
         raise AlignkitError("the text has more than two thousand million word pairs; give it in parts")
 
     def fill(low: int, high: int) -> None:
         places = np.zeros(types[1], np.int64)
-        hmm_m_step.pair_ids(low, high, index, target, lengths, offsets, statistics.rows, places, ids)
+        hmm_m_step.pair_ids(low, high, index, target, lengths, offsets, rows, places, ids)
 
-    statistics.over_rows(fill)
-    return statistics, offsets, ids
+    indexed.over_rows(fill)
+    return indexed, rows, offsets, ids
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,18 +183,18 @@ class Estimation:
         self.frequencies = tuple(
             np.bincount(side.tokens, minlength=len(side.vocabulary)) for side in (bitext.source, bitext.target)
         )
-        self.statistics, self.offsets, self.ids = pair_matrices(bitext, threads)
+        self.indexed, self.rows, self.offsets, self.ids = pair_matrices(bitext, threads)
         self.links = np.zeros(len(self.ids), np.float32)
         self.copies = bitext.copies.astype(np.float32) if settings.exclude else None
-        types = self.statistics.types
+        types = self.indexed.types
         tokens = (len(bitext.target.tokens), len(bitext.source.tokens))
         self.directions = (
             Direction(types, tokens[0], settings),
             Direction(types[::-1], tokens[1], settings),
         )
-        self.evidence = np.zeros((len(self.statistics.rows[1]), 3), np.float32)
-        self.evidence[:, 0] = self.statistics.rows[2]
-        self.pseudo_counts = None if prior is None else prior.pseudo_counts(bitext, self.statistics.rows)
+        self.evidence = np.zeros((len(self.rows[1]), 3), np.float32)
+        self.evidence[:, 0] = self.rows[2]
+        self.pseudo_counts = None if prior is None else prior.pseudo_counts(bitext, self.rows)
         self.classes = self._classes() if settings.back_off > 0 else []
 
     def _classes(self) -> list[tuple[Classes, Classes]]:
@@ -244,7 +245,7 @@ class Estimation:
 
     def _count(self) -> None:
         """Counts of word pairs, their pseudo-counts, and what both sum to."""
-        offsets, _, values = self.statistics.rows
+        offsets, _, values = self.rows
         prior = np.float32(self.settings.lexical_prior)
 
         def count(low: int, high: int) -> None:
@@ -265,14 +266,14 @@ class Estimation:
         reverse.totals = (self.totals[1] + self._column_sums(self.evidence[:, 2])).astype(np.float32)
 
     def _row_sums(self, values: np.ndarray) -> np.ndarray:
-        offsets = self.statistics.rows[0]
+        offsets = self.rows[0]
         sums = np.empty(len(offsets) - 1, np.float64)
-        self.statistics.over_rows(lambda low, high: hmm_m_step.row_sums(low, high, offsets, values, sums))
+        self.indexed.over_rows(lambda low, high: hmm_m_step.row_sums(low, high, offsets, values, sums))
         return sums
 
     def _column_sums(self, values: np.ndarray) -> np.ndarray:
-        columns = self.statistics.rows[1]
-        sums = np.zeros(self.statistics.types[1], np.float64)
+        columns = self.rows[1]
+        sums = np.zeros(self.indexed.types[1], np.float64)
 
         def add(low: int, high: int) -> None:
             hmm_m_step.column_sums(low, high, columns, values, sums)
@@ -296,7 +297,7 @@ class Estimation:
             np.stack([source_rest, source_share], axis=1).astype(np.float32),
             np.stack([target_share, target_rest], axis=1).astype(np.float32),
         )
-        work = np.add.reduceat(np.diff(self.statistics.rows[0])[source.members], source.first[:-1])
+        work = np.add.reduceat(np.diff(self.rows[0])[source.members], source.first[:-1])
 
         def add(low: int, high: int) -> None:
             room = np.zeros(len(target), np.float64), np.empty(work[low:high].max(), np.int32)
@@ -305,7 +306,7 @@ class Estimation:
                 high,
                 (source.first, target.of),
                 source.members,
-                self.statistics.rows,
+                self.rows,
                 room,
                 arrays,
                 self.evidence,

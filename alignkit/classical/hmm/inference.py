@@ -8,9 +8,10 @@ import numpy as np
 
 from alignkit.classical.hmm.estimation import WIDTH, Direction, Estimation, run_expectation
 from alignkit.classical.hmm.settings import HMMSettings
+from alignkit.classical.lookup import Lookup
 from alignkit.classical.null import UNSEEN
 from alignkit.classical.priors import start_null, start_values
-from alignkit.classical.translation_table import Lookup, PairTable
+from alignkit.classical.translation_table import PairTable
 from alignkit.kernels import hmm_m_step, viterbi
 from alignkit.parallel import blocks, run_blocks
 from alignkit.scores.scores import Scores, flat_offsets
@@ -63,7 +64,7 @@ class Chain:
     def of(cls, estimation: Estimation, side: int) -> Chain:
         """What an estimation found for its forward (0) or reverse (1) direction."""
         direction, settings = estimation.directions[side], estimation.settings
-        offsets, columns, counts = estimation.statistics.rows
+        offsets, columns, counts = estimation.rows
         states = columns if side else np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets))
         totals = np.maximum(direction.totals, np.float32(1e-30))
         values = np.minimum((counts + estimation.evidence[:, 1 + side]) / totals[states], np.float32(1))
@@ -206,7 +207,7 @@ def start_from(
         if chain is None:
             continue
         direction = estimation.directions[side]
-        rows = estimation.statistics.rows
+        rows = estimation.rows
         estimation.evidence[:, 1 + side] = start_values(table, words, chain.values, bitext, rows, bool(side))
         direction.totals = np.ones_like(direction.totals)
         direction.null = start_null(chain.null, known, emitted.vocabulary)

@@ -22,9 +22,10 @@ from alignkit.aligner.protocol import check_kind
 from alignkit.classical.hmm.estimation import Estimation
 from alignkit.classical.hmm.inference import Chain, Table, log_probabilities, posteriors, start_from
 from alignkit.classical.hmm.model import estimate
-from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
-from alignkit.classical.priors import Prior
-from alignkit.classical.translation_table import PairTable, pack_model, unpack_model
+from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD, HMMSettings
+from alignkit.classical.lexical_model import pack_model, unpack_model
+from alignkit.classical.priors import LexiconPrior
+from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import Links
@@ -37,7 +38,6 @@ from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import Progress
 
 KIND, VERSION = "alignkit.hmm-joint", 1
-THRESHOLD = 0.45
 LARGEST_PAIR, LARGEST_TEXT = 25_000_000, 400_000_000  # elements (t, l)
 
 
@@ -62,7 +62,7 @@ class JointHMM:
     forward: Chain
     reverse: Chain
     share: float
-    threshold: float = THRESHOLD
+    threshold: float = JOINT_THRESHOLD
     threads: int | None = field(default=None, compare=False)
     name: str = "hmm-joint"
     kinds: tuple[str, ...] = ("alpha", "beta")
@@ -150,10 +150,10 @@ def fit_joint(
     bitext: Bitext,
     settings: HMMSettings | None = None,
     *,
-    threshold: float = THRESHOLD,
+    threshold: float = JOINT_THRESHOLD,
     threads: int | None = None,
     progress: Progress | None = None,
-    prior: Prior | None = None,
+    prior: LexiconPrior | None = None,
     start: JointHMM | None = None,
     **options: Any,
 ) -> JointHMM:
@@ -186,7 +186,7 @@ def fit_joint(
     del estimation.ids  # the memory is wanted for what follows
     forward, reverse = Chain.of(estimation, 0), Chain.of(estimation, 1)
     source, target = bitext.source.vocabulary, bitext.target.vocabulary
-    offsets, columns, _ = estimation.statistics.rows
+    offsets, columns, _ = estimation.rows
     table = PairTable(offsets, columns, forward.values, len(target))
     links = np.clip(estimation.links, 0, 1, out=estimation.links)
     probabilities = Scores(links, estimation.offsets, bitext.shapes)

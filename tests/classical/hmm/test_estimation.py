@@ -81,7 +81,7 @@ def fixed_null_ibm1(pairs, iterations, p0, types):
 
 
 def pair_keys(bitext, estimation):
-    offsets, columns, _ = estimation.statistics.rows
+    offsets, columns, _ = estimation.rows
     rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     return [
         (bitext.source.vocabulary[i], bitext.target.vocabulary[o])
@@ -90,7 +90,7 @@ def pair_keys(bitext, estimation):
 
 
 def values_of(estimation):
-    offsets, _, counts = estimation.statistics.rows
+    offsets, _, counts = estimation.rows
     rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     return counts / estimation.directions[0].totals[rows]
 
@@ -114,7 +114,7 @@ def test_counts_are_sums_of_links():
         matrix = estimation.links[estimation.offsets[m] : estimation.offsets[m + 1]].reshape(len(y), len(x))
         for (t, o), (j, i) in itertools.product(enumerate(y), enumerate(x)):
             expected[i, o] = expected.get((i, o), 0.0) + float(matrix[t, j])
-    found = dict(zip(pair_keys(bitext, estimation), estimation.statistics.rows[2].tolist(), strict=True))
+    found = dict(zip(pair_keys(bitext, estimation), estimation.rows[2].tolist(), strict=True))
     assert found.keys() == expected.keys()
     assert all(found[pair] == pytest.approx(expected[pair], abs=1e-4) for pair in expected)
 
@@ -167,7 +167,7 @@ def test_back_off_is_what_other_words_of_the_classes_say():
     pairs = [(["abcx", "abcy", "zzz"], ["defx", "defy", "qq"]), (["abcy", "zzz"], ["defy", "qr", "defz"])] * 2
     settings = HMMSettings(back_off=2.0, affixes=(3,))
     bitext, estimation = estimated(pairs, settings, steps=1)
-    counts = dict(zip(pair_keys(bitext, estimation), estimation.statistics.rows[2].tolist(), strict=True))
+    counts = dict(zip(pair_keys(bitext, estimation), estimation.rows[2].tolist(), strict=True))
     frequency = [
         {word: int((side.tokens == side.vocabulary.id(word)).sum()) for word in side.vocabulary}
         for side in (bitext.source, bitext.target)

@@ -8,8 +8,7 @@ from planted import bitext_of, random_pairs
 
 from alignkit.classical.diagonal import fit_diagonal
 from alignkit.classical.ibm1 import fit_ibm1
-from alignkit.classical.translation_table import Lookup
-from alignkit.links.from_positions import links_from_positions
+from alignkit.classical.lookup import Lookup
 
 FITS = {
     "ibm1": lambda text: fit_ibm1(text, threads=1),
@@ -32,19 +31,10 @@ def test_a_line_alone_equals_itself_among_others(name):
     reduced = 0
     for m, pair in enumerate(pairs):
         alone = bitext_of([pair])
-        reduced += model._lookup(alone).null_ids is not None
+        reduced += model.lookup(alone).is_reduced
         assert np.array_equal(model.links(alone)[0], links[m])
         for kind in model.kinds:
             assert np.array_equal(model.score(alone, kind)[0], scores[kind][m])
         assert model.log_probabilities(alone)[0] == totals[m]
     assert reduced > len(pairs) / 2
-    assert model._lookup(text).null_ids is None  # and not because all of it was reduced
-
-
-@pytest.mark.parametrize("name", FITS)
-def test_best_positions_are_the_links(name, messy_bitext):
-    model = FITS[name](bitext_of(random_pairs(6)))
-    for text in (messy_bitext, messy_bitext.reversed, bitext_of(random_pairs(6))):
-        positions = model.best_positions(text)
-        assert len(positions) == len(text.target.tokens)
-        assert links_from_positions(positions, text, 1).to_pharaoh() == model.links(text).to_pharaoh()
+    assert not model.lookup(text).is_reduced  # and not because all of it was reduced
