@@ -64,8 +64,8 @@ class IndexedBitext:
         run_blocks(function, self._sentence_ranges, self.threads)
 
     def weighted_pairs(self, weights: np.ndarray, room: int = ROOM) -> TableRows:
-        """Every pair (i, o) that occurs; the value is the sum over the sentences of i of n_i * weights[k], k being the
-        entry of o there.
+        """Every pair (i, o) that occurs; its value is the sum over the sentences of i of n_i * weights[k], k being
+        the entry of o there.
 
         Args:
             weights: float32 (E_tgt,), positive, one for each entry of the target bags.
