@@ -19,7 +19,7 @@ from alignkit.classical.translation_table import PairTable
 from alignkit.errors import InputError
 from alignkit.kernels import diagonal as kernels
 from alignkit.kernels import translation_table
-from alignkit.kernels.diagonal import NullRow, PairTokens
+from alignkit.kernels.diagonal import NullRow, TargetTokens
 from alignkit.kernels.translation_table import Matrices
 from alignkit.links.from_positions import links_from_positions
 from alignkit.links.links import Links
@@ -70,9 +70,9 @@ class Diagonal(LexicalModel):
         """float64 (M,): log p(target | source) of each pair, but no token's below log ``UNSEEN``."""
         return self._posteriors(self.lookup(bitext))[1]
 
-    def _kernel_arguments(self, lookup: Lookup) -> tuple[PairTokens, PositionDistribution, NullRow]:
+    def _kernel_arguments(self, lookup: Lookup) -> tuple[TargetTokens, PositionDistribution, NullRow]:
         bitext = lookup.bitext
-        text = PairTokens(*lookup.target_tokens, bitext.source.lengths)
+        text = TargetTokens(*lookup.target_tokens, bitext.source.lengths)
         null = NullRow(lookup.null_values(self.null), self.null_probability)
         return text, PositionDistribution(bitext, self.tension), null
 

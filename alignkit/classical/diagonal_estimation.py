@@ -12,7 +12,7 @@ from alignkit.classical.settings import DiagonalSettings
 from alignkit.classical.translation_table import normalise_rows
 from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.kernels import diagonal as kernels
-from alignkit.kernels.diagonal import Denominators, NullRow, PairTokens
+from alignkit.kernels.diagonal import Denominators, NullRow, TargetTokens
 from alignkit.parallel import blocks, run_blocks
 from alignkit.text.bitext import Bitext
 
@@ -48,7 +48,7 @@ class DiagonalEstimation:
         self.null = np.full(types, 1 / max(types, 1), np.float32)
         self.positions = PositionDistribution(bitext, self.settings.tension)
         self._index = token_index(bitext.source)
-        self._text = PairTokens(bitext.target.tokens, bitext.target.offsets, bitext.source.lengths)
+        self._text = TargetTokens(bitext.target.tokens, bitext.target.offsets, bitext.source.lengths)
         self._sentence_ranges = blocks(bitext.source.lengths * bitext.target.lengths, self.threads)
         self._is_uniform = True
 

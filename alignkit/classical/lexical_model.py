@@ -55,7 +55,10 @@ class LexicalModel:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays of a saved file: both vocabularies, the table, and NULL's row where there is one."""
-        return pack_model(self.source, self.target, self.table, self.null)
+        arrays = {name: getattr(self.table, name) for name in ("offsets", "columns", "values")}
+        arrays |= {"source_types": self.source.text, "source_type_offsets": self.source.offsets}
+        arrays |= {"target_types": self.target.text, "target_type_offsets": self.target.offsets}
+        return arrays if self.null is None else arrays | {"null": self.null}
 
     def header(self) -> dict[str, Any]:
         """The numbers of a saved file."""
@@ -68,26 +71,15 @@ def read_parts(fields: Fields, header: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         InputError, TypeError, ValueError: the file is damaged.
     """
-    parts: dict[str, Any] = dict(zip(("source", "target", "table", "null"), unpack_model(fields), strict=True))
-    return parts | {"log_likelihood": tuple(float(value) for value in header.get("log_likelihood", ()))}
-
-
-def pack_model(
-    source: Vocabulary, target: Vocabulary, table: PairTable, null: np.ndarray | None
-) -> dict[str, np.ndarray]:
-    """The arrays of a lexical model's file: both vocabularies, the table, and NULL's row where there is one."""
-    arrays = {"offsets": table.offsets, "columns": table.columns, "values": table.values}
-    arrays |= {"source_types": source.text, "source_type_offsets": source.offsets}
-    arrays |= {"target_types": target.text, "target_type_offsets": target.offsets}
-    return arrays if null is None else arrays | {"null": null}
-
-
-def unpack_model(fields: Fields) -> tuple[Vocabulary, Vocabulary, PairTable, np.ndarray | None]:
-    """What :func:`pack_model` packed; raises InputError, TypeError or ValueError where the file is damaged."""
     source, target = (
         Vocabulary(fields.get(f"{side}_types", np.uint8), fields.get(f"{side}_type_offsets", np.int64))
         for side in ("source", "target")
     )
     columns, values = fields.get("columns", np.int32), fields.get("values", np.float32)
-    table = PairTable(fields.get("offsets", np.int64), columns, values, len(target))
-    return source, target, table, fields.get("null", np.float32) if "null" in fields.arrays else None
+    return {
+        "source": source,
+        "target": target,
+        "table": PairTable(fields.get("offsets", np.int64), columns, values, len(target)),
+        "null": fields.get("null", np.float32) if "null" in fields.arrays else None,
+        "log_likelihood": tuple(float(value) for value in header.get("log_likelihood", ())),
+    }

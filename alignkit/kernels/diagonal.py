@@ -21,7 +21,7 @@ from alignkit.kernels.translation_table import UNSEEN
 _HALF = np.uint64(32)
 
 
-class PairTokens(NamedTuple):
+class TargetTokens(NamedTuple):
     """The target tokens int32 (N_tgt,), their offsets int64 (M + 1,), and the source lengths int64 (M,)."""
 
     tokens: np.ndarray
@@ -165,7 +165,7 @@ def posterior_weights(low, high, text, positions, null, denominators, sums):
     pair's weight and value are multiplied by to be its posterior, and moments becomes p0 / p, the same for NULL.
 
     Args:
-        text: PairTokens.
+        text: TargetTokens.
         positions: PositionTotals.
         null: NullRow.
         sums: float64 (M, 2), filled with log-likelihood and with the posterior distance, summed over tokens.
