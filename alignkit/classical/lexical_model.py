@@ -25,7 +25,7 @@ class LexicalModel:
         table: Trans(o|i) for every pair that occurs in the training text, (V_src, V_tgt).
         null: float32 (V_tgt,), Trans(o|NULL), or None where the model has no such row.
         log_likelihood: natural logarithm of the training text's probability, up to a factor for its lengths, under
-            the parameters that each E-step used. Maximum likelihood makes it rise.
+            the parameters that each E-step used. Maximum likelihood makes it rise; with priors it may fall.
         threads: how many threads scoring uses (None: all); no result depends on it.
 
     Raises:
