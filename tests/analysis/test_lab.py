@@ -44,20 +44,21 @@ def settings_of(**training):
 
 @pytest.fixture(scope="module")
 def folder(lines, tmp_path_factory):
-    from alignkit.analysis.lab_runs import train_runs
+    from alignkit.analysis.lab_training import train_lab_runs
     from alignkit.neural.training.translation_run import LinePairs
 
     place = tmp_path_factory.mktemp("lab")
     texts = [LinePairs(*(side[part] for side in lines)) for part in (slice(0, 250), slice(250, 300))]
-    train_runs(place, *texts, settings_of(), device="cpu")
+    train_lab_runs(place, *texts, settings_of(), device="cpu")
     return place
 
 
 @pytest.fixture(scope="module")
 def found(folder):
-    from alignkit.analysis.lab import LabSettings, lab
+    from alignkit.analysis.lab import lab
+    from alignkit.analysis.settings import LabSettings
 
-    settings = LabSettings(proxy_epochs=20, courses=True)
+    settings = LabSettings(proxy_epochs=20, all_steps=True)
     return lab(folder / "general-0", folder / "general-1", folder / "uniform-0", settings, "cpu")
 
 
@@ -158,7 +159,7 @@ def test_the_course_has_every_logged_step_of_every_run(folder, found):
     from alignkit.neural.loading import load_aligner
     from alignkit.neural.training.translation_run import TranslationRun
 
-    course = found.course
+    course = found.time_courses
     assert tuple(course.columns) == COLUMNS
     for label, name, kind in (
         ("lstm", "general-0", "alpha"),
@@ -200,7 +201,8 @@ def test_several_kinds_of_one_network_are_compared_too(folder):
 
 
 def test_what_is_missing_is_left_out_and_said(folder):
-    from alignkit.analysis.lab import LabSettings, lab
+    from alignkit.analysis.lab import lab
+    from alignkit.analysis.settings import LabSettings
 
     settings = LabSettings(proxy_epochs=20, limit=10)
     alone = lab(folder / "general-0", settings=settings, device="cpu")
@@ -216,7 +218,8 @@ def test_what_is_missing_is_left_out_and_said(folder):
 
 
 def test_runs_without_checkpoints_give_what_they_can(folder, lines, tmp_path):
-    from alignkit.analysis.lab import LabSettings, lab
+    from alignkit.analysis.lab import lab
+    from alignkit.analysis.settings import LabSettings
     from alignkit.neural.training.translation_run import LinePairs, train_translation
 
     sides = [side[:250] for side in lines], [side[250:] for side in lines]
@@ -270,7 +273,7 @@ def test_command(folder, found, capsys, tmp_path):
         table = list(csv.DictReader(stream))
     assert float(table[0]["agreement"]) == pytest.approx(found.table.agreement[0])
     steps = pd.read_csv(tmp_path / "steps.csv")
-    assert np.allclose(steps.value, found.course.value)
+    assert np.allclose(steps.value, found.time_courses.value)
     assert run_program([*map(str, arguments), "--json"]) == 0
     assert capsys.readouterr().out == out  # the same command, the same bytes
     assert run_program([*map(str, arguments)]) == 0
