@@ -1,6 +1,7 @@
 """alignkit: word alignment, classical and neural side by side.
 
 Every aligner maps a bitext to scores, a (T, L) matrix per sentence pair; see :mod:`alignkit.aligner.protocol`.
+:func:`alignkit.align` reads a text, fits or loads an aligner and links the words in one call.
 The names below are imported when first used, so that ``import alignkit`` loads neither Numba nor torch.
 """
 
@@ -14,13 +15,24 @@ from alignkit.version import __version__
 if TYPE_CHECKING:
     from alignkit.aligner.protocol import Aligner as Aligner
     from alignkit.aligner.registry import load_aligner as load_aligner
+    from alignkit.aligner.symmetrized import Symmetrized as Symmetrized
     from alignkit.classical.cooccurrence import cooccurrence as cooccurrence
+    from alignkit.classical.diagonal import Diagonal as Diagonal
+    from alignkit.classical.diagonal import fit_diagonal as fit_diagonal
+    from alignkit.classical.hmm.joint import JointHMM as JointHMM
+    from alignkit.classical.hmm.joint import fit_joint as fit_joint
+    from alignkit.classical.hmm.model import HMM as HMM
+    from alignkit.classical.hmm.model import fit_hmm as fit_hmm
+    from alignkit.classical.hmm.settings import HMMSettings as HMMSettings
     from alignkit.classical.ibm1 import IBM1 as IBM1
     from alignkit.classical.ibm1 import fit_ibm1 as fit_ibm1
+    from alignkit.classical.settings import DiagonalSettings as DiagonalSettings
+    from alignkit.classical.settings import IBM1Settings as IBM1Settings
     from alignkit.errors import AlignkitError as AlignkitError
     from alignkit.errors import InputError as InputError
     from alignkit.links.links import GoldLinks as GoldLinks
     from alignkit.links.links import Links as Links
+    from alignkit.links.symmetrization import symmetrize as symmetrize
     from alignkit.metrics.aer import evaluate as evaluate
     from alignkit.metrics.agreement import agreement as agreement
     from alignkit.scores.scores import Scores as Scores
@@ -28,24 +40,40 @@ if TYPE_CHECKING:
     from alignkit.text.bitext import Corpus as Corpus
     from alignkit.text.reading import read_bitext as read_bitext
     from alignkit.text.vocabulary import Vocabulary as Vocabulary
+    from alignkit.workflow.align import align as align
+    from alignkit.workflow.settings import AlignSettings as AlignSettings
 
+#: public name -> its module, imported when the name is first used
 _WHERE = {
     "Aligner": "alignkit.aligner.protocol",
     "load_aligner": "alignkit.aligner.registry",
-    "Bitext": "alignkit.text.bitext",
-    "Corpus": "alignkit.text.bitext",
+    "Symmetrized": "alignkit.aligner.symmetrized",
     "cooccurrence": "alignkit.classical.cooccurrence",
+    "Diagonal": "alignkit.classical.diagonal",
+    "fit_diagonal": "alignkit.classical.diagonal",
+    "JointHMM": "alignkit.classical.hmm.joint",
+    "fit_joint": "alignkit.classical.hmm.joint",
+    "HMM": "alignkit.classical.hmm.model",
+    "fit_hmm": "alignkit.classical.hmm.model",
+    "HMMSettings": "alignkit.classical.hmm.settings",
     "IBM1": "alignkit.classical.ibm1",
     "fit_ibm1": "alignkit.classical.ibm1",
+    "DiagonalSettings": "alignkit.classical.settings",
+    "IBM1Settings": "alignkit.classical.settings",
     "AlignkitError": "alignkit.errors",
     "InputError": "alignkit.errors",
     "GoldLinks": "alignkit.links.links",
     "Links": "alignkit.links.links",
+    "symmetrize": "alignkit.links.symmetrization",
     "evaluate": "alignkit.metrics.aer",
     "agreement": "alignkit.metrics.agreement",
-    "read_bitext": "alignkit.text.reading",
     "Scores": "alignkit.scores.scores",
+    "Bitext": "alignkit.text.bitext",
+    "Corpus": "alignkit.text.bitext",
+    "read_bitext": "alignkit.text.reading",
     "Vocabulary": "alignkit.text.vocabulary",
+    "align": "alignkit.workflow.align",
+    "AlignSettings": "alignkit.workflow.settings",
 }
 
 __all__ = ["__version__", *_WHERE]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import platform
-from importlib.metadata import PackageNotFoundError, version
-
 __version__ = "0.1.0"
 
 PACKAGES = ("alignkit", "numpy", "numba", "torch", "scipy", "scikit-learn")
@@ -12,6 +9,10 @@ PACKAGES = ("alignkit", "numpy", "numba", "torch", "scipy", "scikit-learn")
 
 def versions() -> dict[str, str]:
     """Versions of Python and of those ``PACKAGES`` that are installed."""
+    # Imported here: they would be most of the time that ``import alignkit`` takes.
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
+
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:

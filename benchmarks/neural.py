@@ -23,13 +23,17 @@ import numpy as np
 import torch
 from inputs import need_files, run_benchmark
 
-from alignkit.neural.batching import Batch, Batcher, scoring_batches, training_batches
-from alignkit.neural.networks.encoder_decoder import EncoderDecoder, Encoding, parameters
+from alignkit.neural.batch_sizes import BatchSizes
+from alignkit.neural.batching import Batch, Batcher, scoring_batches
+from alignkit.neural.devices import device_of
+from alignkit.neural.networks.base import TranslationNetwork, parameter_count
+from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.proxy import fit_proxy
 from alignkit.neural.scoring.probes import attention_scores, lexical_scores
 from alignkit.neural.scoring.saliency import leave_one_out_scores, saliency_scores
 from alignkit.neural.settings import PRESETS, ProxySettings
-from alignkit.neural.training.translation import Training
+from alignkit.neural.training.trainer import Trainer
+from alignkit.neural.training.translation import TranslationTask, translation_trainer
 from alignkit.neural.training.translation_run import LinePairs, learn_tokenizer
 from alignkit.text.bitext import Bitext
 from alignkit.text.reading import read_line_pairs
@@ -55,21 +59,23 @@ def peak(device: torch.device) -> float:
     return 2 * size**3 / seconds(lambda: a @ a, device, 5) / 1e9
 
 
-def measure_training(training: Training, steps: int, repeat: int) -> dict[str, float]:
+def measure_training(trainer: Trainer, steps: int, repeat: int) -> dict[str, float]:
     """Steps/s, tokens/s and GFLOP/s of training, on the same batches each time."""
-    plan = training.settings.training
-    batches = training_batches(training.bitext, plan.batch, plan.seed, 0, plan.buckets)[:steps]
-    source = sum(int(training.bitext.source.lengths[pairs].sum()) for pairs in batches)
-    target = sum(int(training.bitext.target.lengths[pairs].sum()) for pairs in batches)
-    encoder = parameters(training.network.encoder)
-    rest = parameters(training.network) - encoder - parameters(training.network.embedding)
+    task, network = trainer.task, trainer.network
+    assert isinstance(task, TranslationTask)
+    assert isinstance(network, EncoderDecoder)
+    batches = task.batches(0)[:steps]
+    source = sum(int(task.bitext.source.lengths[pairs].sum()) for pairs in batches)
+    target = sum(int(task.bitext.target.lengths[pairs].sum()) for pairs in batches)
+    encoder = parameter_count(network.encoder)
+    rest = parameter_count(network) - encoder - parameter_count(network.embedding)
 
     def work() -> None:
         for pairs in batches:
-            training._train(pairs)
+            trainer.advance(pairs)
 
     work()  # oneDNN compiles a kernel for every new shape
-    spent = seconds(work, training.device, repeat)
+    spent = seconds(work, task.device, repeat)
     return {
         "steps_per_second": len(batches) / spent,
         "target_tokens_per_second": target / spent,
@@ -77,14 +83,13 @@ def measure_training(training: Training, steps: int, repeat: int) -> dict[str, f
     }
 
 
-def measure_probe(training: Training, text: Bitext, repeat: int) -> dict[str, float]:
+def measure_probe(network: EncoderDecoder, text: Bitext, repeat: int) -> dict[str, float]:
     """Pairs/s of the lexical probe and of attention, and GFLOP/s of the probe."""
-    network = training.network.eval()
-    size = network.settings
+    size, device = network.settings, device_of(network)
     elements = int((text.source.lengths * text.target.lengths).sum())
     lexical_scores(network, text.take(np.arange(min(50, len(text)))))
-    beta = seconds(lambda: lexical_scores(network, text), training.device, repeat)
-    alpha = seconds(lambda: attention_scores(network, text), training.device, repeat)
+    beta = seconds(lambda: lexical_scores(network, text), device, repeat)
+    alpha = seconds(lambda: attention_scores(network, text), device, repeat)
     return {
         "pairs_per_second": len(text) / beta,
         "alpha_pairs_per_second": len(text) / alpha,
@@ -93,13 +98,11 @@ def measure_probe(training: Training, text: Bitext, repeat: int) -> dict[str, fl
     }
 
 
-def one_pass_per_target(network: EncoderDecoder, batch: Batch) -> list[torch.Tensor | None]:
+def one_pass_per_target(network: TranslationNetwork, batch: Batch) -> list[torch.Tensor | None]:
     """Saliency the plain way: a backward pass per target position through a retained graph, weights included."""
     omega = torch.ones(batch.source.shape, device=batch.source.device, requires_grad=True)
-    h, (last_h, last_c) = network.encoder(network.embedding(batch.source) * omega.unsqueeze(2))
-    encoding = Encoding(h.transpose(0, 1), (network._start(last_h), network._start(last_c)), None)
-    s, _ = network.states(batch.previous, encoding.start)
-    logits = network.output(network.features(s, network.contexts(s, encoding)))
+    encoding = network.encode(batch.source, batch.source_lengths, omega)
+    logits = network.output(network.decode(batch.previous, encoding, encoding.start).features)
     logs = torch.log_softmax(logits, 2).gather(2, batch.target.t().unsqueeze(2))
     rows: list[torch.Tensor | None] = []
     for step in range(len(batch.target)):
@@ -110,19 +113,19 @@ def one_pass_per_target(network: EncoderDecoder, batch: Batch) -> list[torch.Ten
     return rows
 
 
-def measure_saliency(training: Training, text: Bitext, repeat: int) -> dict[str, float]:
+def measure_saliency(network: EncoderDecoder, text: Bitext, repeat: int) -> dict[str, float]:
     """Pairs/s of saliency, and how many times those of the plain way, in batches of 16 of the same pairs."""
-    network = training.network.eval()
+    device = device_of(network)
     warm = text.take(np.arange(min(50, len(text))))
     saliency_scores(network, warm)
-    spent = seconds(lambda: saliency_scores(network, text), training.device, repeat)
-    full = [pairs for pairs in scoring_batches(text, 16, 1 << 40, equal=True) if len(pairs) == 16]
+    spent = seconds(lambda: saliency_scores(network, text), device, repeat)
+    full = [pairs for pairs in scoring_batches(text, BatchSizes(16)) if len(pairs) == 16]
     some = full[:: max(1, len(full) // 4)][:4]  # short and long sentences
-    batches = [Batcher(text, training.device)(pairs) for pairs in some]
+    batches = [Batcher(text, device)(pairs) for pairs in some]
     same = text.take(np.concatenate(some))
-    plain = seconds(lambda: [one_pass_per_target(network, batch) for batch in batches], training.device, 2)
-    ours = seconds(lambda: saliency_scores(network, same), training.device, 2)
-    leave = seconds(lambda: leave_one_out_scores(network, same), training.device, 2)
+    plain = seconds(lambda: [one_pass_per_target(network, batch) for batch in batches], device, 2)
+    ours = seconds(lambda: saliency_scores(network, same), device, 2)
+    leave = seconds(lambda: leave_one_out_scores(network, same), device, 2)
     return {
         "pairs_per_second": len(text) / spent,
         "plain_pairs_per_second": len(same) / plain,
@@ -157,20 +160,22 @@ def main() -> None:
     settings = PRESETS["paper"].change(training={"batch": options.batch})
     tokenizer = learn_tokenizer(lines, settings.text)
     text, valid = (encode_bitext(tokenizer, side.source, side.target) for side in (lines, held))
-    training = Training(text, valid, settings, tokenizer, device=options.device)
-    before = peak(training.device)
+    trainer = translation_trainer(text, valid, settings, tokenizer, device=options.device)
+    network, device = trainer.network, trainer.task.device
+    assert isinstance(network, EncoderDecoder)
+    before = peak(device)
     result: dict[str, Any] = {
-        "training": measure_training(training, options.steps, options.repeat),
-        "probe": measure_probe(training, valid, options.repeat),
-        "saliency": measure_saliency(training, valid, options.repeat),
+        "training": measure_training(trainer, options.steps, options.repeat),
+        "probe": measure_probe(network, valid, options.repeat),
+        "saliency": measure_saliency(network, valid, options.repeat),
         "proxy": measure_proxy(text, valid, options.device),
     }
-    best = max(before, peak(training.device))
+    best = max(before, peak(device))
     for part in ("training", "probe"):
         result[part]["share_of_peak"] = result[part]["gflops"] / best
-    name = torch.cuda.get_device_name(training.device) if training.device.type == "cuda" else platform.processor()
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor()
     result["machine"] = {
-        "device": str(training.device),
+        "device": str(device),
         "name": name,
         "threads": torch.get_num_threads(),
         "peak_gflops": best,

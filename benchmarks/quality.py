@@ -33,7 +33,8 @@ import numpy as np
 from inputs import gold_sets, run_benchmark
 from quality_systems import Cost, System, importable, measured, systems
 
-from alignkit.classical.hmm.joint import THRESHOLD, fit_joint
+from alignkit.classical.hmm.joint import fit_joint
+from alignkit.classical.hmm.settings import JOINT_THRESHOLD
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.links.symmetrization import symmetrize
@@ -260,7 +261,7 @@ def run_ablation(results: Results, folders: list[Path], part: str, threads: int,
             if folder.name in row and not again:
                 continue
             probabilities, gold = fit_text(folder, part, threads, **changes)
-            row[folder.name] = scores(gold, head(links_above(probabilities, THRESHOLD), len(gold)))["aer"]
+            row[folder.name] = scores(gold, head(links_above(probabilities, JOINT_THRESHOLD), len(gold)))["aer"]
             row = {"setting": name, **{key: row[key] for key in sorted(row) if key != "setting"}}
             results.put("ablation", [row], ("setting",))
 

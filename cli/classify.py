@@ -10,6 +10,7 @@ import click
 from alignkit.analysis.settings import ClassifySettings
 from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS, ClassifierRunSettings
 from alignkit_cli.analysis_options import (
+    call_of,
     csv_option,
     device_option,
     json_option,
@@ -17,9 +18,8 @@ from alignkit_cli.analysis_options import (
     percent_option,
     preset_option,
     seed_option,
-    take,
 )
-from alignkit_cli.options import encoding_option, note, quiet_option, threads_option, write_output
+from alignkit_cli.options import encoding_option, note, quiet_option, threads_option, with_given, write_output
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Call:
 )
 @click.option("--batch", type=click.IntRange(min=1), help="Texts per step.  [default: the preset's]")
 @seed_option("Seed of the first run and the bootstrap; the other runs have the next seeds.")
-@part_option("scored", "The text whose scores are compared.")
+@part_option(ClassifySettings, "scored", "The text whose scores are compared.")
 @click.option("--leave-one-out", "loo", is_flag=True, help="Also score by leaving out each word in turn.")
 @percent_option
 @device_option
@@ -106,8 +106,7 @@ def command(**options: Any) -> None:
     interval, beside the rank correlation of the two. Call it again with the same FOLDER to go on after an
     interruption, or to see the table of finished runs.
     """
-    settings = take(ClassifySettings, options)
-    run(Call(**options), settings)
+    run(call_of(Call, options), with_given(ClassifySettings(), options))
 
 
 def run(call: Call, settings: ClassifySettings) -> None:

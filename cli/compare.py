@@ -11,7 +11,9 @@ import click
 
 from alignkit.analysis.settings import CompareSettings
 from alignkit.metrics.registry import SCORE_METRICS, find_metric
+from alignkit.text.line_pairs import check_has_words
 from alignkit_cli.analysis_options import (
+    call_of,
     csv_option,
     device_option,
     ibm1_options,
@@ -19,7 +21,6 @@ from alignkit_cli.analysis_options import (
     percent_option,
     proxy_epochs_option,
     seed_option,
-    take,
 )
 from alignkit_cli.options import (
     choose_text,
@@ -27,11 +28,12 @@ from alignkit_cli.options import (
     note,
     quiet_option,
     reading_options,
+    setting_option,
     threads_option,
+    with_given,
     write_output,
 )
 from alignkit_cli.progress import progress_bar
-from alignkit_cli.train import check_words
 
 if TYPE_CHECKING:
     from alignkit.analysis.compare import Comparison
@@ -62,7 +64,7 @@ class Call:
 
         reading: dict[str, Any] = {"lowercase": self.lowercase, "encoding_errors": self.encoding_errors}
         sides = read_line_pairs(source, target, **reading)
-        check_words(sides, purpose)
+        check_has_words(sides, purpose)
         return LinePairs(*sides)
 
 
@@ -72,11 +74,10 @@ class Call:
 @click.option("--neural", metavar="CKPT", help="A checkpoint (.pt) or run directory of `alignkit train`.")
 @click.option("--uniform", metavar="CKPT", help="A second network, trained with --attention uniform.")
 @click.option("--train", "training", nargs=2, metavar="SRC TGT", help="The training text, if the run has lost it.")
-@click.option(
-    "--metric",
+@setting_option(
+    CompareSettings,
+    "metric",
     type=click.Choice([metric.name for metric in SCORE_METRICS]),
-    default=CompareSettings.metric,
-    show_default=True,
     help="What the table shows.",
 )
 @click.option("--ibm-alpha", is_flag=True, help="Also compare IBM Model 1's posterior, ibm1.alpha.")
@@ -107,8 +108,7 @@ def command(**options: Any) -> None:
 
     Without arguments: trains a small network on the embedded German-English sample first (about a minute).
     """
-    settings = take(CompareSettings, options)
-    run(Call(**options), settings)
+    run(call_of(Call, options), with_given(CompareSettings(), options))
 
 
 def run(call: Call, settings: CompareSettings) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any, get_args
+
 import click
 
+from alignkit.classical.settings import Weighting
 from alignkit_cli.options import (
     choose_text,
     note,
@@ -13,42 +16,30 @@ from alignkit_cli.options import (
     threads_option,
 )
 
-WEIGHTINGS = ["source-length", "target-length", "one", "presence"]
-
 
 @click.command("cooc")
 @text_arguments
 @sample_option
 @click.option(
     "--weighting",
-    type=click.Choice(WEIGHTINGS),
-    default="source-length",
+    type=click.Choice(get_args(Weighting)),
+    default=get_args(Weighting)[0],
     show_default=True,
-    help="What a meeting of two tokens counts: 1/L, 1/T, 1; or one per sentence pair (presence).",
+    help="What two tokens that occur in a sentence pair count: 1/L, 1/T, 1; or one per pair (presence).",
 )
 @click.option("-o", "--output", metavar="FILE", required=True, help="FILE.npz, or FILE.tsv with words.")
 @threads_option
 @quiet_option
-def command(
-    source: str | None,
-    target: str | None,
-    sample: bool,
-    lowercase: bool,
-    encoding_errors: str,
-    weighting: str,
-    output: str,
-    threads: int | None,
-    quiet: bool,
-) -> None:
-    """Count how often each source word meets each target word in a sentence pair.
+def command(weighting: Weighting, output: str, threads: int | None, quiet: bool, **options: Any) -> None:
+    """Count how often each source word occurs with each target word in a sentence pair.
 
     With the default weighting this is the count table of IBM Model 1's first iteration.
     """
     from alignkit.classical.cooccurrence import cooccurrence, save_table
     from alignkit.text.reading import read_bitext
 
-    source, target = choose_text(source, target, sample)
-    bitext = read_bitext(source, target, encoding_errors=encoding_errors, lowercase=lowercase)
-    table = cooccurrence(bitext, weighting, threads)  # type: ignore[arg-type]
+    files = choose_text(options["source"], options["target"], options["sample"])
+    bitext = read_bitext(*files, encoding_errors=options["encoding_errors"], lowercase=options["lowercase"])
+    table = cooccurrence(bitext, weighting, threads)
     save_table(output, table, bitext.source.vocabulary, bitext.target.vocabulary, weighting)
     note(f"{len(table.values)} word pairs of {len(bitext)} sentence pairs", quiet)

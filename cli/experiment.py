@@ -10,11 +10,29 @@ from alignkit_cli.options import note, quiet_option, write_output
 from alignkit_cli.progress import progress_bar
 
 
+def list_experiments(context: click.Context, _: click.Parameter, listing: bool) -> None:
+    """Prints a line for each experiment and ends the program."""
+    if listing:
+        from alignkit.experiments.registry import EXPERIMENTS
+
+        width = max(map(len, EXPERIMENTS), default=0)
+        lines = [f"{e.name:<{width}}  {e.summary} ({e.source})" for e in EXPERIMENTS.values()]
+        write_output(("\n".join(lines) + "\n").encode(), None)
+        context.exit()
+
+
 @click.command("experiment")
 @click.argument("name", metavar="NAME", required=False)
-@click.option("--list", "listing", is_flag=True, help="List all experiments and stop.")
-@click.option("--quick", is_flag=True, help="A small size, done within two minutes; not the paper's.")
-@click.option("--settings", "show", is_flag=True, help="List the settings of NAME with their values and stop.")
+@click.option(
+    "--list",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=list_experiments,
+    help="List all experiments and exit.",
+)
+@click.option("--quick", is_flag=True, help="Run at a small size, not the paper's, in less than two minutes.")
+@click.option("--settings", "show", is_flag=True, help="List the settings of NAME with their values and exit.")
 @click.option(
     "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a setting; may be given several times."
 )
@@ -26,7 +44,6 @@ from alignkit_cli.progress import progress_bar
 @quiet_option
 def command(
     name: str | None,
-    listing: bool,
     quick: bool,
     show: bool,
     changes: tuple[str, ...],
@@ -35,28 +52,23 @@ def command(
     threads: int | None,
     quiet: bool,
 ) -> None:
-    """Reproduce one experiment of the papers: its table, a verdict for each claim, its picture.
+    """Reproduce an experiment of the papers: its table, a verdict for each claim, its picture.
 
-    A claim holds or does not hold if the whole interval of its statistic says so, and is undecided otherwise.
+    A claim holds, or does not hold, if the whole interval of its statistic says so; otherwise it is undecided.
     """
     import dataclasses
 
-    from alignkit.experiments.registry import EXPERIMENTS, find_experiment
+    from alignkit.experiments.registry import find_experiment
 
-    if listing or name is None:
-        if not listing:
-            raise click.UsageError("Missing argument NAME (--list shows all).")
-        width = max(map(len, EXPERIMENTS), default=0)
-        lines = [f"{e.name:<{width}}  {e.summary} ({e.source})" for e in EXPERIMENTS.values()]
-        write_output(("\n".join(lines) + "\n").encode(), None)
-        return
+    if name is None:
+        raise click.UsageError("Missing argument NAME (--list shows all).")
     experiment = find_experiment(name)
     settings = experiment.settings(quick, dict(split_change(change) for change in changes))
     if show:
         values = dataclasses.asdict(settings).items()
         write_output("".join(f"{key}={text(value)}\n" for key, value in values).encode(), None)
         return
-    from alignkit.experiments import render as report
+    from alignkit.experiments import render
     from alignkit.neural.devices import set_threads
 
     set_threads(threads)
@@ -68,14 +80,14 @@ def command(
     with progress_bar(name, quiet) as bar:
         result = experiment.run(settings, bar)
     if folder is not None:
-        for path in report.save(Path(folder), experiment, settings, result, size):
+        for path in render.save(Path(folder), experiment, settings, result, size):
             note(f"wrote {path}", quiet)
-    rendered = report.to_json(experiment, settings, result, size) if as_json else None
-    write_output(f"{rendered or report.to_text(experiment, result, size)}\n".encode(), None)
+    rendered = render.to_json(experiment, settings, result, size) if as_json else None
+    write_output(f"{rendered or render.to_text(experiment, result, size)}\n".encode(), None)
 
 
 def split_change(change: str) -> tuple[str, str]:
-    """KEY and VALUE."""
+    """KEY and VALUE of a --set option."""
     key, equals, value = change.partition("=")
     if not equals:
         raise click.UsageError(f"--set takes KEY=VALUE, not {change!r}.")

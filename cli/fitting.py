@@ -1,16 +1,18 @@
-"""What the commands that fit a lexical model share: their options, and the way from text to links."""
+"""The options and the way from text to links that all commands share which fit a lexical model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit.errors import AlignkitError
+from alignkit.classical.settings import KINDS
+from alignkit.links.heuristics import DEFAULT_THRESHOLD, method_names
+from alignkit.workflow.settings import METHODS, AlignSettings, Estimation
 from alignkit_cli.options import (
+    Command,
+    apply,
     check_outputs,
     choose_text,
     format_options,
@@ -21,193 +23,113 @@ from alignkit_cli.options import (
     output_option,
     quiet_option,
     sample_option,
+    setting_option,
+    show_notes,
     text_arguments,
     threads_option,
+    with_given,
 )
-from alignkit_cli.output import AlignmentOutput
 
 if TYPE_CHECKING:
-    from alignkit.links.links import Links
-    from alignkit.text.bitext import Bitext
+    from alignkit.types import Progress
+    from alignkit.workflow.align import AlignedText
 
-METHODS = ["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
-Command = Callable[..., Any]
-#: (bitext, threads, progress, turned: whether its sides are exchanged) -> a fitted model, a dataclass with links,
-#: score, save and threads; one that can do with less memory takes block_tokens, the size of its blocks
-Fit = Callable[..., Any]
+PROBABILITY = click.FloatRange(min=0, max=1, min_open=True, max_open=True)
 
 
-@dataclass(frozen=True)
-class Outputs:
-    """What to fit and to write: the options of :func:`direction_options`, :func:`result_options` and reading."""
-
-    source: str | None
-    target: str | None
-    sample: bool
-    lowercase: bool
-    encoding_errors: str
-    reverse: bool
-    method: str | None
-    threshold: float
-    scores: str | None
-    kind: str
-    model: str | None
-    output_format: str
-    sentence_scores: str | None
-    threads: int | None
-    seed: int | None
-    output: str | None
-    quiet: bool
-    max_memory: str | None = None
-    temp_dir: str | None = None
-    start: str | None = None
-
-
-def apply(command: Command, decorators: list[Callable[[Command], Command]]) -> Command:
-    """The command with these options, in this order."""
-    for decorator in reversed(decorators):
-        command = decorator(command)
-    return command
-
-
-def estimation_options(command: Command) -> Command:
-    """--iterations, --null and when to stop and what to drop."""
-    decorators = [
-        click.option(
-            "--iterations", type=click.IntRange(min=1), default=5, show_default=True, help="EM iterations."
-        ),
-        click.option(
-            "--null/--no-null", default=True, show_default=True, help="An empty source word in every sentence."
-        ),
-        click.option(
-            "--tolerance",
-            type=click.FloatRange(min=0),
-            default=0.0,
-            help="Stop earlier, once the log-likelihood rises by less than this share of itself.",
-        ),
-        click.option(
-            "--prune",
-            type=click.FloatRange(min=0, max=1, max_open=True),
-            default=0.0,
-            help="Drop word pairs with a lower probability after the last iteration; the others keep theirs.",
-        ),
-    ]
-    return apply(command, decorators)
+def estimation_options(settings: object) -> Callable[[Command], Command]:
+    """--iterations, --null and when to stop and what to drop, with the defaults of a model's settings."""
+    iterations = setting_option(settings, "iterations", type=click.IntRange(min=1), help="EM iterations.")
+    null = setting_option(
+        settings,
+        "null",
+        "--null/--no-null",
+        help="Give every source sentence an empty word besides its own.",
+    )
+    tolerance = setting_option(
+        settings,
+        "tolerance",
+        type=click.FloatRange(min=0),
+        help="Stop earlier, once the log-likelihood rises by less than this share of itself.",
+    )
+    prune = setting_option(
+        settings,
+        "prune",
+        type=click.FloatRange(min=0, max=1, max_open=True),
+        help="Drop word pairs with a lower probability after the last iteration; the others keep theirs.",
+    )
+    return lambda command: apply(command, iterations, null, tolerance, prune)
 
 
 def knowledge_options(command: Command) -> Command:
     """--prior, --prior-weight and --start."""
-    decorators = [
-        click.option(
-            "--prior",
-            metavar="LEXICON",
-            help="A lexicon from another text, as `alignkit lexicon` writes it: its probabilities count as if so "
-            "many occurrences of each word (--prior-weight) had been seen.",
-        ),
-        click.option(
-            "--prior-weight",
-            type=click.FloatRange(min=0),
-            default=5.0,
-            show_default=True,
-            help="Occurrences of each word that the lexicon of --prior counts for.",
-        ),
-        click.option(
-            "--start",
-            metavar="MODEL",
-            help="Go on from a saved model of the same kind and direction instead of a uniform start. Word pairs "
-            "that it does not have start as if nothing were known.",
-        ),
-    ]
-    return apply(command, decorators)
-
-
-def load_prior(path: str | None, weight: float, turned: bool = False) -> Any:
-    """The lexicon of --prior, or None; ``turned``: for a text with its sides exchanged."""
-    from alignkit.classical.priors import read_prior
-
-    if path is None:
-        return None
-    prior = read_prior(path, weight)
-    return prior.reversed if turned else prior
-
-
-def load_start(path: str | None, kind: str, text: Bitext | None = None) -> Any:
-    """The model of --start, or None; an error if it is not an aligner of this name, or of other words."""
-    from alignkit.aligner.registry import load_aligner
-    from alignkit.errors import InputError
-
-    if path is None:
-        return None
-    model = load_aligner(path)
-    if model.name != kind:
-        maker = "align --save-model" if kind == "hmm-joint" else f"{kind} --model"
-        raise InputError(path, f"is a model of kind {model.name}; give one that `alignkit {maker}` wrote")
-    if text is not None:
-        check_words_shared(path, model, text)
-    return model
-
-
-def check_words_shared(path: str, model: Any, text: Bitext) -> None:
-    """Refuses a model that shares no word with one side of a text, for to start from it would do nothing.
-
-    Raises:
-        InputError: it is of the other direction, or of another text altogether.
-    """
-    from alignkit.errors import InputError
-
-    for name, known, side in (("source", model.source, text.source), ("target", model.target, text.target)):
-        words = side.vocabulary
-        if len(words) and not any(word in known for word in words):
-            hint = "is it of the other direction, or of text in another case?"
-            raise InputError(path, f"knows no {name} word of this text; {hint}")
+    prior = setting_option(
+        AlignSettings,
+        "prior",
+        metavar="LEXICON",
+        help="A lexicon from another text, as `alignkit lexicon` writes it: its probabilities count like "
+        "--prior-weight occurrences of each word.",
+    )
+    weight = setting_option(
+        AlignSettings,
+        "prior_weight",
+        type=click.FloatRange(min=0),
+        help="The number of occurrences of each word that the lexicon of --prior counts for.",
+    )
+    start = setting_option(
+        AlignSettings,
+        "start",
+        metavar="MODEL",
+        help="Start from a saved model of the same kind and direction instead of uniform probabilities. Word "
+        "pairs that it does not have are initialised uniformly.",
+    )
+    return apply(command, prior, weight, start)
 
 
 def direction_options(command: Command) -> Command:
     """--reverse, --symmetrize and --threshold."""
-    decorators = [
-        click.option(
-            "--reverse", is_flag=True, help="Fit p(source | target); links are still printed source first."
-        ),
-        click.option(
-            "--symmetrize",
-            "method",
-            type=click.Choice([*METHODS, "product"]),
-            help="Fit both directions, at once, and combine them, as Moses does; or by the product of their "
-            "posteriors.",
-        ),
-        click.option(
-            "--threshold",
-            type=click.FloatRange(min=0, max=1),
-            default=0.2,
-            show_default=True,
-            help="With --symmetrize product: link where the geometric mean of both posteriors reaches it.",
-        ),
-    ]
-    return apply(command, decorators)
+    reverse = setting_option(
+        AlignSettings,
+        "reverse",
+        is_flag=True,
+        show_default=False,
+        help="Fit p(source | target); links are still printed with the source first.",
+    )
+    symmetrization = setting_option(
+        AlignSettings,
+        "symmetrization",
+        "--symmetrize",
+        "symmetrization",
+        type=click.Choice(method_names()),
+        help="Fit both directions and combine their links by a heuristic of Moses, or by the product of their "
+        "posteriors.",
+    )
+    threshold = click.option(
+        "--threshold",
+        type=click.FloatRange(min=0, max=1),
+        default=DEFAULT_THRESHOLD,
+        show_default=True,
+        help="With --symmetrize product: link where the geometric mean of both posteriors is at least this.",
+    )
+    return apply(command, reverse, symmetrization, threshold)
 
 
 def result_options(command: Command) -> Command:
     """What to write, with how many threads."""
-    decorators = [
-        click.option(
-            "--scores", metavar="FILE", help="Also write the score matrices (.npz, or .parquet with pyarrow)."
-        ),
-        click.option(
-            "--kind",
-            type=click.Choice(["alpha", "beta"]),
-            default="alpha",
-            show_default=True,
-            help="Scores to write: alpha, the posterior over source words, or beta, Trans(target word | source "
-            "word).",
-        ),
-        click.option("--model", metavar="FILE", help="Also save the model, for `alignkit align --model FILE`."),
-        format_options,
-        threads_option,
-        click.option("--seed", type=int, help="Accepted as in every aligner; this one draws no random numbers."),
-        output_option,
-        quiet_option,
-    ]
-    return apply(command, decorators)
+    scores = click.option(
+        "--scores", metavar="FILE", help="Also write the score matrices (.npz, or .parquet with pyarrow)."
+    )
+    kind = click.option(
+        "--kind",
+        type=click.Choice(list(KINDS)),
+        default=KINDS[0],
+        show_default=True,
+        help="Scores to write: alpha, the posterior over source words, or beta, Trans(target word | source word).",
+    )
+    model = click.option("--model", metavar="FILE", help="Also save the model, for `alignkit align --model FILE`.")
+    seed = click.option("--seed", type=int, help="Accepted as in every aligner; this one draws no random numbers.")
+    others = (format_options, threads_option, seed, output_option, quiet_option)
+    return apply(command, scores, kind, model, *others)
 
 
 def text_options(command: Command) -> Command:
@@ -215,122 +137,75 @@ def text_options(command: Command) -> Command:
     return text_arguments(sample_option(command))
 
 
-def run(fit: Fit, wanted: Outputs, in_blocks: bool = False) -> None:
-    """Reads, fits, writes; every output is written after all work is done.
+def fit_and_write(method: str, estimation: Estimation, options: Mapping[str, Any]) -> None:
+    """Fit a model, write what is asked for; links come last, when all other work is done.
 
     Args:
-        fit: fits a model on a text.
-        wanted: the command's options.
-        in_blocks: ``fit`` takes the size of blocks, so that the text may be larger than memory.
+        method: a name in :data:`alignkit.workflow.settings.METHODS`.
+        estimation: its settings.
+        options: of the command.
     """
-    from alignkit.parallel import thread_count
-    from alignkit.text.reading import blank_pairs, read_bitext
-
-    if wanted.method is not None and (wanted.reverse or wanted.scores or wanted.model):
-        raise click.UsageError("--symmetrize fits two models; it goes with none of --reverse, --scores, --model.")
-    if wanted.method is not None and wanted.start is not None:
-        raise click.UsageError("--symmetrize fits two models, and --start gives one; fit the directions apart.")
-    needs("threshold", "--symmetrize product", wanted.method == "product")
-    needs("kind", "--scores", wanted.scores is not None)
-    needs("prior_weight", "--prior", click.get_current_context().params.get("prior") is not None)
-    check_outputs(wanted.output or "-", wanted.sentence_scores, wanted.scores, wanted.model)
-    if wanted.reverse and wanted.scores:
-        raise click.UsageError("--scores writes source-to-target scores; exchange SRC and TGT to get the others.")
+    check_options(method, options)
+    source, target = choose_text(options["source"], options["target"], options["sample"])
     give_memory_back()
-    source, target = choose_text(wanted.source, wanted.target, wanted.sample)
-    threads = thread_count(wanted.threads)
-    options = {"encoding_errors": wanted.encoding_errors, "lowercase": wanted.lowercase, "threads": threads}
-    block = None
-    if in_blocks:
-        bitext, block = read_within(wanted, source, target, **options)
-    else:
-        bitext = read_bitext(source, target, **options)  # type: ignore[arg-type]
-    if block is not None:
-        fit = partial(fit, block_tokens=block)
-    if wanted.method is not None:
-        linker, directions = _fit_directions(fit, bitext, wanted, threads, at_once=block is None)
-    else:
-        text = bitext.reversed if wanted.reverse else bitext
-        fitted = fit(text, threads, _report("", wanted.quiet), wanted.reverse)
-        linker = _Reversed(fitted) if wanted.reverse else fitted
-        directions = (None, fitted) if wanted.reverse else (fitted, None)
-        if wanted.model is not None:
-            fitted.save(wanted.model)
-        if wanted.scores is not None:
-            fitted.score(bitext, wanted.kind).save(wanted.scores)
-    with AlignmentOutput(wanted.output_format, wanted.output, wanted.sentence_scores) as writer:
-        if block is None:
-            writer.write_links(linker.links(bitext), bitext, *directions)
-        else:
-            from alignkit.classical.memory import parts
+    show_notes(options["quiet"])
+    by_scores = options["symmetrization"] in method_names(needs_scores=True)
+    settings = with_given(
+        AlignSettings(method),
+        options,
+        estimation=estimation,
+        threshold=options["threshold"] if by_scores else None,
+        scored=options["scores"] is not None,
+    )
+    from alignkit.workflow.align import align
 
-            for part in parts(bitext, block):
-                writer.write_links(linker.links(part), part, *directions)
-    note_blanks(blank_pairs(bitext), wanted.quiet)
+    progress = iteration_notes(options["quiet"])
+    aligned = align(source, target, settings=settings, threads=options["threads"], progress=progress)
+    if options["model"] is not None:
+        aligned.aligner.save(options["model"])
+    if options["scores"] is not None:
+        aligned.score(options["kind"]).save(options["scores"])
+    write_alignments([aligned], options)
 
 
-@dataclass(frozen=True)
-class _Reversed:
-    """Links of a target-to-source model, source first."""
-
-    model: Any
-
-    def links(self, bitext: Bitext) -> Links:
-        return self.model.links(bitext.reversed).reversed
-
-
-def read_within(wanted: Outputs, source: str, target: str | None, **options: Any) -> tuple[Bitext, int | None]:
-    """The text, in memory or on disk, and the size of the blocks to fit it in (None: as one).
+def check_options(method: str, options: Mapping[str, Any]) -> None:
+    """Refuse options that do not go together.
 
     Raises:
-        AlignkitError: it takes more than --max-memory, however it is done.
+        click.UsageError: naming them.
     """
-    from alignkit.classical import memory
-    from alignkit.text.on_disk import spool_bitext, text_size
-    from alignkit.text.reading import read_bitext
-
-    limit = memory.usual_limit() if wanted.max_memory is None else memory.parse_size(wanted.max_memory)
-    size = text_size(source, target, unknown=0 if wanted.max_memory is None else limit)
-    if memory.TEXT * size <= limit:
-        bitext = read_bitext(source, target, **options)
-    else:
-        note(f"a large text (about {memory.show_size(size)}): its ids are kept on disk", wanted.quiet)
-        bitext = spool_bitext(source, target, folder=wanted.temp_dir, **options)
-    block = memory.block_tokens(
-        bitext,
-        limit,
-        both=wanted.method is not None,
-        threads=options["threads"],
-        strict=wanted.max_memory is not None,
-    )
-    if block is not None and wanted.scores is not None:
-        raise AlignkitError(f"--scores needs all of the text in memory, more than {memory.show_size(limit)}")
-    return bitext, block
+    if options["symmetrization"] is not None and options["reverse"]:
+        raise click.UsageError("--symmetrize fits both directions; it does not go with --reverse.")
+    if options["reverse"] and options["scores"]:
+        raise click.UsageError("--scores writes source-to-target scores; exchange SRC and TGT to get the others.")
+    if options.get("max_memory") is not None and (options["prior"] or options["start"]):
+        raise click.UsageError("--max-memory goes with neither --prior nor --start.")
+    needs("threshold", "--symmetrize product", options["symmetrization"] in method_names(needs_scores=True))
+    needs("kind", "--scores", options["scores"] is not None)
+    if "prior" in METHODS[method].takes:
+        needs("prior_weight", "--prior", options["prior"] is not None)
+    check_outputs(options["output"] or "-", options["sentence_scores"], options["scores"], options["model"])
 
 
-def _fit_directions(
-    fit: Fit, bitext: Bitext, wanted: Outputs, threads: int, at_once: bool
-) -> tuple[Any, tuple[Any, Any]]:
-    """What links by both directions, fitted concurrently or one after the other; and the two models."""
-    from alignkit.classical.symmetrized import Bidirectional, fit_concurrently
+def write_alignments(texts: Iterable[AlignedText], options: Mapping[str, Any]) -> None:
+    """Write the alignments of texts as they come, by --output, --format and --sentence-scores."""
+    from alignkit.text.reading import blank_pairs
+    from alignkit.workflow.writing import AlignmentWriter
 
-    def fit_one(text: Bitext, share: int) -> Any:
-        turned = text is not bitext
-        report = _report("reverse, " if turned else "", wanted.quiet)
-        # Its links are found when the other direction is done with its threads.
-        return replace(fit(text, share, report, turned), threads=threads)
-
-    assert wanted.method is not None
-    if at_once:
-        both = fit_concurrently(bitext, fit_one, wanted.method, threads)
-    else:
-        both = Bidirectional(fit_one(bitext, threads), fit_one(bitext.reversed, threads), wanted.method)
-    both = replace(both, threshold=wanted.threshold)
-    return both, (both.forward, both.reverse)
+    blanks = 0
+    output = options["output"] or "-"
+    with AlignmentWriter(output, options["output_format"], options["sentence_scores"]) as writer:
+        for text in texts:
+            for alignment in text.alignments(**writer.wanted):
+                writer.write(alignment)
+            blanks += blank_pairs(text.bitext)
+    note_blanks(blanks, options["quiet"])
 
 
-def _report(label: str, quiet: bool) -> Callable[[int, int, str], None]:
+def iteration_notes(quiet: bool) -> Progress:
+    """Progress as a line on standard error for each iteration."""
+
     def report(done: int, total: int, message: str) -> None:
-        note(f"{label}iteration {done} of {total}: {message}", quiet)
+        note(f"iteration {done} of {total}: {message}", quiet)
 
     return report

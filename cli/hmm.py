@@ -2,102 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import click
 
+from alignkit.classical.hmm.settings import DECODINGS, JOINT_SETTINGS, JOINT_THRESHOLD, HMMSettings
 from alignkit_cli.fitting import (
-    Outputs,
+    PROBABILITY,
     direction_options,
+    fit_and_write,
     knowledge_options,
-    load_prior,
-    load_start,
     result_options,
-    run,
     text_options,
 )
+from alignkit_cli.options import setting_option, with_given
 
-if TYPE_CHECKING:
-    from alignkit.text.bitext import Bitext
+NULL = f"{HMMSettings.null_probability}; with --bayes {JOINT_SETTINGS.null_probability}"
 
 
 @click.command("hmm")
 @text_options
-@click.option("--iterations", type=click.IntRange(min=1), default=5, show_default=True, help="EM iterations.")
-@click.option(
-    "--lexical-iterations",
+@setting_option(HMMSettings, "iterations", type=click.IntRange(min=1), help="EM iterations.")
+@setting_option(
+    HMMSettings,
+    "lexical_iterations",
     type=click.IntRange(min=0),
-    default=5,
-    show_default=True,
     help="Iterations of IBM Model 1 before them.",
 )
 @click.option(
     "--null-probability",
-    type=click.FloatRange(min=0, max=1, min_open=True, max_open=True),
+    type=PROBABILITY,
     metavar="P0",
-    help="The probability that a target word comes from NULL.  [default: 0.2; with --bayes 0.05]",
+    help=f"The probability that a target word comes from NULL.  [default: {NULL}]",
 )
 @click.option(
     "--bayes",
     is_flag=True,
-    help="Sparse priors, back-off to word classes and fertility, as the best aligner (`alignkit align`) has them.",
+    help="Use the sparse priors, the back-off to word classes and the fertility of the best aligner "
+    "(`alignkit align`).",
 )
 @click.option(
     "--agreement",
     is_flag=True,
     help="Fit both directions, which share their links while they learn (after Liang, Taskar and Klein 2006), and "
-    "link where the mean of their posteriors, weighted by the words of each side, reaches 0.45.",
+    f"link where the mean of their posteriors, weighted by the words of each side, is at least {JOINT_THRESHOLD}.",
 )
-@click.option(
-    "--decode",
-    type=click.Choice(["posterior", "viterbi"]),
-    default="posterior",
-    show_default=True,
+@setting_option(
+    HMMSettings,
+    "decode",
+    type=click.Choice(list(DECODINGS)),
     help="posterior: link each target word to its likeliest source word; viterbi: the links of the likeliest "
     "alignment of the sentence as a whole.",
 )
 @knowledge_options
 @direction_options
 @result_options
-def command(
-    iterations: int,
-    lexical_iterations: int,
-    null_probability: float | None,
-    bayes: bool,
-    agreement: bool,
-    decode: str,
-    prior: str | None,
-    prior_weight: float,
-    start: str | None,
-    **options: Any,
-) -> None:
+def command(bayes: bool, agreement: bool, null_probability: float | None, **options: Any) -> None:
     """Align a bitext with a hidden Markov model: one line of source-target links per sentence pair.
 
     Words are translated in the order of a chain over the source positions (Vogel, Ney and Tillmann 1996). Links
     are zero-based and in Pharaoh format; a pair with a blank side gets an empty line.
     """
-
-    if agreement and (options["method"] or options["reverse"] or decode != "posterior"):
+    directed = options["symmetrization"] or options["reverse"] or options["decode"] != HMMSettings.decode
+    if agreement and directed:
         raise click.UsageError("--agreement goes with none of --symmetrize, --reverse, --decode viterbi.")
     if agreement and bayes:
         raise click.UsageError("--agreement with --bayes is what `alignkit align` does; use that.")
-
-    def fit(text: Bitext, threads: int, progress: Callable[[int, int, str], None], turned: bool) -> Any:
-        from dataclasses import replace
-
-        from alignkit.classical.hmm.joint import fit_joint
-        from alignkit.classical.hmm.model import fit_hmm
-        from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
-
-        base = replace(JOINT_SETTINGS, tolerance=0.0) if bayes else HMMSettings()
-        settings = replace(base, iterations=iterations, lexical_iterations=lexical_iterations)
-        if null_probability is not None:
-            settings = replace(settings, null_probability=null_probability)
-        known = load_prior(prior, prior_weight, turned)
-        common: dict[str, Any] = {"threads": threads, "progress": progress, "prior": known}
-        if agreement:
-            return fit_joint(text, settings, start=load_start(start, "hmm-joint", text), **common)
-        return fit_hmm(text, settings, decode=decode, start=load_start(start, "hmm", text), **common)
-
-    run(fit, Outputs(**options, start=start))
+    base = replace(JOINT_SETTINGS, tolerance=HMMSettings.tolerance) if bayes else HMMSettings()
+    if null_probability is not None:
+        base = replace(base, null_probability=null_probability)
+    fit_and_write("joint" if agreement else "hmm", with_given(base, options), options)

@@ -13,6 +13,7 @@ from alignkit.metrics.protocol import Metric
 from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.neural.settings import PRESETS, RunSettings, Tokens
 from alignkit_cli.analysis_options import (
+    call_of,
     csv_option,
     device_option,
     ibm1_options,
@@ -22,9 +23,16 @@ from alignkit_cli.analysis_options import (
     preset_option,
     proxy_epochs_option,
     seed_option,
-    take,
 )
-from alignkit_cli.options import needs, note, quiet_option, reading_options, threads_option, write_output
+from alignkit_cli.options import (
+    needs,
+    note,
+    quiet_option,
+    reading_options,
+    threads_option,
+    with_given,
+    write_output,
+)
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -79,7 +87,7 @@ class Call:
 @click.option("--pieces", type=click.IntRange(min=1), help="With --train: subwords.  [default: the preset's]")
 @click.option("--epochs", type=click.IntRange(min=1), help="With --train.  [default: the preset's]")
 @click.option("--steps", type=click.IntRange(min=0), help="With --train: stop after this number of batches.")
-@part_option("on", "Score the validation or the training text.")
+@part_option(LabSettings, "on", "Score the validation or the training text.")
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
@@ -113,8 +121,7 @@ def command(**options: Any) -> None:
     is among the top 5 % by v, with chance and interval; xi, how good the second network was when its attention
     first agreed with the final one better than that; and Kendall's tau. docs/lab.md explains every column.
     """
-    settings = take(LabSettings, options)
-    run(Call(**options), settings)
+    run(call_of(Call, options), with_given(LabSettings(), options))
 
 
 def run(call: Call, settings: LabSettings) -> None:
@@ -166,17 +173,17 @@ def train_first(call: Call, training: tuple[str, str], seed: int) -> None:
     """Trains the three runs into the folder."""
     from alignkit.analysis.lab_training import train_lab_runs
     from alignkit.neural.training.translation_run import LinePairs
+    from alignkit.text.line_pairs import check_has_words, hold_out_pairs
     from alignkit.text.reading import read_line_pairs
-    from alignkit_cli.train import check_words, hold_out
 
     reading: dict[str, Any] = {"lowercase": call.lowercase, "encoding_errors": call.encoding_errors}
     lines = read_line_pairs(*training, **reading)
     if call.valid is None:
-        lines, held = hold_out(lines)
+        lines, held = hold_out_pairs(lines)
     else:
         held = read_line_pairs(*call.valid, **reading)
-    check_words(lines, "train on")
-    check_words(held, "judge the networks by (--valid)")
+    check_has_words(lines, "train on")
+    check_has_words(held, "judge the networks by (--valid)")
     assert call.folder is not None
     with progress_bar("training", call.quiet) as bar:
         settings = call.run_settings(seed)

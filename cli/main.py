@@ -14,25 +14,25 @@ from alignkit.version import __version__
 
 #: command -> (module, one line for the list of commands)
 COMMANDS = {
+    "align": ("alignkit_cli.align", "Align with the best aligner, or with a saved one."),
     "ibm1": ("alignkit_cli.ibm1", "Align with IBM Model 1."),
     "diagonal": ("alignkit_cli.diagonal", "Align with fast_align's model, which favours the diagonal."),
     "hmm": ("alignkit_cli.hmm", "Align with a hidden Markov model."),
-    "align": ("alignkit_cli.align", "Align with the best aligner there is, or with a saved one."),
-    "train": ("alignkit_cli.train", "Train a neural aligner."),
-    "classify": ("alignkit_cli.classify", "Train classifiers on labelled text and compare what they learn."),
-    "compare": ("alignkit_cli.compare", "Score classical and neural aligners against each other."),
-    "lab": ("alignkit_cli.lab", "Measure what a network's attention agrees with."),
-    "report": ("alignkit_cli.report", "Make one page that shows what aligners see in a text."),
-    "evaluate": ("alignkit_cli.evaluate", "Score links against gold links: precision, recall, AER."),
     "symmetrize": ("alignkit_cli.symmetrize", "Combine the alignments of two directions."),
+    "evaluate": ("alignkit_cli.evaluate", "Score links against gold links: precision, recall, F1, AER."),
     "lexicon": ("alignkit_cli.lexicon", "Write the translation table of a saved model as text."),
     "cooc": ("alignkit_cli.cooc", "Count which words occur together."),
+    "train": ("alignkit_cli.train", "Train a neural aligner."),
+    "compare": ("alignkit_cli.compare", "Score classical and neural aligners against each other."),
+    "lab": ("alignkit_cli.lab", "Measure what a network's attention agrees with."),
+    "classify": ("alignkit_cli.classify", "Train classifiers on labelled text and compare what they learn."),
+    "report": ("alignkit_cli.report", "Write one HTML page that shows what aligners see in a text."),
     "experiment": ("alignkit_cli.experiment", "Reproduce an experiment of the papers."),
 }
 
 
 class LazyGroup(click.Group):
-    """Loads no command's module, and so neither Numba nor torch, to print help."""
+    """A group that imports a command when it is asked for, so that help loads neither Numba nor torch."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -59,10 +59,10 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the program and exits: 0 done, 2 usage or input error (one line on standard error), 130 interrupted."""
+    """Run the program and exit: 0 done, 2 usage or input error (one line on standard error), 130 interrupted."""
     for name in ("SIGTERM", "SIGHUP"):
-        # Who is told to stop takes half-written files away first; by default Python would leave them. What is
-        # ignored, as under nohup, stays so.
+        # By default Python would leave half-written files behind. A signal that is ignored, as under nohup, stays
+        # ignored.
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, _stop)
@@ -74,13 +74,13 @@ def _stop(number: int, _: object) -> None:
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Runs the program; returns its exit code."""
+    """Run the program; return its exit code."""
     compile.announce = _say_compiling
     try:
         cli.main(args=arguments, prog_name="alignkit", standalone_mode=False)
     except click.UsageError as error:
         if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
-            click.echo(error.format_message(), err=True)  # its message is all of the help
+            click.echo(error.format_message(), err=True)  # its message is the whole help
             return 2
         command = error.ctx.command_path if error.ctx is not None else "alignkit"
         return _fail(f"{error.format_message()} See '{command} --help'.", command)
@@ -104,7 +104,7 @@ def _say_compiling(message: str, again: bool) -> None:
 
 
 def _fail(message: str, command: str = "alignkit") -> int:
-    # Names of files may hold anything; the message stays one line.
+    # File names may hold anything; the message stays on one line.
     line = " ".join(message.split())
     click.echo(f"{command}: error: {line}", err=True)
     return 2

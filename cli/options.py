@@ -2,50 +2,74 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from alignkit.kernels import compile
+from alignkit.links.formats import OUTPUT_FORMATS
+from alignkit.workflow.settings import AlignSettings
 
 Command = Callable[..., Any]
+Settings = TypeVar("Settings")
+
+
+def setting_option(settings: object, field: str, *names: str, **attributes: Any) -> Callable[[Command], Command]:
+    """An option whose default is that of a field of the library's settings.
+
+    Args:
+        settings: a settings dataclass, or an instance with other defaults.
+        field: name of the field, and of the option if there are no ``names``.
+        names: of the option.
+        attributes: further ones of ``click.option``.
+    """
+    default = getattr(settings, field)
+    attributes.setdefault("show_default", default is not None)
+    return click.option(*(names or ("--" + field.replace("_", "-"),)), default=default, **attributes)
+
+
+def with_given(settings: Settings, options: Mapping[str, Any], **values: Any) -> Settings:
+    """The settings with the values of all options that are called like one of their fields, and ``values``."""
+    names = {field.name for field in fields(settings)}  # type: ignore[arg-type]
+    given = {name: value for name, value in options.items() if name in names}
+    return replace(settings, **(given | values))  # type: ignore[type-var]
+
+
+def apply(command: Command, *decorators: Callable[[Command], Command]) -> Command:
+    """The command with these options, in this order."""
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
 
 
 def text_arguments(command: Command) -> Command:
     """SRC [TGT], and how to read them."""
-    decorators = [
-        click.argument("source", metavar="SRC", required=False),
-        click.argument("target", metavar="TGT", required=False),
-        *_reading(),
-    ]
-    return _apply(command, decorators)
-
-
-def _reading() -> list[Callable[[Command], Command]]:
-    return [
-        click.option("--lowercase", is_flag=True, help="Lower-case both sides while reading."),
-        encoding_option,
-    ]
-
-
-def encoding_option(command: Command) -> Command:
-    """--encoding-errors."""
-    return click.option(
-        "--encoding-errors",
-        type=click.Choice(["strict", "replace"]),
-        default="strict",
-        show_default=True,
-        help="What to do with bytes that are not UTF-8: stop, or put U+FFFD in their place.",
-    )(command)
+    source = click.argument("source", metavar="SRC", required=False)
+    target = click.argument("target", metavar="TGT", required=False)
+    return apply(command, source, target, reading_options)
 
 
 def reading_options(command: Command) -> Command:
     """How to read text, without the arguments."""
-    return _apply(command, _reading())
+    lowercase = setting_option(
+        AlignSettings, "lowercase", is_flag=True, show_default=False, help="Lower-case both sides while reading."
+    )
+    return apply(command, lowercase, encoding_option)
+
+
+def encoding_option(command: Command) -> Command:
+    """--encoding-errors."""
+    return setting_option(
+        AlignSettings,
+        "encoding_errors",
+        type=click.Choice(["strict", "replace"]),
+        help="What to do with bytes that are not UTF-8: stop, or put U+FFFD in their place.",
+    )(command)
 
 
 def sample_option(command: Command) -> Command:
@@ -56,27 +80,29 @@ def sample_option(command: Command) -> Command:
 
 def threads_option(command: Command) -> Command:
     """--threads."""
-    text = "Threads to use; the result does not depend on it.  [default: all cores]"
+    text = "Number of threads; the result does not depend on it.  [default: all cores]"
     return click.option("--threads", type=click.IntRange(min=1), help=text)(command)
 
 
 def memory_options(command: Command) -> Command:
     """--max-memory and --temp-dir."""
-    decorators = [
-        click.option(
-            "--max-memory",
-            metavar="SIZE",
-            help="Stay within so much memory, as 800M or 4G: a larger text is kept on disk and fitted a part at a "
-            "time, with the same result. If that cannot be enough, say so, with an estimate, before fitting.  "
-            "[default: half of the machine's, as far as can be]",
-        ),
-        click.option(
-            "--temp-dir",
-            metavar="DIR",
-            help="Where a text too large for memory is kept meanwhile.  [default: $TMPDIR]",
-        ),
-    ]
-    return _apply(command, decorators)
+    limit = setting_option(
+        AlignSettings,
+        "max_memory",
+        metavar="SIZE",
+        help="Do not use more memory than this, as 800M or 4G: a larger text is kept on disk and fitted in parts, "
+        "with the same result. If the limit is too low for that, the program stops before fitting and prints an "
+        "estimate of what is needed.  [default: half of the machine's memory, exceeded if there is no other way]",
+    )
+    folder = setting_option(
+        AlignSettings,
+        "temp_folder",
+        "--temp-dir",
+        "temp_folder",
+        metavar="DIR",
+        help="Folder for a text that is too large for memory.  [default: $TMPDIR]",
+    )
+    return apply(command, limit, folder)
 
 
 def output_option(command: Command) -> Command:
@@ -87,42 +113,26 @@ def output_option(command: Command) -> Command:
 
 def format_options(command: Command) -> Command:
     """--format and --sentence-scores."""
-    decorators = [
-        click.option(
-            "--format",
-            "output_format",
-            type=click.Choice(["pharaoh", "probabilities", "giza"]),
-            default="pharaoh",
-            show_default=True,
-            help='pharaoh: "0-0 1-2"; probabilities: "0-0:0.93 1-2:0.5", the posterior of each link; giza: the '
-            "three lines per pair of GIZA++'s A3 files.",
-        ),
-        click.option(
-            "--sentence-scores",
-            metavar="FILE",
-            help="Also write a line per pair: log p(target | source) per target word (natural logarithm); with "
-            "two directions, log p(source | target) per source word after a tab. nan if a side is blank.",
-        ),
-    ]
-    return _apply(command, decorators)
+    output_format = click.option(
+        "--format",
+        "output_format",
+        type=click.Choice(list(OUTPUT_FORMATS)),
+        default=next(iter(OUTPUT_FORMATS)),
+        show_default=True,
+        help="; ".join(f"{name}: {one.help}" for name, one in OUTPUT_FORMATS.items()) + ".",
+    )
+    sentence_scores = click.option(
+        "--sentence-scores",
+        metavar="FILE",
+        help="Also write a line per pair: log p(target | source) per target word (natural logarithm); with two "
+        "directions, log p(source | target) per source word after a tab; nan if a side is blank.",
+    )
+    return apply(command, output_format, sentence_scores)
 
 
 def quiet_option(command: Command) -> Command:
     """--quiet."""
-    text = "Suppress notes and progress messages."
-    return click.option("-q", "--quiet", is_flag=True, callback=_silence, help=text)(command)
-
-
-def _silence(_: click.Context, __: click.Parameter, quiet: bool) -> bool:
-    if quiet:
-        compile.announce = None
-    return quiet
-
-
-def _apply(command: Command, decorators: list[Callable[[Command], Command]]) -> Command:
-    for decorator in reversed(decorators):
-        command = decorator(command)
-    return command
+    return click.option("-q", "--quiet", is_flag=True, help="Suppress progress messages.")(command)
 
 
 def choose_text(
@@ -200,6 +210,21 @@ def write_output(data: bytes, output: str | None) -> None:
         return
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
+
+
+class NoteHandler(logging.Handler):
+    """Writes the library's log messages to standard error, as :func:`note` does."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        prefix = "warning: " if record.levelno >= logging.WARNING else ""
+        note(prefix + record.getMessage())
+
+
+def show_notes(quiet: bool) -> None:
+    """Show what the library logs, or nothing of it if ``quiet``."""
+    logger = logging.getLogger("alignkit")
+    logger.handlers = [NoteHandler()]
+    logger.setLevel(logging.ERROR if quiet else logging.INFO)
 
 
 def note(message: str, quiet: bool = False) -> None:

@@ -11,7 +11,7 @@ import click
 from alignkit.report.frames import FORMATS
 from alignkit.report.inputs import ReportInputs, Sides
 from alignkit.report.page_data import LIMIT
-from alignkit_cli.analysis_options import device_option, ibm1_options, percent_option, seed_option, take
+from alignkit_cli.analysis_options import call_of, device_option, ibm1_options, percent_option, seed_option
 from alignkit_cli.options import (
     choose_text,
     named,
@@ -111,8 +111,8 @@ def command(**options: Any) -> None:
     fitted on the same training text. Without RUN, the aligners are IBM Model 1 and whatever --model, --scores and
     --links bring, on the words of --text. The page needs no network and opens from disk.
     """
-    call = take(Call, options)
-    run(call, ReportInputs(**options))
+    call = call_of(Call, options)
+    run(call, ReportInputs(**{name: value for name, value in options.items() if name not in vars(call)}))
 
 
 def run(call: Call, inputs: ReportInputs) -> None:

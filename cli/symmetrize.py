@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from alignkit_cli.ibm1 import METHODS
+from alignkit.links.heuristics import DEFAULT_METHOD, method_names
 from alignkit_cli.options import output_option, write_output
 
 
@@ -14,8 +14,8 @@ from alignkit_cli.options import output_option, write_output
 @click.option(
     "-m",
     "--method",
-    type=click.Choice(METHODS),
-    default="grow-diag-final-and",
+    type=click.Choice(method_names(needs_scores=False)),
+    default=DEFAULT_METHOD,
     show_default=True,
     help="How to combine them, as in Moses.",
 )

@@ -289,7 +289,7 @@ def links_above(matrices, threshold):
     ]
 
 
-def symmetrise(forward, reverse, length, width, method):
+def symmetrize(forward, reverse, length, width, method):
     """The set of (s, t) that two alignments grow to; sets, a matrix walk, and the published steps one by one.
 
     Koehn, Och, Marcu (2003) and the pseudocode in Moses' manual: e runs over the ``width`` target words, f over
@@ -320,6 +320,6 @@ def symmetrise(forward, reverse, length, width, method):
         for direction in (forward, reverse):
             for e in range(width):
                 for f in range(length):
-                    if rule(free(e, f)) and (f, e) in direction:
+                    if (f, e) in direction and rule(free(e, f)):
                         alignment.add((e, f))
     return {(f, e) for e, f in alignment}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-from alignkit.aligner.protocol import Aligner
+from alignkit.aligner.protocol import Aligner, with_threads
 from alignkit.errors import InputError
 from alignkit.storage import read_header
+from alignkit.types import PathLike
 
 #: header kind of a saved npz -> where its loader is ("module:function", imported when needed)
 LOADERS = {
@@ -16,13 +19,20 @@ LOADERS = {
     "alignkit.diagonal": "alignkit.classical.diagonal:load_diagonal",
     "alignkit.hmm": "alignkit.classical.hmm.model:load_hmm",
     "alignkit.hmm-joint": "alignkit.classical.hmm.joint:load_joint",
+    "alignkit.symmetrized": "alignkit.aligner.symmetrized:load_symmetrized",
 }
 #: the loader of a checkpoint or a run directory
-NEURAL_LOADER = "alignkit.neural.loading:load_aligner"
+NEURAL_LOADER = "alignkit.neural.loading:load_checkpoint"
+TORCH_THREADS = "alignkit.neural.devices:set_threads"
 
 
-def load_aligner(path: str | os.PathLike[str]) -> Aligner:
-    """Reads any saved aligner: a model file, a neural checkpoint (.pt) or a run directory.
+def load_aligner(path: PathLike, threads: int | None = None) -> Aligner:
+    """Read any saved aligner: a model file, a neural checkpoint (.pt) or a run directory.
+
+    Args:
+        path: the file or folder.
+        threads: how many it computes with (None: all cores), on which no result depends. A network shares this
+            setting with all others of the process.
 
     Raises:
         InputError: the file is missing, damaged, or none of these.
@@ -30,16 +40,18 @@ def load_aligner(path: str | os.PathLike[str]) -> Aligner:
     if not Path(path).exists():
         raise InputError(path, "no such file")
     if Path(path).is_dir() or os.fspath(path).endswith(".pt"):
-        return _resolve(NEURAL_LOADER)(path)
+        imported(TORCH_THREADS)(threads)
+        return imported(NEURAL_LOADER)(path)
     header = read_header(path)
     if header is None:
         raise InputError(path, "not a saved aligner, or damaged", remedy="give a file that --model wrote")
     kind = header.get("kind")
     if not isinstance(kind, str) or kind not in LOADERS:
         raise InputError(path, f"holds {kind}, which is not an aligner this program knows")
-    return _resolve(LOADERS[kind])(path)
+    return with_threads(imported(LOADERS[kind])(path), threads)
 
 
-def _resolve(place: str):  # type: ignore[no-untyped-def]
+def imported(place: str) -> Callable[..., Any]:
+    """The function at ``module:function``, imported now."""
     module, name = place.split(":")
     return getattr(import_module(module), name)

@@ -28,7 +28,7 @@ from alignkit.metrics.protocol import Metric, MetricSettings
 from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.neural.aligners import ClassifierAligner
 from alignkit.neural.proxy import ProxyAligner
-from alignkit.neural.training.classification import ClassifierRun, train_classifier
+from alignkit.neural.training.classifier_run import ClassifierRun, train_classifier
 from alignkit.scores.scores import Scores
 from alignkit.text.labelled import LabelledLines, LabelledText
 from alignkit.types import PathLike, Progress, no_progress
@@ -108,7 +108,7 @@ def classify(
 
     Args:
         folder: made if it does not exist.
-        text, valid, labels, vectors: as in :func:`alignkit.neural.training.classification.train_classifier`.
+        text, valid, labels, vectors: as in :func:`alignkit.neural.training.classifier_run.train_classifier`.
         settings: the paper's if not given.
         progress: called with (steps done, steps of all runs, message).
         device: as :func:`alignkit.neural.devices.pick_device`.

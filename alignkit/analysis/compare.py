@@ -16,7 +16,7 @@ from alignkit.analysis.settings import CompareSettings
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.interop.other_systems import ExternalScores, read_scores
-from alignkit.interop.projection import fit_scores, inner_scores, of_tokens, word_shapes
+from alignkit.interop.projection import is_between_tokens, project_scores, scores_without_specials, word_shapes
 from alignkit.metrics.registry import find_metric, metric_table
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.proxy import ProxyAligner
@@ -96,10 +96,10 @@ def with_others(
     named = {name if name.endswith(".alpha") else f"{name}.alpha": found for name, found in others.items()}
     if len(named) < len(others) or set(named) & set(scores):
         raise AlignkitError(f"scores from elsewhere need names of their own; taken are {', '.join(scores)}")
-    joined = {**scores, **{name: fit_scores(found, pairs) for name, found in named.items()}}
-    if all(of_tokens(found, pairs) for found in named.values()):
+    joined = {**scores, **{name: project_scores(found, pairs) for name, found in named.items()}}
+    if all(is_between_tokens(found, pairs) for found in named.values()):
         return joined
-    return {name: inner_scores(each, pairs) for name, each in joined.items()}
+    return {name: scores_without_specials(each, pairs) for name, each in joined.items()}
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,14 @@ from pathlib import Path
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.checkpoints import BEST
-from alignkit.neural.loading import load_aligner
+from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.training.translation_run import TranslationRun
 from alignkit.types import PathLike
 
 
 def load_network(path: PathLike, device: str = "auto") -> NeuralAligner:
     """The network of a checkpoint or run directory; raises AlignkitError if it holds another aligner."""
-    network = load_aligner(path, device)
+    network = load_checkpoint(path, device)
     if not isinstance(network, NeuralAligner):
         raise AlignkitError(f"{path} holds a {network.name}, not a network of `alignkit train`")
     return network

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.loading import load_aligner
+from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.proxy import ProxyAligner, fit_proxy
 from alignkit.neural.settings import PROXY_PRESETS, ProxySettings
 from alignkit.neural.training.translation_run import TranslationRun
@@ -64,7 +64,7 @@ def fit_or_load_proxy(
     """
     if cache is not None and cache.exists():
         with suppress(AlignkitError):  # a damaged cache is trained again
-            found = load_aligner(cache, device)
+            found = load_checkpoint(cache, device)
             wanted = settings, training.source.vocabulary, training.target.vocabulary
             if isinstance(found, ProxyAligner) and (found.settings, found.source, found.target) == wanted:
                 return found

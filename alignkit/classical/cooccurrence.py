@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 
 from alignkit.classical.inverted_index import PairStatistics, bags_of
+from alignkit.classical.settings import Weighting
 from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError
 from alignkit.parallel import thread_count
@@ -16,8 +17,6 @@ from alignkit.storage import atomic_write, save_arrays
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
 
-Weighting = Literal["source-length", "target-length", "one", "presence"]
-WEIGHTINGS: tuple[str, ...] = get_args(Weighting)
 KIND, VERSION = "alignkit.cooccurrence", 1
 
 
@@ -39,8 +38,8 @@ def cooccurrence(bitext: Bitext, weighting: Weighting = "source-length", threads
     Raises:
         AlignkitError: unknown weighting.
     """
-    if weighting not in WEIGHTINGS:
-        raise AlignkitError(f"unknown weighting {weighting!r}; known are {', '.join(WEIGHTINGS)}")
+    if weighting not in get_args(Weighting):
+        raise AlignkitError(f"unknown weighting {weighting!r}; known are {', '.join(get_args(Weighting))}")
     threads = thread_count(threads)
     source, target = bags_of(bitext, threads)
     if weighting == "presence":

@@ -162,10 +162,6 @@ class Diagonal:
 
     def links(self, bitext: Bitext) -> Links:
         """Each target word with its likeliest source position, if NULL is not likelier and anything is known."""
-        return links_from_positions(self.best_positions(bitext), bitext, thread_count(self.threads))
-
-    def best_positions(self, bitext: Bitext) -> np.ndarray:
-        """int32 (N_tgt,): for each target token the source position that :meth:`links` gives it, -1 for none."""
         lookup, prior = self._lookup(bitext), Prior(bitext, self.tension)
         index, lengths = token_index(bitext.source), bitext.source.lengths
         target = (lookup.in_table(bitext.target.tokens), bitext.target.offsets)
@@ -180,7 +176,7 @@ class Diagonal:
             translation_table.places_of_keys(target[1][low], target[1][high], keys, places)
 
         run_blocks(search, blocks(lengths * bitext.target.lengths, lookup.threads), lookup.threads)
-        return places
+        return links_from_positions(places, bitext, lookup.threads)
 
     def save(self, path: PathLike) -> None:
         """Writes the model; :func:`alignkit.load_aligner` reads it."""

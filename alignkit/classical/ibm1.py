@@ -84,10 +84,6 @@ class IBM1:
         """Each target word with its likeliest source word (the leftmost of equals), if NULL is not likelier."""
         return self._lookup(bitext).links(self.null, self._shares(bitext))
 
-    def best_positions(self, bitext: Bitext) -> np.ndarray:
-        """int32 (N_tgt,): for each target token the source position that :meth:`links` gives it, -1 for none."""
-        return self._lookup(bitext).best_positions(self.null, self._shares(bitext))
-
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): log p(target | source) of each pair (see :func:`mixture_log_probabilities`)."""
         null = None

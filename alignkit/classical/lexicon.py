@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from alignkit.aligner.protocol import Aligner
+from alignkit.aligner.symmetrized import Symmetrized
+from alignkit.classical.settings import SHORTLIST, LexiconFormat
 from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError
 from alignkit.text.vocabulary import Vocabulary
@@ -83,19 +86,76 @@ def _select(
     return kept[np.lexsort((rank[columns[kept]], -values[kept]))][:best]
 
 
-def lexicon_of(model: Any) -> Lexicon:
-    """The translation table of a fitted model.
+@runtime_checkable
+class HasTranslationTable(Protocol):
+    """An aligner with probabilities of translations between words."""
+
+    @property
+    def source(self) -> Vocabulary: ...
+
+    @property
+    def target(self) -> Vocabulary: ...
+
+    @property
+    def table(self) -> PairTable: ...
+
+
+@runtime_checkable
+class HasNullRow(Protocol):
+    """An aligner with probabilities of translations of NULL."""
+
+    @property
+    def null(self) -> np.ndarray | None: ...
+
+
+def lexicon_of(aligner: Aligner) -> Lexicon:
+    """The translation table of a fitted model; of two symmetrized ones, the forward model's.
 
     Raises:
         AlignkitError: the model is not one of translation probabilities between words.
     """
-    table, source, target = (getattr(model, name, None) for name in ("table", "source", "target"))
-    if not (isinstance(table, PairTable) and isinstance(source, Vocabulary) and isinstance(target, Vocabulary)):
-        name = getattr(model, "name", "this model")
-        raise AlignkitError(
-            f"{name} has no translation table; give a model that ibm1, diagonal, hmm or align saved"
-        )
-    return Lexicon(source, target, table, getattr(model, "null", None))
+    if isinstance(aligner, Symmetrized):
+        return lexicon_of(aligner.forward)
+    if not isinstance(aligner, HasTranslationTable):
+        models = "ibm1, diagonal, hmm or align"
+        raise AlignkitError(f"{aligner.name} has no translation table; give a model that {models} saved")
+    null = aligner.null if isinstance(aligner, HasNullRow) else None
+    return Lexicon(aligner.source, aligner.target, aligner.table, null)
+
+
+def lexicon_files(
+    forward: Lexicon,
+    reverse: Lexicon | None = None,
+    file_format: LexiconFormat = "tsv",
+    best: int | None = None,
+    minimum: float = 0.0,
+) -> dict[str, Iterator[bytes]]:
+    """The files of a lexicon: what comes after their common name -> their content, in parts.
+
+    Args:
+        forward: source to target.
+        reverse: target to source, of the same text; for ``tsv`` and ``moses``.
+        file_format: ``tsv`` (see :func:`tsv`); ``moses`` (see :func:`moses`), ``.f2e`` and ``.e2f`` with a reverse
+            model; or ``shortlist``, as ``moses`` without NULL and with the best translations only.
+        best, minimum: as in :meth:`Lexicon.entries`; a shortlist has ``SHORTLIST`` translations by default.
+
+    Raises:
+        AlignkitError: the format has no place for the reverse model, or the two are not of opposite directions.
+    """
+    if reverse is not None:
+        if file_format == "shortlist":
+            raise AlignkitError("a shortlist has one direction; give one model")
+        if len(forward.source) and not any(word in reverse.target for word in forward.source):
+            raise AlignkitError(
+                "the reverse model has no source word among its targets: is it of the other direction?"
+            )
+    if file_format == "tsv":
+        return {"": tsv(forward, reverse, best, minimum)}
+    if file_format == "shortlist":
+        return {"": moses(forward, best or SHORTLIST, minimum, null=False)}
+    if reverse is None:
+        return {"": moses(forward, best, minimum)}
+    return {".f2e": moses(forward, best, minimum), ".e2f": moses(reverse, best, minimum)}
 
 
 def tsv(

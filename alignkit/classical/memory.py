@@ -16,7 +16,7 @@ from alignkit.errors import AlignkitError
 from alignkit.kernels import out_of_core as kernels
 from alignkit.parallel import blocks, run_blocks
 from alignkit.text.bitext import Bitext
-from alignkit.text.on_disk import forget_tokens
+from alignkit.text.on_disk import release_bitext
 
 #: What the program takes before it reads anything: Python, NumPy, Numba and the kernels.
 BASE = 200 << 20
@@ -88,7 +88,7 @@ def word_pairs(bitext: Bitext, threads: int) -> float:
         ranges = blocks(part.source.lengths * part.target.lengths, threads)
         for own in run_blocks(sketch, ranges, threads):
             np.minimum(smallest, own, out=smallest)
-        forget_tokens(bitext)
+        release_bitext(bitext)
     shares = (smallest.astype(np.float64) + 0.5) / 2**32
     return _BUCKETS * (_BUCKETS - 1) / float(shares.sum())
 
@@ -110,7 +110,7 @@ def parts(bitext: Bitext, tokens: int) -> Iterator[Bitext]:
     """A bitext in blocks of about so many tokens; memory mapped for one is given back before the next."""
     for low, high in cut(bitext.source.offsets + bitext.target.offsets, tokens):
         yield bitext.block(low, high)
-        forget_tokens(bitext)
+        release_bitext(bitext)
 
 
 def block_tokens(bitext: Bitext, limit: int, *, both: bool, threads: int, strict: bool) -> int | None:

@@ -15,7 +15,7 @@ from alignkit.kernels import out_of_core as kernels
 from alignkit.kernels import translation_table
 from alignkit.parallel import blocks, run_blocks
 from alignkit.text.bitext import Bitext
-from alignkit.text.on_disk import forget_tokens
+from alignkit.text.on_disk import release_bitext
 
 _SLICE = 1 << 20  # values converted at a time
 
@@ -61,7 +61,7 @@ class BlockEstimation:
         if null:
             for low, high in ranges:
                 seen[bitext.block(low, high).target.tokens] = 1
-                forget_tokens(bitext)
+                release_bitext(bitext)
         self.null = seen
         self.likelihood = np.zeros(len(bitext), np.float64)
         offsets, columns = self._meetings()
@@ -72,7 +72,7 @@ class BlockEstimation:
     def _blocks(self) -> Iterator[_Block]:
         for low, high in self.ranges:
             yield _Block(self.bitext, low, high, self.threads)
-            forget_tokens(self.bitext)
+            release_bitext(self.bitext)
 
     def _meetings(self) -> tuple[np.ndarray, np.ndarray]:
         """(offsets, columns): for each source word the target words that it meets, rising."""

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignkit.classical.inverted_index import Rows
+from alignkit.classical.settings import PRIOR_WEIGHT
 from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError, InputError
 from alignkit.text.bitext import Bitext
 from alignkit.text.reading import read_lines
 from alignkit.text.vocabulary import Vocabulary
-
-WEIGHT = 5.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +32,7 @@ class Prior:
     target: Vocabulary
     pairs: np.ndarray
     values: np.ndarray
-    weight: float = WEIGHT
+    weight: float = PRIOR_WEIGHT
 
     def __post_init__(self) -> None:
         if not 0 <= self.weight < float("inf"):
@@ -125,7 +124,7 @@ def start_null(null: np.ndarray, known: Vocabulary, words: Vocabulary) -> np.nda
     return start.astype(np.float32)
 
 
-def read_prior(path: str | os.PathLike[str], weight: float = WEIGHT) -> Prior:
+def read_prior(path: str | os.PathLike[str], weight: float = PRIOR_WEIGHT) -> Prior:
     """Reads a lexicon as `alignkit lexicon` writes it: source, target and p(target | source) with tabs between
     them, and perhaps p(source | target); where that is missing, the first stands for both.
 

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from alignkit.errors import AlignkitError
 
+#: The kinds of scores that every classical model gives.
+KINDS = ("alpha", "beta")
+#: What a meeting of two tokens counts in :func:`alignkit.classical.cooccurrence.cooccurrence`.
+Weighting = Literal["source-length", "target-length", "one", "presence"]
+#: The formats of :func:`alignkit.classical.lexicon.lexicon_files`.
+LexiconFormat = Literal["tsv", "moses", "shortlist"]
+#: How many translations of a word a shortlist has by default, as in Marian.
+SHORTLIST = 100
+#: How many occurrences of each word a lexicon from another text counts for.
+PRIOR_WEIGHT = 5.0
 #: The range of the diagonal model's tension, as in fast_align: below it the diagonal hardly counts,
 #: above it nothing else does.
 TENSION_RANGE = (0.1, 14.0)

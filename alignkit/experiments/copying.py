@@ -1,14 +1,14 @@
 """``copying``: a network that cannot learn to copy (Snell et al. 2021, section 3.3 and appendix A.3).
 
-While attention is near uniform, the network sees a bag of words, so all it can learn about which word translates
-to which is in the co-occurrence table C. In permutations of one set of words every word meets every word equally
-often: C is flat, nothing drives attention, and copying is learned only from a lucky start. 40 words out of 60 are
-a larger task and an easy one, for C has a diagonal. In a mixture of permutations of two disjoint sets C has two
-flat blocks: it tells the set but not the word.
+While attention is near uniform, the network sees a bag of words, so all it can learn about translation is in the
+co-occurrence table C. In permutations of one set of words, every word co-occurs with every word equally often: C
+is flat, nothing drives attention, and copying is learned only from a lucky initialisation. Copying 40 of 60 words
+is a larger task and an easy one, since C has a diagonal. In a mixture of permutations of two disjoint sets, C has
+two flat blocks: it determines the set but not the word.
 
-What we took: sequences end with an end token on both sides; "fails" means a token accuracy below ``learned`` at
-the last step. Without the source, at most :meth:`Sequences.chance` is possible (0.13 for permutations of 40), and
-a network that copies has nearly 1, so any bound well between the two gives almost the same count.
+Our choices: sequences end with EOS on both sides; "fails" means a token accuracy below ``learned`` at the last
+step. Without the source, at most :meth:`Sequences.chance` is possible (0.13 for permutations of 40), and a network
+that copies has nearly 1, so any bound well between the two gives almost the same count.
 """
 
 from __future__ import annotations
@@ -19,11 +19,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
-from alignkit.experiments.sequences import Plan, Sequences, contrast, count_table, curves, reached
+from alignkit.experiments.protocol import Claim, Result, check_positive, claim, part_of
+from alignkit.experiments.sequences import (
+    SequencePlan,
+    Sequences,
+    contrast,
+    count_table,
+    curves,
+    failures,
+    final_accuracies,
+    reached,
+    train_networks,
+)
 from alignkit.metrics.intervals import wilson
-from alignkit.neural.ensemble.networks import copying_settings, initial_parameters
-from alignkit.neural.ensemble.training import MemberRun, train_ensemble
+from alignkit.neural.ensemble.training import MemberRun
+from alignkit.types import Progress, no_progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,14 +41,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Settings(Plan):
-    """The paper's size.
+class CopyingSettings(SequencePlan):
+    """The sequences and the networks; the defaults are the paper's.
 
-    Attributes (others are those of :class:`Plan`):
-        seeds: networks per setting; they share no sequences and no initial weights.
-        kinds: the settings to train, see :class:`alignkit.experiments.sequences.Sequences`.
-        length: tokens of a sequence; also the types of permutations and of independent draws.
-        subset_types: the types that ``subset`` draws from.
+    Attributes (others are those of :class:`SequencePlan`):
+        seeds: networks per kind of sequences.
+        kinds: of sequences, see :class:`alignkit.experiments.sequences.Sequences`.
+        length: tokens of a sequence; also the number of types of ``permutation`` and ``independent``.
+        subset_types: number of types of ``subset``.
         pairs: sequences that C is counted on.
     """
 
@@ -52,50 +62,39 @@ class Settings(Plan):
         check_positive(self, "seeds", "kinds", "length", "subset_types", "hidden", "pairs")
 
 
-QUICK = Settings(seeds=6, length=20, subset_types=30, hidden=64, batch=64, pairs=1000)
+QUICK = CopyingSettings(seeds=6, length=20, subset_types=30, hidden=64, batch=64, pairs=1000)
 
 
-def sequences_of(kind: str, settings: Settings) -> Sequences:
-    """The distribution that a kind stands for at this size."""
+def sequences_of(kind: str, settings: CopyingSettings) -> Sequences:
+    """The sequences of a kind at this size."""
     types = {"subset": settings.subset_types, "mixture": 2 * settings.length}
     return Sequences(kind, types.get(kind, settings.length), settings.length)
 
 
-def train(sequences: Sequences, settings: Settings, progress: Progress, message: str) -> list[MemberRun]:
-    """Trains a network per seed."""
-    seeds = range(settings.seeds)
-    shape = copying_settings(sequences.vocabulary, settings.hidden)
-    starts = [initial_parameters(shape, seed) for seed in seeds]
-    return train_ensemble(starts, seeds, sequences.draw, settings.training, progress, message)
-
-
-def run(settings: Settings, progress: Progress = no_progress) -> Result:
+def run(settings: CopyingSettings, progress: Progress = no_progress) -> Result:
     """Trains all networks and counts the failures."""
     import pandas as pd
 
     found: dict[str, list[MemberRun]] = {}
     tables: dict[str, np.ndarray] = {}
-    for kind in settings.kinds:
+    steps = settings.seeds * settings.steps
+    for number, kind in enumerate(settings.kinds):
         sequences = sequences_of(kind, settings)
         tables[kind] = count_table(sequences, settings.pairs, seed=0)
-        found[kind] = train(sequences, settings, progress, kind)
+        told = part_of(progress, number * steps, len(settings.kinds) * steps, kind)
+        found[kind] = train_networks(sequences, settings, settings.seeds, told)
     rows = pd.concat([curves(runs, kind=kind) for kind, runs in found.items()], ignore_index=True)
     table = pd.DataFrame([_row(kind, found[kind], tables[kind], settings) for kind in settings.kinds])
     return Result(
         table,
-        tuple(_claims(found, settings)),
+        claims(found, settings),
         {"accuracy": rows, "counts": _count_rows(tables)},
-        lambda figure: draw(figure, found, tables, settings),
+        lambda figure: _draw(figure, found, tables, settings),
     )
 
 
-def failures(runs: list[MemberRun], settings: Settings) -> int:
-    """How many networks have not learned the task at their last step."""
-    return sum(run.accuracy[-1] < settings.learned for run in runs)
-
-
-def _row(kind: str, runs: list[MemberRun], table: np.ndarray, settings: Settings) -> dict[str, object]:
-    failed = failures(runs, settings)
+def _row(kind: str, runs: list[MemberRun], table: np.ndarray, settings: CopyingSettings) -> dict[str, object]:
+    failed = failures(runs, settings.learned)
     learned = [reached(run, settings.learned) for run in runs if run.accuracy[-1] >= settings.learned]
     sequences = sequences_of(kind, settings)
     return {
@@ -106,52 +105,51 @@ def _row(kind: str, runs: list[MemberRun], table: np.ndarray, settings: Settings
         "runs": len(runs),
         "failed": failed,
         "share": failed / len(runs),
-        "mean accuracy": float(np.mean([run.accuracy[-1] for run in runs])),
+        "mean accuracy": float(final_accuracies(runs).mean()),
         "median step learned": float(np.median(learned)) if learned else float("nan"),
     }
 
 
-def _claims(found: Mapping[str, list[MemberRun]], settings: Settings) -> list[Claim]:
+def claims(found: Mapping[str, list[MemberRun]], settings: CopyingSettings) -> tuple[Claim, ...]:
+    """The claims about the kinds of sequences that were trained on."""
     length, steps = settings.length, settings.steps
-    texts = {
-        "permutation": (
-            f"copying permutations of {length} fails for some seeds (section 3.3)",
-            {"above": 0.0},
-        ),
-        "half": (
+    texts: tuple[tuple[str, str, dict[str, float]], ...] = (
+        ("permutation", f"copying permutations of {length} fails for some seeds (section 3.3)", {"above": 0.0}),
+        (
+            "permutation",
             f"copying permutations of {length} fails for about half of the seeds, a quarter to three quarters "
             "(section 3.3)",
             {"above": 0.25, "below": 0.75},
         ),
-        "subset": (
-            f"copying {length} of {settings.subset_types} never fails (section 3.3); judged as: in less than a "
+        (
+            "subset",
+            f"copying {length} of {settings.subset_types} never fails (section 3.3); judged as: for less than a "
             "fifth of the seeds",
             {"below": 0.2},
         ),
-        "independent": (
-            f"copying {length} independent draws never fails (appendix A.3); judged as: in less than a fifth of "
+        (
+            "independent",
+            f"copying {length} independent draws never fails (appendix A.3); judged as: for less than a fifth of "
             "the seeds",
             {"below": 0.2},
         ),
-        "mixture": (
+        (
+            "mixture",
             "permutations of two disjoint sets fail for some seeds, since C is flat within a set (appendix A.3)",
             {"above": 0.0},
         ),
-    }
-    claims = []
-    for name, (text, bounds) in texts.items():
-        runs = found.get("permutation" if name == "half" else name)
-        if runs is not None:
-            failed = failures(runs, settings)
-            statistic = (
-                f"share of {len(runs)} seeds with a token accuracy below {settings.learned} at step {steps}"
-            )
-            claims.append(claim(text, statistic, failed / len(runs), wilson(failed, len(runs)), **bounds))
-    return claims
+    )
+    judged = []
+    for kind, text, bounds in texts:
+        if kind in found:
+            runs, failed = len(found[kind]), failures(found[kind], settings.learned)
+            statistic = f"share of {runs} seeds with a token accuracy below {settings.learned} at step {steps}"
+            judged.append(claim(text, statistic, failed / runs, wilson(failed, runs), **bounds))
+    return tuple(judged)
 
 
 def _count_rows(tables: Mapping[str, np.ndarray]) -> pd.DataFrame:
-    """C as rows; its upper triangle, for it is symmetric."""
+    """The upper triangle of C, which is symmetric, as rows."""
     import pandas as pd
 
     frames = []
@@ -162,13 +160,13 @@ def _count_rows(tables: Mapping[str, np.ndarray]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def draw(
+def _draw(
     figure: Figure,
     found: Mapping[str, list[MemberRun]],
     tables: Mapping[str, np.ndarray],
-    settings: Settings,
+    settings: CopyingSettings,
 ) -> None:
-    """Above, the accuracy of every seed; below, C."""
+    """Accuracy of every seed above, C below."""
     axes = figure.subplots(2, len(found), squeeze=False)
     top = max(float(table.max()) for table in tables.values())
     for column, (kind, runs) in enumerate(found.items()):
@@ -187,6 +185,6 @@ def draw(
     figure.colorbar(picture, ax=list(axes[1]), label="C per pair", shrink=0.8)
 
 
-def _rest(run: MemberRun, settings: Settings) -> tuple[list[float], list[float]]:
-    """The flat line after a network stopped."""
+def _rest(run: MemberRun, settings: CopyingSettings) -> tuple[list[float], list[float]]:
+    """The horizontal line after a network stopped."""
     return [float(run.steps[-1]), float(settings.steps)], [float(run.accuracy[-1])] * 2

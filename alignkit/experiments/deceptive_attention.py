@@ -4,63 +4,74 @@ Network P is trained as usual. Network Q is trained to give P's predictions with
 
     minimise mean over sentences of TVD(y_P, y_Q) - lambda KL(alpha_P || alpha_Q),
 
-TVD being the total variation distance, |p_P - p_Q| for two classes. If usual training made attention follow what
-matters because prediction needs that, Q could not have both. It can: low loss does not ask for such attention;
-usual training comes to it because it starts from uniform attention and follows relevance.
+TVD being the total variation distance, |p_P - p_Q| for two classes. If ordinary training made attention follow
+influence because prediction needs that, Q could not have both. The claim is that it can: low loss does not require
+such attention; ordinary training arrives at it because it starts from uniform attention and follows relevance.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from scipy.special import expit, rel_entr
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from alignkit.errors import AlignkitError
-from alignkit.experiments.classifier import (
-    Classifier,
+from alignkit.experiments.classifiers import (
     ClassifierPlan,
-    Loss,
-    Padded,
-    View,
-    influence,
-    pad,
+    Outputs,
+    Split,
+    classifier_settings,
+    outputs,
     read_split,
-    train_classifier,
-    view,
+    train_in_memory,
 )
-from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
-from alignkit.experiments.statistics import averaged, kendall
-from alignkit.experiments.texts import Labelled
+from alignkit.experiments.protocol import Claim, Result, check_positive, claim, part_of
+from alignkit.experiments.statistics import averaged, sentence_taus
+from alignkit.neural.networks.classifier import Classifier
+from alignkit.neural.scoring.classifier import classifier_scores
+from alignkit.neural.training.classification import Judged, Loss
+from alignkit.types import Progress, no_progress
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-SMALLEST = 1e-12  #: attention below this counts as this in KL
-SLACK = 0.03  #: a Q that keeps this share of P's predictions less than the copy with the least lambda still counts
+SMALLEST = 1e-12  #: smaller attention counts as this in KL
+SLACK = 0.03  #: a Q that keeps a smaller share of P's predictions than the plain copy by up to this is good enough
 
 
 @dataclass(frozen=True)
-class Settings(ClassifierPlan):
-    """Besides the plan of the classifiers:
+class DeceptiveAttentionSettings(ClassifierPlan):
+    """The settings of the classifiers, and of Q.
 
-    Attributes:
-        weights: lambda, rising; the Q of the first, 0, is a plain copy.
-        copy_epochs: epochs of Q; it has P's outputs on the training text to learn from.
-        fresh: all of Q starts from fresh weights, not only its attention. TVD alone teaches a fresh network
-            badly (its gradient vanishes where a prediction is sure and wrong); and from P's own attention Q
-            would not move away, as KL has its minimum there.
+    Attributes (others are those of :class:`ClassifierPlan`):
+        weights: lambda, rising; the first, 0, makes Q a plain copy.
+        copy_epochs: epochs of Q, which learns from P's outputs on the training text.
+        fresh: initialise all of Q anew, not only its attention. TVD alone is a poor teacher of a fresh network
+            (its gradient vanishes where a prediction is confident and wrong); and Q would never leave P's own
+            attention, which is a stationary point of KL.
     """
 
     weights: tuple[float, ...] = (0.0, 0.001, 0.002, 0.004, 0.007, 0.01, 0.03)
     copy_epochs: int = 6
     fresh: bool = False
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self, "copy_epochs")
+        if len(self.weights) < 2:
+            raise AlignkitError("weights: a plain copy's lambda (0) and at least one more are needed")
 
-QUICK = Settings(embedding=32, hidden=24, epochs=8, copy_epochs=6, held=90, seeds=2, weights=(0.0, 0.03, 0.1))
+
+QUICK = DeceptiveAttentionSettings(
+    embedding=32, hidden=24, epochs=8, copy_epochs=6, held=90, seeds=2, weights=(0.0, 0.03, 0.1)
+)
 
 
 def divergence(p: Tensor, q: Tensor, mask: Tensor) -> Tensor:
@@ -71,108 +82,90 @@ def divergence(p: Tensor, q: Tensor, mask: Tensor) -> Tensor:
 
 
 def jensen_shannon(p: np.ndarray, q: np.ndarray) -> float:
-    """Jensen-Shannon divergence of two distributions, nats: 0 if equal, log 2 if apart."""
-    middle = (p + q) / 2
-
-    def kl(x: np.ndarray) -> float:
-        some = x > 0
-        return float((x[some] * np.log(x[some] / middle[some])).sum())
-
-    return (kl(p) + kl(q)) / 2
+    """Jensen-Shannon divergence of two distributions (L,), nats: 0 if equal, log 2 if disjoint."""
+    middle = (p.astype(np.float64) + q) / 2
+    return float((rel_entr(p, middle) + rel_entr(q, middle)).sum() / 2)
 
 
-@torch.no_grad()
-def outputs(network: Classifier, data: Labelled, sentences: np.ndarray) -> dict[int, tuple[float, Tensor]]:
-    """p of the second class, and attention (L,), of every sentence (index)."""
-    found = {}
-    for low in range(0, len(sentences), 64):
-        batch = pad(data.text, data.labels, sentences[low : low + 64])
-        logit, alpha, _ = network(batch)
-        for row, sentence in enumerate(sentences[low : low + 64].tolist()):
-            found[sentence] = (float(torch.sigmoid(logit[row])), alpha[row, : int(batch.lengths[row])])
-    return found
+def deceptive_loss(teacher: Outputs, weight: float) -> Loss:
+    """The objective of Q, the mean over a batch.
 
+    Args:
+        teacher: P's outputs on the training text.
+        weight: lambda.
+    """
 
-def deceptive_loss(teacher: dict[int, tuple[float, Tensor]], weight: float) -> Loss:
-    """The objective of Q, given what P says of every sentence, with lambda = ``weight``."""
-
-    def loss(batch: Padded, sentences: np.ndarray, logit: Tensor, alpha: Tensor) -> Tensor:
-        said = [teacher[m] for m in sentences.tolist()]
-        p = torch.tensor([one for one, _ in said])
-        theirs = torch.nn.utils.rnn.pad_sequence([row for _, row in said], batch_first=True)
-        distance = (torch.sigmoid(logit) - p).abs()
-        return (distance - weight * divergence(theirs, alpha, batch.mask)).mean()
+    def loss(judged: Judged) -> Tensor:
+        p = torch.from_numpy(expit(teacher.logits[judged.texts])).float()
+        rows = [torch.from_numpy(teacher.alpha[m][0]) for m in judged.texts]
+        kl = divergence(pad_sequence(rows, batch_first=True), judged.alpha, judged.mask)
+        return ((torch.sigmoid(judged.logits) - p).abs() - weight * kl).mean()
 
     return loss
 
 
-def run(settings: Settings | None = None, progress: Progress = no_progress) -> Result:
+def copy_but_attention(network: Classifier) -> Callable[[Classifier], None]:
+    """Copies the weights of a network to another one, apart from those of its attention."""
+    kept = {name: w for name, w in network.state_dict().items() if not name.startswith("attention.")}
+
+    def prepare(other: Classifier) -> None:
+        other.load_state_dict(kept, strict=False)
+
+    return prepare
+
+
+def run(settings: DeceptiveAttentionSettings, progress: Progress = no_progress) -> Result:
     """Trains P, and a Q for every lambda, for every seed; compares them on held-out sentences."""
     import pandas as pd
 
-    settings = settings or Settings()
-    check_positive(settings, "held", "embedding", "hidden", "rate", "batch", "epochs", "seeds")
-    check_positive(settings, "copy_epochs")
-    if len(settings.weights) < 2:
-        raise AlignkitError("setting weights: a plain copy's lambda (0) and at least one more are needed")
-    data, training, held = read_split(settings)
-    total = settings.seeds * (settings.epochs + settings.copy_epochs * len(settings.weights))
-    done = [0]
-
-    def tick() -> None:
-        done[0] += 1
-        progress(done[0], total, "training")
-
-    rows = []
+    split = read_split(settings)
+    frames: list[pd.DataFrame] = []
     for seed in range(settings.seeds):
-        P = train_classifier(data, training, settings, seed, tick=tick)
-        seen = view(P, data, held)
-        teacher = outputs(P, data, training)
-        rows.append(_compare("P", seed, data, held, P, seen, seen))
-        plan = ClassifierPlan(**{**vars(settings_plan(settings)), "epochs": settings.copy_epochs})
-        for weight in settings.weights:
-            loss = deceptive_loss(teacher, weight)
-            first = None if settings.fresh else P
-            Q = train_classifier(data, training, plan, seed + 1000, loss=loss, tick=tick, first=first)
-            rows.append(_compare(f"{weight:g}", seed, data, held, Q, view(Q, data, held), seen))
-    raw = pd.concat(rows, ignore_index=True)
+        training = classifier_settings(settings, split, seed, settings.epochs)
+        copying = classifier_settings(settings, split, seed + 1000, settings.copy_epochs)
+        steps, copy_steps = training.training.steps, copying.training.steps
+        a_seed = steps + len(settings.weights) * copy_steps
+        before, total = seed * a_seed, settings.seeds * a_seed
+        P = train_in_memory(split, training, part_of(progress, before, total))
+        own, teacher = outputs(P, split.held), outputs(P, split.training)
+        frames.append(_compare("P", seed, split, P, own))
+        for number, weight in enumerate(settings.weights):
+            Q = train_in_memory(
+                split,
+                copying,
+                part_of(progress, before + steps + number * copy_steps, total),
+                prepare=None if settings.fresh else copy_but_attention(P),
+                loss=deceptive_loss(teacher, weight),
+            )
+            frames.append(_compare(f"{weight:g}", seed, split, Q, own))
+    raw = pd.concat(frames, ignore_index=True)
     table = raw.drop(columns=["seed", "sentence"]).groupby("lambda", sort=False).mean().reset_index()
     remarks = (
         "P: the usual network. right: accuracy; same: share of P's predictions kept; TVD and JSD (nats, at most "
-        "0.693): distance to P of the prediction and of the attention; tau influence: Kendall's tau of attention "
-        "and leave-one-out influence, both of the network itself.",
-        f"{len(training)} sentences trained on, {len(held)} looked at.",
+        "0.693): distances from P's prediction and attention; tau influence: Kendall's tau of the network's own "
+        "attention and leave-one-out influence.",
+        f"{len(split.training)} sentences for training, {len(split.held)} scored.",
     )
-    drawn = lambda figure: _draw(figure, table)  # noqa: E731
-    return Result(table, _claims(raw), {"sentences": raw.round(5)}, drawn, remarks)
+    return Result(table, claims(raw), {"sentences": raw.round(5)}, lambda figure: _draw(figure, table), remarks)
 
 
-def settings_plan(settings: Settings) -> ClassifierPlan:
-    """The part of the settings that is the classifiers' plan."""
-    from dataclasses import fields
-
-    return ClassifierPlan(**{field.name: getattr(settings, field.name) for field in fields(ClassifierPlan)})
-
-
-def _compare(
-    name: str, seed: int, data: Labelled, held: np.ndarray, network: Classifier, now: View, before: View
-) -> pd.DataFrame:
-    """One row per sentence: how this network's prediction and attention relate to P's and to influence."""
+def _compare(name: str, seed: int, split: Split, network: Classifier, teacher: Outputs) -> pd.DataFrame:
+    """A row per held-out sentence: the network's prediction and attention against P's and against influence."""
     import pandas as pd
 
-    effects = influence(network, data, held, now.logit)
-    p, q = (1 / (1 + np.exp(-x.astype(np.float64))) for x in (before.logit, now.logit))
+    now = outputs(network, split.held)
+    influence = classifier_scores(network, split.held, "loo")
     return pd.DataFrame(
         {
             "lambda": name,
             "seed": seed,
-            "sentence": held,
-            "right": ((now.logit > 0) == (data.labels[held] == 1)).astype(float),
-            "same": ((now.logit > 0) == (before.logit > 0)).astype(float),
-            "TVD": np.abs(p - q),
-            "JSD": [jensen_shannon(a, b) for a, b in zip(before.alpha, now.alpha, strict=True)],
-            "tau influence": [kendall(a, b) for a, b in zip(now.alpha, effects, strict=True)],
-            "tau P": [kendall(a, b) for a, b in zip(now.alpha, before.alpha, strict=True)],
+            "sentence": range(len(split.held)),
+            "right": ((now.logits > 0) == (split.held.labels == 1)).astype(float),
+            "same": ((now.logits > 0) == (teacher.logits > 0)).astype(float),
+            "TVD": np.abs(expit(teacher.logits) - expit(now.logits)),
+            "JSD": [jensen_shannon(p[0], q[0]) for p, q in zip(teacher.alpha, now.alpha, strict=True)],
+            "tau influence": sentence_taus(now.alpha, influence),
+            "tau P": sentence_taus(now.alpha, teacher.alpha),
         }
     )
 
@@ -183,11 +176,10 @@ def _per_sentence(raw: pd.DataFrame, name: str, column: str) -> pd.Series:
 
 
 def chosen(raw: pd.DataFrame) -> tuple[str, str]:
-    """The lambda that the claims are about, above the least, whose Q is a plain copy.
+    """The lambda that the claims are about, and the least lambda, whose Q is a plain copy.
 
-    Returns:
-        the largest that keeps P's predictions about as well (:data:`SLACK`) as the least, or the next to the least
-        if none does; and the least.
+    The former is the largest that keeps P's predictions about as well (:data:`SLACK`) as the plain copy does, or
+    the second smallest if none does.
     """
     least, *others = [name for name in raw["lambda"].unique() if name != "P"]
     bar = _per_sentence(raw, least, "same").mean() - SLACK
@@ -195,8 +187,10 @@ def chosen(raw: pd.DataFrame) -> tuple[str, str]:
     return keep[-1] if keep else others[0], least
 
 
-def _claims(raw: pd.DataFrame) -> tuple[Claim, ...]:
-    # Lambda is chosen by every other sentence: there predictions are kept by that choice, which shows nothing.
+def claims(raw: pd.DataFrame) -> tuple[Claim, ...]:
+    """The claims, from a row per network and sentence."""
+    # Lambda is chosen on every other sentence. There predictions are kept by construction, so only the other
+    # sentences can decide whether they are.
     first = np.isin(raw["sentence"], np.unique(raw["sentence"])[::2])
     name, least = chosen(raw[first])
     at = f"lambda {name}"
@@ -209,12 +203,13 @@ def _claims(raw: pd.DataFrame) -> tuple[Claim, ...]:
     return (
         claim(
             f"Q gives P's predictions about as well as a plain copy (lambda {least}) does",
-            f"share of predictions kept, at {at} (by every other sentence), on the rest, minus the plain copy's",
+            f"share of predictions kept, at {at} (chosen on half of the sentences), on the other half, "
+            "minus the plain copy's",
             *averaged(kept),
             above=-2 * SLACK,
         ),
         claim(
-            "... with attention further from P's than the plain copy's",
+            "... with attention further from P's than the plain copy's is",
             f"JSD of attention, at {at}, minus that of the plain copy, nats",
             *averaged(apart),
             above=0.0,
@@ -226,13 +221,13 @@ def _claims(raw: pd.DataFrame) -> tuple[Claim, ...]:
             above=0.0,
         ),
         claim(
-            "... and Q's attention less with Q's influence",
+            "... and Q's attention less so with Q's influence",
             f"tau of P minus tau of Q, at {at}, mean over sentences",
             *averaged(own - tau),
             above=0.0,
         ),
         claim(
-            "... in fact no longer",
+            "... in fact not at all",
             f"Kendall's tau of attention and influence, Q, at {at}",
             *averaged(tau),
             below=0.05,

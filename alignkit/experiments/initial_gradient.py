@@ -5,7 +5,7 @@ J = sum over m, t of log p_m(y_t), with a row e_i per source word and a row W_o 
 
     G_io = C_io - sum over m of (n_im / L_m) T_m p_m(o),    de_i = sum_o G_io W_o,    dW_o = sum_i G_io e_i,
 
-n_im being how often word i stands in source m. The logit z_io = e_i . W_o therefore moves by
+n_im being the number of times that word i occurs in source m. The logit z_io = e_i . W_o therefore moves by
 
     dz = G (W W') + (e e') G.                                                                        (1)
 
@@ -16,15 +16,17 @@ W W' has variance 1/d and a diagonal one 2/d, and W and e are independent, so, u
 
     E |dz - 2 K|^2 = |K|^2 (V_src + V_tgt + 2) / d,    relative error = sqrt((V_src + V_tgt + 2) / (4 d)).  (2)
 
-"d grows" thus means: beyond a quarter of the number of words.
+So d has to be well above a quarter of the number of words.
 
 For the probabilities theta_io = softmax(z_i)_o, d theta_io = theta_io (dz_io - sum_o' theta_io' dz_io'); theta
 tends to 1/O and the rows of K sum to 0, so **d theta tends to 2 K / O**: the same table, but with a factor 1/O
-that the statement lacks. For log theta the factor is gone: d log theta = dz - mean dz tends to 2 K.
+that the paper's statement lacks. For log theta there is no such factor: d log theta = dz - mean dz tends to 2 K.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,11 +37,14 @@ from torch.nn.functional import embedding_bag
 
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.errors import AlignkitError
-from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
+from alignkit.experiments.corpora import bitext_lines
+from alignkit.experiments.protocol import Claim, Result, check_positive, claim
 from alignkit.experiments.statistics import averaged
-from alignkit.experiments.texts import word_bitext
 from alignkit.neural.batching import usable
-from alignkit.text.bitext import Bitext
+from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.tokenization import SPECIALS, UNK
+from alignkit.text.vocabulary import Vocabulary
+from alignkit.types import Progress, no_progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,13 +54,13 @@ PAIRS = 512  #: sentence pairs at a time
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What is measured.
+class InitialGradientSettings:
+    """The text and the proxies.
 
     Attributes:
         source, target: text files of a bitext; the sample if empty.
-        pairs: sentence pairs that are read; 0 for all.
-        words: the most frequent words of each side that are told apart; the others are one word.
+        pairs: number of sentence pairs; 0 for all.
+        words: vocabulary of each side: its most frequent words; all others are one word, 0 for no limit.
         widths: d, sizes of the embedding, rising.
         seeds: draws of e and W for each width.
     """
@@ -67,12 +72,26 @@ class Settings:
     widths: tuple[int, ...] = (64, 256, 1024, 4096, 16384)
     seeds: int = 10
 
+    def __post_init__(self) -> None:
+        check_positive(self, "widths", "seeds")
+        if self.pairs < 0 or self.words < 0:
+            raise AlignkitError("pairs and words must not be negative; 0 takes all")
 
-QUICK = Settings(words=300, widths=(64, 512, 4096), seeds=3)
+
+QUICK = InitialGradientSettings(words=300, widths=(64, 512, 4096), seeds=3)
+
+
+def frequent_words(lines: Sequence[str], most: int = 0) -> Corpus:
+    """The words of the lines; all but the ``most`` frequent are one word, ``<unk>``. 0 keeps all."""
+    sentences = [line.split() for line in lines]
+    counts = Counter(word for sentence in sentences for word in sentence)
+    words = dict.fromkeys([SPECIALS[UNK], *(word for word, _ in counts.most_common(most or None))])
+    coded = [[word if word in words else SPECIALS[UNK] for word in sentence] for sentence in sentences]
+    return Corpus.from_sentences(coded, Vocabulary.from_tokens(words))
 
 
 def initial_derivatives(bitext: Bitext, e: Tensor, W: Tensor) -> tuple[Tensor, Tensor]:
-    """d/dtau of all logits z_io = e_i . W_o and of all probabilities softmax(z_i)_o, by equation (1).
+    """The derivatives of all logits z_io = e_i . W_o and of all probabilities softmax(z_i)_o, by equation (1).
 
     Args:
         bitext: M pairs.
@@ -80,7 +99,7 @@ def initial_derivatives(bitext: Bitext, e: Tensor, W: Tensor) -> tuple[Tensor, T
         W: (V_tgt, d).
 
     Returns:
-        two arrays (V_src, V_tgt), per unit of the flow's time on the summed log-likelihood.
+        two arrays (V_src, V_tgt), per unit of time of the flow on the summed log-likelihood.
     """
     G = torch.from_numpy(cooccurrence(bitext).to_dense()).to(e.dtype)
     pairs = usable(bitext)
@@ -121,18 +140,15 @@ def compared(measured: Tensor, table: Tensor) -> tuple[float, float, float]:
 
 
 @torch.inference_mode()
-def run(settings: Settings | None = None, progress: Progress = no_progress) -> Result:
+def run(settings: InitialGradientSettings, progress: Progress = no_progress) -> Result:
     """Draws networks of every width and compares their derivatives with 2 K."""
     import pandas as pd
 
-    settings = settings or Settings()
-    check_positive(settings, "widths", "seeds")
-    if settings.pairs < 0 or settings.words < 0:
-        raise AlignkitError("pairs and words must not be negative; 0 takes all")
-    bitext = word_bitext(settings.source, settings.target, settings.pairs, settings.words)
+    sides = bitext_lines(settings.source, settings.target)
+    bitext = Bitext(*(frequent_words(side[: settings.pairs or None], settings.words) for side in sides))
     sizes = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
     if not (bitext.shapes > 0).all(axis=1).any():
-        raise AlignkitError(f"{settings.source}: no pair has words on both sides; give another text")
+        raise AlignkitError(f"{settings.source}: no pair has words on both sides")
     table = predicted(bitext)
     rows = []
     for number, width in enumerate(settings.widths):
@@ -156,9 +172,9 @@ def run(settings: Settings | None = None, progress: Progress = no_progress) -> R
     remark = (
         f"{len(bitext)} pairs, {sizes[0]} source and O = {sizes[1]} target words. Correlations, slopes and errors "
         "are over all entries of the table, against 2 (C - row mean of C); an error is relative to its norm. The "
-        "statement is right for the logits (and log-probabilities); for the probabilities it lacks the factor 1/O."
+        "statement is correct for logits (and log-probabilities); for probabilities it lacks the factor 1/O."
     )
-    return Result(means, _claims(raw), {"draws": raw}, lambda figure: _draw(figure, raw), (remark,))
+    return Result(means, claims(raw), {"draws": raw}, lambda figure: _draw(figure, raw), (remark,))
 
 
 #: (claim, statistic, column of the raw rows, above, below), all at the largest width
@@ -178,7 +194,7 @@ _CLAIMS: tuple[tuple[str, str, str, float, float | None], ...] = (
         1.05,
     ),
     (
-        "... with a relative error of the size that equation 2 of the module gives",
+        "... with the relative error that equation (2) of the module predicts",
         "relative error of d logit over its prediction",
         "error ratio",
         0.95,
@@ -192,7 +208,7 @@ _CLAIMS: tuple[tuple[str, str, str, float, float | None], ...] = (
         1.05,
     ),
     (
-        "What holds for the probabilities: d theta = 2 (C - row mean) / O",
+        "The correct statement for the probabilities: d theta = 2 (C - row mean) / O",
         "O times the slope of d theta on 2 (C - row mean)",
         "theta slope x O",
         0.9,
@@ -201,11 +217,12 @@ _CLAIMS: tuple[tuple[str, str, str, float, float | None], ...] = (
 )
 
 
-def _claims(raw: pd.DataFrame) -> tuple[Claim, ...]:
+def claims(raw: pd.DataFrame) -> tuple[Claim, ...]:
+    """The claims, from a row per width and seed."""
     widest = raw[raw.width == raw.width.max()]
     widest = widest.assign(**{"error ratio": widest["logit error"] / widest["predicted error"]})
     at = f"at width {int(raw.width.max())}, mean over seeds"
-    claims = [
+    judged = [
         claim(text, f"{statistic}, {at}", *averaged(widest[column]), above=above, below=below)
         for text, statistic, column, above, below in _CLAIMS
     ]
@@ -214,9 +231,9 @@ def _claims(raw: pd.DataFrame) -> tuple[Claim, ...]:
         for _, part in raw.groupby("seed")
         if len(part) > 1
     ]
-    text = "The error falls as the inverse square root of the width"
+    text = "The error is proportional to the inverse square root of the width"
     statistic = "slope of log relative error on log width, mean over seeds"
-    return (*claims, claim(text, statistic, *averaged(steps), above=-0.55, below=-0.45))
+    return (*judged, claim(text, statistic, *averaged(steps), above=-0.55, below=-0.45))
 
 
 def _draw(figure: Figure, raw: pd.DataFrame) -> None:

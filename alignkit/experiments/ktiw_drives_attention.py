@@ -1,49 +1,56 @@
 """``ktiw-drives-attention``: lexical knowledge first, attention after (thesis of Snell et al. 2021).
 
-At every measured step tau the network's attention alpha(tau) and lexical probe beta(tau) are held against beta of
-IBM 1, which knows nothing but co-occurrence: A(alpha(tau), ibm1.beta), A(beta(tau), ibm1.beta) and
-A(alpha(tau), beta(tau)). If what the network knows of single words drives its attention, the second curve rises
-before the first. A curve's half-way step is where it first passes the middle between its value before training
-and its highest, interpolated between measured steps; its interval is a bootstrap over sentence pairs.
+At every measured step tau, the network's attention alpha(tau) and lexical probe beta(tau) are compared with beta
+of IBM 1, which has learned from co-occurrence alone: A(alpha(tau), ibm1.beta), A(beta(tau), ibm1.beta) and
+A(alpha(tau), beta(tau)). If the network's knowledge of single words drives its attention, the second curve rises
+before the first. The half-way step of a curve is the step at which it first exceeds the mean of its value before
+training and its highest, interpolated between measured steps; its interval is a bootstrap over sentence pairs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
-from alignkit.experiments.networks import NetworkPlan, train_network
-from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
+from alignkit.experiments.networks import (
+    EncodedText,
+    NetworkPlan,
+    encode_text,
+    first_pairs,
+    load_network,
+    open_run,
+    train_network,
+)
+from alignkit.experiments.protocol import Claim, Result, check_positive, claim
 from alignkit.metrics.agreement import count_agreement
-from alignkit.metrics.bootstrap import bootstrap_ratio
+from alignkit.metrics.bootstrap import bootstrap_ratio, ratio, resampled_sums
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.loading import load_aligner
-from alignkit.neural.training.translation import Training
-from alignkit.neural.training.translation_run import find_run
+from alignkit.neural.networks.base import TranslationNetwork
+from alignkit.neural.training.trainer import Trainer
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
+from alignkit.types import Progress, no_progress
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
 CURVES = (("alpha", "ibm1.beta"), ("beta", "ibm1.beta"), ("alpha", "beta"))
-RESAMPLES = 1000
-LEARNED = 0.05  #: a curve that never rises so far above its start was not learned, and has no half-way step
+LEARNED = 0.05  #: a curve that never exceeds its start by this has no half-way step
 
 
 @dataclass(frozen=True)
-class Settings(NetworkPlan):
-    """Which run is followed, and on which pairs.
+class KtiwSettings(NetworkPlan):
+    """The training runs to measure, and the pairs to score.
 
-    Attributes:
-        warmup: 0: fixed attention at the start would decide the question beforehand.
-        run: a run directory of ``alignkit train`` with checkpoints of its logged steps; empty to train.
+    Attributes (others are those of :class:`NetworkPlan`):
+        warmup: 0, since fixed attention at the start would decide the question.
+        run: a run directory of ``alignkit train`` with checkpoints of its logged steps; if empty, networks are
+            trained.
         scored: pairs of the held-out text that are scored; 0 for all.
         runs: networks that are trained, from seeds ``seed``, ``seed`` + 1 and so on.
         iterations: of IBM 1, without NULL.
@@ -55,101 +62,103 @@ class Settings(NetworkPlan):
     runs: int = 1
     iterations: int = 5
 
+    def __post_init__(self) -> None:
+        check_positive(self, "runs", "iterations")
 
-QUICK = Settings(epochs=10, scored=60)
+
+QUICK = KtiwSettings(epochs=10, scored=60)
 
 
-def run(settings: Settings | None = None, progress: Progress = no_progress) -> Result:
-    """Follows the runs, and finds the half-way step of each curve."""
+def run(settings: KtiwSettings, progress: Progress = no_progress) -> Result:
+    """Measures the agreements of all runs, and finds the half-way step of each curve."""
     import pandas as pd
 
-    settings = settings or Settings()
-    check_positive(settings, "runs", "iterations")
     if settings.run:
-        counted = [_Counted("run")]
-        _follow_directory(settings, counted[0], progress)
+        curves = [from_directory(settings, progress)]
     else:
-        counted = [_Counted(f"seed {settings.seed + k}") for k in range(settings.runs)]
-        for k, one in enumerate(counted):
-            _follow_training(replace(settings, seed=settings.seed + k), one, progress)
-    raw = pd.concat([one.frame() for one in counted], ignore_index=True)
-    halves = pd.concat([one.half_ways() for one in counted], ignore_index=True)
-    both = halves[np.isfinite(halves.ratio)]
-    # An interval that is not known in one run is not known of all of them.
-    low = [float(x) for x in (both.ratio.min(), both.low.min(skipna=False), both.high.max(skipna=False))]
+        text = encode_text(settings)
+        seeds = range(settings.seed, settings.seed + settings.runs)
+        curves = [from_training(replace(settings, seed=seed), text, progress) for seed in seeds]
+    raw = pd.concat([one.frame() for one in curves], ignore_index=True)
+    halves = pd.DataFrame([one.half_way_row() for one in curves])
     remarks = (
-        f"{counted[0].pairs} held-out pairs. A curve that rises by less than {LEARNED} was not learned (half-way "
-        "step inf); the first claim is about the runs that learned both.",
+        f"{len(curves[0].rows)} held-out pairs. A curve that rises by less than {LEARNED} was not learned "
+        "(half-way step inf); the first claim is about the runs that learned both.",
         "Half-way steps per run, with 95 % intervals of their ratio:\n" + halves.round(3).to_string(index=False),
     )
-    means = raw.drop(columns="run").groupby("step", as_index=False).mean()
-    drawn = lambda figure: _draw(figure, raw, halves)  # noqa: E731
-    return Result(means, _claims(counted, low), {"steps": raw.round(5), "halves": halves}, drawn, remarks)
+    return Result(
+        raw.drop(columns="run").groupby("step", as_index=False).mean(),
+        claims(halves, pd.DataFrame([row for one in curves for row in one.gains()])),
+        {"steps": raw.round(5), "halves": halves},
+        lambda figure: _draw(figure, raw, halves),
+        remarks,
+    )
 
 
-class _Counted:
-    """The hits of every measured step of a run, per sentence pair, so that a bootstrap only sums again."""
+@dataclass(eq=False)
+class AgreementCurves:
+    """The agreements of one run at its measured steps, counted per sentence pair for the bootstrap.
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.steps: list[int] = []
-        self.extra: list[dict[str, float]] = []
-        self.hits: list[np.ndarray] = []  # (3, M) per step
-        self.expected: list[np.ndarray] = []
-        self.rows = np.zeros(0)
+    Attributes:
+        name: of the run.
+        steps, accuracy: of each measurement; the token accuracy is of all held-out text.
+        hits, expected: per step, (3, M) agreeing rows of each curve, and their number by chance.
+        rows: (M,), rows of each pair.
+    """
 
-    @property
-    def pairs(self) -> int:
-        """M."""
-        return len(self.rows)
+    name: str
+    steps: list[int] = field(default_factory=list)
+    accuracy: list[float] = field(default_factory=list)
+    hits: list[np.ndarray] = field(default_factory=list)
+    expected: list[np.ndarray] = field(default_factory=list)
+    rows: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def add(self, step: int, network: NeuralAligner, pairs: Bitext, ibm1: Scores) -> None:
         """Scores the pairs with the network as it is at this step."""
-        scores = {kind: network.score(pairs, kind) for kind in network.kinds} | {"ibm1.beta": ibm1}
+        scores = {kind: network.score(pairs, kind) for kind in ("alpha", "beta")} | {"ibm1.beta": ibm1}
         counts = [count_agreement(scores[u], scores[v]) for u, v in CURVES]
         self.steps.append(step)
-        self.rows = counts[0].rows
+        self.accuracy.append(network.metrics.get("valid.accuracy", float("nan")))
         self.hits.append(np.stack([count.hits for count in counts]))
         self.expected.append(np.stack([count.expected for count in counts]))
-        self.extra.append({"accuracy": network.metrics.get("valid.accuracy", float("nan"))})
+        self.rows = counts[0].rows
 
     def frame(self) -> pd.DataFrame:
-        """A row per step: the three agreements with chance, and the accuracy on all held-out text."""
+        """A row per step: the accuracy, and the three agreements with their chance levels."""
         import pandas as pd
 
-        total = self.rows.sum()
-        rows = []
-        for step, hits, expected, extra in zip(self.steps, self.hits, self.expected, self.extra, strict=True):
-            row: dict[str, float | str] = {"run": self.name, "step": step, **extra}
-            for (u, v), hit, chance in zip(CURVES, hits.sum(1), expected.sum(1), strict=True):
-                row |= {f"A({u}, {v})": hit / total, f"chance ({u}, {v})": chance / total}
-            rows.append(row)
-        return pd.DataFrame(rows)
+        columns: dict[str, object] = {"run": self.name, "step": self.steps, "accuracy": self.accuracy}
+        hits, expected = (np.stack(counts).sum(2) / self.rows.sum() for counts in (self.hits, self.expected))
+        for k, (u, v) in enumerate(CURVES):
+            columns |= {f"A({u}, {v})": hits[:, k], f"chance ({u}, {v})": expected[:, k]}
+        return pd.DataFrame(columns)
 
-    def gain(self, curve: int) -> tuple[float, float, float]:
-        """Agreement minus chance at the last step, and its interval over sentence pairs."""
-        excess = self.hits[-1][curve] - self.expected[-1][curve]
-        return float(excess.sum() / self.rows.sum()), *bootstrap_ratio(excess, self.rows, 0, RESAMPLES)
+    def gains(self) -> list[dict[str, object]]:
+        """A row per curve: agreement minus chance at the last step, and its interval over sentence pairs."""
+        rows: list[dict[str, object]] = []
+        for curve, excess in zip(CURVES, self.hits[-1] - self.expected[-1], strict=True):
+            low, high = bootstrap_ratio(excess, self.rows)
+            value = float(excess.sum() / self.rows.sum())
+            rows.append({"run": self.name, "curve": curve, "gain": value, "low": low, "high": high})
+        return rows
 
-    def half_ways(self) -> pd.DataFrame:
-        """One row: half-way steps of alpha and beta against IBM 1, and their ratio with its interval."""
-        import pandas as pd
-
-        hits = np.stack(self.hits)[:, :2]  # (steps, 2, M)
+    def half_way_row(self) -> dict[str, object]:
+        """The half-way steps of alpha and beta against IBM 1, and their ratio with its interval."""
         steps = np.array(self.steps, np.float64)
-        found = half_way(steps, hits.sum(2) / self.rows.sum())
-        rng = np.random.default_rng(0)
-        ratios = []
-        for _ in range(RESAMPLES):
-            weight = np.bincount(rng.integers(0, self.pairs, self.pairs), minlength=self.pairs).astype(float)
-            ratios.append(_ratio(half_way(steps, hits @ weight / (self.rows @ weight))))
-        low, high = np.quantile(ratios, [0.025, 0.975])
-        row = {"run": self.name, "alpha": found[0], "beta": found[1], "ratio": _ratio(found)}
-        return pd.DataFrame([{**row, "low": low, "high": high}])
+        hits = np.stack(self.hits)[:, :2].reshape(-1, len(self.rows))  # (2 steps, M)
+        counts = np.concatenate([hits, self.rows[None]]).T
+        sums = np.concatenate([counts.sum(0)[None], resampled_sums(counts)])  # the first is of all pairs
+        agreements = (sums[:, :-1] / sums[:, -1:]).reshape(len(sums), len(steps), 2)
+        found = np.array([half_way(steps, curves) for curves in agreements])
+        # NaN where lexical knowledge was not learned; then, or in any such resample, so is the interval.
+        ratios = ratio(found[:, 0], np.where(np.isfinite(found[:, 1]), found[:, 1], 0))
+        low, high = np.quantile(ratios[1:], [0.025, 0.975])
+        alpha, beta = found[0]
+        return {"run": self.name, "alpha": alpha, "beta": beta, "ratio": ratios[0], "low": low, "high": high}
 
 
 def half_way(steps: np.ndarray, curves: np.ndarray) -> np.ndarray:
-    """The step at which each curve first passes the middle between its first value and its largest.
+    """The step at which each curve first exceeds the mean of its first and its largest value.
 
     Args:
         steps: (K,), rising, the first being the one before training.
@@ -169,72 +178,63 @@ def half_way(steps: np.ndarray, curves: np.ndarray) -> np.ndarray:
     return found
 
 
-def _ratio(steps: np.ndarray) -> float:
-    """Attention's half-way step over lexical knowledge's; NaN if the latter was not learned."""
-    return float(steps[0] / steps[1]) if np.isfinite(steps[1]) else float("nan")
+def from_training(settings: KtiwSettings, text: EncodedText, progress: Progress) -> AgreementCurves:
+    """Trains a network and measures it at every logged step."""
+    pairs = first_pairs(text.valid, settings.scored)
+    ibm1 = fit_ibm1(text.training, iterations=settings.iterations, null=False).score(pairs, "beta")
+    curves = AgreementCurves(f"seed {settings.seed}")
+
+    def measured(now: Trainer[TranslationNetwork, NeuralAligner]) -> None:
+        if now.step in now.plan.logged_steps:
+            curves.add(now.step, now.snapshot(), pairs, ibm1)
+
+    train_network(settings, text, progress, measured, "cpu")
+    return curves
 
 
-def _follow_training(settings: Settings, counted: _Counted, progress: Progress) -> None:
-    """Trains a network and counts at every measured step."""
-    prepared: dict[str, tuple[Bitext, Scores]] = {}
+def from_directory(settings: KtiwSettings, progress: Progress) -> AgreementCurves:
+    """Measures every checkpoint of a run directory.
 
-    def measured(now: Training) -> None:
-        if now.step not in now.logged:
-            return
-        if not prepared:
-            pairs = _some(now.valid, settings.scored)
-            prepared["it"] = (
-                pairs,
-                fit_ibm1(now.bitext, iterations=settings.iterations, null=False).score(pairs, "beta"),
-            )
-        counted.add(now.step, now.snapshot(), *prepared["it"])
-
-    train_network(settings, progress, measured, "cpu")
-
-
-def _follow_directory(settings: Settings, counted: _Counted, progress: Progress) -> None:
-    """Counts at every checkpoint of a run directory."""
-    found = find_run(settings.run)
-    steps: Iterator[int] = iter(found.checkpoints) if found is not None else iter(())
-    known = list(steps)
-    if found is None or len(known) < 3:
+    Raises:
+        AlignkitError: it is not a run directory, or has fewer than three checkpoints.
+    """
+    found = open_run(settings.run)
+    if len(found.checkpoints) < 3:
         raise AlignkitError(f"{settings.run} is not a run directory with checkpoints of its logged steps")
-    pairs = _some(found.valid, settings.scored)
+    pairs = first_pairs(found.valid, settings.scored)
     ibm1 = fit_ibm1(found.train, iterations=settings.iterations, null=False).score(pairs, "beta")
-    for place, step in enumerate(known):
-        network = load_aligner(found.checkpoints[step])
-        if not isinstance(network, NeuralAligner):
-            raise AlignkitError(f"{found.checkpoints[step]} is not a network")
-        counted.add(step, network, pairs, ibm1)
-        progress(place + 1, len(known), f"step {step}")
+    curves = AgreementCurves("run")
+    for place, (step, path) in enumerate(found.checkpoints.items()):
+        curves.add(step, load_network(path), pairs, ibm1)
+        progress(place + 1, len(found.checkpoints), f"step {step}")
+    return curves
 
 
-def _some(pairs: Bitext, number: int) -> Bitext:
-    return pairs.take(np.arange(min(number or len(pairs), len(pairs))))
-
-
-def _claims(counted: list[_Counted], ratio: list[float]) -> tuple[Claim, ...]:
+def claims(halves: pd.DataFrame, gains: pd.DataFrame) -> tuple[Claim, ...]:
+    """The claims, from the rows of :meth:`AgreementCurves.half_way_row` and :meth:`AgreementCurves.gains`."""
+    both = halves[np.isfinite(halves.ratio)]
+    # If the interval of one run is unknown, so is that of all.
+    low, high = both.low.min(skipna=False), both.high.max(skipna=False)
     ends = {}
-    for curve, pair in enumerate(CURVES):
-        values, lows, highs = np.array([one.gain(curve) for one in counted]).T
-        ends[pair] = float(values.mean()), (float(lows.min()), float(highs.max()))
+    for curve, part in gains.groupby("curve"):
+        ends[curve] = part.gain.mean(), (part.low.min(), part.high.max())
     return (
         claim(
             "Lexical knowledge comes first, attention after",
-            "half-way step of A(alpha, ibm1.beta) over that of A(beta, ibm1.beta): least of the runs",
-            ratio[0],
-            (ratio[1], ratio[2]),
+            "half-way step of A(alpha, ibm1.beta) over that of A(beta, ibm1.beta), least of the runs",
+            float(both.ratio.min()),
+            (low, high),
             above=1.0,
         ),
         claim(
             "At the end attention agrees with IBM 1 above chance",
-            "A(alpha, ibm1.beta) minus chance at the last step, mean; all runs' intervals taken together",
+            "A(alpha, ibm1.beta) minus chance at the last step, mean; union of the runs' intervals",
             *ends["alpha", "ibm1.beta"],
             above=0.05,
         ),
         claim(
             "At the end lexical knowledge agrees with IBM 1 above chance",
-            "A(beta, ibm1.beta) minus chance at the last step, mean; all runs' intervals taken together",
+            "A(beta, ibm1.beta) minus chance at the last step, mean; union of the runs' intervals",
             *ends["beta", "ibm1.beta"],
             above=0.05,
         ),

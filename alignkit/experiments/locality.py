@@ -1,20 +1,20 @@
-"""``locality``: does a state know its own word only? (Snell et al. 2021, section 6.1, figure 5)
+"""``locality``: the word that a state reflects (Snell et al. 2021, section 6.1, figure 5).
 
-The paper explains training by two steps: under uniform attention the states come to tell what their own word
-means for the output, and attention then follows the states that tell most. This takes it that a state h_l reflects
-the word x_l and not its neighbours (its hypothesis 2). An LSTM may also carry the keyword along: then every later
-state tells it, the last one too, and attention has no reason to go to the keyword (its observation 3).
+The paper explains training in two steps: under uniform attention, the states come to say what their own word
+means for the output, and attention then follows the states that say most. This assumes that a state h_l reflects
+the word x_l and not its neighbours (its hypothesis 2). But an LSTM may also carry the keyword along: then every
+later state reveals it, including the last, and attention has no reason to go to the keyword (its observation 3).
 
-The task: L words; a sequence is positive if it holds the keyword, which then stands once, at a random place that
-is neither among the first nor among the last quarter. One-way LSTM, p(positive) = sigma(W mean_l h_l + b),
-attention fixed to 1/L.
+The task: L words; a sequence is positive if it contains the keyword, once, at a random position outside the first
+and the last quarter. One-way LSTM, p(positive) = sigma(W mean_l h_l + b), attention fixed to 1/L.
 
-gamma, as we take it: gamma_p = mean over positive sequences of W h_p minus the mean over negative ones at places
-drawn alike, in nats of log odds: what the keyword changes in the log odds that the state h_p alone gives (the
-classifier's lexical probe, sigma(W h_l), without what all words share). ``keyword`` is p = k, the keyword's place;
-``after`` p = k + 1; ``mean`` the mean over all places; ``last`` p = L. A one-way LSTM has not seen the keyword
-before k, where gamma is 0 but for chance. The paper's figure 5 shows these four places; its exact definition is
-not known to us. "Early" is the first measurement at which gamma at the keyword is at least ``known``.
+gamma, as we define it: gamma_p = mean over positive sequences of W h_p minus the mean over negative ones at
+positions drawn alike, in nats of log-odds: how much the keyword changes the log-odds given by the state h_p alone
+(the lexical probe of the classifier, sigma(W h_l), without what all words share). ``keyword`` is p = k, the
+keyword's position; ``after`` p = k + 1; ``mean`` the mean over all positions; ``last`` p = L. A one-way LSTM has
+not read the keyword before k, where gamma is 0 up to chance. The paper's figure 5 shows these four positions; its
+exact definition is not known to us. "Early" is the first measurement with gamma of at least ``known`` at the
+keyword.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from alignkit.errors import AlignkitError
-from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
-from alignkit.metrics.intervals import mean_interval
+from alignkit.experiments.protocol import Claim, Result, check_positive, claim, part_of
+from alignkit.experiments.statistics import averaged
 from alignkit.neural.ensemble.recurrent import EnsembleLSTM
+from alignkit.types import Progress, no_progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,18 +42,18 @@ PLACES = ("keyword", "after", "mean", "last")
 
 
 @dataclass(frozen=True)
-class Settings:
-    """The size: that of the copying networks, for the paper's own is not known to us.
+class LocalitySettings:
+    """The task and the networks, of the size of the copying networks; the paper's own is not known to us.
 
     Attributes:
         seeds: networks.
         length: L, tokens of a sequence.
-        types: words, of which the last is the keyword.
+        types: number of words, of which the last is the keyword.
         hidden: size of embeddings and LSTM.
-        batch, steps, learning_rate: of training by Adam, on sequences drawn anew for every step.
+        batch, steps, learning_rate: of training by Adam, on new sequences at every step.
         every: steps between measurements.
-        measured: sequences of each class that gamma is measured on.
-        known: the log odds at the keyword at which it counts as known ("early").
+        measured: sequences of each class on which gamma is measured.
+        known: gamma at the keyword from which the keyword counts as known ("early").
     """
 
     seeds: int = 10
@@ -72,14 +73,19 @@ class Settings:
             raise AlignkitError("locality needs a length of at least 8 and at least 2 types")
 
 
-QUICK = Settings(seeds=4, length=20, hidden=64, batch=32, measured=64)
+QUICK = LocalitySettings(seeds=4, length=20, hidden=64, batch=32, measured=64)
 
 
 def draw_sequences(
-    generator: np.random.Generator, count: int, settings: Settings
+    generator: np.random.Generator, count: int, settings: LocalitySettings
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """int64 sequences (count, L); the keyword's place (count,), drawn for the negative ones too, which do not hold
-    it; and bool (count,), whether they are positive."""
+    """Draws sequences.
+
+    Returns:
+        the sequences, int64 (count, L);
+        the keyword's positions (count,), drawn for negative sequences too;
+        bool (count,), True for positive sequences.
+    """
     words = generator.integers(0, settings.types - 1, (count, settings.length))
     quarter = settings.length // 4
     place = generator.integers(quarter, settings.length - quarter, count)
@@ -89,9 +95,9 @@ def draw_sequences(
 
 
 class KeywordNetworks:
-    """S classifiers with uniform attention, one per seed."""
+    """S classifiers with uniform attention, one for each seed."""
 
-    def __init__(self, settings: Settings, seeds: Sequence[int]) -> None:
+    def __init__(self, settings: LocalitySettings, seeds: Sequence[int]) -> None:
         self.seeds = seeds
         parts = [_initial(settings, seed) for seed in seeds]
         names = parts[0]
@@ -112,13 +118,13 @@ class KeywordNetworks:
         return binary_cross_entropy_with_logits(logits, target, reduction="none").mean(1).sum()
 
 
-def _initial(settings: Settings, seed: int) -> dict[str, Tensor]:
+def _initial(settings: LocalitySettings, seed: int) -> dict[str, Tensor]:
     hidden = settings.hidden
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         embedding = torch.nn.Embedding(settings.types, hidden)
         lstm, last = torch.nn.LSTM(hidden, hidden), torch.nn.Linear(hidden, 1)
-    # The gates' order differs between torch and EnsembleLSTM, which random weights do not know.
+    # torch orders the gates differently than EnsembleLSTM does, which makes no difference to random weights.
     own = dict(lstm.named_parameters())
     parts = {
         "embedding": embedding.weight,
@@ -136,7 +142,7 @@ def gammas(readout: np.ndarray, place: np.ndarray, positive: np.ndarray) -> dict
 
     Args:
         readout: (B, L), W h_l.
-        place: (B,), k of each sequence.
+        place: (B,), the position k of each sequence.
         positive: bool (B,).
     """
     rows = np.arange(len(readout))
@@ -149,8 +155,8 @@ def gammas(readout: np.ndarray, place: np.ndarray, positive: np.ndarray) -> dict
     return {name: float(value[positive].mean() - value[~positive].mean()) for name, value in values.items()}
 
 
-def run(settings: Settings, progress: Progress = no_progress) -> Result:
-    """Trains under uniform attention and follows gamma."""
+def run(settings: LocalitySettings, progress: Progress = no_progress) -> Result:
+    """Trains under uniform attention and measures gamma."""
     rows = train(settings, progress)
     curve = rows.groupby("step")[[*PLACES, "accuracy"]].mean()
     early = early_steps(rows, settings)
@@ -159,33 +165,32 @@ def run(settings: Settings, progress: Progress = no_progress) -> Result:
     table = _table({"start": rows[rows.step == 0], "keyword known": at_early, "end": at_end})
     return Result(
         table,
-        tuple(_claims(at_early, at_end)),
+        claims(at_early, at_end),
         {"gamma": rows},
-        lambda figure: draw(figure, curve, float(early.step.median())),
+        lambda figure: _draw(figure, curve, float(early.step.median())),
         ()
         if len(early) == settings.seeds
         else (f"the keyword is known in {len(early)} of {settings.seeds} runs",),
     )
 
 
-def train(settings: Settings, progress: Progress = no_progress) -> pd.DataFrame:
-    """Rows (run, step, accuracy, loss, gamma at each of the places) of every network."""
+def train(settings: LocalitySettings, progress: Progress = no_progress) -> pd.DataFrame:
+    """Rows (run, step, accuracy, loss, gamma at each of :data:`PLACES`) of every network."""
     import pandas as pd
 
-    # Small networks fill a processor together; large ones only leave its cache.
+    # Small networks are faster together; large ones would not fit into the cache.
     together = 1 if settings.hidden >= 128 else settings.seeds
     chunks = [range(settings.seeds)[low : low + together] for low in range(0, settings.seeds, together)]
     rows = []
     for number, seeds in enumerate(chunks):
-
-        def report(done: int, total: int, message: str, before: int = number * settings.steps) -> None:
-            progress(before + done, len(chunks) * total, message)
-
-        rows += _train_chunk(KeywordNetworks(settings, seeds), settings, report)
+        told = part_of(progress, number * settings.steps, len(chunks) * settings.steps)
+        rows += _train_chunk(KeywordNetworks(settings, seeds), settings, told)
     return pd.DataFrame(rows).sort_values(["step", "run"], ignore_index=True)
 
 
-def _train_chunk(networks: KeywordNetworks, settings: Settings, progress: Progress) -> list[dict[str, float]]:
+def _train_chunk(
+    networks: KeywordNetworks, settings: LocalitySettings, progress: Progress
+) -> list[dict[str, float]]:
     optimizer = torch.optim.Adam(list(networks.p.values()), settings.learning_rate)
     streams = [np.random.default_rng([seed, 0]) for seed in networks.seeds]
     tests = [
@@ -232,8 +237,8 @@ def _measure(
     return rows
 
 
-def early_steps(rows: pd.DataFrame, settings: Settings) -> pd.DataFrame:
-    """For each run, the first measured step at which gamma at the keyword is at least ``known``."""
+def early_steps(rows: pd.DataFrame, settings: LocalitySettings) -> pd.DataFrame:
+    """For each run, the first measured step with gamma of at least ``known`` at the keyword."""
     above = rows[rows.keyword >= settings.known]
     return above.groupby("run", as_index=False)["step"].min()
 
@@ -248,38 +253,45 @@ def _table(moments: dict[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def _claims(early: pd.DataFrame, end: pd.DataFrame) -> list[Claim]:
+def claims(early: pd.DataFrame, end: pd.DataFrame) -> tuple[Claim, ...]:
+    """The claims, from a row per run when the keyword is first known, and at the last step."""
     first = {place: early[place] / early["keyword"] for place in PLACES}
     late = (end["last"] / end["keyword"]).to_numpy()
     growth = late[early["run"].to_numpy()] - first["last"].to_numpy()
     when = "when the keyword is first known, mean over runs"
-    claims = [
-        ("early, the keyword's own state tells it best: the next state tells less (hypothesis 2, section 6.1)",
-         f"gamma one after / gamma at the keyword, {when}", first["after"], {"below": 1.0}),
-        ("early, states far from the keyword do not tell it: the last tells less than a quarter of what the "
-         "keyword's own does (hypothesis 2, section 6.1)",
-         f"gamma at the last place / gamma at the keyword, {when}", first["last"], {"below": 0.25}),
-        ("late, the last state tells the keyword as well as the keyword's own state does: at least half as much "
-         "(observation 3, section 6.1)",
-         "gamma at the last place / gamma at the keyword, at the last step, mean over runs", late, {"above": 0.5}),
-        ("what the last state tells grows in training, relative to the keyword's own (section 6.1)",
-         "gamma at the last place / gamma at the keyword, at the last step minus early, mean over runs",
-         growth, {"above": 0.0}),
-    ]  # fmt: skip
-    return [
+    return (
         claim(
-            text,
-            statistic,
-            float(np.mean(values)) if len(values) else float("nan"),
-            mean_interval(values),
-            **bounds,
-        )
-        for text, statistic, values, bounds in claims
-    ]
+            "early, the keyword's own state reveals it best: the next state reveals it less (hypothesis 2, "
+            "section 6.1)",
+            f"gamma one after / gamma at the keyword, {when}",
+            *averaged(first["after"]),
+            below=1.0,
+        ),
+        claim(
+            "early, states far from the keyword do not reveal it: the last less than a quarter as much as the "
+            "keyword's own (hypothesis 2, section 6.1)",
+            f"gamma at the last position / gamma at the keyword, {when}",
+            *averaged(first["last"]),
+            below=0.25,
+        ),
+        claim(
+            "late, the last state reveals the keyword as well as the keyword's own state does: at least half as "
+            "much (observation 3, section 6.1)",
+            "gamma at the last position / gamma at the keyword, at the last step, mean over runs",
+            *averaged(late),
+            above=0.5,
+        ),
+        claim(
+            "what the last state reveals grows in training, relative to the keyword's own state (section 6.1)",
+            "gamma at the last position / gamma at the keyword, at the last step minus early, mean over runs",
+            *averaged(growth),
+            above=0.0,
+        ),
+    )
 
 
-def draw(figure: Figure, curve: pd.DataFrame, early: float) -> None:
-    """gamma over training, mean of the runs, and relative to the keyword's."""
+def _draw(figure: Figure, curve: pd.DataFrame, early: float) -> None:
+    """gamma over training, mean over the runs, in nats and relative to gamma at the keyword."""
     left, right = figure.subplots(1, 2)
     for name in PLACES:
         left.plot(curve.index, curve[name], label=name)

@@ -1,28 +1,28 @@
 """``multihead``: several heads help because one of them may start well (Snell et al. 2021, section 5.2, figure 2).
 
-Copying permutations is learned from lucky starts only (experiment ``copying``). Here luck is put into the head:
-the rest of the network starts from the same weights throughout, and heads are drawn at random and kept by what a
-network with that one head does: "good" if it learns to copy, "bad" if it does not come near (rejection sampling).
-Networks with eight heads then have eight bad ones, seven bad and one good, or eight new random ones. One head can
-express the task, so what a good head among bad ones adds is a better course of training, not expressiveness.
+Copying permutations is learned from lucky initialisations only (experiment ``copying``). Here the luck is in the
+head: the rest of the network always has the same initial weights, and heads are drawn at random and selected by
+training a network with that head alone: a head is "good" if the network learns to copy, "bad" if it does not come
+close (rejection sampling). Networks with eight heads then have eight bad ones, seven bad and one good, or eight
+new random ones. One head can express the task, so a good head among bad ones helps training, not expressiveness.
 
-What we took: a head is a query and a projection of its context, a_tl = h_l · (W s_t + b); the projected contexts
+Our choices: a head is a query and a projection of its context, a_tl = h_l · (W s_t + b); the projected contexts
 of all heads are added before the output layer. A head is good if its accuracy at the last step is at least
-``learned`` with each of ``trials`` streams of sequences, bad if it is below ``bad`` with each; others are not
-used. Networks with several heads see streams that no head was chosen by.
+``learned`` in each of ``trials`` trials with different sequences, bad if it is below ``bad`` in each; others are
+not used. Networks with several heads are trained on sequences by which no head was selected.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from alignkit.errors import AlignkitError
-from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
-from alignkit.experiments.sequences import Plan, Sequences, curves
+from alignkit.experiments.protocol import Claim, Result, check_positive, claim
+from alignkit.experiments.sequences import SequencePlan, Sequences, curves, failures, final_accuracies
 from alignkit.metrics.intervals import share_difference
 from alignkit.neural.ensemble.networks import (
     Parameters,
@@ -32,28 +32,30 @@ from alignkit.neural.ensemble.networks import (
     replace_heads,
 )
 from alignkit.neural.ensemble.training import MemberRun, train_ensemble
+from alignkit.types import Progress, no_progress
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MIXES = ("eight bad", "one good", "eight random")
+AT_ONCE = 4  #: heads tried at once
 
 
 @dataclass(frozen=True)
-class Settings(Plan):
-    """The size: narrower than the paper's 256 and with fewer heads tried, see the documentation.
+class MultiheadSettings(SequencePlan):
+    """The heads and the networks: narrower and fewer than the paper's, see docs/experiments/multihead.md.
 
-    Attributes (others are those of :class:`Plan`):
+    Attributes (others are those of :class:`SequencePlan`):
         heads: K, heads of the networks that are compared.
         samples: networks of each mix of heads.
         good_heads, bad_heads: heads to find; those of a network are drawn from them.
-        candidates: at most so many heads are tried.
-        trials: streams of sequences that each head is tried on.
+        candidates: heads that are tried, at most.
+        trials: of each head, each with its own sequences.
         length: types of the permutations, and tokens of a sequence.
         hidden: size of embeddings, LSTMs and the output layer.
-        bad: a head with less at its last step is bad.
-        seed: of the weights that all networks share, of the heads, and of the sequences. How many heads are bad
-            depends on it: with 0 hardly any, and 40 tried are not enough.
+        bad: a head with a lower accuracy at its last step is bad.
+        seed: of the weights that all networks share, of the heads, and of the sequences. The number of bad heads
+            depends on it: with 0 there are hardly any among 40.
     """
 
     heads: int = 8
@@ -73,173 +75,174 @@ class Settings(Plan):
         check_positive(self, "heads", "samples", "candidates", "trials", "length", "hidden")
 
 
-QUICK = Settings(
+QUICK = MultiheadSettings(
     heads=4, samples=5, good_heads=1, bad_heads=5, candidates=16, trials=1, length=16, batch=16, seed=0
 )
 
 
 @dataclass(eq=False)
 class Heads:
-    """Heads that were tried alone.
+    """The heads that were tried alone.
 
     Attributes:
-        good, bad: those kept.
-        runs: of each trial of each head.
-        accuracy: at the last step, a row per head tried.
+        good, bad: those that were selected.
+        runs: all trials of all heads.
+        tried: the number of heads.
     """
 
     good: list[Parameters] = field(default_factory=list)
     bad: list[Parameters] = field(default_factory=list)
     runs: list[MemberRun] = field(default_factory=list)
-    accuracy: list[list[float]] = field(default_factory=list)
+    tried: int = 0
 
-    def add(self, head: Parameters, runs: Sequence[MemberRun], settings: Settings) -> None:
-        """Keeps a head if all its trials say the same."""
-        last = [float(run.accuracy[-1]) for run in runs]
+    def add(self, head: Parameters, runs: Sequence[MemberRun], settings: MultiheadSettings) -> None:
+        """Selects a head if its trials agree."""
+        last = final_accuracies(runs)
         self.runs.extend(runs)
-        self.accuracy.append(last)
-        if min(last) >= settings.learned:
+        self.tried += 1
+        if last.min() >= settings.learned:
             self.good.append(head)
-        elif max(last) < settings.bad:
+        elif last.max() < settings.bad:
             self.bad.append(head)
 
 
-class _Bench:
+class HeadTraining:
     """Trains networks that differ in their heads only."""
 
-    def __init__(self, settings: Settings, progress: Progress) -> None:
+    def __init__(self, settings: MultiheadSettings, progress: Progress) -> None:
         self.settings, self.progress = settings, progress
         self.sequences = Sequences("permutation", settings.length, settings.length)
         self.base = initial_parameters(copying_settings(self.sequences.vocabulary, settings.hidden), settings.seed)
 
     def head(self, number: int) -> Parameters:
-        """The number-th random head of this seed."""
+        """Random head ``number`` of this seed."""
         return random_head(self.settings.hidden, _mix(self.settings.seed, 1, number))
 
-    def train(
-        self, heads: Sequence[Sequence[Parameters]], streams: Sequence[int], message: str
-    ) -> list[MemberRun]:
-        """A network for each set of heads, on the stream of sequences of that number."""
+    def run(self, heads: Sequence[Sequence[Parameters]], streams: Sequence[int], message: str) -> list[MemberRun]:
+        """Trains a network with each of these sets of heads, on the sequences of these streams."""
         settings = self.settings
         starts = [replace_heads(self.base, parts) for parts in heads]
         seeds = [_mix(settings.seed, 2, stream) for stream in streams]
-        return train_ensemble(starts, seeds, self.sequences.draw, settings.training, self.progress, message)
+
+        def told(done: int, total: int, _: str) -> None:
+            self.progress(done, total, message)
+
+        return train_ensemble(starts, seeds, self.sequences.draw, settings.training, told)
 
 
 def _mix(*numbers: int) -> int:
-    """One seed of several numbers."""
+    """One seed from several numbers."""
     return int(np.random.SeedSequence(numbers).generate_state(1)[0])
 
 
-def find_heads(bench: _Bench) -> Heads:
+def find_heads(training: HeadTraining) -> Heads:
     """Tries random heads until there are enough good and bad ones.
 
     Raises:
-        AlignkitError: too few after all candidates.
+        AlignkitError: there are too few among all candidates.
     """
-    settings, found = bench.settings, Heads()
-    wave = 4
+    settings, found = training.settings, Heads()
     while len(found.good) < settings.good_heads or len(found.bad) < settings.bad_heads:
-        tried = len(found.accuracy)
-        numbers = range(tried, min(tried + wave, settings.candidates))
+        numbers = range(found.tried, min(found.tried + AT_ONCE, settings.candidates))
         if not numbers:
             break
-        pairs = [(bench.head(number), trial) for number in numbers for trial in range(settings.trials)]
-        message = f"{len(found.good)} good and {len(found.bad)} bad of {tried} heads"
-        runs = bench.train([[head] for head, _ in pairs], [trial for _, trial in pairs], message)
+        pairs = [(training.head(number), trial) for number in numbers for trial in range(settings.trials)]
+        message = f"{len(found.good)} good and {len(found.bad)} bad of {found.tried} heads"
+        runs = training.run([[head] for head, _ in pairs], [trial for _, trial in pairs], message)
         for place in range(len(numbers)):
             part = slice(place * settings.trials, (place + 1) * settings.trials)
             found.add(pairs[part.start][0], runs[part], settings)
     if not found.good or len(found.bad) < settings.heads:
         raise AlignkitError(
-            f"of {len(found.accuracy)} heads {len(found.good)} are good and {len(found.bad)} bad, but 1 and "
+            f"of {found.tried} heads {len(found.good)} are good and {len(found.bad)} bad, but 1 and "
             f"{settings.heads} are needed; raise candidates, or change steps or seed"
         )
     return found
 
 
-def run(settings: Settings, progress: Progress = no_progress) -> Result:
+def run(settings: MultiheadSettings, progress: Progress = no_progress) -> Result:
     """Finds heads, then trains networks with each mix of them."""
     import pandas as pd
 
-    bench = _Bench(settings, progress)
-    found = find_heads(bench)
+    training = HeadTraining(settings, progress)
+    found = find_heads(training)
     choose = np.random.default_rng([settings.seed, 3])
     runs: dict[str, list[MemberRun]] = {}
-    streams = range(settings.trials, settings.trials + settings.samples)  # none that heads were chosen by
+    streams = range(settings.trials, settings.trials + settings.samples)  # by which no head was selected
     for mix in MIXES:
-        sets = [_draw_heads(mix, found, bench, choose, sample) for sample in range(settings.samples)]
-        runs[mix] = bench.train(sets, streams, mix)
-    rows = [curves(found.runs, heads="one, tried"), *(curves(part, heads=mix) for mix, part in runs.items())]
-    table = pd.DataFrame(
-        [_row("one, tried", found.runs, settings), *(_row(mix, part, settings) for mix, part in runs.items())]
-    )
-    kept = f"{len(found.accuracy)} heads tried alone: {len(found.good)} good, {len(found.bad)} bad."
+        sets = [choose_heads(mix, found, training, choose, sample) for sample in range(settings.samples)]
+        runs[mix] = training.run(sets, streams, mix)
+    groups = {"one, tried": found.runs, **runs}
+    rows = [curves(part, heads=name) for name, part in groups.items()]
+    remarks = [f"{found.tried} heads tried alone: {len(found.good)} good, {len(found.bad)} bad."]
+    if settings.heads != 8:
+        remarks.append(f"'eight' in the names stands for {settings.heads}.")
     return Result(
-        table,
-        tuple(_claims(found.runs, runs, settings)),
+        pd.DataFrame([_row(name, part, settings) for name, part in groups.items()]),
+        claims(found.runs, runs, settings),
         {"accuracy": pd.concat(rows, ignore_index=True)},
-        lambda figure: draw(figure, found.runs, runs, settings),
-        (kept, f"'eight' in the names stands for {settings.heads}.") if settings.heads != 8 else (kept,),
+        lambda figure: _draw(figure, groups, settings),
+        tuple(remarks),
     )
 
 
-def _draw_heads(
-    mix: str, found: Heads, bench: _Bench, choose: np.random.Generator, sample: int
+def choose_heads(
+    mix: str, found: Heads, training: HeadTraining, choose: np.random.Generator, sample: int
 ) -> list[Parameters]:
-    heads = bench.settings.heads
+    """The heads of one network with a mix of heads; ``sample`` numbers the networks of the mix."""
+    heads = training.settings.heads
     if mix == "eight random":
-        first = bench.settings.candidates + sample * heads
-        return [bench.head(number) for number in range(first, first + heads)]
+        first = training.settings.candidates + sample * heads
+        return [training.head(number) for number in range(first, first + heads)]
     bad = [found.bad[i] for i in choose.permutation(len(found.bad))[:heads]]
     return bad if mix == "eight bad" else [*bad[1:], found.good[choose.integers(len(found.good))]]
 
 
-def _failed(runs: Sequence[MemberRun], settings: Settings) -> int:
-    return sum(run.accuracy[-1] < settings.learned for run in runs)
-
-
-def _row(name: str, runs: Sequence[MemberRun], settings: Settings) -> dict[str, object]:
-    last = np.array([run.accuracy[-1] for run in runs])
-    half = [run.at(np.array([settings.steps // 2 // settings.every * settings.every]))[0] for run in runs]
+def _row(name: str, runs: Sequence[MemberRun], settings: MultiheadSettings) -> dict[str, object]:
+    half = np.array([settings.steps // 2 // settings.every * settings.every])
+    failed = failures(runs, settings.learned)
     return {
         "heads": name,
         "runs": len(runs),
-        "failed": _failed(runs, settings),
-        "share": _failed(runs, settings) / len(runs),
-        "mean accuracy halfway": float(np.mean(half)),
-        "mean accuracy": float(last.mean()),
+        "failed": failed,
+        "share": failed / len(runs),
+        "mean accuracy halfway": float(np.mean([run.at(half) for run in runs])),
+        "mean accuracy": float(final_accuracies(runs).mean()),
     }
 
 
-def _claims(single: Sequence[MemberRun], runs: dict[str, list[MemberRun]], settings: Settings) -> list[Claim]:
+def claims(
+    single: Sequence[MemberRun], runs: Mapping[str, Sequence[MemberRun]], settings: MultiheadSettings
+) -> tuple[Claim, ...]:
+    """The claims, from all trials of single heads and the networks with each mix of heads."""
+    # The trials of one head are not independent, so only the first counts.
+    groups = {"one": single[:: settings.trials], **runs}
+    count = {name: (failures(part, settings.learned), len(part)) for name, part in groups.items()}
     statistic = f"share with an accuracy below {settings.learned} at step {settings.steps}, difference"
-    count = {mix: (_failed(part, settings), len(part)) for mix, part in runs.items()}
-    alone = single[:: settings.trials]  # trials of one head are not independent
-    count["one"] = _failed(alone, settings), len(alone)
-    texts = {
-        ("one good", "eight bad"): "one good head among eight suffices: fails less often than eight bad ones "
-        "(section 5.2, figure 2)",
+    texts = (
+        (
+            "one good",
+            "eight bad",
+            "one good head among eight suffices: fails less often than eight bad ones (section 5.2, figure 2)",
+        ),
         (
             "eight random",
             "eight bad",
-        ): "eight random heads fail less often than eight bad ones (section 5.2, figure 2)",
-        ("eight random", "one"): "eight random heads fail less often than one (section 5.2)",
-    }
-    claims = []
-    for (one, other), text in texts.items():
+            "eight random heads fail less often than eight bad ones (section 5.2, figure 2)",
+        ),
+        ("eight random", "one", "eight random heads fail less often than one (section 5.2)"),
+    )
+    judged = []
+    for one, other, text in texts:
         gap, low, high = share_difference(*count[one], *count[other])
-        claims.append(claim(text, f"{statistic} {one} - {other}", gap, (low, high), below=0.0))
-    return claims
+        judged.append(claim(text, f"{statistic} {one} - {other}", gap, (low, high), below=0.0))
+    return tuple(judged)
 
 
-def draw(
-    figure: Figure, single: Sequence[MemberRun], runs: dict[str, list[MemberRun]], settings: Settings
-) -> None:
-    """Accuracy of every network, a panel for each mix."""
-    panels = {"one, tried": single, **runs}
-    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for axis, (name, part) in zip(axes, panels.items(), strict=True):
+def _draw(figure: Figure, groups: Mapping[str, Sequence[MemberRun]], settings: MultiheadSettings) -> None:
+    """Accuracy of every network, a panel for each group."""
+    axes = figure.subplots(1, len(groups), sharey=True, squeeze=False)[0]
+    for axis, (name, part) in zip(axes, groups.items(), strict=True):
         for run in part:
             failed = run.accuracy[-1] < settings.learned
             axis.plot(run.steps, run.accuracy, color="tab:red" if failed else "tab:blue", lw=0.8, alpha=0.7)

@@ -1,24 +1,29 @@
-"""Networks that experiments train for themselves, where no run directory is given."""
+"""Translation networks that experiments train in memory, where no run directory is given."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from alignkit.errors import AlignkitError
-from alignkit.experiments.protocol import Progress
-from alignkit.experiments.texts import bitext_lines
+from alignkit.experiments.corpora import bitext_lines
 from alignkit.neural.aligners import NeuralAligner
+from alignkit.neural.loading import load_checkpoint
+from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.settings import PRESETS, RunSettings
-from alignkit.neural.training.translation import Training
-from alignkit.neural.training.translation_run import LinePairs, learn_tokenizer
+from alignkit.neural.training.trainer import Trainer
+from alignkit.neural.training.translation import translation_trainer
+from alignkit.neural.training.translation_run import LinePairs, TranslationRun, find_run, learn_tokenizer
 from alignkit.text.bitext import Bitext
-from alignkit.text.tokenization import encode_bitext
+from alignkit.text.tokenization import Tokenizer, encode_bitext
+from alignkit.types import PathLike, Progress
 
 
 @dataclass(frozen=True)
 class NetworkPlan:
-    """What an experiment trains on what; text files are empty for the sample.
+    """The text, the network, and its training; text files are empty for the sample.
 
     Attributes:
         source, target: training text.
@@ -57,7 +62,7 @@ class NetworkPlan:
         return LinePairs(source[: self.pairs or None], target[: self.pairs or None]), LinePairs(*held)
 
     def settings(self) -> RunSettings:
-        """Of text, network and training; raises AlignkitError if there is no such preset."""
+        """The settings of text, network and training; raises AlignkitError if there is no such preset."""
         if self.preset not in PRESETS:
             raise AlignkitError(f"there is no preset {self.preset!r}; there are {', '.join(PRESETS)}")
         training = {
@@ -72,33 +77,58 @@ class NetworkPlan:
         return PRESETS[self.preset].change(text=text, network={"output": self.output}, training=training)
 
 
-@dataclass(frozen=True)
-class Trained:
-    """A network with the text it was trained on and its held-out text, encoded."""
+@dataclass(frozen=True, eq=False)
+class EncodedText:
+    """The text of a plan, encoded by its tokenizer."""
 
-    network: NeuralAligner
     training: Bitext
     valid: Bitext
+    tokenizer: Tokenizer
+
+
+def encode_text(plan: NetworkPlan) -> EncodedText:
+    """Reads the text of a plan and learns its tokenizer; errors as :meth:`NetworkPlan.lines`."""
+    lines, held = plan.lines()
+    tokenizer = learn_tokenizer(lines, plan.settings().text)
+    training, valid = (encode_bitext(tokenizer, part.source, part.target) for part in (lines, held))
+    return EncodedText(training, valid, tokenizer)
 
 
 def train_network(
     plan: NetworkPlan,
+    text: EncodedText,
     progress: Progress,
-    measured: Callable[[Training], None] | None = None,
+    measured: Callable[[Trainer[TranslationNetwork, NeuralAligner]], None] | None = None,
     device: str = "auto",
-) -> Trained:
-    """Trains in memory.
+) -> NeuralAligner:
+    """Trains a network in memory and returns the best one, by the loss on held-out text.
 
     Args:
-        plan: what.
+        plan, text: what to train.
         progress: of the steps.
         measured: called at every measured step of the training.
         device: as :func:`alignkit.neural.devices.pick_device`.
     """
-    lines, held = plan.lines()
-    settings = plan.settings()
-    tokenizer = learn_tokenizer(lines, settings.text)
-    text, valid = (encode_bitext(tokenizer, part.source, part.target) for part in (lines, held))
-    training = Training(text, valid, settings, tokenizer, device=device)
-    commit = None if measured is None else lambda now, improved: measured(now)
-    return Trained(training.run(commit, progress), text, valid)
+    trainer = translation_trainer(text.training, text.valid, plan.settings(), text.tokenizer, device=device)
+    return trainer.run(None if measured is None else lambda now, _: measured(now), progress)
+
+
+def open_run(path: str) -> TranslationRun:
+    """The run directory of a translation network; raises AlignkitError if the path is not one."""
+    run = find_run(path)
+    if run is None:
+        raise AlignkitError(f"{path} is not a run directory of a network")
+    return run
+
+
+def load_network(path: PathLike) -> NeuralAligner:
+    """A translation network from a checkpoint or run directory; raises AlignkitError if it is not one."""
+    aligner = load_checkpoint(path)
+    if not isinstance(aligner, NeuralAligner):
+        raise AlignkitError(f"{path} is not a translation network")
+    return aligner
+
+
+def first_pairs(bitext: Bitext, number: int) -> Bitext:
+    """The first ``number`` pairs; all if it is 0 or there are fewer."""
+    return bitext.take(np.arange(min(number or len(bitext), len(bitext))))

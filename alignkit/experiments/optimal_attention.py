@@ -1,8 +1,8 @@
 """``optimal-attention``: the best attention against beta for p = softmax(W (c + s)) (Snell et al. 2021, A.1).
 
-With states h, s and the output layer as trained, the attention of each row is chosen anew, to give the right word
-the highest probability (:mod:`alignkit.experiments.simplex`). If lexical knowledge alone decided where to look,
-it would look where beta is largest. That it need not is shown by :func:`counterexample`.
+With states h, s and the output layer as trained, the attention of each row is optimised to give the right word the
+highest probability (:mod:`alignkit.experiments.simplex`). If lexical knowledge alone decided, this attention would
+be where beta is largest. It need not be, as :func:`counterexample` shows.
 
 Three output words, three states, s = 0, y the first word, with numbers 0 < c < a and b:
 
@@ -10,60 +10,76 @@ Three output words, three states, s = 0, y the first word, with numbers 0 < c < 
 
 At alpha = (1/2, 1/2, 0) the logits are (a, 0, 0), so p = e^a / (e^a + 2), and the gradient of log p(y) is
 (1 - p) (a, a, c): none exceeds its mean under alpha, (1 - p) a, so the duality gap is 0 and this alpha is optimal.
-But beta_1 = beta_2 = e^a / (e^a + 2 cosh b) and beta_3 = e^c / (e^c + 2): **wherever cosh b > e^(a - c), beta is
-largest at the one word to which the optimal attention pays none.** The two others are each wrong about another
-word, and right together.
+But beta_1 = beta_2 = e^a / (e^a + 2 cosh b) and beta_3 = e^c / (e^c + 2): **if cosh b > e^(a - c), beta is largest
+at the one word that the optimal attention ignores.** Each of the two others is wrong about a different word, and
+together they are right.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from alignkit.errors import AlignkitError
-from alignkit.experiments.networks import NetworkPlan, Trained, train_network
-from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
+from alignkit.experiments.networks import (
+    NetworkPlan,
+    encode_text,
+    first_pairs,
+    load_network,
+    open_run,
+    train_network,
+)
+from alignkit.experiments.protocol import Claim, Result, check_positive, claim
 from alignkit.experiments.simplex import Problem, best_attention
 from alignkit.metrics.agreement import Agreement, agreement
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.batching import Batcher, scoring_batches
-from alignkit.neural.loading import load_aligner
-from alignkit.neural.training.translation_run import find_run
+from alignkit.neural.batch_sizes import BatchSizes
+from alignkit.neural.batching import Batch, Batcher, scoring_batches
+from alignkit.neural.devices import device_of
+from alignkit.neural.networks.encoder_decoder import EncoderDecoder
+from alignkit.neural.scoring.modes import evaluation_mode
 from alignkit.scores.scores import Scores, flat_offsets
+from alignkit.text.bitext import Bitext
+from alignkit.types import Progress, no_progress
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-PUBLISHED = 0.53  #: A(alpha_opt, beta) of the paper, Multi30k
+PUBLISHED = 0.53  #: A(alpha_opt, beta) of the paper, on Multi30k
 
 
 @dataclass(frozen=True)
-class Settings(NetworkPlan):
-    """What is scored: the held-out text, by a network of ``run`` or one trained by the plan.
+class OptimalAttentionSettings(NetworkPlan):
+    """The network, from ``run`` or trained by the plan, and the pairs to score.
 
-    Attributes:
+    Attributes (others are those of :class:`NetworkPlan`):
         output: must be ``sum``.
-        run: a run directory of ``alignkit train`` whose network adds context and state; empty to train one.
+        run: a run directory of ``alignkit train`` whose network adds context and state; if empty, one is trained.
         scored: pairs of the held-out text that are scored; 0 for all.
         tolerance: duality gap at which the search stops, nats.
+        counterexample: its a, b and c.
     """
 
     output: str = "sum"
     run: str = ""
     scored: int = 0
     tolerance: float = 1e-4
-    counterexample: tuple[float, ...] = field(default=(2.0, 4.0, 1.0))
+    counterexample: tuple[float, ...] = (2.0, 4.0, 1.0)
+
+    def __post_init__(self) -> None:
+        check_positive(self, "tolerance")
 
 
-QUICK = Settings(epochs=8, scored=60)
+QUICK = OptimalAttentionSettings(epochs=8, scored=60)
 
 
 def counterexample(a: float = 2.0, b: float = 4.0, c: float = 1.0) -> Problem:
-    """The problem of the module's text; ``best_attention`` of it is (1/2, 1/2, 0)."""
+    """The counterexample of the module; its best attention is (1/2, 1/2, 0)."""
     Z = torch.tensor([[a, b, -b], [a, -b, b], [c, 0, 0]], dtype=torch.float64)
     return Problem(Z, torch.zeros(1, 3, dtype=torch.float64), torch.zeros(1, dtype=torch.int64))
 
@@ -74,82 +90,78 @@ def probabilities(problem: Problem, alpha: torch.Tensor) -> torch.Tensor:
     return shares.gather(1, problem.y.unsqueeze(1)).squeeze(1)
 
 
-@torch.inference_mode()
 def optimal_scores(
-    aligner: NeuralAligner, valid: Trained, tolerance: float, progress: Progress = no_progress
+    aligner: NeuralAligner, bitext: Bitext, tolerance: float, progress: Progress = no_progress
 ) -> tuple[Scores, pd.DataFrame]:
-    """alpha_opt of all rows of a text, and per row ``value`` (log p(y_t) there) and ``gap``, nats.
+    """alpha_opt of all rows of a bitext, and per row ``value`` (log p(y_t) there) and duality ``gap``, nats.
 
     Raises:
         AlignkitError: the network's logits are not linear in its context.
     """
     import pandas as pd
 
-    network = aligner.network.eval()
-    if network.settings.output != "sum":
+    network = aligner.network
+    if not isinstance(network, EncoderDecoder) or network.settings.output != "sum":
         raise AlignkitError("the best attention is a convex problem only for a network with output = sum")
-    bitext = valid.valid
     offsets = flat_offsets(bitext.shapes)
     values = np.zeros(offsets[-1], np.float32)
-    device = next(network.parameters()).device
-    batcher = Batcher(bitext, device)
+    batcher = Batcher(bitext, device_of(network))
     rows, done = [], 0
-    weight, bias = network.output.weight.double(), network.output.bias.double()
-    for pairs in scoring_batches(bitext, 32, 1 << 14, equal=True):
-        batch = batcher(pairs)
-        encoding = network.encode(batch.source, batch.source_lengths)
-        s, _ = network.states(batch.previous, encoding.start)
-        Z = network.context(encoding.h).double() @ weight.t()
-        problems = [
-            Problem(Z[i], s[i, :tall].double() @ weight.t() + bias, batch.target[:tall, i])
-            for i, tall in enumerate(batch.target_lengths.tolist())
-        ]
-        alpha, value, gap = best_attention(problems, tolerance)
-        parts = zip(
-            pairs.tolist(), *(x.split(batch.target_lengths.tolist()) for x in (alpha, value, gap)), strict=True
-        )
-        for m, best, reached, left in parts:
-            values[offsets[m] : offsets[m + 1]] = best.flatten().cpu().numpy()
-            rows.append(pd.DataFrame({"pair": m, "value": reached.cpu(), "gap": left.cpu()}))
-        done += len(pairs)
-        progress(done, len(bitext), "best attention")
+    with evaluation_mode(network):
+        for pairs in scoring_batches(bitext, BatchSizes(32, 1 << 14)):
+            batch = batcher(pairs)
+            heights = batch.target_lengths.tolist()
+            found = best_attention(_problems(network, batch), tolerance)
+            parts = zip(pairs.tolist(), *(x.split(heights) for x in found), strict=True)
+            for m, alpha, value, gap in parts:
+                values[offsets[m] : offsets[m + 1]] = alpha.flatten().cpu().numpy()
+                rows.append(pd.DataFrame({"pair": m, "value": value.cpu(), "gap": gap.cpu()}))
+            done += len(pairs)
+            progress(done, len(bitext), "best attention")
     return Scores(values, offsets, bitext.shapes), pd.concat(rows, ignore_index=True)
 
 
-def run(settings: Settings | None = None, progress: Progress = no_progress) -> Result:
-    """Finds the best attention of the held-out text, and compares it with beta and with the trained attention."""
+def _problems(network: EncoderDecoder, batch: Batch) -> list[Problem]:
+    """The best-attention problem of every pair of a batch, in float64."""
+    weight, bias = network.output.weight.double(), network.output.bias.double()
+    encoding = network.encode(batch.source, batch.source_lengths)
+    s, _ = network.states(batch.previous, encoding.start)
+    Z = network.context(encoding.h).double() @ weight.t()
+    return [
+        Problem(Z[i], s[i, :height].double() @ weight.t() + bias, batch.target[:height, i])
+        for i, height in enumerate(batch.target_lengths.tolist())
+    ]
+
+
+def run(settings: OptimalAttentionSettings, progress: Progress = no_progress) -> Result:
+    """Finds the best attention for the held-out text, and compares it with beta and with the trained attention."""
     import pandas as pd
 
-    settings = settings or Settings()
-    check_positive(settings, "tolerance")
-    trained = _network(settings, progress)
-    aligner = trained.network
-    best, found = optimal_scores(aligner, trained, settings.tolerance, progress)
-    scores = {"alpha_opt": best} | {kind: aligner.score(trained.valid, kind) for kind in ("alpha", "beta")}
+    aligner, bitext = _network(settings, progress)
+    best, found = optimal_scores(aligner, bitext, settings.tolerance, progress)
+    scores = {"alpha_opt": best} | {kind: aligner.score(bitext, kind) for kind in ("alpha", "beta")}
     pairs = (("alpha_opt", "beta"), ("alpha", "beta"), ("beta", "alpha_opt"), ("alpha_opt", "alpha"))
     agreements = {(u, v): agreement(scores[u], scores[v]) for u, v in pairs}
     table = pd.DataFrame([{"u": u, "v": v, **vars(a)} for (u, v), a in agreements.items()])
     problem = counterexample(*settings.counterexample)
-    logs = aligner.log_probabilities(trained.valid)
+    logs = aligner.log_probabilities(bitext)
     remarks = (
-        f"{len(trained.valid)} pairs, {len(found)} target tokens; published A(alpha_opt, beta): {PUBLISHED}.",
+        f"{len(bitext)} pairs, {len(found)} target tokens; published A(alpha_opt, beta): {PUBLISHED}.",
         f"The largest duality gap is {found.gap.max():.2g} nats. Mean log p(y): {found.value.mean():.3f} with the "
         f"best attention, {logs.sum() / len(found):.3f} with the network's own.",
     )
-    claims = (*_counterexample_claims(problem), *_claims(agreements))
-    return Result(table, claims, {"tokens": found.round(6)}, lambda figure: _draw(figure, table), remarks)
+    judged = (*_counterexample_claims(problem), *claims(agreements))
+    return Result(table, judged, {"tokens": found.round(6)}, lambda figure: _draw(figure, table), remarks)
 
 
-def _network(settings: Settings, progress: Progress) -> Trained:
+def _network(settings: OptimalAttentionSettings, progress: Progress) -> tuple[NeuralAligner, Bitext]:
+    """The network, and the pairs to score."""
     if settings.run:
-        aligner, found = load_aligner(settings.run), find_run(settings.run)
-        if not isinstance(aligner, NeuralAligner) or found is None:
-            raise AlignkitError(f"{settings.run} is not a run directory of a network")
-        trained = Trained(aligner, found.train, found.valid)
+        aligner, valid = load_network(settings.run), open_run(settings.run).valid
     else:
-        trained = train_network(settings, progress)
-    some = np.arange(min(settings.scored or len(trained.valid), len(trained.valid)))
-    return Trained(trained.network, trained.training, trained.valid.take(some))
+        text = encode_text(settings)
+        aligner, valid = train_network(settings, text, progress), text.valid
+    return aligner, first_pairs(valid, settings.scored)
 
 
 def _counterexample_claims(problem: Problem) -> tuple[Claim, ...]:
@@ -158,14 +170,14 @@ def _counterexample_claims(problem: Problem) -> tuple[Claim, ...]:
     favourite = int(beta.argmax())
     return (
         claim(
-            "There are three words for which the best attention ignores the one with the largest beta (A.1)",
-            "attention of the best to the word with the largest beta",
+            "There are sentences for which the best attention ignores the word with the largest beta (A.1)",
+            "the best attention to the word with the largest beta, three words",
             float(alpha[0, favourite]),
             (0.0, float(alpha[0, favourite])),
             below=1e-3,
         ),
         claim(
-            "... and is right more often than that word alone",
+            "... and gives the right word a higher probability than that word alone",
             "p(y) of the best attention minus the largest beta",
             float(value.exp() - beta.max()),
             (float(value.exp() - beta.max()), float((value + gap).exp() - beta.max())),
@@ -174,13 +186,14 @@ def _counterexample_claims(problem: Problem) -> tuple[Claim, ...]:
     )
 
 
-def _claims(agreements: dict[tuple[str, str], Agreement]) -> tuple[Claim, ...]:
+def claims(agreements: Mapping[tuple[str, str], Agreement]) -> tuple[Claim, ...]:
+    """The claims about the network, from the agreements of the table."""
     found = agreements["alpha_opt", "beta"]
     interval = (found.low, found.high)
     own = agreements["alpha", "beta"]
     return (
         claim(
-            "beta ranks highly where the best attention looks, far above chance (A.1)",
+            "beta is high where the best attention is, far above chance (A.1)",
             f"A(alpha_opt, beta), chance {found.chance:.3f}",
             found.agreement,
             interval,
@@ -194,7 +207,7 @@ def _claims(agreements: dict[tuple[str, str], Agreement]) -> tuple[Claim, ...]:
             below=0.9,
         ),
         claim(
-            f"Published: A(alpha_opt, beta) = {PUBLISHED} on Multi30k (held to within 0.1)",
+            f"Published: A(alpha_opt, beta) = {PUBLISHED} on Multi30k; judged as: within 0.1",
             "A(alpha_opt, beta)",
             found.agreement,
             interval,
@@ -203,7 +216,7 @@ def _claims(agreements: dict[tuple[str, str], Agreement]) -> tuple[Claim, ...]:
         ),
         claim(
             "The network's own attention agrees with beta less than the best attention does",
-            "A(alpha, beta) minus A(alpha_opt, beta), from the far ends of their intervals",
+            "A(alpha, beta) minus A(alpha_opt, beta), from the outer ends of their intervals",
             own.agreement - found.agreement,
             (own.low - found.high, own.high - found.low),
             below=0.0,

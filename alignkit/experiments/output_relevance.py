@@ -3,7 +3,7 @@
 Relevance r_l = (2y - 1) W . h_l is what state l adds to the log-odds of the right class y if it is attended. It is
 learned under uniform attention from counts alone: *großartig* is only ever seen with one output, *Film* with both
 (:func:`count_tables`). The claim: r of a network whose attention is fixed to 1/L already orders the words of a
-sentence as the attention of a network does that is trained as usual, and as the influence of each word does.
+sentence as the attention of an ordinarily trained network does, and as the influence of each word does.
 """
 
 from __future__ import annotations
@@ -14,12 +14,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alignkit.classical.cooccurrence import cooccurrence
-from alignkit.experiments.classifier import ClassifierPlan, influence, read_split, train_classifier, view
-from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
-from alignkit.experiments.statistics import averaged, kendall
+from alignkit.experiments.classifiers import (
+    ClassifierPlan,
+    Split,
+    classifier_settings,
+    read_split,
+    train_in_memory,
+)
+from alignkit.experiments.protocol import Claim, Result, claim, part_of
+from alignkit.experiments.statistics import averaged, sentence_taus
 from alignkit.metrics.agreement import agreement
+from alignkit.neural.networks.classifier import Classifier
+from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores, judge_logits
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
+from alignkit.types import Progress, no_progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +36,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = (("dieser film ist großartig", "this movie is great"), ("dieser film ist schlecht", "this movie is bad"))
 INPUTS, OUTPUTS = ("film", "großartig", "schlecht"), ("great", "bad")
-#: (u, v): tau of v with u, and what the names mean below
+#: (u, v): Kendall's tau and agreement of v with u, by the names of :func:`word_scores`
 PAIRS = (
     ("r uniform", "alpha"),
     ("|r| uniform", "alpha"),
@@ -38,15 +47,15 @@ PAIRS = (
 
 
 @dataclass(frozen=True)
-class Settings(ClassifierPlan):
-    """As :class:`alignkit.experiments.classifier.ClassifierPlan`."""
+class OutputRelevanceSettings(ClassifierPlan):
+    """The settings of :class:`alignkit.experiments.classifiers.ClassifierPlan`."""
 
 
-QUICK = Settings(embedding=32, hidden=24, epochs=8, held=90, seeds=2)
+QUICK = OutputRelevanceSettings(embedding=32, hidden=24, epochs=8, held=90, seeds=2)
 
 
 def count_tables() -> pd.DataFrame:
-    """How often each input word of the example meets each output word, from the co-occurrence table."""
+    """How often each input word of the example co-occurs with each output word."""
     import pandas as pd
 
     bitext = Bitext.from_sentences(*([line.split() for line in side] for side in zip(*EXAMPLE, strict=True)))
@@ -59,72 +68,79 @@ def count_tables() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def run(settings: Settings | None = None, progress: Progress = no_progress) -> Result:
-    """Trains a classifier with and one without attention for every seed, and orders the words of held-out text."""
+def word_scores(usual: Classifier, uniform: Classifier, split: Split) -> dict[str, Scores]:
+    """Scores of the words of the held-out text, from the usual network and from that with uniform attention."""
+    plain = classifier_scores(uniform, split.held, "relevance")
+    return {
+        "alpha": classifier_scores(usual, split.held, "alpha"),
+        "r": classifier_scores(usual, split.held, "relevance"),
+        "r uniform": plain,
+        "|r| uniform": Scores(np.abs(plain.values), plain.offsets, plain.shapes),
+        "influence": classifier_scores(usual, split.held, "loo"),
+    }
+
+
+def run(settings: OutputRelevanceSettings, progress: Progress = no_progress) -> Result:
+    """Trains a classifier with and one without attention for every seed, and compares the scores of words."""
     import pandas as pd
 
-    settings = settings or Settings()
-    check_positive(settings, "held", "embedding", "hidden", "rate", "batch", "epochs", "seeds")
-    data, training, held = read_split(settings)
-    total, done = 2 * settings.seeds * settings.epochs, [0]
-
-    def tick() -> None:
-        done[0] += 1
-        progress(done[0], total, "training")
-
-    rows, tables, accuracies = [], [], []
+    split = read_split(settings)
+    frames, tables, accuracies = [], [], []
     for seed in range(settings.seeds):
-        normal = train_classifier(data, training, settings, seed, tick=tick)
-        uniform = train_classifier(data, training, settings, seed + 1000, uniform=True, tick=tick)
-        seen, plain = view(normal, data, held), view(uniform, data, held)
-        lists = {
-            "alpha": seen.alpha,
-            "r": seen.relevance,
-            "r uniform": plain.relevance,
-            "|r| uniform": [np.abs(r) for r in plain.relevance],
-            "influence": influence(normal, data, held, seen.logit),
-        }
-        right = data.labels[held] == 1
-        accuracies.append([float(np.mean((logit > 0) == right)) for logit in (seen.logit, plain.logit)])
+        usual, uniform = (_train(settings, split, 2 * seed + k, progress) for k in (0, 1))
+        logits = [classifier_logits(network, split.held) for network in (usual, uniform)]
+        accuracies.append([judge_logits(z, split.held.labels)[1] for z in logits])
+        scores = word_scores(usual, uniform, split)
         for u, v in PAIRS:
-            taus = [kendall(a, b) for a, b in zip(lists[u], lists[v], strict=True)]
-            rows.append(pd.DataFrame({"seed": seed, "sentence": held, "u": u, "v": v, "tau": taus}))
-            found = agreement(_as_scores(lists[u]), _as_scores(lists[v]), resamples=0)
+            taus = sentence_taus(scores[u], scores[v])
+            frames.append(pd.DataFrame({"seed": seed, "sentence": range(len(taus)), "u": u, "v": v, "tau": taus}))
+            found = agreement(scores[u], scores[v], resamples=0)
             tables.append({"u": u, "v": v, "agreement": found.agreement, "chance": found.chance})
-    raw = pd.concat(rows, ignore_index=True)
-    taus = raw.groupby(["u", "v"], sort=False).tau.mean().rename("tau")
-    table = pd.DataFrame(tables).groupby(["u", "v"], sort=False).mean().join(taus).reset_index()
-    both = np.mean(accuracies, axis=0)
+    raw = pd.concat(frames, ignore_index=True)
+    mean_taus = raw.groupby(["u", "v"], sort=False).tau.mean().rename("tau")
+    table = pd.DataFrame(tables).groupby(["u", "v"], sort=False).mean().join(mean_taus).reset_index()
     counts = count_tables()
-    remarks = (
-        f"{len(training)} sentences trained on, {len(held)} looked at; accuracy {both[0]:.3f} with attention, "
-        f"{both[1]:.3f} with uniform attention.",
-        "r uniform: relevance of the network with uniform attention; all else of the one with attention, trained "
-        "from another seed. tau: Kendall's tau-b within a sentence, mean. agreement: of the top 5 %.",
+    remarks = _remarks(split, np.mean(accuracies, axis=0), counts)
+    rows = {"sentences": raw.round(5), "counts": counts}
+    return Result(table, claims(raw, counts), rows, lambda figure: _draw(figure, raw), remarks)
+
+
+def _train(settings: OutputRelevanceSettings, split: Split, number: int, progress: Progress) -> Classifier:
+    """Network ``number`` of all: for every seed, the usual one and then the one with uniform attention."""
+    seed, uniform = divmod(number, 2)
+    training = classifier_settings(
+        settings, split, seed + 1000 * uniform, settings.epochs, "uniform" if uniform else "learned"
+    )
+    steps = training.training.steps
+    return train_in_memory(split, training, part_of(progress, number * steps, 2 * settings.seeds * steps))
+
+
+def _remarks(split: Split, accuracy: np.ndarray, counts: pd.DataFrame) -> tuple[str, ...]:
+    return (
+        f"{len(split.training)} sentences for training, {len(split.held)} scored; accuracy {accuracy[0]:.3f} with "
+        f"attention, {accuracy[1]:.3f} with uniform attention.",
+        "r uniform: relevance in the network with uniform attention; all other scores are of the network with "
+        "attention, trained from another seed. tau: mean of Kendall's tau-b within a sentence. agreement: of the "
+        "top 5 %.",
         "Counts of the example:\n" + counts.to_string(index=False),
     )
-    drawn = lambda figure: _draw(figure, raw)  # noqa: E731
-    return Result(table, _claims(raw, counts), {"sentences": raw.round(5), "counts": counts}, drawn, remarks)
-
-
-def _as_scores(rows: list[np.ndarray]) -> Scores:
-    return Scores.from_matrices([row[None].astype(np.float32) for row in rows])
 
 
 def per_sentence(raw: pd.DataFrame, u: str, v: str) -> np.ndarray:
-    """tau of each sentence, mean over the seeds: sentences are what intervals are over."""
+    """Kendall's tau of each sentence, mean over the seeds; intervals are over sentences."""
     some = raw[(raw.u == u) & (raw.v == v)]
     means: np.ndarray = some.groupby("sentence").tau.mean().to_numpy()
     return means
 
 
-def _claims(raw: pd.DataFrame, counts: pd.DataFrame) -> tuple[Claim, ...]:
+def claims(raw: pd.DataFrame, counts: pd.DataFrame) -> tuple[Claim, ...]:
+    """The claims, from a row per seed, sentence and pair of scores, and the counts of the example."""
     table = counts.set_index("input")
     odds = table["great"] - table["bad"]
     exact = float(abs(odds["film"]) + abs(odds["großartig"] - 1) + abs(odds["schlecht"] + 1))
     return (
         claim(
-            "In the example only the telling words are counted with one output more than with the other",
+            "In the example, only the words that tell the class co-occur more often with one output",
             "deviation of the count differences (great - bad) from 0, 1 and -1",
             exact,
             below=1e-9,
@@ -136,7 +152,7 @@ def _claims(raw: pd.DataFrame, counts: pd.DataFrame) -> tuple[Claim, ...]:
             above=0.0,
         ),
         claim(
-            "... and with the influence of each word on the usual network (leave one out)",
+            "... and with the influence of each word on the usual network (leave-one-out)",
             "Kendall's tau of r uniform and influence, mean over sentences",
             *averaged(per_sentence(raw, "r uniform", "influence")),
             above=0.0,

@@ -1,10 +1,12 @@
-"""What every experiment of the papers gives: a table, a verdict for each claim, raw rows and a picture.
+"""The protocol of an experiment: its result is a table, a verdict for each claim, raw rows and a picture.
 
 An experiment is a module of this package with
 
-- ``Settings``: a frozen dataclass of numbers, strings and tuples of them; its defaults are the full size;
-- ``QUICK``: a ``Settings`` that is done within 2 minutes on two cores;
-- ``run(settings, progress) -> Result``: a plain function that a notebook can call.
+- a frozen dataclass of settings (numbers, strings and tuples of them), whose defaults are the full size;
+- ``QUICK``: an instance of it with which the experiment takes less than 2 minutes on two cores;
+- ``run(settings, progress) -> Result``: a plain function that can also be called from a notebook;
+
+and a line in :mod:`alignkit.experiments.registry`.
 """
 
 from __future__ import annotations
@@ -16,20 +18,15 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import AlignkitError
+from alignkit.types import Progress
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-Progress = Callable[[int, int, str], None]  #: (done, total, message)
-
-
-def no_progress(done: int, total: int, message: str = "") -> None:
-    """Says nothing."""
-
 
 class Verdict(StrEnum):
-    """What an experiment says of a claim."""
+    """The verdict on a claim."""
 
     HOLDS = "holds"
     FAILS = "does not hold"
@@ -38,10 +35,10 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a paper, and what came of it.
+    """A claim of a paper, and its verdict.
 
     Attributes:
-        text: the claim in words that need no paper at hand, with where it stands.
+        text: the claim, understandable without the paper, with the section that makes it.
         statistic: what was measured, in words.
         value: the statistic.
         low, high: its interval; equal to ``value`` where it is exact.
@@ -56,25 +53,14 @@ class Claim:
     verdict: Verdict
 
 
-def check_positive(settings: Any, *names: str) -> None:
-    """Raises AlignkitError if a setting, or a number in a tuple, is not above 0, or if a tuple is empty."""
-    for name in names:
-        value = getattr(settings, name)
-        parts = value if isinstance(value, tuple) else (value,)
-        if not parts:
-            raise AlignkitError(f"{name} must not be empty")
-        if not all(part > 0 for part in parts if not isinstance(part, str)):
-            raise AlignkitError(f"{name} must be above 0, not {value}")
-
-
 @dataclass(frozen=True)
 class Result:
-    """What an experiment found.
+    """The result of an experiment.
 
     Attributes:
-        table: what is printed; numbers already in the units that its columns name.
+        table: what is printed; numbers are in the units that its columns name.
         claims: in the order of the paper.
-        rows: raw rows by name, one tidy data frame each; enough to draw the picture again.
+        rows: raw rows by name, one tidy data frame each; enough to redraw the picture.
         draw: draws on an empty matplotlib figure.
         remarks: sentences that a reader needs beside the table, such as what was tried where a claim fails.
     """
@@ -86,8 +72,24 @@ class Result:
     remarks: tuple[str, ...] = field(default=())
 
 
+def check_positive(settings: Any, *names: str) -> None:
+    """Raises AlignkitError if a setting, or a number in a tuple, is not above 0, or if a tuple is empty."""
+    for name in names:
+        value = getattr(settings, name)
+        parts = value if isinstance(value, tuple) else (value,)
+        if not parts:
+            raise AlignkitError(f"{name} must not be empty")
+        if not all(part > 0 for part in parts if not isinstance(part, str)):
+            raise AlignkitError(f"{name} must be above 0, not {value}")
+
+
+def part_of(progress: Progress, before: int, total: int, name: str = "") -> Progress:
+    """The progress of a part, ``name``, of work of ``total`` steps, of which ``before`` precede this part."""
+    return lambda done, _, message: progress(before + done, total, ": ".join(filter(None, (name, message))))
+
+
 def judge(low: float, high: float, *, above: float | None = None, below: float | None = None) -> Verdict:
-    """Holds if the whole interval is above (below) the bound, fails if it is wholly on the other side.
+    """The verdict on an interval: holds if all of it is above (below) the bound, fails if none of it is.
 
     With both bounds, the claim is that the value lies between them. NaN leaves it undecided.
     """

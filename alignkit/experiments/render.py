@@ -1,4 +1,4 @@
-"""What an experiment found, as text, JSON and files."""
+"""The result of an experiment as text, JSON and files."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from alignkit.version import versions
 
 
 def cell(value: Any) -> str:
-    """A value of a table as text: three significant decimals are enough to read."""
+    """A value of a table as text, numbers with four significant digits."""
     if isinstance(value, float | np.floating):
         return NONE if np.isnan(value) else f"{value:.4g}"
     return str(value)
 
 
 def verdict_line(claim: Claim) -> str:
-    """A claim as two lines of text."""
+    """The verdict on a claim, and its statistic, as two lines of text."""
     interval = "" if claim.low == claim.high else f" [{cell(claim.low)}, {cell(claim.high)}]"
     return f"{claim.verdict.upper()}: {claim.text}\n    {claim.statistic}: {cell(claim.value)}{interval}"
 
 
 def to_text(experiment: Experiment, result: Result, size: str) -> str:
-    """Title, table, verdicts and remarks."""
+    """The result as text: title, table, verdicts and remarks."""
     table = result.table
     grid = [[str(name) for name in table.columns]]
     grid += [[cell(value) for value in row] for row in table.itertuples(index=False)]
@@ -42,7 +42,7 @@ def to_text(experiment: Experiment, result: Result, size: str) -> str:
 
 
 def facts(experiment: Experiment, settings: Any, result: Result, size: str) -> dict[str, Any]:
-    """Everything but the raw rows, in plain values: what JSON gets."""
+    """The result without its raw rows, in plain values for JSON."""
     claims = [{**dataclasses.asdict(claim), "verdict": str(claim.verdict)} for claim in result.claims]
     for claim in claims:
         claim.update({k: None for k in ("value", "low", "high") if not np.isfinite(claim[k])})
@@ -66,7 +66,7 @@ def to_json(experiment: Experiment, settings: Any, result: Result, size: str) ->
 def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"{type(value).__name__} has no place in JSON")
+    raise TypeError(f"{type(value).__name__} is not allowed in JSON")
 
 
 def save(folder: Path, experiment: Experiment, settings: Any, result: Result, size: str) -> list[Path]:

@@ -1,7 +1,8 @@
-"""Sequences to copy or to reorder, and what the experiments on them share (Snell et al., 3.3, 5.2 and 6.2)."""
+"""Sequences to copy or reorder, and the networks trained on them (Snell et al. 2021, 3.3, 5.2 and 6.2)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,12 @@ import numpy as np
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.errors import AlignkitError
 from alignkit.neural.devices import Products
-from alignkit.neural.ensemble.training import EnsembleTraining, MemberRun
+from alignkit.neural.ensemble.networks import copying_settings, initial_parameters
+from alignkit.neural.ensemble.training import EnsembleTraining, MemberRun, train_ensemble
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import BOS, EOS
 from alignkit.text.vocabulary import Vocabulary
+from alignkit.types import Progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,14 +26,14 @@ KINDS = ("permutation", "subset", "independent", "mixture")
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What the settings of these experiments share, with the paper's numbers.
+class SequencePlan:
+    """Settings that the experiments on sequences share, with the paper's values.
 
     Attributes:
         hidden: size of embeddings, LSTMs and the output layer.
         batch, steps, every, learning_rate, products: of training, see :class:`EnsembleTraining`.
-        solved: a network stops early once its accuracy was at least this twice in a row.
-        learned: a network with less at its last step has failed.
+        solved: a network stops early once its accuracy was at least this at two consecutive measurements.
+        learned: a network with a lower accuracy at its last step has failed.
     """
 
     hidden: int = 256
@@ -44,7 +47,8 @@ class Plan:
 
     @property
     def training(self) -> EnsembleTraining:
-        """Small networks are trained together, large ones, which would only leave the cache, alone."""
+        """The settings of training."""
+        # Small networks are faster together; large ones would not fit into the cache.
         together = 1 if self.hidden >= 128 else 8
         numbers = (self.steps, self.batch, self.every, self.learning_rate, self.solved)
         return EnsembleTraining(*numbers, together=together, products=self.products)
@@ -55,10 +59,10 @@ class Sequences:
     """A distribution of sequences of one length.
 
     Attributes:
-        kind: ``permutation``, all of ``types`` types in random order; ``subset``, ``length`` of them without
-            repetition; ``independent``, each token drawn for itself; ``mixture``, by a fair coin a permutation
-            of the first or of the second half of the types.
-        types: how many there are.
+        kind: ``permutation``, all types in random order; ``subset``, ``length`` of them without repetition;
+            ``independent``, tokens drawn independently; ``mixture``, a permutation of the first or of the second
+            half of the types, with equal probability.
+        types: the number of different tokens.
         length: of a sequence.
         order: int64 (length,): the target's t-th token is the source's order[t]-th; None copies.
     """
@@ -82,11 +86,11 @@ class Sequences:
 
     @property
     def vocabulary(self) -> int:
-        """V: padding, which never occurs, beginning and end, then the types."""
+        """V: padding, which never occurs, BOS and EOS, then the types."""
         return FIRST + self.types
 
     def sources(self, generator: np.random.Generator, count: int) -> np.ndarray:
-        """int64 (count, length), without the end."""
+        """Draws sources, int64 (count, length), without EOS."""
         if self.kind == "independent":
             return generator.integers(0, self.types, (count, self.length))
         pool = self.length if self.kind == "mixture" else self.types
@@ -100,10 +104,10 @@ class Sequences:
         return sources if self.order is None else sources[:, self.order]
 
     def draw(self, generator: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Source with its end, the decoder's input (the beginning first) and the target with its end.
+        """Draws sources with EOS, the decoder's input, which begins with BOS, and targets with EOS.
 
-        Each int64 (count, length + 1), word i with the id FIRST + i: what
-        :data:`alignkit.neural.ensemble.training.Draw` asks for.
+        Each is int64 (count, length + 1), word i having the id FIRST + i; see
+        :data:`alignkit.neural.ensemble.training.Draw`.
         """
         sources = self.sources(generator, count)
         targets = self.targets(sources) + FIRST
@@ -112,27 +116,27 @@ class Sequences:
         return source, np.hstack([np.full((count, 1), BOS), targets]), target
 
     def bitext(self, generator: np.random.Generator, count: int) -> Bitext:
-        """``count`` pairs as :meth:`draw` gives them, for the probes of a network; words are named by number."""
+        """``count`` pairs as :meth:`draw` draws them, for the probes of a network; words are numerals."""
         source, _, target = self.draw(generator, count)
         vocabulary = Vocabulary.from_tokens(["<pad>", "<s>", "</s>", *map(str, range(self.types))])
         return Bitext(_corpus(source, vocabulary), _corpus(target, vocabulary))
 
     def words(self, generator: np.random.Generator, count: int) -> Bitext:
-        """``count`` pairs of words alone: no ends, and word i has the id i."""
+        """``count`` pairs of words alone: without EOS, and word i has the id i."""
         sources = self.sources(generator, count)
         vocabulary = Vocabulary.from_tokens(map(str, range(self.types)))
         return Bitext(_corpus(sources, vocabulary), _corpus(self.targets(sources), vocabulary))
 
     def gold(self, t: np.ndarray) -> np.ndarray:
-        """The source place of target places t in [0, length]; the end belongs to the end."""
+        """The source places of target places t in [0, length]; EOS is aligned with EOS."""
         order = np.arange(self.length) if self.order is None else self.order
         return np.append(order, self.length)[t]
 
     def chance(self) -> float:
-        """The token accuracy that is possible without a look at the source, end included.
+        """The highest expected token accuracy without the source, EOS included.
 
-        Without repetition, the best guess for the t-th token is one of those not seen yet. In a mixture, the
-        first token tells the half.
+        Without repetition, the best guess for the t-th token is one that has not occurred yet. In a mixture, the
+        first token decides the half.
         """
         t = np.arange(self.length)
         if self.kind == "independent":
@@ -151,21 +155,42 @@ def _corpus(tokens: np.ndarray, vocabulary: Vocabulary) -> Corpus:
 
 
 def count_table(sequences: Sequences, count: int, seed: int) -> np.ndarray:
-    """C (types, types) of ``count`` drawn pairs, dense, by :func:`alignkit.classical.cooccurrence.cooccurrence`,
-    divided by ``count``: expected counts per pair."""
+    """The co-occurrence table C (types, types) of ``count`` drawn pairs, divided by ``count``."""
     bitext = sequences.words(np.random.default_rng(seed), count)
     return cooccurrence(bitext).to_dense() / count
 
 
 def contrast(table: np.ndarray) -> float:
-    """How much more often a word meets itself than another word that it meets at all: mean of the diagonal of C
-    over the mean of its other entries above 0. At 1, C says nothing of which word is whose translation."""
+    """The mean of the diagonal of C over the mean of its other non-zero entries.
+
+    How much more often a word co-occurs with itself than with another word. At 1, C says nothing about which
+    word translates to which.
+    """
     others = table[~np.eye(len(table), dtype=bool)]
     return float(np.diag(table).mean() / others[others > 0].mean())
 
 
-def curves(runs: list[MemberRun], **labels: object) -> pd.DataFrame:
-    """Raw rows of courses: labels, run, step, accuracy, loss; a solved network has no rows after it stopped."""
+def train_networks(
+    sequences: Sequences, plan: SequencePlan, seeds: int, progress: Progress, *, attention: str = "general"
+) -> list[MemberRun]:
+    """Trains a network from each of the seeds 0, 1, ...; they share no sequences and no initial weights."""
+    shape = copying_settings(sequences.vocabulary, plan.hidden, attention)
+    starts = [initial_parameters(shape, seed) for seed in range(seeds)]
+    return train_ensemble(starts, range(seeds), sequences.draw, plan.training, progress)
+
+
+def final_accuracies(runs: Sequence[MemberRun]) -> np.ndarray:
+    """float64: the token accuracy of each network at its last step."""
+    return np.array([run.accuracy[-1] for run in runs])
+
+
+def failures(runs: Sequence[MemberRun], learned: float) -> int:
+    """The number of networks with an accuracy below ``learned`` at the last step."""
+    return int((final_accuracies(runs) < learned).sum())
+
+
+def curves(runs: Sequence[MemberRun], **labels: object) -> pd.DataFrame:
+    """Raw rows: labels, run, step, accuracy, loss; a network that stopped early has no further rows."""
     import pandas as pd
 
     frames = [
@@ -184,6 +209,6 @@ def curves(runs: list[MemberRun], **labels: object) -> pd.DataFrame:
 
 
 def reached(run: MemberRun, level: float) -> float:
-    """The first measured step with an accuracy of at least ``level``; NaN if there is none."""
+    """The first measured step with an accuracy of at least ``level``, NaN if there is none."""
     above = np.nonzero(run.accuracy >= level)[0]
     return float(run.steps[above[0]]) if len(above) else float("nan")

@@ -1,12 +1,12 @@
-"""The attention that would serve a prediction best: a concave problem on the simplex (Snell et al. 2021, A.1).
+"""The attention that predicts a word best: a concave problem on the simplex (Snell et al. 2021, A.1).
 
-Where logits are linear in the context, they are z = base + sum_l alpha_l Z_l, Z_l being what state l adds to the
+If logits are linear in the context, they are z = base + sum_l alpha_l Z_l, Z_l being what state l adds to the
 logits. Then f(alpha) = log softmax(z)[y] is concave in alpha, with
 
     gradient g_l = Z_l[y] - p . Z_l,    Hessian -H,  H_kl = sum_v p_v Z_kv Z_lv - (p . Z_k)(p . Z_l).
 
-As f is concave, max_l g_l - alpha . g bounds what any attention could still gain over alpha: the duality gap, a
-certificate that asks for no faith in the solver. The solver is Newton's method: its quadratic models are
+As f is concave, max_l g_l - alpha . g bounds by how much any attention could still improve on alpha: the duality
+gap, a certificate that does not depend on the solver. The solver is Newton's method: its quadratic models are
 maximised over the simplex by accelerated projected gradients, all rows at once; steps are halved until f rises.
 """
 
@@ -20,7 +20,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The rows of one sentence pair.
+    """The problems of one sentence pair, one for each of its T rows.
 
     Attributes:
         Z: (L, V), what each state adds to the logits.
@@ -34,7 +34,7 @@ class Problem:
 
 
 def project(x: Tensor) -> Tensor:
-    """The nearest points of the simplex to the rows of x (R, L)."""
+    """The points of the simplex that are nearest to the rows of x (R, L)."""
     falling = x.sort(1, descending=True)[0]
     places = torch.arange(1, x.shape[1] + 1, dtype=x.dtype, device=x.device)
     excess = (falling.cumsum(1) - 1) / places
@@ -43,7 +43,7 @@ def project(x: Tensor) -> Tensor:
 
 
 def maximise_quadratic(alpha: Tensor, g: Tensor, H: Tensor, iterations: int = 150) -> Tensor:
-    """Maximises g . d - d' H d / 2 over alpha + d in the simplex, row by row; returns alpha + d, (R, L).
+    """The points alpha + d (R, L) of the simplex that maximise g . d - d' H d / 2, row by row.
 
     Args:
         alpha, g: (R, L).
@@ -92,17 +92,17 @@ def _derivatives(problems: list[Problem], shares: list[Tensor]) -> tuple[Tensor,
 def best_attention(
     problems: list[Problem], tolerance: float = 1e-4, iterations: int = 40
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The best attention of every row of problems that share their L, from the uniform start.
+    """The best attention of every row of problems with the same L, starting from uniform attention.
 
     Args:
-        problems: K of them, R rows in all.
-        tolerance: stop when all duality gaps are at most so many nats.
-        iterations: of Newton's method, at most.
+        problems: with R rows in all.
+        tolerance: the search stops when no duality gap is larger, nats.
+        iterations: most iterations of Newton's method.
 
     Returns:
         alpha (R, L); f there (R,), nats; duality gaps (R,), nats.
     """
-    # A shift of a word's logits that all states share belongs to the base; H then loses no digits to it.
+    # What all states add to a word's logit belongs to the base, so that H loses no digits to it.
     means = [p.Z.mean(0, keepdim=True) for p in problems]
     problems = [Problem(p.Z - mean, p.base + mean, p.y) for p, mean in zip(problems, means, strict=True)]
     rows, length = sum(len(p.y) for p in problems), len(problems[0].Z)
@@ -124,7 +124,7 @@ def best_attention(
             if not bool(short.any()):
                 break
             size = torch.where(short.unsqueeze(1), size / 2, size)
-        else:  # rows that no step improves stay where they are
+        else:  # rows that no step improves do not move
             alpha = torch.where(short.unsqueeze(1), alpha, trial)
             value, shares = _value(problems, alpha)
             continue

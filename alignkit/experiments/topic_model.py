@@ -1,11 +1,11 @@
-"""The one-query attention model of Lu, Mao and Nayak (ICLR 2021), many seeds at once, and its gradient flow.
+"""The attention model of Lu, Mao and Nayak (ICLR 2021), several seeds at once, and its gradient flow.
 
-A sentence x of n words gets the context c = sum over its words of a_w v_w, with embeddings v_w and attention
+A sentence x of n words has the context c = sum over its words of a_w v_w, with embeddings v_w and attention
 a = softmax over the sentence of the scores s_w = q . k_w: keys k_w are trained, the query q is fixed. A
 classifier turns c into logits of the topics; the loss is the mean cross-entropy over all sentences.
 
 As q is fixed, gradient flow on the key, k_w' = -q dLoss/ds_w, moves the score by s_w' = -|q|^2 dLoss/ds_w: only
-scores need to be kept. With g = -dloss/dc of a sentence,
+scores need to be stored. With g = -dloss/dc of a sentence,
 
     v_w' = mean over sentences of a_w g,    s_w' = |q|^2 mean over sentences of a_w (v_w - c) . g.
 """
@@ -17,9 +17,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from scipy.special import wrightomega
 from torch import Tensor
-
-from alignkit.experiments.statistics import solve_x_plus_exp
 
 CLASSIFIERS = ("fixed", "linear", "two-layer")
 
@@ -29,8 +28,8 @@ class Sentences:
     """N sentences for each of S seeds.
 
     Attributes:
-        words: int64 (S, N, L); anything where there is no word.
-        mask: bool (S, N, L), True where there is one.
+        words: int64 (S, N, L); padding may be anything.
+        mask: bool (S, N, L), False at padding.
         labels: int64 (S, N), topics.
         types: V, number of different words.
         topics: J.
@@ -51,7 +50,7 @@ class Model:
         v: (S, V, d), embeddings.
         s: (S, V), scores.
         weights: of the classifier: (S, J, d), or (S, H, d) and (S, J, H) of the two layers.
-        trained: whether the classifier learns.
+        trained: True if the classifier is trained.
     """
 
     v: Tensor
@@ -63,15 +62,15 @@ class Model:
 def draw_sentences(
     topics: int, per_topic: int, others: int, dictionary: int, sentences: int, seeds: range
 ) -> Sentences:
-    """The synthetic task: a sentence has one topic word, which decides its label, and ``others`` other words.
+    """Draws the synthetic task: a sentence has a topic word, which decides its label, and ``others`` other words.
 
     Args:
         topics: J; topic words have ids 0 to J * per_topic - 1, word w belonging to topic w // per_topic.
         per_topic: topic words of a topic.
         others: m, non-topic words in a sentence, drawn with replacement.
         dictionary: number of non-topic words.
-        sentences: N; all topic words occur equally often, up to one.
-        seeds: one text for each.
+        sentences: N; the numbers of occurrences of two topic words differ by at most one.
+        seeds: one text is drawn from each.
     """
     telling = topics * per_topic
     words = np.empty((len(seeds), sentences, others + 1), np.int64)
@@ -84,16 +83,16 @@ def draw_sentences(
     return Sentences(tensor, torch.ones_like(tensor, dtype=torch.bool), labels, telling + dictionary, topics)
 
 
-def start(
+def initial_model(
     types: int, topics: int, width: int, scale: float, classifier: str, seeds: range, hidden: int = 32
 ) -> Model:
-    """Fresh models: embeddings N(0, scale^2 / d), all scores 0, a classifier with rows of mean square norm 1.
+    """Models with embeddings drawn from N(0, scale^2 / d), scores of 0, and classifiers with rows of norm 1 or so.
 
     Args:
         types, topics, width: V, J, d.
-        scale: norm of an embedding, about.
+        scale: root mean square norm of an embedding.
         classifier: one of :data:`CLASSIFIERS`.
-        seeds: one model for each.
+        seeds: one model is drawn from each.
         hidden: H, of the two-layer classifier.
     """
     shapes = [(topics, width)] if classifier != "two-layer" else [(hidden, width), (topics, hidden)]
@@ -115,8 +114,8 @@ def logits(weights: tuple[Tensor, ...], c: Tensor) -> Tensor:
     return out
 
 
-def attend(model: Model, text: Sentences) -> tuple[Tensor, Tensor, Tensor]:
-    """Attention (S, N, L), 0 where there is no word; embeddings (S, N, L, d); contexts (S, N, d)."""
+def apply_attention(model: Model, text: Sentences) -> tuple[Tensor, Tensor, Tensor]:
+    """Attention (S, N, L), 0 at padding; embeddings (S, N, L, d); contexts (S, N, d)."""
     seeds, types, width = model.v.shape
     flat = (text.words + types * torch.arange(seeds).view(-1, 1, 1)).flatten()
     x = model.v.reshape(-1, width)[flat].view(*text.words.shape, width)
@@ -126,13 +125,13 @@ def attend(model: Model, text: Sentences) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def derivatives(model: Model, text: Sentences, query: float = 1.0) -> tuple[Model, Tensor]:
-    """d/dtime of every part of the models under gradient flow, and their losses (S,).
+    """The time derivatives of all parts of the models under gradient flow, and the losses (S,).
 
     Args:
-        model, text: S of each.
+        model, text: S models, and their texts.
         query: |q|^2.
     """
-    a, x, c = attend(model, text)
+    a, x, c = apply_attention(model, text)
     with torch.enable_grad():
         leaf = c.detach().requires_grad_()
         weights = tuple(w.detach().requires_grad_(model.trained) for w in model.weights)
@@ -140,7 +139,7 @@ def derivatives(model: Model, text: Sentences, query: float = 1.0) -> tuple[Mode
         losses = -logs.gather(2, text.labels.unsqueeze(2)).squeeze(2).mean(1)
         inputs = (leaf, *weights) if model.trained else (leaf,)
         gradients = torch.autograd.grad(losses.sum(), inputs)
-    g = -gradients[0]  # with the 1/N of the mean in it
+    g = -gradients[0]  # includes the 1/N of the mean
     seeds, types, width = model.v.shape
     flat = (text.words + types * torch.arange(seeds).view(-1, 1, 1)).flatten()
     dv = torch.zeros(seeds * types, width, dtype=x.dtype)
@@ -166,11 +165,11 @@ def follow(
 
     Args:
         model, text, query: as :func:`derivatives`.
-        rate: time of the first step.
-        steps: how many.
+        rate: length of the first step, in the time of the flow.
+        steps: number of steps.
         look: called before every step, and after the last, with (step, models, losses).
         moves: factors on the changes of embeddings (broadcast to (S, V, d)) and scores ((S, V)); 0 freezes.
-        growth: each step is so much longer than the last: gradients fade as the loss does.
+        growth: the factor by which each step is longer than the last, since gradients vanish as the loss does.
     """
     with torch.no_grad():
         for step in range(steps + 1):
@@ -185,7 +184,7 @@ def follow(
 
 
 def predicted_scores(norms: np.ndarray, others: float | np.ndarray, query: float) -> np.ndarray:
-    """s by equation (1) of :mod:`alignkit.experiments.topic_words`, along a course that starts with s = 0.
+    """s by equation (1) of :mod:`alignkit.experiments.topic_words`, along a trajectory that starts with s = 0.
 
     Args:
         norms: (K, ...), |v|^2 / 2 at K times.
@@ -193,4 +192,6 @@ def predicted_scores(norms: np.ndarray, others: float | np.ndarray, query: float
         query: |q|^2.
     """
     goal = query * (norms - norms[0]) + 1 / others - np.log(others)
-    return solve_x_plus_exp(goal) + np.log(others)  # x = s - log m
+    # x + e^x = goal for x = s - log m, so e^x is Wright's omega of it.
+    scores: np.ndarray = np.log(others * wrightomega(goal))
+    return scores

@@ -1,80 +1,89 @@
-"""The dynamics of topic words on a real classification text, where words are not cleanly topical."""
+"""The dynamics of topic words on a real labelled text, where words are more or less topical."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from alignkit.experiments.corpora import labelled_lines
 from alignkit.experiments.protocol import Claim, claim
 from alignkit.experiments.statistics import averaged
-from alignkit.experiments.texts import Labelled, read_labelled
-from alignkit.experiments.topic_model import Sentences, follow, predicted_scores, start
+from alignkit.experiments.topic_model import Sentences, follow, initial_model, predicted_scores
+from alignkit.text.labelled import LabelledText
+from alignkit.text.tokenization import learn_words
+from alignkit.types import Progress
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from alignkit.experiments.topic_words import TopicWordsSettings
 
-def padded(text: Labelled, seeds: int) -> Sentences:
+
+def padded(text: LabelledText, seeds: int) -> Sentences:
     """The sentences, the same for every seed."""
-    lengths = text.text.lengths
+    lengths = text.corpus.lengths
     words = np.zeros((len(lengths), int(lengths.max())), np.int64)
     mask = np.arange(words.shape[1]) < lengths[:, None]
-    words[mask] = text.text.tokens
+    words[mask] = text.corpus.tokens
     shape = (seeds, *words.shape)
     return Sentences(
         torch.from_numpy(words).expand(shape),
         torch.from_numpy(mask).expand(shape),
-        torch.from_numpy(text.labels).expand(seeds, -1),
-        len(text.text.vocabulary),
+        torch.from_numpy(text.labels.astype(np.int64)).expand(seeds, -1),
+        len(text.corpus.vocabulary),
         len(text.names),
     )
 
 
-def topicality(text: Labelled) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """How much a word tells of the label, and the sentences it stands in.
+def topicality(text: LabelledText) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """How much each word says about the label, and the sentences it occurs in.
 
     Returns:
-        KL(p(label | word) || p(label)) in nats (V,), from counts of sentences with one more for each label, shared
-        as all sentences are; number of sentences with the word (V,); mean number of other tokens in them (V,).
+        KL(p(label | word) || p(label)) in nats (V,), p(label | word) being estimated from the sentences with the
+        word and one pseudo-sentence, divided among the labels as all sentences are;
+        number of sentences with the word (V,);
+        mean number of other tokens in them (V,).
     """
-    types = len(text.text.vocabulary)
-    sentence = np.repeat(np.arange(len(text.text)), text.text.lengths)
-    both = np.unique(np.stack([sentence, text.text.tokens]), axis=1)
-    prior = np.bincount(text.labels, minlength=len(text.names)) / len(text.labels)
+    types = len(text.corpus.vocabulary)
+    sentence = np.repeat(np.arange(len(text)), text.corpus.lengths)
+    occurrences = np.unique(np.stack([sentence, text.corpus.tokens]), axis=1)
+    prior = np.bincount(text.labels, minlength=len(text.names)) / len(text)
     counts = np.zeros((types, len(text.names)))
-    np.add.at(counts, (both[1], text.labels[both[0]]), 1)
+    np.add.at(counts, (occurrences[1], text.labels[occurrences[0]]), 1)
     number = counts.sum(1)
     share = (counts + prior) / (number + 1)[:, None]
-    tells = (share * np.log(share / prior)).sum(1)
-    around = np.bincount(both[1], text.text.lengths[both[0]] - 1, types) / np.maximum(number, 1)
-    return tells, number, around
+    topical = (share * np.log(share / prior)).sum(1)
+    others = np.bincount(occurrences[1], text.corpus.lengths[occurrences[0]] - 1, types) / np.maximum(number, 1)
+    return topical, number, others
 
 
-def real_words(settings: Any, tick: Callable[[str], None]) -> pd.DataFrame:
-    """Per seed and frequent word: last score, the score that equation (1) of topic_words predicts, topicality."""
+def real_words(settings: TopicWordsSettings, progress: Progress) -> pd.DataFrame:
+    """Per seed and frequent word: final score, the score predicted by equation (1) of topic_words, topicality."""
     import pandas as pd
 
-    text = read_labelled(settings.labelled, settings.real_sentences, 1, settings.longest)
+    lines = labelled_lines(settings.labelled, settings.real_sentences, settings.longest)
+    text = lines.encode(learn_words(lines.texts), lines.names)
     sentences = padded(text, settings.seeds)
     seeds = range(settings.seeds)
-    model = start(sentences.types, sentences.topics, settings.width, settings.scale, "linear", seeds)
-    last = follow(
-        model, sentences, settings.rate, settings.real_steps, lambda *_: tick("real text"), settings.query
-    )
-    tells, number, around = topicality(text)
-    words = np.flatnonzero((number >= settings.minimum) & (around > 0))
+    model = initial_model(sentences.types, sentences.topics, settings.width, settings.scale, "linear", seeds)
+
+    def told(step: int, *_: object) -> None:
+        progress(step, settings.real_steps, "real text")
+
+    last = follow(model, sentences, settings.rate, settings.real_steps, told, settings.query)
+    topical, number, others = topicality(text)
+    words = np.flatnonzero((number >= settings.minimum) & (others > 0))
     halves = np.stack([((m.v**2).sum(2) / 2).double().numpy()[:, words] for m in (model, last)])
-    predicted = predicted_scores(halves, around[words], settings.query)[1]
+    predicted = predicted_scores(halves, others[words], settings.query)[1]
     seed, place = (part.ravel() for part in np.indices(predicted.shape))
     return pd.DataFrame(
         {
             "seed": seed,
-            "word": [text.text.vocabulary[int(i)] for i in words[place]],
+            "word": [text.corpus.vocabulary[int(i)] for i in words[place]],
             "sentences": number[words][place].astype(np.int64),
-            "topicality": tells[words][place],
+            "topicality": topical[words][place],
             "score": last.s[:, words].double().numpy().ravel(),
             "growth of half norm": (halves[1] - halves[0]).ravel(),
             "predicted": predicted.ravel(),
@@ -83,18 +92,18 @@ def real_words(settings: Any, tick: Callable[[str], None]) -> pd.DataFrame:
 
 
 def _gap_ratio(part: pd.DataFrame) -> float:
-    """How far the most topical quarter of words lies from equation (1), over the same of the least topical."""
+    """Mean distance from equation (1) of the most topical quarter of words over that of the least topical."""
     gap = (part.score - part.predicted).abs()
     low, high = part.topicality.quantile([0.25, 0.75])
     return float(gap[part.topicality >= high].mean() / gap[part.topicality <= low].mean())
 
 
 def real_claims(words: pd.DataFrame) -> tuple[Claim, ...]:
-    """What is left of the dynamics on the real text."""
+    """The claims about the real text."""
     groups = [part for _, part in words.groupby("seed")]
     agree = [part.score.corr(part.predicted) for part in groups]
     slopes = [np.polyfit(part.predicted, part.score, 1)[0] for part in groups]
-    tell = [part.score.rank().corr(part.topicality.rank()) for part in groups]
+    ranks = [part.score.rank().corr(part.topicality.rank()) for part in groups]
     return (
         claim(
             "On a real text, the score of a word still follows the growth of its norm",
@@ -110,15 +119,15 @@ def real_claims(words: pd.DataFrame) -> tuple[Claim, ...]:
             below=1.2,
         ),
         claim(
-            "... which the words that tell most of the label obey better than those that tell least",
+            "... which words that say much about the label obey better than those that say little",
             "mean |score - equation (1)|, most topical quarter over least topical quarter, mean over seeds",
             *averaged([_gap_ratio(part) for part in groups]),
             below=1.0,
         ),
         claim(
-            "... and words that tell the label get the higher scores",
+            "... and words that say more about the label get higher scores",
             "Spearman correlation of score and topicality, mean over seeds",
-            *averaged(tell),
+            *averaged(ranks),
             above=0.0,
         ),
     )

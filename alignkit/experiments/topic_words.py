@@ -1,16 +1,17 @@
-"""``topic-words``: how they are found (Lu, Mao and Nayak, "On the Dynamics of Training Attention Models", 2021).
+"""``topic-words``: scores and norms of topic words in training (Lu, Mao and Nayak, ICLR 2021).
 
-The model and its flow are those of :mod:`alignkit.experiments.topic_model`. A sentence of topic word t has m
-more words, drawn from a dictionary so large that each is hardly ever seen. Assume of those words that (i) their
-scores stay at 0 and (ii) their part of the context, sum of a_w v_w, is nothing on average. Then the topic word's
-attention is a = e^s / (e^s + m), s being its score, in all its sentences, and v_t - c = (1 - a) v_t, so that with
-G, the mean of g over all sentences with t (0 for the others),
+The paper is "On the Dynamics of Training Attention Models". The model and its flow are those of
+:mod:`alignkit.experiments.topic_model`. A sentence with topic word t has m more words, drawn from a dictionary so
+large that each is rare. Assume of those words that (i) their scores stay at 0 and (ii) their part of the context,
+sum of a_w v_w, averages to 0. Then the topic word's attention in its sentences is a = e^s / (e^s + m), s being its
+score, and v_t - c = (1 - a) v_t, so that with G, the mean over all sentences of g in those with t and of 0 in the
+others,
 
     v_t' = a G,    s' = |q|^2 a (1 - a) v_t . G = |q|^2 (1 - a) v_t . v_t' = |q|^2 (1 - a) (|v_t|^2 / 2)'.
 
-As 1 / (1 - a) = 1 + e^s / m, **whatever the classifier does,**
+As 1 / (1 - a) = 1 + e^s / m, **with any classifier,**
 
-    s + e^s / m - |q|^2 |v_t|^2 / 2 does not change,                                                 (1)
+    s + e^s / m - |q|^2 |v_t|^2 / 2 is constant,                                                     (1)
 
 e^s / m = a / (1 - a) being the odds of attention. Score and norm rise together (mutual promotion). They fall
 together where v_t . G < 0: then v_t first shrinks, and attention with it, until v_t has turned (suppression).
@@ -24,37 +25,53 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
+from alignkit.experiments.protocol import Claim, Result, check_positive, claim, part_of
 from alignkit.experiments.statistics import averaged
-from alignkit.experiments.topic_model import CLASSIFIERS, Model, draw_sentences, follow, predicted_scores, start
+from alignkit.experiments.topic_model import (
+    CLASSIFIERS,
+    Model,
+    draw_sentences,
+    follow,
+    initial_model,
+    predicted_scores,
+)
 from alignkit.experiments.topic_real import real_claims, real_words
 from alignkit.metrics.intervals import wilson
+from alignkit.types import Progress, no_progress
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-EARLY, EARLY_SEEDS = 5, 20  #: steps and seeds of the look at suppression
+EARLY, EARLY_SEEDS = 5, 20  #: steps and seeds for the measurement of suppression
+#: (name, classifier, factors on the changes of embeddings and scores) of each model
+TRAJECTORIES = (
+    *((name, name, (1.0, 1.0)) for name in CLASSIFIERS),
+    ("scores frozen", "fixed", (1.0, 0.0)),
+    ("embeddings frozen", "fixed", (0.0, 1.0)),
+)
 
 
 @dataclass(frozen=True)
-class Settings:
+class TopicWordsSettings:
     """The synthetic task, the model, and the real text.
 
     Attributes:
         topics, per_topic: J, and topic words of each.
         others: m, non-topic words in a sentence.
-        dictionary: how many of them there are.
+        dictionary: number of non-topic words.
         sentences: N of the training text.
         width: of the embeddings.
-        scale: norm of a fresh embedding.
+        scale: norm of an embedding at initialisation.
         query: |q|^2.
-        rate: time of the first step of gradient descent.
-        growth: each step is so much longer than the last.
-        steps: how many.
+        rate: length of the first step of gradient descent, in the time of the flow.
+        growth: factor by which each step is longer than the last.
+        steps: number of steps.
         seeds: of texts and models.
-        labelled: lines LABEL TAB TEXT; the sample if empty.
-        real_sentences, real_steps, longest, minimum: of the real text; a word must occur ``minimum`` times.
+        labelled: a file of lines LABEL TAB TEXT, the real text; the sample if empty.
+        real_sentences, real_steps: sentences of the real text, and steps on it.
+        longest: its sentences are truncated to this length.
+        minimum: words in fewer of its sentences are ignored.
     """
 
     topics: int = 2
@@ -75,73 +92,77 @@ class Settings:
     longest: int = 40
     minimum: int = 10
 
+    def __post_init__(self) -> None:
+        check_positive(self, "topics", "per_topic", "others", "dictionary", "sentences", "width", "query", "rate")
+        check_positive(self, "growth", "steps", "seeds", "real_steps", "minimum")
 
-QUICK = Settings(
+
+QUICK = TopicWordsSettings(
     sentences=200, dictionary=2000, steps=700, growth=1.005, seeds=3, real_sentences=500, real_steps=200
 )
 
 
-def run(settings: Settings | None = None, progress: Progress = no_progress) -> Result:
+def run(settings: TopicWordsSettings, progress: Progress = no_progress) -> Result:
     """Follows the three classifiers, two ablations, and the model on the real text."""
     import pandas as pd
 
-    settings = settings or Settings()
-    check_positive(
-        settings, "topics", "per_topic", "others", "dictionary", "sentences", "width", "query", "rate", "growth"
+    synthetic = len(TRAJECTORIES) * settings.steps
+    total = synthetic + settings.real_steps
+    raw = pd.concat(
+        [
+            trajectory(settings, *what, part_of(progress, number * settings.steps, total))
+            for number, what in enumerate(TRAJECTORIES)
+        ],
+        ignore_index=True,
     )
-    check_positive(settings, "steps", "seeds", "real_steps", "minimum")
-    total = 5 * settings.steps + settings.real_steps
-    done = [0]
-
-    def tick(what: str) -> None:
-        done[0] += 1
-        progress(min(done[0], total), total, what)
-
-    courses = pd.concat([_course(settings, name, name, (1.0, 1.0), tick) for name in CLASSIFIERS])
-    frozen = [
-        _course(settings, "fixed", name, moves, tick)
-        for name, moves in (("scores frozen", (1.0, 0.0)), ("embeddings frozen", (0.0, 1.0)))
-    ]
-    many = replace(settings, seeds=EARLY_SEEDS, steps=EARLY)
-    early = _course(many, "fixed", "early", (1.0, 1.0), lambda what: None)
-    words = real_words(settings, tick)
-    raw = pd.concat([courses, *frozen], ignore_index=True)
-    table = _table(raw)
+    early = trajectory(replace(settings, seeds=EARLY_SEEDS, steps=EARLY), "early", "fixed", (1.0, 1.0))
+    words = real_words(settings, part_of(progress, synthetic, total))
     remarks = (
-        "error: largest difference between a topic word's score and equation (1), over its largest score. "
-        "Nothing is said of the trained classifiers' attention: they can lower the loss by growing themselves.",
-        f"Real text: {words.word.nunique()} words with at least {settings.minimum} sentences.",
+        "error: largest difference between a topic word's score and equation (1), over its largest score. No "
+        "claim is made about attention with trained classifiers, which can lower the loss by growing.",
+        f"Real text: {words.word.nunique()} words in at least {settings.minimum} sentences.",
     )
     claims = (*_claims(raw), _suppression(early), *_promotion(raw), *real_claims(words))
-    kept = raw[raw.step.isin(_kept(settings.steps, 40))].round(5)
-    drawn = lambda figure: _draw(figure, raw, words)  # noqa: E731
-    return Result(table, claims, {"courses": kept, "words": words.round(5)}, drawn, remarks)
+    rows = {"courses": raw[raw.step.isin(_kept(settings.steps, 40))].round(5), "words": words.round(5)}
+    return Result(_table(raw), claims, rows, lambda figure: _draw(figure, raw, words), remarks)
 
 
 def _kept(steps: int, most: int) -> np.ndarray:
     return np.unique(np.round(np.linspace(0, steps, most)).astype(np.int64))
 
 
-def _course(
-    settings: Settings, classifier: str, name: str, moves: tuple[float, float], tick: object
+def trajectory(
+    settings: TopicWordsSettings,
+    name: str,
+    classifier: str,
+    moves: tuple[float, float],
+    progress: Progress = no_progress,
 ) -> pd.DataFrame:
-    """Score, norm and attention of every topic word of every seed, at up to 150 times."""
+    """Score, norm and attention of every topic word of every seed, at up to 150 steps.
+
+    Args:
+        settings: of the task and the models.
+        name: of the trajectory.
+        classifier: one of :data:`CLASSIFIERS`.
+        moves: factors on the changes of embeddings and scores; 0 freezes them.
+        progress: of the steps.
+    """
     import pandas as pd
 
-    seeds, telling = range(settings.seeds), settings.topics * settings.per_topic
+    seeds, topical = range(settings.seeds), settings.topics * settings.per_topic
     text = draw_sentences(
         settings.topics, settings.per_topic, settings.others, settings.dictionary, settings.sentences, seeds
     )
-    model = start(text.types, settings.topics, settings.width, settings.scale, classifier, seeds)
+    model = initial_model(text.types, settings.topics, settings.width, settings.scale, classifier, seeds)
     kept = set(_kept(settings.steps, 150).tolist())
     times = np.concatenate([[0], np.cumsum(settings.rate * settings.growth ** np.arange(settings.steps))])
     found: list[tuple[int, np.ndarray, np.ndarray, np.ndarray]] = []
 
     def look(step: int, now: Model, losses: torch.Tensor) -> None:
-        tick(name)  # type: ignore[operator]
+        progress(step, settings.steps, name)
         if step in kept:
-            half = (now.v[:, :telling] ** 2).sum(2) / 2
-            found.append((step, now.s[:, :telling].double().numpy(), half.double().numpy(), losses.numpy()))
+            half = (now.v[:, :topical] ** 2).sum(2) / 2
+            found.append((step, now.s[:, :topical].double().numpy(), half.double().numpy(), losses.numpy()))
 
     follow(model, text, settings.rate, settings.steps, look, settings.query, moves, settings.growth)
     steps = np.array([step for step, *_ in found])
@@ -166,8 +187,11 @@ def _course(
     )
 
 
-def _first_pull(model: Model, settings: Settings) -> np.ndarray:
-    """v_t . G at the start if all topics are equally likely then: G is along U_y - mean row of U; (S, Jk)."""
+def _first_pull(model: Model, settings: TopicWordsSettings) -> np.ndarray:
+    """v_t . G at the start up to a factor, (S, Jk).
+
+    If all topics are equally likely then, G has the direction of U_y - mean row of U.
+    """
     rows = model.weights[0]
     along = (rows - rows.mean(1, keepdim=True)).repeat_interleave(settings.per_topic, 1)
     result: np.ndarray = (model.v[:, : along.shape[1]] * along).sum(2).double().numpy()
@@ -220,16 +244,17 @@ def _claims(raw: pd.DataFrame) -> tuple[Claim, ...]:
 
 
 def _suppression(course: pd.DataFrame) -> Claim:
-    """Words whose embedding points away from their topic first lose score and norm; the others do not."""
+    """The claim that just the words whose embedding points away from their topic lose score and norm at first."""
     ends = course[course.step.isin((0, EARLY))].set_index(["seed", "word", "step"])
     change = ends[["score", "half norm"]].groupby(["seed", "word"]).agg(lambda x: x.iloc[-1] - x.iloc[0])
     falls = (change["score"] < 0) & (change["half norm"] < 0)
     away = ends["first pull"].groupby(["seed", "word"]).first() < 0
     right = int((falls == away).sum())
     return claim(
-        "Early mutual suppression: score and norm both fall at first exactly where the embedding points away from "
+        "Early mutual suppression: score and norm both fall at first exactly if the embedding points away from "
         "its topic's weights",
-        f"share of topic words that do so in {EARLY} steps ({int(away.sum())} of {len(away)} point away)",
+        f"share of topic words for which this is so in the first {EARLY} steps ({int(away.sum())} of {len(away)} "
+        "point away)",
         right / len(away),
         wilson(right, len(away)),
         above=0.75,
@@ -237,7 +262,7 @@ def _suppression(course: pd.DataFrame) -> Claim:
 
 
 def _promotion(raw: pd.DataFrame) -> tuple[Claim, Claim]:
-    """Each of score and norm grows more if the other may grow too."""
+    """The claims that score and norm each grow more if the other may grow too."""
     groups = dict(list(raw.groupby("course")))
     fixed = groups["fixed"]
     last = fixed.step.max()

@@ -1,8 +1,8 @@
 """``toy-classifier``: two tokens (blog post "Understanding Attention Training via Output Relevance").
 
-Every sentence has a neutral token and one that tells its class y = +1 or -1, both classes equally often. The
-neutral token's relevance (logit) is beta0, that of the telling token y beta1, and attention gives the telling one
-p = sigma(a), so that with u_y = p beta1 + y (1 - p) beta0 the loss is the mean over y of -log sigma(u_y). With
+A sentence has a neutral token and one that indicates its class y = +1 or -1; both classes are equally frequent.
+The neutral token's relevance (logit) is beta0, that of the indicative token y beta1, and attention to the latter
+is p = sigma(a), so that with u_y = p beta1 + y (1 - p) beta0 the loss is the mean over y of -log sigma(u_y). With
 r_y = sigma(-u_y), R = (r_+ + r_-)/2 and D = (r_+ - r_-)/2, gradient flow on (beta0, beta1, a) is
 
     beta0' = (1 - p) D,    beta1' = p R,
@@ -11,63 +11,62 @@ r_y = sigma(-u_y), R = (r_+ + r_-)/2 and D = (r_+ - r_-)/2, gradient flow on (be
 If beta0 = 0, both classes have the same r, so D = 0 and beta0 stays 0; then a' / (1 - p) = beta1 beta1', and as
 1 / (1 - p) = 1 + e^a,
 
-    a + e^a - beta1^2 / 2 does not change:                                                           (1)
+    a + e^a - beta1^2 / 2 is constant:                                                               (1)
 
-attention is a function of relevance alone, and rises where |beta1| does. In one variable, beta1' = p(beta1)
+attention is a function of relevance alone, and rises if |beta1| does. In one variable, beta1' = p(beta1)
 sigma(-p(beta1) beta1) then gives the time as an integral over beta1.
 
-The blog post names the starts (beta0, beta1, p); that the two classes are symmetric is our reading: with one class
-alone nothing would tell the two tokens apart at (0, 0, 0.5), where p is said to rise.
+The blog post gives the starts (beta0, beta1, p); that there are two symmetric classes is our reading: with one
+class, nothing would distinguish the two tokens at (0, 0, 0.5), from where p is said to rise.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import expit, wrightomega
 
 from alignkit.errors import AlignkitError
-from alignkit.experiments.protocol import Claim, Progress, Result, check_positive, claim, no_progress
-from alignkit.experiments.statistics import solve_x_plus_exp
+from alignkit.experiments.protocol import Claim, Result, check_positive, claim
+from alignkit.types import Progress, no_progress
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-KEPT = 150  #: at most so many points of each course stand in the raw rows, denser early
+KEPT = 150  #: most points of a trajectory in the raw rows, denser at its start
 RISING, FALLING, SOLVED = "0:0:0.5", "10:-10:0.5", "0:20:0.5"
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Which starts, for how long.
+class ToyClassifierSettings:
+    """The starts, and the integration.
 
     Attributes:
-        starts: beta0:beta1:p; the three that the claims are about are always among them.
+        starts: each beta0:beta1:p; the three that the claims are about are always added.
         time: of the flow.
-        step: of the Runge-Kutta method; all results are computed with half of it too.
+        step: of the Runge-Kutta method; all results are also computed with half this step.
     """
 
     starts: tuple[str, ...] = (RISING, FALLING, SOLVED, "0:0:0.1", "0:-3:0.5", "3:0:0.5", "0:1:0.9")
     time: float = 400.0
     step: float = 0.02
 
+    def __post_init__(self) -> None:
+        check_positive(self, "time", "step")
 
-QUICK = Settings(time=100.0, step=0.05)
 
-
-def sigmoid(x: np.ndarray) -> np.ndarray:
-    """1 / (1 + e^-x), without overflow."""
-    result: np.ndarray = np.exp(-np.logaddexp(0, -x))
-    return result
+QUICK = ToyClassifierSettings(time=100.0, step=0.05)
 
 
 def flow(state: np.ndarray) -> np.ndarray:
     """d/dt of (beta0, beta1, a), arrays (3, K)."""
     beta0, beta1, a = state
-    p, q = sigmoid(a), sigmoid(-a)
-    plus, minus = sigmoid(-(p * beta1 + q * beta0)), sigmoid(-(p * beta1 - q * beta0))
+    p, q = expit(a), expit(-a)
+    plus, minus = expit(-(p * beta1 + q * beta0)), expit(-(p * beta1 - q * beta0))
     R, D = (plus + minus) / 2, (plus - minus) / 2
     return np.stack([q * D, p * R, p * q * (beta1 * R - beta0 * D)])
 
@@ -75,39 +74,40 @@ def flow(state: np.ndarray) -> np.ndarray:
 def loss(state: np.ndarray) -> np.ndarray:
     """Mean over the classes of -log sigma(u_y), nats, (K,)."""
     beta0, beta1, a = state
-    p, q = sigmoid(a), sigmoid(-a)
+    p, q = expit(a), expit(-a)
     both = [np.logaddexp(0, -(p * beta1 + sign * q * beta0)) for sign in (1, -1)]
     return np.mean(both, axis=0)
 
 
 def invariant(state: np.ndarray) -> np.ndarray:
-    """a + e^a - beta1^2 / 2, which equation (1) says is constant where beta0 = 0."""
+    """a + e^a - beta1^2 / 2, constant by equation (1) if beta0 = 0."""
     result: np.ndarray = state[2] + np.exp(state[2]) - state[1] ** 2 / 2
     return result
 
 
 def attention_logit(beta1: np.ndarray, constant: float) -> np.ndarray:
-    """a where a + e^a - beta1^2 / 2 is that constant."""
-    return solve_x_plus_exp(constant + beta1**2 / 2)
+    """The a for which a + e^a - beta1^2 / 2 is that constant."""
+    a: np.ndarray = np.log(wrightomega(constant + beta1**2 / 2))
+    return a
 
 
 def integrate(start: np.ndarray, time: float, steps: int) -> np.ndarray:
     """The flow from (beta0, beta1, a) (3, K) by the classical Runge-Kutta method; (steps + 1, 3, K)."""
     h = time / steps
-    course = np.empty((steps + 1, *start.shape))
-    course[0] = state = start
+    trajectory = np.empty((steps + 1, *start.shape))
+    trajectory[0] = state = start
     for n in range(steps):
         k1 = flow(state)
         k2 = flow(state + h / 2 * k1)
         k3 = flow(state + h / 2 * k2)
         k4 = flow(state + h * k3)
         state = state + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
-        course[n + 1] = state
-    return course
+        trajectory[n + 1] = state
+    return trajectory
 
 
 def parse_start(text: str) -> tuple[float, float, float]:
-    """(beta0, beta1, a) of beta0:beta1:p; raises AlignkitError if it is not that."""
+    """(beta0, beta1, a) from beta0:beta1:p; raises AlignkitError if the text is not of this form."""
     try:
         beta0, beta1, p = (float(part) for part in text.split(":"))
         if not 0 < p < 1:
@@ -117,12 +117,10 @@ def parse_start(text: str) -> tuple[float, float, float]:
     return beta0, beta1, float(np.log(p / (1 - p)))
 
 
-def run(settings: Settings | None = None, progress: Progress = no_progress) -> Result:
+def run(settings: ToyClassifierSettings, progress: Progress = no_progress) -> Result:
     """Integrates the flow from every start, with two steps, and compares it with equation (1)."""
     import pandas as pd
 
-    settings = settings or Settings()
-    check_positive(settings, "time", "step")
     names = list(dict.fromkeys([*settings.starts, RISING, FALLING, SOLVED]))
     start = np.array([parse_start(name) for name in names]).T
     steps = max(1, round(settings.time / settings.step))
@@ -138,74 +136,75 @@ def run(settings: Settings | None = None, progress: Progress = no_progress) -> R
                 "start": name,
                 "time": kept * settings.time / steps,
                 **dict(zip(("beta0", "beta1", "a"), fine[kept, :, k].T, strict=True)),
-                "p": sigmoid(fine[kept, 2, k]),
+                "p": expit(fine[kept, 2, k]),
                 "loss": loss(fine[kept, :, k].T),
             }
         )
         for k, name in enumerate(names)
     ]
     raw = pd.concat(rows, ignore_index=True)
-    remark = "Courses with beta0 = 0 must keep a + e^a - beta1^2/2 (drift); elsewhere it is no invariant."
-    claims = _claims(names, coarse, fine)
-    return Result(table, claims, {"courses": raw.round(8)}, lambda figure: _draw(figure, raw), (remark,))
+    remark = "drift: change of a + e^a - beta1^2/2 along a trajectory, which is 0 in theory if beta0 = 0."
+    return Result(
+        table, claims(names, coarse, fine), {"courses": raw.round(8)}, lambda figure: _draw(figure, raw), (remark,)
+    )
 
 
-def _summary(name: str, course: np.ndarray) -> dict[str, object]:
-    p = sigmoid(course[:, 2])
-    drift = np.abs(invariant(course.T) - invariant(course[0])).max()
+def _summary(name: str, trajectory: np.ndarray) -> dict[str, object]:
+    p = expit(trajectory[:, 2])
+    drift = np.abs(invariant(trajectory.T) - invariant(trajectory[0])).max()
     return {
         "start": name,
-        "dp/dt at 0": float(flow(course[0])[2] * p[0] * (1 - p[0])),
+        "dp/dt at 0": float(flow(trajectory[0])[2] * p[0] * (1 - p[0])),
         "least p": p.min(),
         "last p": p[-1],
-        "last beta0": course[-1, 0],
-        "last beta1": course[-1, 1],
-        "first loss": float(loss(course[0])),
-        "last loss": float(loss(course[-1])),
-        "drift": drift if course[0, 0] == 0 else np.nan,
+        "last beta0": trajectory[-1, 0],
+        "last beta1": trajectory[-1, 1],
+        "first loss": float(loss(trajectory[0])),
+        "last loss": float(loss(trajectory[-1])),
+        "drift": drift if trajectory[0, 0] == 0 else np.nan,
     }
 
 
-def _claims(names: list[str], coarse: np.ndarray, fine: np.ndarray) -> tuple[Claim, ...]:
-    """Intervals reach as far as the two step sizes differ."""
+def claims(names: list[str], coarse: np.ndarray, fine: np.ndarray) -> tuple[Claim, ...]:
+    """The claims, from trajectories with two step sizes, whose difference is the width of an interval."""
 
-    def pair(statistic: object) -> tuple[float, tuple[float, float]]:
-        one, other = (float(statistic(course)) for course in (coarse, fine))  # type: ignore[operator]
+    def pair(statistic: Callable[[np.ndarray], float]) -> tuple[float, tuple[float, float]]:
+        one, other = (float(statistic(trajectory)) for trajectory in (coarse, fine))
         return other, (other - abs(one - other), other + abs(one - other))
 
-    def p(course: np.ndarray, name: str) -> np.ndarray:
-        return sigmoid(course[:, 2, names.index(name)])
+    def p(trajectory: np.ndarray, name: str) -> np.ndarray:
+        return expit(trajectory[:, 2, names.index(name)])
 
     zero = [k for k, name in enumerate(names) if fine[0, 0, k] == 0]
     return (
         claim(
-            "From (0, 0, 0.5) p rises all the way: the telling token becomes relevant, then attended",
+            "From (0, 0, 0.5), p rises throughout: the indicative token becomes relevant, then attended",
             "smallest change of p from one step to the next",
-            *pair(lambda course: np.diff(p(course, RISING)).min()),
+            *pair(lambda trajectory: np.diff(p(trajectory, RISING)).min()),
             above=0.0,
         ),
         claim(
-            "From (10, -10, 0.5) p first falls: attention follows relevance, even wrong relevance",
-            "smallest p on the way, minus 0.5",
-            *pair(lambda course: p(course, FALLING).min() - 0.5),
+            "From (10, -10, 0.5), p first falls: attention follows relevance, even wrong relevance",
+            "smallest p of the trajectory, minus 0.5",
+            *pair(lambda trajectory: p(trajectory, FALLING).min() - 0.5),
             below=-0.1,
         ),
         claim(
-            "There is low loss with uniform attention, where nothing is left to learn from",
+            "The loss can be low with uniform attention, so that hardly any gradient is left",
             "loss at (0, 20, 0.5), nats",
             float(loss(fine[0])[names.index(SOLVED)]),
             below=1e-3,
         ),
         claim(
-            "... and the flow from there leaves attention all but uniform",
+            "... and the flow from there leaves attention nearly uniform",
             "last p minus 0.5",
-            *pair(lambda course: p(course, SOLVED)[-1] - 0.5),
+            *pair(lambda trajectory: p(trajectory, SOLVED)[-1] - 0.5),
             below=0.05,
         ),
         claim(
-            "Where beta0 = 0, a + e^a - beta1^2/2 is constant: closed form against numerical integration",
-            "largest drift over all these courses",
-            *pair(lambda course: max(np.abs(np.ptp(invariant(course[:, :, k].T))) for k in zero)),
+            "If beta0 = 0, a + e^a - beta1^2/2 is constant: closed form against numerical integration",
+            "largest drift over all these trajectories",
+            *pair(lambda trajectory: max(np.abs(np.ptp(invariant(trajectory[:, :, k].T))) for k in zero)),
             below=1e-6,
         ),
     )
@@ -222,7 +221,7 @@ def _draw(figure: Figure, raw: pd.DataFrame) -> None:
             right.plot(beta1, attention_logit(beta1, float(invariant(first))), "k--", lw=1)
     left.set_xscale("symlog", linthresh=1)
     left.set_xlabel("time")
-    left.set_ylabel("p, attention to the telling token")
+    left.set_ylabel("p, attention to the indicative token")
     left.legend(title="beta0, beta1, p", fontsize=8)
-    right.set_xlabel("beta1, relevance of the telling token")
+    right.set_xlabel("beta1, relevance of the indicative token")
     right.set_ylabel("a = logit of p (dashed: closed form)")

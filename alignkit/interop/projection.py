@@ -1,120 +1,121 @@
-"""Scores from elsewhere, fitted to the tokens of a bitext: as they are, or through words."""
+"""Projection of other systems' scores onto the tokens of a bitext, directly or through words."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from alignkit.errors import InputError
 from alignkit.interop.other_systems import ExternalScores
 from alignkit.scores.scores import Scores
-from alignkit.scores.word_groups import merge_groups, spread_groups
+from alignkit.scores.word_groups import Grouping, merge_to_words, spread_to_tokens
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.subword_marks import check_words, corpus_groups, join_words, style_of, word_groups
 
-Groups = list[tuple[np.ndarray, int]]
-Pieces = tuple[Sequence[Sequence[str]], Sequence[Sequence[str]]]  #: tokens of source and target
+#: The tokens of M sentence pairs: (source, target).
+TokenLists = tuple[Sequence[Sequence[str]], Sequence[Sequence[str]]]
 
 
-def fit_scores(
-    found: ExternalScores,
-    bitext: Bitext,
-    pieces: Pieces | None = None,
-    *,
-    specials: bool = True,
+def project_scores(
+    found: ExternalScores, bitext: Bitext, tokens: TokenLists | None = None, *, specials: bool = True
 ) -> Scores:
-    """The scores on the tokens of ``bitext``.
+    """The scores between the tokens of ``bitext``.
 
-    Scores of the bitext's own tokens are taken as they are. Those of other subwords are merged to words, if their
-    pieces are known, and those of words are spread over the bitext's tokens (:mod:`alignkit.scores.word_groups`).
+    Scores between the bitext's own tokens are taken unchanged. Scores between other subwords are merged to
+    words, if the subwords are known, and scores between words are spread over the tokens of the bitext
+    (:mod:`alignkit.scores.word_groups`).
 
     Args:
         found: scores of kind ``alpha``.
-        bitext: M pairs of words or pieces.
-        pieces: (source, target) tokens of the scores' M pairs, if the file of the scores does not tell them.
-        specials: whether the bitext is as a network reads it, in pieces and with BOS and EOS; otherwise its tokens
-            are words.
+        bitext: M pairs of words or subwords.
+        tokens: those that the scores are between, if their file does not have them.
+        specials: the bitext consists of subwords with BOS and EOS, as a network reads it; otherwise its tokens are
+            words.
 
     Raises:
-        InputError: the scores are not of this text, with the first line where that shows.
+        InputError: the scores do not belong to this text, with the first line where this shows.
     """
     path, scores, shapes = found.path, found.scores, bitext.shapes
     if len(scores) != len(bitext):
         raise InputError(path, f"has scores for {len(scores)} sentence pairs, the text has {len(bitext)}")
-    pieces = _pieces(found, pieces)
-    if of_tokens(found, bitext, pieces):
+    if is_between_tokens(found, bitext, tokens):
         return _reshaped(scores, shapes)
-    columns, rows = (token_groups(side, specials, specials) for side in (bitext.source, bitext.target))
-    if pieces is not None:
-        own = [
-            _own_groups(path, side, text)
-            for side, text in zip(pieces, (bitext.source, bitext.target), strict=True)
-        ]
-        wanted = np.array([(len(r[0]), len(c[0])) for c, r in zip(*own, strict=True)], np.int32).reshape(-1, 2)
-        scores = _checked(path, scores, wanted, "pieces")
-        words = [_words(text, specials) for text in (bitext.source, bitext.target)]
-        for (side, groups), text in zip(zip(pieces, own, strict=True), words, strict=True):
-            joined = [join_words(tokens, group) for tokens, (group, _) in zip(side, groups, strict=True)]
-            check_words(path, joined, text)
-        scores = merge_groups(scores, own[1], own[0])
-    wanted = np.array([(r[1], c[1]) for r, c in zip(rows, columns, strict=True)], np.int32).reshape(-1, 2)
-    return spread_groups(_checked(path, scores, wanted, "words", shapes), rows, columns)
+    tokens = _known_tokens(found, tokens)
+    if tokens is not None:
+        scores = _merged(path, scores, tokens, bitext, specials)
+    columns, rows = (word_grouping(side, specials, specials) for side in (bitext.source, bitext.target))
+    scores = _checked(path, scores, _sizes(rows, columns), "words", shapes)
+    return spread_to_tokens(scores, rows, columns)
 
 
-def of_tokens(found: ExternalScores, bitext: Bitext, pieces: Pieces | None = None) -> bool:
-    """Whether the scores are of the bitext's own tokens, BOS and EOS included; arguments as in
-    :func:`fit_scores`."""
-    pieces = _pieces(found, pieces)
-    if len(found.scores) != len(bitext) or first_misfit(found.scores, bitext.shapes) is not None:
+def is_between_tokens(found: ExternalScores, bitext: Bitext, tokens: TokenLists | None = None) -> bool:
+    """Whether the scores are between the bitext's own tokens, with BOS and EOS; arguments as of
+    :func:`project_scores`."""
+    tokens = _known_tokens(found, tokens)
+    if len(found.scores) != len(bitext) or first_mismatch(found.scores, bitext.shapes) is not None:
         return False
-    return pieces is None or _same_tokens(pieces, bitext)
+    return tokens is None or _same_tokens(tokens, bitext)
 
 
-def _pieces(found: ExternalScores, pieces: Pieces | None) -> Pieces | None:
-    """Those given, or those that the file of the scores tells."""
-    if pieces is None and found.source is not None and found.target is not None:
+def _known_tokens(found: ExternalScores, tokens: TokenLists | None) -> TokenLists | None:
+    """The tokens that were given, or those in the file of the scores."""
+    if tokens is None and found.source is not None and found.target is not None:
         return found.source, found.target
-    return pieces
+    return tokens
 
 
-def token_groups(corpus: Corpus, specials: bool = True, marked: bool = True) -> Groups:
-    """Per sentence, the word of each token (-1: of none), and the number of words; arguments as in
-    :func:`alignkit.text.subword_marks.corpus_groups`."""
-    groups = corpus_groups(corpus, specials=specials, marked=marked)
+def _merged(path: str, scores: Scores, tokens: TokenLists, bitext: Bitext, specials: bool) -> Scores:
+    """Scores between subwords to scores between words, which must be those of the bitext."""
+    groupings = []
+    for side, text in zip(tokens, (bitext.source, bitext.target), strict=True):
+        if len(side) != len(text):
+            raise InputError(path, f"has subwords of {len(side)} sentences, the text has {len(text)}")
+        style = style_of(side)
+        groupings.append(_grouping(word_groups(sentence, style) for sentence in side))
+    wanted = np.array([(len(t), len(s)) for s, t in zip(*tokens, strict=True)], np.int32).reshape(-1, 2)
+    scores = _checked(path, scores, wanted, "subwords")
+    for side, grouping, text in zip(tokens, groupings, (bitext.source, bitext.target), strict=True):
+        joined = [join_words(sentence, group) for sentence, (group, _) in zip(side, grouping, strict=True)]
+        check_words(path, joined, _words(text, specials))
+    return merge_to_words(scores, groupings[1], groupings[0])
+
+
+def word_grouping(corpus: Corpus, specials: bool = True, marked: bool = True) -> Grouping:
+    """The words of a corpus; arguments as of :func:`alignkit.text.subword_marks.corpus_groups`."""
+    return _grouping(corpus_groups(corpus, specials=specials, marked=marked))
+
+
+def _grouping(groups: Iterable[np.ndarray]) -> list[tuple[np.ndarray, int]]:
     return [(group, int(group.max(initial=-1)) + 1) for group in groups]
 
 
 def word_shapes(bitext: Bitext, specials: bool = True, marked: bool = True) -> np.ndarray:
-    """int32 (M, 2): target and source words of each pair of a bitext of words or pieces."""
-    sides = (token_groups(side, specials, marked) for side in (bitext.source, bitext.target))
-    return np.array([(t, s) for (_, s), (_, t) in zip(*sides, strict=True)], np.int32).reshape(-1, 2)
+    """int32 (M, 2): the numbers of target and source words of each pair of a bitext of words or subwords."""
+    columns, rows = (word_grouping(side, specials, marked) for side in (bitext.source, bitext.target))
+    return _sizes(rows, columns)
 
 
-def _own_groups(path: str, sentences: Sequence[Sequence[str]], corpus: Corpus) -> Groups:
-    if len(sentences) != len(corpus):
-        raise InputError(path, f"has pieces of {len(sentences)} sentences, the text has {len(corpus)}")
-    style = style_of(sentences)
-    groups = [word_groups(tokens, style) for tokens in sentences]
-    return [(group, int(group.max(initial=-1)) + 1) for group in groups]
+def _sizes(rows: Grouping, columns: Grouping) -> np.ndarray:
+    return np.array([(t, s) for (_, t), (_, s) in zip(rows, columns, strict=True)], np.int32).reshape(-1, 2)
 
 
 def _words(corpus: Corpus, specials: bool) -> list[list[str | None]]:
-    """The words of every sentence; None where a piece of it is unknown."""
+    """The words of every sentence; None for a word with an unknown subword."""
     if not specials:
         return [list(corpus.words(m)) for m in range(len(corpus))]
     return [join_words(corpus.words(m), group) for m, group in enumerate(corpus_groups(corpus))]
 
 
-def _same_tokens(pieces: Pieces, bitext: Bitext) -> bool:
-    if any(len(side) != len(bitext) for side in pieces):
+def _same_tokens(tokens: TokenLists, bitext: Bitext) -> bool:
+    if any(len(side) != len(bitext) for side in tokens):
         return False
-    sides = zip(pieces, (bitext.source, bitext.target), strict=True)
+    sides = zip(tokens, (bitext.source, bitext.target), strict=True)
     return all(list(side[m]) == text.words(m) for side, text in sides for m in range(len(bitext)))
 
 
-def first_misfit(scores: Scores, wanted: np.ndarray) -> int | None:
-    """The first pair whose matrix is not of the wanted shape; all shapes without elements are alike."""
+def first_mismatch(scores: Scores, wanted: np.ndarray) -> int | None:
+    """The first pair whose matrix does not have the wanted shape; all shapes without elements are equal."""
     differs = (scores.shapes != wanted).any(axis=1)
     differs &= (scores.shapes.prod(axis=1) > 0) | (wanted.prod(axis=1) > 0)
     return int(differs.argmax()) if differs.any() else None
@@ -125,36 +126,35 @@ def _reshaped(scores: Scores, wanted: np.ndarray) -> Scores:
 
 
 def _checked(path: str, scores: Scores, wanted: np.ndarray, unit: str, tokens: np.ndarray | None = None) -> Scores:
-    """The scores, if they are of the wanted shapes (those without elements made so); else an error that says what
-    shape was wanted where."""
-    m = first_misfit(scores, wanted)
+    """The scores with the wanted shapes; raises InputError if a matrix has another one, unless both are empty."""
+    m = first_mismatch(scores, wanted)
     if m is None:
         return _reshaped(scores, wanted)
     (t, s), (rows, columns) = scores.shapes[m].tolist(), wanted[m].tolist()
     problem = f"a matrix of {t} by {s} for {rows} target and {columns} source {unit}"
     if tokens is not None and tokens[m].tolist() != [rows, columns]:
         problem += f" ({tokens[m, 0]} and {tokens[m, 1]} tokens)"
-    exchanged = [s, t] == [rows, columns]
-    remedy = "rows are target tokens; this looks like the other way round" if exchanged else None
-    raise InputError(path, problem, line=m + 1, remedy=remedy or "give the pieces if it is of other subwords")
+    remedy = "give the subwords if it is between other subwords"
+    if [s, t] == [rows, columns]:
+        remedy = "rows must be target tokens, but here they seem to be source tokens"
+    raise InputError(path, problem, line=m + 1, remedy=remedy)
 
 
-def inner_text(bitext: Bitext) -> Bitext:
+def without_specials(bitext: Bitext) -> Bitext:
     """The bitext without BOS and EOS."""
-    return Bitext(*(_inner(side) for side in (bitext.source, bitext.target)))
+    sides = []
+    for corpus in (bitext.source, bitext.target):
+        kept = [group >= 0 for group in corpus_groups(corpus)]
+        offsets = np.concatenate([[0], np.cumsum([int(part.sum()) for part in kept])]).astype(np.int64)
+        tokens = corpus.tokens[np.concatenate([np.zeros(0, bool), *kept])]
+        sides.append(Corpus(tokens, offsets, corpus.vocabulary))
+    return Bitext(*sides)
 
 
-def _inner(corpus: Corpus) -> Corpus:
-    kept = [group >= 0 for group, _ in token_groups(corpus)]
-    flat = np.concatenate([np.zeros(0, bool), *kept])
-    offsets = np.concatenate([[0], np.cumsum([int(part.sum()) for part in kept])]).astype(np.int64)
-    return Corpus(corpus.tokens[flat], offsets, corpus.vocabulary)
-
-
-def inner_scores(scores: Scores, bitext: Bitext) -> Scores:
+def scores_without_specials(scores: Scores, bitext: Bitext) -> Scores:
     """The scores of ``bitext`` without the rows and columns of BOS and EOS.
 
-    Systems that know words alone have nothing to say there: a row of zeros would agree with everything.
+    Systems that only know words have no scores there, and a row of zeros would agree with every other row.
     """
-    lines = zip(scores, token_groups(bitext.target), token_groups(bitext.source), strict=True)
-    return Scores.from_matrices(matrix[row >= 0][:, column >= 0] for matrix, (row, _), (column, _) in lines)
+    lines = zip(scores, corpus_groups(bitext.target), corpus_groups(bitext.source), strict=True)
+    return Scores.from_matrices(matrix[row >= 0][:, column >= 0] for matrix, row, column in lines)

@@ -1,4 +1,4 @@
-"""Kernels over sentence pairs and their matrices of scores."""
+"""Copies of sentence pairs; links of sentence pairs, from positions and from matrices of scores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HALF = np.uint64(32)
 
 @kernel
 def hash_ids(h, tokens, low, high):
-    """FNV-1a of the number of ids in tokens[low:high] and of the ids, going on from ``h``."""
+    """Continue an FNV-1a hash ``h`` with the length and the ids of tokens[low:high]."""
     h = (h ^ np.uint64(high - low)) * _FNV_PRIME
     for k in range(low, high):
         h = (h ^ np.uint64(tokens[k])) * _FNV_PRIME
@@ -22,7 +22,7 @@ def hash_ids(h, tokens, low, high):
 
 @kernel
 def same_ids(tokens, offsets, a, b):
-    """Whether sentences a and b are the same."""
+    """Whether sentences a and b are equal."""
     length = offsets[a + 1] - offsets[a]
     if length != offsets[b + 1] - offsets[b]:
         return False
@@ -34,21 +34,24 @@ def same_ids(tokens, offsets, a, b):
 
 @kernel
 def count_copies(source, target, table, first, counts):
-    """counts[m] = how many pairs are the same as m, itself counted.
+    """counts[m] = the number of pairs that are equal to pair m, itself included.
 
     Args:
         source, target: (tokens int32 (N,), offsets int64 (M + 1,)).
-        table: int64 (power of two, more than M), -1 everywhere: open addressing, the first pair of each kind.
+        table: int64 (a power of two above M,), -1 everywhere: a hash table with the first of equal pairs.
         first: int64 (M,), work space.
-        counts: int64 (M,), zeros.
+        counts: int64 (M,), zeros on entry.
     """
+    source_tokens, source_offsets = source
+    target_tokens, target_offsets = target
     mask = np.uint64(len(table) - 1)
     for m in range(len(counts)):
-        h = hash_ids(_FNV_START, source[0], source[1][m], source[1][m + 1])
-        h = hash_ids(h, target[0], target[1][m], target[1][m + 1])
+        h = hash_ids(_FNV_START, source_tokens, source_offsets[m], source_offsets[m + 1])
+        h = hash_ids(h, target_tokens, target_offsets[m], target_offsets[m + 1])
         slot = (h ^ (h >> _HALF)) & mask
         while table[slot] >= 0 and not (
-            same_ids(source[0], source[1], table[slot], m) and same_ids(target[0], target[1], table[slot], m)
+            same_ids(source_tokens, source_offsets, table[slot], m)
+            and same_ids(target_tokens, target_offsets, table[slot], m)
         ):
             slot = (slot + np.uint64(1)) & mask
         if table[slot] < 0:
@@ -121,3 +124,55 @@ def fill_links_from_positions(low, high, positions, offsets, link_offsets, pairs
                 pairs[place, 1] = k - target_offsets[m]
         for s in range(width + 1):
             counts[s] = 0
+
+
+@kernel
+def reverse_links(pairs, offsets, counts, out):
+    """Exchange the columns of links (s, t) and sort each sentence pair again, by a counting sort.
+
+    Args:
+        pairs: int32 (K, 2), sorted in each sentence pair; offsets: int64 (M + 1,).
+        counts: int32 (the largest t + 2,), zeros on entry and on return.
+        out: int32 (K, 2), filled.
+    """
+    for m in range(len(offsets) - 1):
+        last = -1
+        for k in range(offsets[m], offsets[m + 1]):
+            counts[pairs[k, 1] + 1] += 1
+            last = max(last, pairs[k, 1])
+        for t in range(last + 1):
+            counts[t + 1] += counts[t]
+        for k in range(offsets[m], offsets[m + 1]):
+            t = pairs[k, 1]
+            place = offsets[m] + counts[t]
+            counts[t] += 1
+            out[place, 0] = t
+            out[place, 1] = pairs[k, 0]
+        counts[: last + 2] = 0
+
+
+@kernel
+def find_products(forward, reverse, shapes, offsets, bound, filling, out):
+    """Links (s, t) of the points whose values in both directions have a product of at least ``bound``, above 0.
+
+    Args:
+        forward: float32, matrices (T, L) one after another; reverse: the same of shape (L, T).
+        shapes: int32 (M, 2), T and L; offsets: int64 (M + 1,), where each matrix starts, in both.
+        filling: whether to fill in the links, not only their offsets.
+        out: (links int32 (K, 2), offsets int64 (M + 1,)).
+    """
+    pairs, pair_offsets = out
+    total = 0
+    pair_offsets[0] = 0
+    for m in range(len(shapes)):
+        height, width = shapes[m, 0], shapes[m, 1]
+        for s in range(width):
+            for t in range(height):
+                f, r = forward[offsets[m] + t * width + s], reverse[offsets[m] + s * height + t]
+                value = np.float64(f) * np.float64(r)
+                if value >= bound and value > 0.0:
+                    if filling:
+                        pairs[total, 0] = s
+                        pairs[total, 1] = t
+                    total += 1
+        pair_offsets[m + 1] = total

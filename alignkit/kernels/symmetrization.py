@@ -1,307 +1,329 @@
-"""Growing an alignment from two directed ones; lists of points instead of matrices, so long lines are cheap.
+"""Symmetrize two directed alignments (Koehn, Och and Marcu 2003), 64 points of the alignment at a time.
 
-Points are rows (t, s) of one sentence pair, sorted: the published algorithm walks the target words in order
-and, within each, the source words.
+The links of a sentence pair are points (t, s) of a grid with a row for each target word and a column for each
+source word. A block holds 64 neighbouring points of a row as the bits of one number: bit b of block (t, w) is
+the point (t, 64 w + b). Blocks are sorted by t, then by w, the order in which the published algorithm visits
+the points.
+
+A pair of at most 64 source words has one block for each row: row t is block t + 1. This case is compiled apart,
+with None as the layout of the blocks. A longer pair only has blocks where a direction has a point, so that the
+memory it takes depends on the number of links and not on the area of the grid.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from alignkit.kernels.compile import kernel
-from alignkit.kernels.symmetrization_bits import (
-    MOST_SOURCE_WORDS,
-    MOST_TARGET_WORDS,
-    combine_bits,
-    fill_rows,
-    set_places,
-    sides,
-)
 
-FORWARD, REVERSE, CHOSEN = np.uint8(1), np.uint8(2), np.uint8(4)
-_NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+#: The rows of ``bits``: the points of each direction, those of the union not chosen so far, and those chosen.
+FORWARD, REVERSE, WAITING, CHOSEN = 0, 1, 2, 3
+#: The number of source words in a block.
+BLOCK_WIDTH = 64
+_ZERO, _ONE, _LAST = np.uint64(0), np.uint64(1), np.uint64(63)
+# A de Bruijn sequence: shifted by any number of bits, its first 6 bits are a different number.
+_SEQUENCE, _SHIFT = np.uint64(0x03F79D71B4CB0A89), np.uint64(58)
+_POSITIONS = np.zeros(BLOCK_WIDTH, np.uint8)
+_POSITIONS[[((0x03F79D71B4CB0A89 << s) & (2**64 - 1)) >> 58 for s in range(BLOCK_WIDTH)]] = np.arange(BLOCK_WIDTH)
 
 
-@kernel
-def turn(pairs, low, high, counts, out, place):
-    """Exchanges the columns of pairs[low:high], sorted rows, and sorts again, into out[place:]: a counting sort.
+class BlockLayout(NamedTuple):
+    """The places of the B blocks of a pair of more than 64 source words; block 0 is none of them, and empty.
 
-    counts: int32 with room for the largest entry of the second column and two more; zeros, left so.
+    Attributes:
+        rows, columns: int32 (B,), t and w of each block.
+        starts: int32 (T + 3,); row t has the blocks starts[t + 1] <= k < starts[t + 2]. Rows -1 and T are empty.
     """
-    last = -1
-    for k in range(low, high):
-        counts[pairs[k, 1] + 1] += 1
-        last = max(last, pairs[k, 1])
-    for t in range(last + 1):
-        counts[t + 1] += counts[t]
-    for k in range(low, high):
-        t = pairs[k, 1]
-        there = place + counts[t]
-        counts[t] += 1
-        out[there, 0] = t
-        out[there, 1] = pairs[k, 0]
-    for t in range(last + 2):
-        counts[t] = 0
+
+    rows: np.ndarray
+    columns: np.ndarray
+    starts: np.ndarray
 
 
-@kernel
-def turn_all(pairs, offsets, counts, out):
-    """:func:`turn` for every sentence pair; offsets int64 (M + 1,)."""
-    for m in range(len(offsets) - 1):
-        turn(pairs, offsets[m], offsets[m + 1], counts, out, offsets[m])
+class Workspace(NamedTuple):
+    """Memory for one sentence pair at a time, enough for any.
 
-
-@kernel
-def merge(forward, n_forward, reverse, n_reverse, points, flags):
-    """The union of two sorted lists of points; flags say which list each came from. Returns its size."""
-    i, j, n = 0, 0, 0
-    while i < n_forward or j < n_reverse:
-        order = 0  # below 0: the next point is forward's alone; above: reverse's alone
-        if j == n_reverse:
-            order = -1
-        elif i == n_forward:
-            order = 1
-        else:
-            order = forward[i, 0] - reverse[j, 0]
-            if order == 0:
-                order = forward[i, 1] - reverse[j, 1]
-        if order <= 0:
-            points[n, 0], points[n, 1] = forward[i, 0], forward[i, 1]
-            i += 1
-        else:
-            points[n, 0], points[n, 1] = reverse[j, 0], reverse[j, 1]
-        flags[n] = FORWARD if order < 0 else (REVERSE if order > 0 else FORWARD | REVERSE)
-        j += order >= 0
-        n += 1
-    return n
-
-
-@kernel
-def mark_rows(points, flags, n, rows, waiting):
-    """rows[t] = the place of the first point of target word t or later; waiting[t] = how many are not chosen.
-
-    Returns how many target words there are; rows has one more than that, and waiting two.
+    Attributes:
+        bits: uint64 (4, B + 1), the blocks: FORWARD, REVERSE, WAITING and CHOSEN points.
+        layout: of a pair of more than 64 source words.
+        used: uint64 (W,), the linked source words.
+        counts: int32 (the larger of T and L, + 1), zeros on entry and on return.
     """
-    size, k = points[n - 1, 0] + 1, 0
-    for t in range(size):
-        rows[t] = k
-        waiting[t] = 0
-        while k < n and points[k, 0] == t:
-            waiting[t] += not flags[k] & CHOSEN
-            k += 1
-    rows[size] = n
-    waiting[size] = waiting[size + 1] = 0  # the last is that of the word before the first, -1
-    return size
+
+    bits: np.ndarray
+    layout: BlockLayout
+    used: np.ndarray
+    counts: np.ndarray
 
 
 @kernel
-def find(points, rows, t, s):
-    """The place of point (t, s), or -1; ``rows`` from :func:`mark_rows`."""
-    for k in range(rows[t], rows[t + 1]):
-        if points[k, 1] == s:
-            return k
-    return -1
+def lengths(forward, reverse):
+    """(L, T): one more than the largest s and t of two sorted lists of links (s, t)."""
+    L, T = 0, 0
+    for links in (forward, reverse):
+        if len(links) > 0:
+            L = max(L, links[len(links) - 1, 0] + 1)
+        for k in range(len(links)):
+            T = max(T, links[k, 1] + 1)
+    return L, T
 
 
 @kernel
-def choose(points, flags, k, target_used, source_used):
-    """Takes point k into the alignment."""
-    flags[k] |= CHOSEN
-    target_used[points[k, 0]] = True
-    source_used[points[k, 1]] = True
+def fill_rows(forward, reverse, T, bits):
+    """Fill the blocks of a pair of at most 64 source words; returns the end of the blocks."""
+    first, second = bits[FORWARD], bits[REVERSE]
+    first[1 : T + 1] = _ZERO
+    second[1 : T + 1] = _ZERO
+    for k in range(len(forward)):
+        first[forward[k, 1] + 1] |= _ONE << np.uint64(forward[k, 0])
+    for k in range(len(reverse)):
+        second[reverse[k, 1] + 1] |= _ONE << np.uint64(reverse[k, 0])
+    return T + 1
 
 
 @kernel
-def grow_diag(points, flags, n, rows, waiting, target_used, source_used):
-    """Adds neighbours of chosen points, diagonal ones too, that are in the union and have an unlinked word."""
-    size = mark_rows(points, flags, n, rows, waiting)
+def fill_blocks(forward, reverse, T, bits, layout, last):
+    """Lay out and fill the blocks of a pair of any length; returns the end of the blocks.
+
+    Args:
+        forward, reverse: links (s, t), sorted.
+        last: int32 (T,), zeros on entry and on return: the last w in a row so far.
+    """
+    rows, columns, starts = layout
+    starts[: T + 3] = 0
+    for filling in (False, True):  # count the blocks of each row, then fill them
+        last[:T] = -1
+        i, j = 0, 0
+        while i + j < len(forward) + len(reverse):  # both lists at once, in the order of s
+            direction = FORWARD
+            if i == len(forward) or (j < len(reverse) and reverse[j, 0] < forward[i, 0]):
+                direction, s, t = REVERSE, reverse[j, 0], reverse[j, 1]
+                j += 1
+            else:
+                s, t = forward[i, 0], forward[i, 1]
+                i += 1
+            is_new = last[t] != s >> 6
+            last[t] = s >> 6
+            if not filling:
+                starts[t + 3] += is_new
+                continue
+            if is_new:
+                block = starts[t + 2]
+                starts[t + 2] += 1
+                rows[block], columns[block] = t, s >> 6
+                bits[FORWARD, block] = bits[REVERSE, block] = _ZERO
+            bits[direction, starts[t + 2] - 1] |= _ONE << np.uint64(s & 63)
+        if not filling:
+            starts[0] = 1
+            for row in range(1, T + 3):
+                starts[row] += starts[row - 1]
+    last[:T] = 0
+    return starts[T + 2]
+
+
+@kernel
+def lowest(bits):
+    """The lowest bit that is set, alone."""
+    return bits & (~bits + _ONE)
+
+
+@kernel
+def position(bit):
+    """The number of a bit that is set alone, 0 to 63."""
+    return _POSITIONS[(bit * _SEQUENCE) >> _SHIFT]
+
+
+@kernel
+def row_of(k, layout):
+    """t of block k."""
+    if layout is None:
+        return k - 1
+    return np.int64(layout.rows[k])
+
+
+@kernel
+def column_of(k, layout):
+    """w of block k."""
+    if layout is None:
+        return 0
+    return np.int64(layout.columns[k])
+
+
+@kernel
+def is_linked(k, chosen, layout):
+    """Whether the target word of block k is linked."""
+    if layout is None:
+        return chosen[k] != _ZERO
+    t = layout.rows[k]
+    for other in range(layout.starts[t + 1], layout.starts[t + 2]):
+        if chosen[other] != _ZERO:
+            return True
+    return False
+
+
+@kernel
+def near_waiting(k, waiting, layout):
+    """The points of block k that are waiting or have a waiting neighbour."""
+    if layout is None:
+        near = waiting[k - 1] | waiting[k] | waiting[k + 1]
+        return near | near << _ONE | near >> _ONE
+    t, w = layout.rows[k], layout.columns[k]
+    near = _ZERO
+    for other in range(layout.starts[t], layout.starts[t + 3]):
+        points, step = waiting[other], layout.columns[other] - w
+        if step == 0:
+            near |= points | points << _ONE | points >> _ONE
+        elif step == -1:
+            near |= points >> _LAST
+        elif step == 1:
+            near |= points << _LAST
+    return near
+
+
+@kernel
+def neighbour(n, t, w, bit, layout):
+    """Neighbour n of a point of block (t, w), in the published order; block 0 if its own block has no points.
+
+    Returns:
+        (the number of its block, its w, its bit).
+    """
+    row = t + (-1 if n in (0, 4, 5) else (1 if n in (2, 6, 7) else 0))
+    is_left, is_right = n in (1, 4, 6), n in (3, 5, 7)
+    point = bit >> _ONE if is_left else (bit << _ONE if is_right else bit)
+    if layout is None:
+        return row + 1, 0, point
+    if not point:
+        w, point = (w - 1, _ONE << _LAST) if is_left else (w + 1, _ONE)
+    for k in range(layout.starts[row + 1], layout.starts[row + 2]):
+        if layout.columns[k] == w:
+            return k, w, point
+    return 0, w, point
+
+
+@kernel
+def grow_point(t, w, bit, neighbours, bits, used, layout):
+    """Choose the waiting neighbours of a point of block (t, w) that have an unlinked word; returns whether there
+    was one."""
+    waiting, chosen = bits[WAITING], bits[CHOSEN]
+    grown = False
+    for n in range(8):
+        if n == neighbours:
+            break
+        k, column, point = neighbour(n, t, w, bit, layout)
+        if waiting[k] & point and (not used[column] & point or not is_linked(k, chosen, layout)):
+            chosen[k] |= point
+            waiting[k] &= ~point
+            used[column] |= point
+            grown = True
+    return grown
+
+
+@kernel
+def grow(end, neighbours, bits, used, layout):
+    """Grow the alignment from each chosen point in turn, until nothing changes."""
+    waiting, chosen = bits[WAITING], bits[CHOSEN]
     grown = True
     while grown:
         grown = False
-        for k in range(n):
-            t, s = points[k, 0], points[k, 1]
-            above = size + 1 if t == 0 else t - 1
-            if not flags[k] & CHOSEN or waiting[above] + waiting[t] + waiting[t + 1] == 0:
-                continue
-            for dt, ds in _NEIGHBOURS:
-                if waiting[above if dt < 0 else t + dt] == 0:
-                    continue
-                other = find(points, rows, t + dt, s + ds)
-                if other < 0 or flags[other] & CHOSEN:
-                    continue
-                if not target_used[t + dt] or not source_used[s + ds]:
-                    choose(points, flags, other, target_used, source_used)
-                    waiting[t + dt] -= 1
-                    grown = True
+        for k in range(1, end):
+            near = near_waiting(k, waiting, layout)
+            points = chosen[k] & near
+            while points:
+                bit = lowest(points)
+                grown |= grow_point(row_of(k, layout), column_of(k, layout), bit, neighbours, bits, used, layout)
+                points = chosen[k] & near & ~(bit | (bit - _ONE))  # those to the right, which may be new
 
 
 @kernel
-def final(points, flags, n, direction, both, target_used, source_used):
-    """Adds points of one direction with an unlinked word; with ``both``, only if both words are unlinked."""
-    for k in range(n):
-        if not flags[k] & direction or flags[k] & CHOSEN:
-            continue
-        t_free, s_free = not target_used[points[k, 0]], not source_used[points[k, 1]]
-        if (t_free and s_free) if both else (t_free or s_free):
-            choose(points, flags, k, target_used, source_used)
+def add_unlinked(end, points, both, chosen, used, layout):
+    """Choose points of one direction that have an unlinked word; with ``both``, two unlinked words."""
+    for k in range(1, end):
+        left = points[k] & ~chosen[k]
+        w = column_of(k, layout)
+        while left:
+            bit = lowest(left)
+            left &= ~bit
+            t_free, s_free = not is_linked(k, chosen, layout), not used[w] & bit
+            if (t_free and s_free) if both else (t_free or s_free):
+                chosen[k] |= bit
+                used[w] |= bit
 
 
 @kernel
-def symmetrise_pair(n, steps, work, used):
-    """Marks the points of one sentence pair's symmetrised alignment with CHOSEN.
-
-    Args:
-        n: how many points the union has, at least one.
-        steps: (start, grow, final): start 0 intersection, 1 union; grow 0 or 1; final 0 none, 1 or, 2 and.
-        work: (points int32 (n, 2), flags uint8 (n,), rows int32 (T + 1,), waiting int32 (T + 2,)); the first two
-            from :func:`merge`.
-        used: (bool (T,), bool (L,)), target and source words linked so far, all False; left as they end.
-    """
-    points, flags, rows, waiting = work
-    target_used, source_used = used
-    start, grow, ending = steps
-    for k in range(n):
-        if start == 1 or flags[k] == FORWARD | REVERSE:
-            choose(points, flags, k, target_used, source_used)
-    if grow:
-        grow_diag(points, flags, n, rows, waiting, target_used, source_used)
-    if ending:
-        final(points, flags, n, FORWARD, ending == 2, target_used, source_used)
-        final(points, flags, n, REVERSE, ending == 2, target_used, source_used)
+def choose(L, end, steps, bits, used, layout):
+    """Choose the points of one sentence pair's alignment, whose two directions are in ``bits``; arguments as of
+    :func:`symmetrize_pairs`."""
+    from_union, neighbours, unlinked = steps
+    forward, reverse, waiting, chosen = bits[FORWARD], bits[REVERSE], bits[WAITING], bits[CHOSEN]
+    for w in range((L + 63) >> 6):
+        used[w] = _ZERO
+    waiting[0] = waiting[end] = _ZERO
+    for k in range(1, end):
+        union = forward[k] | reverse[k]
+        chosen[k] = union if from_union else forward[k] & reverse[k]
+        waiting[k] = union & ~chosen[k]
+        used[column_of(k, layout)] |= chosen[k]
+    if neighbours:
+        grow(end, neighbours, bits, used, layout)
+    if unlinked:
+        add_unlinked(end, forward, unlinked == 2, chosen, used, layout)
+        add_unlinked(end, reverse, unlinked == 2, chosen, used, layout)
 
 
 @kernel
-def combine(n_first, n_second, steps, work, used, pairs, place):
-    """Symmetrises one sentence pair; writes the points (s, t), sorted, to pairs[place:] and returns how many.
-
-    Args:
-        n_first, n_second: how many points of each direction there are, in the first two arrays of ``work``.
-        steps: as of :func:`symmetrise_pair`.
-        work, used: as of :func:`symmetrise`.
-    """
-    first, second, points, flags, rows, waiting, counts, _ = work
-    target_used, source_used = used
-    n = merge(first, n_first, second, n_second, points, flags)
-    symmetrise_pair(n, steps, (points, flags, rows, waiting), used)
-    size = 0
-    for k in range(n):
-        t, s = points[k, 0], points[k, 1]
-        target_used[t] = False
-        source_used[s] = False
-        if flags[k] & CHOSEN:
-            points[size, 0], points[size, 1] = t, s
-            size += 1
-    turn(points, 0, size, counts, pairs, place)
+def write_links(L, end, chosen, layout, counts, pairs, place):
+    """Write the chosen points as links (s, t) to pairs[place:], by a counting sort; returns their number."""
+    for k in range(1, end):
+        points = chosen[k]
+        while points:
+            bit = lowest(points)
+            points &= ~bit
+            counts[position(bit) + BLOCK_WIDTH * column_of(k, layout) + 1] += 1
+    for s in range(L):
+        counts[s + 1] += counts[s]
+    size = counts[L]
+    for k in range(1, end):
+        points = chosen[k]
+        while points:
+            bit = lowest(points)
+            points &= ~bit
+            s = position(bit) + BLOCK_WIDTH * column_of(k, layout)
+            there = place + counts[s]
+            counts[s] += 1
+            pairs[there, 0] = s
+            pairs[there, 1] = row_of(k, layout)
+    counts[: L + 1] = 0
     return size
 
 
 @kernel
-def symmetrise(low, high, forward, reverse, steps, work, used, out):
-    """Symmetrises the sentence pairs low <= m < high.
+def symmetrize_pairs(low, high, forward, reverse, steps, workspace, out):
+    """Symmetrize the sentence pairs low <= m < high.
 
     Args:
-        forward, reverse: (pairs int32 (K, 2), offsets int64 (M + 1,)), sorted (s, t).
-        steps: as above.
-        work: (two arrays like pairs, for one sentence pair of each; points, flags, rows and waiting as above,
-            for the largest union; counts int32 as :func:`turn` and :func:`.bitsets.write` have them; rows as in
-            :mod:`.bitsets`).
-        used: as above, for the longest sides.
-        out: (pairs int32 (K_f + K_r, 2), sizes int64 (M,)); the pairs of these sentences follow each other from
-            where the two lists' would on.
+        forward, reverse: (links int32 (K, 2), offsets int64 (M + 1,)), links (s, t), sorted.
+        steps: (from_union, neighbours, unlinked), as :class:`alignkit.links.heuristics.Steps` describes them.
+        workspace: :class:`Workspace`.
+        out: (links int32 (K_f + K_r, 2), sizes int64 (M,)). The links of these pairs stand one after another, from
+            the place at which those of both directions together would.
     """
-    first, second, counts, rows = work[0], work[1], work[6], work[7]
+    forward_links, forward_offsets = forward
+    reverse_links, reverse_offsets = reverse
+    bits, layout, used, counts = workspace
     pairs, sizes = out
-    total = forward[1][low] + reverse[1][low]
+    place = forward_offsets[low] + reverse_offsets[low]
     for m in range(low, high):
-        a, b = forward[1][m], forward[1][m + 1]
-        c, d = reverse[1][m], reverse[1][m + 1]
-        sizes[m] = 0
-        if a == b and c == d:
-            continue
-        L, T = sides(forward[0][a:b], reverse[0][c:d])
-        if L <= MOST_SOURCE_WORDS and T <= MOST_TARGET_WORDS:
-            fill_rows(forward[0][a:b], reverse[0][c:d], T, rows)
-            sizes[m] = combine_bits(T, rows, steps, counts, pairs, total)
+        first = forward_links[forward_offsets[m] : forward_offsets[m + 1]]
+        second = reverse_links[reverse_offsets[m] : reverse_offsets[m + 1]]
+        L, T = lengths(first, second)
+        if L <= BLOCK_WIDTH and T + 2 <= bits.shape[1]:
+            end = fill_rows(first, second, T, bits)
+            choose(L, end, steps, bits, used, None)
+            sizes[m] = write_links(L, end, bits[CHOSEN], None, counts, pairs, place)
         else:
-            turn(forward[0], a, b, counts, first, 0)
-            turn(reverse[0], c, d, counts, second, 0)
-            sizes[m] = combine(b - a, d - c, steps, work, used, pairs, total)
-        total += sizes[m]
-
-
-@kernel
-def list_places(places, points):
-    """The points (k, places[k]) of places that are not -1; returns how many they are."""
-    count = 0
-    for k in range(len(places)):
-        if places[k] >= 0:
-            points[count, 0], points[count, 1] = k, places[k]
-            count += 1
-    return count
-
-
-@kernel
-def places_fit(places, length):
-    """Whether all are in [-1, length)."""
-    least, most = np.int32(-1), np.int32(-1)
-    for k in range(len(places)):
-        least, most = min(least, places[k]), max(most, places[k])
-    return least == -1 and most < length
-
-
-@kernel
-def symmetrise_places(low, high, forward, reverse, steps, work, used, out):
-    """The same of directions that give each word one place of the other side, or -1 for none.
-
-    Args:
-        forward: (source places int32 (N_tgt,), offsets int64 (M + 1,) of the target tokens).
-        reverse: (target places int32 (N_src,), offsets of the source tokens).
-        steps, work, used, out: as of :func:`symmetrise`, with as much room as there are tokens. A size of -1 says
-            that places of this pair are not in its sentences; the block ends there.
-    """
-    first, second, points, counts, rows = work[0], work[1], work[2], work[6], work[7]
-    pairs, sizes = out
-    total = forward[1][low] + reverse[1][low]
-    for m in range(low, high):
-        sources = forward[0][forward[1][m] : forward[1][m + 1]]
-        targets = reverse[0][reverse[1][m] : reverse[1][m + 1]]
-        if not (places_fit(sources, len(targets)) and places_fit(targets, len(sources))):
-            sizes[m] = -1
-            return
-        if len(targets) <= MOST_SOURCE_WORDS and len(sources) <= MOST_TARGET_WORDS:
-            set_places(sources, targets, rows)
-            sizes[m] = combine_bits(len(sources), rows, steps, counts, pairs, total)
-        else:
-            n_first, n_second = list_places(sources, first), list_places(targets, points)
-            sizes[m] = 0
-            if n_first + n_second > 0:
-                turn(points, 0, n_second, counts, second, 0)
-                sizes[m] = combine(n_first, n_second, steps, work, used, pairs, total)
-        total += sizes[m]
-
-
-@kernel
-def products(forward, reverse, shapes, offsets, bound, out, filling):
-    """Points (s, t) whose two directions' values multiply to at least ``bound`` (and more than 0).
-
-    Args:
-        forward: float32, matrices (T, L) one after another; reverse: the same of shape (L, T).
-        shapes: int32 (M, 2), T and L; offsets: int64 (M + 1,), where each matrix starts, in both.
-        out: (points int32 (K, 2), offsets int64 (M + 1,)).
-        filling: whether to fill the points, or only to count: the offsets are filled either way.
-    """
-    points, point_offsets = out
-    total = 0
-    point_offsets[0] = 0
-    for m in range(len(shapes)):
-        rows, width = shapes[m, 0], shapes[m, 1]
-        for s in range(width):
-            for t in range(rows):
-                f, r = forward[offsets[m] + t * width + s], reverse[offsets[m] + s * rows + t]
-                value = np.float64(f) * np.float64(r)
-                if value >= bound and value > 0.0:
-                    if filling:
-                        points[total, 0] = s
-                        points[total, 1] = t
-                    total += 1
-        point_offsets[m + 1] = total
+            end = fill_blocks(first, second, T, bits, layout, counts)
+            choose(L, end, steps, bits, used, layout)
+            sizes[m] = write_links(L, end, bits[CHOSEN], layout, counts, pairs, place)
+        place += sizes[m]

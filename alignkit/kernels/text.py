@@ -1,6 +1,7 @@
-"""Bytes to token ids, and links to Pharaoh text.
+"""Text to token ids by open-addressing hash tables, and links to Pharaoh text.
 
-Only ``\\n`` (and ``\\r`` right before it) ends a line, only space and tab separate tokens.
+Only ``\\n`` (and ``\\r`` right before it) ends a line, only space and tab separate tokens. A hash table is int32
+with a power of two slots, at most half of them in use: -1 where free, else the id of a token.
 """
 
 from __future__ import annotations
@@ -45,15 +46,15 @@ def same_bytes(data, a, b, length):
 
 
 @kernel
-def encode(data, tokens, offsets, table, types, state):
+def encode(data, tokens, offsets, table, bounds, state):
     """Numbers the tokens of ``data`` in order of first appearance, up to the end or until the table is half full.
 
     Args:
         data: uint8 (B,).
         tokens: int32, room for all tokens: B // 2 + 1 at most; filled with ids.
         offsets: int64 (M + 1,), filled with where each line starts in ``tokens``; offsets[0] must be 0.
-        table: int32 (power of two,), open addressing, -1 where free.
-        types: int64 (at least half the table, 2), filled with start and length of each type's first appearance.
+        table: the hash table.
+        bounds: int64 (2, at least half the table), filled with where each type first appears: start and end.
         state: int64 (4,): position in data, lines done, tokens done, types found; a later call goes on there.
     """
     mask = np.uint64(len(table) - 1)
@@ -81,15 +82,13 @@ def encode(data, tokens, offsets, table, types, state):
                 known = table[slot]
                 if known < 0:
                     table[slot] = found
-                    types[found, 0] = start
-                    types[found, 1] = i - start
+                    bounds[0, found], bounds[1, found] = start, i
                     known = found
                     found += 1
                     break
                 place = np.uint32(known)
-                if types[place, 1] == np.int64(i - start) and same_bytes(
-                    data, np.uint64(types[place, 0]), start, i - start
-                ):
+                first = np.uint64(bounds[0, place])
+                if np.uint64(bounds[1, place]) - first == i - start and same_bytes(data, first, start, i - start):
                     break
                 slot = (slot + _ONE) & mask
             tokens[token] = known
@@ -100,27 +99,70 @@ def encode(data, tokens, offsets, table, types, state):
 
 
 @kernel
-def rehash(data, types, found, table):
-    """Fills a new, larger ``table`` (all -1) with the first ``found`` types."""
+def fill_table(text, starts, ends, count, table):
+    """Fills a new hash table (all -1) with the first ``count`` tokens, text[starts[v] : ends[v]]."""
     mask = np.uint64(len(table) - 1)
-    for known in range(found):
-        slot = hash_bytes(data, types[known, 0], types[known, 0] + types[known, 1]) & mask
+    for v in range(count):
+        slot = hash_bytes(text, starts[v], ends[v]) & mask
         while table[slot] >= 0:
-            slot = (slot + np.uint64(1)) & mask
-        table[slot] = known
+            slot = (slot + _ONE) & mask
+        table[slot] = v
 
 
 @kernel
-def gather_types(data, types, offsets, text):
-    """Copies the bytes of each type to ``text``; offsets int64 (V + 1,) say where."""
+def copy_tokens(data, starts, offsets, text):
+    """Copies the bytes of each token from its start in ``data`` to text[offsets[v] : offsets[v + 1]]."""
     for v in range(len(offsets) - 1):
-        for i in range(types[v, 1]):
-            text[offsets[v] + i] = data[types[v, 0] + i]
+        for i in range(offsets[v + 1] - offsets[v]):
+            text[offsets[v] + i] = data[starts[v] + i]
+
+
+@kernel
+def number_tokens(text, bounds, known_text, known_offsets, count, table, ids):
+    """ids[v] = the id of each token of (text, bounds) among those known, at whose end new ones are put.
+
+    Args:
+        text: uint8, tokens one after another; bounds: int64 (V + 1,), where each starts.
+        known_text: uint8, with room for all of ``text`` after the first known_offsets[count] bytes.
+        known_offsets: int64, with room for V more.
+        count: how many tokens are known.
+        table: the hash table of the known tokens, with at least 2 * (count + V) slots.
+        ids: int32 (V,), filled.
+
+    Returns:
+        how many tokens are known now.
+    """
+    mask = np.uint64(len(table) - 1)
+    for v in range(len(bounds) - 1):
+        start, length = bounds[v], bounds[v + 1] - bounds[v]
+        slot = hash_bytes(text, start, start + length) & mask
+        while True:
+            known = table[slot]
+            if known < 0:
+                place = known_offsets[count]
+                for i in range(length):
+                    known_text[place + i] = text[start + i]
+                known_offsets[count + 1] = place + length
+                table[slot] = count
+                known = count
+                count += 1
+                break
+            place = known_offsets[known]
+            same = known_offsets[known + 1] - place == length
+            i = 0
+            while same and i < length:
+                same = known_text[place + i] == text[start + i]
+                i += 1
+            if same:
+                break
+            slot = (slot + _ONE) & mask
+        ids[v] = known
+    return count
 
 
 @kernel
 def digits(number):
-    """How many decimal digits a number in [0, 2**31) has."""
+    """The number of decimal digits of a number in [0, 2**31)."""
     count = 1 + (number >= 10) + (number >= 100) + (number >= 1000)
     power = 10_000
     while number >= power:
@@ -131,7 +173,7 @@ def digits(number):
 
 @kernel
 def pharaoh_size(pairs, offsets):
-    """Bytes that :func:`write_pharaoh` writes."""
+    """The number of bytes that :func:`write_pharaoh` writes."""
     size = len(offsets) - 1  # a newline each
     for k in range(len(pairs)):
         size += digits(pairs[k, 0]) + digits(pairs[k, 1]) + 1
@@ -157,7 +199,12 @@ def write_number(number, out, place):
 
 @kernel
 def write_pharaoh(pairs, offsets, out):
-    """Links int32 (K, 2) with int64 offsets (M + 1,) to lines ``s-t s-t`` in ``out`` uint8; the bytes written."""
+    """Writes links as lines ``s-t s-t``; returns the number of bytes.
+
+    Args:
+        pairs: int32 (K, 2); offsets: int64 (M + 1,), where each line's links start.
+        out: uint8, filled; :func:`pharaoh_size` says how much room it needs.
+    """
     place = 0
     for m in range(len(offsets) - 1):
         for k in range(offsets[m], offsets[m + 1]):

@@ -1,32 +1,39 @@
-"""Alignments as text: Pharaoh, Pharaoh with a probability per link, GIZA++'s A3; and a score per sentence.
+"""The text formats of alignments: Pharaoh, Pharaoh with probabilities and GIZA++'s A3; sentence scores.
 
-Every writer keeps step with the text: one line (three in A3) per sentence pair, whatever is in it.
+All formats have the same number of lines for every sentence pair, even one without links. This module imports
+nothing heavy, because the command line reads its choices from it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
+from alignkit.errors import AlignkitError
 
-from alignkit.links.links import Links
+if TYPE_CHECKING:
+    import numpy as np
 
-#: name -> lines per sentence pair
-FORMATS = {"pharaoh": 1, "probabilities": 1, "giza": 3}
+    from alignkit.links.links import Links
+
+#: The formats that :func:`alignkit.links.gold.parse_gold` reads, and the numbers from which a file may count
+#: tokens.
+GOLD_FORMATS = ("auto", "pharaoh", "naacl")
+GOLD_BASES = ("auto", "0", "1")
 
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """What a writer may be asked to write, of M sentence pairs.
+    """The alignment of M sentence pairs: links, and what an output format may need besides.
 
     Attributes:
         links: between whitespace words.
-        source, target: the words of each pair; only A3 shows them.
+        source, target: the words of each pair.
         probabilities: float (K,), one for each link.
         sentence_scores: float64 (M, C): log p(target | source), natural logarithm, divided by the number of target
-            words; with two directions, the reverse's as a second column.
+            words; with two directions, a second column with the same of the reverse direction.
     """
 
     links: Links
@@ -36,25 +43,14 @@ class Alignment:
     sentence_scores: np.ndarray | None = None
 
 
-def render(alignment: Alignment, output_format: str, first: int = 1) -> bytes:
-    """The alignment in one of ``FORMATS``.
-
-    Args:
-        alignment: has what the format shows: probabilities, or words.
-        output_format: a key of ``FORMATS``.
-        first: number of the first sentence pair, which A3 shows.
-    """
-    if output_format == "pharaoh":
-        return alignment.links.to_pharaoh()
-    if output_format == "probabilities":
-        return with_probabilities(alignment)
-    return giza(alignment, first)
+def pharaoh(alignment: Alignment, first: int = 1) -> bytes:
+    """One line ``s-t s-t`` per sentence pair."""
+    return alignment.links.to_pharaoh()
 
 
-def with_probabilities(alignment: Alignment) -> bytes:
+def with_probabilities(alignment: Alignment, first: int = 1) -> bytes:
     """One line ``s-t:p s-t:p`` per sentence pair, p with four significant digits."""
-    if alignment.probabilities is None:
-        raise ValueError("there are no probabilities to write")
+    assert alignment.probabilities is not None
     links = alignment.links
     rows = zip(links.pairs.tolist(), alignment.probabilities.tolist(), strict=True)
     items = [f"{s}-{t}:{p:.4g}" for (s, t), p in rows]
@@ -63,18 +59,18 @@ def with_probabilities(alignment: Alignment) -> bytes:
 
 
 def giza(alignment: Alignment, first: int = 1) -> bytes:
-    """Three lines per sentence pair as GIZA++ writes them (Och and Ney 2003, file ``A3.final``).
+    """Three lines per sentence pair in the format of GIZA++ (Och and Ney 2003, file ``A3.final``).
 
-    A comment with the number, the lengths and p(target | source), 0 if there is none; the target words; and each
-    source word, NULL first, with the one-based positions of the target words linked to it. A target word with
-    several links stands with each of them.
+    A comment with the number of the pair, counted from ``first``, the lengths and p(target | source), or 0 if it
+    is not known; the target words; each source word, NULL first, with the one-based positions of its target
+    words. A target word with several links is listed with each of them.
     """
     lines = []
     for m, (pairs, x, y) in enumerate(zip(alignment.links, alignment.source, alignment.target, strict=True)):
-        places: list[list[int]] = [[] for _ in x]
+        positions: list[list[int]] = [[] for _ in x]
         linked = set()
         for s, t in pairs.tolist():
-            places[s].append(t + 1)
+            positions[s].append(t + 1)
             linked.add(t)
         unlinked = [t + 1 for t in range(len(y)) if t not in linked]
         score = "0"
@@ -83,13 +79,63 @@ def giza(alignment: Alignment, first: int = 1) -> bytes:
         lengths = f"source length {len(x)} target length {len(y)}"
         lines.append(f"# Sentence pair ({first + m}) {lengths} alignment score : {score}")
         lines.append(" ".join(y))
-        words = zip(["NULL", *x], [unlinked, *places], strict=True)
+        words = zip(["NULL", *x], [unlinked, *positions], strict=True)
         lines.append(" ".join(f"{word} ({{ {''.join(f'{t} ' for t in targets)}}})" for word, targets in words))
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
 
 
+@dataclass(frozen=True)
+class OutputFormat:
+    """A format that alignments are written in.
+
+    Attributes:
+        write: ``write(alignment, first)`` gives the text, ``first`` being the number of the first sentence pair.
+        help: an example or description for the command line.
+        lines: number of lines per sentence pair.
+        needs_probabilities, needs_words: what it shows of an :class:`Alignment` besides the links; words come with
+            the sentence scores where these are known.
+    """
+
+    write: Callable[[Alignment, int], bytes]
+    help: str
+    lines: int = 1
+    needs_probabilities: bool = False
+    needs_words: bool = False
+
+
+#: The registry of output formats.
+OUTPUT_FORMATS = {
+    "pharaoh": OutputFormat(pharaoh, '"0-0 1-2"'),
+    "probabilities": OutputFormat(
+        with_probabilities, '"0-0:0.93 1-2:0.5", the posterior of each link', needs_probabilities=True
+    ),
+    "giza": OutputFormat(giza, "the three lines per pair of GIZA++'s A3 files", lines=3, needs_words=True),
+}
+
+
+def render(alignment: Alignment, output_format: str, first: int = 1) -> bytes:
+    """The alignment as text.
+
+    Args:
+        alignment: with the probabilities or words that the format needs.
+        output_format: a key of ``OUTPUT_FORMATS``.
+        first: the number of the first sentence pair, for formats that number them.
+
+    Raises:
+        AlignkitError: an unknown format, or the alignment lacks what the format needs.
+    """
+    if output_format not in OUTPUT_FORMATS:
+        raise AlignkitError(f"unknown format {output_format!r}; known are {', '.join(OUTPUT_FORMATS)}")
+    chosen = OUTPUT_FORMATS[output_format]
+    if chosen.needs_probabilities and alignment.probabilities is None:
+        raise AlignkitError(f"the format {output_format} needs the probabilities of the links")
+    if chosen.needs_words and len(alignment.source) != len(alignment.links):
+        raise AlignkitError(f"the format {output_format} needs the words of every sentence pair")
+    return chosen.write(alignment, first)
+
+
 def exponential(logarithm: float) -> str:
-    """e to the power of ``logarithm`` in decimal, as 1.2345e-400 even where a float would be 0."""
+    """e to the power of ``logarithm`` as a decimal number, as 1.2345e-400 where a float would be 0."""
     if math.isnan(logarithm):
         return "0"
     exponent = math.floor(logarithm / math.log(10))
@@ -100,6 +146,6 @@ def exponential(logarithm: float) -> str:
 
 
 def sentence_score_lines(scores: np.ndarray) -> bytes:
-    """One line per sentence pair: the columns of float64 (M, C), six significant digits, tabs between them."""
+    """One line per sentence pair: the columns of float64 (M, C), six significant digits, separated by tabs."""
     rows = scores.tolist()
     return "".join("\t".join(f"{x:.6g}" for x in row) + "\n" for row in rows).encode()

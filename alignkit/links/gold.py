@@ -1,4 +1,4 @@
-"""Gold links as people keep them: lines of links, or the format of the shared tasks; counted from 0 or from 1."""
+"""Gold links: lines of links, or the format of the shared tasks; token indices from 0 or from 1."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError
+from alignkit.links.formats import GOLD_BASES, GOLD_FORMATS
 from alignkit.links.links import GoldLinks, Links, parse_links
+from alignkit.types import PathLike
 
-FORMATS = ("auto", "pharaoh", "naacl")
-BASES = ("auto", "0", "1")
-#: Fewer sentence pairs than this may well never link their first words.
-ENOUGH = 10
+#: In fewer lines, zero-based links may well never have index 0.
+FEWEST_LINES = 10
 
 # Sentence, source position, target position, S or P, confidence (Mihalcea and Pedersen 2003).
 _NAACL = re.compile(r"(\d{1,7})\s+(\d{1,9})\s+(\d{1,9})(?:\s+([SP]))?(?:\s+[0-9.eE+-]+)?\s*\Z", re.ASCII)
@@ -23,12 +23,12 @@ _NAACL = re.compile(r"(\d{1,7})\s+(\d{1,9})\s+(\d{1,9})(?:\s+([SP]))?(?:\s+[0-9.
 
 @dataclass(frozen=True)
 class GoldFile:
-    """What :func:`parse_gold` read.
+    """The links of a file.
 
     Attributes:
         gold: zero-based.
-        base: what the file counts from, 0 or 1.
-        warning: what the user should know of how that was found out, if anything.
+        base: the index of the first token in the file, 0 or 1.
+        warning: a note for the user about how the base was determined, if one is due.
     """
 
     gold: GoldLinks
@@ -43,28 +43,29 @@ def is_naacl(lines: Sequence[str]) -> bool:
 
 
 def parse_gold(
-    path: str | os.PathLike[str],
+    path: PathLike,
     lines: Sequence[str],
     *,
     file_format: str = "auto",
     base: str = "auto",
     shapes: np.ndarray | None = None,
 ) -> GoldFile:
-    """Gold links (or any links) in either format.
+    """Parse gold links (or any links) in either format.
 
     Args:
-        path: where the lines come from, for messages.
+        path: the file of the lines, for messages.
         lines: one per sentence pair (pharaoh) or per link (naacl).
-        file_format: a name in ``FORMATS``; auto tells by the first line.
-        base: a name in ``BASES``; auto is 1 for the NAACL format, which is defined so, and found out for Pharaoh.
-        shapes: int (at least M, 2), T and L of the sentence pairs, if the text is at hand; makes auto sure.
+        file_format: a name in ``GOLD_FORMATS``; auto decides by the first line.
+        base: a name in ``GOLD_BASES``; auto is 1 for the NAACL format, by definition, and :func:`find_base`
+            decides for Pharaoh.
+        shapes: int (at least M, 2), T and L of the sentence pairs, if the text is known; makes auto reliable.
 
     Raises:
         InputError: a malformed line; index 0 in Pharaoh links that count from 1.
         AlignkitError: an unknown format or base.
     """
-    if file_format not in FORMATS or base not in BASES:
-        raise AlignkitError(f"formats are {', '.join(FORMATS)}; bases {', '.join(BASES)}")
+    if file_format not in GOLD_FORMATS or base not in GOLD_BASES:
+        raise AlignkitError(f"formats are {', '.join(GOLD_FORMATS)}; bases are {', '.join(GOLD_BASES)}")
     naacl = is_naacl(lines) if file_format == "auto" else file_format == "naacl"
     if naacl:
         return _naacl_gold(path, lines, 1 if base == "auto" else int(base))
@@ -78,13 +79,14 @@ def parse_gold(
     return GoldFile(gold, found, warning)
 
 
-def find_base(
-    path: str | os.PathLike[str], links: Links, shapes: np.ndarray | None = None
-) -> tuple[int, str | None]:
-    """(0 or 1, a warning if there is reason for one): what zero-based links would hardly look like counts from 1.
+def find_base(path: PathLike, links: Links, shapes: np.ndarray | None = None) -> tuple[int, str | None]:
+    """Determine whether links count from 0 or from 1.
 
-    Links that count from 1 never have index 0, and have some index that is the length of its sentence. Without
-    lengths, the first alone decides, if there are enough sentence pairs.
+    Links that count from 1 never have index 0, and some index equals the length of its sentence. If the lengths
+    are not known, the absence of index 0 decides, provided that at least ``FEWEST_LINES`` lines have links.
+
+    Returns:
+        (0 or 1, a warning if the user should check it).
     """
     name = os.fspath(path)
     if len(links.pairs) == 0 or (links.pairs == 0).any():
@@ -97,19 +99,19 @@ def find_base(
         if past.any():
             m = int(sentence[past.argmax()])
             return 1, (
-                f"{name}: index 0 never occurs, and line {m + 1} has an index past its sentence's last: "
-                "read as counting from 1 (--gold-base 0 to read it as it stands)"
+                f"{name}: index 0 never occurs, and line {m + 1} has an index past the end of its sentence: "
+                "read as counting from 1 (--gold-base 0 to read it as it is)"
             )
     linked = int((np.diff(links.offsets) > 0).sum())
-    if shapes is None and linked >= ENOUGH:
+    if shapes is None and linked >= FEWEST_LINES:
         return 1, (
             f"{name}: index 0 occurs in none of {linked} lines with links: read as counting from 1 "
-            "(--gold-base 0 to read it as it stands; --text SRC TGT to be sure)"
+            "(--gold-base 0 to read it as it is; --text SRC TGT to be sure)"
         )
-    return 0, f"{name}: index 0 never occurs; if it counts from 1, say --gold-base 1"
+    return 0, f"{name}: index 0 never occurs; if the file counts from 1, give --gold-base 1"
 
 
-def _from_one(path: str | os.PathLike[str], links: Links) -> Links:
+def _from_one(path: PathLike, links: Links) -> Links:
     zero = (links.pairs == 0).any(axis=1)
     if zero.any():
         line = int(links.sentences[zero.argmax()]) + 1
@@ -117,8 +119,8 @@ def _from_one(path: str | os.PathLike[str], links: Links) -> Links:
     return Links(links.pairs - np.int32(1), links.offsets)
 
 
-def _naacl_gold(path: str | os.PathLike[str], lines: Sequence[str], base: int) -> GoldFile:
-    """Sentences count from 1 always; with base 1, position 0 is NULL, and such lines are no links."""
+def _naacl_gold(path: PathLike, lines: Sequence[str], base: int) -> GoldFile:
+    """Sentences always count from 1. With base 1, position 0 is NULL, and a line with it is not a link."""
     rows: list[tuple[int, int, int]] = []
     marks: list[bool] = []
     for number, line in enumerate(lines, 1):

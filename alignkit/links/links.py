@@ -1,8 +1,7 @@
-"""Links between tokens of a sentence pair; Pharaoh and gold formats in and out."""
+"""Links between the tokens of sentence pairs, gold links, and the Pharaoh format."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,11 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignkit.errors import InputError
+from alignkit.types import PathLike
 
-# A probability may follow, as in 0-1:0.93: what alignkit writes it reads.
+# A probability may follow, as in 0-1:0.93, which alignkit also writes.
 _LINK = re.compile(r"(\d{1,9})([-p?])(\d{1,9})(:[0-9.e+-]+)?\Z", re.ASCII)
 
-_LONGEST = 1 << 18  # tokens of a sentence up to which links are sorted by counting
+_LONGEST = 1 << 18  # sentences with more tokens are not sorted by counting
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +22,8 @@ class Links:
     """Zero-based links of M sentence pairs, source index first.
 
     Attributes:
-        pairs: int32 (K, 2), each row (s, t), sorted within a sentence pair and without repetition.
-        offsets: int64 (M + 1,), where each sentence pair starts in ``pairs``.
+        pairs: int32 (K, 2), links (s, t), sorted and without repetition in each sentence pair.
+        offsets: int64 (M + 1,), the first link of each sentence pair.
     """
 
     pairs: np.ndarray
@@ -42,11 +42,11 @@ class Links:
 
     def _check_pairs(self) -> None:
         if self.pairs.min() < 0:
-            raise ValueError("Links cannot point before the first token")
+            raise ValueError("Links cannot have negative indices")
         before, after = self.pairs[:-1], self.pairs[1:]
         same_source = before[:, 0] == after[:, 0]
         rises = np.where(same_source, before[:, 1] < after[:, 1], before[:, 0] < after[:, 0])
-        # Where a sentence pair starts, anything may follow the last link of the one before.
+        # The first link of a sentence pair may be smaller than the last one of the pair before.
         starts = self.offsets[1:-1]
         rises[starts[(starts > 0) & (starts < len(self.pairs))] - 1] = True
         if not rises.all():
@@ -54,7 +54,7 @@ class Links:
 
     @classmethod
     def from_lists(cls, sentences: Iterable[Iterable[tuple[int, int]]]) -> Links:
-        """Links of lists of (s, t); each list is sorted and freed of repetitions."""
+        """Links of lists of (s, t), which are sorted and whose repetitions are dropped."""
         rows: list[tuple[int, int]] = []
         offsets = [0]
         for sentence in sentences:
@@ -64,7 +64,7 @@ class Links:
 
     @classmethod
     def concatenated(cls, parts: Sequence[Links]) -> Links:
-        """The links of the sentence pairs of all parts, one part after another."""
+        """The links of several blocks of sentence pairs, one after another."""
         sizes = [np.zeros(1, np.int64), *(np.diff(part.offsets) for part in parts)]
         pairs = [np.empty((0, 2), np.int32), *(part.pairs for part in parts)]
         return cls(np.concatenate(pairs), np.cumsum(np.concatenate(sizes)))
@@ -85,21 +85,20 @@ class Links:
 
     @property
     def sentences(self) -> np.ndarray:
-        """int64 (K,): the sentence pair of each link."""
+        """int64 (K,): the number of each link's sentence pair."""
         return np.repeat(np.arange(len(self)), np.diff(self.offsets))
 
     @property
     def reversed(self) -> Links:
         """The same links with source and target exchanged."""
         longest = int(self.pairs[:, 1].max(initial=-1)) + 1
-        if longest > _LONGEST:  # counting would take memory and time by the largest index
+        if longest > _LONGEST:  # memory and time for counting depend on the largest index
             order = np.lexsort((*self.pairs.T, self.sentences))
             return Links(np.ascontiguousarray(self.pairs[order, ::-1]), self.offsets)
-        from alignkit.kernels import symmetrization
+        from alignkit.kernels.sentence_pairs import reverse_links
 
-        counts = np.zeros(longest + 1, np.int32)
         pairs = np.empty_like(self.pairs)
-        symmetrization.turn_all(self.pairs, self.offsets, counts, pairs)
+        reverse_links(self.pairs, self.offsets, np.zeros(longest + 1, np.int32), pairs)
         return Links(pairs, self.offsets)
 
     def block(self, low: int, high: int) -> Links:
@@ -108,7 +107,7 @@ class Links:
         return Links(self.pairs[offsets[0] : offsets[-1]], offsets - offsets[0])
 
     def to_pharaoh(self) -> bytes:
-        """One line ``s-t s-t`` per sentence pair, empty lines included."""
+        """One line ``s-t s-t`` per sentence pair, an empty one for a pair without links."""
         from alignkit.kernels import text
 
         out = np.empty(text.pharaoh_size(self.pairs, self.offsets), np.uint8)
@@ -121,7 +120,7 @@ class Links:
 
 @dataclass(frozen=True, eq=False)
 class GoldLinks:
-    """Reference links: ``possible`` holds the sure ones too."""
+    """Reference links; ``possible`` includes the sure ones."""
 
     sure: Links
     possible: Links
@@ -134,17 +133,17 @@ class GoldLinks:
         return len(self.sure)
 
 
-def parse_links(path: str | os.PathLike[str], lines: Iterable[str]) -> GoldLinks:
-    """Links of lines of ``s-t`` (sure) and ``spt`` or ``s?t`` (possible), zero-based, source first.
+def parse_links(path: PathLike, lines: Iterable[str]) -> GoldLinks:
+    """Parse lines of links ``s-t`` (sure) and ``spt`` or ``s?t`` (possible), zero-based, source first.
 
-    A link may end in a probability, ``s-t:0.93``, which is passed over.
+    A link may end with a probability, ``s-t:0.93``, which is ignored.
 
     Args:
-        path: where the lines come from, for messages.
+        path: the file of the lines, for messages.
         lines: one per sentence pair.
 
     Raises:
-        InputError: something that is not a link, with its line.
+        InputError: an item is not a link, with its line.
     """
     sure: list[list[tuple[int, int]]] = []
     possible: list[list[tuple[int, int]]] = []
@@ -163,13 +162,16 @@ def parse_links(path: str | os.PathLike[str], lines: Iterable[str]) -> GoldLinks
     return GoldLinks(Links.from_lists(sure), Links.from_lists(possible))
 
 
-def check_range(path: str | os.PathLike[str], links: Links, shapes: np.ndarray) -> None:
-    """Raises InputError, with the line, if a link points outside its sentence pair.
+def check_range(path: PathLike, links: Links, shapes: np.ndarray) -> None:
+    """Check that all links are inside their sentence pairs.
 
     Args:
-        path: where the links come from.
+        path: the file of the links, for messages.
         links: M pairs.
         shapes: int32 (at least M, 2), T and L of each pair.
+
+    Raises:
+        InputError: a link is outside its pair, with the line and the likely cause.
     """
     if len(shapes) < len(links):
         raise InputError(path, f"has links for {len(links)} sentence pairs, the text has {len(shapes)}")
@@ -182,11 +184,11 @@ def check_range(path: str | os.PathLike[str], links: Links, shapes: np.ndarray) 
     zero_used = (links.pairs == 0).any()
     exchanged = (links.pairs[:, 0] < shapes[sentence, 0]) & (links.pairs[:, 1] < shapes[sentence, 1])
     if not zero_used:
-        cause = "the links look 1-based; alignkit counts from 0"
+        cause = "the links seem to be 1-based; alignkit counts from 0"
     elif exchanged.all():
-        cause = "source and target are exchanged, it seems"
+        cause = "source and target seem to be exchanged"
     else:
-        cause = "are these the links of this text, tokenised as it is?"
+        cause = "are these the links of this text, with the same tokenization?"
     raise InputError(
         path,
         f"link {s}-{t} points outside a pair of {shapes[m, 1]} source and {shapes[m, 0]} target tokens",

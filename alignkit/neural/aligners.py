@@ -18,10 +18,10 @@ from alignkit.neural.checkpoints import (
 )
 from alignkit.neural.classifier_settings import ClassifierRunSettings
 from alignkit.neural.devices import pick_device
+from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.networks.classifier import Classifier
-from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
-from alignkit.neural.scoring.evaluation import log_probabilities
+from alignkit.neural.scoring.evaluation import translation_log_probabilities
 from alignkit.neural.scoring.probes import attention_scores, lexical_scores
 from alignkit.neural.scoring.saliency import leave_one_out_scores, saliency_scores
 from alignkit.neural.settings import RunSettings, to_dict
@@ -31,7 +31,7 @@ from alignkit.text.labelled import LabelledText
 from alignkit.text.tokenization import Tokenizer, reencode
 
 #: score kind -> what computes it
-SCORES: dict[str, Callable[[EncoderDecoder, Bitext], Scores]] = {
+SCORES: dict[str, Callable[[TranslationNetwork, Bitext], Scores]] = {
     "alpha": attention_scores,
     "beta": lexical_scores,
     "delta": saliency_scores,
@@ -41,7 +41,7 @@ SCORES: dict[str, Callable[[EncoderDecoder, Bitext], Scores]] = {
 
 @dataclass(frozen=True, eq=False)
 class NeuralAligner:
-    """A trained encoder-decoder as an aligner.
+    """A trained translation network as an aligner.
 
     Attributes:
         network: in evaluation mode, on the device it computes on.
@@ -52,7 +52,7 @@ class NeuralAligner:
         fingerprint: of the bitext it was trained on (:meth:`Bitext.fingerprint`).
     """
 
-    network: EncoderDecoder = field(repr=False)
+    network: TranslationNetwork = field(repr=False)
     tokenizer: Tokenizer = field(repr=False)
     settings: RunSettings
     step: int
@@ -61,8 +61,9 @@ class NeuralAligner:
 
     @property
     def name(self) -> str:
-        """``lstm``, or ``uniform`` for a network that was trained with uniform attention."""
-        return "uniform" if self.network.settings.attention == "uniform" else "lstm"
+        """The architecture, as ``lstm``; ``uniform`` if it was trained with uniform attention."""
+        settings = self.network.settings
+        return "uniform" if settings.attention == "uniform" else settings.architecture
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -83,7 +84,7 @@ class NeuralAligner:
         """float64 (M,): log p(target | source) of each pair under teacher forcing, EOS included."""
         vocabulary = self.tokenizer.vocabulary
         own = Bitext(reencode(bitext.source, vocabulary), reencode(bitext.target, vocabulary))
-        return log_probabilities(self.network, own)
+        return translation_log_probabilities(self.network, own)
 
     def to(self, device: str) -> NeuralAligner:
         """This aligner with its network moved to the device (``auto``: a GPU where there is one)."""

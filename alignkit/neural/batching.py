@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from alignkit.neural.batch_sizes import BatchSizes
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import BOS, PAD
 
@@ -121,14 +122,8 @@ def training_batches(bitext: Bitext, batch: int, seed: int, epoch: int, buckets:
     return [full[i] for i in rng.permutation(len(full))]
 
 
-def scoring_batches(bitext: Bitext, pairs: int, elements: int, equal: bool) -> Iterator[np.ndarray]:
-    """All usable pairs in batches of like lengths, whose padding wastes little.
-
-    Args:
-        pairs: at most so many pairs in a batch.
-        elements: at most so many matrix elements T*L, counted with padding (but at least one pair).
-        equal: only pairs of equal source length share a batch (see :meth:`EncoderDecoder.encode`).
-    """
+def scoring_batches(bitext: Bitext, sizes: BatchSizes) -> Iterator[np.ndarray]:
+    """All usable pairs in batches of like lengths, whose padding wastes little."""
     able = usable(bitext)
     rows, columns = bitext.target.lengths[able], bitext.source.lengths[able]
     order = np.lexsort((rows, columns))
@@ -137,8 +132,9 @@ def scoring_batches(bitext: Bitext, pairs: int, elements: int, equal: bool) -> I
     for i in range(len(able)):
         high = max(high, int(rows[i]))
         size = i - start
-        changed = equal and columns[i] != columns[start]
-        if size and (changed or size == pairs or (size + 1) * high * int(columns[i]) > elements):
+        changed = sizes.equal_lengths and columns[i] != columns[start]
+        elements = (size + 1) * high * int(columns[i])
+        if size and (changed or size == sizes.pairs or elements > sizes.elements):
             yield able[start:i]
             start, high = i, int(rows[i])
     if start < len(able):

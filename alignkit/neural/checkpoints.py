@@ -9,11 +9,11 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.storage import atomic_write
@@ -21,7 +21,7 @@ from alignkit.storage import atomic_write
 NETWORK, PROXY, TRAINING = "alignkit.network", "alignkit.proxy", "alignkit.training"
 CLASSIFIER = "alignkit.classifier"
 BEST = "best.pt"  #: the network with the lowest validation loss, in a run directory
-VERSION = 1
+VERSION = 2
 
 
 def save_payload(path: str | os.PathLike[str], kind: str, payload: Mapping[str, Any]) -> None:
@@ -78,9 +78,32 @@ def load_payload(path: str | os.PathLike[str], *kinds: str) -> dict[str, Any]:
     return payload
 
 
-def weights_of(network: torch.nn.Module) -> dict[str, Tensor]:
+def weights_of(network: nn.Module) -> dict[str, Tensor]:
     """The parameters by name, in the host's memory."""
     return {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
+
+
+N = TypeVar("N", bound=nn.Module)
+
+
+def network_with_weights(make: Callable[[], N], weights: object) -> N:
+    """A network with these weights, in evaluation mode.
+
+    Args:
+        make: makes the network, with any weights.
+        weights: its parameters by name.
+
+    Raises:
+        RuntimeError: names or shapes of the weights do not fit the network.
+        ValueError: a weight is not finite float32.
+    """
+    with torch.device("meta"):  # no memory yet: the settings of a damaged file may ask for any amount
+        network = make()
+    network.load_state_dict(checked_weights(weights), assign=True)
+    # Tensors that were read must be trainable parameters again, in one block for oneDNN and cuDNN.
+    for parameter in network.parameters():
+        parameter.requires_grad_(True)
+    return network.eval()
 
 
 def checked_weights(weights: object) -> dict[str, Tensor]:

@@ -6,19 +6,18 @@ The paper: Snell, Zhong, Klein, Steinhardt, "Approximating How Single Head Atten
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.settings import (
-    Keep,
-    ProxySettings,
-    Schedule,
-    TextSettings,
-    _learning_rate,
-    _one_of,
-    _positive,
-    _seed,
+from alignkit.neural.settings import Keep, ProxySettings, Schedule, TextSettings, change_parts
+from alignkit.neural.validation import (
+    check_choice,
+    check_counts,
+    check_flag,
+    check_learning_rate,
+    check_seed,
+    check_sizes,
 )
 
 ClassifierAttention = Literal["learned", "uniform"]
@@ -45,10 +44,10 @@ class ClassifierSettings:
 
     def __post_init__(self) -> None:
         sizes = {"embedding": self.embedding, "hidden": self.hidden, "attention_hidden": self.attention_hidden}
-        _positive("classifier", **sizes)
+        check_sizes("classifier", **sizes)
         if self.vocabulary != 0:
-            _positive("classifier", vocabulary=self.vocabulary)
-        _one_of("classifier", "attention", self.attention, ClassifierAttention)
+            check_sizes("classifier", vocabulary=self.vocabulary)
+        check_choice("classifier", "attention", self.attention, get_args(ClassifierAttention))
 
 
 @dataclass(frozen=True)
@@ -78,16 +77,14 @@ class ClassifierTraining:
     keep: Keep = "logged"
 
     def __post_init__(self) -> None:
-        _positive("classifier training", batch=self.batch)
-        if type(self.steps) is not int or self.steps < 0:
-            raise AlignkitError(f"classifier training: steps must be at least 0, not {self.steps!r}")
-        _seed("classifier training", self.seed)
-        _learning_rate("classifier training", self.learning_rate)
-        _one_of("classifier training", "trained", self.trained, Trained)
-        _one_of("classifier training", "schedule", self.schedule, Schedule)
-        _one_of("classifier training", "keep", self.keep, Keep)
-        if type(self.buckets) is not bool:
-            raise AlignkitError("classifier training: buckets must be true or false")
+        check_sizes("classifier training", batch=self.batch)
+        check_counts("classifier training", steps=self.steps)
+        check_seed("classifier training", self.seed)
+        check_learning_rate("classifier training", self.learning_rate)
+        check_choice("classifier training", "trained", self.trained, get_args(Trained))
+        check_choice("classifier training", "schedule", self.schedule, get_args(Schedule))
+        check_choice("classifier training", "keep", self.keep, get_args(Keep))
+        check_flag("classifier training", buckets=self.buckets)
 
 
 @dataclass(frozen=True)
@@ -109,12 +106,7 @@ class ClassifierRunSettings:
         training: Mapping[str, Any] | None = None,
     ) -> ClassifierRunSettings:
         """These settings with some fields of their parts replaced; values of None are left as they are."""
-        parts = {"text": text, "network": network, "training": training}
-        new: dict[str, Any] = {
-            name: replace(getattr(self, name), **{k: v for k, v in (part or {}).items() if v is not None})
-            for name, part in parts.items()
-        }
-        return ClassifierRunSettings(**new)
+        return change_parts(self, text=text, network=network, training=training)
 
 
 CLASSIFIER_PRESETS: dict[str, ClassifierRunSettings] = {

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Literal
 
 import torch
+from torch import nn
 
 from alignkit.errors import AlignkitError
 
@@ -14,7 +15,7 @@ Products = Literal["float32", "bfloat16"]
 
 
 def set_threads(threads: int | None) -> None:
-    """Lets torch use so many threads on the CPU; None leaves it as it is (all cores).
+    """Set the number of threads that torch uses on the CPU; None leaves it as it is (all cores).
 
     With MKL (see :mod:`alignkit.neural`) results have the same bits at any number.
     """
@@ -51,6 +52,11 @@ def pick_device(name: str = "auto") -> torch.device:
         problem = str(error).strip().splitlines()[0]
         raise AlignkitError(f"cannot compute on device {name!r}: {problem}") from error
     return device
+
+
+def device_of(network: nn.Module) -> torch.device:
+    """The device that a network's parameters lie on."""
+    return next(network.parameters()).device
 
 
 @contextmanager

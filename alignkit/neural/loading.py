@@ -14,15 +14,15 @@ from alignkit.neural.aligners import ClassifierAligner, NeuralAligner
 from alignkit.neural.checkpoints import BEST, CLASSIFIER, NETWORK, PROXY, checked_weights, load_payload
 from alignkit.neural.classifier_settings import ClassifierRunSettings
 from alignkit.neural.devices import pick_device
+from alignkit.neural.networks.base import build_network
 from alignkit.neural.networks.classifier import build_classifier
-from alignkit.neural.networks.encoder_decoder import build_encoder_decoder
 from alignkit.neural.proxy import ProxyAligner
 from alignkit.neural.settings import ProxySettings, RunSettings, from_dict
 from alignkit.text.tokenization import tokenizer_from_state
 from alignkit.text.vocabulary import Vocabulary
 
 
-def load_aligner(path: str | os.PathLike[str], device: str = "auto") -> Aligner:
+def load_checkpoint(path: str | os.PathLike[str], device: str = "auto") -> Aligner:
     """Reads a checkpoint (.pt) or a run directory (then its best network so far).
 
     Returns:
@@ -76,7 +76,7 @@ def _network(payload: dict[str, Any], device: torch.device) -> NeuralAligner:
     tokenizer = tokenizer_from_state(payload["tokenizer"])
     if len(tokenizer.vocabulary) != settings.network.vocabulary:
         raise ValueError("tokenizer and network differ in the size of the vocabulary")
-    network = build_encoder_decoder(settings.network, payload["weights"]).to(device)
+    network = build_network(settings.network, payload["weights"]).to(device)
     metrics = {str(name): float(value) for name, value in payload["metrics"].items()}
     return NeuralAligner(network, tokenizer, settings, int(payload["step"]), metrics, str(payload["fingerprint"]))
 

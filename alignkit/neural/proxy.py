@@ -6,8 +6,6 @@ place. At its initialisation the gradient is the table of co-occurrence (equatio
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,17 +15,17 @@ from torch.nn.functional import embedding_bag
 
 from alignkit.aligner.protocol import check_kind
 from alignkit.errors import AlignkitError
+from alignkit.neural.batch_sizes import BatchSizes, batch_sizes
 from alignkit.neural.batching import to_device, usable
 from alignkit.neural.checkpoints import PROXY, save_payload
 from alignkit.neural.devices import pick_device
 from alignkit.neural.losses import BagLoss
+from alignkit.neural.scoring.modes import scoring_mode
 from alignkit.neural.settings import ProxySettings, to_dict
 from alignkit.scores.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import UNKNOWN, Vocabulary
-
-Progress = Callable[[int, int, str], None]  #: (done, total, message)
-LOGITS = 16 << 20  #: bytes of logits at a time when scoring
+from alignkit.types import PathLike, Progress
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +64,13 @@ class ProxyAligner:
     def kinds(self) -> tuple[str, ...]:
         return ("beta",)
 
-    @torch.inference_mode()
-    def score(self, bitext: Bitext, kind: str) -> Scores:
+    def score(self, bitext: Bitext, kind: str, sizes: BatchSizes | None = None) -> Scores:
         """The (T, L) matrix of every pair; 0 where the proxy does not know one of the words.
+
+        Args:
+            bitext: M pairs of words.
+            kind: ``beta``.
+            sizes: how many logits at a time.
 
         Raises:
             AlignkitError: no such kind.
@@ -81,17 +83,22 @@ class ProxyAligner:
         x, y = _elements(bitext, source, target, shapes)
         values = np.zeros(offsets[-1], np.float32)
         known = np.flatnonzero((x != UNKNOWN) & (y != UNKNOWN))
-        values[known] = self._pairs(x[known], y[known])
+        sizes = sizes or batch_sizes("proxy", self.output.device)
+        with scoring_mode(self.output.device):
+            values[known] = self._pairs(x[known], y[known], sizes.logits)
         return Scores(values, offsets, shapes)
 
-    def _pairs(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """float32: softmax(W e(x))[y] of each word pair; the softmax is made once per distinct x."""
+    def _pairs(self, x: np.ndarray, y: np.ndarray, logits: int) -> np.ndarray:
+        """float32: softmax(W e(x))[y] of each word pair; the softmax is made once per distinct x.
+
+        ``logits``: bytes of them at a time.
+        """
         order = np.argsort(x, kind="stable")
         words, starts = np.unique(x[order], return_index=True)
         bounds = np.append(starts, len(x))
         out = np.empty(len(x), np.float32)
         device, size = self.output.device, len(self.output)
-        step = max(1, LOGITS // (4 * size))
+        step = max(1, logits // (4 * size))
         for low in range(0, len(words), step):
             high = min(low + step, len(words))
             some = to_device(words[low:high].astype(np.int64), device)
@@ -102,7 +109,7 @@ class ProxyAligner:
             out[places] = table.view(-1)[at].cpu().numpy()
         return out
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: PathLike) -> None:
         """Writes a checkpoint; raises AlignkitError if the name does not end in .pt."""
         weights = {"embedding": self.embedding, "output": self.output}
         payload = {
@@ -161,9 +168,10 @@ class _Bags:
 def _total_loss(bags: _Bags, pairs: np.ndarray, embedding: Tensor, output: Tensor) -> float:
     """Mean loss per token of all these pairs."""
     total, tokens = 0.0, 0
-    with torch.no_grad():
-        for low in range(0, len(pairs), 256):
-            loss, count = bags.loss(pairs[low : low + 256], embedding, output)
+    step = batch_sizes("proxy", output.device).pairs
+    with scoring_mode(output.device):
+        for low in range(0, len(pairs), step):
+            loss, count = bags.loss(pairs[low : low + step], embedding, output)
             total += loss.item() * count
             tokens += count
     return total / max(tokens, 1)

@@ -10,38 +10,24 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from alignkit.errors import AlignkitError
+from alignkit.neural.networks.registry import ATTENTIONS, settings_class
+from alignkit.neural.validation import (
+    check_choice,
+    check_counts,
+    check_flag,
+    check_learning_rate,
+    check_seed,
+    check_share,
+    check_sizes,
+)
 
-Attention = Literal["general", "uniform"]
 Output = Literal["hidden", "sum"]
 Tokens = Literal["subwords", "words"]
 When = Literal["never", "end", "logged"]
 Schedule = Literal["paper", "dense", "classification"]
 Keep = Literal["logged", "best"]
 
-LIMIT = 1 << 24  #: no size in a settings file may be larger: a damaged file must not ask for terabytes
-
 S = TypeVar("S")
-
-
-def _positive(owner: str, **values: int) -> None:
-    for name, value in values.items():
-        if type(value) is not int or not 1 <= value <= LIMIT:
-            raise AlignkitError(f"{owner}: {name} must be a whole number from 1 to {LIMIT}, not {value!r}")
-
-
-def _one_of(owner: str, name: str, value: object, choices: Any) -> None:
-    if value not in get_args(choices):
-        raise AlignkitError(f"{owner}: {name} must be one of {', '.join(get_args(choices))}, not {value!r}")
-
-
-def _share(owner: str, name: str, value: float) -> None:
-    if not isinstance(value, (int, float)) or not 0 <= value < 1:
-        raise AlignkitError(f"{owner}: {name} must lie in [0, 1), not {value!r}")
-
-
-def _seed(owner: str, value: int) -> None:
-    if type(value) is not int or not 0 <= value < 1 << 63:
-        raise AlignkitError(f"{owner}: seed must be a whole number of at least 0, not {value!r}")
 
 
 @dataclass(frozen=True)
@@ -59,46 +45,62 @@ class TextSettings:
     minimum: int = 1
 
     def __post_init__(self) -> None:
-        _one_of("text", "tokens", self.tokens, Tokens)
-        _positive("text", pieces=self.pieces, minimum=self.minimum)
+        check_choice("text", "tokens", self.tokens, get_args(Tokens))
+        check_sizes("text", pieces=self.pieces, minimum=self.minimum)
 
 
 @dataclass(frozen=True)
 class NetworkSettings:
-    """The encoder-decoder of the paper, section 3.1; the defaults are the paper's translation network.
+    """The settings that every translation network has; each network adds its own in a subclass.
 
     Attributes:
+        architecture: the network's name in :data:`alignkit.neural.networks.registry.NETWORKS`; not a choice, each
+            subclass has its own.
         vocabulary: V, tokens of the joint vocabulary; 0 stands for "as many as the tokenizer has".
         embedding: size of the one embedding of source and target tokens.
+        attention: a name in :data:`alignkit.neural.networks.registry.ATTENTIONS`. ``general``, a_tl = h_l · (W s_t
+            + b); ``dot``, a_tl = h_l · s_t; ``uniform``, weights fixed to 1/L (beta_uf).
+    """
+
+    architecture: str = field(default="", init=False)
+    vocabulary: int = 0
+    embedding: int = 256
+    attention: str = "general"
+
+    def __post_init__(self) -> None:
+        check_sizes("network", embedding=self.embedding)
+        if self.vocabulary != 0:
+            check_sizes("network", vocabulary=self.vocabulary)
+        check_choice("network", "attention", self.attention, ATTENTIONS)
+
+
+@dataclass(frozen=True)
+class LstmSettings(NetworkSettings):
+    """The LSTM encoder-decoder of the paper, section 3.1; the defaults are the paper's translation network.
+
+    Attributes:
         hidden: H, size of each LSTM direction and of the output layer.
         layers: LSTM layers of encoder and of decoder.
         bidirectional: the encoder reads both ways.
-        attention: ``general``, a_tl = h_l · (W s_t + b), as Luong et al. (2015) call it; or
-            ``uniform``, weights fixed to 1/L (beta_uf).
         output: ``hidden``, softmax(U ReLU(W [s_t, c_t])); or ``sum``, softmax(U (s_t + c_t)).
         dropout: between LSTM layers.
     """
 
-    vocabulary: int = 0
-    embedding: int = 256
+    architecture: str = field(default="lstm", init=False)
     hidden: int = 256
     layers: int = 2
     bidirectional: bool = True
-    attention: Attention = "general"
     output: Output = "hidden"
     dropout: float = 0.5
 
     def __post_init__(self) -> None:
-        _positive("network", embedding=self.embedding, hidden=self.hidden, layers=self.layers)
-        if self.vocabulary != 0:
-            _positive("network", vocabulary=self.vocabulary)
+        super().__post_init__()
+        check_sizes("network", hidden=self.hidden, layers=self.layers)
         if self.layers > 64:
             raise AlignkitError(f"network: at most 64 layers, not {self.layers}")
-        if type(self.bidirectional) is not bool:
-            raise AlignkitError("network: bidirectional must be true or false")
-        _one_of("network", "attention", self.attention, Attention)
-        _one_of("network", "output", self.output, Output)
-        _share("network", "dropout", self.dropout)
+        check_flag("network", bidirectional=self.bidirectional)
+        check_choice("network", "output", self.output, get_args(Output))
+        check_share("network", dropout=self.dropout)
 
     @property
     def encoding(self) -> int:
@@ -146,22 +148,14 @@ class TrainingSettings:
     tf32: bool = False
 
     def __post_init__(self) -> None:
-        _positive("training", batch=self.batch, epochs=self.epochs, beam=self.beam)
-        if self.steps is not None and (type(self.steps) is not int or self.steps < 0):
-            raise AlignkitError(f"training: steps must be a whole number of at least 0, not {self.steps!r}")
-        _seed("training", self.seed)
-        _learning_rate("training", self.learning_rate)
-        _share("training", "word_dropout", self.word_dropout)
-        if type(self.warmup) is not int or self.warmup < 0:
-            raise AlignkitError(f"training: warmup must be a whole number of at least 0, not {self.warmup!r}")
-        _one_of("training", "schedule", self.schedule, Schedule)
-        _one_of("training", "keep", self.keep, Keep)
-        _one_of("training", "bleu", self.bleu, When)
-
-
-def _learning_rate(owner: str, value: float) -> None:
-    if not isinstance(value, (int, float)) or not 0 < value < float("inf"):
-        raise AlignkitError(f"{owner}: learning_rate must be a positive number, not {value!r}")
+        check_sizes("training", batch=self.batch, epochs=self.epochs, beam=self.beam)
+        check_counts("training", warmup=self.warmup, **({} if self.steps is None else {"steps": self.steps}))
+        check_seed("training", self.seed)
+        check_learning_rate("training", self.learning_rate)
+        check_share("training", word_dropout=self.word_dropout)
+        check_choice("training", "schedule", self.schedule, get_args(Schedule))
+        check_choice("training", "keep", self.keep, get_args(Keep))
+        check_choice("training", "bleu", self.bleu, get_args(When))
 
 
 @dataclass(frozen=True)
@@ -183,11 +177,10 @@ class ProxySettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _positive("proxy", embedding=self.embedding, batch=self.batch)
-        if type(self.epochs) is not int or self.epochs < 0:
-            raise AlignkitError(f"proxy: epochs must be a whole number of at least 0, not {self.epochs!r}")
-        _seed("proxy", self.seed)
-        _learning_rate("proxy", self.learning_rate)
+        check_sizes("proxy", embedding=self.embedding, batch=self.batch)
+        check_counts("proxy", epochs=self.epochs)
+        check_seed("proxy", self.seed)
+        check_learning_rate("proxy", self.learning_rate)
 
 
 @dataclass(frozen=True)
@@ -195,7 +188,7 @@ class RunSettings:
     """Everything that decides what a training run gives, apart from the text itself."""
 
     text: TextSettings = field(default_factory=TextSettings)
-    network: NetworkSettings = field(default_factory=NetworkSettings)
+    network: NetworkSettings = field(default_factory=LstmSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
 
     def change(
@@ -204,13 +197,23 @@ class RunSettings:
         network: Mapping[str, Any] | None = None,
         training: Mapping[str, Any] | None = None,
     ) -> RunSettings:
-        """These settings with some fields of their parts replaced; values of None are left as they are."""
-        parts = {"text": text, "network": network, "training": training}
-        new = {
-            name: replace(getattr(self, name), **{k: v for k, v in (part or {}).items() if v is not None})
-            for name, part in parts.items()
-        }
-        return RunSettings(**new)
+        """These settings with some fields of their parts replaced; values of None are left as they are.
+
+        Another ``architecture`` of the network starts from the defaults of its own settings.
+        """
+        network = dict(network or {})
+        architecture = network.pop("architecture", None) or self.network.architecture
+        start = self.network if architecture == self.network.architecture else settings_class(architecture)()
+        return change_parts(replace(self, network=start), text=text, network=network, training=training)
+
+
+def change_parts(settings: S, **parts: Mapping[str, Any] | None) -> S:
+    """Settings made of parts, with some fields of these replaced; values of None are left as they are."""
+    new = {
+        name: replace(getattr(settings, name), **{k: v for k, v in (part or {}).items() if v is not None})
+        for name, part in parts.items()
+    }
+    return replace(settings, **new)  # type: ignore[type-var]
 
 
 PRESETS: dict[str, RunSettings] = {
@@ -218,7 +221,7 @@ PRESETS: dict[str, RunSettings] = {
     # For about a thousand sentence pairs on a laptop: chosen by benchmarks on such a text.
     "small": RunSettings(
         TextSettings(pieces=1000),
-        NetworkSettings(embedding=128, hidden=128, layers=1, dropout=0.0),
+        LstmSettings(embedding=128, hidden=128, layers=1, dropout=0.0),
         TrainingSettings(
             learning_rate=3e-3,
             epochs=12,
@@ -243,7 +246,7 @@ def logged_steps(last: int, schedule: Schedule = "paper") -> list[int]:
     100, then every 100. ``classification``, the paper's for classifiers: 0, 10, 50, 100, 150, 200, 250, then every
     250.
     """
-    _one_of("training", "schedule", schedule, Schedule)
+    check_choice("training", "schedule", schedule, get_args(Schedule))
     first, every = {
         "paper": ([0, 50, 100, 500, 1000, 1500], 2000),
         "dense": ([0, 10, 20, 50], 100),
@@ -261,12 +264,18 @@ def to_dict(settings: Any) -> dict[str, Any]:
 def from_dict(kind: type[S], values: object) -> S:
     """The settings that :func:`to_dict` made; a field that is missing has its default.
 
+    Settings of a network are of the class that their ``architecture`` names, whatever the ``kind``.
+
     Raises:
         AlignkitError: a field is unknown or has an impossible value.
     """
     assert is_dataclass(kind)
     if not isinstance(values, dict):
         raise AlignkitError(f"{kind.__name__}: not a set of fields")
+    if issubclass(kind, NetworkSettings):
+        architecture = values.get("architecture", "lstm")
+        values = {name: value for name, value in values.items() if name != "architecture"}
+        kind = settings_class(architecture)  # type: ignore[assignment]
     known = {f.name: f for f in fields(kind)}
     unknown = [str(name) for name in values if name not in known]
     if unknown:

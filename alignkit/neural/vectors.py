@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
+from torch import nn
 
 from alignkit.errors import InputError
-from alignkit.text.decompression import unpacked
+from alignkit.text.decompression import decompressed
 from alignkit.text.vocabulary import Vocabulary
 
 
@@ -31,6 +33,11 @@ class Vectors:
         """How many, and their SHA-256, to tell one set from another."""
         digest = hashlib.sha256(self.ids.tobytes() + self.values.astype("<f4").tobytes())
         return {"words": len(self.ids), "sha256": digest.hexdigest()}
+
+    def fill(self, embedding: nn.Embedding) -> None:
+        """Copies the vectors over the embeddings of their words."""
+        with torch.no_grad():
+            embedding.weight[torch.from_numpy(self.ids)] = torch.from_numpy(self.values)
 
 
 def read_vectors(path: str | os.PathLike[str], vocabulary: Vocabulary, size: int) -> Vectors:
@@ -80,7 +87,7 @@ def _file_lines(path: str | os.PathLike[str]) -> Iterator[bytes]:
             raise InputError(path, f"cannot be read: {error.strerror or error}") from error
 
     rest = b""
-    for chunk in unpacked(path, chunks()):
+    for chunk in decompressed(path, chunks()):
         *lines, rest = (rest + chunk).split(b"\n")
         yield from lines
     if rest:

@@ -9,12 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from alignkit.aligner.protocol import HasTokenizer
 from alignkit.aligner.registry import load_aligner
 from alignkit.classical.hmm.joint import fits_in_memory
 from alignkit.classical.hmm.model import fit_hmm
 from alignkit.errors import AlignkitError
 from alignkit.interop.other_systems import ExternalScores, read_scores
-from alignkit.interop.projection import fit_scores, inner_scores, inner_text, of_tokens, token_groups, word_shapes
+from alignkit.interop.projection import (
+    is_between_tokens,
+    project_scores,
+    scores_without_specials,
+    without_specials,
+    word_grouping,
+    word_shapes,
+)
 from alignkit.links.gold import parse_gold
 from alignkit.links.links import check_range
 from alignkit.metrics.registry import metric_table
@@ -57,11 +65,11 @@ def build_report(inputs: ReportInputs | None = None, progress: Progress | None =
     shapes = word_shapes(bitext, specials, specials)
 
     def crop(scores: Scores) -> Scores:
-        return inner_scores(scores, scored.bitext) if on_words and scored.specials else scores
+        return scores_without_specials(scores, scored.bitext) if on_words and scored.specials else scores
 
     if on_words and specials:
         sets = [replace(each, scores=crop(each.scores)) for each in sets]
-        bitext, specials = inner_text(bitext), False
+        bitext, specials = without_specials(bitext), False
     if not (shapes > 0).all(axis=1).any():
         raise AlignkitError(
             "no pair of the text has words on both sides, so there is nothing to show; give another text"
@@ -118,8 +126,8 @@ def _other_sets(inputs: ReportInputs, scored: ScoredText) -> tuple[list[ScoreSet
     for name, path in [*inputs.scores.items(), *inputs.links.items()]:
         full = name if name.endswith((".alpha", ".beta", ".delta")) else f"{name}.alpha"
         found, pieces = read_scores(path, shapes), _pieces(inputs.pieces.get(name))
-        scores = fit_scores(found, scored.bitext, pieces, specials=scored.specials)
-        on_words = on_words or not of_tokens(found, scored.bitext, pieces)
+        scores = project_scores(found, scored.bitext, pieces, specials=scored.specials)
+        on_words = on_words or not is_between_tokens(found, scored.bitext, pieces)
         sets.append(ScoreSet(full, full.removesuffix(".alpha"), f"Scores read from {Path(path).name}.", scores))
     return sets, on_words
 
@@ -148,7 +156,7 @@ def _model_sets(inputs: ReportInputs, scored: ScoredText) -> list[ScoreSet]:
     sets = []
     for path in inputs.models:
         model = load_aligner(path)
-        if getattr(model, "tokenizer", None) is not None:
+        if isinstance(model, HasTokenizer):
             raise AlignkitError(f"{path} is a network: give it as a run, and not with --model")
         label = Path(path).stem
         if not scored.specials:
@@ -156,10 +164,10 @@ def _model_sets(inputs: ReportInputs, scored: ScoredText) -> list[ScoreSet]:
         else:
             sides = []
             for side in (scored.bitext.source, scored.bitext.target):
-                groups = [group for group, _ in token_groups(side, scored.specials)]
+                groups = [group for group, _ in word_grouping(side, scored.specials)]
                 joined = [join_words(side.words(m), group) for m, group in enumerate(groups)]
                 sides.append([[SPECIALS[UNK] if word is None else word for word in line] for line in joined])
             alpha = ExternalScores(os.fspath(path), model.score(Bitext.from_sentences(*sides), "alpha"))
-            found = [("alpha", fit_scores(alpha, scored.bitext, specials=True))]
+            found = [("alpha", project_scores(alpha, scored.bitext, specials=True))]
         sets += [score_set(f"{label}.{kind}", scores, aligner=model.name, suffix=label) for kind, scores in found]
     return sets

@@ -11,7 +11,7 @@ from alignkit.analysis.time_course import TimeCourseSettings, time_course
 from alignkit.errors import AlignkitError
 from alignkit.metrics.registry import MAIN
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.loading import load_aligner
+from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.settings import PROXY_PRESETS
 from alignkit.neural.training.translation_run import TranslationRun, find_run
 from alignkit.report.inputs import ReportInputs
@@ -88,7 +88,7 @@ def _open(inputs: ReportInputs) -> list[NamedRun]:
     """The runs, those with attention first."""
     found: list[tuple[TranslationRun, NeuralAligner]] = []
     for path in inputs.runs:
-        network, run = load_aligner(path, inputs.device), find_run(path)
+        network, run = load_checkpoint(path, inputs.device), find_run(path)
         if run is None or not isinstance(network, NeuralAligner):
             raise AlignkitError(f"{path} is not a run directory of `alignkit train`")
         found.append((run, network))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from alignkit.links.from_scores import best_links
 from alignkit.metrics.aer import count_links
 from alignkit.report.model import Report
-from alignkit.scores.word_groups import merge_groups
+from alignkit.scores.word_groups import merge_to_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +27,7 @@ def gold_table(report: Report) -> pd.DataFrame:
     for each in report.sets:
         if report.gold is None or each.kind != "alpha":
             continue
-        words = merge_groups(each.scores, report.groups[1], report.groups[0])
+        words = merge_to_words(each.scores, report.groups[1], report.groups[0])
         counts = count_links(report.gold, best_links(words).block(0, len(report.gold)))
         total, (low, high) = counts.total(), counts.intervals(report.seed)["aer"]
         shares = (total.precision, total.recall, total.f1, total.aer, low, high)

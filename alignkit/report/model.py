@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from alignkit.errors import AlignkitError
-from alignkit.interop.projection import Groups, token_groups, word_shapes
+from alignkit.interop.projection import word_grouping, word_shapes
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.protocol import PERCENT, Percent
 from alignkit.scores.scores import Scores
+from alignkit.scores.word_groups import Grouping
 from alignkit.text.bitext import Bitext
 
 if TYPE_CHECKING:
@@ -151,11 +152,11 @@ class Report:
         return next(each for each in self.sets if each.name == name)
 
     @cached_property
-    def groups(self) -> tuple[Groups, Groups]:
+    def groups(self) -> tuple[Grouping, Grouping]:
         """Per sentence the word of each token, of source and target."""
         return (
-            token_groups(self.bitext.source, self.specials, self.marked),
-            token_groups(self.bitext.target, self.specials, self.marked),
+            word_grouping(self.bitext.source, self.specials, self.marked),
+            word_grouping(self.bitext.target, self.specials, self.marked),
         )
 
     @cached_property

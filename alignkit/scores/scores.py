@@ -1,4 +1,4 @@
-"""Scores: one (T, L) matrix per sentence pair, what every aligner gives and every metric reads."""
+"""Scores: one (T, L) matrix per sentence pair, made by aligners and read by metrics."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.storage import Fields, load_arrays, save_arrays
+from alignkit.storage import Fields, atomic_write, load_arrays, save_arrays
+from alignkit.types import PathLike
 
 if TYPE_CHECKING:
     import pandas as pd
 
 KIND, VERSION = "alignkit.scores", 1
-#: alpha: how responsible is x_l for y_t (attention, posterior). beta: how likely does x_l translate to
-#: y_t (lexical). delta: how much does y_t's probability depend on x_l (saliency). loo: how much log probability
-#: does y_t lose without x_l (leave-one-out).
+#: alpha: the responsibility of x_l for y_t (attention, posterior). beta: the probability that x_l is translated
+#: to y_t (lexical). delta: the derivative of y_t's log probability by the weight of x_l's embedding (saliency).
+#: loo: the log probability that y_t loses without x_l (leave-one-out).
 KINDS = ("alpha", "beta", "delta", "loo")
 
 
 def flat_offsets(shapes: np.ndarray) -> np.ndarray:
-    """int64 (M + 1,): where each matrix starts when matrices of ``shapes`` (M, 2) stand one after another."""
+    """int64 (M + 1,): the place of the first element of each matrix of ``shapes`` (M, 2), one after another."""
     offsets = np.zeros(len(shapes) + 1, np.int64)
     np.cumsum(shapes[:, 0].astype(np.int64) * shapes[:, 1], out=offsets[1:])
     return offsets
@@ -31,13 +32,13 @@ def flat_offsets(shapes: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """M matrices, a row per target token and a column per source token; larger is stronger.
+    """M matrices with a row per target token and a column per source token; larger scores are stronger.
 
-    Values compare only within a row.
+    Only scores of the same row can be compared.
 
     Attributes:
         values: float32 (sum of T*L,), the matrices row by row, one after another.
-        offsets: int64 (M + 1,), where each matrix starts.
+        offsets: int64 (M + 1,), the first element of each matrix.
         shapes: int32 (M, 2), T and L of each pair.
     """
 
@@ -56,7 +57,7 @@ class Scores:
         if self.offsets[-1] != len(self.values):
             raise ValueError(f"Scores needs {self.offsets[-1]} values, has {len(self.values)}")
         if np.isnan(self.values).any():
-            raise ValueError("Scores cannot hold NaN: a row with one has no order")
+            raise ValueError("Scores cannot contain NaN, which has no order")
 
     @classmethod
     def from_matrices(cls, matrices: Iterable[np.ndarray]) -> Scores:
@@ -83,7 +84,7 @@ class Scores:
         return (self[m] for m in range(len(self)))
 
     def to_frame(self) -> pd.DataFrame:
-        """A tidy data frame with columns sentence, t, s and value, one row per matrix element."""
+        """A tidy data frame with the columns sentence, t, s and value, and a row for every element."""
         import pandas as pd
 
         elements = np.diff(self.offsets)
@@ -97,11 +98,9 @@ class Scores:
         }
         return pd.DataFrame(columns)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes an npz file without pickle, or Parquet (:meth:`to_frame`) if the name ends in .parquet."""
+    def save(self, path: PathLike) -> None:
+        """Write an npz file without pickle, or Parquet (:meth:`to_frame`) if the name ends in .parquet."""
         if os.fspath(path).endswith(".parquet"):
-            from alignkit.storage import atomic_write
-
             frame = self.to_frame()
             try:
                 with atomic_write(path) as stream:
@@ -112,8 +111,8 @@ class Scores:
         save_arrays(path, KIND, VERSION, {"values": self.values, "shapes": self.shapes}, compress=True)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Scores:
-        """Reads an npz file that :meth:`save` wrote; raises InputError if it is missing or damaged."""
+    def load(cls, path: PathLike) -> Scores:
+        """Read an npz file that :meth:`save` wrote; raises InputError if it is missing or damaged."""
         fields = Fields(path, load_arrays(path, KIND, VERSION)[0])
         values, shapes = fields.get("values", np.float32), fields.get("shapes", np.int32, 2)
         try:

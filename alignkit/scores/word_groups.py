@@ -1,4 +1,4 @@
-"""From subword scores to word scores: what a user of word alignments asks of a subword network."""
+"""Scores between subwords and scores between words, each converted to the other."""
 
 from __future__ import annotations
 
@@ -10,9 +10,39 @@ from alignkit.errors import AlignkitError
 from alignkit.scores.scores import Scores
 from alignkit.text.tokenization import BOS, EOS, Tokenizer, split_words
 
+#: For each sentence: the index of each token's word (-1 for a token of no word), and the number of words.
+Grouping = Sequence[tuple[np.ndarray, int]]
+
+
+def merge_subwords(
+    scores: Scores,
+    tokenizer: Tokenizer,
+    source: tuple[Sequence[str], Sequence[np.ndarray]],
+    target: tuple[Sequence[str], Sequence[np.ndarray]],
+) -> Scores:
+    """Merge scores between a tokenizer's subwords into scores between whitespace words, for kind ``alpha``.
+
+    Args:
+        scores: of the encoded bitext.
+        tokenizer: the one that encoded it.
+        source, target: (M lines, M encoded sentences).
+
+    Raises:
+        AlignkitError: lines, encoding and scores do not match.
+    """
+    rows, columns = [], []
+    lines = zip(scores, source[0], source[1], target[0], target[1], strict=True)
+    for matrix, source_line, source_ids, target_line, target_ids in lines:
+        columns.append((_groups(tokenizer, source_line, source_ids), len(split_words(source_line))))
+        rows.append((_groups(tokenizer, target_line, target_ids), len(split_words(target_line))))
+        if matrix.shape != (len(rows[-1][0]), len(columns[-1][0])):
+            have = f"{len(rows[-1][0])} by {len(columns[-1][0])}"
+            raise AlignkitError(f"scores of shape {matrix.shape} for {have} tokens")
+    return merge_to_words(scores, rows, columns)
+
 
 def _groups(tokenizer: Tokenizer, line: str, ids: np.ndarray) -> np.ndarray:
-    """For each id of an encoded sentence, its whitespace word, -1 for BOS and EOS: int (len(ids),)."""
+    """int (len(ids),): the whitespace word of each token of an encoded sentence, -1 for BOS and EOS."""
     words = np.full(len(ids), -1)
     inner = tokenizer.words(line)
     start = int(len(ids) > 0 and ids[0] == BOS)
@@ -23,47 +53,16 @@ def _groups(tokenizer: Tokenizer, line: str, ids: np.ndarray) -> np.ndarray:
     return words
 
 
-def merge_to_words(
-    scores: Scores,
-    tokenizer: Tokenizer,
-    source: tuple[Sequence[str], Sequence[np.ndarray]],
-    target: tuple[Sequence[str], Sequence[np.ndarray]],
-) -> Scores:
-    """Scores of pieces to scores of whitespace words, for kind ``alpha``.
+def merge_to_words(scores: Scores, rows: Grouping, columns: Grouping) -> Scores:
+    """Merge scores between tokens into scores between words, for kind ``alpha``.
 
-    A word's column is the sum of its pieces' columns, its row the mean of its pieces' rows. Columns of BOS and
-    EOS are dropped: like NULL's, their mass is what a row lacks to 1. A word without pieces gets zeros.
+    The column of a word is the sum of its tokens' columns, its row the mean of their rows. Columns of tokens
+    without a word (BOS, EOS) are dropped: their share, like NULL's, is the difference between 1 and the sum of a
+    row. A word without tokens has zeros.
 
     Args:
-        scores: of the encoded bitext.
-        tokenizer: that encoded it.
-        source, target: (M lines, M encoded sentences).
-
-    Raises:
-        AlignkitError: lines, encoding and scores do not fit each other.
-    """
-    rows, columns = [], []
-    lines = zip(scores, source[0], source[1], target[0], target[1], strict=True)
-    for matrix, source_line, source_ids, target_line, target_ids in lines:
-        columns.append((_groups(tokenizer, source_line, source_ids), len(split_words(source_line))))
-        rows.append((_groups(tokenizer, target_line, target_ids), len(split_words(target_line))))
-        if matrix.shape != (len(rows[-1][0]), len(columns[-1][0])):
-            have = f"{len(rows[-1][0])} by {len(columns[-1][0])}"
-            raise AlignkitError(f"scores of shape {matrix.shape} for {have} tokens")
-    return merge_groups(scores, rows, columns)
-
-
-Grouping = Sequence[
-    tuple[np.ndarray, int]
-]  #: per sentence, the word of each token (-1: of none), and their number
-
-
-def merge_groups(scores: Scores, rows: Grouping, columns: Grouping) -> Scores:
-    """Scores of tokens to scores of words, for kind ``alpha``, as :func:`merge_to_words` says.
-
-    Args:
-        scores: (T, L) each.
-        rows, columns: the words of the target's and of the source's tokens.
+        scores: (T, L) each, between tokens.
+        rows, columns: the words of the target tokens and of the source tokens.
     """
     matrices = []
     for matrix, row, column in zip(scores, rows, columns, strict=True):
@@ -73,15 +72,15 @@ def merge_groups(scores: Scores, rows: Grouping, columns: Grouping) -> Scores:
     return Scores.from_matrices(matrices)
 
 
-def spread_groups(scores: Scores, rows: Grouping, columns: Grouping) -> Scores:
-    """Scores of words to scores of tokens, for kind ``alpha``; :func:`merge_groups` takes them back.
+def spread_to_tokens(scores: Scores, rows: Grouping, columns: Grouping) -> Scores:
+    """Spread scores between words over their tokens, for kind ``alpha``; :func:`merge_to_words` reverses it.
 
-    A word's column is shared out equally among its tokens, its row stands for each of its tokens. Tokens of no
-    word (BOS, EOS) get zeros.
+    The column of a word is divided equally among its tokens; each of its tokens has its row. Tokens without a word
+    (BOS, EOS) have zeros.
 
     Args:
         scores: (target words, source words) each.
-        rows, columns: the words of the target's and of the source's tokens.
+        rows, columns: the words of the target tokens and of the source tokens.
     """
     matrices = []
     for matrix, row, column in zip(scores, rows, columns, strict=True):

@@ -18,10 +18,10 @@ import numpy as np
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.text.bitext import Bitext, Corpus
-from alignkit.text.reading import Path as PathLike
-from alignkit.text.reading import read_bytes, read_lines, split_lines, valid_text
+from alignkit.text.reading import read_lines
 from alignkit.text.tokenization import Tokenizer, encode_lines, split_words
 from alignkit.text.vocabulary import Vocabulary
+from alignkit.types import PathLike
 
 _PUNCTUATION = re.compile(r"([^\w\s])")
 _BREAKS = re.compile(r"[\r\n]+")
@@ -259,8 +259,7 @@ def _folder(path: Path, encoding_errors: str) -> Iterator[tuple[str, str]]:
     if not files:
         raise InputError(path, "has no subfolders with .txt files", remedy="give one subfolder per label")
     for label, place in files:
-        data = valid_text(place, read_bytes(place).removeprefix(b"\xef\xbb\xbf"), encoding_errors)
-        yield label, " ".join(split_lines(data))
+        yield label, " ".join(read_lines(place, encoding_errors=encoding_errors))
 
 
 def _listed(names: Sequence[str], most: int = 8) -> str:

@@ -1,7 +1,7 @@
-"""Bitexts larger than memory: read piece by piece, their ids in files that the system maps into memory.
+"""Bitexts larger than memory: read a part at a time, their ids in files that the system maps into memory.
 
 The files have no name, so nothing is left behind however the process ends. A mapped array is an array like any
-other; what is read of it counts as memory in use only until :func:`forget` or until the system wants it back.
+other; what is read of it counts as memory in use only until :func:`release` or until the system wants it back.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from typing import IO, Any
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError
+from alignkit.errors import AlignkitError
 from alignkit.text.bitext import Bitext, Corpus
-from alignkit.text.decompression import packing_of, unpacked
-from alignkit.text.reading import BOM, Path, check_counts, encode_text, has_bars, on_both, split_joined, valid_text
-from alignkit.text.streaming import whole_lines
+from alignkit.text.decompression import compressed_format
+from alignkit.text.pair_formats import SeparatedLines, pair_format
+from alignkit.text.reading import check_counts, encode_text, open_input, read_both, read_chunks
+from alignkit.text.utf8 import valid_text, whole_lines
 from alignkit.text.vocabulary import Vocabulary
+from alignkit.types import PathLike
 
-PIECE = 1 << 22  # bytes read at a time
-_RATIO = 6  # of text to what it is compressed to: rather too much
+CHUNK = 1 << 22  # bytes read at a time
+_RATIO = 6  # of text to what it is compressed to: rather too high
 
 
 def temporary_file(folder: str | None) -> IO[bytes]:
@@ -42,7 +44,7 @@ def temporary_file(folder: str | None) -> IO[bytes]:
 
 
 def no_room(folder: str | None, error: OSError) -> AlignkitError:
-    """What to say when a temporary file cannot be written."""
+    """The error of a temporary file that cannot be written."""
     place = folder or tempfile.gettempdir()
     return AlignkitError(f"cannot write temporary files in {place}: {error.strerror or error}; see --temp-dir")
 
@@ -74,7 +76,7 @@ class DiskArray:
             return np.frombuffer(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY), self.dtype)
 
 
-def forget(*arrays: np.ndarray) -> None:
+def release(*arrays: np.ndarray) -> None:
     """Gives back the memory that parts of mapped arrays take; they are read again when they are used again.
 
     Arrays that are not mapped stay as they are.
@@ -90,9 +92,9 @@ def forget(*arrays: np.ndarray) -> None:
                 base.madvise(mmap.MADV_DONTNEED)
 
 
-def forget_tokens(bitext: Bitext) -> None:
-    """:func:`forget` of both sides of a bitext."""
-    forget(*(a for side in (bitext.source, bitext.target) for a in (side.tokens, side.offsets)))
+def release_bitext(bitext: Bitext) -> None:
+    """:func:`release` of the tokens and offsets of both sides."""
+    release(*(a for side in (bitext.source, bitext.target) for a in (side.tokens, side.offsets)))
 
 
 class GrowingVocabulary:
@@ -106,7 +108,7 @@ class GrowingVocabulary:
 
     def ids(self, words: Vocabulary) -> np.ndarray:
         """int32 (len(words),): the id of each word, new ones included from now on."""
-        from alignkit.kernels import interning
+        from alignkit.kernels import text
 
         letters, types = int(self._offsets[self.count]) + len(words.text), self.count + len(words)
         if letters > len(self._letters):
@@ -115,10 +117,10 @@ class GrowingVocabulary:
             self._offsets = _enlarged(self._offsets, types + 1)
         if 2 * types > len(self._table):
             self._table = np.full(1 << (4 * types - 1).bit_length(), -1, np.int32)
-            interning.rehash(self._letters, self._offsets, self.count, self._table)
+            text.fill_table(self._letters, self._offsets[:-1], self._offsets[1:], self.count, self._table)
         ids = np.empty(len(words), np.int32)
         known = (self._letters, self._offsets, self.count, self._table)
-        self.count = interning.intern(words.text, words.offsets, *known, ids)
+        self.count = text.number_tokens(words.text, words.offsets, *known, ids)
         return ids
 
     def finish(self) -> Vocabulary:
@@ -151,56 +153,31 @@ class _Side:
 
     def finish(self) -> Corpus:
         corpus = Corpus(self.tokens.finish(), self.offsets.finish(), self.vocabulary.finish())
-        forget(corpus.tokens, corpus.offsets)
+        release(corpus.tokens, corpus.offsets)
         return corpus
 
 
-def _pieces(path: Path, stream: IO[bytes]) -> Iterator[bytes]:
-    """Whole lines of a file, decompressed, without byte order mark; raises InputError if there is nothing."""
-
-    def read() -> Iterator[bytes]:
-        try:
-            while chunk := stream.read(PIECE):
-                yield chunk
-        except OSError as error:
-            raise InputError(path, f"cannot be read: {error.strerror or error}") from error
-
-    begun = False
-    for data in whole_lines(unpacked(path, read())):
-        if not begun:
-            data = data.removeprefix(BOM)
-            begun = bool(data)
-        if data:
-            yield data
-    if not begun:
-        raise InputError(path, "is empty")
+def _parts(path: PathLike, stream: IO[bytes]) -> Iterator[bytes]:
+    """Whole lines of an open file, a chunk at a time; raises InputError if there are none."""
+    return whole_lines(path, read_chunks(path, stream, CHUNK))
 
 
-def _open(path: Path) -> IO[bytes]:
-    if os.fspath(path) == "-":
-        return sys.stdin.buffer
-    try:
-        return open(path, "rb")
-    except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror or error}") from error
-
-
-def _clean_pieces(
-    path: Path, stream: IO[bytes], encoding_errors: str, lowercase: bool
+def _valid_parts(
+    path: PathLike, stream: IO[bytes], encoding_errors: str, lowercase: bool
 ) -> Iterator[tuple[int, bytes]]:
-    """(number of its first line, clean UTF-8) of each piece."""
+    """Whole lines of an open file as (number of the first line, valid UTF-8), a chunk at a time."""
     first = 1
-    for data in _pieces(path, stream):
+    for data in _parts(path, stream):
         yield first, valid_text(path, data, encoding_errors, lowercase, first)
         first += data.count(b"\n")
 
 
-def text_size(source: Path, target: Path | None, unknown: int) -> int:
-    """About how many bytes of text the files hold: compressed ones are taken for ``_RATIO`` times as large.
+def text_size(source: PathLike, target: PathLike | None, unknown: int) -> int:
+    """An estimate of the bytes of text in the files: a compressed one is taken to hold ``_RATIO`` times its size.
 
     Args:
-        source, target: files; what cannot be read counts as nothing, for whoever reads it to say so.
-        unknown: what a stream counts for.
+        source, target: files; one that cannot be read counts as nothing, and is left to whoever reads it.
+        unknown: bytes that a stream counts for.
     """
     size = 0
     for path in (source, target):
@@ -216,14 +193,14 @@ def text_size(source: Path, target: Path | None, unknown: int) -> int:
                 size += unknown
                 continue
             with open(path, "rb") as stream:
-                packed = packing_of(stream.read(16)) is not None
-            size += known.st_size * (_RATIO if packed else 1)
+                plain = compressed_format(stream.read(16)) is None
+            size += known.st_size * (1 if plain else _RATIO)
     return size
 
 
-def spool_bitext(
-    source: Path,
-    target: Path | None = None,
+def read_bitext_to_disk(
+    source: PathLike,
+    target: PathLike | None = None,
     *,
     encoding_errors: str = "strict",
     lowercase: bool = False,
@@ -232,46 +209,62 @@ def spool_bitext(
 ) -> Bitext:
     """The bitext that :func:`alignkit.text.reading.read_bitext` reads, with its ids on disk.
 
-    In memory are the vocabularies and a few pieces of ``PIECE`` bytes.
+    In memory are the vocabularies and a few chunks of ``CHUNK`` bytes.
 
     Args:
         source, target, encoding_errors, lowercase, threads: as of ``read_bitext``.
-        folder: where the files are made; None: where the system has temporary files.
+        folder: of the files; None: where the system has temporary files.
 
     Raises:
         InputError, AlignkitError: as ``read_bitext``; or there is no room in the folder.
     """
+
+    def read(path: PathLike) -> Corpus:
+        side = _Side(folder)
+        with open_input(path) as stream:
+            for _, text in _valid_parts(path, stream, encoding_errors, lowercase):
+                side.add(text)
+        return side.finish()
+
     if target is None:
-        sides = _spool_joined(source, encoding_errors, lowercase, folder)
+        sides = _read_joined(source, encoding_errors, lowercase, folder)
     else:
-
-        def read(path: Path) -> Corpus:
-            side = _Side(folder)
-            with _open(path) as stream:
-                for _, text in _clean_pieces(path, stream, encoding_errors, lowercase):
-                    side.add(text)
-            return side.finish()
-
-        sides = on_both(source, target, read, threads)
+        sides = read_both(source, target, read, threads)
     check_counts(source, target, (len(sides[0]), len(sides[1])))
     return Bitext(*sides)
 
 
-def _spool_joined(path: Path, encoding_errors: str, lowercase: bool, folder: str | None) -> tuple[Corpus, Corpus]:
+def _read_joined(
+    path: PathLike, encoding_errors: str, lowercase: bool, folder: str | None
+) -> tuple[Corpus, Corpus]:
+    """Both sides of one file, which is read twice: for its format, and for its content."""
     sides = _Side(folder), _Side(folder)
-    with _open(path) as given:
-        stream = given
-        if not given.seekable():  # it is read twice
-            stream = temporary_file(folder)
-            try:
-                shutil.copyfileobj(given, stream, PIECE)
-                stream.seek(0)
-            except OSError as error:
-                raise no_room(folder, error) from error
+    with open_input(path) as given:
+        stream = given if given.seekable() else _copied(given, folder)
         start = stream.tell()
-        bars = any(has_bars(data) for data in _pieces(path, stream))
+        known = pair_format(_parts(path, stream))
         stream.seek(start)
-        for first, text in _clean_pieces(path, stream, encoding_errors, lowercase):
-            for side, part in zip(sides, split_joined(path, text, bars, first), strict=True):
-                side.add(part)
+        if isinstance(known, SeparatedLines):
+            lines = _valid_parts(path, stream, encoding_errors, lowercase)
+            for first, text in lines:
+                _add(sides, known.split(path, text, first))
+        else:  # it can only be read whole
+            data = b"".join(read_chunks(path, stream, CHUNK))
+            _add(sides, known.sides(path, data, encoding_errors, lowercase))
     return sides[0].finish(), sides[1].finish()
+
+
+def _add(sides: tuple[_Side, _Side], texts: tuple[bytes, bytes]) -> None:
+    for side, text in zip(sides, texts, strict=True):
+        side.add(text)
+
+
+def _copied(stream: IO[bytes], folder: str | None) -> IO[bytes]:
+    """A temporary file with the rest of a stream."""
+    copy = temporary_file(folder)
+    try:
+        shutil.copyfileobj(stream, copy, CHUNK)
+        copy.seek(0)
+    except OSError as error:
+        raise no_room(folder, error) from error
+    return copy

@@ -1,21 +1,25 @@
-"""Sentence pairs as they come from a stream: what is there is handed on at once, and no more is kept."""
+"""Sentence pairs of a stream, handed on as soon as they arrive, without keeping what came before."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO
 
 from alignkit.errors import InputError
-from alignkit.text.decompression import unpacked
-from alignkit.text.reading import BOM, Path, has_bars, split_joined, valid_text
+from alignkit.text.decompression import decompressed
+from alignkit.text.pair_formats import BARS, TAB, SeparatedLines
+from alignkit.text.utf8 import valid_text, whole_lines
+from alignkit.types import PathLike
 
-CHUNK = 1 << 16
+CHUNK = 1 << 16  # bytes
+_LINE = re.compile(rb"[^\n]*\n|[^\n]+")  # only \n ends one
 
 
 @dataclass(frozen=True)
 class PairBatch:
-    """Some sentence pairs in a row: clean UTF-8 with a line each.
+    """Consecutive sentence pairs, as valid UTF-8 with a line each.
 
     Attributes:
         first: number of the first pair, from 1.
@@ -27,90 +31,61 @@ class PairBatch:
     target: bytes
 
 
-def chunks_of(stream: IO[bytes]) -> Iterator[bytes]:
-    """What a binary stream has, piece by piece, without waiting for more than it has."""
+def available_chunks(stream: IO[bytes]) -> Iterator[bytes]:
+    """The content of a binary stream in chunks, each without waiting for more than the stream has."""
     read = getattr(stream, "read1", stream.read)
     while chunk := read(CHUNK):
         yield chunk
 
 
-def whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes cut after line ends only; the last piece may lack its own."""
-    waiting: list[bytes] = []
-    for chunk in chunks:
-        cut = chunk.rfind(b"\n") + 1
-        if cut:
-            yield b"".join([*waiting, chunk[:cut]])
-            waiting = []
-        if cut < len(chunk):
-            waiting.append(chunk[cut:])
-    if waiting:
-        yield b"".join(waiting)
-
-
 def pair_batches(
-    path: Path,
+    path: PathLike,
     stream: IO[bytes],
     *,
     encoding_errors: str = "strict",
     lowercase: bool = False,
     single: bool = False,
 ) -> Iterator[PairBatch]:
-    """Sentence pairs of a stream of lines ``source ||| target`` or source TAB target, as soon as they come.
+    """Sentence pairs of a stream of lines ``source ||| target`` or source TAB target, as soon as they arrive.
 
     The first line that is not blank decides which of the two separates the sides.
 
     Args:
         path: name of the stream, for messages.
-        stream: plain, or compressed in any way that files may be.
-        encoding_errors, lowercase: as in :func:`alignkit.text.reading.read_bitext`.
+        stream: plain, or compressed in any format that files may have.
+        encoding_errors, lowercase: as of :func:`alignkit.text.reading.read_bitext`.
         single: one pair in each batch, instead of all that are there.
 
     Raises:
         InputError: as for files; the pairs before the bad line have been handed on by then.
     """
-    bars: bool | None = None
+    separated: SeparatedLines | None = None
     first = 1
-    begun = False
 
     def batch_of(part: bytes) -> PairBatch:
-        nonlocal bars
+        nonlocal separated
         text = valid_text(path, part, encoding_errors, lowercase, first)
-        if bars is None:
+        if separated is None:
             content = next((line for line in text.split(b"\n") if line.strip(b" \t\r")), None)
-            bars = None if content is None else has_bars(content)
-        return PairBatch(first, *split_joined(path, text, bars, first))
+            separated = None if content is None else BARS if BARS.recognizes(content) else TAB
+        return PairBatch(first, *(separated or TAB).split(path, text, first))
 
-    for data in whole_lines(unpacked(path, chunks_of(stream))):
-        if not begun:
-            data = data.removeprefix(BOM)
-            begun = bool(data)
-        for part in _parts(data, single):
+    for data in whole_lines(path, decompressed(path, available_chunks(stream))):
+        for part in _LINE.findall(data) if single else [data]:
             try:
                 batch = batch_of(part)
             except InputError as error:
-                good = _lines_before(part, (error.line or first) - first)
+                good = _first_lines(part, (error.line or first) - first)
                 if good:
                     yield batch_of(good)
                 raise
             yield batch
             first += part.count(b"\n") + (not part.endswith(b"\n"))
-    if not begun:
-        raise InputError(path, "is empty")
 
 
-def _lines_before(data: bytes, count: int) -> bytes:
+def _first_lines(data: bytes, count: int) -> bytes:
     """The first ``count`` lines of ``data``."""
     end = 0
     for _ in range(count):
         end = data.index(b"\n", end) + 1
     return data[:end]
-
-
-def _parts(data: bytes, single: bool) -> list[bytes]:
-    """``data`` as it is, or its lines; only \\n ends one."""
-    if not single:
-        return [data] if data else []
-    lines = data.split(b"\n")
-    ended = [line + b"\n" for line in lines[:-1]]
-    return [*ended, lines[-1]] if lines[-1] else ended

@@ -13,6 +13,7 @@ from planted import bitext_of, random_pairs
 
 from alignkit.aligner.protocol import Aligner
 from alignkit.aligner.registry import load_aligner
+from alignkit.aligner.symmetrized import Symmetrized
 from alignkit.classical.diagonal import fit_diagonal
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.model import fit_hmm
@@ -53,15 +54,28 @@ def encode_for_networks(pairs: list) -> Bitext:
 
 def fit_tiny_network(attention: str) -> Callable[[Bitext, int], Aligner]:
     def fit(bitext: Bitext, threads: int) -> Aligner:
-        from alignkit.neural.settings import NetworkSettings, RunSettings, TrainingSettings
+        from alignkit.neural.settings import LstmSettings, RunSettings, TrainingSettings
         from alignkit.neural.training.translation import fit_network
 
-        network = NetworkSettings(embedding=16, hidden=16, layers=2, attention=attention)
+        network = LstmSettings(embedding=16, hidden=16, layers=2, attention=attention)
         training = TrainingSettings(batch=8, learning_rate=1e-2, epochs=3, bleu="never")
         with torch_threads(threads):
             return fit_network(bitext, bitext, RunSettings(network=network, training=training), tokenizer())
 
     return fit
+
+
+def fit_two_ibm1s(bitext: Bitext, threads: int) -> Aligner:
+    return Symmetrized(*(fit_ibm1(side, threads=threads) for side in (bitext, bitext.reversed)), threads=threads)
+
+
+def fit_tiny_networks(bitext: Bitext, threads: int) -> Aligner:
+    """Networks of both directions, of whitespace words."""
+    sides = (bitext.source, bitext.target)
+    words = [[side.words(m) for m in range(len(bitext))] for side in sides]
+    fit = fit_tiny_network("general")
+    pairs = [list(zip(*order, strict=True)) for order in (words, words[::-1])]
+    return Symmetrized(*(fit(encode_for_networks(each), threads) for each in pairs))
 
 
 def fit_tiny_proxy(bitext: Bitext, threads: int) -> Aligner:
@@ -99,8 +113,10 @@ CASES = [
     Case("hmm", lambda bitext, threads: fit_hmm(bitext, threads=threads)),
     Case("hmm with priors", lambda bitext, threads: fit_hmm(bitext, JOINT_SETTINGS, threads=threads)),
     Case("both hmms", lambda bitext, threads: fit_joint(bitext, threads=threads)),
+    Case("both ibm1s", fit_two_ibm1s),
     Case("lstm", fit_tiny_network("general"), ".pt", encode_for_networks, exact=False),
     Case("uniform", fit_tiny_network("uniform"), ".pt", encode_for_networks, exact=False),
+    Case("both lstms", fit_tiny_networks, exact=False),
     Case("proxy", fit_tiny_proxy, ".pt", encode_for_networks, exact=False),
 ]
 

@@ -16,7 +16,7 @@ from alignkit.errors import AlignkitError
 from alignkit.metrics.agreement import agreement
 from alignkit.neural.classifier_settings import ClassifierRunSettings, ClassifierSettings, ClassifierTraining
 from alignkit.neural.settings import ProxySettings, TextSettings
-from alignkit.neural.training.classification import ClassifierRun
+from alignkit.neural.training.classifier_run import ClassifierRun
 from alignkit.scores.scores import Scores
 from alignkit.text.labelled import LabelledLines
 

@@ -70,11 +70,11 @@ def test_lexical_scores_agree_far_above_chance(found):
 
 def test_the_table_is_that_of_the_scores_themselves(runs, found):
     from alignkit.classical.ibm1 import fit_ibm1
-    from alignkit.neural.loading import load_aligner
+    from alignkit.neural.loading import load_checkpoint
     from alignkit.neural.training.translation_run import TranslationRun
 
     run = TranslationRun(runs / "general")
-    u = load_aligner(runs / "general", "cpu").score(run.valid, "alpha")
+    u = load_checkpoint(runs / "general", "cpu").score(run.valid, "alpha")
     v = fit_ibm1(run.train, iterations=5, null=False).score(run.valid, "beta")
     row = found.table.set_index(["u", "v"]).loc[("lstm.alpha", "ibm1.beta")]
     expected = agreement(u, v)
@@ -187,12 +187,12 @@ def test_a_text_without_words_is_refused(runs, tmp_path, capsys, sides, option):
 def test_delta_is_compared_if_asked_for(runs, found):
     from alignkit.analysis.compare import compare_networks
     from alignkit.analysis.settings import CompareSettings
-    from alignkit.neural.loading import load_aligner
+    from alignkit.neural.loading import load_checkpoint
     from alignkit.neural.training.translation_run import TranslationRun
 
     settings = CompareSettings(delta=True)
     table = compare_networks(str(runs / "general"), settings=settings, proxy_epochs=40, device="cpu").table
-    network, valid = load_aligner(runs / "general", "cpu"), TranslationRun(runs / "general").valid
+    network, valid = load_checkpoint(runs / "general", "cpu"), TranslationRun(runs / "general").valid
     row = table.set_index(["u", "v"]).loc[("lstm.delta", "lstm.alpha")]
     assert row.agreement == agreement(network.score(valid, "delta"), network.score(valid, "alpha")).agreement
     assert not found.table.u.isin(["lstm.delta"]).any()

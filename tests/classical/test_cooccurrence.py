@@ -1,9 +1,12 @@
+from typing import get_args
+
 import naive
 import numpy as np
 import pytest
 from planted import bitext_of, random_pairs
 
-from alignkit.classical.cooccurrence import KIND, VERSION, WEIGHTINGS, cooccurrence, save_table
+from alignkit.classical.cooccurrence import KIND, VERSION, cooccurrence, save_table
+from alignkit.classical.settings import Weighting
 from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError
 from alignkit.storage import load_arrays
@@ -33,7 +36,7 @@ def skewed_pairs():
     return pairs
 
 
-@pytest.mark.parametrize("weighting", WEIGHTINGS)
+@pytest.mark.parametrize("weighting", get_args(Weighting))
 @pytest.mark.parametrize("seed", range(3))
 def test_equals_the_naive_count(weighting, seed):
     pairs = random_pairs(seed)
@@ -74,7 +77,7 @@ def test_long_rows_and_short_rows_are_sorted_and_complete():
     assert as_dict(table, bitext) == naive.cooccurrence(pairs, "one")
 
 
-@pytest.mark.parametrize("weighting", WEIGHTINGS)
+@pytest.mark.parametrize("weighting", get_args(Weighting))
 def test_threads_do_not_change_a_bit(weighting):
     bitext = bitext_of(skewed_pairs())
     tables = [cooccurrence(bitext, weighting, threads) for threads in (1, 2, 3, 8)]

@@ -9,7 +9,6 @@ from planted import bitext_of, random_pairs
 from alignkit.classical import inverted_index as module
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.inverted_index import Bags, PairStatistics, bags_of, token_index
-from alignkit.classical.symmetrized import fit_bidirectional, fit_concurrently
 
 THREADS = pytest.mark.parametrize("threads", [1, 2, 3, 8])
 
@@ -94,33 +93,6 @@ def test_rows_are_whole_however_little_room_there_is(pairs, bitext, threads, roo
     assert (ones.rows[2] == 1).all()
     ones.add_weights(weights)
     assert np.allclose(ones.rows[2], values, rtol=1e-6)
-
-
-@THREADS
-def test_both_directions_at_once_are_those_fitted_apart(bitext, threads):
-    def fit(text, share):
-        assert 1 <= share <= threads
-        return fit_ibm1(text, iterations=3, threads=share)
-
-    apart, at_once = (
-        fit_bidirectional(bitext, lambda text: fit_ibm1(text, iterations=3)),
-        fit_concurrently(bitext, fit),
-    )
-    for one, other in ((apart.forward, at_once.forward), (apart.reverse, at_once.reverse)):
-        assert one.table.values.tobytes() == other.table.values.tobytes()
-        assert one.null.tobytes() == other.null.tobytes()
-    assert apart.links(bitext).to_pharaoh() == at_once.links(bitext).to_pharaoh()
-
-
-def test_an_error_in_one_direction_is_raised(bitext):
-    def fit(text, share):
-        if text is not bitext:
-            raise RuntimeError("no")
-        return fit_ibm1(text, iterations=1)
-
-    for threads in (1, 2):
-        with pytest.raises(RuntimeError, match="no"):
-            fit_concurrently(bitext, fit, threads=threads)
 
 
 @pytest.mark.skipif("ALIGNKIT_DATA" not in os.environ, reason="ALIGNKIT_DATA names no folder of real texts")

@@ -9,7 +9,6 @@ from planted import bitext_of, random_pairs
 from alignkit.classical.diagonal import fit_diagonal
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.translation_table import Lookup
-from alignkit.links.from_positions import links_from_positions
 
 FITS = {
     "ibm1": lambda text: fit_ibm1(text, threads=1),
@@ -39,12 +38,3 @@ def test_a_line_alone_equals_itself_among_others(name):
         assert model.log_probabilities(alone)[0] == totals[m]
     assert reduced > len(pairs) / 2
     assert model._lookup(text).null_ids is None  # and not because all of it was reduced
-
-
-@pytest.mark.parametrize("name", FITS)
-def test_best_positions_are_the_links(name, messy_bitext):
-    model = FITS[name](bitext_of(random_pairs(6)))
-    for text in (messy_bitext, messy_bitext.reversed, bitext_of(random_pairs(6))):
-        positions = model.best_positions(text)
-        assert len(positions) == len(text.target.tokens)
-        assert links_from_positions(positions, text, 1).to_pharaoh() == model.links(text).to_pharaoh()

@@ -9,6 +9,11 @@ import pytest
 
 from alignkit_cli.main import run
 
+# A bitext whose words translate one to one, each in varied company, so that IBM 1 has one answer.
+SOURCE = "a b c\nb a\nc a\nb c d\nd a\nd b\n"
+TARGET = "A B C\nB A\nC A\nB C D\nD A\nD B\n"
+DIAGONAL = ["0-0 1-1 2-2", "0-0 1-1", "0-0 1-1", "0-0 1-1 2-2", "0-0 1-1", "0-0 1-1"]
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -56,3 +61,8 @@ def failure():
             assert part in outcome.err
 
     return check
+
+
+@pytest.fixture
+def text(write):
+    return write("s.txt", SOURCE), write("t.txt", TARGET)

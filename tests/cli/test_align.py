@@ -1,5 +1,7 @@
 """alignkit align with a saved model: new text from files and, line by line, from standard input."""
 
+from __future__ import annotations
+
 import gzip
 import os
 import subprocess
@@ -9,6 +11,8 @@ import threading
 import pytest
 
 import alignkit_data
+
+from .conftest import DIAGONAL
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +50,7 @@ def test_a_stream_gives_what_files_give(alignkit, model, tmp_path, write, output
 def test_batches_leave_no_trace(alignkit, model, tmp_path, monkeypatch, output_format):
     """Numbers of pairs, in particular, go on from batch to batch."""
     from alignkit.text import streaming
-    from alignkit_cli import align, output
+    from alignkit.workflow import align
 
     options = ["--format", output_format, "--sentence-scores", tmp_path / "s"]
 
@@ -59,7 +63,6 @@ def test_batches_leave_no_trace(alignkit, model, tmp_path, monkeypatch, output_f
     whole = list(results())
     monkeypatch.setattr(streaming, "CHUNK", 1000)
     monkeypatch.setattr(align, "BLOCK", 7)
-    monkeypatch.setattr(output, "BLOCK", 7)
     assert list(results()) == whole
 
 
@@ -172,3 +175,24 @@ def test_a_line_too_long_for_the_hmms_is_aligned_all_the_same(alignkit, write):
     assert outcome.code == 0
     assert "IBM Model 1" in outcome.err
     assert [len(line.split()) > 0 for line in outcome.lines] == [True] * 3
+
+
+def test_model_aligns_new_text(alignkit, text, write, tmp_path):
+    assert alignkit("ibm1", "-q", *text, "--model", tmp_path / "m").code == 0
+    new = write("s2", "d c\nunseen a\n\n"), write("t2", "D C\nA new\nA\n")
+    outcome = alignkit("align", "-q", "--model", tmp_path / "m", *new)
+    assert (outcome.code, outcome.lines) == (0, ["0-0 1-1", "1-0", ""])
+
+
+def test_align_without_model(alignkit, text):
+    outcome = alignkit("align", *text)
+    assert (outcome.code, outcome.lines) == (0, DIAGONAL)
+
+
+def test_model_file_must_be_a_model(alignkit, failure, text, write, tmp_path):
+    failure(alignkit("align", "--model", tmp_path / "absent", *text), "absent")
+    failure(alignkit("align", "--model", text[0], *text), "s.txt")
+    alignkit("ibm1", "-q", *text, "--model", tmp_path / "m")
+    whole = (tmp_path / "m").read_bytes()
+    for cut in (10, len(whole) // 2, len(whole) - 10):
+        failure(alignkit("align", "--model", write("cut", whole[:cut]), *text), "cut")

@@ -1,5 +1,7 @@
 """alignkit evaluate, through real files."""
 
+from __future__ import annotations
+
 import csv
 import io
 import json
@@ -7,6 +9,8 @@ import math
 
 import naive
 import pytest
+
+import alignkit_data
 
 
 def test_by_hand(alignkit, write):
@@ -148,3 +152,16 @@ def test_defined_measures_are_finite(alignkit, write):
     result = json.loads(alignkit("evaluate", write("g", "0-0\n\n"), write("h", "0-0\n\n"), "--json").out)
     assert (result["aer"], result["aer_low"], result["aer_high"]) == (0, 0, 0)
     assert all(value is None or math.isfinite(value) for value in result.values())
+
+
+def test_sample_gold(alignkit, write):
+    """The held-out pairs before the training text: the usual procedure, on the embedded sample."""
+    sides = [
+        alignkit_data.path(f"test.{side}").read_bytes() + alignkit_data.path(f"train.{side}").read_bytes()
+        for side in ("de", "en")
+    ]
+    links = write("links", alignkit("ibm1", "-q", write("de", sides[0]), write("en", sides[1])).out)
+    outcome = alignkit("evaluate", alignkit_data.path("test.gold"), links, "--json")
+    result = json.loads(outcome.out)
+    assert result["aer"] < 0.2
+    assert result["aer_low"] < result["aer"] < result["aer_high"]

@@ -71,7 +71,7 @@ def test_what_a_limit_cannot_have(alignkit, small, tmp_path):
     limit = ["--max-memory", least(alignkit)]
     scores = alignkit("ibm1", "-q", *FILES, *limit, "--scores", tmp_path / "s")
     assert scores.code == 2
-    assert "--scores needs all of the text in memory" in scores.err
+    assert "scores need all of the text in memory" in scores.err
     wrong = alignkit("ibm1", *FILES, "--max-memory", "much")
     assert wrong.code == 2
     assert "'much' is not an amount of memory" in wrong.err

@@ -11,34 +11,38 @@ import torch
 from alignkit.errors import AlignkitError
 from alignkit.experiments import copying, multihead, permutation_function
 from alignkit.experiments.protocol import Verdict
+from alignkit.experiments.sequences import failures, train_networks
 from alignkit.metrics.intervals import share_difference
 from alignkit.neural.ensemble.networks import HEAD, random_head
 from alignkit.neural.ensemble.training import MemberRun
 from alignkit.scores.scores import Scores
+from alignkit.types import no_progress
 
 TINY = {"hidden": 8, "batch": 4, "steps": 4, "every": 2}
 
 
-def course(*accuracy):
+def member(*accuracy):
     return MemberRun(np.arange(len(accuracy)) * 10, np.array(accuracy), np.ones(len(accuracy)), {})
 
 
 def test_failures_are_counted_at_the_last_step():
-    settings = copying.Settings(learned=0.9)
-    assert copying.failures([course(0, 0.95, 0.2), course(0, 0.9), course(0.3)], settings) == 2
+    assert failures([member(0, 0.95, 0.2), member(0, 0.9), member(0.3)], 0.9) == 2
 
 
 def test_claims_of_copying_follow_the_counts():
-    good, bad = course(0.1, 1.0), course(0.1, 0.2)
+    good, bad = member(0.1, 1.0), member(0.1, 0.2)
     found = {"permutation": [good] * 10 + [bad] * 10, "subset": [good] * 20, "independent": [bad] * 20}
-    verdicts = [c.verdict for c in copying._claims(found, copying.Settings())]
+    verdicts = [c.verdict for c in copying.claims(found, copying.CopyingSettings())]
     assert verdicts == [Verdict.HOLDS, Verdict.HOLDS, Verdict.HOLDS, Verdict.FAILS]
     found = {"permutation": [good] * 20}
-    assert [c.verdict for c in copying._claims(found, copying.Settings())] == [Verdict.UNDECIDED, Verdict.FAILS]
+    assert [c.verdict for c in copying.claims(found, copying.CopyingSettings())] == [
+        Verdict.UNDECIDED,
+        Verdict.FAILS,
+    ]
 
 
 def test_copying_reports_every_network():
-    settings = copying.Settings(seeds=3, length=4, subset_types=6, pairs=40, **TINY)
+    settings = copying.CopyingSettings(seeds=3, length=4, subset_types=6, pairs=40, **TINY)
     result = copying.run(settings)
     table = result.table.set_index("setting")
     assert table.index.tolist() == list(settings.kinds)
@@ -61,19 +65,19 @@ def test_copying_reports_every_network():
 
 def test_a_diagonal_in_c_makes_copying_easy():
     """Half an hour's experiment in seconds: 12 of 24 are learned where permutations of two sets of 12 are not."""
-    settings = copying.Settings(
+    settings = copying.CopyingSettings(
         seeds=1, length=12, subset_types=24, hidden=64, batch=32, steps=220, every=20, learning_rate=2e-3
     )
     last = {}
     for kind in ("subset", "mixture"):
-        runs = copying.train(copying.sequences_of(kind, settings), settings, lambda *a: None, kind)
+        runs = train_networks(copying.sequences_of(kind, settings), settings, settings.seeds, no_progress)
         last[kind] = [run.accuracy[-1] for run in runs]
     assert min(last["subset"]) > 0.9
     assert max(last["mixture"]) < 0.7
 
 
 def test_both_tasks_have_one_table_of_counts():
-    settings = permutation_function.Settings(length=5, types=7)
+    settings = permutation_function.PermutationFunctionSettings(length=5, types=7)
     tasks = permutation_function.tasks(settings)
     assert sorted(tasks["reorder"].order) == list(range(5))
     assert permutation_function.count_difference(tasks, settings) == 0
@@ -83,19 +87,19 @@ def test_both_tasks_have_one_table_of_counts():
 
 
 def test_known_words_are_those_where_beta_is_largest_at_the_translation(monkeypatch):
-    settings = permutation_function.Settings(seeds=1, length=4, types=6, pairs=3, hidden=8)
+    settings = permutation_function.PermutationFunctionSettings(seeds=1, length=4, types=6, pairs=3, hidden=8)
     sequences = permutation_function.tasks(settings)["reorder"]
     matrix = np.full((5, 5), 0.1, np.float32)
     matrix[[0, 1, 2], sequences.order[:3]] = 0.9  # three of four words, and not the end
     matrix[3, (sequences.order[3] + 1) % 4] = 0.9
     planted = Scores(np.tile(matrix.ravel(), 3), np.arange(4) * 25, np.full((3, 2), 5, np.int32))
     monkeypatch.setattr(permutation_function, "lexical_scores", lambda network, pairs: planted)
-    [run] = permutation_function._train(sequences, "uniform", replace(settings, **TINY), lambda *a: None, "")
-    assert permutation_function._known(sequences, run, settings) == pytest.approx(0.75)
+    runs = train_networks(sequences, replace(settings, **TINY), 2, no_progress, attention="uniform")
+    assert permutation_function.known_words(sequences, runs, settings) == pytest.approx([0.75, 0.75])
 
 
 def test_reordering_is_not_learned_where_copying_is():
-    settings = permutation_function.Settings(
+    settings = permutation_function.PermutationFunctionSettings(
         seeds=1, length=12, types=24, hidden=64, batch=32, steps=220, every=20, learning_rate=2e-3, pairs=20
     )
     result = permutation_function.run(settings)
@@ -108,18 +112,18 @@ def test_reordering_is_not_learned_where_copying_is():
 
 
 def test_heads_are_kept_by_what_they_do_alone():
-    settings = multihead.Settings(learned=0.9, bad=0.6)
+    settings = multihead.MultiheadSettings(learned=0.9, bad=0.6)
     found = multihead.Heads()
     for accuracies in [(0.95, 0.99), (0.95, 0.7), (0.2, 0.5), (0.2, 0.6)]:
-        found.add({"accuracies": accuracies}, [course(0, a) for a in accuracies], settings)
+        found.add({"accuracies": accuracies}, [member(0, a) for a in accuracies], settings)
     assert [head["accuracies"] for head in found.good] == [(0.95, 0.99)]
     assert [head["accuracies"] for head in found.bad] == [(0.2, 0.5)]
     assert len(found.runs) == 8
 
 
 def test_mixes_hold_the_heads_that_they_name():
-    settings = multihead.Settings(heads=3, length=4, hidden=8)
-    bench = multihead._Bench(settings, lambda *a: None)
+    settings = multihead.MultiheadSettings(heads=3, length=4, hidden=8)
+    training = multihead.HeadTraining(settings, no_progress)
     found = multihead.Heads(good=[random_head(8, 1)], bad=[random_head(8, seed) for seed in range(2, 7)])
 
     def same(one, other):
@@ -129,7 +133,7 @@ def test_mixes_hold_the_heads_that_they_name():
         return sum(any(same(head, other) for other in pool) for head in heads)
 
     choose = np.random.default_rng(0)
-    mixes = {mix: multihead._draw_heads(mix, found, bench, choose, 2) for mix in multihead.MIXES}
+    mixes = {mix: multihead.choose_heads(mix, found, training, choose, 2) for mix in multihead.MIXES}
     assert {mix: (count(h, found.good), count(h, found.bad), len(h)) for mix, h in mixes.items()} == {
         "eight bad": (0, 3, 3),
         "one good": (1, 2, 3),
@@ -139,9 +143,9 @@ def test_mixes_hold_the_heads_that_they_name():
 
 
 def test_networks_differ_in_their_heads_only():
-    settings = multihead.Settings(length=4, **TINY)
-    bench = multihead._Bench(replace(settings, steps=1, learning_rate=1e-12), lambda *a: None)
-    runs = bench.train([[bench.head(0)], [bench.head(1)]], [0, 1], "")
+    settings = multihead.MultiheadSettings(length=4, **TINY)
+    training = multihead.HeadTraining(replace(settings, steps=1, learning_rate=1e-12), no_progress)
+    runs = training.run([[training.head(0)], [training.head(1)]], [0, 1], "")
     one, other = (run.parameters for run in runs)
     for name, value in one.items():
         alike = torch.allclose(value, other[name], atol=1e-6)
@@ -149,23 +153,23 @@ def test_networks_differ_in_their_heads_only():
 
 
 def test_too_few_heads_are_an_error():
-    settings = multihead.Settings(candidates=2, trials=1, length=4, **TINY)
+    settings = multihead.MultiheadSettings(candidates=2, trials=1, length=4, **TINY)
     with pytest.raises(AlignkitError, match="of 2 heads 0 are good"):
         multihead.run(settings)
 
 
 def test_two_trials_of_a_head_count_as_one_run():
-    settings = multihead.Settings(trials=2, learned=0.9)
-    single = [course(0, accuracy) for accuracy in (0.2, 0.3, 0.95, 0.99, 0.1, 0.2)]
-    runs = {mix: [course(0, 0.99), course(0, 0.99)] for mix in multihead.MIXES}
-    found = multihead._claims(single, runs, settings)[-1]
+    settings = multihead.MultiheadSettings(trials=2, learned=0.9)
+    single = [member(0, accuracy) for accuracy in (0.2, 0.3, 0.95, 0.99, 0.1, 0.2)]
+    runs = {mix: [member(0, 0.99), member(0, 0.99)] for mix in multihead.MIXES}
+    found = multihead.claims(single, runs, settings)[-1]
     assert (found.value, found.low, found.high) == pytest.approx(share_difference(0, 2, 2, 3))
 
 
 def test_multihead_reports_every_network():
     # So small a network learns little: any bound that parts its heads will do.
     changes = TINY | {"batch": 32, "steps": 40, "every": 20, "learning_rate": 1e-2, "learned": 0.51, "bad": 0.51}
-    settings = multihead.Settings(
+    settings = multihead.MultiheadSettings(
         heads=2, samples=3, good_heads=1, bad_heads=2, candidates=8, trials=1, length=4, seed=0, **changes
     )
     result = multihead.run(settings)

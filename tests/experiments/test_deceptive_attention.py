@@ -9,11 +9,17 @@ import pytest
 import torch
 from scipy.spatial.distance import jensenshannon
 
-from alignkit.experiments import classifier
 from alignkit.experiments import deceptive_attention as experiment
+from alignkit.experiments.classifiers import (
+    ClassifierPlan,
+    classifier_settings,
+    outputs,
+    read_split,
+    train_in_memory,
+)
 from alignkit.experiments.protocol import Verdict
-from alignkit.experiments.texts import Labelled
-from alignkit.text.bitext import Corpus
+from alignkit.neural.training.classification import Judged
+from alignkit.types import no_progress
 
 
 def test_divergences():
@@ -30,40 +36,39 @@ def test_divergences():
 
 
 @pytest.fixture(scope="module")
-def planted():
-    """Noise with two words that tell the label, so that either one will do."""
-    rng = np.random.default_rng(5)
-    labels = rng.integers(0, 2, 500)
-    words = [[f"w{i}" for i in rng.integers(0, 15, rng.integers(4, 9))] for _ in labels]
-    for sentence, label in zip(words, labels, strict=True):
-        first, second = rng.permutation(len(sentence))[:2]
-        sentence[first], sentence[second] = ("bad", "good")[label], ("awful", "fine")[label]
-    return Labelled(Corpus.from_sentences(words), labels.astype(np.int64), ("no", "yes"))
+def split(two_telling_words):
+    return read_split(ClassifierPlan(labelled=two_telling_words))
 
 
-def test_the_loss_by_hand(planted):
-    plan = classifier.ClassifierPlan(embedding=8, hidden=6, epochs=1)
-    P = classifier.train_classifier(planted, np.arange(50), plan, 0)
-    Q = classifier.train_classifier(planted, np.arange(50), plan, 1)
+def small(split, seed, epochs, prepare=None):
+    settings = classifier_settings(ClassifierPlan(embedding=8, hidden=6), split, seed, epochs)
+    return train_in_memory(split, settings, no_progress, prepare=prepare)
+
+
+@pytest.fixture(scope="module")
+def teacher(split):
+    return small(split, seed=0, epochs=1)
+
+
+def test_the_loss_by_hand(split, teacher):
+    Q = small(split, seed=1, epochs=0)
+    p, q = (outputs(network, split.training) for network in (teacher, Q))
     some = np.array([3, 17, 20])
-    teacher = experiment.outputs(P, planted, some)
-    logit, alpha, _ = Q(classifier.pad(planted.text, planted.labels, some))
-    batch = classifier.pad(planted.text, planted.labels, some)
-    found = experiment.deceptive_loss(teacher, 0.3)(batch, some, logit, alpha).item()
+    rows = [torch.from_numpy(q.alpha[m][0]) for m in some]
+    alpha = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    labels, logits = torch.zeros(3), torch.from_numpy(q.logits[some]).float()
+    found = experiment.deceptive_loss(p, 0.3)(Judged(some, labels, logits, alpha, alpha > 0)).item()
     total = 0.0
     for m in some:
-        p, q = (classifier.view(network, planted, np.array([m])) for network in (P, Q))
-        distance = abs(1 / (1 + np.exp(-p.logit[0])) - 1 / (1 + np.exp(-q.logit[0])))
-        total += distance - 0.3 * (p.alpha[0] * np.log(p.alpha[0] / q.alpha[0])).sum()
+        distance = abs(1 / (1 + np.exp(-p.logits[m])) - 1 / (1 + np.exp(-q.logits[m])))
+        total += distance - 0.3 * (p.alpha[m] * np.log(p.alpha[m] / q.alpha[m])).sum()
     assert found == pytest.approx(total / 3, abs=1e-5)
+    assert abs(found) > 1e-4
 
 
-def test_same_predictions_other_attention(planted, tmp_path):
-    path = tmp_path / "labelled.tsv"
-    rows = [f"{planted.names[y]}\t{' '.join(planted.text.words(m))}\n" for m, y in enumerate(planted.labels)]
-    path.write_text("".join(rows))
-    settings = experiment.Settings(
-        labelled=str(path),
+def test_same_predictions_other_attention(two_telling_words):
+    settings = experiment.DeceptiveAttentionSettings(
+        labelled=two_telling_words,
         embedding=16,
         hidden=12,
         epochs=6,
@@ -72,8 +77,9 @@ def test_same_predictions_other_attention(planted, tmp_path):
         seeds=1,
         weights=(0.0, 0.02),
     )
-    result = experiment.run(settings)
-    table = result.table.set_index("lambda")
+    told = []
+    table = experiment.run(settings, lambda *what: told.append(what[:2])).table.set_index("lambda")
+    assert told == [(step, 15 * 26) for step in range(1, 15 * 26 + 1)]
     assert table.loc["P", "right"] > 0.95
     assert table.loc["P", ["TVD", "JSD"]].tolist() == [0, 0]
     assert table.loc["0.02", "same"] > 0.95
@@ -81,15 +87,13 @@ def test_same_predictions_other_attention(planted, tmp_path):
     assert table.loc["0.02", "tau P"] < table.loc["0", "tau P"]
 
 
-def test_q_starts_from_p_but_for_its_attention(planted):
-    plan = classifier.ClassifierPlan(embedding=8, hidden=6, epochs=1)
-    P = classifier.train_classifier(planted, np.arange(50), plan, 0)
-    still = classifier.ClassifierPlan(embedding=8, hidden=6, epochs=0)
-    Q = classifier.train_classifier(planted, np.arange(50), still, 1, first=P)
-    fresh = classifier.train_classifier(planted, np.arange(50), still, 1)
+def test_q_starts_from_p_but_for_its_attention(split, teacher):
+    Q = small(split, seed=1, epochs=0, prepare=experiment.copy_but_attention(teacher))
+    fresh = small(split, seed=1, epochs=0)
     for name, weight in Q.state_dict().items():
-        own = name.startswith(("query", "score"))
-        assert torch.equal(weight, (fresh if own else P).state_dict()[name])
+        expected = fresh if name.startswith("attention.") else teacher
+        assert torch.equal(weight, expected.state_dict()[name]), name
+    assert not torch.equal(fresh.output.weight, teacher.output.weight)
 
 
 def test_the_first_claim_can_fail():
@@ -102,7 +106,7 @@ def test_the_first_claim_can_fail():
 
     first = np.arange(40) % 2 == 0
     raw = pd.concat([rows("P", np.ones(40)), rows("0", np.ones(40)), rows("0.1", first.astype(float))])
-    found = experiment._claims(raw)[0]
+    found = experiment.claims(raw)[0]
     assert "lambda 0.1 " in found.statistic
     assert (found.value, found.verdict) == (-1, Verdict.FAILS)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from planted import permuted_copy
 
@@ -36,7 +37,7 @@ def texts(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def found(texts):
-    return experiment.run(experiment.Settings(**texts, pieces=60, epochs=25, scored=40, runs=1))
+    return experiment.run(experiment.KtiwSettings(**texts, pieces=60, epochs=25, scored=40, runs=1))
 
 
 def test_curves_rise_and_are_those_of_agreement(found, texts):
@@ -57,19 +58,19 @@ def test_curves_rise_and_are_those_of_agreement(found, texts):
 
 
 def test_a_run_directory_gives_its_own_agreements(texts, tmp_path):
-    from alignkit.neural.loading import load_aligner
+    from alignkit.neural.loading import load_checkpoint
     from alignkit.neural.training.translation_run import TranslationRun, train_translation
 
-    plan = experiment.Settings(**texts, pieces=60, epochs=2)
+    plan = experiment.KtiwSettings(**texts, pieces=60, epochs=2)
     lines, held = plan.lines()
     settings = plan.settings().change(training={"keep": "logged"})
     train_translation(tmp_path, lines, held, settings, device="cpu")
-    result = experiment.run(experiment.Settings(run=str(tmp_path), scored=0))
+    result = experiment.run(experiment.KtiwSettings(run=str(tmp_path), scored=0))
     steps, run = result.rows["steps"], TranslationRun(tmp_path)
     assert steps.step.tolist() == list(run.checkpoints)
     ibm1 = fit_ibm1(run.train, iterations=5, null=False).score(run.valid, "beta")
     last = steps.iloc[-1]
-    network = load_aligner(run.checkpoints[int(last.step)], "cpu")
+    network = load_checkpoint(run.checkpoints[int(last.step)], "cpu")
     expected = agreement(network.score(run.valid, "alpha"), ibm1)
     assert last["A(alpha, ibm1.beta)"] == pytest.approx(expected.agreement, abs=1e-5)
     assert last["chance (alpha, ibm1.beta)"] == pytest.approx(expected.chance, abs=1e-5)
@@ -77,26 +78,32 @@ def test_a_run_directory_gives_its_own_agreements(texts, tmp_path):
 
 def test_not_a_run(tmp_path):
     with pytest.raises(AlignkitError, match="not a run directory"):
-        experiment.run(experiment.Settings(run=str(tmp_path)))
+        experiment.run(experiment.KtiwSettings(run=str(tmp_path)))
 
 
-def test_a_run_whose_interval_is_unknown_leaves_the_claim_undecided(monkeypatch, texts):
+def test_a_run_whose_interval_is_unknown_leaves_the_claim_undecided():
     """Two runs, of which one has no interval: nothing is known of the least of both."""
-    import pandas as pd
+    halves = pd.DataFrame({"ratio": [1.5, 1.4], "low": [1.2, 1.3], "high": [1.8, 1.9]})
+    ends = pd.DataFrame({"curve": experiment.CURVES, "gain": 0.3, "low": 0.2, "high": 0.4})
+    found = experiment.claims(halves, ends)
+    assert [claim.verdict for claim in found] == [Verdict.HOLDS] * 3
+    assert (found[0].value, found[0].low, found[0].high) == (1.4, 1.2, 1.9)
+    halves.loc[1, ["low", "high"]] = np.nan
+    assert experiment.claims(halves, ends)[0].verdict is Verdict.UNDECIDED
 
-    rows = iter([(1.5, 1.2, 1.8), (1.4, np.nan, np.nan)])
 
-    def half_ways(self):
-        ratio, low, high = next(rows)
-        return pd.DataFrame(
-            [{"run": self.name, "alpha": 3.0, "beta": 2.0, "ratio": ratio, "low": low, "high": high}]
-        )
-
-    def follow(settings, counted, progress):
-        counted.steps, counted.rows, counted.extra = [0, 1], np.ones(4), [{}, {}]
-        counted.hits = counted.expected = [np.zeros((3, 4)), np.ones((3, 4))]
-
-    monkeypatch.setattr(experiment._Counted, "half_ways", half_ways)
-    monkeypatch.setattr(experiment, "_follow_training", follow)
-    result = experiment.run(experiment.Settings(**texts, runs=2))
-    assert result.claims[0].verdict is Verdict.UNDECIDED
+def test_half_way_steps_of_counts_and_their_bootstrap():
+    """Every pair agrees at first in 1 of 10 rows; beta knows 9 of 10 from step 10 on, alpha from step 20 on."""
+    curves = experiment.AgreementCurves("planted", rows=np.full(30, 10.0))
+    for step in (0, 10, 20):
+        hits = [9.0 if step >= learned else 1.0 for learned in (20, 10, 20)]
+        curves.steps.append(step)
+        curves.accuracy.append(0.5)
+        curves.hits.append(np.repeat(hits, 30).reshape(3, 30))
+        curves.expected.append(np.full((3, 30), 1.0))
+    row = curves.half_way_row()
+    assert (row["alpha"], row["beta"], row["ratio"]) == pytest.approx((15, 5, 3))
+    assert (row["low"], row["high"]) == pytest.approx((3, 3))  # all pairs are alike
+    assert [gain["gain"] for gain in curves.gains()] == pytest.approx([0.8] * 3)
+    curves.hits = [hits * 0 + 1 for hits in curves.hits]
+    assert np.isnan(curves.half_way_row()["ratio"])  # nothing was learned

@@ -12,7 +12,9 @@ from alignkit.errors import AlignkitError
 from alignkit.experiments import locality
 from alignkit.experiments.protocol import Verdict
 
-SETTINGS = locality.Settings(seeds=2, length=12, types=10, hidden=16, batch=32, steps=4, every=2, measured=20)
+SETTINGS = locality.LocalitySettings(
+    seeds=2, length=12, types=10, hidden=16, batch=32, steps=4, every=2, measured=20
+)
 
 
 def test_positive_sequences_hold_the_keyword_once():
@@ -81,7 +83,7 @@ def test_the_loss_is_binary_cross_entropy():
 
 
 def test_early_at_the_keyword_and_late_everywhere():
-    settings = locality.Settings(seeds=2, length=16, types=16, hidden=32, batch=32, steps=160, measured=64)
+    settings = locality.LocalitySettings(seeds=2, length=16, types=16, hidden=32, batch=32, steps=160, measured=64)
     result = locality.run(settings)
     assert [result.claims[i].verdict for i in (0, 2, 3)] == [Verdict.HOLDS] * 3
     table = result.table.set_index("moment")
@@ -102,4 +104,4 @@ def test_where_the_keyword_is_never_known_nothing_is_decided():
 
 def test_too_short():
     with pytest.raises(AlignkitError, match="length of at least 8"):
-        locality.Settings(length=7)
+        locality.LocalitySettings(length=7)

@@ -9,10 +9,9 @@ import torch
 from alignkit.experiments import topic_model as models
 from alignkit.experiments import topic_words as experiment
 from alignkit.experiments.protocol import Verdict
-from alignkit.experiments.statistics import solve_x_plus_exp
-from alignkit.experiments.texts import Labelled
 from alignkit.experiments.topic_real import padded, topicality
 from alignkit.text.bitext import Corpus
+from alignkit.text.labelled import LabelledText
 
 
 @pytest.fixture
@@ -35,7 +34,7 @@ def test_the_task(text):
 
 @pytest.mark.parametrize("classifier", models.CLASSIFIERS)
 def test_the_flow_is_minus_the_gradient(text, classifier):
-    model = models.start(text.types, 3, 5, 1.0, classifier, range(2), hidden=4)
+    model = models.initial_model(text.types, 3, 5, 1.0, classifier, range(2), hidden=4)
     generator = torch.Generator().manual_seed(0)
     model = models.Model(
         model.v.double(),
@@ -65,7 +64,7 @@ def test_the_flow_is_minus_the_gradient(text, classifier):
 def drift(rate: float, steps: int) -> float:
     """How far s + e^s/m - |q|^2 |v|^2/2 moves where other words are exactly nothing."""
     text = models.draw_sentences(2, 1, 6, 30, 20, range(1))
-    model = models.start(text.types, 2, 4, 1.0, "linear", range(1))
+    model = models.initial_model(text.types, 2, 4, 1.0, "linear", range(1))
     topical = (torch.arange(text.types) < 2).double()
     v = model.v.double() * topical[:, None]
     model = models.Model(v, model.s.double(), tuple(w.double() for w in model.weights), True)
@@ -93,14 +92,11 @@ def test_predicted_scores_solve_equation_1():
     s = models.predicted_scores(norms, 7, 1.5)
     assert s[0] == pytest.approx([0, 0], abs=1e-12)
     assert s + np.exp(s) / 7 - 1.5 * norms == pytest.approx(np.broadcast_to(1 / 7 - 1.5 * norms[0], (3, 2)))
-    goals = np.array([-50.0, -1, 0, 1, 3, 1e6])
-    x = solve_x_plus_exp(goals)
-    assert x + np.exp(x) == pytest.approx(goals)
 
 
 def test_topicality_by_hand():
     sentences = [["a", "b", "b"], ["a"], ["c", "a"], ["c", "d"]]
-    text = Labelled(Corpus.from_sentences(sentences), np.array([0, 0, 1, 1]), ("x", "y"))
+    text = LabelledText(Corpus.from_sentences(sentences), np.array([0, 0, 1, 1], np.int32), ("x", "y"))
     tells, number, around = topicality(text)
     assert number.tolist() == [3, 1, 2, 1]
     assert around == pytest.approx([1, 2, 1, 1])
@@ -109,13 +105,15 @@ def test_topicality_by_hand():
         assert tells[word] == pytest.approx((p * np.log(2 * p)).sum())
     sentences = padded(text, 2)
     assert sentences.mask.sum(2).tolist() == [[3, 1, 2, 2]] * 2
-    assert sentences.words[1][sentences.mask[1]].tolist() == text.text.tokens.tolist()
+    assert sentences.words[1][sentences.mask[1]].tolist() == text.corpus.tokens.tolist()
 
 
 @pytest.fixture(scope="module")
 def found():
     sizes = {"sentences": 80, "dictionary": 1000, "others": 10, "steps": 350, "growth": 1.01, "seeds": 3}
-    return experiment.run(experiment.Settings(**sizes, width=10, real_sentences=120, real_steps=30, minimum=4))
+    return experiment.run(
+        experiment.TopicWordsSettings(**sizes, width=10, real_sentences=120, real_steps=30, minimum=4)
+    )
 
 
 def test_directions(found):

@@ -69,6 +69,6 @@ def test_every_claim_holds_at_the_quick_size():
 
 def test_bad_start():
     with pytest.raises(AlignkitError, match="beta0:beta1:p"):
-        experiment.run(experiment.Settings(starts=("1:2",)))
+        experiment.run(experiment.ToyClassifierSettings(starts=("1:2",)))
     with pytest.raises(AlignkitError, match="0 < p < 1"):
         experiment.parse_start("1:2:1.0")

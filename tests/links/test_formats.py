@@ -1,13 +1,15 @@
-"""What aligners write: every format keeps step with the text."""
+"""Output formats: a fixed number of lines for every sentence pair."""
 
 import math
 
 import numpy as np
 import pytest
 
+from alignkit.errors import AlignkitError
 from alignkit.links.formats import (
-    FORMATS,
+    OUTPUT_FORMATS,
     Alignment,
+    OutputFormat,
     exponential,
     giza,
     render,
@@ -29,8 +31,6 @@ def test_probabilities():
     assert text == b"0-0:0.5 0-2:1 2-1:0.3333\n\n0-0:1e-05 1-0:1\n"
     again = parse_links("x", text.decode().splitlines()).sure
     assert again.pairs.tolist() == LINKS.pairs.tolist()
-    with pytest.raises(ValueError, match="no probabilities"):
-        with_probabilities(Alignment(LINKS))
 
 
 def test_giza():
@@ -47,10 +47,10 @@ def test_giza():
     ]
 
 
-@pytest.mark.parametrize("output_format", FORMATS)
-def test_every_format_keeps_step(output_format):
+@pytest.mark.parametrize("output_format", OUTPUT_FORMATS)
+def test_every_format_has_its_lines_for_every_pair(output_format):
     text = render(WHOLE, output_format)
-    assert text.count(b"\n") == FORMATS[output_format] * len(LINKS)
+    assert text.count(b"\n") == OUTPUT_FORMATS[output_format].lines * len(LINKS)
     parts = [
         render(
             Alignment(LINKS.block(m, m + 1), SOURCE[m : m + 1], TARGET[m : m + 1], probabilities, scores),
@@ -62,6 +62,23 @@ def test_every_format_keeps_step(output_format):
         )
     ]
     assert b"".join(parts) == text
+
+
+def test_a_format_says_what_it_needs():
+    with pytest.raises(AlignkitError, match="probabilities needs the probabilities of the links"):
+        render(Alignment(LINKS), "probabilities")
+    with pytest.raises(AlignkitError, match="giza needs the words of every sentence pair"):
+        render(Alignment(LINKS), "giza")
+    with pytest.raises(AlignkitError, match="unknown format 'xml'; known are pharaoh, probabilities, giza"):
+        render(Alignment(LINKS), "xml")
+
+
+def test_a_new_format_is_one_entry(monkeypatch):
+    def numbers(alignment, first):
+        return "".join(f"{first + m}:{len(pairs)}\n" for m, pairs in enumerate(alignment.links)).encode()
+
+    monkeypatch.setitem(OUTPUT_FORMATS, "numbers", OutputFormat(numbers, "the number of links"))
+    assert render(Alignment(LINKS), "numbers", 5) == b"5:3\n6:0\n7:2\n"
 
 
 @pytest.mark.parametrize("logarithm", [0.0, -1.0, -0.5, -2.302585092994046, -700.0, -5000.0, 3.2, -1e-12, -2.3025])

@@ -74,7 +74,7 @@ def test_one_based_gold_is_found_out_by_the_lengths():
 def test_long_sentences_leave_it_as_it_is_but_say_so():
     found = parse_gold("gold", ["1-1"] * 50, shapes=shapes(*[(5, 5)] * 50))
     assert found.base == 0
-    assert "never occurs; if it counts from 1, say --gold-base 1" in found.warning
+    assert "never occurs; if the file counts from 1, give --gold-base 1" in found.warning
 
 
 def test_without_lengths_enough_lines_decide():

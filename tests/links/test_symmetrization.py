@@ -1,6 +1,6 @@
 """Two directed alignments into one, against the published steps."""
 
-from __future__ import annotations
+import tracemalloc
 
 import naive
 import numpy as np
@@ -9,23 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignkit.errors import AlignkitError
+from alignkit.links.heuristics import HEURISTICS, Heuristic, Steps, method_names
 from alignkit.links.links import Links
-from alignkit.links.symmetrization import (
-    METHODS,
-    symmetrize,
-    symmetrize_places,
-    symmetrize_product,
-)
+from alignkit.links.symmetrization import symmetrize, symmetrize_scores
 from alignkit.scores.scores import Scores
-from alignkit.text.bitext import Bitext
+
+METHODS = method_names(needs_scores=False)
 
 
 def as_sets(links):
     return [{tuple(pair) for pair in sentence.tolist()} for sentence in links]
 
 
-def both(forward, reverse, method):
-    return as_sets(symmetrize(Links.from_lists(forward), Links.from_lists(reverse), method))
+def both(forward, reverse, method, threads=None):
+    return as_sets(symmetrize(Links.from_lists(forward), Links.from_lists(reverse), method, threads))
 
 
 points = st.sets(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=14)
@@ -36,42 +33,68 @@ points = st.sets(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=14)
 @pytest.mark.parametrize("method", METHODS)
 def test_equals_the_published_steps(method, pairs):
     found = both([f for f, _ in pairs], [r for _, r in pairs], method)
-    assert found == [naive.symmetrise(f, r, 7, 7, method) for f, r in pairs]
+    assert found == [naive.symmetrize(f, r, 7, 7, method) for f, r in pairs]
 
 
-@pytest.mark.parametrize("longest", [40, 65, 90])
-def test_directed_alignments_of_long_sentences(longest):
-    """One source word for each target word, and the other way round: what models give. Longer sentences than 64
-    source words go another way."""
-    draw = np.random.default_rng(longest)
-    for round in range(30):
-        length, width = (
-            (longest - round % 2, draw.integers(1, longest)) if longest > 40 else draw.integers(1, 40, 2)
-        )
-        near = np.clip(np.arange(width) * length // width + draw.integers(-2, 3, width), 0, length - 1)
-        back = np.clip(np.arange(length) * width // length + draw.integers(-2, 3, length), 0, width - 1)
-        forward = {(int(s), t) for t, s in enumerate(near) if draw.random() < 0.9}
-        reverse = {(s, int(t)) for s, t in enumerate(back) if draw.random() < 0.9}
-        sources = np.full(width, -1, np.int32)
-        targets = np.full(length, -1, np.int32)
-        for s, t in forward:
-            sources[t] = s
-        for s, t in reverse:
-            targets[s] = t
-        bitext = Bitext.from_sentences([["x"] * length], [["y"] * width])
-        for method in METHODS:
-            expected = [naive.symmetrise(forward, reverse, length, width, method)]
-            assert both([forward], [reverse], method) == expected
-            assert as_sets(symmetrize_places(sources, targets, bitext, method)) == expected
+def directed(draw, length, width):
+    """Links from each target word to a source word near the diagonal, nine words out of ten."""
+    near = np.clip(np.arange(width) * length // width + draw.integers(-2, 3, width), 0, length - 1)
+    return {(int(s), t) for t, s in enumerate(near) if draw.random() < 0.9}
 
 
-def test_more_target_words_than_rows():
-    """One source word, thousands of target words: what is chosen can be said without the steps."""
+def scattered(draw, length, width):
+    """Links anywhere, and many close to each other where a block of 64 source words ends."""
+    anywhere = {(int(draw.integers(length)), int(draw.integers(width))) for _ in range(40)}
+    edges = [s for edge in range(64, length + 1, 64) for s in range(edge - 2, min(edge + 2, length))] or [0]
+    rows = draw.integers(max(width - 5, 1)) + np.arange(5)
+    close = {(int(draw.choice(edges)), int(min(draw.choice(rows), width - 1))) for _ in range(40)}
+    return anywhere | close
+
+
+@pytest.mark.parametrize("length", [1, 40, 63, 64, 65, 90, 127, 128, 129, 192, 300, 500])
+def test_sentences_of_any_length_equal_the_published_steps(length):
+    draw = np.random.default_rng(length)
+    pairs = []
+    for width in [*draw.integers(1, 1 + min(2 * length, 150), 5).tolist(), length]:
+        back = {(s, t) for t, s in directed(draw, width, length)}
+        pairs.append((directed(draw, length, width), back, width))
+        pairs.append((scattered(draw, length, width), scattered(draw, length, width), width))
+    forward, reverse = [f for f, _, _ in pairs], [r for _, r, _ in pairs]
+    for method in METHODS:
+        expected = [naive.symmetrize(f, r, length, width, method) for f, r, width in pairs]
+        for threads in (1, 3):
+            assert both(forward, reverse, method, threads) == expected
+
+
+def test_short_and_long_pairs_do_not_disturb_each_other():
+    draw = np.random.default_rng(0)
+    lengths = draw.choice([5, 64, 65, 130], 40).tolist()
+    forward, reverse = ([scattered(draw, length, 70) for length in lengths] for _ in range(2))
+    for method in METHODS:
+        alone = [both([f], [r], method)[0] for f, r in zip(forward, reverse, strict=True)]
+        assert both(forward, reverse, method, 1) == alone
+
+
+def test_thousands_of_target_words():
+    """One or two source words and thousands of target words, where the result is clear without the steps."""
     forward, reverse = {(0, t) for t in range(5000)}, {(0, 4999), (1, 4998)}
     assert both([forward], [reverse], "union") == [forward | reverse]
     assert both([forward], [reverse], "intersection") == [forward & reverse]
     grown = {(0, 4999), (1, 4998)}
     assert both([forward], [reverse], "grow-diag") == [grown | forward]
+
+
+@pytest.mark.parametrize("method", ["union", "grow-diag-final-and"])
+def test_memory_depends_on_the_links_and_not_on_the_area_of_a_pair(method):
+    diagonal = np.repeat(np.arange(100_000, dtype=np.int32), 2).reshape(-1, 2)
+    links = Links(diagonal, np.array([0, len(diagonal)]))
+    assert len(symmetrize(links.block(0, 0), links.block(0, 0), method)) == 0  # compile first
+    tracemalloc.start()
+    found = symmetrize(links, links, method)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert np.array_equal(found.pairs, diagonal)
+    assert peak < 50_000_000  # a bit for every point would be 1.25 GB
 
 
 def test_the_methods_differ_where_they_should():
@@ -93,12 +116,27 @@ def test_the_forward_direction_goes_first():
     assert both([{(1, 1)}], [{(0, 1)}], "grow-diag-final-and") == [{(1, 1)}]
 
 
+def test_a_new_heuristic_is_one_entry(monkeypatch):
+    monkeypatch.setitem(HEURISTICS, "grow", Heuristic(Steps(neighbours=4)))
+    forward, reverse = {(1, 1), (2, 1), (3, 2)}, {(1, 1), (0, 0)}
+    assert both([forward], [reverse], "grow") == [{(1, 1), (2, 1)}]
+    assert both([forward], [reverse], "grow-diag") == [forward | reverse]
+
+
 def test_errors():
     one, two = Links.from_lists([[]]), Links.from_lists([[], []])
-    with pytest.raises(AlignkitError, match="unknown method 'best'; known are intersection"):
+    with pytest.raises(AlignkitError, match="cannot symmetrize by 'best' here; choose one of intersection"):
         symmetrize(one, one, "best")
+    with pytest.raises(AlignkitError, match="by 'product' here"):
+        symmetrize(one, one, "product")
     with pytest.raises(AlignkitError, match="1 sentence pairs in one alignment, 2 in the other"):
         symmetrize(one, two)
+
+
+def test_an_index_of_millions_is_refused():
+    one, wild = Links.from_lists([[(0, 0)]]), Links.from_lists([[(2**30, 0)]])
+    with pytest.raises(AlignkitError, match="token index 1073741824"):
+        symmetrize(one, wild)
 
 
 # By the product of posteriors.
@@ -118,7 +156,7 @@ SHAPES = [(3, 5), (0, 4), (4, 0), (0, 0), (1, 1), (12, 7)]
 def test_product_equals_the_formula(threshold):
     forward, reverse = random_alphas(1, SHAPES)
     forward[0][0, :] = 0
-    found = symmetrize_product(Scores.from_matrices(forward), Scores.from_matrices(reverse), threshold)
+    found = symmetrize_scores(Scores.from_matrices(forward), Scores.from_matrices(reverse), "product", threshold)
     expected = []
     for f, r in zip(forward, reverse, strict=True):
         mean = np.sqrt(f.astype(np.float32).astype(float) * r.astype(np.float32).astype(float).T)
@@ -129,47 +167,16 @@ def test_product_equals_the_formula(threshold):
 def test_product_takes_what_reaches_the_threshold_exactly():
     for value in (0.2, 0.3, 0.7, 1.0):
         scores = Scores.from_matrices([np.full((1, 1), value)])
-        assert len(symmetrize_product(scores, scores, float(np.float32(value))).pairs) == 1
+        assert len(symmetrize_scores(scores, scores, threshold=float(np.float32(value))).pairs) == 1
 
 
 def test_product_errors():
     scores = Scores.from_matrices([np.ones((2, 3))])
     with pytest.raises(AlignkitError, match="one of them reversed"):
-        symmetrize_product(scores, scores)
+        symmetrize_scores(scores, scores)
+    with pytest.raises(AlignkitError, match="by 'union' here; choose one of product"):
+        symmetrize_scores(scores, scores, "union")
     turned = Scores.from_matrices([np.ones((3, 2))])
     for threshold in (-0.1, 1.1, float("nan")):
         with pytest.raises(AlignkitError, match=r"must lie in \[0, 1\]"):
-            symmetrize_product(scores, turned, threshold)
-
-
-def test_bidirectional_product_in_blocks(monkeypatch, planted):
-    from alignkit.classical import symmetrized as bidirectional
-    from alignkit.classical.ibm1 import fit_ibm1
-
-    bitext, links = planted
-    fitted = bidirectional.fit_bidirectional(bitext, lambda text: fit_ibm1(text, iterations=10), "product")
-    assert [[tuple(link) for link in pair.tolist()] for pair in fitted.links(bitext)] == links
-    alphas = fitted.forward.score(bitext, "alpha"), fitted.reverse.score(bitext.reversed, "alpha")
-    whole = symmetrize_product(*alphas)
-    monkeypatch.setattr(bidirectional, "BLOCK", 7)
-    parts = fitted.links(bitext)
-    assert np.array_equal(parts.pairs, whole.pairs)
-    assert np.array_equal(parts.offsets, whole.offsets)
-    assert len(fitted.links(bitext.take(np.arange(0)))) == 0
-
-
-def test_product_needs_posteriors(planted):
-    from alignkit.classical.symmetrized import Bidirectional
-
-    class Linker:
-        def links(self, bitext):
-            return Links.from_lists([[]] * len(bitext))
-
-    with pytest.raises(AlignkitError, match="product needs aligners with alpha scores"):
-        Bidirectional(Linker(), Linker(), "product").links(planted[0])
-
-
-def test_an_index_of_millions_is_refused():
-    one, wild = Links.from_lists([[(0, 0)]]), Links.from_lists([[(2**30, 0)]])
-    with pytest.raises(AlignkitError, match="token 1073741824"):
-        symmetrize(one, wild)
+            symmetrize_scores(scores, turned, threshold=threshold)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
-from alignkit.neural.settings import NetworkSettings, RunSettings, TextSettings, TrainingSettings
+from alignkit.neural.settings import LstmSettings, RunSettings, TextSettings, TrainingSettings
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import Tokenizer, encode_bitext, learn_words
 
@@ -43,7 +43,7 @@ def small_network(vocabulary: int = 24, seed: int = 3, **changes: object) -> Enc
     """An untrained network of H = 6 and embedding 5, in evaluation mode, with weights large enough to matter."""
     torch.manual_seed(seed)
     fields = {"vocabulary": vocabulary, "embedding": 5, "hidden": 6, "layers": 2, **changes}
-    network = EncoderDecoder(NetworkSettings(**fields))  # type: ignore[arg-type]
+    network = EncoderDecoder(LstmSettings(**fields))  # type: ignore[arg-type]
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.copy_(torch.randn_like(parameter) * 0.7)
@@ -55,6 +55,6 @@ def small_settings(**training: object) -> RunSettings:
     fields = {"batch": 4, "epochs": 3, "schedule": "dense", "bleu": "never", **training}
     return RunSettings(
         TextSettings("words"),
-        NetworkSettings(embedding=8, hidden=8, layers=2, dropout=0.3),
+        LstmSettings(embedding=8, hidden=8, layers=2, dropout=0.3),
         TrainingSettings(**fields),  # type: ignore[arg-type]
     )

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError
-from alignkit.neural import proxy as module
+from alignkit.neural.batch_sizes import BatchSizes
 from alignkit.neural.losses import BagLoss
 from alignkit.neural.proxy import ProxyAligner, fit_proxy
 from alignkit.neural.settings import ProxySettings
@@ -27,11 +27,11 @@ def text() -> Bitext:
     return Bitext.from_sentences(source, target)
 
 
-def test_scores_equal_the_formula(text: Bitext, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LOGITS", 4 * 11 * 4)  # several chunks
+def test_scores_equal_the_formula(text: Bitext) -> None:
     proxy = fit_proxy(text, text, SMALL, device="cpu")
     e, w = proxy.embedding.double().numpy(), proxy.output.double().numpy()
-    for source, target, matrix in zip(text.source, text.target, proxy.score(text, "beta"), strict=True):
+    scores = proxy.score(text, "beta", BatchSizes(256, logits=4 * 11 * 4))  # several chunks
+    for source, target, matrix in zip(text.source, text.target, scores, strict=True):
         for t, y in enumerate(target):
             for at, x in enumerate(source):
                 assert matrix[t, at] == pytest.approx(softmax(w @ e[x])[y], abs=1e-5)

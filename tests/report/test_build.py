@@ -55,7 +55,7 @@ def test_sets_of_a_run(report):
 
 def test_the_course_is_that_of_the_checkpoints(runs, report):
     from alignkit.classical.ibm1 import fit_ibm1
-    from alignkit.neural.loading import load_aligner
+    from alignkit.neural.loading import load_checkpoint
     from alignkit.neural.training.translation_run import TranslationRun
 
     run = TranslationRun(runs / "one")
@@ -64,7 +64,7 @@ def test_the_course_is_that_of_the_checkpoints(runs, report):
     steps = sorted(run.checkpoints)
     assert len(steps) >= 3
     for step in steps:
-        network = load_aligner(run.checkpoints[step], "cpu")
+        network = load_checkpoint(run.checkpoints[step], "cpu")
         for kind in ("alpha", "beta"):
             wanted = agreement(network.score(run.valid, kind), reference, resamples=0)
             assert course[f"A({kind}(step), ibm1.beta)", step] == wanted.agreement
@@ -170,11 +170,11 @@ def test_compare_takes_scores_of_its_own_tokens(runs, tmp_path, capsys):
     """Our own attention, written to a file, agrees with itself on every token, EOS included."""
     import json
 
-    from alignkit.neural.loading import load_aligner
+    from alignkit.neural.loading import load_checkpoint
     from alignkit.neural.training.translation_run import TranslationRun
 
     valid = TranslationRun(runs / "one").valid
-    scores = load_aligner(runs / "one", "cpu").score(valid, "alpha")
+    scores = load_checkpoint(runs / "one", "cpu").score(valid, "alpha")
     assert isinstance(scores, Scores)
     scores.save(tmp_path / "own.npz")
     arguments = ["compare", "--neural", str(runs / "one"), "--proxy-epochs", "1", "--device", "cpu", "--json"]

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from alignkit.errors import AlignkitError
-from alignkit.text import on_disk as spooling
-from alignkit.text.on_disk import DiskArray, GrowingVocabulary, forget, spool_bitext, text_size
+from alignkit.text import on_disk
+from alignkit.text.on_disk import DiskArray, GrowingVocabulary, read_bitext_to_disk, release, text_size
 from alignkit.text.reading import encode_text, read_bitext
 
 WORDS = [b"a", b"b", b" ", b"\t", b"\n", b"\r\n", b"\r", b"|||", b" ||| ", "Ä".encode(), b"\xff", b"\xef\xbb\xbf"]
@@ -31,27 +31,27 @@ def outcome(read, *files, **options):
 
 
 @pytest.fixture
-def tiny_pieces(monkeypatch):
-    monkeypatch.setattr(spooling, "PIECE", 5)
+def tiny_chunks(monkeypatch):
+    monkeypatch.setattr(on_disk, "CHUNK", 5)
 
 
 @given(texts, texts, st.booleans(), st.sampled_from(["strict", "replace"]))
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_two_files_are_read_as_in_memory(tmp_path, tiny_pieces, source, target, lowercase, errors):
+def test_two_files_are_read_as_in_memory(tmp_path, tiny_chunks, source, target, lowercase, errors):
     files = [tmp_path / "s", tmp_path / "t"]
     for path, data in zip(files, (source, target), strict=True):
         path.write_bytes(data)
     options = {"lowercase": lowercase, "encoding_errors": errors}
-    assert outcome(spool_bitext, *files, **options) == outcome(read_bitext, *files, **options)
+    assert outcome(read_bitext_to_disk, *files, **options) == outcome(read_bitext, *files, **options)
 
 
 @given(texts)
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_joined_file_is_read_as_in_memory(tmp_path, tiny_pieces, data):
+def test_a_joined_file_is_read_as_in_memory(tmp_path, tiny_chunks, data):
     path = tmp_path / "joined"
     path.write_bytes(data)
     expected = outcome(read_bitext, path, encoding_errors="replace")
-    assert outcome(spool_bitext, path, encoding_errors="replace") == expected
+    assert outcome(read_bitext_to_disk, path, encoding_errors="replace") == expected
 
 
 def test_compressed_files_and_streams(tmp_path, monkeypatch):
@@ -60,13 +60,13 @@ def test_compressed_files_and_streams(tmp_path, monkeypatch):
     plain.write_bytes(b"".join(lines))
     packed.write_bytes(b"".join(map(gzip.compress, lines)))
     expected = read_bitext(plain).fingerprint()
-    assert spool_bitext(packed, folder=str(tmp_path)).fingerprint() == expected
+    assert read_bitext_to_disk(packed, folder=str(tmp_path)).fingerprint() == expected
     reader, writer = os.pipe()
     os.write(writer, packed.read_bytes()[:60_000])
     os.close(writer)
     with open(reader, "rb") as stream:  # a pipe cannot be read twice
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream))
-        assert spool_bitext("-").fingerprint() == expected
+        assert read_bitext_to_disk("-").fingerprint() == expected
 
 
 def test_a_growing_vocabulary_numbers_words_as_a_whole_text_does():
@@ -87,7 +87,7 @@ def test_arrays_on_disk(tmp_path):
     found = array.finish()
     assert not any(tmp_path.iterdir())  # the file has no name
     assert np.array_equal(found, np.arange(100_000))
-    forget(found, found[10:20], np.arange(3))
+    release(found, found[10:20], np.arange(3))
     assert np.array_equal(found, np.arange(100_000))
     assert len(DiskArray(np.int64, None).finish()) == 0
 
@@ -99,7 +99,7 @@ def test_errors_of_the_folder(tmp_path):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk(monkeypatch):
-    monkeypatch.setattr(spooling.tempfile, "TemporaryFile", lambda dir: open("/dev/full", "wb"))  # noqa: SIM115
+    monkeypatch.setattr(on_disk.tempfile, "TemporaryFile", lambda dir: open("/dev/full", "wb"))  # noqa: SIM115
     array = DiskArray(np.int32, "there")
     with pytest.raises(AlignkitError, match="cannot write temporary files in there: No space left"):
         array.append(np.zeros(1 << 20, np.int32))

@@ -1,4 +1,4 @@
-"""Real bytes in real files; DESIGN, section 9."""
+"""Reading of real bytes in real files, good and bad."""
 
 import bz2
 import gzip
@@ -16,9 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.text import reading
-from alignkit.text.decompression import unpacked
-from alignkit.text.reading import encode_text, read_bitext, read_bytes, read_line_pairs, read_lines, split_joined
+from alignkit.text import pair_formats, reading
+from alignkit.text.decompression import decompressed
+from alignkit.text.on_disk import read_bitext_to_disk
+from alignkit.text.pair_formats import pair_format
+from alignkit.text.reading import encode_text, read_bitext, read_bytes, read_line_pairs, read_lines
+from alignkit.text.utf8 import split_lines
 
 
 def tokens_of(corpus):
@@ -34,7 +37,7 @@ def write(path, data):
     return path
 
 
-PIECES = [
+FRAGMENTS = [
     "a",
     "b",
     "ab",
@@ -54,7 +57,7 @@ PIECES = [
 ]
 
 
-@given(st.one_of(st.lists(st.sampled_from(PIECES), max_size=40).map("".join), st.text(max_size=60)))
+@given(st.one_of(st.lists(st.sampled_from(FRAGMENTS), max_size=40).map("".join), st.text(max_size=60)))
 @settings(max_examples=400, deadline=None)
 def test_encode_text_equals_the_naive_tokeniser(text):
     data = text.encode("utf-8", "replace")
@@ -64,7 +67,7 @@ def test_encode_text_equals_the_naive_tokeniser(text):
     flat = [token for line in naive.tokenize(data) for token in line]
     in_order = list(dict.fromkeys(flat))
     assert [token.encode() for token in corpus.vocabulary.tokens] == in_order
-    lines = reading.split_lines(data)
+    lines = split_lines(data)
     assert len(lines) == len(corpus)
     assert [[w for w in re.split("[ \t]", line) if w] for line in lines] == [
         [token.decode() for token in line] for line in tokens_of(corpus)
@@ -145,24 +148,26 @@ def zstd(data):
     return zstandard.ZstdCompressor(write_checksum=True).compress(data)
 
 
-PACKERS = {"gz": gzip.compress, "xz": lzma.compress, "bz2": bz2.compress, "zst": zstd}
+COMPRESSORS = {"gz": gzip.compress, "xz": lzma.compress, "bz2": bz2.compress, "zst": zstd}
 TEXT = "".join(f"Zeile {i} ä\n" for i in range(2000)).encode()
 
 
-@pytest.mark.parametrize("kind", PACKERS)
+@pytest.mark.parametrize("kind", COMPRESSORS)
 def test_compressed_files_are_told_by_their_bytes(tmp_path, kind):
-    path = write(tmp_path / "no-suffix", PACKERS[kind](TEXT))
+    path = write(tmp_path / "no-suffix", COMPRESSORS[kind](TEXT))
     assert read_bytes(path) == TEXT
-    several = write(tmp_path / "several", PACKERS[kind](b"a\n") + PACKERS[kind](b"") + PACKERS[kind](b"b\n"))
+    several = write(
+        tmp_path / "several", COMPRESSORS[kind](b"a\n") + COMPRESSORS[kind](b"") + COMPRESSORS[kind](b"b\n")
+    )
     assert read_bytes(several) == b"a\nb\n"
 
 
-@pytest.mark.parametrize("kind", PACKERS)
+@pytest.mark.parametrize("kind", COMPRESSORS)
 @pytest.mark.parametrize("streams", [1, 2])
 def test_truncated_or_damaged_compressed_files(tmp_path, kind, streams):
     """Damage in a later stream must not pass for the end of the file (pbzip2 writes many streams)."""
-    last = PACKERS[kind](TEXT)
-    before = PACKERS[kind](b"first\n") * (streams - 1)
+    last = COMPRESSORS[kind](TEXT)
+    before = COMPRESSORS[kind](b"first\n") * (streams - 1)
     flipped = bytearray(last)
     flipped[len(last) // 2] ^= 0xFF
     for data in (last[:-1], last[: len(last) // 2], last[:20], bytes(flipped), last + b"junk"):
@@ -185,7 +190,7 @@ def test_a_text_that_starts_like_bzip2_is_text(tmp_path):
 
 
 def test_an_empty_text_compressed_is_empty(tmp_path):
-    for kind, pack in PACKERS.items():
+    for kind, pack in COMPRESSORS.items():
         with pytest.raises(InputError, match="is empty"):
             read_bytes(write(tmp_path / kind, pack(b"")))
 
@@ -201,14 +206,14 @@ def test_zstd_without_its_package_is_one_clear_error(tmp_path, monkeypatch):
         read_bytes(write(tmp_path / "x", b"\x28\xb5\x2f\xfd rest"))
 
 
-@pytest.mark.parametrize("kind", PACKERS)
+@pytest.mark.parametrize("kind", COMPRESSORS)
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_a_compressed_stream_comes_in_pieces(kind, size):
-    data = PACKERS[kind](TEXT) + PACKERS[kind](b"more\n")
+    data = COMPRESSORS[kind](TEXT) + COMPRESSORS[kind](b"more\n")
     pieces = [data[i : i + size] for i in range(0, len(data), size)]
-    assert b"".join(unpacked("-", pieces)) == TEXT + b"more\n"
+    assert b"".join(decompressed("-", pieces)) == TEXT + b"more\n"
     with pytest.raises(InputError, match="standard input: damaged or truncated"):
-        list(unpacked("-", [*pieces[:-1], pieces[-1][:-1]]))
+        list(decompressed("-", [*pieces[:-1], pieces[-1][:-1]]))
 
 
 def test_a_plain_stream_waits_for_no_more_than_it_needs():
@@ -220,10 +225,10 @@ def test_a_plain_stream_waits_for_no_more_than_it_needs():
             asked.append(piece)
             yield piece
 
-    assert next(unpacked("-", typed())) == b"a\n"
+    assert next(decompressed("-", typed())) == b"a\n"
     assert asked == [b"a\n"]
-    assert list(unpacked("-", [b"B", b"Z", b"h ist", b"\n"])) == [b"BZh ist", b"\n"]
-    assert list(unpacked("-", [])) == []
+    assert list(decompressed("-", [b"B", b"Z", b"h ist", b"\n"])) == [b"BZh ist", b"\n"]
+    assert list(decompressed("-", [])) == []
 
 
 # Files that cannot be read.
@@ -341,9 +346,30 @@ def test_joined_file_with_a_wrong_line(tmp_path, data, message):
 @settings(max_examples=150, deadline=None)
 def test_joined_text_comes_apart_as_it_was_joined(pairs, separator):
     data = "".join(f"{' '.join(x)}{separator}{' '.join(y)}\n" for x, y in pairs).encode()
-    sides = split_joined("x", data)
+    sides = pair_format([data]).sides("x", data, "strict", False)
     for side, place in zip(sides, (0, 1), strict=True):
         assert tokens_of(encode_text(side)) == [[w.encode() for w in pair[place]] for pair in pairs]
+
+
+class Mirrored:
+    """A format of a whole file: the target is the source backwards."""
+
+    def recognizes(self, data):
+        return data.startswith(b"MIRROR")
+
+    def sides(self, path, data, encoding_errors, lowercase):
+        text = data.removeprefix(b"MIRROR").decode("utf-8")
+        lines = text.splitlines()
+        return text.encode(), "".join(line[::-1] + "\n" for line in lines).encode()
+
+
+def test_a_new_format_is_a_class_and_its_place_in_the_registry(tmp_path, monkeypatch):
+    monkeypatch.setattr(pair_formats, "PAIR_FORMATS", (Mirrored(), *pair_formats.PAIR_FORMATS))
+    path = write(tmp_path / "x", gzip.compress(b"MIRRORa b\nab c\n"))
+    for read in (read_bitext, read_bitext_to_disk):
+        bitext = read(path)
+        assert [bitext.target.words(m) for m in range(2)] == [["b", "a"], ["c", "ba"]]
+    assert read_bitext(write(tmp_path / "y", "MIRRO\tb\n")).target.words(0) == ["b"]
 
 
 # Standard input.

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignkit.errors import InputError
-from alignkit.text.reading import split_joined
-from alignkit.text.streaming import chunks_of, pair_batches, whole_lines
+from alignkit.text.pair_formats import BARS
+from alignkit.text.streaming import available_chunks, pair_batches
+from alignkit.text.utf8 import BOM, whole_lines
 
 
 class Slow(io.RawIOBase):
@@ -26,8 +27,9 @@ class Slow(io.RawIOBase):
 @given(st.lists(st.binary(min_size=1, max_size=8)))
 @settings(max_examples=200, deadline=None)
 def test_whole_lines_changes_no_byte_and_cuts_after_newlines(pieces):
-    parts = list(whole_lines(pieces))
-    assert b"".join(parts) == b"".join(pieces)
+    text = b"x" + b"".join(pieces)
+    parts = list(whole_lines("-", [BOM, b"x", *pieces]))
+    assert b"".join(parts) == text
     assert all(part.endswith(b"\n") for part in parts[:-1])
     assert all(parts)
 
@@ -43,7 +45,7 @@ def test_however_it_comes_the_pairs_are_those_of_the_file(cuts, single):
     stream = Slow(data[a:b] for a, b in pairwise(bounds))
     batches = list(pair_batches("-", stream, single=single))
     assert tuple(b"".join(sides) for sides in zip(*((b.source, b.target) for b in batches), strict=True)) == (
-        split_joined("-", data)
+        BARS.split("-", data)
     )
     firsts = [batch.first for batch in batches]
     assert firsts == [1 + sum(b.source.count(b"\n") for b in batches[:i]) for i in range(len(batches))]
@@ -99,7 +101,7 @@ def test_lowercase_and_replaced():
     assert (batch.source.decode(), batch.target.decode()) == ("ä \n", " \ufffd\n")
 
 
-def test_chunks_of_a_file_like_object_without_read1():
+def test_available_chunks_a_file_like_object_without_read1():
     class Old:
         def __init__(self):
             self.stream = io.BytesIO(b"x" * 100_000)
@@ -107,6 +109,6 @@ def test_chunks_of_a_file_like_object_without_read1():
         def read(self, size):
             return self.stream.read(size)
 
-    chunks = list(chunks_of(Old()))
+    chunks = list(available_chunks(Old()))
     assert b"".join(chunks) == b"x" * 100_000
     assert len(chunks) == 2

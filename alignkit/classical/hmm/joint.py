@@ -22,7 +22,7 @@ from alignkit.aligner.protocol import check_kind
 from alignkit.classical.hmm.estimation import Estimation
 from alignkit.classical.hmm.inference import Chain, Table, log_probabilities, posteriors, start_from
 from alignkit.classical.hmm.model import estimate
-from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
+from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD, HMMSettings
 from alignkit.classical.priors import Prior
 from alignkit.classical.translation_table import PairTable, pack_model, unpack_model
 from alignkit.errors import AlignkitError, InputError
@@ -37,7 +37,6 @@ from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import Progress
 
 KIND, VERSION = "alignkit.hmm-joint", 1
-THRESHOLD = 0.45
 LARGEST_PAIR, LARGEST_TEXT = 25_000_000, 400_000_000  # elements (t, l)
 
 
@@ -62,7 +61,7 @@ class JointHMM:
     forward: Chain
     reverse: Chain
     share: float
-    threshold: float = THRESHOLD
+    threshold: float = JOINT_THRESHOLD
     threads: int | None = field(default=None, compare=False)
     name: str = "hmm-joint"
     kinds: tuple[str, ...] = ("alpha", "beta")
@@ -150,7 +149,7 @@ def fit_joint(
     bitext: Bitext,
     settings: HMMSettings | None = None,
     *,
-    threshold: float = THRESHOLD,
+    threshold: float = JOINT_THRESHOLD,
     threads: int | None = None,
     progress: Progress | None = None,
     prior: Prior | None = None,

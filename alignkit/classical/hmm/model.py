@@ -11,7 +11,7 @@ import numpy as np
 from alignkit.aligner.protocol import check_kind
 from alignkit.classical.hmm.estimation import Estimation
 from alignkit.classical.hmm.inference import Chain, Table, best_places, log_probabilities, posteriors, start_from
-from alignkit.classical.hmm.settings import HMMSettings
+from alignkit.classical.hmm.settings import DECODINGS, HMMSettings
 from alignkit.classical.priors import Prior
 from alignkit.classical.translation_table import PairTable, pack_model, unpack_model
 from alignkit.errors import AlignkitError, InputError
@@ -27,7 +27,6 @@ from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import Progress
 
 KIND, VERSION = "alignkit.hmm", 1
-DECODINGS = ("posterior", "viterbi")
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +152,6 @@ def fit_hmm(
     *,
     threads: int | None = None,
     progress: Progress | None = None,
-    decode: str = "posterior",
     prior: Prior | None = None,
     start: HMM | None = None,
     **options: Any,
@@ -165,14 +163,13 @@ def fit_hmm(
         settings: plain EM by default.
         threads: all there are by default; the result has the same bits for any number.
         progress: called with (done, total, message) after each iteration.
-        decode: how the aligner finds links, one of :data:`DECODINGS`.
         prior: a lexicon from another text, as pseudo-counts.
         start: a fitted model that the iterations with the chain go on from, without lexical ones before. What is
             new in this text is initialised uniformly (:func:`alignkit.classical.priors.start_values`).
         options: fields of the settings, instead of or in addition to ``settings``.
 
     Raises:
-        AlignkitError: no such decoding or option, or a setting out of its range.
+        AlignkitError: no such option, or a setting out of its range.
     """
     settings = with_options(settings or HMMSettings(), options)
     estimation = Estimation(bitext, settings, (1.0, 0.0), thread_count(threads), prior)
@@ -183,4 +180,4 @@ def fit_hmm(
     source, target = bitext.source.vocabulary, bitext.target.vocabulary
     offsets, columns, _ = estimation.statistics.rows
     table = PairTable(offsets, columns, chain.values, len(target))
-    return HMM(source, target, table, chain, likelihoods, threads, decode=decode)
+    return HMM(source, target, table, chain, likelihoods, threads, decode=settings.decode)

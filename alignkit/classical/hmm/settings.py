@@ -6,6 +6,12 @@ from dataclasses import dataclass
 
 from alignkit.errors import AlignkitError
 
+#: How an HMM of one direction finds links: each target word's likeliest source word, or the likeliest alignment of
+#: the whole sentence.
+DECODINGS = ("posterior", "viterbi")
+#: The probability from which on the joint aligner links.
+JOINT_THRESHOLD = 0.45
+
 
 @dataclass(frozen=True)
 class HMMSettings:
@@ -28,6 +34,8 @@ class HMMSettings:
         fertility_prior: pseudo-count of a word's fertilities, spread as those of all words.
         exclude: whether a link is judged by the evidence of other places only (see kernels.hmm_e_step.emissions);
             copies of its sentence pair are no other places.
+        decode: how the fitted aligner of one direction finds links, one of :data:`DECODINGS`; the joint aligner
+            ignores it.
     """
 
     lexical_iterations: int = 5
@@ -43,6 +51,7 @@ class HMMSettings:
     exclude: bool = False
     tolerance: float = 0.0
     reach: float = 0.0
+    decode: str = "posterior"
 
     @property
     def is_maximum_likelihood(self) -> bool:
@@ -58,6 +67,8 @@ class HMMSettings:
         priors = (self.lexical_prior, self.null_prior, self.jump_prior, self.back_off, self.fertility)
         if min(*priors, self.tolerance, self.reach) < 0 or self.fertility_prior <= 0:
             raise AlignkitError("priors, the tolerance and the reach cannot be negative")
+        if self.decode not in DECODINGS:
+            raise AlignkitError(f"links are decoded by {' or '.join(DECODINGS)}, not {self.decode}")
 
 
 #: Of the joint aligner (:mod:`alignkit.classical.hmm.joint`).

@@ -14,18 +14,18 @@ import torch
 from torch import Tensor
 
 from alignkit.neural.ensemble.recurrent import EnsembleLSTM
-from alignkit.neural.networks.attention import attend
+from alignkit.neural.networks.attention import dot_product_attention
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
-from alignkit.neural.settings import NetworkSettings
+from alignkit.neural.settings import LstmSettings
 
 #: torch orders the gates input, forget, candidate, output; EnsembleLSTM has the candidate last
 _GATES = (0, 1, 3, 2)
 Parameters = dict[str, Tensor]  #: by name, each (S, ...)
 
 
-def copying_settings(vocabulary: int, hidden: int = 256, attention: str = "general") -> NetworkSettings:
+def copying_settings(vocabulary: int, hidden: int = 256, attention: str = "general") -> LstmSettings:
     """The copying network of the paper (section 3.3): one layer each, the encoder one way, no dropout."""
-    return NetworkSettings(
+    return LstmSettings(
         vocabulary=vocabulary,
         embedding=hidden,
         hidden=hidden,
@@ -41,7 +41,7 @@ def _reorder(weight: Tensor, hidden: int) -> Tensor:
     return weight.view(4, hidden, *weight.shape[1:])[list(_GATES)].reshape(weight.shape)
 
 
-def initial_parameters(settings: NetworkSettings, seed: int) -> Parameters:
+def initial_parameters(settings: LstmSettings, seed: int) -> Parameters:
     """The parameters (S = 1) with which an :class:`EncoderDecoder` is initialised from this seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -99,7 +99,7 @@ def from_network(network: EncoderDecoder) -> Parameters:
     return found | {name: value.detach().clone()[None, None] for name, value in context.items()}
 
 
-def to_network(parameters: Parameters, at: int, settings: NetworkSettings) -> EncoderDecoder:
+def to_network(parameters: Parameters, at: int, settings: LstmSettings) -> EncoderDecoder:
     """Network ``at`` of an ensemble as an :class:`EncoderDecoder`; it must have one head."""
     network = EncoderDecoder(settings)
     one = {name: value[at].detach() for name, value in parameters.items()}
@@ -169,7 +169,7 @@ def forward(p: Parameters, source: Tensor, previous: Tensor) -> ForwardPass:
     for k in range(p["context"].shape[1]):
         if "query" in p:
             query = torch.baddbmm(p["query_bias"][:, k, None], s, p["query"][:, k])
-            seen, alpha = attend(query.view(-1, steps, hidden), h.view(-1, length, hidden), None)
+            seen, alpha = dot_product_attention(query.view(-1, steps, hidden), h.view(-1, length, hidden), None)
             weights.append(alpha.view(networks, batch, steps, length))
             seen = seen.view(networks, -1, hidden)
         else:

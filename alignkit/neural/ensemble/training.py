@@ -84,7 +84,6 @@ def train_ensemble(
     draw: Draw,
     settings: EnsembleTraining | None = None,
     progress: Progress | None = None,
-    message: str = "",
 ) -> list[MemberRun]:
     """Trains a network from each of these starts by Adam, on batches of its own.
 
@@ -96,13 +95,12 @@ def train_ensemble(
         draw: draws a batch.
         settings: the paper's if not given.
         progress: called with the steps done by all networks together.
-        message: for ``progress``.
 
     Returns:
         the runs, in the order of ``starts``. They depend neither on the number of threads nor on ``together``.
     """
     settings = settings or EnsembleTraining()
-    counter = _StepCounter(len(starts) * settings.steps, progress, message)
+    counter = _StepCounter(len(starts) * settings.steps, progress)
     bounds = range(0, len(starts), settings.together)
     chunks = [(starts[low : low + settings.together], seeds[low : low + settings.together]) for low in bounds]
 
@@ -130,7 +128,6 @@ class _StepCounter:
 
     total: int
     progress: Progress | None
-    message: str
     done: int = 0
     stop: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -141,7 +138,7 @@ class _StepCounter:
         with self.lock:
             self.done += steps
             if self.progress is not None:
-                self.progress(self.done, self.total, self.message)
+                self.progress(self.done, self.total, "")
 
 
 class _Group:

@@ -2,16 +2,78 @@
 
 from __future__ import annotations
 
-from typing import Any
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from alignkit.errors import AlignkitError
 from alignkit.neural.devices import one_thread
 
 
+class Attention(nn.Module, ABC):
+    """An attention: contexts and weights of decoder states over encoder states.
+
+    Another one is a subclass and a line in :data:`alignkit.neural.networks.registry.ATTENTIONS`. Saliency works
+    through any (by autograd), and faster through :class:`AttentionWithDerivatives`.
+
+    Args:
+        state: H, the size of a decoder state.
+        encoding: D, the size of an encoder state.
+    """
+
+    def __init__(self, state: int, encoding: int) -> None:
+        super().__init__()
+
+    @abstractmethod
+    def forward(self, s: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The contexts that the decoder sees, and the weights that they are made by. No row t depends on another.
+
+        Args:
+            s: (B, T, H).
+            h: (B, L, D).
+            mask: (B, L), True where there is a token; None says that nothing is padded.
+
+        Returns:
+            contexts (B, T, D), or (B, 1, D) if they are the same for all t, the means of h by the weights; weights
+            (B, T, L), 0 where padded, of which no gradient is asked.
+        """
+
+
+class StateGradient(NamedTuple):
+    """A sum of products: the gradient in h_l of output t is the sum of weights[t, l] · directions[t].
+
+    Attributes:
+        weights: (B, T, L).
+        directions: (B, T, D).
+    """
+
+    weights: Tensor
+    directions: Tensor
+
+
+class AttentionWithDerivatives(Attention):
+    """An attention whose derivatives are written out, which saliency uses in place of autograd."""
+
+    @abstractmethod
+    def derivatives(
+        self, s: Tensor, h: Tensor, weights: Tensor, by_context: Tensor
+    ) -> tuple[Tensor | None, tuple[StateGradient, ...]]:
+        """The derivatives of T outputs with respect to the states, given those in their contexts.
+
+        Args:
+            s, h: as in :meth:`forward`, nothing padded.
+            weights: (B, T, L), what :meth:`forward` gave.
+            by_context: (B, T, D), the derivative of output t in context t.
+
+        Returns:
+            the derivative in s_t, (B, T, H), None if there is none; and the terms of that in the h_l.
+        """
+
+
 class _Attend(torch.autograd.Function):
-    """Weights and contexts of general attention, with one thread on a CPU.
+    """Weights and contexts of queries, with one thread on a CPU.
 
     Its products are small, so threads would gain nothing; and the libraries' ways to share such small work give
     other last bits with another number of threads, on which training must not depend.
@@ -33,53 +95,108 @@ class _Attend(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         query, h, weights = ctx.saved_tensors
         with one_thread(query.device):
-            by_weight = torch.bmm(grads[0], h.transpose(1, 2))
-            by_score = weights * (by_weight - (by_weight * weights).sum(2, keepdim=True))
+            by_score = _score_gradient(h, weights, grads[0])
             by_h = torch.bmm(by_score.transpose(1, 2), query).baddbmm_(weights.transpose(1, 2), grads[0])
             return torch.bmm(by_score, h), by_h, None
 
 
-def attend(query: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Contexts (B, T, D) and weights (B, T, L) of queries (B, T, D) over h (B, L, D)."""
+def _score_gradient(h: Tensor, weights: Tensor, by_context: Tensor) -> Tensor:
+    """(B, T, L): the derivative in the scores that softmax makes the weights of."""
+    by_weight = torch.bmm(by_context, h.transpose(1, 2))
+    return weights * (by_weight - (by_weight * weights).sum(2, keepdim=True))
+
+
+def dot_product_attention(query: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Attention by scores a_tl = query_t · h_l: contexts (B, T, D) and weights (B, T, L).
+
+    Args:
+        query: (B, T, D).
+        h, mask: as in :meth:`Attention.forward`.
+    """
     context, weights = _Attend.apply(query, h, mask)
     return context, weights
 
 
-class GeneralAttention(nn.Module):
-    """a_tl = h_l · (W s_t + b), alpha = softmax over l."""
+def weighted_mean(scores: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Attention by any scores (B, T, L): contexts and weights as :meth:`Attention.forward` returns them."""
+    if mask is not None:
+        scores = scores.masked_fill(~mask.unsqueeze(1), float("-inf"))
+    weights = torch.softmax(scores, dim=2)
+    return torch.bmm(weights, h), weights
 
-    def __init__(self, hidden: int, encoding: int) -> None:
-        super().__init__()
-        self.query = nn.Linear(hidden, encoding)
+
+class QueryAttention(AttentionWithDerivatives):
+    """a_tl = query_t · h_l, query_t made of s_t alone; alpha = softmax over l."""
+
+    @abstractmethod
+    def queries(self, s: Tensor) -> Tensor:
+        """Queries (B, T, D) of states (B, T, H)."""
+
+    @abstractmethod
+    def pull_back(self, by_query: Tensor) -> Tensor:
+        """The derivative in the states, (B, T, H), from that in the queries, (B, T, D)."""
 
     def forward(self, s: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """What the decoder sees, and how it looks.
+        return dot_product_attention(self.queries(s), h, mask)
 
-        Args:
-            s: (B, T, H).
-            h: (B, L, D).
-            mask: (B, L), True where there is a token; None says that nothing is padded.
+    def derivatives(
+        self, s: Tensor, h: Tensor, weights: Tensor, by_context: Tensor
+    ) -> tuple[Tensor | None, tuple[StateGradient, ...]]:
+        query = self.queries(s)
+        with one_thread(s.device):
+            by_score = _score_gradient(h, weights, by_context)
+            by_query = torch.bmm(by_score, h)
+        return self.pull_back(by_query), (StateGradient(weights, by_context), StateGradient(by_score, query))
 
-        Returns:
-            contexts (B, T, D), the means of h by the weights; weights (B, T, L), through which no gradient flows.
-        """
-        return attend(self.query(s), h, mask)
+
+class GeneralAttention(QueryAttention):
+    """a_tl = h_l · (W s_t + b), the paper's; "general" in Luong et al. (2015), "bilinear" elsewhere."""
+
+    def __init__(self, state: int, encoding: int) -> None:
+        super().__init__(state, encoding)
+        self.query = nn.Linear(state, encoding)
+
+    def queries(self, s: Tensor) -> Tensor:
+        queries: Tensor = self.query(s)
+        return queries
+
+    def pull_back(self, by_query: Tensor) -> Tensor:
+        return by_query @ self.query.weight
 
 
-class UniformAttention(nn.Module):
+class DotAttention(QueryAttention):
+    """a_tl = h_l · s_t (Luong et al. 2015). Of a bidirectional encoder, the two directions of h_l are added."""
+
+    def __init__(self, state: int, encoding: int) -> None:
+        super().__init__(state, encoding)
+        if encoding % state:
+            raise AlignkitError(f"dot attention needs encoder states of {state} numbers, not {encoding}")
+        self.directions = encoding // state
+
+    def queries(self, s: Tensor) -> Tensor:
+        return s.repeat(1, 1, self.directions)
+
+    def pull_back(self, by_query: Tensor) -> Tensor:
+        return by_query.unflatten(2, (self.directions, -1)).sum(2)
+
+
+class UniformAttention(AttentionWithDerivatives):
     """alpha = 1/L whatever the states are: the network that beta_uf comes from."""
 
     def forward(self, s: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """As :meth:`GeneralAttention.forward`; every row t of a pair is the same."""
         weights = uniform_weights(h, mask)
-        steps = s.shape[1]
-        return torch.bmm(weights, h).expand(-1, steps, -1), weights.expand(-1, steps, -1)
+        return torch.bmm(weights, h), weights.expand(-1, s.shape[1], -1)
+
+    def derivatives(
+        self, s: Tensor, h: Tensor, weights: Tensor, by_context: Tensor
+    ) -> tuple[Tensor | None, tuple[StateGradient, ...]]:
+        return None, (StateGradient(weights, by_context),)
 
 
 def uniform_weights(h: Tensor, mask: Tensor | None) -> Tensor:
-    """1/L where there is a token, (B, 1, L); arguments as :meth:`GeneralAttention.forward`."""
+    """1/L where there is a token, (B, 1, L); arguments as :meth:`Attention.forward`."""
     batch, length = h.shape[:2]
     if mask is None:
-        return h.new_full((batch, 1, length), 1.0 / length)
+        return h.new_full((batch, 1, length), 1.0 / max(length, 1))
     weights = mask.to(h.dtype)
     return (weights / weights.sum(1, keepdim=True)).unsqueeze(1)

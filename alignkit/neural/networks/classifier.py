@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.batching import to_device
-from alignkit.neural.checkpoints import checked_weights
+from alignkit.neural.checkpoints import network_with_weights
 from alignkit.neural.classifier_settings import ClassifierSettings
 from alignkit.neural.devices import one_thread
 from alignkit.neural.networks.attention import uniform_weights
@@ -77,13 +77,13 @@ class Classifier(nn.Module):
         alpha: Tensor = self.attention(h, mask)
         return alpha
 
-    def logits(self, h: Tensor, mask: Tensor) -> Tensor:
-        """(B,): log p(y = 1) - log p(y = 0)."""
-        context = torch.bmm(self.weights(h, mask).unsqueeze(1), h).squeeze(1)
-        logits: Tensor = self.output(context).squeeze(1)
-        return logits
+    def judge(self, h: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits (B,), log p(y = 1) - log p(y = 0), and the attention alpha (B, L) that they are made with."""
+        alpha = self.weights(h, mask)
+        context = torch.bmm(alpha.unsqueeze(1), h).squeeze(1)
+        return self.output(context).squeeze(1), alpha
 
-    def evidence(self, h: Tensor) -> Tensor:
+    def lexical_logits(self, h: Tensor) -> Tensor:
         """(B, L): the logit of each text if the classifier saw h_l alone, W · h_l + b."""
         logits: Tensor = self.output(h).squeeze(2)
         return logits
@@ -92,19 +92,9 @@ class Classifier(nn.Module):
         """(B,) logits of B texts; arguments as :meth:`encode`."""
         h, mask = self.encode(words, lengths)
         with one_thread(h.device):
-            return self.logits(h, mask)
+            return self.judge(h, mask)[0]
 
 
 def build_classifier(settings: ClassifierSettings, weights: object) -> Classifier:
-    """A classifier of these settings and weights, in evaluation mode.
-
-    Raises:
-        RuntimeError: names or shapes of the weights do not fit the settings.
-        ValueError: a weight is not finite float32.
-    """
-    with torch.device("meta"):  # no memory yet: the settings of a damaged file may ask for any amount
-        network = Classifier(settings)
-    network.load_state_dict(checked_weights(weights), assign=True)
-    for parameter in network.parameters():
-        parameter.requires_grad_(True)
-    return network.eval()
+    """A classifier of these settings and weights, in evaluation mode; raises as :func:`network_with_weights`."""
+    return network_with_weights(lambda: Classifier(settings), weights)

@@ -1,8 +1,8 @@
-"""The LSTM encoder-decoder of the paper (section 3.1 and DESIGN section 6)."""
+"""The LSTM encoder-decoder of the paper (section 3.1)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,64 +11,43 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from alignkit.errors import AlignkitError
-from alignkit.neural.checkpoints import checked_weights
-from alignkit.neural.networks.attention import GeneralAttention, UniformAttention, uniform_weights
-from alignkit.neural.settings import NetworkSettings
-
-State = tuple[Tensor, Tensor]  #: h and c of the decoder, each (layers, B, H)
+from alignkit.neural.networks.attention import Attention, UniformAttention
+from alignkit.neural.networks.base import Decoded, Encoding, State, TranslationNetwork
+from alignkit.neural.networks.registry import attention_class
+from alignkit.neural.settings import LstmSettings
 
 
-@dataclass(frozen=True, eq=False)
-class Encoding:
-    """What the decoder sees of B source sentences.
+class EncoderDecoder(TranslationNetwork):
+    """One attention head over a (bi)directional LSTM encoder.
 
-    Attributes:
-        h: (B, L, D), the encoder's states; zeros where padded.
-        start: h and c from which the decoder starts, each (layers, B, H).
-        mask: (B, L), True where there is a token; None if nothing is padded.
+    Its decoder state is h and c, each (layers, N, H). Inside, LSTMs run time first, (L, B, .), which is what both
+    oneDNN and cuDNN want.
     """
 
-    h: Tensor
-    start: State
-    mask: Tensor | None
+    settings: LstmSettings
 
-
-class EncoderDecoder(nn.Module):
-    """p(y_t | y_<t, x) by one attention head over a (bi)directional LSTM encoder.
-
-    Inside, LSTMs run time first, (L, B, .), which is what both oneDNN and cuDNN want.
-    """
-
-    def __init__(self, settings: NetworkSettings) -> None:
-        super().__init__()
-        if settings.vocabulary < 1:
-            raise AlignkitError("a network needs the size of its vocabulary")
-        self.settings = settings
+    def __init__(self, settings: LstmSettings) -> None:
+        super().__init__(settings)
         size, hidden, encoding = settings.embedding, settings.hidden, settings.encoding
         # torch warns of a dropout between layers where there is only one layer
         between: dict[str, Any] = {"dropout": settings.dropout if settings.layers > 1 else 0.0}
         self.embedding = nn.Embedding(settings.vocabulary, size)
         self.encoder = nn.LSTM(size, hidden, settings.layers, bidirectional=settings.bidirectional, **between)
         self.decoder = nn.LSTM(size, hidden, settings.layers, **between)
-        self.attention: nn.Module
-        if settings.attention == "general":
-            self.attention = GeneralAttention(hidden, encoding)
-        else:
-            self.attention = UniformAttention()
+        self.attention: Attention = attention_class(settings.attention)(hidden, encoding)
         self.context = nn.Linear(encoding, hidden)
         if settings.output == "hidden":
             self.combine = nn.Linear(2 * hidden, hidden)
         self.output = nn.Linear(hidden, settings.vocabulary)
 
-    def encode(self, source: Tensor, lengths: np.ndarray) -> Encoding:
-        """Reads B sentences.
-
-        Args:
-            source: int64 (L, B), padded at the end to the longest.
-            lengths: int64 (B,), their lengths, all at least 1.
-        """
+    def encode(self, source: Tensor, lengths: np.ndarray, omega: Tensor | None = None) -> Encoding:
+        """As :meth:`TranslationNetwork.encode`. Without a source token, all its states are zeros."""
+        if not len(source):
+            start = self.output.weight.new_zeros(self.settings.layers, source.shape[1], self.settings.hidden)
+            return Encoding(start.new_zeros(source.shape[1], 0, self.settings.encoding), (start, start), None)
         x = self.embedding(source)
+        if omega is not None:
+            x = x * omega.unsqueeze(2)
         if (lengths == len(source)).all():
             # Packing is exact but costs twice the time on a CPU; equal lengths need none.
             out, (h, c) = self.encoder(x)
@@ -84,80 +63,49 @@ class EncoderDecoder(nn.Module):
 
     def _start(self, state: Tensor) -> Tensor:
         """(layers, B, H) from the encoder's last states (layers * directions, B, H): directions averaged."""
-        directions = 2 if self.settings.bidirectional else 1
-        if directions == 1:
+        if not self.settings.bidirectional:
             return state
-        return state.view(self.settings.layers, directions, *state.shape[1:]).mean(1)
+        return state.view(self.settings.layers, 2, *state.shape[1:]).mean(1)
 
     def states(self, previous: Tensor, start: State) -> tuple[Tensor, State]:
-        """The decoder's states under teacher forcing.
+        """The decoder's states s (N, T, H) for tokens (T, N), and its last h and c.
 
-        Its input is nothing but the previous token, so that one call runs over all of T.
-
-        Args:
-            previous: int64 (T, B), the token before each y_t (BOS first).
-            start: where the decoder starts.
-
-        Returns:
-            s (B, T, H), and the last h and c.
+        The input of its LSTM is nothing but the previous token, so that one call runs over all of T.
         """
         s, state = self.decoder(self.embedding(previous), start)
         return s.transpose(0, 1), state
 
-    def contexts(self, s: Tensor, encoding: Encoding, uniform: bool = False) -> Tensor:
-        """c (B, T, H): the attention's mean of h, projected. Equation 1 of the paper.
+    def decode(self, previous: Tensor, encoding: Encoding, state: State, uniform: bool = False) -> Decoded:
+        s, state = self.states(previous, state)
+        shape = s.shape[:2]
+        # The K hypotheses of a sentence look at its states like K times as many target tokens.
+        s = s.reshape(len(encoding.h), -1, self.settings.hidden)
+        attention = UniformAttention(0, 0) if uniform else self.attention
+        mean, weights = attention(s, encoding.h, encoding.mask)
+        features = self.features(s, self.context(mean).expand(-1, s.shape[1], -1))
+        return Decoded(features.reshape(*shape, -1), weights.reshape(*shape, weights.shape[2]), state)
 
-        With ``uniform``, attention is 1/L even in a network that has learned another.
-        """
-        if uniform or self.settings.attention == "uniform":  # one context per sentence, whatever t
-            mean = torch.bmm(uniform_weights(encoding.h, encoding.mask), encoding.h)
-            return self.context(mean).expand(-1, s.shape[1], -1)
-        return self.context(self.attention(s, encoding.h, encoding.mask)[0])
+    def attention_weights(self, encoding: Encoding, previous: Tensor) -> Tensor:
+        s, _ = self.states(previous, encoding.start)
+        weights: Tensor = self.attention(s, encoding.h, encoding.mask)[1]
+        return weights
 
     def features(self, s: Tensor, c: Tensor) -> Tensor:
-        """What the last layer multiplies, (..., H), from s and c (..., H) of one shape."""
+        """What the last layer multiplies, (..., H), from s and the projected context c (..., H) of one shape."""
         if self.settings.output == "sum":
             return s + c
         return torch.relu(self.combine(torch.cat([s, c], dim=-1)))
 
-    def halves(self, s: Tensor, c: Tensor) -> State:
-        """The parts of :meth:`features` that s and c give alone: features = act(part_s + part_c).
+    def lexical_features(self, encoding: Encoding, previous: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+        """As :meth:`TranslationNetwork.lexical_features`.
 
-        s (..., H) and c (..., H) may differ in shape; ``act`` is :meth:`activate`.
+        The halves of the hidden layer that depend on t or l alone are made once per token, not once per (t, l).
         """
-        if self.settings.output == "sum":
-            return s, c
-        hidden = self.settings.hidden
-        weight = self.combine.weight
-        return linear(s, weight[:, :hidden], self.combine.bias), linear(c, weight[:, hidden:])
-
-    def activate(self, x: Tensor) -> Tensor:
-        """The nonlinearity of :meth:`features`, in place."""
-        return x if self.settings.output == "sum" else x.relu_()
-
-    def forward(self, source: Tensor, lengths: np.ndarray, previous: Tensor, uniform: bool = False) -> Tensor:
-        """Features (B, T, H) of every position under teacher forcing; logits are ``output`` of them."""
-        encoding = self.encode(source, lengths)
         s, _ = self.states(previous, encoding.start)
-        return self.features(s, self.contexts(s, encoding, uniform))
-
-
-def parameters(network: nn.Module) -> int:
-    """Number of trained parameters."""
-    return sum(p.numel() for p in network.parameters())
-
-
-def build_encoder_decoder(settings: NetworkSettings, weights: object) -> EncoderDecoder:
-    """A network of these settings and weights, in evaluation mode.
-
-    Raises:
-        RuntimeError: names or shapes of the weights do not fit the settings.
-        ValueError: a weight is not finite float32.
-    """
-    with torch.device("meta"):  # no memory yet: the settings of a damaged file may ask for any amount
-        network = EncoderDecoder(settings)
-    network.load_state_dict(checked_weights(weights), assign=True)
-    # Tensors that were read must be trainable parameters again, in one block for oneDNN and cuDNN.
-    for parameter in network.parameters():
-        parameter.requires_grad_(True)
-    return network.eval()
+        by_s, by_h = s.flatten(0, 1), self.context(encoding.h).flatten(0, 1)
+        if self.settings.output == "sum":
+            return lambda rows, columns: by_s[rows] + by_h[columns]
+        hidden = self.settings.hidden
+        by_s = linear(by_s, self.combine.weight[:, :hidden], self.combine.bias)
+        by_h = linear(by_h, self.combine.weight[:, hidden:])
+        return lambda rows, columns: (by_s[rows] + by_h[columns]).relu_()

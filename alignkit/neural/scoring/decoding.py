@@ -7,8 +7,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from alignkit.neural.batch_sizes import BatchSizes, batch_sizes
 from alignkit.neural.batching import DeviceCorpus, scoring_batches
-from alignkit.neural.networks.encoder_decoder import EncoderDecoder
+from alignkit.neural.devices import device_of
+from alignkit.neural.networks.base import TranslationNetwork
+from alignkit.neural.scoring.modes import evaluation_mode
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import BOS, EOS, PAD
 
@@ -20,9 +23,8 @@ def longest(length: int) -> int:
     return 2 * length + 10
 
 
-@torch.inference_mode()
 def beam_search(
-    network: EncoderDecoder, source: Tensor, lengths: np.ndarray, beam: int, steps: int
+    network: TranslationNetwork, source: Tensor, lengths: np.ndarray, beam: int, steps: int
 ) -> tuple[Tensor, Tensor]:
     """The likeliest translations by beam search; a beam of 1 is greedy.
 
@@ -30,7 +32,7 @@ def beam_search(
     its score as long as it is among the best ``beam``.
 
     Args:
-        network: in evaluation mode.
+        network: on the device of the source.
         source: int64 (L, B), with their lengths (B,).
         beam: k, hypotheses per sentence.
         steps: T, the most tokens of a translation, EOS included.
@@ -38,11 +40,16 @@ def beam_search(
     Returns:
         tokens int64 (B, k, T), after EOS only PAD, the likeliest first; log probabilities (B, k).
     """
+    with evaluation_mode(network):
+        return _search(network, source, lengths, beam, steps)
+
+
+def _search(
+    network: TranslationNetwork, source: Tensor, lengths: np.ndarray, beam: int, steps: int
+) -> tuple[Tensor, Tensor]:
     encoding = network.encode(source, lengths)
-    batch, vocabulary = source.shape[1], network.settings.vocabulary
-    layers, hidden = network.settings.layers, network.settings.hidden
-    h, c = (part.repeat_interleave(beam, dim=1) for part in encoding.start)
-    device = source.device
+    batch, vocabulary, device = source.shape[1], network.settings.vocabulary, source.device
+    state = tuple(part.repeat_interleave(beam, dim=1) for part in encoding.start)
     tokens = torch.full((batch, beam, steps), PAD, device=device)
     last = torch.full((batch, beam), BOS, device=device)
     # All k hypotheses are equal at first: only one may go on.
@@ -54,10 +61,8 @@ def beam_search(
     stay[PAD] = 0.0
     first = (torch.arange(batch, device=device) * beam).unsqueeze(1)
     for step in range(steps):
-        s, (h, c) = network.states(last.view(1, -1), (h.contiguous(), c.contiguous()))
-        s = s.view(batch, beam, hidden)
-        features = network.features(s, network.contexts(s, encoding))
-        gains = torch.log_softmax(network.output(features), dim=2)
+        features, _, state = network.decode(last.view(1, -1), encoding, state)
+        gains = torch.log_softmax(network.output(features.view(batch, beam, -1)), dim=2)
         gains = torch.where(ended.unsqueeze(2), stay, gains)
         total, places = (total.unsqueeze(2) + gains).view(batch, -1).topk(beam, dim=1)
         origin, last = places // vocabulary, places % vocabulary
@@ -65,35 +70,41 @@ def beam_search(
         tokens[:, :, step] = last
         ended = ended.gather(1, origin) | (last == EOS)
         rows = (first + origin).view(-1)
-        h, c = h.view(layers, -1, hidden)[:, rows], c.view(layers, -1, hidden)[:, rows]
+        state = tuple(part.index_select(1, rows) for part in state)
         # Log probabilities only fall: once the best has ended, none can overtake it.
         if (device.type == "cpu" or step % CHECK_EVERY == 0) and bool(ended[:, 0].all()):
             break
     return tokens, total
 
 
-def translate(network: EncoderDecoder, source: Corpus, beam: int = 1, batch: int = 128) -> list[list[int]]:
-    """The best translation of every sentence as token ids, without EOS; none for an empty sentence."""
-    device = next(network.parameters()).device
+def translate(
+    network: TranslationNetwork, source: Corpus, beam: int = 1, sizes: BatchSizes | None = None
+) -> list[list[int]]:
+    """The best translation of every sentence as token ids, without EOS; none for an empty sentence.
+
+    Args:
+        network: on the device that computes.
+        source: M sentences.
+        beam: k, hypotheses per sentence.
+        sizes: of the batches; each has ``sizes.pairs`` hypotheses, but at least one sentence.
+    """
+    device = device_of(network)
+    sizes = sizes or batch_sizes("translation", device)
     corpus = DeviceCorpus(source, device)
     out: list[list[int]] = [[] for _ in range(len(source))]
-    was_training = network.training
-    network.eval()
-    rows = max(1, batch // beam)
-    for pairs in scoring_batches(Bitext(source, source), rows, 1 << 40, device.type == "cpu"):
+    for pairs in scoring_batches(Bitext(source, source), sizes._replace(pairs=max(1, sizes.pairs // beam))):
         words, lengths = corpus.gather(pairs)
         tokens, _ = beam_search(network, words, lengths, beam, longest(len(words)))
         for m, ids in zip(pairs.tolist(), tokens[:, 0].tolist(), strict=True):
             end = ids.index(EOS) if EOS in ids else len(ids)
             out[m] = ids[:end]
-    network.train(was_training)
     return out
 
 
-@torch.inference_mode()
-def log_probability(network: EncoderDecoder, source: Tensor, lengths: np.ndarray, target: Tensor) -> Tensor:
+def log_probability(network: TranslationNetwork, source: Tensor, lengths: np.ndarray, target: Tensor) -> Tensor:
     """log p(y | x), float (B,), of targets (T, B), all of one length, under teacher forcing."""
     previous = torch.cat([torch.full_like(target[:1], BOS), target[:-1]])
-    logits = network.output(network(source, lengths, previous))
-    chosen = one_hot(target.t(), network.settings.vocabulary).to(logits.dtype)
-    return (torch.log_softmax(logits, 2) * chosen).sum((1, 2))
+    with evaluation_mode(network):
+        logits = network.output(network(source, lengths, previous))
+        chosen = one_hot(target.t(), network.settings.vocabulary).to(logits.dtype)
+        return (torch.log_softmax(logits, 2) * chosen).sum((1, 2))

@@ -1,23 +1,27 @@
-"""How good a network is on a bitext: loss and accuracy under teacher forcing, and BLEU."""
+"""The quality of a network on a bitext: loss and accuracy under teacher forcing, and BLEU."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.batching import Batcher, scoring_batches
-from alignkit.neural.networks.encoder_decoder import EncoderDecoder
+from alignkit.neural.batch_sizes import BatchSizes, batch_sizes
+from alignkit.neural.batching import Batch, Batcher, scoring_batches
+from alignkit.neural.devices import device_of
+from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.scoring.decoding import translate
+from alignkit.neural.scoring.modes import evaluation_mode
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import Tokenizer
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class NetworkEvaluation:
     """Means over all target tokens, EOS included.
 
     Attributes:
@@ -31,50 +35,52 @@ class Evaluation:
     tokens: int
 
 
-@torch.inference_mode()
-def evaluate(network: EncoderDecoder, bitext: Bitext, batch: int = 64) -> Evaluation:
+def evaluate_network(
+    network: TranslationNetwork, bitext: Bitext, sizes: BatchSizes | None = None
+) -> NetworkEvaluation:
     """Loss and token accuracy under teacher forcing, with dropout off."""
-    device = next(network.parameters()).device
-    was_training = network.training
-    network.eval()
-    batcher = Batcher(bitext, device)
+    device = device_of(network)
     loss = torch.zeros((), dtype=torch.float64, device=device)
     right = torch.zeros((), dtype=torch.int64, device=device)
     tokens = 0
-    for pairs in scoring_batches(bitext, batch, 1 << 40, device.type == "cpu"):
-        part = batcher(pairs)
-        features = network(part.source, part.source_lengths, part.previous)
-        logits = network.output(features.flatten(0, 1)[part.places])
-        y = part.targets
-        chosen = logits.gather(1, y.unsqueeze(1)).squeeze(1)
-        loss += (torch.logsumexp(logits, 1) - chosen).sum(dtype=torch.float64)
-        right += (logits.argmax(1) == y).sum()
-        tokens += len(y)
-    network.train(was_training)
-    return Evaluation(loss.item() / max(tokens, 1), right.item() / max(tokens, 1), tokens)
+    with evaluation_mode(network):
+        for batch, logits in _logits(network, bitext, sizes):
+            y = batch.targets
+            chosen = logits.gather(1, y.unsqueeze(1)).squeeze(1)
+            loss += (torch.logsumexp(logits, 1) - chosen).sum(dtype=torch.float64)
+            right += (logits.argmax(1) == y).sum()
+            tokens += len(y)
+    return NetworkEvaluation(loss.item() / max(tokens, 1), right.item() / max(tokens, 1), tokens)
 
 
-@torch.inference_mode()
-def log_probabilities(network: EncoderDecoder, bitext: Bitext, batch: int = 64) -> np.ndarray:
+def translation_log_probabilities(
+    network: TranslationNetwork, bitext: Bitext, sizes: BatchSizes | None = None
+) -> np.ndarray:
     """float64 (M,): log p(target | source) of each pair, natural logarithm, EOS included, with dropout off."""
-    device = next(network.parameters()).device
-    was_training = network.training
-    network.eval()
-    batcher = Batcher(bitext, device)
     lengths = bitext.target.lengths
     totals = np.zeros(len(bitext), np.float64)
-    for pairs in scoring_batches(bitext, batch, 1 << 40, device.type == "cpu"):
-        part = batcher(pairs)
-        features = network(part.source, part.source_lengths, part.previous)
-        logits = network.output(features.flatten(0, 1)[part.places])
-        chosen = logits.gather(1, part.targets.unsqueeze(1)).squeeze(1) - torch.logsumexp(logits, 1)
-        np.add.at(totals, np.repeat(pairs, lengths[pairs]), chosen.double().cpu().numpy())
-    network.train(was_training)
+    with evaluation_mode(network):
+        for batch, logits in _logits(network, bitext, sizes):
+            chosen = logits.gather(1, batch.targets.unsqueeze(1)).squeeze(1) - torch.logsumexp(logits, 1)
+            pairs = np.repeat(batch.pairs, lengths[batch.pairs])
+            np.add.at(totals, pairs, chosen.double().cpu().numpy())
     return totals
 
 
+def _logits(
+    network: TranslationNetwork, bitext: Bitext, sizes: BatchSizes | None
+) -> Iterator[tuple[Batch, Tensor]]:
+    """The batches of a bitext, and the logits (N, V) of the real target tokens of each."""
+    device = device_of(network)
+    batcher = Batcher(bitext, device)
+    for pairs in scoring_batches(bitext, sizes or batch_sizes("evaluation", device)):
+        batch = batcher(pairs)
+        features = network(batch.source, batch.source_lengths, batch.previous)
+        yield batch, network.output(features.flatten(0, 1)[batch.places])
+
+
 def bleu(
-    network: EncoderDecoder, tokenizer: Tokenizer, bitext: Bitext, references: Sequence[str], beam: int = 5
+    network: TranslationNetwork, tokenizer: Tokenizer, bitext: Bitext, references: Sequence[str], beam: int = 5
 ) -> float:
     """BLEU (sacrebleu, its default 13a tokens, 0 to 100) of the translations of ``bitext.source``.
 

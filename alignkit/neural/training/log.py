@@ -1,16 +1,16 @@
-"""TrainingLog: what a training run measured, one row per (step, name)."""
+"""The log of a training run: what it measured, one row per (step, name)."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from alignkit.errors import InputError
 from alignkit.storage import atomic_write
+from alignkit.types import PathLike
 
 
 class Row(NamedTuple):
@@ -32,6 +32,10 @@ class TrainingLog:
         """This log with more rows at ``step``."""
         return TrainingLog(self.rows + tuple(Row(step, name, float(value)) for name, value in values))
 
+    def at(self, step: int) -> dict[str, float]:
+        """name -> value of the rows at a step."""
+        return {row.name: row.value for row in self.rows if row.step == step}
+
     def series(self, name: str) -> list[tuple[int, float]]:
         """(step, value) of every row of that name."""
         return [(row.step, row.value) for row in self.rows if row.name == name]
@@ -44,14 +48,14 @@ class TrainingLog:
         """
         return min(self.series(name), key=lambda row: -row[1] if largest else row[1])
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: PathLike) -> None:
         """Writes JSONL, one object ``{"step", "name", "value"}`` per row."""
         with atomic_write(path) as stream:
             for row in self.rows:
                 stream.write(json.dumps(row._asdict()).encode() + b"\n")
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> TrainingLog:
+    def load(cls, path: PathLike) -> TrainingLog:
         """Reads what :meth:`save` wrote; raises InputError, with the line, if it is not that."""
         rows = []
         try:
@@ -65,7 +69,7 @@ class TrainingLog:
         return cls(tuple(rows))
 
 
-def _row(path: str | os.PathLike[str], number: int, line: str) -> Row:
+def _row(path: PathLike, number: int, line: str) -> Row:
     try:
         value = json.loads(line)
         row = Row(int(value["step"]), str(value["name"]), float(value["value"]))

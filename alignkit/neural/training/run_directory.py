@@ -19,10 +19,10 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.checkpoints import BEST, TRAINING, load_payload, save_payload
 from alignkit.neural.settings import differences
 from alignkit.neural.training.log import TrainingLog
-from alignkit.neural.training.trainer import Loop
+from alignkit.neural.training.trainer import Trainer
 from alignkit.storage import atomic_write
 
-VERSION = 1
+VERSION = 2
 CONFIG, STATE, LOG, CHECKPOINTS = "config.json", "state.pt", "log.jsonl", "checkpoints"
 
 
@@ -108,9 +108,9 @@ class RunDirectory:
         with atomic_write(self.path / CONFIG) as stream:
             stream.write(json.dumps(config, indent=1, sort_keys=True).encode() + b"\n")
 
-    def commit(self, now: Loop[Any], improved: bool, state: Mapping[str, Any]) -> None:
-        """Writes what a measured step gave; the state, with ``state`` added to the loop's own, last."""
-        if now.keep and now.step in now.logged and not now.finished:
+    def commit(self, now: Trainer[Any, Any], improved: bool, state: Mapping[str, Any]) -> None:
+        """Writes what a measured step gave; the state, with ``state`` added to the trainer's own, last."""
+        if now.plan.keep_logged and now.step in now.plan.logged_steps and not now.finished:
             now.snapshot().save(self.path / CHECKPOINTS / f"step-{now.step:06d}.pt")
         if improved:
             assert now.best is not None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 import numpy as np
@@ -16,8 +15,7 @@ from torch import Tensor, nn
 from alignkit.neural.checkpoints import weights_of
 from alignkit.neural.devices import precision
 from alignkit.neural.training.log import Row, TrainingLog
-
-Progress = Callable[[int, int, str], None]  #: (done, total, message)
+from alignkit.types import PathLike, Progress
 
 
 class Snapshot(Protocol):
@@ -29,130 +27,172 @@ class Snapshot(Protocol):
     @property
     def metrics(self) -> dict[str, float]: ...
 
-    def save(self, path: str | os.PathLike[str]) -> None: ...
+    def save(self, path: PathLike) -> None: ...
 
 
+Network = TypeVar("Network", bound=nn.Module)
 Found = TypeVar("Found", bound=Snapshot)
 
 
-class Loop(ABC, Generic[Found]):
-    """A training run in progress: everything that its next step depends on.
-
-    What is trained, on what and how it is measured is a subclass's.
+@dataclass(frozen=True)
+class TrainingPlan:
+    """The steps of a run.
 
     Attributes:
-        network: as trained so far.
-        device: where.
-        step: steps taken.
-        last: steps in all.
+        seed: of dropout.
+        learning_rate: of Adam.
+        last_step: steps in all.
         epoch_steps: steps of an epoch.
-        logged: the steps after which the network is measured and, with ``keep``, kept; also after each epoch if
-            ``each_epoch``.
-        log: what was measured.
-        best: the best network so far, by :meth:`rank`.
-        finished: nothing is left to do.
+        logged_steps: the steps after which the network is measured.
+        keep_logged: whether the network of each logged step is kept.
+        measure_epochs: whether the network is measured after each epoch, too.
+        tf32: on a GPU, allow TF32 matrix products while training.
     """
 
-    network: nn.Module
-    device: torch.device
     seed: int
     learning_rate: float
-    last: int
+    last_step: int
     epoch_steps: int
-    logged: set[int]
-    keep: bool
+    logged_steps: frozenset[int]
+    keep_logged: bool
+    measure_epochs: bool
     tf32: bool = False
-    each_epoch: bool = True
 
-    def start(self) -> None:
-        """Puts the loop before its first step; the subclass has set everything else."""
-        self.step, self.log, self.finished = 0, TrainingLog(), False
-        self.best: Found | None = None
-        self._loss = torch.zeros((), device=self.device)
-        self._since = 0
-        self._optimise()
+
+class Task(ABC, Generic[Network, Found]):
+    """What is trained on what, and how it is measured. It holds nothing that training changes.
+
+    Attributes:
+        device: where the network is.
+        concluding: the names that :meth:`conclude` gives; a run that goes on beyond its end forgets them.
+    """
+
+    device: torch.device
+    concluding: tuple[str, ...] = ()
 
     @abstractmethod
     def batches(self, epoch: int) -> list[np.ndarray]:
-        """The batches of an epoch, ``epoch_steps`` of them."""
+        """The batches of an epoch, as many in each."""
 
     @abstractmethod
-    def backward(self, pairs: np.ndarray) -> Tensor:
-        """Adds the gradient of a batch's loss to the parameters' and gives the loss, a scalar without gradient."""
+    def backward(self, network: Network, batch: np.ndarray, step: int) -> Tensor:
+        """Adds the gradient of a batch's loss to the parameters' and gives the loss, a scalar without gradient.
+
+        Args:
+            network: in training mode.
+            batch: one of :meth:`batches`.
+            step: steps taken before this one.
+        """
 
     @abstractmethod
-    def measure(self) -> list[tuple[str, float]]:
+    def measure(self, network: Network, step: int) -> list[tuple[str, float]]:
         """(name, value) of what is measured at this step."""
 
-    @staticmethod
     @abstractmethod
-    def rank(metrics: Mapping[str, float]) -> tuple[float, ...]:
+    def rank(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
         """Smaller is better, of what was measured at a step."""
 
     @abstractmethod
-    def snapshot(self) -> Found:
+    def snapshot(self, network: Network, step: int, metrics: dict[str, float]) -> Found:
         """The network as it is now, which further training does not change."""
 
     @abstractmethod
-    def message(self, epoch: int) -> str:
-        """For the progress bar."""
+    def rebuild(self, weights: object) -> Network:
+        """A network of these weights.
 
-    def trained(self) -> list[nn.Parameter]:
+        Raises:
+            ValueError, RuntimeError: the weights do not fit.
+        """
+
+    @abstractmethod
+    def message(self, epoch: int, best: Mapping[str, float]) -> str:
+        """For the progress bar: the epoch, and what was measured of the best network so far."""
+
+    def parameters(self, network: Network) -> list[nn.Parameter]:
         """The parameters that are trained."""
-        return list(self.network.parameters())
+        return list(network.parameters())
 
-    def conclude(self) -> list[tuple[int, str, float]]:
-        """(step, name, value) of what is measured once, when all steps are done."""
+    def conclude(self, best: Found) -> list[tuple[str, float]]:
+        """(name, value) of what is measured once, of the best network, when all steps are done."""
         return []
 
-    def concluded(self) -> tuple[str, ...]:
-        """The names that :meth:`conclude` gives; a run that goes on beyond its end forgets them."""
-        return ()
 
-    def _optimise(self) -> None:
+class Trainer(Generic[Network, Found]):
+    """A training run in progress: everything that its next step depends on.
+
+    Attributes:
+        task, plan: what it was made of.
+        network: as trained so far.
+        step: steps taken.
+        log: what was measured.
+        best: the best network so far, by :meth:`Task.rank`.
+        finished: nothing is left to do.
+    """
+
+    def __init__(self, task: Task[Network, Found], plan: TrainingPlan, network: Network) -> None:
+        """Stands before the first step.
+
+        Args:
+            task, plan: see there.
+            network: on the task's device; it is trained in place.
+        """
+        self.task, self.plan, self.network = task, plan, network
+        self.step, self.log, self.finished = 0, TrainingLog(), False
+        self.best: Found | None = None
+        self._loss = torch.zeros((), device=task.device)
+        self._since = 0
+        self._optimiser = self._new_optimiser()
+
+    def _new_optimiser(self) -> torch.optim.Adam:
         # One fused pass over parameters, gradients and moments: a quarter of the time on a CPU.
-        self.optimiser = torch.optim.Adam(self.trained(), lr=self.learning_rate, fused=True)
+        return torch.optim.Adam(self.task.parameters(self.network), lr=self.plan.learning_rate, fused=True)
 
     def run(self, commit: Callable[[Any, bool], None] | None = None, progress: Progress | None = None) -> Found:
         """Trains to the end, or goes on from where :meth:`restore` put it, to the same bits.
 
         Args:
-            commit: called with this run and whether the network is the best so far, at every measured step;
+            commit: called with this trainer and whether the network is the best so far, at every measured step;
                 it may keep :meth:`state`.
             progress: called after every step with (steps done, steps in all, message).
 
         Returns:
             the best network.
         """
-        with precision(self.device, self.tf32):
+        plan = self.plan
+        with precision(self.task.device, plan.tf32):
             if not self.log.rows:
                 self._measure(commit)
-            while self.step < self.last:
-                epoch = self.step // self.epoch_steps
-                for pairs in self.batches(epoch)[self.step % self.epoch_steps :][: self.last - self.step]:
-                    self._train(pairs)
-                    epoch_ends = self.each_epoch and self.step % self.epoch_steps == 0
-                    if self.step in self.logged or epoch_ends:
+            while self.step < plan.last_step:
+                epoch = self.step // plan.epoch_steps
+                for batch in self.task.batches(epoch)[self.step % plan.epoch_steps :]:
+                    if self.step == plan.last_step:
+                        break
+                    self.advance(batch)
+                    epoch_ends = plan.measure_epochs and self.step % plan.epoch_steps == 0
+                    if self.step in plan.logged_steps or epoch_ends:
                         self._measure(commit)
                     if progress is not None:
-                        progress(self.step, self.last, self.message(epoch))
+                        progress(self.step, plan.last_step, self.task.message(epoch, self._best.metrics))
         if not self.finished:
-            for step, name, value in self.conclude():
-                self.log = self.log.add(step, [(name, value)])
+            self.log = self.log.add(self._best.step, self.task.conclude(self._best))
             self.finished = True
             if commit is not None:
                 commit(self, False)
+        return self._best
+
+    @property
+    def _best(self) -> Found:
         assert self.best is not None
         return self.best
 
-    def _train(self, pairs: np.ndarray) -> None:
-        """One step of Adam."""
+    def advance(self, batch: np.ndarray) -> None:
+        """Takes one step of Adam on a batch, and measures nothing."""
         # The seed of dropout follows from the step, so no state of a generator has to be kept.
-        with seeded(self.seed, self.step + 1, self.device):
+        with seeded(self.plan.seed, self.step + 1, self.task.device):
             self.network.train()
-            self.optimiser.zero_grad()
-            loss = self.backward(pairs)
-            self.optimiser.step()
+            self._optimiser.zero_grad()
+            loss = self.task.backward(self.network, batch, self.step)
+            self._optimiser.step()
         self._loss += loss
         self._since += 1
         self.step += 1
@@ -162,17 +202,18 @@ class Loop(ABC, Generic[Found]):
         values = [("train.loss", self._loss.item() / self._since)] if self._since else []
         self._loss.zero_()
         self._since = 0
-        values += self.measure()
-        improved = self.best is None or self.rank(dict(values)) < self.rank(self.best.metrics)
+        values += self.task.measure(self.network, self.step)
+        rank = self.task.rank
+        improved = self.best is None or rank(dict(values)) < rank(self.best.metrics)
         self.log = self.log.add(self.step, values)
         if improved:
             self.best = self.snapshot()
         if commit is not None:
             commit(self, improved)
 
-    def metrics(self, step: int) -> dict[str, float]:
-        """What was measured at a step."""
-        return {row.name: row.value for row in self.log.rows if row.step == step}
+    def snapshot(self) -> Found:
+        """The network as it is now, with what was measured at this step."""
+        return self.task.snapshot(self.network, self.step, self.log.at(self.step))
 
     def state(self) -> dict[str, Any]:
         """What :meth:`restore` needs, in plain values and tensors; to be taken at a measured step."""
@@ -181,7 +222,7 @@ class Loop(ABC, Generic[Found]):
         return {
             "step": self.step,
             "weights": weights_of(self.network),
-            "optimiser": self.optimiser.state_dict(),
+            "optimiser": self._optimiser.state_dict(),
             "log": [list(row) for row in self.log.rows],
             "finished": self.finished,
         }
@@ -196,30 +237,22 @@ class Loop(ABC, Generic[Found]):
         Raises:
             KeyError, TypeError, ValueError, RuntimeError: the state is damaged or of another network.
         """
-        self.network = self.rebuild(state["weights"]).to(self.device)
-        self._optimise()
-        self.optimiser.load_state_dict(state["optimiser"])
+        self.network = self.task.rebuild(state["weights"]).to(self.task.device)
+        self._optimiser = self._new_optimiser()
+        self._optimiser.load_state_dict(state["optimiser"])
         rows = [Row(int(s), str(n), float(v)) for s, n, v in state["log"]]
         self.step = int(state["step"])
-        self.finished = bool(state["finished"]) and self.step >= self.last
+        self.finished = bool(state["finished"]) and self.step >= self.plan.last_step
         if state["finished"] and not self.finished:  # it was a shorter run's end
-            rows = [row for row in rows if row.name not in self.concluded()]
+            rows = [row for row in rows if row.name not in self.task.concluding]
         self.log = TrainingLog(tuple(rows))
         steps = sorted({row.step for row in self.log.rows})
-        step = min(steps, key=lambda step: self.rank(self.metrics(step)))
+        step = min(steps, key=lambda step: self.task.rank(self.log.at(step)))
         if best.step != step:
             # A best network from after the state counts as the state's, until training comes to it again.
-            changes: Any = {"step": step, "metrics": {**best.metrics, **self.metrics(step)}}
+            changes: Any = {"step": step, "metrics": {**best.metrics, **self.log.at(step)}}
             best = cast(Found, replace(cast(Any, best), **changes))
         self.best = best
-
-    @abstractmethod
-    def rebuild(self, weights: object) -> nn.Module:
-        """A network of these weights.
-
-        Raises:
-            ValueError, RuntimeError: the weights do not fit.
-        """
 
 
 @contextmanager

@@ -12,7 +12,6 @@ state.pt            what going on needs; written last, so the other files are ne
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,14 +21,16 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.checkpoints import BEST, TRAINING, load_payload
 from alignkit.neural.devices import pick_device
-from alignkit.neural.loading import load_aligner
+from alignkit.neural.loading import load_checkpoint
+from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.settings import RunSettings, TextSettings, from_dict, to_dict
 from alignkit.neural.training.run_directory import CONFIG, STATE, RunDirectory, fingerprint
-from alignkit.neural.training.trainer import Progress
-from alignkit.neural.training.translation import Training
+from alignkit.neural.training.trainer import Trainer
+from alignkit.neural.training.translation import translation_trainer
 from alignkit.storage import atomic_write
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import Tokenizer, encode_bitext, learn_words, tokenizer_from_state, train_subwords
+from alignkit.types import PathLike, Progress
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class TranslationRun(RunDirectory):
         return text.split("\n")[:-1]
 
 
-def find_run(path: str | os.PathLike[str]) -> TranslationRun | None:
+def find_run(path: PathLike) -> TranslationRun | None:
     """The run that a directory is, or that a checkpoint lies in; None if there is none."""
     place = Path(path).resolve()
     for folder in (place, place.parent, place.parent.parent):
@@ -87,7 +88,7 @@ def find_run(path: str | os.PathLike[str]) -> TranslationRun | None:
 
 
 def train_translation(
-    run_dir: str | os.PathLike[str],
+    run_dir: PathLike,
     text: LinePairs,
     valid: LinePairs,
     settings: RunSettings,
@@ -126,13 +127,15 @@ def train_translation(
     described = {"training": text.describe(), "validation": valid.describe()}
     run.open({"settings": to_dict(settings), "text": described})
     finished = run.finished
-    training = _resume(run, settings, device) if run.begun else _begin(run, settings, text, valid, device)
-    tokenizer = {"tokenizer": training.tokenizer.state()}
+    if run.begun:
+        training, tokenizer = _resume(run, settings, device)
+    else:
+        training, tokenizer = _begin(run, settings, text, valid, device)
+    state = {"tokenizer": tokenizer.state()}
     if finished and not training.finished:
-        run.commit(training, False, tokenizer)  # from now on it is an unfinished run
-    best = training.run(lambda now, improved: run.commit(now, improved, tokenizer), progress)
-    best.network.to(training.device)
-    return best
+        run.commit(training, False, state)  # from now on it is an unfinished run
+    best = training.run(lambda now, improved: run.commit(now, improved, state), progress)
+    return best.to(device)
 
 
 def learn_tokenizer(text: LinePairs, settings: TextSettings) -> Tokenizer:
@@ -143,28 +146,32 @@ def learn_tokenizer(text: LinePairs, settings: TextSettings) -> Tokenizer:
     return train_subwords(both, settings.pieces)
 
 
-def _begin(run: TranslationRun, settings: RunSettings, text: LinePairs, valid: LinePairs, device: str) -> Training:
+def _begin(
+    run: TranslationRun, settings: RunSettings, text: LinePairs, valid: LinePairs, device: str
+) -> tuple[Trainer[TranslationNetwork, NeuralAligner], Tokenizer]:
     tokenizer = learn_tokenizer(text, settings.text)
     encoded = encode_bitext(tokenizer, text.source, text.target)
     held = encode_bitext(tokenizer, valid.source, valid.target)
-    training = Training(encoded, held, settings, tokenizer, valid.target, device)
+    training = translation_trainer(encoded, held, settings, tokenizer, valid.target, device)
     encoded.save(run.path / "train.npz")
     held.save(run.path / "valid.npz")
     with atomic_write(run.path / "valid.tgt.txt") as stream:
         for line in valid.target:
             stream.write(line.encode("utf-8", "surrogatepass") + b"\n")
-    return training
+    return training, tokenizer
 
 
-def _resume(run: TranslationRun, settings: RunSettings, device: str) -> Training:
+def _resume(
+    run: TranslationRun, settings: RunSettings, device: str
+) -> tuple[Trainer[TranslationNetwork, NeuralAligner], Tokenizer]:
     state = load_payload(run.path / STATE, TRAINING)
-    best = load_aligner(run.path / BEST, device="cpu")
+    best = load_checkpoint(run.path / BEST, device="cpu")
     if not isinstance(best, NeuralAligner):
         raise InputError(run.path / BEST, "not the checkpoint of a run")
     try:
         tokenizer = tokenizer_from_state(state["tokenizer"])
-        training = Training(run.train, run.valid, settings, tokenizer, run.references, device)
+        training = translation_trainer(run.train, run.valid, settings, tokenizer, run.references, device)
         training.restore(state, best)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise InputError(run.path / STATE, f"damaged: {error}") from error
-    return training
+    return training, tokenizer

@@ -163,8 +163,8 @@ def test_progress_ends_at_the_total():
     told = []
     starts = [networks.initial_parameters(networks.copying_settings(V, H), seed) for seed in range(3)]
     settings = replace(SMALL, solved=0.0, together=2)  # all stop at their second measurement
-    train_ensemble(starts, range(3), draw, settings, lambda *a: told.append(a), "copy")
-    assert told[-1] == (12, 12, "copy")
+    train_ensemble(starts, range(3), draw, settings, lambda *a: told.append(a))
+    assert told[-1] == (12, 12, "")
 
 
 def test_rounded_products_train_nearly_the_same():

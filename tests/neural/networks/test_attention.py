@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.neural.networks.attention import GeneralAttention, _Attend
-from alignkit.neural.settings import NetworkSettings, ProxySettings, RunSettings, TrainingSettings
+from alignkit.neural.networks.attention import GeneralAttention, dot_product_attention
+from alignkit.neural.settings import LstmSettings, ProxySettings, RunSettings, TrainingSettings
 from alignkit.neural.training.translation import fit_network
 from alignkit.text.tokenization import encode_bitext, learn_words
 
@@ -24,7 +24,7 @@ def test_gradient_equals_finite_differences(masked):
     query, h = (torch.randn(2, n, 4, dtype=torch.float64, generator=generator) for n in (3, 5))
     mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2]) if masked else None
     inputs = query.requires_grad_(), h.requires_grad_()
-    assert torch.autograd.gradcheck(lambda q, k: _Attend.apply(q, k, mask)[0], inputs)
+    assert torch.autograd.gradcheck(lambda q, k: dot_product_attention(q, k, mask)[0], inputs)
 
 
 def test_context_and_weights_are_those_of_plain_softmax():
@@ -47,7 +47,7 @@ def test_training_and_scores_have_the_same_bits_at_any_number_of_threads(attenti
     lines = [random_lines(seed, 160, 2000) for seed in (1, 2)]
     tokenizer = learn_words([*lines[0], *lines[1]])
     bitext = encode_bitext(tokenizer, *lines)
-    network = NetworkSettings(attention=attention)
+    network = LstmSettings(attention=attention)
     settings = RunSettings(network=network, training=TrainingSettings(steps=6, bleu="never"))
     before = torch.get_num_threads()
     results = []

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.neural.networks.encoder_decoder import EncoderDecoder, parameters
-from alignkit.neural.scoring import probes
-from alignkit.neural.scoring.evaluation import evaluate
+from alignkit.neural.batch_sizes import BatchSizes
+from alignkit.neural.networks.base import parameter_count
+from alignkit.neural.networks.encoder_decoder import EncoderDecoder
+from alignkit.neural.scoring.evaluation import evaluate_network
 from alignkit.neural.scoring.probes import attention_scores, lexical_scores
-from alignkit.neural.settings import PRESETS, NetworkSettings
+from alignkit.neural.settings import PRESETS, LstmSettings
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import Tokenizer
 
@@ -28,8 +29,8 @@ VARIANTS = [
 
 def test_the_papers_network_has_the_papers_size() -> None:
     network = EncoderDecoder(PRESETS["paper"].change(network={"vocabulary": 8000}).network)
-    assert parameters(network) == 8_180_544
-    assert parameters(network) - parameters(network.embedding) == 6_132_544
+    assert parameter_count(network) == 8_180_544
+    assert parameter_count(network) - parameter_count(network.embedding) == 6_132_544
 
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
@@ -46,16 +47,12 @@ def test_scores_equal_the_naive_ones(bitext: Bitext, changes: dict[str, object])
 
 
 @pytest.mark.parametrize("changes", VARIANTS[:3], ids=str)
-def test_scores_do_not_depend_on_the_batch(
-    bitext: Bitext, changes: dict[str, object], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scores_do_not_depend_on_the_batch(bitext: Bitext, changes: dict[str, object]) -> None:
     network = small_network(**changes)
     equal = [attention_scores(network, bitext), lexical_scores(network, bitext)]
     # Batches of unlike lengths, padded and packed, as on a GPU; the logits in several chunks.
-    batches = probes.scoring_batches
-    monkeypatch.setattr(probes, "scoring_batches", lambda b, n, e, equal: batches(b, 7, 1 << 40, False))
-    monkeypatch.setattr(probes, "CPU_LOGITS", 17 * 24 * 4)
-    mixed = [attention_scores(network, bitext), lexical_scores(network, bitext)]
+    sizes = BatchSizes(7, equal_lengths=False, logits=17 * 24 * 4)
+    mixed = [attention_scores(network, bitext, sizes), lexical_scores(network, bitext, sizes)]
     for one, other in zip(equal, mixed, strict=True):
         np.testing.assert_allclose(one.values, other.values, atol=1e-5)
     some = np.array([7, 3, 20])
@@ -91,7 +88,7 @@ def test_evaluation_equals_a_loop(bitext: Bitext) -> None:
         for y, p in zip(target, naive.matrices(source, target)[2], strict=True):
             right += p.argmax() == y
             losses.append(-np.log(p[y]))
-    result = evaluate(network, bitext, batch=5)
+    result = evaluate_network(network, bitext, BatchSizes(5))
     assert result.tokens == len(losses)
     assert result.accuracy == pytest.approx(right / len(losses), abs=1e-9)
     assert result.loss == pytest.approx(np.mean(losses), rel=1e-5)
@@ -105,9 +102,9 @@ def test_empty_sides_give_empty_matrices(tokenizer: Tokenizer) -> None:
     text = Bitext(corpus([], [5, 6], [1, 5, 2], []), corpus([7, 2], [], [2], []))
     for score in (attention_scores, lexical_scores):
         assert [m.shape for m in score(small_network(), text)] == [(2, 0), (0, 2), (1, 3), (0, 0)]
-    assert evaluate(small_network(), text).tokens == 1
+    assert evaluate_network(small_network(), text).tokens == 1
     empty = text.take(np.array([0]))
-    assert evaluate(small_network(), empty).tokens == 0
+    assert evaluate_network(small_network(), empty).tokens == 0
     assert len(lexical_scores(small_network(), empty)) == 1
 
 
@@ -138,4 +135,4 @@ def test_a_network_needs_its_vocabulary() -> None:
     from alignkit.errors import AlignkitError
 
     with pytest.raises(AlignkitError, match="vocabulary"):
-        EncoderDecoder(NetworkSettings())
+        EncoderDecoder(LstmSettings())

@@ -13,8 +13,8 @@ from alignkit.aligner.registry import load_aligner
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import ClassifierAligner
 from alignkit.neural.classifier_settings import ClassifierRunSettings, ClassifierSettings
+from alignkit.neural.networks.base import parameter_count
 from alignkit.neural.networks.classifier import Classifier
-from alignkit.neural.networks.encoder_decoder import parameters
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores, judge_logits
 from alignkit.neural.vectors import read_vectors
 from alignkit.text.bitext import Bitext, Corpus
@@ -93,7 +93,7 @@ def log_right(logit: float, y: int) -> float:
 
 def test_the_papers_classifier_has_the_papers_size() -> None:
     network = Classifier(ClassifierSettings(vocabulary=1000))
-    assert parameters(network) - parameters(network.embedding) == 1_274_882
+    assert parameter_count(network) - parameter_count(network.embedding) == 1_274_882
 
 
 @pytest.mark.parametrize("attention", ["learned", "uniform"])

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError
+from alignkit.neural.batch_sizes import BatchSizes
 from alignkit.neural.scoring.decoding import beam_search, log_probability, longest, translate
 from alignkit.neural.scoring.evaluation import bleu
 from alignkit.text.bitext import Bitext, Corpus
@@ -23,7 +24,7 @@ def test_greedy_equals_a_loop(bitext: Bitext, attention: str) -> None:
     network = small_network(attention=attention)
     naive = NaiveNetwork(network)
     bitext = bitext.take(np.arange(10))
-    found = translate(network, bitext.source, beam=1, batch=5)
+    found = translate(network, bitext.source, 1, BatchSizes(5))
     assert len({len(ids) for ids in found}) > 2
     for source, ids in zip(bitext.source, found, strict=True):
         wanted: list[int] = []

@@ -6,17 +6,19 @@ import numpy as np
 import pytest
 import torch
 
+from alignkit.neural.batch_sizes import batch_sizes
 from alignkit.neural.batching import Batcher
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.scoring import lstm_derivatives as lstm
-from alignkit.neural.scoring import saliency as module
-from alignkit.neural.scoring.saliency import leave_one_out_scores, saliency, saliency_scores
+from alignkit.neural.scoring.lstm_saliency import lstm_saliency
+from alignkit.neural.scoring.saliency import leave_one_out_scores, saliency_scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import Tokenizer, encode_bitext
 
 from ..conftest import WORDS, random_lines, small_network
 from ..naive import NaiveNetwork, delta_by_autograd
 
+SIZES = batch_sizes("saliency", torch.device("cpu"))
 VARIANTS = [
     {},
     {"output": "sum"},
@@ -48,7 +50,7 @@ def test_delta_equals_finite_differences(bitext: Bitext, changes: dict[str, obje
     m = int(np.argmax(bitext.source.lengths * bitext.target.lengths))
     x, y = bitext.source[m], bitext.target[m]
     with torch.inference_mode():
-        found = saliency(network, batcher(np.array([m])))[0].numpy()
+        found = lstm_saliency(network, batcher(np.array([m])), SIZES)[0].numpy()
 
     def slope(place: int, step: float) -> np.ndarray:
         scales = np.ones((2, len(x)))
@@ -72,19 +74,19 @@ def test_delta_equals_autograd(bitext: Bitext, changes: dict[str, object]) -> No
     for length in np.unique(lengths):
         pairs = np.flatnonzero(lengths == length)
         with torch.inference_mode():
-            found = saliency(network, batcher(pairs)).numpy()
+            found = lstm_saliency(network, batcher(pairs), SIZES).numpy()
         for one, m in zip(found, pairs, strict=True):
             wanted = delta_by_autograd(network, bitext.source[m], bitext.target[m])
             np.testing.assert_allclose(one[: len(wanted)], wanted, rtol=1e-9, atol=1e-12)
 
 
-def test_long_sentences_in_several_passes(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_sentences_in_several_passes(tokenizer: Tokenizer) -> None:
     text = encode_bitext(tokenizer, random_lines(3, 4, longest=30), random_lines(3, 5, longest=30))
     network = small_network()
     whole = saliency_scores(network, text), leave_one_out_scores(network, text)
     for limit in (1, 6 * 20 * 3, 6 * 32 * 7):
-        monkeypatch.setattr(module, "TANGENTS", limit)
-        parts = saliency_scores(network, text), leave_one_out_scores(network, text)
+        sizes = SIZES._replace(derivatives=limit)
+        parts = saliency_scores(network, text, sizes), leave_one_out_scores(network, text, sizes)
         for one, other in zip(whole, parts, strict=True):
             np.testing.assert_allclose(one.values, other.values, rtol=1e-4, atol=1e-5)
 
@@ -173,7 +175,7 @@ def test_derivatives_that_fade_away_become_zero(tokenizer: Tokenizer) -> None:
         x = network.embedding(batch.source)
         cell = lstm.Cell.of(network.encoder, 0)
         found = lstm.first_tangents(cell, lstm.trace(cell, x), 0, len(x))
-        delta = saliency(network, batch)[0].numpy()
+        delta = lstm_saliency(network, batch, SIZES)[0].numpy()
     at = found.dh[:: lstm.FLUSH_EVERY].abs()
     assert ((at == 0) | (at >= lstm.TINY)).all()
     assert (at[-1, :20] == 0).all()  # the first tokens no longer matter to the last state

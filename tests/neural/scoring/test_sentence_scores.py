@@ -10,23 +10,25 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.aligner.link_text import align_text
+from alignkit.aligner.alignment import alignment_of
+from alignkit.aligner.word_level import on_words
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.scoring.evaluation import evaluate, log_probabilities
+from alignkit.neural.scoring.evaluation import evaluate_network, translation_log_probabilities
 from alignkit.neural.training.translation import fit_network
 from alignkit.text.bitext import Bitext
+from alignkit.text.reading import encode_text
 from alignkit.text.streaming import pair_batches
 from alignkit.text.tokenization import BOS, encode_bitext
 
 from ..conftest import random_lines, small_network, small_settings
 
-ALL = {"probabilities": True, "sentence_scores": True, "words": True}
+ALL = {"probabilities": True, "scored": True, "words": True}
 
 
 def test_log_probabilities_equal_one_token_at_a_time(bitext):
     """Each token's probability from the network run on its prefix alone."""
     network = small_network()
-    found = log_probabilities(network, bitext)
+    found = translation_log_probabilities(network, bitext)
     for m, (x, y) in enumerate(zip(bitext.source, bitext.target, strict=True)):
         total = 0.0
         for t, token in enumerate(y):
@@ -41,13 +43,15 @@ def test_log_probabilities_equal_one_token_at_a_time(bitext):
 
 def test_their_sum_is_the_loss(bitext):
     network = small_network()
-    result = evaluate(network, bitext)
-    assert -log_probabilities(network, bitext).sum() == pytest.approx(result.loss * result.tokens, rel=1e-5)
+    result = evaluate_network(network, bitext)
+    assert -translation_log_probabilities(network, bitext).sum() == pytest.approx(
+        result.loss * result.tokens, rel=1e-5
+    )
 
 
 def test_pairs_without_tokens_are_0():
     nothing = Bitext.from_sentences([[], ["a"]], [["b"], []])
-    assert log_probabilities(small_network(), nothing).tolist() == [0, 0]
+    assert translation_log_probabilities(small_network(), nothing).tolist() == [0, 0]
 
 
 @pytest.fixture
@@ -62,13 +66,14 @@ def test_a_stream_gives_what_each_pair_gives_alone(tokenizer):
     data = "".join(f"{x} ||| {y}\n" for x, y in zip(source, target, strict=True)).encode()
     batches = list(pair_batches("-", io.BytesIO(data), single=True))
     assert len(batches) == 40
-    parts = [align_text(aligner, batch.source, batch.target, **ALL) for batch in batches]
+    texts = [Bitext(encode_text(batch.source), encode_text(batch.target)) for batch in batches]
+    parts = [alignment_of(on_words(aligner), text, **ALL) for text in texts]
     for m, part in enumerate(parts):
         x, y = source[m].split(), target[m].split()
         assert (list(part.source[0]), list(part.target[0])) == (x, y)
         bitext = encode_bitext(tokenizer, [source[m]], [target[m]])
         if x and y:
-            total = log_probabilities(aligner.network, bitext)[0]
+            total = translation_log_probabilities(aligner.network, bitext)[0]
             assert part.sentence_scores[0, 0] == pytest.approx(total / len(y), rel=1e-5)
             alpha = aligner.score(bitext, "alpha")[0][:-1, 1:-1]  # without EOS's row, and BOS and EOS as columns
             s, t = part.links.pairs.T
@@ -81,16 +86,17 @@ def test_a_stream_gives_what_each_pair_gives_alone(tokenizer):
 
 def test_the_command_gives_a_network_one_pair_at_a_time(aligner, tmp_path, monkeypatch):
     """Else the last bits of an answer would depend on what came with its question."""
-    from alignkit.aligner import link_text as linking
     from alignkit_cli.main import run
 
     aligner.save(tmp_path / "x.pt")
     seen = []
-    align = linking.align_text
-    monkeypatch.setattr(linking, "align_text", lambda a, x, y, **k: seen.append((x, y)) or align(a, x, y, **k))
+    score = NeuralAligner.score
+    monkeypatch.setattr(
+        NeuralAligner, "score", lambda self, text, kind: seen.append(len(text)) or score(self, text, kind)
+    )
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"w1 ||| w2\nw3 ||| w4\n")))
     assert run(["align", "--model", str(tmp_path / "x.pt"), "-", "-o", str(tmp_path / "o")]) == 0
-    assert seen == [(b"w1 \n", b" w2\n"), (b"w3 \n", b" w4\n")]
+    assert seen == [1, 1]
 
 
 def test_the_command_streams(aligner, tmp_path):

@@ -10,8 +10,10 @@ import torch
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.classifier_settings import ClassifierRunSettings, ClassifierSettings, ClassifierTraining
+from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.settings import TextSettings, from_dict, logged_steps, to_dict
-from alignkit.neural.training.classification import ClassifierLoop, ClassifierRun, train_classifier
+from alignkit.neural.training.classification import Judged, classification_trainer
+from alignkit.neural.training.classifier_run import ClassifierRun, train_classifier
 from alignkit.neural.training.translation_run import find_run
 from alignkit.text.labelled import LabelledLines, LabelledText
 from alignkit.text.tokenization import learn_words
@@ -101,7 +103,7 @@ def test_the_number_of_threads_changes_no_bit() -> None:
     for threads in (1, 2, 3):
         torch.set_num_threads(threads)
         settings = ClassifierRunSettings(training=ClassifierTraining(steps=3))
-        loop = ClassifierLoop(encoded, encoded, settings, tokenizer, device="cpu")
+        loop = classification_trainer(encoded, encoded, settings, tokenizer, device="cpu")
         loop.run()
         scores = [loop.snapshot().score(encoded.bitext, kind).values for kind in ("alpha", "beta")]
         found.append([*(p.detach().numpy().tobytes() for p in loop.network.parameters()), *map(bytes, scores)])
@@ -175,6 +177,42 @@ def test_vectors_are_where_embeddings_begin(tmp_path: Path) -> None:
 def test_batches_cover_the_text() -> None:
     text = TEXT.encode(learn_words(TEXT.texts), NAMES)
     assert isinstance(text, LabelledText)
-    loop = ClassifierLoop(text, text, SMALL, learn_words(TEXT.texts), device="cpu")
+    task = classification_trainer(text, text, SMALL, learn_words(TEXT.texts), device="cpu").task
     for epoch in (0, 1):
-        assert sorted(np.concatenate(loop.batches(epoch))) == list(range(120))
+        assert sorted(np.concatenate(task.batches(epoch))) == list(range(120))
+
+
+def test_a_loss_of_ones_own_sees_texts_and_attention() -> None:
+    """Attention is pushed to the first word of each text, whatever the label."""
+    tokenizer = learn_words(TEXT.texts)
+    text, valid = (part.encode(tokenizer, NAMES) for part in (TEXT, VALID))
+    seen = []
+
+    def first_word(judged: Judged) -> torch.Tensor:
+        seen.append(judged.texts)
+        for m, y, mask in zip(judged.texts, judged.labels, judged.mask, strict=True):
+            assert (text.labels[m], len(text.corpus[m])) == (y, mask.sum())
+        return -judged.alpha[:, 0].log().mean()
+
+    trainer = classification_trainer(text, valid, SMALL, tokenizer, loss=first_word, device="cpu")
+    trainer.run()
+    assert len(seen) == 60
+    alpha = trainer.snapshot().score(valid.bitext, "alpha")
+    assert np.mean([matrix[0, 0] for matrix in alpha]) > 0.9
+
+
+def test_training_starts_from_prepared_weights() -> None:
+    tokenizer = learn_words(TEXT.texts)
+    text = TEXT.encode(tokenizer, NAMES)
+    first = classification_trainer(text, text, SMALL, tokenizer, device="cpu").run().network
+
+    def copy(network: Classifier) -> None:
+        weights = {name: w for name, w in first.state_dict().items() if not name.startswith("attention.")}
+        network.load_state_dict(weights, strict=False)
+
+    settings = SMALL.change(training={"seed": 5, "steps": 0})
+    started = classification_trainer(text, text, settings, tokenizer, prepare=copy, device="cpu").run()
+    fresh = classification_trainer(text, text, settings, tokenizer, device="cpu").run()
+    for name, value in started.network.state_dict().items():
+        other = fresh if name.startswith("attention.") else None
+        assert torch.equal(value, (other.network if other else first).state_dict()[name]), name

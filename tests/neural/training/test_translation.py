@@ -15,10 +15,10 @@ import torch
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.batching import training_batches, usable
-from alignkit.neural.loading import load_aligner
+from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.settings import PRESETS, RunSettings, from_dict, logged_steps, to_dict
 from alignkit.neural.training.log import TrainingLog
-from alignkit.neural.training.translation import Training, fit_network
+from alignkit.neural.training.translation import fit_network, translation_trainer
 from alignkit.neural.training.translation_run import LinePairs, TranslationRun, find_run, train_translation
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import Tokenizer
@@ -67,7 +67,7 @@ def test_settings_survive_json() -> None:
         assert from_dict(RunSettings, json.loads(json.dumps(to_dict(preset)))) == preset
     with pytest.raises(AlignkitError, match="unknown field colour"):
         from_dict(RunSettings, {"network": {"colour": 1}})
-    with pytest.raises(AlignkitError, match="attention must be one of general, uniform"):
+    with pytest.raises(AlignkitError, match="attention must be one of general, dot, uniform"):
         from_dict(RunSettings, {"network": {"attention": "none"}})
 
 
@@ -164,7 +164,7 @@ def test_training_learns_to_copy(tokenizer: Tokenizer, bitext: Bitext) -> None:
         network={"hidden": 32, "embedding": 16, "dropout": 0.0, "layers": 1}
     )
     log: list[TrainingLog] = []
-    Training(text, text, settings, tokenizer, device="cpu").run(lambda now, best: log.append(now.log))
+    translation_trainer(text, text, settings, tokenizer, device="cpu").run(lambda now, best: log.append(now.log))
     assert log[-1].best("valid.accuracy", largest=True)[1] > 0.8
     assert log[-1].series("valid.accuracy")[0][1] < 0.3
 
@@ -240,7 +240,7 @@ def test_a_run_gives_its_text_and_its_checkpoints(tmp_path: Path) -> None:
     losses = dict(run.log.series("valid.loss"))
     assert best.step == min(losses, key=lambda step: losses[step])
     for step, path in run.checkpoints.items():
-        loaded = load_aligner(path)
+        loaded = load_checkpoint(path)
         assert isinstance(loaded, NeuralAligner)
         assert loaded.step == step
         assert loaded.metrics["valid.loss"] == losses[step]

@@ -1,8 +1,79 @@
-"""--prior, --start, --threshold and --save-model."""
+"""What the commands that fit share: both directions, --prior, --start, --threshold, settings of the model."""
+
+from __future__ import annotations
 
 import pytest
 
 from alignkit.aligner.registry import load_aligner
+
+from .conftest import DIAGONAL
+
+
+@pytest.mark.parametrize("command", ["ibm1", "diagonal", "hmm"])
+@pytest.mark.parametrize("method", ["grow-diag-final-and", "product"])
+def test_symmetrized_scores_and_model(alignkit, text, tmp_path, command, method):
+    from alignkit import Scores, load_aligner, read_bitext
+
+    model, scores = tmp_path / "m", tmp_path / "x.npz"
+    written = alignkit(command, *text, "-q", "--symmetrize", method, "--model", model, "--scores", scores)
+    assert (written.code, written.lines) == (0, DIAGONAL)
+    again = alignkit("align", "-q", "--model", model, *text, "--format", "probabilities")
+    assert [" ".join(item.split(":")[0] for item in line.split()) for line in again.lines] == DIAGONAL
+    expected = load_aligner(model).score(read_bitext(*text), "alpha")
+    assert (Scores.load(scores).values == expected.values).all()
+
+
+@pytest.mark.parametrize("command", ["ibm1", "diagonal"])
+def test_options_reach_the_model(alignkit, text, tmp_path, command):
+    from alignkit import load_aligner
+
+    def fitted(*options):
+        assert alignkit(command, "-q", *text, "--model", tmp_path / "m", *options).code == 0
+        return load_aligner(tmp_path / "m")
+
+    plain = fitted()
+    assert fitted("--null-probability", 0.3).null_probability == pytest.approx(0.3)
+    assert fitted("--no-null").null is None
+    assert not (fitted("--alpha", 0.5).table.values == plain.table.values).all()
+    assert len(fitted("--prune", 0.2).table.values) < len(plain.table.values)
+    assert len(fitted("--iterations", 30, "--tolerance", 0.01).log_likelihood) < 30
+    if command == "diagonal":
+        assert fitted("--tension", 2.5, "--fixed-tension").tension == 2.5
+        assert not (fitted("--no-prior").table.values == plain.table.values).all()
+
+
+@pytest.mark.parametrize("command", ["ibm1", "diagonal"])
+@pytest.mark.parametrize(
+    ("option", "value"), [("--null-probability", 1), ("--alpha", 0), ("--prune", 1), ("--tolerance", -1)]
+)
+def test_options_out_of_range(alignkit, failure, text, command, option, value):
+    failure(alignkit(command, *text, option, value), option)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["ibm1", "--threshold", "0.7"], "--threshold goes only with --symmetrize product"),
+        (
+            ["hmm", "--symmetrize", "union", "--threshold", "0.2"],
+            "--threshold goes only with --symmetrize product",
+        ),
+        (["ibm1", "--kind", "beta"], "--kind goes only with --scores"),
+        (["hmm", "--prior-weight", "5"], "--prior-weight goes only with --prior"),
+        (["align", "--prior-weight", "5"], "--prior-weight goes only with --prior"),
+        (["diagonal", "--no-prior", "--alpha", "0.1"], "--alpha goes only with a prior"),
+        (["diagonal", "--no-null", "--null-probability", "0.1"], "--null-probability goes only with NULL"),
+        (["ibm1", "-o", "x", "--sentence-scores", "./x"], "Two outputs cannot both go to"),
+        (["ibm1", "--model", "x", "--scores", "x"], "Two outputs cannot both go to"),
+        (["align", "--sentence-scores", "-"], "Two outputs cannot both go to standard output"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_options_that_would_do_nothing_or_harm(alignkit, failure, text, tmp_path, monkeypatch, arguments, part):
+    monkeypatch.chdir(tmp_path)
+    failure(alignkit(*arguments, "-q", *text), part)
+    assert not (tmp_path / "x").exists()
+
 
 TEXT = "das haus ||| the house\ndas buch ||| the book\nein buch ||| a book\n ||| x\n"
 OPEN = "das haus ||| house the\n" * 3

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from planted import bitext_of, random_pairs
 
-from alignkit.aligner.link_text import align_text, describe, link_probabilities, per_word
+from alignkit.aligner.alignment import alignment_of, per_word, scores_of_links
+from alignkit.aligner.reversed import Reversed
+from alignkit.aligner.symmetrized import Symmetrized
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.null import UNSEEN, mixture_log_probabilities
 from alignkit.errors import AlignkitError
@@ -17,7 +19,7 @@ from alignkit.links.links import Links
 from alignkit.scores.scores import Scores
 
 PAIRS = random_pairs(21)
-ALL = {"probabilities": True, "sentence_scores": True, "words": True}
+ALL = {"probabilities": True, "scored": True, "words": True}
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +32,10 @@ def test_link_probabilities_are_the_posteriors(models):
     bitext, forward, reverse = models
     alpha, back = forward.score(bitext, "alpha"), reverse.score(bitext.reversed, "alpha")
     links = forward.links(bitext)
-    one, other, both = (link_probabilities(links, *scores) for scores in ((alpha,), (None, back), (alpha, back)))
+    one, other, both = (
+        alignment_of(aligner, bitext, links, probabilities=True).probabilities
+        for aligner in (forward, Reversed(reverse), Symmetrized(forward, reverse))
+    )
     k = 0
     for m, pair in enumerate(links):
         for s, t in pair:
@@ -41,13 +46,13 @@ def test_link_probabilities_are_the_posteriors(models):
     assert k == len(links.pairs) > 50
 
 
-def test_link_probabilities_need_scores_of_the_same_pairs():
+def test_scores_of_links_need_scores_of_the_same_pairs():
     links, scores = Links.from_lists([[(1, 0)]]), Scores.from_matrices([np.ones((1, 1))])
     for wrong in (scores, Scores.from_matrices([np.ones((1, 2))] * 2)):
         with pytest.raises(AlignkitError, match="not of the same sentence pairs"):
-            link_probabilities(links, wrong)
-    with pytest.raises(AlignkitError, match="one direction at least"):
-        link_probabilities(links, None)
+            scores_of_links(links, wrong)
+    assert scores_of_links(links, Scores.from_matrices([[[1, 0.5]]])).tolist() == [0.5]
+    assert scores_of_links(links, Scores.from_matrices([[[1], [0.5]]]), transposed=True).tolist() == [0.5]
 
 
 @pytest.mark.parametrize("null", [True, False])
@@ -102,37 +107,36 @@ def test_per_word():
     assert np.isnan(found[1:]).all()
 
 
-def test_describe_and_align_text_agree(models):
-    bitext, forward, _ = models
-    source, target = (
-        "".join(" ".join(side) + "\n" for side in sides).encode() for sides in zip(*PAIRS, strict=True)
-    )
-    one = describe(forward.links(bitext), bitext, forward, **ALL)
-    two = align_text(forward, source, target, **ALL)
-    assert one.links.to_pharaoh() == two.links.to_pharaoh()
-    assert np.array_equal(one.probabilities, two.probabilities)
-    assert np.array_equal(one.sentence_scores, two.sentence_scores, equal_nan=True)
-    assert (list(one.source), list(one.target)) == (list(two.source), list(two.target))
+def test_a_reversed_aligner_links_source_first(models):
+    bitext, _, reverse = models
+    found = alignment_of(Reversed(reverse), bitext, **ALL)
+    inner = alignment_of(reverse, bitext.reversed, **ALL)
+    assert found.links.to_pharaoh() == inner.links.reversed.to_pharaoh()
+    assert np.array_equal(found.sentence_scores, inner.sentence_scores, equal_nan=True)
+    assert (list(found.source), list(found.target)) == (list(inner.target), list(inner.source))
 
 
 def test_two_directions_have_two_sentence_scores(models):
     bitext, forward, reverse = models
-    both = describe(forward.links(bitext), bitext, forward, reverse, **ALL)
-    alone = describe(reverse.links(bitext.reversed), bitext.reversed, reverse, **ALL)
+    both = alignment_of(Symmetrized(forward, reverse), bitext, **ALL)
+    alone = [alignment_of(forward, bitext, **ALL), alignment_of(reverse, bitext.reversed, **ALL)]
+    columns = np.concatenate([each.sentence_scores for each in alone], axis=1)
     assert both.sentence_scores.shape == (len(bitext), 2)
-    assert np.array_equal(both.sentence_scores[:, 1], alone.sentence_scores[:, 0], equal_nan=True)
+    assert np.array_equal(both.sentence_scores, columns, equal_nan=True)
 
 
-def test_an_aligner_without_sentence_probabilities(models):
+def test_an_aligner_of_scores_alone(models):
     class Plain:
         name, kinds = "plain", ("alpha",)
         score = models[1].score
 
     bitext = models[0]
-    links = models[1].links(bitext)
     with pytest.raises(AlignkitError, match="plain gives no probability of a sentence"):
-        describe(links, bitext, Plain(), sentence_scores=True)
-    assert describe(links, bitext, Plain(), words=True).sentence_scores is None
+        alignment_of(Plain(), bitext, scored=True)
+    found, expected = (alignment_of(each, bitext, words=True, probabilities=True) for each in (Plain(), models[1]))
+    assert found.sentence_scores is None
+    assert found.links.to_pharaoh() == expected.links.to_pharaoh()
+    assert np.array_equal(found.probabilities, expected.probabilities)
 
 
 @pytest.mark.parametrize("joint", [True, False])

@@ -1,0 +1,129 @@
+"""Classifiers of labelled sentences that experiments train in memory; see alignkit.neural.networks.classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from alignkit.experiments.corpora import labelled_lines
+from alignkit.experiments.protocol import check_positive
+from alignkit.neural.classifier_settings import (
+    ClassifierAttention,
+    ClassifierRunSettings,
+    ClassifierSettings,
+    ClassifierTraining,
+)
+from alignkit.neural.networks.classifier import Classifier
+from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
+from alignkit.neural.training.classification import Loss, classification_trainer, label_loss
+from alignkit.scores.scores import Scores
+from alignkit.text.labelled import LabelledText, two_labels
+from alignkit.text.tokenization import Tokenizer, learn_words
+from alignkit.types import Progress
+
+
+@dataclass(frozen=True)
+class ClassifierPlan:
+    """The labelled text, the size of the classifiers, and their training.
+
+    Attributes:
+        labelled: a file of lines LABEL TAB TEXT with two labels; the sample if empty.
+        sentences: the number to read; 0 for all. Nine in ten are for training, the others are held out.
+        minimum: a word seen fewer times is unknown.
+        longest: sentences are truncated to this length.
+        held: held-out sentences that are scored, at most.
+        embedding, hidden: sizes of a word's embedding and of each LSTM direction.
+        rate, batch, epochs: learning rate and batch size of Adam, and its passes over the training text.
+        seeds: pairs of classifiers; each pair is trained from its own seed.
+    """
+
+    labelled: str = ""
+    sentences: int = 0
+    minimum: int = 3
+    longest: int = 40
+    held: int = 300
+    embedding: int = 100
+    hidden: int = 64
+    rate: float = 2e-3
+    batch: int = 32
+    epochs: int = 4
+    seeds: int = 3
+
+    def __post_init__(self) -> None:
+        check_positive(self, "held", "embedding", "hidden", "rate", "batch", "epochs", "seeds")
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Labelled text for training and held-out text, in the vocabulary of one tokenizer."""
+
+    training: LabelledText
+    held: LabelledText
+    tokenizer: Tokenizer
+
+
+def read_split(plan: ClassifierPlan) -> Split:
+    """The text of a plan.
+
+    Raises:
+        AlignkitError: there are not two labels; other errors as :func:`labelled_lines`.
+    """
+    lines, names = two_labels(labelled_lines(plan.labelled, plan.sentences, plan.longest))
+    tokenizer = learn_words(lines.texts, plan.minimum)
+    cut = len(lines) * 9 // 10
+    training = lines.take(np.arange(cut)).encode(tokenizer, names)
+    held = lines.take(np.arange(cut, len(lines))[: plan.held]).encode(tokenizer, names)
+    return Split(training, held, tokenizer)
+
+
+def classifier_settings(
+    plan: ClassifierPlan, split: Split, seed: int, epochs: int, attention: ClassifierAttention = "learned"
+) -> ClassifierRunSettings:
+    """The settings of one classifier of a plan."""
+    network = ClassifierSettings(
+        embedding=plan.embedding, hidden=plan.hidden, attention_hidden=plan.hidden, attention=attention
+    )
+    steps = epochs * -(-len(split.training) // plan.batch)
+    training = ClassifierTraining(batch=plan.batch, learning_rate=plan.rate, steps=steps, seed=seed, keep="best")
+    return ClassifierRunSettings(network=network, training=training)
+
+
+def train_in_memory(
+    split: Split,
+    settings: ClassifierRunSettings,
+    progress: Progress,
+    *,
+    prepare: Callable[[Classifier], None] | None = None,
+    loss: Loss = label_loss,
+) -> Classifier:
+    """Trains a classifier on the CPU; the same seed gives the same initial weights and the same batches.
+
+    Args:
+        split: held-out text is measured in training, for ``progress``.
+        settings: of :func:`classifier_settings`.
+        progress: of the steps.
+        prepare, loss: as in :func:`alignkit.neural.training.classification.classification_trainer`.
+
+    Returns:
+        the classifier after the last step, which does not depend on held-out text.
+    """
+    trainer = classification_trainer(
+        split.training, split.held, settings, split.tokenizer, prepare=prepare, loss=loss, device="cpu"
+    )
+    trainer.run(progress=progress)
+    return trainer.network.eval()
+
+
+class Outputs(NamedTuple):
+    """Log-odds of the second label, float64 (M,), and attention of M sentences."""
+
+    logits: np.ndarray
+    alpha: Scores
+
+
+def outputs(network: Classifier, text: LabelledText) -> Outputs:
+    """The outputs of a classifier for every sentence."""
+    return Outputs(classifier_logits(network, text), classifier_scores(network, text, "alpha"))

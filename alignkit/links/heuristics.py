@@ -1,0 +1,82 @@
+"""The registry of symmetrization heuristics: how two directed alignments are combined into one.
+
+The heuristics on links are those of Koehn, Och and Marcu (2003) and of Moses. This module imports nothing heavy,
+because the command line reads its choices from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from alignkit.errors import AlignkitError
+
+
+class Steps(NamedTuple):
+    """The steps of a heuristic on links. A point is a pair of a source and a target word.
+
+    Attributes:
+        from_union: start from all points of either direction instead of those of both.
+        neighbours: 4 or 8 to add the points of either direction with an unlinked word that are horizontal or
+            vertical (for 8, also diagonal) neighbours of a chosen point, repeatedly; 0 to skip this step.
+        unlinked: 1 or 2 to add the points with at least 1 or with 2 unlinked words, first of the forward, then of
+            the reverse direction; 0 to skip this step.
+    """
+
+    from_union: bool = False
+    neighbours: int = 0
+    unlinked: int = 0
+
+
+@dataclass(frozen=True)
+class Heuristic:
+    """A way to combine two directed alignments, either from their links or from their scores.
+
+    Attributes:
+        steps: of a heuristic on links.
+        function: of a heuristic on scores, as "module:function", imported when needed. It is called as
+            ``function(forward, reverse, threshold)`` by :func:`alignkit.links.symmetrization.symmetrize_scores`.
+    """
+
+    steps: Steps | None = None
+    function: str | None = None
+
+    @property
+    def needs_scores(self) -> bool:
+        """Whether it combines the scores of both directions rather than their links."""
+        return self.function is not None
+
+    @property
+    def from_scores(self) -> Callable[..., Any]:
+        """The function of a heuristic on scores."""
+        assert self.function is not None
+        module, _, name = self.function.partition(":")
+        return getattr(import_module(module), name)
+
+
+HEURISTICS = {
+    "intersection": Heuristic(Steps()),
+    "union": Heuristic(Steps(from_union=True)),
+    "grow-diag": Heuristic(Steps(neighbours=8)),
+    "grow-diag-final": Heuristic(Steps(neighbours=8, unlinked=1)),
+    "grow-diag-final-and": Heuristic(Steps(neighbours=8, unlinked=2)),
+    "product": Heuristic(function="alignkit.links.symmetrization:product_links"),
+}
+DEFAULT_METHOD = "grow-diag-final-and"
+#: The default threshold of heuristics on scores: about the best for IBM Model 1 on three development sets.
+DEFAULT_THRESHOLD = 0.2
+
+
+def method_names(needs_scores: bool | None = None) -> list[str]:
+    """The names of all heuristics, of those that need scores, or of those that do not."""
+    return [name for name, one in HEURISTICS.items() if needs_scores in (None, one.needs_scores)]
+
+
+def find_heuristic(method: str, needs_scores: bool | None = None) -> Heuristic:
+    """The heuristic of this name, one of :func:`method_names`; raises AlignkitError if there is none."""
+    known = method_names(needs_scores)
+    if method not in known:
+        raise AlignkitError(f"cannot symmetrize by {method!r} here; choose one of {', '.join(known)}")
+    return HEURISTICS[method]

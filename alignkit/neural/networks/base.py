@@ -1,0 +1,133 @@
+"""The interface of translation networks: what training, scoring and decoding ask of one.
+
+A network of another kind is one file with a frozen dataclass of settings and a subclass of
+:class:`TranslationNetwork`, and one line in :data:`alignkit.neural.networks.registry.NETWORKS`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from alignkit.errors import AlignkitError
+from alignkit.neural.checkpoints import network_with_weights
+from alignkit.neural.networks.registry import network_class
+from alignkit.neural.settings import NetworkSettings
+
+#: What a decoder carries from one token to the next; dimension 1 of every tensor is that of the sentences.
+State = tuple[Tensor, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """What the decoder sees of B source sentences.
+
+    Attributes:
+        h: (B, L, D), the encoder's states; of those at padding nothing is asked.
+        start: the state from which the decoder starts.
+        mask: (B, L), True where there is a token; None if nothing is padded.
+    """
+
+    h: Tensor
+    start: State
+    mask: Tensor | None
+
+    def only(self, place: int) -> Encoding:
+        """The same, with the one encoder state at ``place``."""
+        return Encoding(self.h[:, place : place + 1], self.start, None)
+
+
+class Decoded(NamedTuple):
+    """What a decoder gives for T tokens of N hypotheses.
+
+    Attributes:
+        features: (N, T, F), what the output layer multiplies.
+        weights: (N, T, L), its attention.
+        state: what it carries on to the next token.
+    """
+
+    features: Tensor
+    weights: Tensor
+    state: State
+
+
+class TranslationNetwork(nn.Module, ABC):
+    """p(y_t | y_<t, x) by an encoder and a decoder that attends to it.
+
+    A subclass is made from its settings alone, draws its weights from torch's global generator, keeps all its
+    tensors as parameters or persistent buffers, and sets ``output``.
+
+    Attributes:
+        settings: what it was made from.
+        output: the last layer: logits (..., V) of features (..., F).
+    """
+
+    output: nn.Linear
+
+    def __init__(self, settings: NetworkSettings) -> None:
+        super().__init__()
+        if settings.vocabulary < 1:
+            raise AlignkitError("a network needs the size of its vocabulary")
+        self.settings = settings
+
+    @abstractmethod
+    def encode(self, source: Tensor, lengths: np.ndarray, omega: Tensor | None = None) -> Encoding:
+        """Reads B sentences.
+
+        Args:
+            source: int64 (L, B), padded at the end to the longest; L is 0 where leave-one-out left nothing.
+            lengths: int64 (B,), their lengths, in the host's memory.
+            omega: (L, B), factors of the tokens' embeddings; 1 without.
+        """
+
+    @abstractmethod
+    def decode(self, previous: Tensor, encoding: Encoding, state: State, uniform: bool = False) -> Decoded:
+        """Reads T target tokens of N = B·K hypotheses: under teacher forcing, or T = 1 to decode step by step.
+
+        Args:
+            previous: int64 (T, N), the tokens before each y_t; the K hypotheses of a sentence side by side.
+            encoding: of the B sentences.
+            state: ``encoding.start``, or what came out for the tokens before these.
+            uniform: attention is 1/L, whatever has been learned.
+        """
+
+    def attention_weights(self, encoding: Encoding, previous: Tensor) -> Tensor:
+        """alpha (B, T, L) under teacher forcing, ``previous`` (T, B) as in :meth:`decode`."""
+        return self.decode(previous, encoding, encoding.start).weights
+
+    def lexical_features(self, encoding: Encoding, previous: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+        """The features at y_t if the decoder saw the encoder state h_l alone, under teacher forcing.
+
+        Returns:
+            a function of places (N,) in flattened (B, T) and (B, L) arrays that gives features (N, F).
+        """
+        length = encoding.h.shape[1]
+        seen = [self.decode(previous, encoding.only(place), encoding.start).features for place in range(length)]
+        table = torch.stack(seen, 2).flatten(0, 2)
+        return lambda rows, columns: table[rows * length + columns % length]
+
+    def forward(self, source: Tensor, lengths: np.ndarray, previous: Tensor, uniform: bool = False) -> Tensor:
+        """Features (B, T, F) of every position under teacher forcing; arguments as of the other methods."""
+        encoding = self.encode(source, lengths)
+        return self.decode(previous, encoding, encoding.start, uniform).features
+
+
+def new_network(settings: NetworkSettings) -> TranslationNetwork:
+    """A network with fresh weights, by torch's global generator."""
+    return network_class(settings.architecture)(settings)
+
+
+def build_network(settings: NetworkSettings, weights: object) -> TranslationNetwork:
+    """A network of these settings and weights, in evaluation mode; raises as :func:`network_with_weights`."""
+    return network_with_weights(lambda: new_network(settings), weights)
+
+
+def parameter_count(network: nn.Module) -> int:
+    """Number of trained parameters."""
+    return sum(p.numel() for p in network.parameters())

@@ -1,0 +1,68 @@
+"""The registries of attentions and translation networks, by the names that settings give them.
+
+An attention is a class (:class:`alignkit.neural.networks.attention.Attention`) and a line in :data:`ATTENTIONS`; a
+network is a file with its settings and its class (:class:`alignkit.neural.networks.base.TranslationNetwork`) and a
+line in :data:`NETWORKS`. An entry is a class or the place of one, ``module:name``, which is imported when it is
+needed: the names are known without torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from alignkit.neural.validation import check_choice
+
+if TYPE_CHECKING:
+    from alignkit.neural.networks.attention import Attention
+    from alignkit.neural.networks.base import TranslationNetwork
+    from alignkit.neural.settings import NetworkSettings
+
+
+class NetworkEntry(NamedTuple):
+    """The classes of a network.
+
+    Attributes:
+        settings: a frozen dataclass, a subclass of :class:`alignkit.neural.settings.NetworkSettings`.
+        network: the network, made from such settings.
+    """
+
+    settings: str | type[NetworkSettings]
+    network: str | type[TranslationNetwork]
+
+
+ATTENTIONS: dict[str, str | type[Attention]] = {
+    "general": "alignkit.neural.networks.attention:GeneralAttention",
+    "dot": "alignkit.neural.networks.attention:DotAttention",
+    "uniform": "alignkit.neural.networks.attention:UniformAttention",
+}
+NETWORKS: dict[str, NetworkEntry] = {
+    "lstm": NetworkEntry(
+        "alignkit.neural.settings:LstmSettings", "alignkit.neural.networks.encoder_decoder:EncoderDecoder"
+    ),
+}
+
+
+def attention_class(name: str) -> type[Attention]:
+    """The attention of that name; raises AlignkitError if there is none."""
+    check_choice("network", "attention", name, ATTENTIONS)
+    return _loaded(ATTENTIONS[name])
+
+
+def settings_class(architecture: str) -> type[NetworkSettings]:
+    """The settings of the network of that name; raises AlignkitError if there is none."""
+    check_choice("network", "architecture", architecture, NETWORKS)
+    return _loaded(NETWORKS[architecture].settings)
+
+
+def network_class(architecture: str) -> type[TranslationNetwork]:
+    """The network of that name; raises AlignkitError if there is none."""
+    check_choice("network", "architecture", architecture, NETWORKS)
+    return _loaded(NETWORKS[architecture].network)
+
+
+def _loaded(entry: str | type[Any]) -> Any:
+    if not isinstance(entry, str):
+        return entry
+    module, name = entry.split(":")
+    return getattr(import_module(module), name)

@@ -1,0 +1,151 @@
+"""The run directory of a classifier: its training on disk, which a kill at any moment does not harm.
+
+config.json         settings, what text, which labels, with which versions it began
+train.npz           the encoded training text, a bitext whose target sentences are the labels
+valid.npz           the encoded validation text
+log.jsonl           what was measured: train.loss, valid.loss (nats per text), valid.accuracy (share of texts)
+checkpoints/        step-000500.pt and so on, at the logged steps
+best.pt             the classifier with the highest validation accuracy, of those the one with the lowest loss
+state.pt            what going on needs
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from alignkit.errors import InputError
+from alignkit.neural.aligners import ClassifierAligner
+from alignkit.neural.checkpoints import BEST, TRAINING, load_payload
+from alignkit.neural.classifier_settings import ClassifierRunSettings
+from alignkit.neural.loading import load_checkpoint
+from alignkit.neural.networks.classifier import Classifier
+from alignkit.neural.settings import from_dict, to_dict
+from alignkit.neural.training.classification import classification_trainer
+from alignkit.neural.training.run_directory import STATE, RunDirectory, fingerprint
+from alignkit.neural.training.trainer import Trainer
+from alignkit.neural.vectors import read_vectors
+from alignkit.text.bitext import Bitext
+from alignkit.text.labelled import LabelledLines, LabelledText
+from alignkit.text.tokenization import Tokenizer, learn_words, tokenizer_from_state, train_subwords
+from alignkit.types import PathLike, Progress
+
+
+@dataclass(frozen=True)
+class ClassifierRun(RunDirectory):
+    """The run directory of a classifier."""
+
+    KIND: ClassVar[str] = "alignkit.classifier-run"
+
+    @property
+    def settings(self) -> ClassifierRunSettings:
+        return from_dict(ClassifierRunSettings, self.config.get("settings"))
+
+    @property
+    def train(self) -> LabelledText:
+        """The encoded training text."""
+        return LabelledText.from_bitext(Bitext.load(self.path / "train.npz"))
+
+    @property
+    def valid(self) -> LabelledText:
+        """The encoded validation text."""
+        return LabelledText.from_bitext(Bitext.load(self.path / "valid.npz"))
+
+    def load(self, step: int | None = None, device: str = "auto") -> ClassifierAligner:
+        """The classifier of a logged step, or the best.
+
+        Raises:
+            InputError: there is no such checkpoint, or it is damaged.
+        """
+        place = self.path / BEST if step is None else self.checkpoints.get(step, self.path / f"step {step}")
+        found = load_checkpoint(place, device)
+        if not isinstance(found, ClassifierAligner):
+            raise InputError(place, "not the checkpoint of a classifier")
+        return found
+
+
+def train_classifier(
+    run_dir: PathLike,
+    text: LabelledLines,
+    valid: LabelledLines,
+    labels: tuple[str, str],
+    settings: ClassifierRunSettings,
+    *,
+    vectors: PathLike | None = None,
+    progress: Progress | None = None,
+    device: str = "auto",
+) -> ClassifierAligner:
+    """Trains a classifier into a run directory, or goes on where an interrupted run of the same stopped.
+
+    On one machine and with the same versions, an interrupted run ends in the same bits as one that was never
+    stopped. A finished run is not trained again.
+
+    Args:
+        run_dir: made if it does not exist.
+        text: training text.
+        valid: held-out text.
+        labels: y = 0 and y = 1.
+        settings: of text, network and training.
+        vectors: a file of word vectors that the embeddings begin with, as
+            :func:`alignkit.neural.vectors.read_vectors` takes it.
+        progress: called after every step with (steps done, steps in all, message).
+        device: as :func:`alignkit.neural.devices.pick_device`.
+
+    Returns:
+        the classifier with the highest validation accuracy.
+
+    Raises:
+        AlignkitError: the directory holds something else, or a run with other settings or text; a label is not
+            among ``labels``; the vectors are of another size than the embeddings.
+    """
+    run = ClassifierRun(Path(run_dir))
+    tokenizer = _learn(text, settings)
+    start = (
+        read_vectors(vectors, tokenizer.vocabulary, settings.network.embedding) if vectors is not None else None
+    )
+    decides = {
+        "settings": to_dict(settings),
+        "text": {"training": _describe(text), "validation": _describe(valid)},
+        "labels": list(labels),
+        "vectors": start.describe() if start is not None else None,
+    }
+    # What is wrong with the text is said before anything is written.
+    if not run.begun:
+        encoded, held = text.encode(tokenizer, labels), valid.encode(tokenizer, labels)
+        prepare = None if start is None else lambda network: start.fill(network.embedding)
+        training = classification_trainer(encoded, held, settings, tokenizer, prepare=prepare, device=device)
+        run.open(decides)
+        encoded.bitext.save(run.path / "train.npz")
+        held.bitext.save(run.path / "valid.npz")
+    else:
+        run.open(decides)
+        training, tokenizer = _resume(run, settings, device)
+    state = {"tokenizer": tokenizer.state()}
+    best = training.run(lambda now, improved: run.commit(now, improved, state), progress)
+    return best.to(device)
+
+
+def _describe(text: LabelledLines) -> dict[str, object]:
+    """Number of texts and SHA-256 of texts and labels, to tell one labelled text from another."""
+    return {"texts": len(text), "sha256": fingerprint(text.texts, text.labels)}
+
+
+def _learn(text: LabelledLines, settings: ClassifierRunSettings) -> Tokenizer:
+    if settings.text.tokens == "words":
+        return learn_words(text.texts, settings.text.minimum)
+    return train_subwords(text.texts, settings.text.pieces)
+
+
+def _resume(
+    run: ClassifierRun, settings: ClassifierRunSettings, device: str
+) -> tuple[Trainer[Classifier, ClassifierAligner], Tokenizer]:
+    state = load_payload(run.path / STATE, TRAINING)
+    best = run.load(device="cpu")
+    try:
+        tokenizer = tokenizer_from_state(state["tokenizer"])
+        training = classification_trainer(run.train, run.valid, settings, tokenizer, device=device)
+        training.restore(state, best)
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise InputError(run.path / STATE, f"damaged: {error}") from error
+    return training, tokenizer

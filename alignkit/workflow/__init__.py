@@ -1,0 +1,1 @@
+"""Align a text in one call: read it, fit or load an aligner, link its words."""

@@ -1,0 +1,244 @@
+"""Align a text: read it, fit or load an aligner, link its words."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import IO, Any
+
+import numpy as np
+
+from alignkit.aligner.alignment import alignment_of, link_probabilities, links_of, sentence_scores
+from alignkit.aligner.protocol import Aligner, with_threads, with_threshold
+from alignkit.aligner.registry import load_aligner
+from alignkit.aligner.symmetrized import Symmetrized
+from alignkit.aligner.word_level import WordLevel, on_words
+from alignkit.classical import memory
+from alignkit.errors import AlignkitError
+from alignkit.links.formats import Alignment
+from alignkit.links.heuristics import DEFAULT_METHOD
+from alignkit.links.links import Links
+from alignkit.parallel import thread_count
+from alignkit.scores.scores import Scores
+from alignkit.settings import with_options
+from alignkit.text.bitext import Bitext
+from alignkit.text.on_disk import release_bitext
+from alignkit.text.reading import encode_text
+from alignkit.text.streaming import pair_batches
+from alignkit.types import PathLike, Progress
+from alignkit.workflow.fitting import Fitting
+from alignkit.workflow.reading import Side, read_text, read_within_memory
+from alignkit.workflow.settings import AlignSettings
+from alignkit.workflow.writing import AlignmentWriter
+
+log = logging.getLogger(__name__)
+
+BLOCK = 10_000  # sentence pairs that a saved aligner links at a time, or that are described at a time
+#: A fitted aligner or the file of one; or two of them, source to target and target to source.
+Model = Aligner | PathLike | tuple[Aligner | PathLike, Aligner | PathLike]
+
+
+@dataclass(frozen=True, eq=False)
+class AlignedText:
+    """A text and the aligner that links it.
+
+    Attributes:
+        bitext: M pairs of whitespace words.
+        aligner: of whitespace words; :func:`alignkit.load_aligner` reads what its ``save`` writes.
+        ranges: the blocks [low, high) of pairs that are linked at a time.
+        fitted_links: links that were found while the aligner was fitted, or None.
+    """
+
+    bitext: Bitext
+    aligner: Aligner
+    ranges: list[tuple[int, int]]
+    fitted_links: Links | None = None
+
+    @cached_property
+    def links(self) -> Links:
+        """The links of all pairs, source first."""
+        return Links.concatenated([alignment.links for alignment in self.alignments()])
+
+    @cached_property
+    def probabilities(self) -> np.ndarray:
+        """float64 (K,): the probability of each link."""
+        return link_probabilities(self.aligner, self.bitext, self.links)
+
+    @cached_property
+    def sentence_scores(self) -> np.ndarray:
+        """float64 (M, 1 or 2): see :func:`alignkit.aligner.alignment.sentence_scores`."""
+        return sentence_scores(self.aligner, self.bitext)
+
+    def score(self, kind: str = "alpha") -> Scores:
+        """The (T, L) matrix of every pair; raises AlignkitError for a kind that the aligner does not have."""
+        return self.aligner.score(self.bitext, kind)
+
+    def alignments(self, **wanted: bool) -> Iterator[Alignment]:
+        """The alignments of blocks of pairs, in their order.
+
+        Args:
+            **wanted: as of :func:`alignkit.aligner.alignment.alignment_of`.
+        """
+        for low, high in self.ranges:
+            text = self.bitext if len(self.ranges) == 1 else self.bitext.block(low, high)
+            links = None if self.fitted_links is None else self.fitted_links.block(low, high)
+            if not any(wanted.values()) or len(text) <= BLOCK:
+                yield alignment_of(self.aligner, text, links, **wanted)
+            else:
+                links = links_of(self.aligner, text) if links is None else links
+                for start in range(0, len(text), BLOCK):
+                    block = start, min(start + BLOCK, len(text))
+                    yield alignment_of(self.aligner, text.block(*block), links.block(*block), **wanted)
+            release_bitext(self.bitext)
+
+    def write(
+        self, output: PathLike = "-", output_format: str = "pharaoh", sentence_scores: PathLike | None = None
+    ) -> None:
+        """Write the alignment to a file, whole or not at all; arguments as of :class:`AlignmentWriter`."""
+        with AlignmentWriter(output, output_format, sentence_scores) as writer:
+            for alignment in self.alignments(**writer.wanted):
+                writer.write(alignment)
+
+
+def align(
+    source: Bitext | Side,
+    target: Side | None = None,
+    *,
+    settings: AlignSettings | None = None,
+    model: Model | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> AlignedText:
+    """Align a text by a fitted model, or by one that is fitted on it.
+
+    By default two hidden Markov models are fitted that share their links while they learn; where the text is too
+    large for them, IBM Model 1 in both directions.
+
+    Args:
+        source, target: a bitext; two files, or one whose lines are ``source ||| target`` or source TAB target
+            ("-" is standard input); or two equally long sequences of sentences, strings of words with spaces
+            between them or lists of words.
+        settings: the defaults without them.
+        model: a fitted aligner of any kind, its file, checkpoint or run directory; or a pair of them, which are
+            symmetrized. None: ``settings.method`` is fitted.
+        threads: all there are by default; no result depends on it.
+        progress: called after each iteration.
+        **options: fields of :class:`AlignSettings`, which replace those of ``settings``.
+
+    Raises:
+        AlignkitError: the text, a file or a setting is not valid, or the settings do not go together.
+    """
+    chosen = with_options(settings or AlignSettings(), options)
+    count = thread_count(threads)
+    if model is not None:
+        aligner = _usable(model, chosen, threads)
+        bitext = read_text(source, target, chosen, count)
+        size = len(bitext)
+        return AlignedText(bitext, aligner, [(low, min(low + BLOCK, size)) for low in range(0, size, BLOCK)])
+    fitting, block = Fitting(chosen), None
+    if "block_tokens" in fitting.method.takes and fitting.prior is None and not fitting.start:
+        bitext, block = read_within_memory(source, target, chosen, count)
+    else:
+        bitext = read_text(source, target, chosen, count)
+    if fitting.method.is_joint:
+        return _align_jointly(fitting, bitext, count, progress)
+    aligner = fitting.fit(bitext, threads=count, progress=progress, block_tokens=block)
+    ranges = [(0, len(bitext))]
+    if block is not None:
+        ranges = memory.cut(bitext.source.offsets + bitext.target.offsets, block)
+    return AlignedText(bitext, aligner, ranges)
+
+
+def align_stream(
+    stream: IO[bytes],
+    model: Model,
+    *,
+    settings: AlignSettings | None = None,
+    threads: int | None = 1,
+    **options: Any,
+) -> Iterator[AlignedText]:
+    """Align the pairs of a stream by a fitted model as soon as they come, in bounded memory.
+
+    Args:
+        stream: lines ``source ||| target`` or source TAB target.
+        model, settings, **options: as of :func:`align`.
+        threads: one by default: batches are small, and more threads would cost more than they gain.
+
+    Raises:
+        InputError: as for files; the pairs before the bad line have been handed on by then.
+    """
+    chosen = with_options(settings or AlignSettings(), options)
+    aligner = _usable(model, chosen, threads)
+    parts = (aligner.forward, aligner.reverse) if isinstance(aligner, Symmetrized) else (aligner,)
+    # A network gets one pair at a time: else the last bits of an answer would depend on what came with its pair.
+    batches = pair_batches(
+        "-",
+        stream,
+        encoding_errors=chosen.encoding_errors,
+        lowercase=chosen.lowercase,
+        single=any(isinstance(part, WordLevel) for part in parts),
+    )
+    for batch in batches:
+        bitext = Bitext(encode_text(batch.source), encode_text(batch.target))
+        yield AlignedText(bitext, aligner, [(0, len(bitext))])
+
+
+def _usable(model: Model, settings: AlignSettings, threads: int | None) -> Aligner:
+    """The fitted aligner, loaded if need be, as one of whitespace words.
+
+    Raises:
+        AlignkitError: it cannot be read, or a setting is not for it.
+    """
+    if settings.prior is not None or settings.start is not None or settings.reverse:
+        raise AlignkitError("a fitted model is used as it is; it goes with none of prior, start and reverse")
+    if isinstance(model, tuple):
+        forward, reverse = (_loaded(each, threads) for each in model)
+        return Symmetrized(
+            forward, reverse, settings.symmetrization or DEFAULT_METHOD, settings.threshold, threads
+        )
+    if settings.symmetrization is not None:
+        raise AlignkitError("a heuristic combines two models; give a pair of them, or none")
+    aligner = _loaded(model, threads)
+    if settings.threshold is not None:
+        aligner = with_threshold(aligner, settings.threshold)
+    return on_words(aligner)
+
+
+def _loaded(model: Aligner | PathLike, threads: int | None) -> Aligner:
+    if isinstance(model, str | os.PathLike):
+        return load_aligner(model, threads)
+    return model if threads is None else with_threads(model, threads)
+
+
+def _align_jointly(fitting: Fitting, bitext: Bitext, threads: int, progress: Progress | None) -> AlignedText:
+    """The text aligned by the joint model, or, if it is too large for that, by IBM Model 1 in both directions.
+
+    Raises:
+        AlignkitError: the text is too large, and something is set that only the joint model has.
+    """
+    # Imported here: other methods need not wait for its kernels.
+    from alignkit.classical.hmm.joint import JointHMM, fits_in_memory
+
+    ranges = [(0, len(bitext))]
+    if not fits_in_memory(bitext):
+        return AlignedText(bitext, _smaller(fitting).fit(bitext, threads=threads, progress=progress), ranges)
+    aligner = fitting.fit(bitext, threads=threads, progress=progress)
+    assert isinstance(aligner, JointHMM)
+    return AlignedText(bitext, aligner, ranges, aligner.fitted_links)
+
+
+def _smaller(fitting: Fitting) -> Fitting:
+    """IBM Model 1 in both directions instead of the joint model."""
+    settings = fitting.settings
+    problem = "too long lines or too much text for the HMMs"
+    if settings.threshold is not None or fitting.start:
+        raise AlignkitError(f"{problem}, which --threshold and --start are for; split the text, or use ibm1")
+    log.info("%s: IBM Model 1 in both directions instead", problem)
+    fallback = replace(
+        settings, method="ibm1", estimation=None, symmetrization=DEFAULT_METHOD, prior=fitting.prior
+    )
+    return Fitting(fallback)

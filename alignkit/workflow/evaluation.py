@@ -1,0 +1,62 @@
+"""Evaluate files of links against files of gold links."""
+
+from __future__ import annotations
+
+import logging
+
+from alignkit.links.gold import FEWEST_LINES, is_naacl, parse_gold
+from alignkit.links.links import Links, check_range
+from alignkit.metrics.aer import LinkCounts, count_links
+from alignkit.text.reading import read_bitext, read_lines
+from alignkit.types import PathLike
+
+log = logging.getLogger(__name__)
+
+
+def evaluate_files(
+    gold: PathLike,
+    hypothesis: PathLike,
+    *,
+    gold_format: str = "auto",
+    gold_base: str = "auto",
+    text: tuple[PathLike, PathLike] | None = None,
+) -> LinkCounts:
+    """Count how many links of a file are in another file of gold links.
+
+    Only as many lines of the hypothesis are read as there are gold sentence pairs, so that test pairs may stand
+    before a training text. A warning is logged where token indices seem to be counted from 1.
+
+    Args:
+        gold: sure and possible links of M sentence pairs.
+        hypothesis: links of at least as many.
+        gold_format, gold_base: as of :func:`alignkit.links.gold.parse_gold`.
+        text: the two sides of the text; a link outside its sentence pair is then an error.
+
+    Raises:
+        InputError: a file cannot be read, a line is not a list of links, or a link is outside its sentence pair.
+        AlignkitError: the hypothesis has fewer sentence pairs than the gold links.
+    """
+    shapes = read_bitext(*text).shapes if text is not None else None
+    known = parse_gold(gold, read_lines(gold), file_format=gold_format, base=gold_base, shapes=shapes)
+    if known.warning:
+        log.warning(known.warning)
+    links = _read_hypothesis(hypothesis, len(known.gold), checked=shapes is not None)
+    if shapes is not None:
+        check_range(gold, known.gold.possible, shapes)
+        check_range(hypothesis, links, shapes)
+    return count_links(known.gold, links)
+
+
+def _read_hypothesis(path: PathLike, count: int, checked: bool) -> Links:
+    """The links of the first ``count`` sentence pairs."""
+    lines = read_lines(path)
+    if is_naacl(lines):
+        links = parse_gold(path, lines, file_format="naacl").gold.possible
+        sentences = [[(int(s), int(t)) for s, t in pair] for pair in links][:count]
+        # A pair without links has no line in this format.
+        return Links.from_lists([*sentences, *([[]] * (count - len(sentences)))])
+    links = parse_gold(path, lines[:count], file_format="pharaoh", base="0").gold.possible
+    linked = sum(len(pair) > 0 for pair in links)
+    if not checked and linked >= FEWEST_LINES and not (links.pairs == 0).any():
+        log.warning("%s: index 0 never occurs; links are read as counting from 0", path)
+    return links

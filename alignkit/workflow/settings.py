@@ -1,0 +1,129 @@
+"""Settings of an alignment, and the registry of methods that can be fitted. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
+from alignkit.classical.settings import PRIOR_WEIGHT, DiagonalSettings, IBM1Settings
+from alignkit.errors import AlignkitError
+from alignkit.links.heuristics import find_heuristic
+from alignkit.types import PathLike
+
+if TYPE_CHECKING:
+    from alignkit.aligner.protocol import Aligner
+    from alignkit.classical.priors import Prior
+
+Estimation = IBM1Settings | DiagonalSettings | HMMSettings
+
+
+@dataclass(frozen=True)
+class Method:
+    """A kind of aligner that can be fitted.
+
+    Attributes:
+        fit: the place of its function, ``module:function``, called as ``fit(bitext, estimation, threads=...)``.
+        estimation: its default settings.
+        model: the name of the fitted aligner.
+        saved_by: the command and option that save it.
+        takes: what else the function takes: ``prior``, ``start``, ``block_tokens``.
+        is_joint: whether it fits both directions by itself.
+    """
+
+    fit: str
+    estimation: Estimation
+    model: str
+    saved_by: str
+    takes: frozenset[str] = frozenset()
+    is_joint: bool = False
+
+
+KNOWLEDGE = frozenset({"prior", "start"})
+METHODS = {
+    "joint": Method(
+        "alignkit.classical.hmm.joint:fit_joint",
+        JOINT_SETTINGS,
+        "hmm-joint",
+        "align --save-model",
+        KNOWLEDGE,
+        is_joint=True,
+    ),
+    "ibm1": Method(
+        "alignkit.classical.ibm1:fit_ibm1", IBM1Settings(), "ibm1", "ibm1 --model", KNOWLEDGE | {"block_tokens"}
+    ),
+    "diagonal": Method(
+        "alignkit.classical.diagonal:fit_diagonal", DiagonalSettings(), "diagonal", "diagonal --model"
+    ),
+    "hmm": Method("alignkit.classical.hmm.model:fit_hmm", HMMSettings(), "hmm", "hmm --model", KNOWLEDGE),
+}
+
+
+@dataclass(frozen=True)
+class AlignSettings:
+    """Settings of :func:`alignkit.workflow.align.align`: how to read a text, what to fit on it, how to link.
+
+    Attributes:
+        method: what to fit, a name in :data:`METHODS`; ignored if there is a fitted model.
+        estimation: settings of the method; its defaults if None.
+        symmetrization: fit both directions, and combine them by this heuristic of
+            :data:`alignkit.links.heuristics.HEURISTICS`. None: one direction, or a joint model.
+        reverse: fit the target-to-source direction. Links have their source first all the same.
+        threshold: link where a probability is at least this, with the joint model or a heuristic that needs
+            scores; None: the model's, or the default.
+        prior: a lexicon from another text, or the file that `alignkit lexicon` wrote it to, as pseudo-counts.
+        prior_weight: how many occurrences of each word a lexicon that is read from a file counts for.
+        start: a fitted model, or its file, to go on from instead of uniform parameters.
+        max_memory: memory not to exceed, in bytes or as "800M" or "4G": a larger text is kept on disk and fitted
+            in blocks, with the same result. For IBM Model 1 without ``prior`` and ``start``. None: half of the
+            machine's memory, as far as that can be kept.
+        temp_folder: where a text too large for memory is kept; None: where the system has temporary files.
+        scored: refuse a text too large for memory, because scores of all of it will be asked for.
+        encoding_errors: ``strict``, or ``replace`` to read invalid UTF-8 as U+FFFD.
+        lowercase: whether to read both sides in lower case.
+
+    Raises:
+        AlignkitError: there is no such method, or its settings are those of another one.
+    """
+
+    method: str = "joint"
+    estimation: Estimation | None = None
+    symmetrization: str | None = None
+    reverse: bool = False
+    threshold: float | None = None
+    prior: Prior | PathLike | None = None
+    prior_weight: float = PRIOR_WEIGHT
+    start: Aligner | PathLike | None = None
+    max_memory: int | str | None = None
+    temp_folder: str | None = None
+    scored: bool = False
+    encoding_errors: str = "strict"
+    lowercase: bool = False
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise AlignkitError(f"unknown method {self.method!r}; known are {', '.join(METHODS)}")
+        wanted = type(METHODS[self.method].estimation)
+        if self.estimation is not None and not isinstance(self.estimation, wanted):
+            given = type(self.estimation).__name__
+            raise AlignkitError(f"the estimation of {self.method} needs {wanted.__name__}, not {given}")
+
+    def check_fit(self) -> None:
+        """Check the settings of a fit; raises AlignkitError if some of them exclude each other."""
+        method, by_scores = METHODS[self.method], False
+        if self.symmetrization is not None:
+            by_scores = find_heuristic(self.symmetrization).needs_scores
+            if method.is_joint or self.reverse:
+                other = "reverse" if self.reverse else f"{self.method}, which does so by itself"
+                raise AlignkitError(f"symmetrization fits both directions; it does not go with {other}")
+        if method.is_joint and self.reverse:
+            raise AlignkitError(f"{self.method} is a model of both directions; there is no reverse one")
+        if self.threshold is not None and not (method.is_joint or by_scores):
+            raise AlignkitError("a threshold needs the joint model, or a heuristic of scores")
+        taken = {"prior": self.prior, "start": self.start, "block_tokens": self.max_memory}
+        for name, value in taken.items():
+            if value is not None and name not in method.takes:
+                shown = "max_memory" if name == "block_tokens" else name
+                raise AlignkitError(f"{self.method} cannot be fitted with {shown}")
+        if self.max_memory is not None and (self.prior is not None or self.start is not None):
+            raise AlignkitError("max_memory goes with neither prior nor start")

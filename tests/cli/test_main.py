@@ -1,0 +1,80 @@
+"""The program: help, what it loads, its exit codes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from alignkit_cli.main import COMMANDS
+
+from .conftest import DIAGONAL
+
+
+@pytest.mark.parametrize("name", [None, *COMMANDS])
+def test_help(alignkit, name):
+    outcome = alignkit(*([name] if name else []), "--help")
+    assert outcome.code == 0
+    assert outcome.out.startswith(b"Usage: alignkit")
+    if name is None:
+        assert all(command.encode() in outcome.out for command in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_says_what_every_option_does(name):
+    from importlib import import_module
+
+    command = import_module(COMMANDS[name][0]).command
+    assert command.help
+    for parameter in command.params:
+        if parameter.param_type_name == "option":
+            assert parameter.help, f"{name} {parameter.name}"
+
+
+def test_help_loads_neither_numba_nor_torch():
+    code = "import sys; from alignkit_cli.main import run; run(['--help']); run(['ibm1', '--help']);"
+    code += "print([m for m in ('numba', 'torch', 'numpy', 'pandas') if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1] == "[]"
+
+
+def test_ibm1_loads_no_torch(text):
+    code = "import sys; from alignkit_cli.main import run; assert run(sys.argv[1:]) == 0; "
+    code += "assert 'numba' in sys.modules; assert 'torch' not in sys.modules; assert 'pandas' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code, "ibm1", *map(str, text)], capture_output=True, check=True)
+
+
+def test_module_is_the_same_program(text):
+    command = [sys.executable, "-m", "alignkit", "ibm1", "-q", *map(str, text)]
+    result = subprocess.run(command, capture_output=True)
+    assert result.returncode == 0
+    assert result.stdout.decode().splitlines() == DIAGONAL
+
+
+def test_unwritable_output(alignkit, failure, text, tmp_path):
+    failure(alignkit("ibm1", "-q", *text, "-o", tmp_path / "absent" / "x"), "cannot write")
+    failure(alignkit("ibm1", "-q", *text, "-o", tmp_path), "cannot write")
+
+
+def test_names_with_newlines_stay_on_one_line(alignkit, failure, tmp_path):
+    failure(alignkit("ibm1", tmp_path / "a\nb", tmp_path / "c"), "No such file")
+
+
+def test_closed_pipe_is_quiet(text):
+    """Like `alignkit ... | head -0`."""
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "alignkit", "ibm1", "-q", *map(str, text)]
+    result = subprocess.run(command, stdout=write, stderr=subprocess.PIPE)
+    os.close(write)
+    assert result.stderr == b""
+    assert result.returncode == 1
+
+
+def test_no_arguments_show_the_help(alignkit):
+    outcome = alignkit()
+    assert (outcome.code, outcome.out) == (2, b"")
+    assert outcome.err.splitlines()[0].startswith("Usage: alignkit")
+    assert "\n  ibm1 " in outcome.err

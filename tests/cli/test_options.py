@@ -1,0 +1,60 @@
+"""Defaults and choices of the command line are the library's."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from importlib import import_module
+
+import click
+import pytest
+
+from alignkit.classical.hmm.settings import DECODINGS, HMMSettings
+from alignkit.classical.settings import DiagonalSettings, IBM1Settings
+from alignkit.links.formats import OUTPUT_FORMATS
+from alignkit.links.heuristics import HEURISTICS
+from alignkit.workflow.settings import AlignSettings
+from alignkit_cli.main import COMMANDS
+
+#: command -> (its settings, options that have another default on purpose)
+SETTINGS = {
+    "align": (AlignSettings, set()),
+    "ibm1": (IBM1Settings, set()),
+    "diagonal": (DiagonalSettings, set()),
+    "hmm": (HMMSettings, {"null_probability"}),  # which depends on --bayes
+}
+
+
+def options_of(name):
+    command = import_module(COMMANDS[name][0]).command
+    return {each.name: each for each in command.params if isinstance(each, click.Option)}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_defaults_are_those_of_the_settings(name):
+    settings, others = SETTINGS[name]
+    options = options_of(name)
+    shared = [field for field in fields(settings) if field.name in options and field.name not in others]
+    assert len(shared) >= 3
+    for field in shared:
+        assert options[field.name].default == field.default, field.name
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_those_of_reading_and_directions_are_the_same_everywhere(name):
+    options = options_of(name)
+    for field in fields(AlignSettings):
+        if field.name in options and field.name != "threshold":
+            assert options[field.name].default == field.default, field.name
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "choices"),
+    [
+        ("ibm1", "symmetrization", list(HEURISTICS)),
+        ("align", "output_format", list(OUTPUT_FORMATS)),
+        ("symmetrize", "method", [name for name, each in HEURISTICS.items() if not each.needs_scores]),
+        ("hmm", "decode", list(DECODINGS)),
+    ],
+)
+def test_choices_are_those_of_the_registries(name, option, choices):
+    assert list(options_of(name)[option].type.choices) == choices

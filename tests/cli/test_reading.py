@@ -1,0 +1,67 @@
+"""Text in: compressed, joined, odd and bad."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+
+import pytest
+
+from .conftest import DIAGONAL, SOURCE, TARGET
+
+
+@pytest.mark.parametrize(("name", "pack"), [("gz", gzip.compress), ("xz", lzma.compress), ("bz2", bz2.compress)])
+def test_compressed_and_joined_input(alignkit, write, name, pack):
+    joined = "".join(f"{s} ||| {t}\n" for s, t in zip(SOURCE.splitlines(), TARGET.splitlines(), strict=True))
+    assert alignkit("ibm1", "-q", write(f"j.{name}", pack(joined.encode()))).lines == DIAGONAL
+    table = write("table.tsv", joined.replace(" ||| ", "\t"))
+    assert alignkit("ibm1", "-q", table).lines == DIAGONAL
+    assert alignkit("ibm1", "-q", "-", stdin=joined.encode()).lines == DIAGONAL
+
+
+def test_line_parity_on_odd_input(alignkit, write):
+    """One output line per input line, however odd the lines are."""
+    odd = "a b\n\n \t \na\u2028b\u0085c\n\0 a\n a\tb \nä\u00a0ö\u3000x\na\rb\n" + "a " * 100_000 + "\nlast"
+    source, target = write("s", "\ufeff" + odd), write("t", odd.replace("\n", "\r\n"))
+    outcome = alignkit("ibm1", source, target)
+    assert outcome.code == 0
+    assert len(outcome.out.split(b"\n")) - 1 == 10
+    assert outcome.lines[1] == outcome.lines[2] == ""
+    assert "2 pairs with a blank side" in outcome.err
+
+
+@pytest.mark.parametrize("command", ["ibm1", "align", "cooc"])
+def test_bad_input(alignkit, failure, write, tmp_path, command):
+    good = write("good", "a\nb\n")
+    out = tmp_path / "out.npz"
+
+    def check(*arguments, parts):
+        failure(alignkit(command, *arguments, "-o", out), *parts)
+        assert not out.exists()
+
+    check(parts=["SRC"])
+    check(good, tmp_path / "absent", parts=["absent", "No such file"])
+    check(good, tmp_path, parts=["directory"])
+    check(good, write("empty", ""), parts=["empty"])
+    check(good, write("short", "a\n"), parts=["2 lines", "1"])
+    check(good, write("latin", "a\nb\xe4\n".encode("latin-1")), parts=["latin", "line 2", "UTF-8"])
+    check(good, write("cut.gz", gzip.compress(b"a\nb\n" * 1000)[:-9]), parts=["cut.gz", "gzip"])
+    check(write("joined", "a ||| b\nc\n"), parts=["joined", "line 2"])
+    check("--sample", good, good, parts=["--sample"])
+    check("-", "-", parts=["standard input"])
+    check(good, good, "--threads", 0, parts=["--threads"])
+
+
+def test_encoding_errors_replace(alignkit, write):
+    latin = write("latin", "a b\nb\xe4\n".encode("latin-1"))
+    outcome = alignkit("ibm1", "-q", latin, latin, "--encoding-errors", "replace")
+    assert (outcome.code, len(outcome.lines)) == (0, 2)
+
+
+def test_lowercase(alignkit, write, tmp_path):
+    text = write("s", "ÄÖ É\nx ÄÖ\nÉ\n"), write("t", "äö é\nX äÖ\né\n")
+    assert alignkit("ibm1", "-q", "--lowercase", *text, "--model", tmp_path / "m.npz").code == 0
+    from alignkit import load_aligner
+
+    assert load_aligner(tmp_path / "m.npz").target.tokens == ("äö", "é", "x")

@@ -1,0 +1,33 @@
+"""alignkit symmetrize."""
+
+from __future__ import annotations
+
+import pytest
+
+from alignkit.links.heuristics import method_names
+
+
+@pytest.mark.parametrize("method", method_names(needs_scores=False))
+def test_symmetrize_option_equals_the_command(alignkit, write, method):
+    pair = write("s", "x y\nx\ny\nz x\n"), write("t", "X Y Z\nX\nY Z\nX\n")
+    at_once = alignkit("ibm1", "-q", *pair, "--symmetrize", method)
+    forward = write("f", alignkit("ibm1", "-q", *pair).out)
+    reverse = write("r", alignkit("ibm1", "-q", *pair, "--reverse").out)
+    apart = alignkit("symmetrize", forward, reverse, "-m", method)
+    assert at_once.code == apart.code == 0
+    assert at_once.out == apart.out
+
+
+@pytest.mark.parametrize(
+    ("data", "parts"), [("0-0 x\n", ["'x'", "line 1"]), ("0-0\n1-\n", ["'1-'", "line 2"]), ("-1-0\n", ["line 1"])]
+)
+def test_malformed_links(alignkit, failure, write, data, parts):
+    good, bad = write("good", "0-0\n" * data.count("\n")), write("bad", data)
+    failure(alignkit("evaluate", good, bad), "bad", *parts)
+    failure(alignkit("evaluate", bad, good), "bad", *parts)
+    failure(alignkit("symmetrize", good, bad), "bad", *parts)
+
+
+def test_different_numbers_of_lines(alignkit, failure, write):
+    failure(alignkit("evaluate", write("two", "0-0\n0-0\n"), write("one", "0-0\n")), "2", "1")
+    failure(alignkit("symmetrize", write("two", "0-0\n0-0\n"), write("one", "0-0\n")), "2", "1")

@@ -1,0 +1,55 @@
+"""The texts of experiments, and the split of labelled text."""
+
+from __future__ import annotations
+
+import pytest
+
+from alignkit.errors import AlignkitError, InputError
+from alignkit.experiments.classifiers import ClassifierPlan, read_split
+from alignkit.experiments.corpora import bitext_lines, labelled_lines
+
+
+def test_labelled_sentences_by_hand(tmp_path):
+    path = tmp_path / "labelled.tsv"
+    path.write_text("".join(f"A\tNumber {n}, yes!\nB\t{n} no\nB\t \n" for n in range(20)))
+    lines = labelled_lines(str(path))
+    assert sorted(lines.texts)[:2] == ["0 no", "1 no"]
+    assert sorted(lines.texts)[20].split() == ["number", "0", ",", "yes", "!"]
+    assert len(lines) == 40  # those without words are left out
+    assert [label == "B" for label in lines.labels] == [text.endswith("no") for text in lines.texts]
+    assert list(lines.labels) != ["A", "B"] * 20  # shuffled, always alike
+    assert lines == labelled_lines(str(path))
+    some = labelled_lines(str(path), sentences=25, longest=2)
+    assert list(some.texts) == [" ".join(text.split()[:2]) for text in lines.texts[:25]]
+
+
+def test_the_sample_is_labelled_by_prepositions_of_place():
+    lines, (german, english) = labelled_lines(""), bitext_lines("", "")
+    assert len(lines) == len(german)
+    places = sum(bool({"in", "on", "at"} & set(line.split())) for line in english)
+    assert list(lines.labels).count("place") == places
+    assert 0.2 < places / len(lines) < 0.8
+
+
+def test_the_split_is_disjoint_and_in_one_vocabulary(one_telling_word):
+    split = read_split(ClassifierPlan(labelled=one_telling_word, held=30))
+    assert (len(split.training), len(split.held)) == (450, 30)
+    assert split.training.corpus.vocabulary == split.held.corpus.vocabulary == split.tokenizer.vocabulary
+    whole = labelled_lines(one_telling_word).encode(split.tokenizer, ("no", "yes"))
+    assert whole.labels[:480].tolist() == [*split.training.labels, *split.held.labels]
+    assert whole.corpus[450].tolist() == split.held.corpus[0].tolist()
+
+
+def test_what_is_wrong_with_a_text(tmp_path):
+    path = tmp_path / "labelled.tsv"
+    path.write_text("yes\tone\nno two\n")
+    with pytest.raises(InputError, match="line 2"):
+        labelled_lines(str(path))
+    path.write_text("a\tx\nb\ty\nc\tz\n" * 10)
+    with pytest.raises(AlignkitError, match="two labels"):
+        read_split(ClassifierPlan(labelled=str(path)))
+    path.write_text("a\tx\nb\ty\n")
+    with pytest.raises(AlignkitError, match="at least 20 sentences and two labels are needed, not 2 with a, b"):
+        labelled_lines(str(path))
+    with pytest.raises(AlignkitError, match="source and target, or neither"):
+        bitext_lines("x", "")

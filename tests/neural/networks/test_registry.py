@@ -1,0 +1,238 @@
+"""The seam for networks: attentions and networks that a user registers train, score, translate and are saved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from alignkit.errors import AlignkitError
+from alignkit.neural.batch_sizes import batch_sizes
+from alignkit.neural.batching import Batcher
+from alignkit.neural.loading import load_checkpoint
+from alignkit.neural.networks.attention import Attention, uniform_weights, weighted_mean
+from alignkit.neural.networks.base import Decoded, Encoding, TranslationNetwork, new_network
+from alignkit.neural.networks.encoder_decoder import EncoderDecoder
+from alignkit.neural.networks.registry import ATTENTIONS, NETWORKS, NetworkEntry
+from alignkit.neural.scoring.decoding import beam_search, log_probability, translate
+from alignkit.neural.scoring.lstm_saliency import has_derivatives
+from alignkit.neural.scoring.modes import evaluation_mode
+from alignkit.neural.scoring.probes import lexical_scores
+from alignkit.neural.scoring.saliency import autograd_saliency, saliency_scores
+from alignkit.neural.settings import NetworkSettings, RunSettings, from_dict, to_dict
+from alignkit.neural.training.translation import fit_network
+from alignkit.neural.training.translation_run import LinePairs, TranslationRun, train_translation
+from alignkit.text.tokenization import EOS
+from alignkit_cli.main import run
+
+from ..conftest import random_lines, small_network, small_settings
+
+CPU = torch.device("cpu")
+
+
+class AdditiveAttention(Attention):
+    """a_tl = v · tanh(W s_t + U h_l) (Bahdanau et al. 2015)."""
+
+    def __init__(self, state, encoding):
+        super().__init__(state, encoding)
+        self.state, self.encoding = nn.Linear(state, state), nn.Linear(encoding, state, bias=False)
+        self.score = nn.Linear(state, 1, bias=False)
+
+    def forward(self, s, h, mask):
+        sums = self.state(s).unsqueeze(2) + self.encoding(h).unsqueeze(1)
+        return weighted_mean(self.score(torch.tanh(sums)).squeeze(3), h, mask)
+
+
+@dataclass(frozen=True)
+class BagSettings(NetworkSettings):
+    architecture: str = field(default="bag", init=False)
+    longest: int = 200
+
+
+class BagNetwork(TranslationNetwork):
+    """Embeddings and places alone: encoder states x_l + place_l, decoder states of the two last tokens."""
+
+    def __init__(self, settings):
+        super().__init__(settings)
+        size = settings.embedding
+        self.embedding = nn.Embedding(settings.vocabulary, size)
+        self.place = nn.Embedding(settings.longest, size)
+        self.state = nn.Linear(2 * size, size)
+        self.output = nn.Linear(size, settings.vocabulary)
+
+    def encode(self, source, lengths, omega=None):
+        x = self.embedding(source)
+        x = x if omega is None else x * omega.unsqueeze(2)
+        h = (x + self.place(torch.arange(len(source)))[:, None]).transpose(0, 1)
+        mask = torch.arange(len(source)) < torch.from_numpy(lengths)[:, None]
+        return Encoding(h, (h.new_zeros(1, len(h), h.shape[2]),), mask)
+
+    def decode(self, previous, encoding, state, uniform=False):
+        x = torch.cat([state[0], self.embedding(previous)])
+        s = torch.tanh(self.state(torch.cat([x[:-1], x[1:]], 2))).transpose(0, 1)
+        copies = len(s) // len(encoding.h)
+        h = encoding.h.repeat_interleave(copies, 0)
+        mask = None if encoding.mask is None else encoding.mask.repeat_interleave(copies, 0)
+        if uniform:
+            weights = uniform_weights(h, mask).expand(-1, s.shape[1], -1)
+            return Decoded(s + weights @ h, weights, (x[-1:],))
+        context, weights = weighted_mean(s @ h.transpose(1, 2), h, mask)
+        return Decoded(s + context, weights, (x[-1:],))
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch):
+    monkeypatch.setitem(ATTENTIONS, "additive", AdditiveAttention)
+    monkeypatch.setitem(NETWORKS, "bag", NetworkEntry(BagSettings, BagNetwork))
+
+
+def settings_of(name, **training):
+    if name in NETWORKS:
+        return small_settings(**training).change(network={"architecture": name, "embedding": 12})
+    return small_settings(**training).change(network={"attention": name, "dropout": 0.0})
+
+
+def larger(network, seed=3):
+    """The network with weights large enough to matter."""
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.copy_(torch.randn_like(parameter) * 0.7)
+    return network.eval()
+
+
+@pytest.mark.parametrize("name", ["general", "dot", "additive", "bag"])
+def test_a_registered_network_learns_scores_translates_and_is_saved(name, tmp_path, bitext, tokenizer):
+    settings = settings_of(name, epochs=12, learning_rate=2e-2)
+    found = fit_network(bitext, bitext, settings, tokenizer, device="cpu")
+    untrained = fit_network(bitext, bitext, settings.change(training={"steps": 0}), tokenizer, device="cpu")
+    assert found.metrics["valid.loss"] < 0.9 * untrained.metrics["valid.loss"]
+    assert found.name == ("bag" if name == "bag" else "lstm")
+    found.save(tmp_path / "x.pt")
+    again = load_checkpoint(tmp_path / "x.pt", "cpu")
+    assert again.settings == found.settings
+    assert type(again.network) is (BagNetwork if name == "bag" else EncoderDecoder)
+    for kind in ("alpha", "beta", "delta", "loo"):
+        scores = found.score(bitext, kind)
+        assert np.isfinite(scores.values).all()
+        assert np.ptp(scores.values) > 0.01
+        assert np.array_equal(again.score(bitext, kind).values, scores.values)
+    for matrix in found.score(bitext, "alpha"):
+        np.testing.assert_allclose(matrix.sum(1), np.ones(len(matrix)) * (matrix.size > 0), atol=1e-5)
+    for beam in (1, 3):
+        assert translate(again.network, bitext.source, beam) == translate(found.network, bitext.source, beam)
+
+
+@pytest.mark.parametrize("name", ["additive", "bag"])
+def test_a_run_directory_goes_on(name, tmp_path):
+    texts = [LinePairs(random_lines(12, seed), random_lines(12, seed + 1)) for seed in (1, 3)]
+    whole = train_translation(tmp_path / "whole", *texts, settings_of(name, epochs=2), device="cpu")
+    train_translation(tmp_path / "parts", *texts, settings_of(name, epochs=1), device="cpu")
+    parts = train_translation(tmp_path / "parts", *texts, settings_of(name, epochs=2), device="cpu")
+    assert parts.metrics == whole.metrics
+    assert TranslationRun(tmp_path / "parts").settings == settings_of(name, epochs=2)
+
+
+@pytest.mark.parametrize("name", ["general", "dot", "uniform", "additive", "bag"])
+def test_the_probability_of_a_hypothesis_is_that_of_its_tokens(name):
+    """Step by step with a state, K hypotheses to a sentence, as at once under teacher forcing."""
+    network = larger(new_network(settings_of(name).change(network={"vocabulary": 9}).network))
+    with torch.no_grad():
+        network.output.bias[EOS] = -50.0  # no hypothesis ends before its 5 tokens
+    source, lengths = torch.tensor([[1, 1, 4], [4, 3, 2], [2, 6, 2]]), np.array([3, 3, 3])
+    tokens, scores = beam_search(network, source, lengths, 4, 5)
+    for m in range(3):
+        for ids, score in zip(tokens[m], scores[m], strict=True):
+            wanted = log_probability(network, source[:, m : m + 1], lengths[:1], ids[:, None])
+            assert score.item() == pytest.approx(wanted.item(), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"output": "sum"}, {"attention": "uniform"}, {"attention": "dot", "layers": 1}], ids=str
+)
+def test_the_fast_probe_is_the_plain_one(bitext, changes, monkeypatch):
+    """One encoder state at a time in place of all."""
+    network = small_network(**changes)
+    fast = lexical_scores(network, bitext)
+    monkeypatch.setattr(EncoderDecoder, "lexical_features", TranslationNetwork.lexical_features)
+    np.testing.assert_allclose(lexical_scores(network, bitext).values, fast.values, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["general", "dot", "uniform", "additive", "bag"])
+def test_saliency_equals_autograd_and_finite_differences(name, bitext):
+    settings = settings_of(name).change(network={"vocabulary": 24}).network
+    network = larger(new_network(settings).double())
+    assert has_derivatives(network) == (name in ("general", "dot", "uniform"))
+    sizes = batch_sizes("saliency", CPU)
+    scores = saliency_scores(network, bitext)
+    for m in np.flatnonzero(bitext.shapes.min(1))[:6]:
+        batch = Batcher(bitext, CPU)(np.array([m]))
+        with evaluation_mode(network, gradients=True):
+            plain = autograd_saliency(network, batch, sizes)[0].numpy()
+        np.testing.assert_allclose(scores[int(m)], plain, rtol=1e-5, atol=1e-6)
+        for place in range(plain.shape[1]):
+            step = torch.zeros(batch.source.shape, dtype=torch.float64)
+            step[place] = 1e-5
+            ends = [log_probabilities(network, batch, 1 + sign * step) for sign in (1, -1)]
+            np.testing.assert_allclose(plain[:, place], (ends[0] - ends[1]) / 2e-5, rtol=1e-4, atol=1e-7)
+
+
+def log_probabilities(network, batch, omega):
+    """float64 (T,) of the one pair of a batch."""
+    with torch.no_grad():
+        encoding = network.encode(batch.source, batch.source_lengths, omega)
+        logits = network.output(network.decode(batch.previous, encoding, encoding.start).features[0])
+        return torch.log_softmax(logits, 1).gather(1, batch.target)[:, 0].numpy()
+
+
+def test_without_its_only_token_a_source_is_empty(bitext):
+    network = small_network()
+    empty = torch.empty(0, 2, dtype=torch.int64)
+    found = network(empty, np.zeros(2, np.int64), torch.tensor([[1, 1], [5, 6]]))
+    for changes in ({"attention": "uniform"}, {"attention": "additive"}, {"attention": "dot"}):
+        other = small_network(**changes)
+        other.load_state_dict(network.state_dict(), strict=False)
+        torch.testing.assert_close(other(empty, np.zeros(2, np.int64), torch.tensor([[1, 1], [5, 6]])), found)
+
+
+def test_dot_attention_adds_the_directions():
+    general, dot = (small_network(attention=name, bidirectional=True) for name in ("general", "dot"))
+    with torch.no_grad():
+        general.attention.query.bias.zero_()
+        general.attention.query.weight.copy_(torch.eye(6).repeat(2, 1))
+    weights = {name: value for name, value in general.state_dict().items() if not name.startswith("attention")}
+    dot.load_state_dict(weights)
+    source, previous = torch.tensor([[4], [5], [6]]), torch.tensor([[1], [7]])
+    for one, other in zip(
+        general.encode(source, np.array([3])).start, dot.encode(source, np.array([3])).start, strict=True
+    ):
+        torch.testing.assert_close(one, other)
+    torch.testing.assert_close(general(source, np.array([3]), previous), dot(source, np.array([3]), previous))
+
+
+def test_settings_name_their_network():
+    settings = settings_of("bag")
+    assert isinstance(settings.network, BagSettings)
+    assert from_dict(RunSettings, to_dict(settings)) == settings
+    assert to_dict(settings)["network"]["architecture"] == "bag"
+    back = settings.change(network={"architecture": "lstm"})
+    assert back.network == RunSettings().network
+    with pytest.raises(AlignkitError, match="architecture must be one of lstm, bag, not 'gru'"):
+        settings.change(network={"architecture": "gru"})
+    with pytest.raises(AlignkitError, match="attention must be one of general, dot, uniform, additive"):
+        settings.change(network={"attention": "none"})
+    for value in ([], 3, None):
+        with pytest.raises(AlignkitError, match="architecture must be one of"):
+            from_dict(RunSettings, {"network": {"architecture": value}})
+
+
+def test_the_command_trains_it(tmp_path):
+    for name in ("x", "y"):
+        (tmp_path / name).write_text("\n".join(random_lines(30, len(name))) + "\n")
+    command = ["train", str(tmp_path / "x"), str(tmp_path / "y"), "-o", str(tmp_path / "run"), "--tokens", "words"]
+    rest = ["--preset", "small", "--steps", "1", "--device", "cpu", "--attention", "dot", "-q"]
+    assert run([*command, *rest]) == 0
+    assert TranslationRun(tmp_path / "run").settings.network.attention == "dot"
