@@ -15,7 +15,7 @@ Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 Call = TypeVar("Call")
 
 percent_option: Option = setting_option(
-    CompareSettings, "percent", metavar="NUMBER", help="The top of a row for the agreement, in per cent."
+    CompareSettings, "percent", type=str, metavar="NUMBER", help="The top of a row for the agreement, in per cent."
 )
 device_option: Option = click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda.")
 proxy_epochs_option: Option = setting_option(
