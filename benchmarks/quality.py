@@ -51,7 +51,7 @@ ABLATION: dict[str, dict[str, Any]] = {
     "no fertility": {"fertility": 0.0},
     "a link's own part not taken out of its counts": {"exclude": False},
     "neither fertility nor back-off": {"fertility": 0.0, "back_off": 0.0},
-    "no prior on jumps": {"jump_prior": 0.0},
+    "no prior on jumps": {"transition_prior": 0.0},
     "lexical prior 1e-4": {"lexical_prior": 1e-4},
     "lexical prior 1e-2": {"lexical_prior": 1e-2},
     "p0 = 0.2": {"null_probability": 0.2},
@@ -59,7 +59,7 @@ ABLATION: dict[str, dict[str, Any]] = {
     "maximum likelihood (agreement alone)": {
         "lexical_prior": 0.0,
         "null_prior": 0.0,
-        "jump_prior": 0.0,
+        "transition_prior": 0.0,
         "back_off": 0.0,
         "fertility": 0.0,
         "exclude": False,

@@ -127,7 +127,7 @@ def result_options(command: Command) -> Command:
         help="Scores to write: alpha, the posterior over source words, or beta, Trans(target word | source word).",
     )
     model = click.option("--model", metavar="FILE", help="Also save the model, for `alignkit align --model FILE`.")
-    seed = click.option("--seed", type=int, help="Accepted as in every aligner; this one draws no random numbers.")
+    seed = click.option("--seed", type=int, help="Accepted for all aligners; this one draws no random numbers.")
     others = (format_options, threads_option, seed, output_option, quiet_option)
     return apply(command, scores, kind, model, *others)
 

@@ -61,8 +61,8 @@ NULL = f"{HMMSettings.null_probability}; with --bayes {JOINT_SETTINGS.null_proba
 def command(bayes: bool, agreement: bool, null_probability: float | None, **options: Any) -> None:
     """Align a bitext with a hidden Markov model: one line of source-target links per sentence pair.
 
-    Words are translated in the order of a chain over the source positions (Vogel, Ney and Tillmann 1996). Links
-    are zero-based and in Pharaoh format; a pair with a blank side gets an empty line.
+    The source position of a word depends on that of the word before (Vogel, Ney and Tillmann 1996). Links are
+    zero-based and in Pharaoh format; a pair with a blank side gets an empty line.
     """
     directed = options["symmetrization"] or options["reverse"] or options["decode"] != HMMSettings.decode
     if agreement and directed:

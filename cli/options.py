@@ -155,15 +155,15 @@ def choose_text(
 
 
 def needs(name: str, wanted: str, there: bool) -> None:
-    """Refuses an option that was given although nothing would come of it.
+    """Refuse an option that has no effect without another one.
 
     Args:
-        name: the parameter, as ``prior_weight``.
-        wanted: what it goes with, as a user writes it.
+        name: the parameter of the option, as ``prior_weight``.
+        wanted: the other option, as users write it.
         there: whether that was given.
 
     Raises:
-        click.UsageError: it was not.
+        click.UsageError: the option was given without the other one.
     """
     source = click.get_current_context().get_parameter_source(name)
     if not there and source not in (None, ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP):
@@ -172,15 +172,15 @@ def needs(name: str, wanted: str, there: bool) -> None:
 
 
 def check_outputs(*paths: str | None) -> None:
-    """Refuses two outputs in one file, of which the last would be all there is; None: not to be written.
+    """Refuse two outputs to one file, where the second would replace the first; None is an output not written.
 
     Raises:
-        click.UsageError: a file comes twice.
+        click.UsageError: a file is given twice.
     """
     seen = set()
     for path in paths:
         if path is None or (os.path.exists(path) and not os.path.isfile(path)):
-            continue  # two may well go to /dev/null
+            continue  # both may go to /dev/null
         place = "standard output" if path == "-" else os.path.realpath(path)
         if place in seen:
             raise click.UsageError(f"Two outputs cannot both go to {place}; give another file for one.")
@@ -188,20 +188,20 @@ def check_outputs(*paths: str | None) -> None:
 
 
 def named(options: Sequence[str], option: str) -> dict[str, str]:
-    """NAME=FILE options as a dict; raises click.UsageError for another form or a name that comes twice."""
+    """Options of the form NAME=FILE as a dict; raises click.UsageError for another form or a repeated name."""
     found: dict[str, str] = {}
     for text in options:
         name, equals, path = text.partition("=")
         if not equals or not name.strip() or not path:
-            raise click.UsageError(f"{option} wants NAME=FILE, not {text!r}.")
+            raise click.UsageError(f"{option} must be NAME=FILE, not {text!r}.")
         if name in found:
-            raise click.UsageError(f"{option} has the name {name!r} twice.")
+            raise click.UsageError(f"{option} is given twice with the name {name!r}.")
         found[name] = path
     return found
 
 
 def write_output(data: bytes, output: str | None) -> None:
-    """Writes a result to a file, atomically, or to standard output."""
+    """Write a result to a file, whole or not at all, or to standard output."""
     if output is not None and output != "-":
         from alignkit.storage import atomic_write
 
@@ -228,13 +228,13 @@ def show_notes(quiet: bool) -> None:
 
 
 def note(message: str, quiet: bool = False) -> None:
-    """A line on standard error."""
+    """Print a line on standard error, unless ``quiet``."""
     if not quiet:
         click.echo(message, err=True)
 
 
 def note_blanks(count: int, quiet: bool = False) -> None:
-    """Says how many pairs get an empty output line because a side is blank."""
+    """Print how many pairs have an empty output line because a side is blank, if there are any."""
     if count:
         pairs, lines = (
             ("1 pair", "its output line is") if count == 1 else (f"{count} pairs", "their output lines are")
@@ -243,10 +243,10 @@ def note_blanks(count: int, quiet: bool = False) -> None:
 
 
 def give_memory_back() -> None:
-    """Lets large arrays go back to the system as soon as they are done with.
+    """Return the memory of large arrays to the system as soon as they are freed.
 
-    The C library of most Linux systems raises the size from which it does so each time that it happens, up to
-    32 MB, and keeps smaller holes in its heap: a sixth of the peak at 290,000 pairs. Elsewhere this does nothing.
+    The C library of most Linux systems returns only blocks above a size, which it raises up to 32 MB, and
+    keeps smaller ones: a sixth of the peak at 290,000 pairs. On other systems this has no effect.
     """
     import ctypes
     from contextlib import suppress

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
+
 from alignkit.text.bitext import Bitext
 
 
@@ -50,3 +52,27 @@ def random_matrices(seed, pairs=30, longest=45, levels=0):
         [[float(draw.randrange(levels)) if levels else draw.random() for _ in range(columns)] for _ in range(rows)]
         for rows, columns in shapes
     ]
+
+
+def hmm_of_one_pair(emission, null, transition, initial, p0, fertility=None, **options):
+    """(HMM, bitext of one pair): L different source words, T different target words, and any parameters.
+
+    Args:
+        emission: (T, L), p(y_t | x_l); null: (T,), p(y_t | NULL), none below 1e-9.
+        transition, initial: weights of jumps -100..100 and of first positions 0..100.
+        fertility: (L, F), factors for one more link; none by default.
+    """
+    from alignkit.classical.hmm.model import HMM
+    from alignkit.classical.hmm.parameters import HMMParameters
+    from alignkit.classical.translation_table import PairTable
+
+    T, L = emission.shape
+    values = emission.T.astype(np.float32).ravel()
+    columns = np.tile(np.arange(T, dtype=np.int32), L)
+    table = PairTable(np.arange(L + 1, dtype=np.int64) * T, columns, values, T)
+    fertility = np.ones((L, 1), np.float32) if fertility is None else fertility.astype(np.float32)
+    arrays = (array.astype(np.float32) for array in (null, fertility, transition, initial))
+    null, fertility, transition, initial = arrays
+    parameters = HMMParameters(values, np.zeros(L, np.float32), null, fertility, transition, initial, p0)
+    bitext = bitext_of([([f"x{j}" for j in range(L)], [f"y{t}" for t in range(T)])])
+    return HMM(bitext.source.vocabulary, bitext.target.vocabulary, table, parameters, **options), bitext

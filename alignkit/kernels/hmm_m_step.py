@@ -1,56 +1,71 @@
-"""Kernels that sum expected links into counts, and counts into back-off distributions.
+"""The M-step of the hidden Markov aligners: expected links are summed into counts, fertilities and back-off.
 
-Every sum has one owner and runs in text order: the same bits at any number of threads.
-``matrices`` = (links float32 (P,), offsets int64 (M + 1,)): the (T, L) matrices, row by row, one after another;
-``index`` = (starts int64 (V + 1,), sentences int32 (N,), positions int32 (N,)): where each word occurs;
-``rows`` = (offsets int64 (V_src + 1,), columns int32 (K,), values float32 (K,)), as in :mod:`.lexical`.
+Every sum has one owner and runs in text order, so the bits are the same for any number of threads. Arguments that
+recur:
+    text: :class:`.hmm_e_step.TextArrays`;
+    offsets int64 (M + 1,), links float32 (P,): as in :class:`.hmm_e_step.LinkArrays`;
+    rows: (offsets int64 (V_src + 1,), columns int32 (K,), values float32 (K,)), the word pairs of the text by
+        source word, and their counts.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from alignkit.kernels.compile import allocating_kernel, kernel
-from alignkit.kernels.forward_backward import ONE, ZERO, padded
-from alignkit.kernels.lanes import LANES, above, load, splat, store
+from alignkit.kernels.hmm_rows import FERTILITIES, ZERO, link_numbers, padded
+from alignkit.kernels.lanes import LANES
 
-FERTILITIES = 9  # 0..7 and more
 # Links less probable than this add nothing to fertilities: their products leave the range of float32, where a
 # processor is slow.
 SOME = np.float32(1e-3)
 
 
+class BackOff(NamedTuple):
+    """A way to class the words of both sides, and what their pairs get from the other pairs of their classes.
+
+    The product of the factors of i and o, times the count of the other pairs of their classes, is the pseudo-count
+    of (i, o) in the forward and in the reverse direction.
+    """
+
+    members: Any  # int32 (V_src,), source words in order of their class
+    first: Any  # int64 (A + 1,), where each source class starts
+    target_class: Any  # int32 (V_tgt,)
+    source_factors: Any  # float32 (V_src, 2)
+    target_factors: Any  # float32 (V_tgt, 2)
+
+
 @kernel
-def pair_ids(low, high, index, target, lengths, offsets, rows, places, ids):
+def pair_ids(low, high, index, text, offsets, rows, places, ids):
     """ids int32 (P,): the place in ``rows`` of the word pair of every element of source words low <= i < high.
 
     Args:
-        target: (tokens, offsets).
-        lengths: int64 (M,), source lengths.
-        offsets: int64 (M + 1,), of the matrices.
-        rows: has every word pair of the text.
+        index: (starts int64 (V_src + 1,), sentences int32 (N_src,), positions int32 (N_src,)), where each source
+            word occurs.
         places: int64 (V_tgt,), work space.
     """
     starts, sentences, positions = index
-    tokens, token_offsets = target
+    _, source_offsets, tokens, token_offsets, _ = text
     row_offsets, columns, _ = rows
     for i in range(low, high):
         for k in range(row_offsets[i], row_offsets[i + 1]):
             places[columns[k]] = k
         for j in range(starts[i], starts[i + 1]):
             m = sentences[j]
-            place = offsets[m] + positions[j]
+            place, length = offsets[m] + positions[j], source_offsets[m + 1] - source_offsets[m]
             for k in range(token_offsets[m], token_offsets[m + 1]):
                 ids[place] = places[tokens[k]]
-                place += lengths[m]
+                place += length
 
 
 @kernel
 def count_pairs(low, high, ids, links, sums):
     """sums[k - low] += the links of all elements with id low <= k < high, in text order.
 
-    Whoever owns some ids reads all of them: the text is in order, the sums are not, so that is what misses the
-    cache least.
+    Each owner of some ids reads all of them: the text is in order, the sums are not, so this has the fewest cache
+    misses.
 
     Args:
         sums: float64 (high - low,).
@@ -69,7 +84,7 @@ def start_evidence(low, high, row_offsets, sums, prior, values, evidence):
     Args:
         sums: float64, of the rows' elements from that of ``low``.
         values: float32 (K,), the counts; filled.
-        evidence: float32 (K, 3), see :mod:`.hmm`; filled.
+        evidence: float32 (K, 3), see :class:`.hmm_e_step.LinkArrays`; filled.
     """
     first = row_offsets[low]
     for k in range(first, row_offsets[high]):
@@ -99,63 +114,36 @@ def column_sums(low, high, columns, values, sums):
 
 
 @kernel
-def add_fertilities(words, links, number, counts, room):
+def add_fertilities(words, links, number, counts, numbers):
     """Adds to counts (V, F) the chances that each word of one sentence has 0, 1, ... links.
 
     Args:
         words: (N,); links: float32 (number * padded N,), the chances that they link to each of ``number`` others.
-        room: float32 (F * LANES,), work space.
+        numbers: float32 (F * LANES,), work space.
     """
     stride = padded(len(words))
-    one, some = splat(ONE), splat(SOME)
     for low in range(0, stride, LANES):
-        n0 = one
-        n1 = n2 = n3 = n4 = n5 = n6 = n7 = n8 = splat(ZERO)
-        for k in range(number):
-            p = load(links, k * stride + low)
-            p = above(p, some, p)
-            n8 = n8 + n7 * p
-            n7 = n7 + (n6 - n7) * p
-            n6 = n6 + (n5 - n6) * p
-            n5 = n5 + (n4 - n5) * p
-            n4 = n4 + (n3 - n4) * p
-            n3 = n3 + (n2 - n3) * p
-            n2 = n2 + (n1 - n2) * p
-            n1 = n1 + (n0 - n1) * p
-            n0 = n0 - n0 * p
-        store(room, 0, n0)
-        store(room, LANES, n1)
-        store(room, 2 * LANES, n2)
-        store(room, 3 * LANES, n3)
-        store(room, 4 * LANES, n4)
-        store(room, 5 * LANES, n5)
-        store(room, 6 * LANES, n6)
-        store(room, 7 * LANES, n7)
-        store(room, 8 * LANES, n8)
+        link_numbers(links, number, stride, low, numbers)
         for j in range(low, min(low + LANES, len(words))):
             row = counts[words[j]]
             for n in range(FERTILITIES):
-                row[n] += room[n * LANES + j - low]
+                row[n] += numbers[n * LANES + j - low]
 
 
 @allocating_kernel
-def count_fertilities(low, high, text, matrices, forward, reverse):
+def count_fertilities(low, high, text, offsets, links, forward, reverse):
     """forward float64 (V_src, F)[i, n] += the expected number of occurrences of source word i that have n links
     (the last: at least n) in sentence pairs low <= m < high; reverse (V_tgt, F) likewise.
 
-    The links of a word are taken for independent, so that their number is Poisson-binomial.
-
-    Args:
-        text: (source tokens, offsets, target tokens, offsets).
+    The links of a word are treated as independent, so that their number is Poisson-binomial.
     """
-    x_tokens, x_offsets, y_tokens, y_offsets = text
-    links, offsets = matrices
+    x_tokens, x_offsets, y_tokens, y_offsets, _ = text
     size = 0
     for m in range(low, high):
         L, T = x_offsets[m + 1] - x_offsets[m], y_offsets[m + 1] - y_offsets[m]
         size = max(size, T * padded(L), L * padded(T))
-    rows, turned = np.empty(size, np.float32), np.empty(size, np.float32)
-    room = np.empty(FERTILITIES * LANES, np.float32)
+    rows, turned = np.zeros(size, np.float32), np.zeros(size, np.float32)
+    numbers = np.empty(FERTILITIES * LANES, np.float32)
     for m in range(low, high):
         x, y = x_tokens[x_offsets[m] : x_offsets[m + 1]], y_tokens[y_offsets[m] : y_offsets[m + 1]]
         L, T = len(x), len(y)
@@ -163,36 +151,32 @@ def count_fertilities(low, high, text, matrices, forward, reverse):
         for t in range(T):
             row = links[offsets[m] + t * L : offsets[m] + (t + 1) * L]
             for j in range(L):
-                rows[t * wide + j] = row[j]
-                turned[j * tall + t] = row[j]
-        add_fertilities(x, rows, T, forward, room)
-        add_fertilities(y, turned, L, reverse, room)
+                link = row[j] if row[j] > SOME else ZERO
+                rows[t * wide + j] = link
+                turned[j * tall + t] = link
+        add_fertilities(x, rows, T, forward, numbers)
+        add_fertilities(y, turned, L, reverse, numbers)
 
 
 @kernel
-def add_back_off(low, high, classes, members, rows, work, factors, evidence):
+def add_back_off(low, high, back_off, rows, sums, labels, evidence):
     """Adds to the pseudo-counts of word pairs what the other pairs of their classes say.
 
     For source classes low <= a < high. With a, b the classes of i, o and others = count(a, b) - count(i, o):
-    evidence[i, o][1] += others * source[i][0] * target[o][0], and evidence[i, o][2] likewise.
+    evidence[i, o][1] += others * source_factors[i][0] * target_factors[o][0], and evidence[i, o][2] likewise.
 
     Args:
-        classes: (first int64 (A + 1,), where each source class starts in ``members``; target int32 (V_tgt,), the
-            class of each target word).
-        members: int32 (V_src,), source words in order of their class.
-        work: (sums float64 (B,), zeros, left so; labels int32, as long as the rows of the largest class).
-        factors: (source float32 (V_src, 2), target float32 (V_tgt, 2)).
-        evidence: float32 (K, 3), see :mod:`.hmm`.
+        back_off: :class:`BackOff`.
+        sums: float64 (B,), zeros, left so; labels: int32, as long as the rows of the largest class; work space.
+        evidence: float32 (K, 3), see :class:`.hmm_e_step.LinkArrays`.
     """
-    first, target_class = classes
-    row_offsets, columns, values = rows
-    source, target = factors
-    sums, labels = work
+    members, first, target_class, source_factors, target_factors = back_off
+    offsets, columns, values = rows
     for a in range(low, high):
         count = 0
         for j in range(first[a], first[a + 1]):
             i = members[j]
-            for k in range(row_offsets[i], row_offsets[i + 1]):
+            for k in range(offsets[i], offsets[i + 1]):
                 b = target_class[columns[k]]
                 labels[count] = b
                 count += 1
@@ -200,30 +184,29 @@ def add_back_off(low, high, classes, members, rows, work, factors, evidence):
         place = 0
         for j in range(first[a], first[a + 1]):
             i = members[j]
-            by_forward, by_reverse = source[i, 0], source[i, 1]
-            for k in range(row_offsets[i], row_offsets[i + 1]):
+            by_forward, by_reverse = source_factors[i, 0], source_factors[i, 1]
+            for k in range(offsets[i], offsets[i + 1]):
                 o = columns[k]
                 others = np.float32(max(sums[labels[place]] - values[k], 0.0))
                 place += 1
-                evidence[k, 1] += others * by_forward * target[o, 0]
-                evidence[k, 2] += others * by_reverse * target[o, 1]
+                evidence[k, 1] += others * by_forward * target_factors[o, 0]
+                evidence[k, 2] += others * by_reverse * target_factors[o, 1]
         for k in range(count):
             sums[labels[k]] = 0.0
 
 
 @kernel
-def fill_floor(low, high, source, target, floors, by_target, values):
+def fill_floor(low, high, text, floors, by_target, offsets, values):
     """Raises every element of the (T, L) matrices of pairs low <= m < high to at least its token's floor.
 
     Args:
-        source, target: offsets int64 (M + 1,) of the two sides.
         floors: float32, by source token, or by target token if ``by_target``.
-        values: (float32 (P,), offsets int64 (M + 1,)).
+        values: float32 (P,), the matrices.
     """
-    flat, offsets = values
+    _, source, _, target, _ = text
     for m in range(low, high):
         place = offsets[m]
         for t in range(target[m], target[m + 1]):
             for k in range(source[m], source[m + 1]):
-                flat[place] = max(flat[place], floors[t if by_target else k])
+                values[place] = max(values[place], floors[t if by_target else k])
                 place += 1

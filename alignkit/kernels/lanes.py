@@ -1,67 +1,56 @@
-"""Eight float32 numbers at once, for kernels whose loops over positions are short.
+"""Vectors of eight float32 numbers, for loops over the few positions of one sentence.
 
-Numba turns a loop over an array into vector instructions, but keeps its sums in memory or adds them up one by one,
-and spends as long on getting into a loop of 25 numbers as on the loop. In a kernel, ``load`` gives eight
-neighbours of a float32 array as one value; values are added, subtracted, multiplied and divided by + - * /, and
-stay in registers between. Arithmetic is that of each number alone, so the bits are the same on every processor.
+Numba turns a loop over an array into vector instructions, but keeps its sums in memory or adds numbers one by one,
+and entering such a loop takes as long as 25 numbers in it. Here :func:`load` makes one value of eight neighbours
+in an array; such values are added, subtracted, multiplied and divided with + - * /, and stay in registers.
+Every number is computed by itself, so the bits are the same on every processor, and those of a plain loop.
 
-A choice between a number and what is no number takes the second. Nothing checks the bounds: whoever loads index i
-reads i to i + 7, and rows are to be padded to whole ``LANES`` (:func:`.forward_backward.padded`).
+Bounds are not checked: loading index i reads i to i + 7, so rows are padded to a multiple of ``LANES`` with zeros.
 """
 
 from __future__ import annotations
 
-import functools
 import operator
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
-from numba.extending import intrinsic, lower_builtin, models, register_model
+from numba import types
+from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
+
+from alignkit.kernels.compile import kernel
 
 LANES = 8
 VECTOR = ir.VectorType(ir.FloatType(), LANES)
-NUMBER = ir.IntType(32)
-ALIGNMENT = 4  # bytes: any float32 may be the first of a load
+ALIGNMENT = 4  # bytes: a vector may start at any float32
 
 
 class LanesType(types.Type):
     """Numba's type of eight float32 numbers."""
 
-    def __init__(self) -> None:
-        super().__init__(name="lanes")
 
-
-LANES_TYPE = LanesType()
+LANES_TYPE = LanesType("lanes")
 
 
 @register_model(LanesType)
 class LanesModel(models.PrimitiveModel):
-    """They are one LLVM vector, which every processor splits into registers as wide as it has."""
+    """One LLVM vector, which each processor splits into registers of the width that it has."""
 
     def __init__(self, manager: Any, numba_type: LanesType) -> None:
         super().__init__(manager, numba_type, VECTOR)
 
 
-def _arithmetic(python: Any, instruction: str) -> None:
-    class Template(AbstractTemplate):
-        def generic(self, args: Any, kws: Any) -> Any:
-            if args == (LANES_TYPE, LANES_TYPE):
-                return signature(LANES_TYPE, LANES_TYPE, LANES_TYPE)
-            return None
+def _define_operator(symbol: Any, instruction: str) -> None:
+    @type_callable(symbol)
+    def result(context: Any) -> Any:
+        return lambda a, b: LANES_TYPE if a == b == LANES_TYPE else None
 
-    infer_global(python)(Template)
-
-    @lower_builtin(python, LanesType, LanesType)
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    @lower_builtin(symbol, LanesType, LanesType)
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return getattr(builder, instruction)(*args)
 
 
-_arithmetic(operator.add, "fadd")
-_arithmetic(operator.sub, "fsub")
-_arithmetic(operator.mul, "fmul")
-_arithmetic(operator.truediv, "fdiv")
+for _symbol, _instruction in (("add", "fadd"), ("sub", "fsub"), ("mul", "fmul"), ("truediv", "fdiv")):
+    _define_operator(getattr(operator, _symbol), _instruction)
 
 
 def _is_row(array: Any) -> bool:
@@ -85,7 +74,7 @@ def load(typing: Any, array: Any, index: Any) -> Any:
 
 @intrinsic
 def store(typing: Any, array: Any, index: Any, lanes: Any) -> Any:
-    """array[index : index + 8] = lanes"""
+    """array[index : index + 8] = lanes, of a float32 array."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         builder.store(args[2], _pointer(context, builder, sig.args[0], *args[:2]), align=ALIGNMENT)
@@ -97,81 +86,60 @@ def store(typing: Any, array: Any, index: Any, lanes: Any) -> Any:
 
 @intrinsic
 def splat(typing: Any, number: Any) -> Any:
-    """Eight times the same number."""
+    """The same number eight times."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        nothing = ir.Constant(VECTOR, ir.Undefined)
-        first = builder.insert_element(nothing, args[0], ir.Constant(NUMBER, 0))
-        return builder.shuffle_vector(first, nothing, _places([0] * LANES))
+        lanes = ir.Constant(VECTOR, ir.Undefined)
+        for lane in range(LANES):
+            lanes = builder.insert_element(lanes, args[0], ir.Constant(ir.IntType(32), lane))
+        return lanes
 
     return LANES_TYPE(types.float32), generate
 
 
 @intrinsic
-def larger(typing: Any, a: Any, b: Any) -> Any:
-    """The larger one in each lane."""
+def lane(typing: Any, lanes: Any, index: Any) -> Any:
+    """One of the eight numbers."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return _larger(builder, *args)
+        return builder.extract_element(*args)
 
-    return LANES_TYPE(LANES_TYPE, LANES_TYPE), generate
+    return types.float32(LANES_TYPE, types.intp), generate
 
 
 @intrinsic
-def smaller(typing: Any, a: Any, b: Any) -> Any:
-    """The smaller one in each lane."""
+def choose(typing: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+    """For each of the eight, c where a > b, else d, also where a or b is not a number."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.select(builder.fcmp_ordered("<", *args), *args)
+        return builder.select(builder.fcmp_ordered(">", *args[:2]), *args[2:])
 
-    return LANES_TYPE(LANES_TYPE, LANES_TYPE), generate
-
-
-@intrinsic
-def above(typing: Any, a: Any, b: Any, c: Any) -> Any:
-    """c where a > b, else 0."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        zeros = ir.Constant(VECTOR, [0.0] * LANES)
-        return builder.select(builder.fcmp_ordered(">", args[0], args[1]), args[2], zeros)
-
-    return LANES_TYPE(LANES_TYPE, LANES_TYPE, LANES_TYPE), generate
+    return LANES_TYPE(*[LANES_TYPE] * 4), generate
 
 
-@intrinsic
-def total(typing: Any, lanes: Any) -> Any:
-    """The sum of the lanes: halves are added to each other until one number is left."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return _fold(builder, args[0], builder.fadd)
-
-    return types.float32(LANES_TYPE), generate
+@kernel
+def larger(a, b):
+    """The larger one of each two."""
+    return choose(a, b, a, b)
 
 
-@intrinsic
-def largest(typing: Any, lanes: Any) -> Any:
-    """The largest of the lanes."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return _fold(builder, args[0], functools.partial(_larger, builder))
-
-    return types.float32(LANES_TYPE), generate
+@kernel
+def smaller(a, b):
+    """The smaller one of each two."""
+    return choose(b, a, a, b)
 
 
-def _larger(builder: Any, a: Any, b: Any) -> Any:
-    return builder.select(builder.fcmp_ordered(">", a, b), a, b)
+@kernel
+def total(a):
+    """The sum of the eight: halves are added to each other until one number is left."""
+    first, second = lane(a, 0) + lane(a, 4), lane(a, 1) + lane(a, 5)
+    third, fourth = lane(a, 2) + lane(a, 6), lane(a, 3) + lane(a, 7)
+    return (first + third) + (second + fourth)
 
 
-def _places(numbers: list[int]) -> Any:
-    return ir.Constant(ir.VectorType(NUMBER, len(numbers)), numbers)
-
-
-def _fold(builder: Any, value: Any, combine: Any) -> Any:
-    """One number from a vector: its halves combined, and so on."""
-    size = LANES
-    while size > 1:
-        size //= 2
-        nothing = ir.Constant(value.type, ir.Undefined)
-        low, high = list(range(size)), list(range(size, 2 * size))
-        value = combine(*(builder.shuffle_vector(value, nothing, _places(half)) for half in (low, high)))
-    return builder.extract_element(value, ir.Constant(NUMBER, 0))
+@kernel
+def largest(a):
+    """The largest of the eight."""
+    first, second = max(lane(a, 0), lane(a, 4)), max(lane(a, 1), lane(a, 5))
+    third, fourth = max(lane(a, 2), lane(a, 6)), max(lane(a, 3), lane(a, 7))
+    return max(max(first, third), max(second, fourth))

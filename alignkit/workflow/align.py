@@ -27,7 +27,7 @@ from alignkit.settings import with_options
 from alignkit.text.bitext import Bitext
 from alignkit.text.on_disk import release_bitext
 from alignkit.text.reading import encode_text
-from alignkit.text.streaming import pair_batches
+from alignkit.text.streaming import PairBatch, pair_batches
 from alignkit.types import PathLike, Progress
 from alignkit.workflow.fitting import Fitting
 from alignkit.workflow.reading import Side, read_text, read_within_memory
@@ -163,6 +163,8 @@ def align_stream(
 ) -> Iterator[AlignedText]:
     """Align the pairs of a stream by a fitted model as soon as they come, in bounded memory.
 
+    The model is loaded at once, the stream is read as the result is.
+
     Args:
         stream: lines ``source ||| target`` or source TAB target.
         model, settings, **options: as of :func:`align`.
@@ -182,9 +184,12 @@ def align_stream(
         lowercase=chosen.lowercase,
         single=any(isinstance(part, WordLevel) for part in parts),
     )
-    for batch in batches:
-        bitext = Bitext(encode_text(batch.source), encode_text(batch.target))
-        yield AlignedText(bitext, aligner, [(0, len(bitext))])
+    return (_aligned_batch(batch, aligner) for batch in batches)
+
+
+def _aligned_batch(batch: PairBatch, aligner: Aligner) -> AlignedText:
+    bitext = Bitext(encode_text(batch.source), encode_text(batch.target))
+    return AlignedText(bitext, aligner, [(0, len(bitext))])
 
 
 def _usable(model: Model, settings: AlignSettings, threads: int | None) -> Aligner:

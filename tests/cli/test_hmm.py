@@ -65,7 +65,7 @@ def test_the_model_that_it_saves_can_be_loaded(text, tmp_path):
     aligned(text, "--model", path)
     loaded = load_aligner(path)
     assert isinstance(loaded, HMM)
-    assert loaded.chain.null_probability == 0.2
+    assert loaded.forward.null_probability == 0.2
     assert len(loaded.log_likelihood) == 11
 
 
@@ -74,9 +74,9 @@ def test_options_reach_the_estimation(text, tmp_path):
     aligned(text, "--model", path, "--iterations", "2", "--lexical-iterations", "1", "--null-probability", "0.3")
     loaded = load_aligner(path)
     assert len(loaded.log_likelihood) == 4
-    assert loaded.chain.null_probability == 0.3
+    assert loaded.forward.null_probability == 0.3
     aligned(text, "--model", path, "--bayes")
-    assert load_aligner(path).chain.null_probability == 0.05
+    assert load_aligner(path).forward.null_probability == 0.05
 
 
 def test_viterbi_is_kept_with_the_model(text, tmp_path):

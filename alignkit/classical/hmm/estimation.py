@@ -1,171 +1,49 @@
-"""Estimation of the hidden Markov aligners: one or both directions over one table of word pairs."""
+"""Estimation of the hidden Markov aligners by EM: one direction, or both over one table of word pairs."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
+from alignkit.classical.em import run_em
+from alignkit.classical.hmm.expectation import expect, text_arrays
+from alignkit.classical.hmm.parameters import WIDTH, FittedHMM, HMMParameters
 from alignkit.classical.hmm.settings import HMMSettings
-from alignkit.classical.hmm.word_classes import Classes, affix_classes
+from alignkit.classical.hmm.word_classes import BackOff
 from alignkit.classical.inverted_index import PairStatistics, bags_of, token_index
-from alignkit.classical.priors import Prior
+from alignkit.classical.priors import Prior, start_null, start_values
+from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError
-from alignkit.kernels import hmm_e_step, hmm_m_step
+from alignkit.kernels import hmm_m_step
+from alignkit.kernels.forward_backward import TransitionCounts
+from alignkit.kernels.hmm_e_step import DirectionArrays, LinkArrays
+from alignkit.kernels.hmm_rows import FERTILITIES
 from alignkit.parallel import blocks, run_blocks
-from alignkit.scores.scores import flat_offsets
+from alignkit.scores.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
+from alignkit.types import Progress
 
-WIDTH = 100  # jumps beyond it share a weight
 LEAST = 1e-5  # of a weight at the start, the largest being 1
-# The text is cut into so many blocks, whatever the number of threads, because counts are summed block by block.
-BLOCKS = 64
-# Where a sum is as large as the vocabulary, into fewer.
-PARTS = 4
+# Fertilities are counted in this number of blocks, whatever the number of threads: few, as each needs an array of
+# the size of the vocabulary.
+FERTILITY_BLOCKS = 4
 
 
-class Direction:
-    """The parameters of one direction while they are estimated; x are its states, y what it emits."""
+class HMMEstimation:
+    """A hidden Markov aligner while it is estimated (:class:`alignkit.classical.em.EMModel`).
 
-    def __init__(self, types: tuple[int, int], emitted: int, settings: HMMSettings) -> None:
-        self.types = types
-        # The start is uniform: counts of 1, and as many to divide them by as there are words.
-        self.totals = np.full(types[0], max(types[1], 1), np.float32)
-        self.null = np.ones(types[1], np.float32)
-        self.nulls = np.zeros(emitted, np.float32)
-        self.ratios = np.ones((types[0], 1), np.float32)
-        self.jumps = np.empty(0, np.float32)
-        self.start = np.empty(0, np.float32)
-        self.numbers = np.array([settings.null_probability, float(max(types[1], 1)), 0.0])
-
-    @property
-    def arrays(self) -> tuple[np.ndarray, ...]:
-        """As kernels take them."""
-        return (self.totals, self.null, self.nulls, self.ratios, self.jumps, self.start, self.numbers)
-
-    def start_chain(self, reach: float) -> None:
-        """From now on positions depend on the last one; see :class:`HMMSettings`."""
-        far = np.abs(np.arange(-WIDTH, WIDTH + 1)) / reach if reach > 0 else np.zeros(2 * WIDTH + 1)
-        self.jumps = np.maximum(np.exp(-far), LEAST).astype(np.float32)
-        self.start = self.jumps[WIDTH:].copy()
-
-    def update_chain(self, counts: tuple[np.ndarray, ...], prior: float) -> None:
-        """New weights of jumps and first positions from (jumps, shares, start, shares), as the kernel left them.
-
-        The weights of a sentence are normalised over the positions it has, so the expected log-likelihood is
-        sum of n_d log w_d - sum of n_j log Z_j, whose logarithm is replaced by its tangent: the maximum of that
-        bound, which touches the likelihood where it stands, is w_d = n_d / (sum of n_j / Z_j where d is possible).
-        """
-        jumps, jump_shares, start, start_shares = counts
-        if jumps.sum() > 0:
-            self.jumps = _new_weights(jumps, jump_shares, prior)
-        if start.sum() > 0:
-            self.start = _new_weights(start, start_shares, prior)
-
-    def update_null(self, tokens: np.ndarray, prior: float) -> None:
-        """NULL's counts from its shares."""
-        counts = np.zeros(self.types[1], np.float64)
-        hmm_m_step.column_sums(0, len(counts), tokens, self.nulls, counts)
-        counts += prior
-        self.null, self.numbers[1] = counts.astype(np.float32), counts.sum()
-
-    def update_fertility(self, counts: np.ndarray, settings: HMMSettings) -> None:
-        """The factors for one more link, from the expected numbers of fertilities float64 (V_x, F)."""
-        general = counts.sum(axis=0) + 0.5
-        chances = counts + settings.fertility_prior * (general / general.sum())
-        self.ratios = ((chances[:, 1:] / chances[:, :-1]) ** settings.fertility).astype(np.float32)
-
-
-def _new_weights(number: np.ndarray, share: np.ndarray, prior: float) -> np.ndarray:
-    """number / share, smoothed by ``prior`` of each, positive, and the mean where nothing was possible."""
-    rate = share.sum() / number.sum()
-    weights = (number + prior) / np.maximum(share + prior * rate, 1e-30)
-    weights = np.where(share > 0, weights, weights[share > 0].mean())
-    return np.maximum(weights / weights.sum(), 1e-12).astype(np.float32)
-
-
-def pair_matrices(bitext: Bitext, threads: int) -> tuple[PairStatistics, np.ndarray, np.ndarray]:
-    """(statistics, offsets int64 (M + 1,), ids int32 (P,)): rows of word pairs, each element's place in them."""
-    types = (len(bitext.source.vocabulary), len(bitext.target.vocabulary))
-    statistics = PairStatistics(*bags_of(bitext, threads), types, threads)
-    offsets = flat_offsets(bitext.shapes)
-    index = token_index(bitext.source, threads)
-    ids = np.empty(offsets[-1], np.int32)
-    target, lengths = (bitext.target.tokens, bitext.target.offsets), bitext.source.lengths
-    if len(statistics.rows[1]) >= 2**31:
-        raise AlignkitError("the text has more than two thousand million word pairs; give it in parts")
-
-    def fill(low: int, high: int) -> None:
-        places = np.zeros(types[1], np.int64)
-        hmm_m_step.pair_ids(low, high, index, target, lengths, offsets, statistics.rows, places, ids)
-
-    statistics.over_rows(fill)
-    return statistics, offsets, ids
-
-
-@dataclass(frozen=True, eq=False)
-class Expectation:
-    """What an E-step finds beside the links.
-
-    Attributes:
-        likelihood: float64 (M,), the log-likelihood of each pair.
-        jumps: for each direction (jumps, jump shares, start, start shares), see
-            kernels.forward_backward.posteriors.
-        change: the sum of the absolute changes of the links.
-    """
-
-    likelihood: np.ndarray
-    jumps: tuple[tuple[np.ndarray, ...], ...]
-    change: float
-
-
-def run_expectation(
-    bitext: Bitext,
-    pairs: tuple[np.ndarray, ...],
-    directions: tuple[Direction, Direction],
-    shares: tuple[float, float],
-    threads: int,
-    copies: np.ndarray | None = None,
-) -> Expectation:
-    """The E-step (kernels.hmm_e_step.expect_links); copies float32 (M,), how often each pair is there: once."""
-    source, target = bitext.source, bitext.target
-    copies = np.ones(len(bitext), np.float32) if copies is None else copies
-    text = (source.tokens, source.offsets, target.tokens, target.offsets, copies)
-    likelihood = np.zeros(len(bitext), np.float64)
-    weights = np.asarray(shares, np.float64)
-    arrays = [direction.arrays for direction in directions]
-
-    def zeros() -> tuple[tuple[np.ndarray, ...], ...]:
-        sizes = (2 * WIDTH + 1, 2 * WIDTH + 1, WIDTH + 1, WIDTH + 1)
-        return tuple(tuple(np.zeros(size) for size in sizes) for _ in directions)
-
-    def expect(low: int, high: int) -> tuple[tuple[tuple[np.ndarray, ...], ...], float]:
-        counts = zeros()
-        change = hmm_e_step.expect_links(low, high, text, pairs, arrays[0], arrays[1], weights, counts, likelihood)
-        return counts, change
-
-    lengths = source.lengths * target.lengths
-    ranges = blocks(lengths * (source.lengths + target.lengths), BLOCKS)
-    found = run_blocks(expect, ranges, threads)
-    sums = zeros()
-    for counts, _ in found:
-        for side, part in zip(sums, counts, strict=True):
-            for total, added in zip(side, part, strict=True):
-                total += added
-    return Expectation(likelihood, sums, sum(change for _, change in found))
-
-
-class Estimation:
-    """Counts, expected links and both directions' parameters while they are estimated.
+    Both directions share the expected links, and so the counts of word pairs. Until :meth:`add_transitions` all
+    positions are equally likely, as in IBM Model 1.
 
     Args:
         bitext: M pairs.
-        settings: how.
+        settings: of the estimation.
         shares: weight of the forward and the reverse direction's posteriors in the expected links: (1, 0) for a
-            single direction. Both directions share the links, and so the counts of word pairs.
+            single direction.
         threads: how many to use; no result depends on it.
         prior: a lexicon from another text, as pseudo-counts.
+        start: a fitted model to go on from; it has the directions that run, and transitions.
     """
 
     def __init__(
@@ -175,158 +53,278 @@ class Estimation:
         shares: tuple[float, float],
         threads: int,
         prior: Prior | None = None,
+        start: FittedHMM | None = None,
     ) -> None:
         self.bitext, self.settings, self.shares, self.threads = bitext, settings, shares, threads
-        #: int64 (V,) for each side, how often each word comes
-        self.frequencies = tuple(
-            np.bincount(side.tokens, minlength=len(side.vocabulary)) for side in (bitext.source, bitext.target)
-        )
-        self.statistics, self.offsets, self.ids = pair_matrices(bitext, threads)
-        self.links = np.zeros(len(self.ids), np.float32)
-        self.copies = bitext.copies.astype(np.float32) if settings.exclude else None
-        types = self.statistics.types
-        tokens = (len(bitext.target.tokens), len(bitext.source.tokens))
-        self.directions = (
-            Direction(types, tokens[0], settings),
-            Direction(types[::-1], tokens[1], settings),
-        )
-        self.evidence = np.zeros((len(self.statistics.rows[1]), 3), np.float32)
-        self.evidence[:, 0] = self.statistics.rows[2]
+        self.start = start
+        self.sides = (bitext.source, bitext.target)
+        self.types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
+        self.statistics = PairStatistics(*bags_of(bitext, threads), self.types, threads)
+        self.links = self._link_arrays()
         self.pseudo_counts = None if prior is None else prior.pseudo_counts(bitext, self.statistics.rows)
-        self.classes = self._classes() if settings.back_off > 0 else []
+        self.back_off = BackOff(bitext, settings.affixes, settings.back_off) if settings.back_off > 0 else None
+        self.copies = bitext.copies.astype(np.float32) if settings.exclude else None
+        self.directions = self._uniform(0), self._uniform(1)
 
-    def _classes(self) -> list[tuple[Classes, Classes]]:
-        vocabularies = self.bitext.source.vocabulary, self.bitext.target.vocabulary
-        return [
-            (affix_classes(vocabularies[0], letters, suffix), affix_classes(vocabularies[1], letters, suffix))
-            for letters in self.settings.affixes
-            for suffix in (False, True)
-        ]
+    def _link_arrays(self) -> LinkArrays:
+        """The (T, L) matrices of the text, with the place of each element's word pair in the statistics."""
+        offsets, text = flat_offsets(self.bitext.shapes), text_arrays(self.bitext)
+        ids, rows = np.empty(offsets[-1], np.int32), self.statistics.rows
+        index = token_index(self.bitext.source, self.threads)
+        if len(rows[1]) >= 2**31:
+            raise AlignkitError("the text has more than two thousand million word pairs; give it in parts")
 
-    def expect(self, shares: tuple[float, float] | None = None) -> float:
-        """The E-step: new links; returns the log-likelihood of the directions that run."""
-        pairs = (self.offsets, self.ids, self.evidence, self.links)
-        shares = shares or self.shares
-        found = run_expectation(self.bitext, pairs, self.directions, shares, self.threads, self.copies)
-        self.jumps, self.change = found.jumps, found.change
-        return math.fsum(found.likelihood)
+        def fill(low: int, high: int) -> None:
+            places = np.zeros(self.types[1], np.int64)
+            hmm_m_step.pair_ids(low, high, index, text, offsets, rows, places, ids)
 
-    def maximise(self) -> None:
-        """The M-step: counts and parameters from the links."""
-        settings = self.settings
-        self._count()
-        for direction, chain in zip(self.directions, self.jumps, strict=True):
-            if len(direction.jumps):
-                direction.update_chain(chain, settings.jump_prior)
-            if settings.exclude:
-                direction.numbers[2] = 1.0
-        sides = (self.bitext.target.tokens, self.bitext.source.tokens)
+        self.statistics.over_rows(fill)
+        return LinkArrays(offsets, ids, np.zeros((len(rows[1]), 3), np.float32), np.zeros(len(ids), np.float32))
 
-        def update(low: int, high: int) -> None:
-            for side in range(low, high):
-                self.directions[side].update_null(sides[side], settings.null_prior)
+    def _uniform(self, side: int) -> DirectionArrays:
+        """A direction with uniform emissions: counts of 1, divided by the number of words there are."""
+        states, emitted = self.types[side], self.types[1 - side]
+        return DirectionArrays(
+            totals=np.full(states, max(emitted, 1), np.float32),
+            null=np.ones(emitted, np.float32),
+            null_total=float(max(emitted, 1)),
+            null_links=np.zeros(len(self.sides[1 - side].tokens), np.float32),
+            fertility=np.ones((states, 1), np.float32),
+            transition=np.empty(0, np.float32),
+            initial=np.empty(0, np.float32),
+            null_probability=self.settings.null_probability,
+            exclude=0.0,
+        )
 
-        run_blocks(update, [(0, 1), (1, 2)], self.threads)
-        if settings.fertility > 0 and len(self.directions[0].jumps):
-            self._fertilities()
+    def initialise(self) -> None:
+        """Emissions are uniform, and there are no transitions; with ``start`` they are those of its directions."""
+        forward, reverse = self._uniform(0), self._uniform(1)
+        evidence = self.links.evidence
+        evidence[:] = 0
+        if self.start is None:
+            evidence[:, 0] = 1
+        else:
+            forward = self._started(forward, self.start.forward, 0)
+            if self.start.reverse is not None:
+                reverse = self._started(reverse, self.start.reverse, 1)
+        self.directions = forward, reverse
+
+    def _started(self, direction: DirectionArrays, parameters: HMMParameters, side: int) -> DirectionArrays:
+        assert self.start is not None
+        known = self.start.source, self.start.target
+        self.links.evidence[:, 1 + side] = start_values(
+            self.start.table, known, parameters.emission, self.bitext, self.statistics.rows, bool(side)
+        )
+        return direction._replace(
+            totals=np.ones_like(direction.totals),
+            null=start_null(parameters.null, known[1 - side], self.sides[1 - side].vocabulary),
+            null_total=1.0,
+            transition=parameters.transition,
+            initial=parameters.initial,
+        )
+
+    def add_transitions(self) -> None:
+        """From the next E-step on, positions depend on the one before (:attr:`HMMSettings.reach`)."""
+        reach = self.settings.reach
+        far = np.abs(np.arange(-WIDTH, WIDTH + 1)) / reach if reach > 0 else np.zeros(2 * WIDTH + 1)
+        transition = np.maximum(np.exp(-far), LEAST).astype(np.float32)
+        forward, reverse = (
+            direction._replace(transition=transition, initial=transition[WIDTH:].copy())
+            for direction in self.directions
+        )
+        self.directions = forward, reverse
+
+    def e_step(self) -> None:
+        """Expected links, NULL's links, and expected counts of transitions."""
+        self.expectation = expect(self.bitext, self.links, self.directions, self.shares, self.threads, self.copies)
+
+    def m_step(self) -> None:
+        """Counts and pseudo-counts of word pairs, and each direction's other parameters."""
+        totals = self._count_pairs()
+        fertilities = self._count_fertilities() if self.settings.fertility > 0 and self._has_transitions else None
+        forward, reverse = (self._updated(side, totals[side]) for side in (0, 1))
+        if fertilities is not None:
+            forward = forward._replace(fertility=_fertility_factors(fertilities[0], self.settings))
+            reverse = reverse._replace(fertility=_fertility_factors(fertilities[1], self.settings))
+        self.directions = forward, reverse
 
     @property
-    def has_settled(self) -> bool:
-        """Whether the last E-step changed the links so little that another iteration is not worth its time."""
-        tokens = len(self.bitext.source.tokens) + len(self.bitext.target.tokens)
-        return self.change < self.settings.tolerance * tokens
+    def log_likelihood(self) -> float:
+        """log p(text) under the parameters that the last E-step used, summed over the directions that run."""
+        return math.fsum(self.expectation.likelihood)
 
-    def start_chain(self) -> None:
-        """Jumps count from the next E-step on."""
-        for direction in self.directions:
-            direction.start_chain(self.settings.reach)
+    @property
+    def status(self) -> str:
+        """What a progress message says after an iteration."""
+        plain = self.settings.is_maximum_likelihood and self.pseudo_counts is None
+        return f"{'log-likelihood' if plain else 'score'} {self.log_likelihood:.6g}"
 
-    def _count(self) -> None:
-        """Counts of word pairs, their pseudo-counts, and what both sum to."""
-        offsets, _, values = self.statistics.rows
+    def has_converged(self, history: list[float]) -> bool:
+        """Whether the last E-step changed the links by less than the tolerance, with transitions."""
+        tokens = sum(len(side.tokens) for side in self.sides)
+        return self._has_transitions and self.expectation.change < self.settings.tolerance * tokens
+
+    @property
+    def _has_transitions(self) -> bool:
+        return len(self.directions[0].transition) > 0
+
+    def _count_pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Counts and pseudo-counts of word pairs from the links; returns the totals of each direction."""
+        rows, evidence = self.statistics.rows, self.links.evidence
+        offsets, _, values = rows
         prior = np.float32(self.settings.lexical_prior)
 
         def count(low: int, high: int) -> None:
             first, last = offsets[low], offsets[high]
             sums = np.zeros(last - first, np.float64)
-            hmm_m_step.count_pairs(first, last, self.ids, self.links, sums)
-            hmm_m_step.start_evidence(low, high, offsets, sums, prior, values, self.evidence)
+            hmm_m_step.count_pairs(first, last, self.links.ids, self.links.links, sums)
+            hmm_m_step.start_evidence(low, high, offsets, sums, prior, values, evidence)
 
         # Each block reads the whole text, so there are no more of them than threads.
-        run_blocks(count, blocks(self.frequencies[0], self.threads), self.threads)
-        self.totals = self._row_sums(values), self._column_sums(values)
+        run_blocks(count, blocks(self._frequencies(0), self.threads), self.threads)
+        totals = self._row_sums(values), self._column_sums(values)
         if self.pseudo_counts is not None:
-            self.evidence[:, 1:] += self.pseudo_counts.T
-        for source, target_classes in self.classes:
-            self._back_off(source, target_classes)
-        forward, reverse = self.directions
-        forward.totals = (self.totals[0] + self._row_sums(self.evidence[:, 1])).astype(np.float32)
-        reverse.totals = (self.totals[1] + self._column_sums(self.evidence[:, 2])).astype(np.float32)
+            evidence[:, 1:] += self.pseudo_counts.T
+        if self.back_off is not None:
+            self.back_off.add(rows, totals, evidence, self.threads)
+        forward = totals[0] + self._row_sums(evidence[:, 1])
+        reverse = totals[1] + self._column_sums(evidence[:, 2])
+        return forward.astype(np.float32), reverse.astype(np.float32)
+
+    def _frequencies(self, side: int) -> np.ndarray:
+        return np.bincount(self.sides[side].tokens, minlength=self.types[side])
 
     def _row_sums(self, values: np.ndarray) -> np.ndarray:
-        offsets = self.statistics.rows[0]
-        sums = np.empty(len(offsets) - 1, np.float64)
+        offsets, sums = self.statistics.rows[0], np.empty(self.types[0], np.float64)
         self.statistics.over_rows(lambda low, high: hmm_m_step.row_sums(low, high, offsets, values, sums))
         return sums
 
     def _column_sums(self, values: np.ndarray) -> np.ndarray:
-        columns = self.statistics.rows[1]
-        sums = np.zeros(self.statistics.types[1], np.float64)
+        columns, sums = self.statistics.rows[1], np.zeros(self.types[1], np.float64)
 
         def add(low: int, high: int) -> None:
             hmm_m_step.column_sums(low, high, columns, values, sums)
 
-        run_blocks(add, blocks(self.frequencies[1], self.threads), self.threads)
+        run_blocks(add, blocks(self._frequencies(1), self.threads), self.threads)
         return sums
 
-    def _back_off(self, source: Classes, target: Classes) -> None:
-        """Adds, for one way to class words, each row's share of ``back_off`` to the pseudo-counts."""
-        weight = self.settings.back_off / len(self.classes)
-        factors = []
-        for side, (classes, totals) in enumerate(zip((source, target), self.totals, strict=True)):
-            frequency = self.frequencies[side].astype(np.float64)
-            of_class = np.bincount(classes.of, frequency, minlength=len(classes))
-            share = frequency / np.maximum(of_class, 1)[classes.of]
-            rest = np.bincount(classes.of, totals, minlength=len(classes))[classes.of] - totals
-            # One more in the divisor: classes that have hardly been seen say little.
-            factors.append((weight / (np.maximum(rest, 0) + 1), share))
-        (source_rest, source_share), (target_rest, target_share) = factors
-        arrays = (
-            np.stack([source_rest, source_share], axis=1).astype(np.float32),
-            np.stack([target_share, target_rest], axis=1).astype(np.float32),
+    def _updated(self, side: int, totals: np.ndarray) -> DirectionArrays:
+        """A direction's parameters but fertility from its expected counts."""
+        direction, settings = self.directions[side], self.settings
+        null = np.zeros(len(direction.null), np.float64)
+        hmm_m_step.column_sums(0, len(null), self.sides[1 - side].tokens, direction.null_links, null)
+        null += settings.null_prior
+        direction = direction._replace(
+            totals=totals,
+            null=null.astype(np.float32),
+            null_total=float(null.sum()),
+            exclude=float(settings.exclude),
         )
-        work = np.add.reduceat(np.diff(self.statistics.rows[0])[source.members], source.first[:-1])
+        if self._has_transitions:
+            counts = self.expectation.transitions[side]
+            direction = direction._replace(**_transition_weights(direction, counts, settings.transition_prior))
+        return direction
 
-        def add(low: int, high: int) -> None:
-            room = np.zeros(len(target), np.float64), np.empty(work[low:high].max(), np.int32)
-            hmm_m_step.add_back_off(
-                low,
-                high,
-                (source.first, target.of),
-                source.members,
-                self.statistics.rows,
-                room,
-                arrays,
-                self.evidence,
-            )
-
-        run_blocks(add, blocks(work, 1 if self.threads == 1 else 8 * self.threads), self.threads)
-
-    def _fertilities(self) -> None:
-        source, target = self.bitext.source, self.bitext.target
-        text = (source.tokens, source.offsets, target.tokens, target.offsets)
-        matrices = (self.links, self.offsets)
+    def _count_fertilities(self) -> tuple[np.ndarray, ...]:
+        """float64 (V_src, F), (V_tgt, F): expected number of occurrences of each word with 0, 1, ... links."""
+        offsets, text = self.links.offsets, text_arrays(self.bitext)
 
         def count(low: int, high: int) -> tuple[np.ndarray, ...]:
-            counts = tuple(np.zeros((direction.types[0], hmm_m_step.FERTILITIES)) for direction in self.directions)
-            hmm_m_step.count_fertilities(low, high, text, matrices, *counts)
-            return counts
+            forward, reverse = (np.zeros((types, FERTILITIES)) for types in self.types)
+            hmm_m_step.count_fertilities(low, high, text, offsets, self.links.links, forward, reverse)
+            return forward, reverse
 
-        ranges = blocks(source.lengths * target.lengths, PARTS) or [(0, 0)]
+        ranges = blocks(np.diff(offsets), FERTILITY_BLOCKS) or [(0, 0)]
         sums: tuple[np.ndarray, ...] = ()
-        # Parts are added in their order, and there are no more of them at a time than threads.
+        # Blocks are added in their order, and there are no more of them at a time than threads.
         for first in range(0, len(ranges), self.threads):
             for part in run_blocks(count, ranges[first : first + self.threads], self.threads):
                 sums = tuple(map(np.add, sums, part)) if sums else part
-        for direction, counts in zip(self.directions, sums, strict=True):
-            direction.update_fertility(counts, self.settings)
+        return sums
+
+    def parameters(self, side: int) -> HMMParameters:
+        """What was found for the forward (0) or the reverse (1) direction."""
+        direction = self.directions[side]
+        offsets, columns, counts = self.statistics.rows
+        states = columns if side else np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets))
+        totals = np.maximum(direction.totals, np.float32(1e-30))
+        emission = np.minimum((counts + self.links.evidence[:, 1 + side]) / totals[states], np.float32(1))
+        floor = np.minimum(np.float32(self.settings.lexical_prior) / totals, np.float32(1))
+        # A word that no link supports says nothing: its floor would be all there is.
+        floor = np.where(direction.totals > 0, floor, np.float32(0)).astype(np.float32)
+        null = (direction.null / np.float64(max(direction.null_total, 1e-30))).astype(np.float32)
+        return HMMParameters(
+            emission,
+            floor,
+            null,
+            direction.fertility,
+            direction.transition,
+            direction.initial,
+            self.settings.null_probability,
+        )
+
+    def table(self, forward: HMMParameters) -> PairTable:
+        """The word pairs of the text, with the emissions of the forward direction."""
+        offsets, columns, _ = self.statistics.rows
+        return PairTable(offsets, columns, forward.emission, self.types[1])
+
+    def probabilities(self) -> Scores:
+        """(T, L) for each pair: the links of the last E-step; the estimation cannot go on after that."""
+        links = self.links.links
+        return Scores(np.clip(links, 0, 1, out=links), self.links.offsets, self.bitext.shapes)
+
+
+def estimate(
+    model: HMMEstimation, progress: Progress | None = None, last_shares: tuple[float, float] | None = None
+) -> tuple[float, ...]:
+    """Runs all iterations, first those without transitions, and then an E-step more, whose links are left.
+
+    Args:
+        model: as it was made; one that goes on from a fitted model needs no iterations without transitions.
+        progress: called with (done, total, message) after each iteration.
+        last_shares: of the last E-step; as before by default.
+
+    Returns:
+        The log-likelihood that each E-step found.
+    """
+    settings = model.settings
+    lexical = settings.lexical_iterations if model.start is None else 0
+    model.initialise()
+    history = run_em(model, lexical, progress, after=settings.iterations)
+    if model.start is None:
+        model.add_transitions()
+    history += run_em(model, settings.iterations, progress, before=lexical)
+    model.shares = last_shares or model.shares
+    model.e_step()
+    return (*history, model.log_likelihood)
+
+
+def _transition_weights(
+    direction: DirectionArrays, counts: TransitionCounts, prior: float
+) -> dict[str, np.ndarray]:
+    """New transition and initial weights from their expected counts.
+
+    The weights of a sentence are normalised over the positions it has, so the expected log-likelihood is
+    sum of n_d log w_d - sum of n_j log Z_j, whose logarithm is replaced by its tangent: the maximum of that
+    bound, which touches the likelihood where it stands, is w_d = n_d / (sum of n_j / Z_j where d is possible).
+    """
+
+    def weights(number: np.ndarray, share: np.ndarray, old: np.ndarray) -> np.ndarray:
+        if not number.sum() > 0:
+            return old
+        rate = share.sum() / number.sum()
+        new = (number + prior) / np.maximum(share + prior * rate, 1e-30)
+        new = np.where(share > 0, new, new[share > 0].mean())  # the mean where nothing was possible
+        return np.maximum(new / new.sum(), 1e-12).astype(np.float32)
+
+    return {
+        "transition": weights(counts.jumps, counts.jump_shares, direction.transition),
+        "initial": weights(counts.initial, counts.initial_shares, direction.initial),
+    }
+
+
+def _fertility_factors(counts: np.ndarray, settings: HMMSettings) -> np.ndarray:
+    """float32 (V, F - 1): factors for one more link, from the expected counts of fertilities float64 (V, F)."""
+    general = counts.sum(axis=0) + 0.5
+    chances = counts + settings.fertility_prior * (general / general.sum())
+    return ((chances[:, 1:] / chances[:, :-1]) ** settings.fertility).astype(np.float32)

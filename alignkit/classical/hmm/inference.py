@@ -1,160 +1,62 @@
-"""One direction of a fitted hidden Markov aligner, and scoring new text with one or two of them."""
+"""Inference with fitted hidden Markov aligners: posteriors, likelihoods and Viterbi alignments of new text."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from alignkit.classical.hmm.estimation import WIDTH, Direction, Estimation, run_expectation
-from alignkit.classical.hmm.settings import HMMSettings
+from alignkit.classical.hmm.expectation import expect, text_arrays
+from alignkit.classical.hmm.parameters import HMMParameters, TextTable
 from alignkit.classical.null import UNSEEN
-from alignkit.classical.priors import start_null, start_values
-from alignkit.classical.translation_table import Lookup, PairTable
 from alignkit.kernels import hmm_m_step, viterbi
+from alignkit.kernels.hmm_e_step import DirectionArrays, LinkArrays
 from alignkit.parallel import blocks, run_blocks
 from alignkit.scores.scores import Scores, flat_offsets
-from alignkit.storage import Fields
 from alignkit.text.bitext import Bitext
-from alignkit.text.vocabulary import Vocabulary
 
-# Fertility needs the links of the other words, so links are found without it first, and then so often with it.
+# Fertility needs the links of the other words: they are found without it first, and then this many times with it.
 ROUNDS = 2
 
-
-@dataclass(frozen=True, eq=False)
-class Chain:
-    """The parameters of one direction; x are its states, y what it emits.
-
-    Attributes:
-        values: float32 (K,), p(y|x) of every pair that met; K the pairs of the aligner's table.
-        floor: float32 (V_x,), p(y|x) of any other y.
-        null: float32 (V_y,), p(y|NULL).
-        ratios: float32 (V_x, F), the factor for one more link of a word that has 0, 1, ...; F = 1: no fertility.
-        jumps: float32 (2 W + 1,), weights of jumps -W..W, the ends for all beyond them.
-        start: float32 (W + 1,), weights of first positions.
-        null_probability: p0.
-    """
-
-    values: np.ndarray
-    floor: np.ndarray
-    null: np.ndarray
-    ratios: np.ndarray
-    jumps: np.ndarray
-    start: np.ndarray
-    null_probability: float
-
-    def __post_init__(self) -> None:
-        arrays = (self.values, self.floor, self.null, self.ratios, self.jumps, self.start)
-        if any(array.dtype != np.float32 for array in arrays):
-            raise TypeError("a chain's arrays must be float32")
-        if not all(np.isfinite(array).all() and (array >= 0).all() for array in arrays):
-            raise ValueError("a chain's numbers must be finite and not negative")
-        if self.ratios.ndim != 2 or len(self.ratios) != len(self.floor) or self.ratios.shape[1] < 1:
-            raise ValueError("ratios must have a row for each source word")
-        if (len(self.jumps), len(self.start)) != (2 * WIDTH + 1, WIDTH + 1):
-            raise ValueError(f"jumps and start must have {2 * WIDTH + 1} and {WIDTH + 1} weights")
-        if not (self.jumps.all() and self.start.all()):
-            raise ValueError("weights of jumps must be positive")
-        if not 0 < self.null_probability < 1:
-            raise ValueError("null_probability must lie between 0 and 1")
-
-    @classmethod
-    def of(cls, estimation: Estimation, side: int) -> Chain:
-        """What an estimation found for its forward (0) or reverse (1) direction."""
-        direction, settings = estimation.directions[side], estimation.settings
-        offsets, columns, counts = estimation.statistics.rows
-        states = columns if side else np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets))
-        totals = np.maximum(direction.totals, np.float32(1e-30))
-        values = np.minimum((counts + estimation.evidence[:, 1 + side]) / totals[states], np.float32(1))
-        floor = np.minimum(np.float32(settings.lexical_prior) / totals, np.float32(1))
-        # A word that no link supports says nothing: its floor would be all there is.
-        floor = np.where(direction.totals > 0, floor, np.float32(0)).astype(np.float32)
-        null = (direction.null / max(direction.numbers[1], 1e-30)).astype(np.float32)
-        return cls(
-            values, floor, null, direction.ratios, direction.jumps, direction.start, settings.null_probability
-        )
-
-    def pack(self, prefix: str) -> dict[str, np.ndarray]:
-        """The arrays of a saved file."""
-        names = ("values", "floor", "null", "ratios", "jumps", "start")
-        return {f"{prefix}_{name}": getattr(self, name) for name in names}
-
-    @classmethod
-    def unpack(cls, fields: Fields, prefix: str, null_probability: float) -> Chain:
-        """What :meth:`pack` packed; raises InputError, TypeError or ValueError where the file is damaged."""
-
-        def get(name: str, dimensions: int = 1) -> np.ndarray:
-            return fields.get(f"{prefix}_{name}", np.float32, dimensions)
-
-        single = get("values"), get("floor"), get("null")
-        return cls(*single, get("ratios", 2), get("jumps"), get("start"), null_probability)
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """The word pairs that chains have values for, and the words of a text to score.
-
-    Attributes:
-        offsets: int64 (V_src + 1,), columns: int32 (K,): the pairs, row by row.
-        width: V_tgt.
-        ids: int32, the table's id of each of the text's source words, and of its target words; -1 if unknown.
-    """
-
-    offsets: np.ndarray
-    columns: np.ndarray
-    width: int
-    ids: tuple[np.ndarray, np.ndarray]
-
-    def scores(self, bitext: Bitext, values: np.ndarray, threads: int) -> Scores:
-        """The (T, L) matrices of float32 (K,) values; 0 for pairs that never met."""
-        table = PairTable(self.offsets, self.columns, values, self.width)
-        return Lookup(table, bitext, *self.ids, threads).scores()
+Directions = tuple[HMMParameters, HMMParameters | None]
 
 
 def posteriors(
-    bitext: Bitext,
-    table: Table,
-    chains: tuple[Chain, Chain | None],
-    shares: tuple[float, float],
-    threads: int,
+    bitext: Bitext, table: TextTable, parameters: Directions, shares: tuple[float, float], threads: int
 ) -> tuple[Scores, np.ndarray]:
-    """Link probabilities of a bitext, and the log-likelihood of each pair, of both directions if both run.
+    """Link probabilities (T, L) of M pairs, and the log-likelihood of each, float64 (M,).
+
+    With both directions, the latter is their sum.
 
     Args:
-        bitext: M pairs.
-        table: the pairs the chains know, and the bitext's words in it.
-        chains: forward and reverse; None: the forward one alone.
+        bitext: the text.
+        table: of the model, for this text.
+        parameters: of the forward and the reverse direction, None to leave that out.
         shares: weights of the directions' posteriors in the result; fertility is judged by their mean.
         threads: how many to use; no result depends on it.
     """
-    pairs = _pairs(bitext, table, chains, threads)
-    rounds = _rounds(chains)
+    links, rounds = _link_arrays(bitext, table, parameters, threads), _rounds(parameters)
+    mean = shares if parameters[1] is None else (0.5, 0.5)
     likelihood = np.zeros(len(bitext))
     for i in range(rounds):
-        mean = (0.5, 0.5) if chains[1] is not None else shares
-        weights = shares if i == rounds - 1 else mean
-        directions = _directions(bitext, table, chains, i > 0)
-        likelihood = run_expectation(bitext, pairs, directions, weights, threads).likelihood
-    links = pairs[3]
-    return Scores(np.clip(links, 0, 1, out=links), pairs[0], bitext.shapes), likelihood
+        directions = _directions(bitext, table, parameters, i > 0)
+        likelihood = expect(bitext, links, directions, shares if i == rounds - 1 else mean, threads).likelihood
+    return Scores(np.clip(links.links, 0, 1, out=links.links), links.offsets, bitext.shapes), likelihood
 
 
 def log_probabilities(
-    bitext: Bitext, table: Table, chains: tuple[Chain, Chain | None], threads: int
+    bitext: Bitext, table: TextTable, parameters: Directions, threads: int
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """float64 (M,): log p(y | x) of each pair by the forward chain, and log p(x | y) by the reverse one if it is
-    given, up to the factors for lengths.
+    """float64 (M,): log p(y | x) of each pair, and log p(x | y) with a reverse direction, up to the factors for
+    lengths. Arguments are those of :func:`posteriors`.
 
     Without fertility: its factors are for links given the others, and make no distribution over sentences.
-
-    Arguments are those of :func:`posteriors`.
     """
 
-    def plain(chain: Chain) -> Chain:
-        return replace(chain, ratios=np.ones((len(chain.floor), 1), np.float32))
+    def plain(direction: HMMParameters) -> HMMParameters:
+        return replace(direction, fertility=np.ones((direction.types[0], 1), np.float32))
 
-    forward, reverse = plain(chains[0]), None if chains[1] is None else plain(chains[1])
+    forward, reverse = plain(parameters[0]), None if parameters[1] is None else plain(parameters[1])
     ahead = posteriors(bitext, table, (forward, None), (1.0, 0.0), threads)[1]
     if reverse is None:
         return ahead, None
@@ -162,120 +64,97 @@ def log_probabilities(
     return ahead, posteriors(bitext, table, (forward, reverse), (0.5, 0.5), threads)[1] - ahead
 
 
-def best_places(bitext: Bitext, table: Table, chain: Chain, threads: int) -> np.ndarray:
-    """int32 (N_tgt,): the source position of each target token on the likeliest path (Viterbi), -1 for NULL.
+def best_positions(bitext: Bitext, table: TextTable, forward: HMMParameters, threads: int) -> np.ndarray:
+    """int32 (N_tgt,): the source position of each target token in the Viterbi alignment, -1 for NULL.
 
-    With fertility, it is the likeliest given the expected links of the other words.
+    With fertility, it is the likeliest alignment given the expected links of the other words.
     """
-    chains = (chain, None)
-    pairs = _pairs(bitext, table, chains, threads)
-    for i in range(_rounds(chains) - 1):
-        run_expectation(bitext, pairs, _directions(bitext, table, chains, i > 0), (1.0, 0.0), threads)
-    direction = _directions(bitext, table, chains, True)[0].arrays
-    source, target = bitext.source, bitext.target
-    copies = np.ones(len(bitext), np.float32)
-    text = (source.tokens, source.offsets, target.tokens, target.offsets, copies)
-    places = np.empty(len(target.tokens), np.int32)
+    parameters = (forward, None)
+    links = _link_arrays(bitext, table, parameters, threads)
+    for i in range(_rounds(parameters) - 1):
+        expect(bitext, links, _directions(bitext, table, parameters, i > 0), (1.0, 0.0), threads)
+    direction, text = _directions(bitext, table, parameters, True)[0], text_arrays(bitext)
+    positions = np.empty(len(bitext.target.tokens), np.int32)
 
     def decode(low: int, high: int) -> None:
-        viterbi.best_places(low, high, text, pairs, direction, places)
+        viterbi.best_positions(low, high, text, links, direction, positions)
 
-    work = source.lengths * source.lengths * target.lengths
+    work = bitext.source.lengths * bitext.source.lengths * bitext.target.lengths
     run_blocks(decode, blocks(work, 1 if threads == 1 else 8 * threads), threads)
-    return places
+    return positions
 
 
-def start_from(
-    estimation: Estimation,
-    words: tuple[Vocabulary, Vocabulary],
-    table: PairTable,
-    chains: tuple[Chain, Chain | None],
-) -> None:
-    """Lets an estimation go on from fitted chains instead of uniform parameters.
-
-    Args:
-        estimation: before its first E-step.
-        words: source and target vocabulary of the chains.
-        table: their word pairs.
-        chains: forward and reverse; None where that direction does not run.
-    """
-    bitext = estimation.bitext
-    estimation.evidence[:] = 0
-    sides = (bitext.target, words[1]), (bitext.source, words[0])
-    for side, (chain, (emitted, known)) in enumerate(zip(chains, sides, strict=True)):
-        if chain is None:
-            continue
-        direction = estimation.directions[side]
-        rows = estimation.statistics.rows
-        estimation.evidence[:, 1 + side] = start_values(table, words, chain.values, bitext, rows, bool(side))
-        direction.totals = np.ones_like(direction.totals)
-        direction.null = start_null(chain.null, known, emitted.vocabulary)
-        direction.numbers[1] = 1.0
-        direction.jumps, direction.start = chain.jumps, chain.start
-
-
-def _rounds(chains: tuple[Chain, Chain | None]) -> int:
-    fertile = any(chain is not None and chain.ratios.shape[1] > 1 for chain in chains)
+def _rounds(parameters: Directions) -> int:
+    fertile = any(direction is not None and direction.fertility.shape[1] > 1 for direction in parameters)
     return 1 + ROUNDS * fertile
 
 
-def _pairs(
-    bitext: Bitext, table: Table, chains: tuple[Chain, Chain | None], threads: int
-) -> tuple[np.ndarray, ...]:
-    """What kernels take, with a "word pair" for each element, whose evidence is its probability both ways."""
+def _link_arrays(bitext: Bitext, table: TextTable, parameters: Directions, threads: int) -> LinkArrays:
+    """Every element of the matrices as a word pair of its own, whose pseudo-counts are its probabilities."""
     offsets = flat_offsets(bitext.shapes)
     evidence = np.zeros((offsets[-1], 3), np.float32)
-    for side, chain in enumerate(chains):
-        if chain is not None:
-            evidence[:, 1 + side] = _emissions(bitext, table, chain, side, threads)
+    for side, direction in enumerate(parameters):
+        if direction is not None:
+            evidence[:, 1 + side] = _emissions(bitext, table, direction, side, threads)
     ids = np.arange(offsets[-1], dtype=np.uint32).view(np.int32)
-    return offsets, ids, evidence, np.zeros(offsets[-1], np.float32)
+    return LinkArrays(offsets, ids, evidence, np.zeros(offsets[-1], np.float32))
+
+
+def _emissions(bitext: Bitext, table: TextTable, direction: HMMParameters, side: int, threads: int) -> np.ndarray:
+    """float32 (P,): p(y|x) for every element of the (T, L) matrices, none below the floor of its x."""
+    scores = table.scores(bitext, direction.emission, threads)
+    words = table.ids[side]
+    floor = np.maximum(_take(direction.emission_floor, words), np.float32(UNSEEN))
+    unknown = np.float32(1 / max(len(direction.null), 1))  # an unknown x may be anything
+    floor = np.where(words >= 0, floor, unknown).astype(np.float32)
+    floors = floor[(bitext.target if side else bitext.source).tokens]
+    text = text_arrays(bitext)
+
+    def fill(low: int, high: int) -> None:
+        hmm_m_step.fill_floor(low, high, text, floors, bool(side), scores.offsets, scores.values)
+
+    run_blocks(fill, blocks(np.diff(scores.offsets), threads), threads)
+    return scores.values
 
 
 def _directions(
-    bitext: Bitext, table: Table, chains: tuple[Chain, Chain | None], fertility: bool
-) -> tuple[Direction, Direction]:
-    forward, reverse = chains
+    bitext: Bitext, table: TextTable, parameters: Directions, fertility: bool
+) -> tuple[DirectionArrays, DirectionArrays]:
+    forward, reverse = parameters
     return (
         _direction(bitext, table, forward, 0, fertility),
         _direction(bitext, table, reverse, 1, fertility),
     )
 
 
-def _emissions(bitext: Bitext, table: Table, chain: Chain, side: int, threads: int) -> np.ndarray:
-    """float32 (P,): p(y|x) for every element of the (T, L) matrices, none below the floor of its x."""
-    scores = table.scores(bitext, chain.values, threads)
-    words = table.ids[side]
-    floor = np.maximum(_take(chain.floor, words), np.float32(UNSEEN))
-    unknown = np.float32(1 / max(len(chain.null), 1))  # an unknown x may be anything
-    floor = np.where(words >= 0, floor, unknown).astype(np.float32)
-    source, target = bitext.source, bitext.target
-    by_token = floor[(target if side else source).tokens]
-    out = (scores.values, scores.offsets)
-
-    def fill(low: int, high: int) -> None:
-        hmm_m_step.fill_floor(low, high, source.offsets, target.offsets, by_token, bool(side), out)
-
-    run_blocks(fill, blocks(np.diff(scores.offsets), threads), threads)
-    return scores.values
-
-
-def _direction(bitext: Bitext, table: Table, chain: Chain | None, side: int, fertility: bool) -> Direction:
-    """A chain as the E-step wants it."""
+def _direction(
+    bitext: Bitext, table: TextTable, parameters: HMMParameters | None, side: int, fertility: bool
+) -> DirectionArrays:
+    """The parameters of a direction for the words of a text; without any, of one that does not run."""
     states, emitted = table.ids[side], table.ids[1 - side]
     tokens = (bitext.source if side else bitext.target).tokens
-    direction = Direction((len(states), len(emitted)), len(tokens), HMMSettings())
-    direction.totals[:] = 1
-    direction.numbers[1] = 1
-    if chain is None:
+    direction = DirectionArrays(
+        totals=np.ones(len(states), np.float32),
+        null=np.ones(len(emitted), np.float32),
+        null_total=1.0,
+        null_links=np.zeros(len(tokens), np.float32),
+        fertility=np.ones((len(states), 1), np.float32),
+        transition=np.empty(0, np.float32),
+        initial=np.empty(0, np.float32),
+        null_probability=0.5,
+        exclude=0.0,
+    )
+    if parameters is None:
         return direction
-    direction.numbers[0] = chain.null_probability
-    direction.null = np.maximum(_take(chain.null, emitted), np.float32(UNSEEN))
     if fertility:
-        neutral = np.ones((1, chain.ratios.shape[1]), np.float32)
-        direction.ratios = np.concatenate([chain.ratios, neutral])[states]
-    direction.jumps, direction.start = chain.jumps, chain.start
-    return direction
+        neutral = np.ones((1, parameters.fertility.shape[1]), np.float32)
+        direction = direction._replace(fertility=np.concatenate([parameters.fertility, neutral])[states])
+    return direction._replace(
+        null=np.maximum(_take(parameters.null, emitted), np.float32(UNSEEN)),
+        transition=parameters.transition,
+        initial=parameters.initial,
+        null_probability=parameters.null_probability,
+    )
 
 
 def _take(values: np.ndarray, ids: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from alignkit.errors import AlignkitError
 #: How an HMM of one direction finds links: each target word's likeliest source word, or the likeliest alignment of
 #: the whole sentence.
 DECODINGS = ("posterior", "viterbi")
-#: The probability from which on the joint aligner links.
+#: The least probability of a link of the joint aligner.
 JOINT_THRESHOLD = 0.45
 
 
@@ -18,22 +18,22 @@ class HMMSettings:
     """Settings of an HMM's estimation. The defaults are plain maximum likelihood by EM.
 
     Attributes:
-        lexical_iterations: before the chain is used, iterations with all positions alike (IBM Model 1).
-        iterations: with the chain; at most so many, if there is a tolerance.
-        tolerance: the chain's iterations end once the expected links change by less than this, summed over all
-            and divided by the number of tokens of both sides; 0: never before ``iterations``.
+        lexical_iterations: iterations with all positions equally likely (IBM Model 1); the others come after them.
+        iterations: with transitions; the most there are, if there is a tolerance.
+        tolerance: iterations with transitions end once the expected links change by less than this, summed over
+            all and divided by the number of tokens of both sides; 0: never before ``iterations``.
         null_probability: p0, that a target word is NULL's.
         lexical_prior: Dirichlet pseudo-count of each word pair that meets.
         null_prior: the same for each word of NULL.
-        jump_prior: for each jump and first position.
-        reach: the chain starts with weights that fall by a factor of e with so many positions, in both directions;
-            0: all alike. Little text cannot find out by itself that neighbours go together.
-        back_off: pseudo-count that a row gets in all from the classes of its words, 0 for none.
+        transition_prior: the same for each jump and first position.
+        reach: at first, weights of jumps and first positions fall by a factor of e with this number of positions;
+            0: they are equal. A small text cannot show by itself that neighbours go together.
+        back_off: pseudo-count that each row gets in all from the classes of its words; 0: none.
         affixes: lengths of the first and last letters that make classes.
-        fertility: exponent of the fertility factor; 0 for none, 1 takes it at its word.
-        fertility_prior: pseudo-count of a word's fertilities, spread as those of all words.
+        fertility: exponent of the fertility factor; 0: there is none, 1: the factor as it is estimated.
+        fertility_prior: pseudo-count of each word's fertilities, distributed as those of all words.
         exclude: whether a link is judged by the evidence of other places only (see kernels.hmm_e_step.emissions);
-            copies of its sentence pair are no other places.
+            copies of its sentence pair do not count as other places.
         decode: how the fitted aligner of one direction finds links, one of :data:`DECODINGS`; the joint aligner
             ignores it.
     """
@@ -43,7 +43,7 @@ class HMMSettings:
     null_probability: float = 0.2
     lexical_prior: float = 0.0
     null_prior: float = 0.0
-    jump_prior: float = 0.0
+    transition_prior: float = 0.0
     back_off: float = 0.0
     affixes: tuple[int, ...] = (3, 5)
     fertility: float = 0.0
@@ -56,7 +56,7 @@ class HMMSettings:
     @property
     def is_maximum_likelihood(self) -> bool:
         """Whether this is plain EM, whose likelihood rises."""
-        priors = (self.lexical_prior, self.null_prior, self.jump_prior, self.back_off, self.fertility)
+        priors = (self.lexical_prior, self.null_prior, self.transition_prior, self.back_off, self.fertility)
         return not any(priors) and not self.exclude
 
     def __post_init__(self) -> None:
@@ -64,7 +64,7 @@ class HMMSettings:
             raise AlignkitError("an HMM needs at least 1 iteration, and not fewer than 0 lexical ones")
         if not 0 < self.null_probability < 1:
             raise AlignkitError(f"the NULL probability must lie between 0 and 1, not {self.null_probability}")
-        priors = (self.lexical_prior, self.null_prior, self.jump_prior, self.back_off, self.fertility)
+        priors = (self.lexical_prior, self.null_prior, self.transition_prior, self.back_off, self.fertility)
         if min(*priors, self.tolerance, self.reach) < 0 or self.fertility_prior <= 0:
             raise AlignkitError("priors, the tolerance and the reach cannot be negative")
         if self.decode not in DECODINGS:
@@ -79,7 +79,7 @@ JOINT_SETTINGS = HMMSettings(
     null_probability=0.05,
     lexical_prior=1e-3,
     null_prior=1e-3,
-    jump_prior=0.5,
+    transition_prior=0.5,
     reach=5.0,
     back_off=2.0,
     affixes=(3, 5),

@@ -1,4 +1,4 @@
-"""Word classes by first or last letters: what a rare word may learn from."""
+"""Back-off to classes of words with the same first or last letters, from which rare words learn."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from alignkit.classical.inverted_index import Rows
+from alignkit.kernels import hmm_m_step
+from alignkit.parallel import blocks, run_blocks
+from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
 
 
@@ -26,12 +30,76 @@ class Classes:
     def __len__(self) -> int:
         return len(self.first) - 1
 
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """float64 (V,): for each word the sum of the values (V,) of all words of its class."""
+        return np.bincount(self.of, values, minlength=len(self))[self.of]
+
 
 def affix_classes(vocabulary: Vocabulary, letters: int, suffix: bool) -> Classes:
-    """Words that share their first (or last) so many letters; a shorter word is its own affix."""
+    """Classes of words that share this number of first (or last) letters; a shorter word is its own affix."""
     known: dict[str, int] = {}
     part = slice(-letters, None) if suffix else slice(letters)
     of = np.fromiter((known.setdefault(word[part], len(known)) for word in vocabulary), np.int32, len(vocabulary))
     first = np.zeros(len(known) + 1, np.int64)
     np.cumsum(np.bincount(of, minlength=len(known)), out=first[1:])
     return Classes(of, first, np.argsort(of, kind="stable").astype(np.int32))
+
+
+class BackOff:
+    """Pseudo-counts of word pairs from the counts of other pairs of the same two classes.
+
+    With a, b the classes of i, o, the pair (i, o) gets, in the row of i, a share of ``weight`` in proportion to
+    count(a, b) - count(i, o), and to how frequent o is in its class.
+
+    Args:
+        bitext: the text.
+        affixes: numbers of letters that make classes.
+        weight: what each row gets in all.
+    """
+
+    def __init__(self, bitext: Bitext, affixes: tuple[int, ...], weight: float) -> None:
+        sides = bitext.source, bitext.target
+        self.classes = [
+            tuple(affix_classes(side.vocabulary, letters, suffix) for side in sides)
+            for letters in affixes
+            for suffix in (False, True)
+        ]
+        self.weight = weight / max(len(self.classes), 1)
+        self.frequencies = [
+            np.bincount(side.tokens, minlength=len(side.vocabulary)).astype(np.float64) for side in sides
+        ]
+
+    def add(self, rows: Rows, totals: tuple[np.ndarray, np.ndarray], evidence: np.ndarray, threads: int) -> None:
+        """Adds to the pseudo-counts of both directions.
+
+        Args:
+            rows: counts of the word pairs by source word.
+            totals: float64, their sums by source word, and by target word.
+            evidence: float32 (K, 3), see kernels.hmm_e_step.LinkArrays.
+        """
+        for source, target in self.classes:
+            (source_rest, source_share), (target_rest, target_share) = (
+                self._factors(side, classes, totals[side]) for side, classes in enumerate((source, target))
+            )
+            source_factors = np.stack([source_rest, source_share], axis=1).astype(np.float32)
+            target_factors = np.stack([target_share, target_rest], axis=1).astype(np.float32)
+            back_off = hmm_m_step.BackOff(source.members, source.first, target.of, source_factors, target_factors)
+            self._add(back_off, rows, len(target), evidence, threads)
+
+    def _factors(self, side: int, classes: Classes, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of each word of a side: weight / what the rest of its class sums to, and its share in its class."""
+        frequency = self.frequencies[side]
+        rest = np.maximum(classes.sums(totals) - totals, 0)
+        # One more in the divisor: classes that have hardly been seen say little.
+        return self.weight / (rest + 1), frequency / np.maximum(classes.sums(frequency), 1)
+
+    def _add(
+        self, back_off: hmm_m_step.BackOff, rows: Rows, classes: int, evidence: np.ndarray, threads: int
+    ) -> None:
+        work = np.add.reduceat(np.diff(rows[0])[back_off.members], back_off.first[:-1])
+
+        def add(low: int, high: int) -> None:
+            sums, labels = np.zeros(classes, np.float64), np.empty(work[low:high].max(), np.int32)
+            hmm_m_step.add_back_off(low, high, back_off, rows, sums, labels, evidence)
+
+        run_blocks(add, blocks(work, 1 if threads == 1 else 8 * threads), threads)

@@ -1,16 +1,12 @@
 """Texts that break aligners: very little of it, other word orders, long lines, repetition, single letters."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from planted import bitext_of, permuted_copy
 
 import alignkit_data
 from alignkit.aligner.symmetrized import Symmetrized
-from alignkit.classical.hmm.estimation import WIDTH, Estimation
 from alignkit.classical.hmm.joint import fit_joint
-from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.metrics.aer import evaluate
@@ -94,7 +90,7 @@ def test_a_handful_of_pairs():
 
 
 def test_sentences_joined_to_long_lines():
-    """Lines of some 150 tokens: the chain must find where sentences are."""
+    """Lines of some 150 tokens: the model must find where sentences are."""
     source, target, gold = sample()
     joined, lists = ([], []), []
     for low in range(0, 1000, 20):
@@ -118,7 +114,7 @@ def test_probabilities_stay_probabilities_where_jumps_become_impossible(prior):
     copies = [words[n : n + 8] for n in range(0, 32, 2)] * 20
     swapped = [[*line[4:], *line[:4]] for line in copies[:5]] + [line[::-1] for line in copies[:5]]
     bitext = Bitext.from_sentences(copies + copies[:10] + [["w0"]] * 3, copies + swapped + [["w0"] * 30] * 3)
-    fitted = fit_joint(bitext, replace(JOINT_SETTINGS, jump_prior=prior))
+    fitted = fit_joint(bitext, transition_prior=prior)
     values = fitted.fitted_probabilities.values
     assert np.isfinite(values).all()
     assert values.min() >= 0
@@ -127,27 +123,3 @@ def test_probabilities_stay_probabilities_where_jumps_become_impossible(prior):
     assert aer(fitted.fitted_links, right) < 0.05
     scores = fitted.score(bitext, "alpha")
     assert all(np.all(matrix.sum(axis=1) <= 1 + 1e-4) for matrix in scores)
-
-
-def test_posteriors_sum_to_one_where_jumps_are_next_to_impossible():
-    """What negligible states do not pass on is then nearly all there is."""
-    words = [f"w{n}" for n in range(12)]
-    shuffled = [list(np.random.default_rng(seed).permutation(words)) for seed in range(40)]
-    bitext = Bitext.from_sentences([words] * 40, shuffled)
-    estimation = Estimation(bitext, JOINT_SETTINGS, (1.0, 0.0), 1)
-    source, target = bitext.source.vocabulary, bitext.target.vocabulary
-    offsets, columns, _ = estimation.statistics.rows
-    for i, word in enumerate(source):  # a word is nearly always its own translation, and never NULL's
-        for k in range(offsets[i], offsets[i + 1]):
-            estimation.evidence[k, 0] = 1.0 if target[columns[k]] == word else 10.0 ** -(4 + (i + k) % 5)
-    direction = estimation.directions[0]
-    direction.null[:] = 1e-25
-    estimation.start_chain()
-    direction.jumps[:] = 1e-12
-    direction.jumps[WIDTH + 1] = 1.0
-    estimation.expect()
-    for m in range(len(bitext)):
-        low, high = estimation.offsets[m : m + 2]
-        start, end = bitext.target.offsets[m : m + 2]
-        rows = estimation.links[low:high].reshape(12, 12).sum(axis=1) + direction.nulls[start:end]
-        assert rows == pytest.approx(np.ones(12), abs=1e-3)

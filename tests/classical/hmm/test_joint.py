@@ -1,14 +1,10 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from planted import bitext_of, permuted_copy, random_pairs
 
-from alignkit.classical.hmm.estimation import Estimation
-from alignkit.classical.hmm.inference import Chain
-from alignkit.classical.hmm.joint import fit_joint
+from alignkit.classical.hmm.joint import fit_joint, load_joint
 from alignkit.classical.hmm.model import fit_hmm
-from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
+from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.links.from_scores import links_above
@@ -48,25 +44,6 @@ def test_threads_change_no_bit_of_the_training_links():
         assert other.fitted_probabilities.values.tobytes() == one.fitted_probabilities.values.tobytes()
 
 
-def test_the_reverse_direction_is_the_forward_one_of_the_reversed_text():
-    bitext = bitext_of(random_pairs(9, pairs=100))
-    settings = HMMSettings(lexical_iterations=2, iterations=2)
-    forward, reverse = (
-        Estimation(text, settings, shares, 1)
-        for text, shares in ((bitext.reversed, (1.0, 0.0)), (bitext, (0.0, 1.0)))
-    )
-    for step in range(4):
-        for estimation in (forward, reverse):
-            if step == 2:
-                estimation.start_chain()
-            estimation.expect()
-            estimation.maximise()
-    for m in range(len(bitext)):
-        place = slice(forward.offsets[m], forward.offsets[m + 1])
-        T, L = bitext.shapes[m]
-        assert np.allclose(forward.links[place].reshape(L, T), reverse.links[place].reshape(T, L).T, atol=1e-4)
-
-
 def test_a_higher_threshold_gives_a_subset():
     fitted = fit_joint(bitext_of(random_pairs(10, pairs=100)))
     few, many = (links_above(fitted.fitted_probabilities, threshold) for threshold in (0.7, 0.2))
@@ -85,24 +62,21 @@ def test_empty_and_long_sentences():
     assert len(fit_joint(bitext_of([])).fitted_links) == 0
 
 
+def test_a_loaded_model_links_new_text_as_it_did_but_knows_no_text(tmp_path):
+    text = random_pairs(11, pairs=120)
+    fitted = fit_joint(bitext_of(text))
+    fitted.save(tmp_path / "m.npz")
+    loaded = load_joint(tmp_path / "m.npz")
+    other = bitext_of(random_pairs(12, pairs=40))
+    assert loaded.probabilities(other).values.tobytes() == fitted.probabilities(other).values.tobytes()
+    assert loaded.links(other).pairs.tobytes() == fitted.links(other).pairs.tobytes()
+    with pytest.raises(AlignkitError, match="loaded model"):
+        _ = loaded.fitted_links
+
+
 def test_a_threshold_outside_its_range_is_an_error():
     with pytest.raises(AlignkitError, match="threshold"):
         fit_joint(bitext_of([(["a"], ["x"])]), threshold=1.5)
-
-
-def test_a_chain_with_impossible_numbers_is_an_error():
-    bitext = bitext_of(random_pairs(2))
-    estimation = Estimation(bitext, HMMSettings(), (0.5, 0.5), 1)
-    estimation.start_chain()
-    estimation.expect()
-    estimation.maximise()
-    chain = Chain.of(estimation, 0)
-    arrays = {name: getattr(chain, name) for name in ("values", "floor", "null", "ratios", "jumps", "start")}
-    for name, bad in (("jumps", chain.jumps * 0), ("null", chain.null * np.nan), ("ratios", chain.ratios[1:])):
-        with pytest.raises(ValueError):
-            Chain(**{**arrays, name: bad}, null_probability=0.2)
-    with pytest.raises(ValueError):
-        Chain(**arrays, null_probability=1.0)
 
 
 def test_iterations_end_when_links_stand_still():
@@ -110,8 +84,7 @@ def test_iterations_end_when_links_stand_still():
     counts = {}
     for tolerance in (0.0, 1e-3, 0.3):
         done = []
-        settings = replace(JOINT_SETTINGS, tolerance=tolerance)
-        fit_joint(bitext, settings, progress=lambda *step, done=done: done.append(step[:2]))
+        fit_joint(bitext, tolerance=tolerance, progress=lambda *step, done=done: done.append(step[:2]))
         counts[tolerance] = len(done)
-        assert done[-1] == (13, 13)
+        assert done[-1] == (JOINT_SETTINGS.lexical_iterations + JOINT_SETTINGS.iterations,) * 2
     assert counts[0.0] == 13 > counts[1e-3] > counts[0.3]

@@ -7,7 +7,7 @@ import pytest
 from numba.core.errors import TypingError
 
 from alignkit.kernels.compile import kernel
-from alignkit.kernels.lanes import LANES, above, larger, largest, load, smaller, splat, store, total
+from alignkit.kernels.lanes import LANES, choose, larger, largest, load, smaller, splat, store, total
 
 NUMBERS = np.random.default_rng(0).normal(size=(2, 3 * LANES)).astype(np.float32)
 
@@ -24,7 +24,7 @@ def choices(a, b, out):
     x, y = load(a, 0), load(b, 0)
     store(out, 0, larger(x, y))
     store(out, LANES, smaller(x, y))
-    store(out, 2 * LANES, above(x, splat(np.float32(0.25)), y))
+    store(out, 2 * LANES, choose(x, splat(np.float32(0.25)), y, splat(np.float32(0))))
 
 
 @kernel

@@ -1,0 +1,77 @@
+"""The E-step of the hidden Markov aligners over a whole text, for estimation and for inference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from alignkit.classical.hmm.parameters import WIDTH
+from alignkit.kernels.forward_backward import TransitionCounts
+from alignkit.kernels.hmm_e_step import DirectionArrays, LinkArrays, TextArrays, expect_links
+from alignkit.parallel import blocks, run_blocks
+from alignkit.text.bitext import Bitext
+
+# The number of blocks that the text is cut into, whatever the number of threads: counts are summed block by block.
+BLOCKS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Expectation:
+    """What an E-step finds beside the links.
+
+    Attributes:
+        likelihood: float64 (M,), the log-likelihood of each pair, summed over the directions that ran.
+        transitions: expected counts of the forward and the reverse direction.
+        change: the sum of the absolute changes of the links.
+    """
+
+    likelihood: np.ndarray
+    transitions: tuple[TransitionCounts, TransitionCounts]
+    change: float
+
+
+def text_arrays(bitext: Bitext, copies: np.ndarray | None = None) -> TextArrays:
+    """A text as the kernels take it; copies float32 (M,), how often each pair is there: once by default."""
+    copies = np.ones(len(bitext), np.float32) if copies is None else copies
+    source, target = bitext.source, bitext.target
+    return TextArrays(source.tokens, source.offsets, target.tokens, target.offsets, copies)
+
+
+def expect(
+    bitext: Bitext,
+    links: LinkArrays,
+    directions: tuple[DirectionArrays, DirectionArrays],
+    shares: tuple[float, float],
+    threads: int,
+    copies: np.ndarray | None = None,
+) -> Expectation:
+    """Runs the E-step; the links of ``links``, and NULL's of the directions, are overwritten.
+
+    Args:
+        bitext: M pairs.
+        shares: the weight of each direction's posteriors in the links; a direction of weight 0 is not run.
+        threads: how many to use; no result depends on it.
+        copies: of :func:`text_arrays`.
+    """
+    text = text_arrays(bitext, copies)
+    likelihood = np.zeros(len(bitext), np.float64)
+
+    def zeros() -> tuple[TransitionCounts, TransitionCounts]:
+        sizes = (2 * WIDTH + 1, 2 * WIDTH + 1, WIDTH + 1, WIDTH + 1)
+        forward, reverse = (TransitionCounts(*map(np.zeros, sizes)) for _ in directions)
+        return forward, reverse
+
+    def run(low: int, high: int) -> tuple[tuple[TransitionCounts, TransitionCounts], float]:
+        counts = zeros()
+        return counts, expect_links(low, high, text, links, directions, shares, counts, likelihood)
+
+    lengths = bitext.source.lengths, bitext.target.lengths
+    ranges = blocks(lengths[0] * lengths[1] * (lengths[0] + lengths[1]), BLOCKS)
+    found = run_blocks(run, ranges, threads)
+    sums = zeros()
+    for counts, _ in found:
+        for direction, part in zip(sums, counts, strict=True):
+            for total, added in zip(direction, part, strict=True):
+                total += added
+    return Expectation(likelihood, sums, sum(change for _, change in found))

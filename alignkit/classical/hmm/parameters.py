@@ -1,0 +1,154 @@
+"""Parameters of the hidden Markov aligners: of one direction, and of a fitted model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from alignkit.classical.translation_table import Lookup, PairTable, pack_model, unpack_model
+from alignkit.scores.scores import Scores
+from alignkit.storage import Fields
+from alignkit.text.bitext import Bitext
+from alignkit.text.vocabulary import Vocabulary
+from alignkit.types import PathLike
+
+#: W: jumps and first positions beyond it share a weight.
+WIDTH = 100
+
+
+@dataclass(frozen=True, eq=False)
+class HMMParameters:
+    """The HMM's parameters of one direction; x are the words of its states, y those it emits.
+
+    Attributes:
+        emission: float32 (K,), p(y|x) of each word pair in the table of the model.
+        emission_floor: float32 (V_x,), p(y|x) of any other y.
+        null: float32 (V_y,), p(y|NULL).
+        fertility: float32 (V_x, F), the factor for one more link of a word with 0, 1, ... others; F = 1: none.
+        transition: float32 (2 W + 1,), weights of jumps -W..W, the ends standing for all beyond them.
+        initial: float32 (W + 1,), weights of first positions, likewise.
+        null_probability: p0, that a word y is NULL's.
+    """
+
+    emission: np.ndarray
+    emission_floor: np.ndarray
+    null: np.ndarray
+    fertility: np.ndarray
+    transition: np.ndarray
+    initial: np.ndarray
+    null_probability: float
+
+    def __post_init__(self) -> None:
+        arrays = self.arrays.values()
+        if any(array.dtype != np.float32 for array in arrays):
+            raise TypeError("the arrays of an HMM must be float32")
+        if not all(np.isfinite(array).all() and (array >= 0).all() for array in arrays):
+            raise ValueError("the numbers of an HMM must be finite and not negative")
+        if (
+            self.fertility.ndim != 2
+            or len(self.fertility) != len(self.emission_floor)
+            or not self.fertility.shape[1]
+        ):
+            raise ValueError("fertility must have a row for each source word")
+        if (len(self.transition), len(self.initial)) != (2 * WIDTH + 1, WIDTH + 1):
+            raise ValueError(f"transition and initial must have {2 * WIDTH + 1} and {WIDTH + 1} weights")
+        if not (self.transition.all() and self.initial.all()):
+            raise ValueError("weights of transitions must be positive")
+        if not 0 < self.null_probability < 1:
+            raise ValueError("null_probability must lie between 0 and 1")
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All but the NULL probability, by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)[:-1]}
+
+    @property
+    def types(self) -> tuple[int, int]:
+        """(V_x, V_y)."""
+        return len(self.emission_floor), len(self.null)
+
+
+@dataclass(frozen=True, eq=False)
+class TextTable:
+    """The word pairs of a model, as the words of one text find them.
+
+    Attributes:
+        table: the pairs.
+        ids: int32, the table's id of each of the text's source words, and of its target words; -1 if unknown.
+    """
+
+    table: PairTable
+    ids: tuple[np.ndarray, np.ndarray]
+
+    def scores(self, bitext: Bitext, values: np.ndarray, threads: int) -> Scores:
+        """The (T, L) matrices of the values float32 (K,) of the pairs; 0 for pairs that are not in the table."""
+        table = PairTable(self.table.offsets, self.table.columns, values, self.table.width)
+        return Lookup(table, bitext, *self.ids, threads).scores()
+
+
+@dataclass(frozen=True, eq=False)
+class FittedHMM:
+    """A fitted hidden Markov model of one direction, or of both over one table of word pairs.
+
+    Attributes:
+        source, target: the vocabularies.
+        table: p(o|i) of every pair that met in the training text: the emissions of the forward direction.
+        forward: its parameters: source words are the states.
+        reverse: those of the other direction, if there is one.
+    """
+
+    source: Vocabulary
+    target: Vocabulary
+    table: PairTable
+    forward: HMMParameters
+    reverse: HMMParameters | None = None
+
+    def __post_init__(self) -> None:
+        types = (len(self.source), len(self.target))
+        if (self.table.shape, self.forward.types) != (types, types):
+            raise ValueError("the table and the parameters do not fit the vocabularies")
+        if self.reverse is not None and self.reverse.types != types[::-1]:
+            raise ValueError("the reverse parameters do not fit the vocabularies")
+        if any(len(direction.emission) != len(self.table.values) for direction in self.directions):
+            raise ValueError("each direction must have an emission for each pair of the table")
+
+    @property
+    def directions(self) -> tuple[HMMParameters, ...]:
+        """The parameters of each direction."""
+        return (self.forward,) if self.reverse is None else (self.forward, self.reverse)
+
+    def text_table(self, bitext: Bitext) -> TextTable:
+        """The table for the words of a text."""
+        source, target = bitext.source.vocabulary, bitext.target.vocabulary
+        return TextTable(self.table, (self.source.translate(source), self.target.translate(target)))
+
+    def pack(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """The arrays and the header of a saved file."""
+        arrays = pack_model(self.source, self.target, self.table, None)
+        for name, direction in zip(("forward", "reverse"), self.directions, strict=False):
+            arrays |= {f"{name}_{key}": array for key, array in direction.arrays.items()}
+        del arrays["forward_emission"]  # the table has it
+        return arrays, {"null_probability": self.forward.null_probability}
+
+
+def unpack_hmm(
+    path: PathLike, arrays: dict[str, np.ndarray], header: dict[str, Any], directions: int
+) -> dict[str, Any]:
+    """The attributes of :class:`FittedHMM` with 1 or 2 directions, from what :meth:`FittedHMM.pack` packed.
+
+    Raises:
+        InputError, KeyError, TypeError, ValueError: the file is damaged.
+    """
+    source, target, table, _ = unpack_model(Fields(path, arrays))
+    found = Fields(path, arrays | {"forward_emission": table.values})
+    null_probability = float(header["null_probability"])
+    attributes: dict[str, Any] = {"source": source, "target": target, "table": table}
+    for direction in ("forward", "reverse")[:directions]:
+        parameters = {
+            field.name: found.get(f"{direction}_{field.name}", np.float32, 2 if field.name == "fertility" else 1)
+            for field in fields(HMMParameters)[:-1]
+        }
+        attributes[direction] = HMMParameters(**parameters, null_probability=null_probability)
+    return attributes

@@ -1,0 +1,233 @@
+"""Functions of single rows in the kernels of the hidden Markov aligners.
+
+They take eight positions at once (:mod:`.lanes`), and nothing else does: with plain loops in their place the
+E-step takes a third longer, and `alignkit align` a tenth to a fifth. Rows are padded to a multiple of ``LANES``
+with zeros. Each function has a plain twin in tests/naive_hmm.py that gives the same bits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from alignkit.kernels.compile import kernel
+from alignkit.kernels.lanes import LANES, choose, larger, largest, load, smaller, splat, store, total
+
+# Smaller numbers would leave the range of float32 when multiplied.
+TINY = np.float32(1e-30)
+ONE = np.float32(1)
+ZERO = np.float32(0)
+# In a sentence of more than DENSE words, states with a smaller share of the probability, or of the largest
+# backward message, pass nothing on: that saves time, and moves no AER in its second decimal. In a short one, loops
+# of a fixed length are quicker than shorter ones whose end the processor cannot guess.
+NEGLIGIBLE = np.float32(1e-5)
+DENSE = 24
+FERTILITIES = 9  # 0..7 and more
+
+
+@kernel
+def padded(length):
+    """The smallest multiple of LANES that is not below ``length``."""
+    return (length + LANES - 1) // LANES * LANES
+
+
+@kernel
+def sum_row(row):
+    """The sum of a padded row: of every eighth number, and then of those sums by halves."""
+    sums = splat(ZERO)
+    for j in range(0, len(row), LANES):
+        sums = sums + load(row, j)
+    return total(sums)
+
+
+@kernel
+def scale_row(row, factor, out):
+    """out = row * factor."""
+    factors = splat(factor)
+    for j in range(0, len(out), LANES):
+        store(out, j, load(row, j) * factors)
+
+
+@kernel
+def list_above(L, bound, values, places):
+    """Fills ``places`` with the j < L whose value is above ``bound``, or all if L is small; returns their number.
+
+    A list, because a test in the loops that follow would be guessed wrong by the processor too often.
+    """
+    if L <= DENSE:
+        for j in range(L):
+            places[j] = j
+        return L
+    count = 0
+    for j in range(L):
+        places[count] = j
+        count += values[j] > bound
+    return count
+
+
+@kernel
+def spread(values, places, weights, out):
+    """out[k] = the sum over j in ``places`` of values[j] * weights[middle - j + k]."""
+    k, size, middle = 0, len(out), (len(weights) - 1) // 2
+    while k + 2 * LANES <= size:  # two at once, because an addition takes longer than what it waits for
+        low, high = splat(ZERO), splat(ZERO)
+        for n in range(len(places)):
+            j = places[n]
+            value, place = splat(values[j]), middle - j + k
+            low = low + value * load(weights, place)
+            high = high + value * load(weights, place + LANES)
+        store(out, k, low)
+        store(out, k + LANES, high)
+        k += 2 * LANES
+    if k < size:
+        low = splat(ZERO)
+        for n in range(len(places)):
+            j = places[n]
+            low = low + splat(values[j]) * load(weights, middle - j + k)
+        store(out, k, low)
+
+
+@kernel
+def depart(f_row, g_row, leave, mass, leaving):
+    """mass = f_row + g_row, the probability of each position; leaving = mass * leave."""
+    for j in range(0, len(f_row), LANES):
+        both = load(f_row, j) + load(g_row, j)
+        store(mass, j, both)
+        store(leaving, j, both * load(leave, j))
+
+
+@kernel
+def emit(row, e_row):
+    """row *= e_row; returns the sum of the row."""
+    sums = splat(ZERO)
+    for j in range(0, len(e_row), LANES):
+        value = load(row, j) * load(e_row, j)
+        store(row, j, value)
+        sums = sums + value
+    return total(sums)
+
+
+@kernel
+def meet(f_row, g_row, b, share, e_row, ahead):
+    """The two passes meet at one target word: ahead = e_row * b * share, then e_row = f_row * b.
+
+    Returns:
+        (the sum of g_row * b, that of f_row * b, the largest of ``ahead``).
+    """
+    of_null, of_words, most = splat(ZERO), splat(ZERO), splat(ZERO)
+    shares = splat(share)
+    for j in range(0, len(e_row), LANES):
+        after = load(b, j)
+        posterior = load(f_row, j) * after
+        coming = load(e_row, j) * after * shares
+        of_null = of_null + load(g_row, j) * after
+        of_words = of_words + posterior
+        most = larger(most, coming)
+        store(ahead, j, coming)
+        store(e_row, j, posterior)
+    return total(of_null), total(of_words), largest(most)
+
+
+@kernel
+def count_departures(f_row, g_row, leave, coming, least, mass, departures):
+    """mass = (f_row + g_row) * leave where f_row + g_row > least, else 0; departures += mass * coming."""
+    bound, nothing = splat(least), splat(ZERO)
+    for j in range(0, len(f_row), LANES):
+        before = load(f_row, j) + load(g_row, j)
+        value = choose(before, bound, before * load(leave, j), nothing)
+        store(mass, j, value)
+        store(departures, j, load(departures, j) + value * load(coming, j))
+
+
+@kernel
+def step_back(coming, leave, stay, b):
+    """b = coming * leave + stay * b."""
+    stays = splat(stay)
+    for j in range(0, len(coming), LANES):
+        store(b, j, load(coming, j) * load(leave, j) + stays * load(b, j))
+
+
+@kernel
+def add_moves(stride, values, places, ahead, moves):
+    """moves[stride + d] += the sum over j in ``places`` of values[j] * ahead[j + d], for -stride <= d < stride.
+
+    Args:
+        ahead: float32 (3 stride,), with zeros before and after the numbers meant.
+    """
+    for d in range(0, 2 * stride, 2 * LANES):
+        low, high = load(moves, d), load(moves, d + LANES)
+        for n in range(len(places)):
+            j = places[n]
+            value = splat(values[j])
+            low = low + value * load(ahead, d + j)
+            high = high + value * load(ahead, d + j + LANES)
+        store(moves, d, low)
+        store(moves, d + LANES, high)
+
+
+@kernel
+def emission_row(row, links, counts, own, states):
+    """row = (counts - own * links + row) / (totals - own * links), times the factor for one more link.
+
+    Args:
+        own: which part of a link is its own evidence.
+        states: (totals; the expected links of each state; the factor for one more link if a state has no others,
+            and if it has one, between which it is interpolated).
+    """
+    totals, expected, if_none, if_one = states
+    nothing, tiny, whole, owns = splat(ZERO), splat(TINY), splat(ONE), splat(own)
+    for j in range(0, len(row), LANES):
+        link, none = load(links, j), load(if_none, j)
+        excluded = owns * link
+        count = larger(load(counts, j) - excluded, nothing) + load(row, j)
+        others = smaller(larger(load(expected, j) - link, nothing), whole)
+        factor = none + others * (load(if_one, j) - none)
+        store(row, j, count / larger(load(totals, j) - excluded, tiny) * factor)
+
+
+@kernel
+def largest_of_row(row, least):
+    """The largest number of a row, or ``least`` if none is larger."""
+    top = splat(least)
+    for j in range(0, len(row), LANES):
+        top = larger(top, load(row, j))
+    return largest(top)
+
+
+@kernel
+def add_row(row, out):
+    """out += row."""
+    for j in range(0, len(out), LANES):
+        store(out, j, load(out, j) + load(row, j))
+
+
+@kernel
+def link_numbers(links, number, stride, place, numbers):
+    """The chances that each of eight words has 0, 1, ... 7 and at least 8 links, as Poisson-binomials.
+
+    Args:
+        links: float32 (number * stride,), the chances of a link of the words at ``place``, ``place`` + 1, ... to
+            each of ``number`` others.
+        numbers: float32 (FERTILITIES * LANES,), filled.
+    """
+    n0 = splat(ONE)
+    n1 = n2 = n3 = n4 = n5 = n6 = n7 = n8 = splat(ZERO)
+    for k in range(number):
+        p = load(links, k * stride + place)
+        n8 = n8 + n7 * p
+        n7 = n7 + (n6 - n7) * p
+        n6 = n6 + (n5 - n6) * p
+        n5 = n5 + (n4 - n5) * p
+        n4 = n4 + (n3 - n4) * p
+        n3 = n3 + (n2 - n3) * p
+        n2 = n2 + (n1 - n2) * p
+        n1 = n1 + (n0 - n1) * p
+        n0 = n0 - n0 * p
+    store(numbers, 0, n0)
+    store(numbers, LANES, n1)
+    store(numbers, 2 * LANES, n2)
+    store(numbers, 3 * LANES, n3)
+    store(numbers, 4 * LANES, n4)
+    store(numbers, 5 * LANES, n5)
+    store(numbers, 6 * LANES, n6)
+    store(numbers, 7 * LANES, n7)
+    store(numbers, 8 * LANES, n8)

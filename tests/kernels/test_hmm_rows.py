@@ -1,0 +1,98 @@
+"""Functions of rows in eight lanes: bit for bit what plain loops give, at lengths of one vector and several."""
+
+import naive_hmm as naive
+import numpy as np
+import pytest
+
+from alignkit.kernels import hmm_rows as rows
+
+STRIDES = pytest.mark.parametrize("stride", [8, 16, 24, 40])
+
+
+def draw(stride, *shape):
+    """Float32 numbers of all sizes, some zero: a row of this length, or as many as the shape says."""
+    rng = np.random.default_rng(stride)
+    numbers = rng.random((*shape, stride)) ** 6
+    return np.where(rng.random(numbers.shape) < 0.2, 0, numbers).astype(np.float32)
+
+
+@STRIDES
+def test_sums_and_scaling(stride):
+    row, other = draw(stride, 2)
+    assert rows.sum_row(row) == naive.sum_row(row)
+    assert rows.largest_of_row(row, np.float32(0.5)) == max(row.max(), np.float32(0.5))
+    assert rows.largest_of_row(row, np.float32(2)) == 2
+    out = np.empty(stride, np.float32)
+    rows.scale_row(row, np.float32(0.3), out)
+    assert np.array_equal(out, row * np.float32(0.3))
+    rows.add_row(other, out)
+    assert np.array_equal(out, row * np.float32(0.3) + other)
+    product = row.copy()
+    assert rows.emit(product, other) == naive.sum_row(row * other)
+    assert np.array_equal(product, row * other)
+
+
+@pytest.mark.parametrize("L", [5, rows.DENSE, rows.DENSE + 1, 60])
+def test_a_list_of_what_is_above_a_bound(L):
+    values, places = draw(rows.padded(L)), np.empty(rows.padded(L), np.int32)
+    count = rows.list_above(L, np.float32(0.1), values, places)
+    expected = naive.list_above(L, 0.1, values, rows.DENSE)
+    assert places[:count].tolist() == expected
+    assert (count < L) == (L > rows.DENSE)
+
+
+@STRIDES
+def test_messages_are_spread_by_the_weights_of_jumps(stride):
+    values, weights = draw(stride), draw(2 * stride + 1)
+    for places in (np.arange(stride, dtype=np.int32), np.arange(0, stride, 3, dtype=np.int32)):
+        out = np.empty(stride, np.float32)
+        rows.spread(values, places, weights, out)
+        assert np.array_equal(out, naive.spread(values, places, weights, stride))
+        ahead, moves = np.zeros(3 * stride, np.float32), draw(2 * stride)
+        ahead[stride : 2 * stride] = draw(stride)
+        expected = naive.add_moves(stride, values, places, ahead, moves)
+        rows.add_moves(stride, values, places, ahead, moves)
+        assert np.array_equal(moves, expected)
+
+
+@STRIDES
+def test_steps_of_the_two_passes(stride):
+    f, g, leave, coming, b, e = draw(stride, 6)
+    mass, leaving = np.empty((2, stride), np.float32)
+    rows.depart(f, g, leave, mass, leaving)
+    assert np.array_equal(mass, f + g)
+    assert np.array_equal(leaving, (f + g) * leave)
+    ahead, e_row = np.empty(stride, np.float32), e.copy()
+    found = rows.meet(f, g, b, np.float32(0.7), e_row, ahead)
+    expected_ahead, expected_row, *expected = naive.meet(f, g, b, np.float32(0.7), e)
+    assert np.array_equal(ahead, expected_ahead)
+    assert np.array_equal(e_row, expected_row)
+    assert found == tuple(expected)
+    departures = draw(stride)
+    expected = naive.count_departures(f, g, leave, coming, np.float32(0.05), departures)
+    rows.count_departures(f, g, leave, coming, np.float32(0.05), mass, departures)
+    assert np.array_equal(mass, expected[0])
+    assert np.array_equal(departures, expected[1])
+    after = b.copy()
+    rows.step_back(coming, leave, np.float32(0.4), after)
+    assert np.array_equal(after, coming * leave + np.float32(0.4) * b)
+
+
+@STRIDES
+@pytest.mark.parametrize("own", [0, 1, 3])
+def test_emissions_of_a_row(stride, own):
+    row, links, counts, totals, expected, if_none, if_one = draw(stride, 7)
+    arguments = (links, counts, np.float32(own))
+    found = row.copy()
+    rows.emission_row(found, *arguments, (totals, 3 * expected, if_none, if_one))
+    assert np.array_equal(found, naive.emission_row(row, *arguments, totals, 3 * expected, if_none, if_one))
+
+
+@STRIDES
+def test_numbers_of_links(stride):
+    links, numbers = draw(stride, 20), np.empty(8 * rows.FERTILITIES, np.float32)
+    for place in range(0, stride, 8):
+        rows.link_numbers(links.ravel(), 20, stride, place, numbers)
+        expected = naive.link_numbers(links[:, place : place + 8], rows.FERTILITIES - 1)
+        assert np.array_equal(numbers.reshape(-1, 8), expected)
+    assert np.allclose(numbers.reshape(-1, 8).sum(axis=0), 1, atol=1e-5)
