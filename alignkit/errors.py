@@ -1,30 +1,32 @@
-"""Errors a user can act on: what is wrong, where, and the remedy, in one line."""
+"""Errors that a user can act on: the problem, its place and the remedy, in one line."""
 
 from __future__ import annotations
 
 import os
 
+from alignkit.types import PathLike
+
 
 class AlignkitError(Exception):
-    """Base of every error that alignkit raises on purpose.
+    """The base of every error that alignkit raises deliberately.
 
     The command line prints it as one line and exits with code 2.
     """
 
 
 class InputError(AlignkitError):
-    """Something is wrong with a file or stream that the user gave.
+    """A problem with a file or stream that the user gave.
 
     Args:
         path: the file ("-" is shown as standard input).
-        problem: what is wrong, without a final full stop.
-        line: one-based line number, where there is one.
-        remedy: what the user can do about it.
+        problem: without a final full stop.
+        line: one-based line number, if there is one.
+        remedy: advice to the user, if there is any.
     """
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: PathLike,
         problem: str,
         *,
         line: int | None = None,
@@ -36,5 +38,5 @@ class InputError(AlignkitError):
         self.remedy = remedy
         place = self.path if line is None else f"{self.path}, line {line}"
         message = f"{place}: {problem}" + (f"; {remedy}" if remedy else "")
-        # What a file says of itself may hold line ends; the message stays one line.
+        # Text from the file may contain line ends; the message stays one line.
         super().__init__(" ".join(message.splitlines()))

@@ -1,4 +1,4 @@
-"""Blocks of equal work for Python threads that run kernels (which hold no GIL)."""
+"""Blocks of equal work, run by Python threads; kernels release the GIL."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Result = TypeVar("Result")
 
 
 def thread_count(threads: int | None = None) -> int:
-    """The number of threads to use: as asked, or as many as this process may run on.
+    """The number of threads to use; by default, the number of cores that this process may run on.
 
     Raises:
-        AlignkitError: fewer than one.
+        AlignkitError: the number is less than one.
     """
     if threads is None:
         if hasattr(os, "sched_getaffinity"):
@@ -32,7 +32,12 @@ def thread_count(threads: int | None = None) -> int:
 
 
 def blocks(work: np.ndarray, count: int) -> list[tuple[int, int]]:
-    """At most ``count`` ranges [low, high) that cover all items and share the work evenly."""
+    """Split items into at most ``count`` ranges [low, high) of about equal work.
+
+    Args:
+        work: (N,), of each item.
+        count: at least 1.
+    """
     if count == 1:
         return [(0, len(work))] if len(work) else []
     total = np.concatenate([[0], np.cumsum(work, dtype=np.int64)])
@@ -44,10 +49,11 @@ def blocks(work: np.ndarray, count: int) -> list[tuple[int, int]]:
 def run_blocks(
     function: Callable[[int, int], Result], ranges: Sequence[tuple[int, int]], threads: int
 ) -> list[Result]:
-    """``function(low, high)`` for every range, on so many threads; results in order of the ranges.
+    """The results of ``function(low, high)`` in order of the ranges, computed by ``threads`` threads.
 
     Raises:
-        What a call raised; of several, that of the first range. Ranges that nobody has begun are then left.
+        BaseException: the exception of a call; of several, that of the first range. Ranges that no thread has
+            begun are then skipped.
     """
     workers = min(threads, len(ranges))
     if workers <= 1:
@@ -60,16 +66,16 @@ def run_blocks(
         while True:
             try:
                 place, (low, high) = waiting.popleft()
-            except IndexError:  # none is left
+            except IndexError:
                 return
             try:
                 results[place] = function(low, high)
-            except BaseException as error:  # of whatever kind, it is the caller's
+            except BaseException as error:  # raised again by the caller's thread
                 failures[place] = error
                 waiting.clear()
 
-    # The caller is one of the workers, and the others are started anew: a pool that outlived the call would be
-    # lost in a process that forks, and one made for the call takes several times as long to start.
+    # The caller's thread is one of the workers, and the others are started for this call: a pool that outlived it
+    # would be lost in a process that forks, and a pool made for it takes several times as long to start.
     helpers = [Thread(target=work, name=f"alignkit-{n}") for n in range(1, workers)]
     try:
         for helper in helpers:

@@ -1,7 +1,7 @@
-"""Files that are either whole or absent, and the same bytes for the same content.
+"""Output files that are either complete or absent, with the same bytes for the same content.
 
-Every output goes through :func:`atomic_write`. Arrays are kept as ``.npz`` without pickle, little-endian, with one
-entry ``header.json`` that says what the file is and which version of the format it has.
+Every output is written by :func:`atomic_write`. Arrays are stored as ``.npz`` without pickle, little-endian, with
+an entry ``header.json`` that names the kind of the file and the version of its format.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import IO, Any
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError
+from alignkit.types import PathLike
 
 HEADER = "header.json"
 # Zip entries carry a date; a fixed one keeps equal content equal in bytes.
@@ -25,11 +26,11 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 @contextmanager
-def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A binary file that takes its place at ``path`` only when the block ends well.
+def atomic_write(path: PathLike) -> Iterator[IO[bytes]]:
+    """A binary file that takes its place at ``path`` when the block ends without an error.
 
     Raises:
-        AlignkitError: the folder is missing, not writable or full; an old file stays as it was.
+        AlignkitError: the folder is missing, not writable or full; a file that was there before is unchanged.
     """
     target = Path(path)
     special = target.exists() and not target.is_file() and not target.is_dir()
@@ -53,7 +54,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         os.chmod(name, _mode(target))
         os.replace(name, target)
     except BrokenPipeError:
-        raise  # not this file's: the block wrote to a pipe that nobody reads any more
+        raise  # of another file: the block wrote to a pipe that nobody reads any more
     except OSError as error:
         raise AlignkitError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
@@ -62,7 +63,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def _mode(target: Path) -> int:
-    """Permissions for a new file: those of the file it replaces, or what the umask allows."""
+    """The permissions of a new file: those of the file it replaces, or those that the umask allows."""
     if target.exists():
         return target.stat().st_mode & 0o777
     mask = os.umask(0)
@@ -71,21 +72,21 @@ def _mode(target: Path) -> int:
 
 
 def save_arrays(
-    path: str | os.PathLike[str],
+    path: PathLike,
     kind: str,
     version: int,
     arrays: Mapping[str, np.ndarray],
     header: Mapping[str, Any] | None = None,
     compress: bool = False,
 ) -> None:
-    """Writes named arrays and a JSON header to one ``.npz`` file, atomically.
+    """Write named arrays and a JSON header to one ``.npz`` file, atomically.
 
     Args:
         path: the file.
-        kind: what the file holds, as ``alignkit.ibm1``.
-        version: version of the format of that kind.
+        kind: of the content, as ``alignkit.ibm1``.
+        version: of the format of that kind.
         arrays: name -> array; no object arrays.
-        header: further JSON values, kept beside ``kind`` and ``version``.
+        header: further JSON values, stored beside ``kind`` and ``version``.
         compress: deflate the entries.
     """
     method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
@@ -101,12 +102,12 @@ def save_arrays(
 
 
 def _little_endian(array: np.ndarray) -> np.ndarray:
-    """The array in C order and, whatever the machine, with its lowest byte first: the same file everywhere."""
+    """The array in C order with its lowest byte first, so that every machine writes the same file."""
     return np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
 
 
-def read_header(path: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """The header of a file written by :func:`save_arrays`, or None if it is another kind of file.
+def read_header(path: PathLike) -> dict[str, Any] | None:
+    """The header of a file written by :func:`save_arrays`; None if it is another kind of file.
 
     Raises:
         InputError: the file is missing or cannot be read.
@@ -124,16 +125,14 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     return header if isinstance(header, dict) else None
 
 
-def load_arrays(
-    path: str | os.PathLike[str], kind: str, version: int
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Reads what :func:`save_arrays` wrote; nothing in the file is ever executed.
+def load_arrays(path: PathLike, kind: str, version: int) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read a file written by :func:`save_arrays`; nothing in the file is executed.
 
     Returns:
         (arrays by name, header).
 
     Raises:
-        InputError: missing, damaged, of another kind or of a version this program does not know.
+        InputError: the file is missing, damaged, of another kind or of an unknown version.
     """
     header = read_header(path)
     if header is None:
@@ -153,24 +152,24 @@ def load_arrays(
                 if name != HEADER:
                     with archive.open(name) as member:
                         array = np.lib.format.read_array(member, allow_pickle=False)
-                    # Files are little-endian, kernels want the machine's own order.
+                    # Files are little-endian; kernels take the machine's own order.
                     native = array.astype(array.dtype.newbyteorder("="), copy=False)
                     arrays[name.removesuffix(".npy")] = native
     except Exception as error:  # as in read_header; a false shape, say, is a MemoryError
         raise InputError(path, f"damaged: {error or type(error).__name__}") from error
-    # One wrong byte in a zip directory can hide the entries after it.
+    # A wrong byte in a zip directory can hide the entries after it.
     if sorted(arrays) != header.pop("arrays", None):
-        raise InputError(path, "damaged: it does not hold the arrays it names")
+        raise InputError(path, "damaged: its arrays are not those that its header names")
     return arrays, header
 
 
 class Fields:
-    """The arrays of a loaded file, each fetched with its dtype and dimension checked.
+    """The arrays of a loaded file, with checks of their types and dimensions.
 
-    A damaged or hand-made file must end in one clear error, not in a crash inside a kernel.
+    So a damaged or hand-made file gives one clear error, and no crash inside a kernel.
     """
 
-    def __init__(self, path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray]) -> None:
+    def __init__(self, path: PathLike, arrays: Mapping[str, np.ndarray]) -> None:
         self.path = path
         self.arrays = arrays
 

@@ -1,4 +1,4 @@
-"""The version of alignkit, and of the packages that a result was computed with."""
+"""The versions of alignkit and of the packages that results depend on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ PACKAGES = ("alignkit", "numpy", "numba", "torch", "scipy", "scikit-learn")
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of those ``PACKAGES`` that are installed."""
+    """The versions of Python and of those ``PACKAGES`` that are installed."""
     # Imported here: they would be most of the time that ``import alignkit`` takes.
     import platform
     from importlib.metadata import PackageNotFoundError, version

@@ -60,10 +60,10 @@ def command(
     lexicons = [lexicon_of(load_aligner(path)) for path in (model, reverse) if path is not None]
     files = lexicon_files(*lexicons, file_format=file_format, best=best, minimum=minimum)
     for suffix, parts in files.items():
-        write(parts, f"{output}{suffix}" if suffix else output)
+        write_parts(parts, f"{output}{suffix}" if suffix else output)
 
 
-def write(parts: Iterable[bytes], output: str | None) -> None:
+def write_parts(parts: Iterable[bytes], output: str | None) -> None:
     """Write parts of a text to a file, whole or not at all, or to standard output."""
     if output is None or output == "-":
         for part in parts:

@@ -185,7 +185,7 @@ def test_missing_directory_and_foreign_files(tmp_path, saved):
         assert "not an alignkit.test file, or damaged" in refused(other)
     with zipfile.ZipFile(other, "w") as archive:
         archive.writestr(HEADER, json.dumps({"kind": "alignkit.test", "version": 3, "arrays": ["a"]}))
-    assert "does not hold the arrays it names" in refused(other)
+    assert "its arrays are not those that its header names" in refused(other)
     np.savez(tmp_path / "plain.npz", a=np.zeros(2))
     assert "not an alignkit.test file" in refused(tmp_path / "plain.npz")
     assert "holds alignkit.test, not alignkit.ibm1" in refused(saved, "alignkit.ibm1")

@@ -54,7 +54,7 @@ def scores_of_links(links: Links, scores: Scores, *, transposed: bool = False) -
     return scores.values[scores.offsets[sentence] + row * shapes[:, 1] + column].astype(np.float64)
 
 
-def log_probabilities(aligner: Aligner, bitext: Bitext) -> np.ndarray:
+def target_log_probabilities(aligner: Aligner, bitext: Bitext) -> np.ndarray:
     """float64 (M,): log p(target | source) of each pair, natural logarithm.
 
     Raises:
@@ -75,7 +75,7 @@ def sentence_scores(aligner: Aligner, bitext: Bitext) -> np.ndarray:
     """
     columns = []
     if isinstance(aligner, HasLikelihood) or not isinstance(aligner, HasReverseLikelihood):
-        columns.append(per_word(log_probabilities(aligner, bitext), bitext.shapes))
+        columns.append(per_word(target_log_probabilities(aligner, bitext), bitext.shapes))
     if isinstance(aligner, HasReverseLikelihood):
         columns.append(per_word(aligner.reverse_log_probabilities(bitext), bitext.reversed.shapes))
     return np.stack(columns, axis=1)

@@ -25,7 +25,7 @@ class Aligner(Protocol):
 
     Attributes:
         name: short name, as in ``ibm1`` or ``lstm``; with a kind it names a score: ``ibm1.beta``.
-        kinds: the score kinds it gives, a subset of ``alignkit.scores.scores.KINDS``.
+        kinds: the score kinds it gives, a subset of ``alignkit.scores.scores.SCORE_KINDS``.
     """
 
     @property

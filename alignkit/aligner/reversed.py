@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alignkit.aligner.alignment import links_of, log_probabilities, scores_of_links
+from alignkit.aligner.alignment import links_of, scores_of_links, target_log_probabilities
 from alignkit.aligner.protocol import Aligner, check_kind
 from alignkit.links.links import Links
 from alignkit.scores.scores import Scores, cap_row_sums
@@ -47,7 +47,7 @@ class Reversed:
 
     def reverse_log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): log p(source | target) of each pair, natural logarithm."""
-        return log_probabilities(self.inner, bitext.reversed)
+        return target_log_probabilities(self.inner, bitext.reversed)
 
     def save(self, path: PathLike) -> None:
         """Write the inner aligner."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from alignkit.aligner.alignment import links_of, log_probabilities, scores_of_links
+from alignkit.aligner.alignment import links_of, scores_of_links, target_log_probabilities
 from alignkit.aligner.protocol import Aligner, GivesLinks, check_kind, with_threads
 from alignkit.aligner.registry import load_aligner
 from alignkit.aligner.word_level import WordLevel, on_words
@@ -99,11 +99,11 @@ class Symmetrized:
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): the forward aligner's log p(target | source); raises AlignkitError if it has none."""
-        return log_probabilities(self.forward, bitext)
+        return target_log_probabilities(self.forward, bitext)
 
     def reverse_log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): the reverse aligner's log p(source | target); raises AlignkitError if it has none."""
-        return log_probabilities(self.reverse, bitext.reversed)
+        return target_log_probabilities(self.reverse, bitext.reversed)
 
     def save(self, path: PathLike) -> None:
         """Write both aligners, each as it writes itself, to one file; :func:`alignkit.load_aligner` reads it."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alignkit.aligner.alignment import log_probabilities
+from alignkit.aligner.alignment import target_log_probabilities
 from alignkit.aligner.protocol import Aligner, HasTokenizer, check_kind
 from alignkit.scores.scores import Scores
 from alignkit.scores.word_groups import merge_subwords
@@ -58,7 +58,7 @@ class WordLevel:
             AlignkitError: the inner aligner gives no probability of a sentence.
         """
         encoded = encode_bitext(self.tokens, _lines(bitext.source), _lines(bitext.target))
-        return log_probabilities(self.inner, encoded)
+        return target_log_probabilities(self.inner, encoded)
 
     def save(self, path: PathLike) -> None:
         """Write the inner aligner."""

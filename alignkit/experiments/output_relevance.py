@@ -55,7 +55,7 @@ QUICK = OutputRelevanceSettings(embedding=32, hidden=24, epochs=8, held=90, seed
 
 
 def count_tables() -> pd.DataFrame:
-    """How often each input word of the example co-occurs with each output word."""
+    """The co-occurrence counts of the input and output words of the example, a row per input word."""
     import pandas as pd
 
     bitext = Bitext.from_sentences(*([line.split() for line in side] for side in zip(*EXAMPLE, strict=True)))

@@ -11,6 +11,7 @@ from alignkit.experiments.corpora import labelled_lines
 from alignkit.experiments.protocol import Claim, claim
 from alignkit.experiments.statistics import averaged
 from alignkit.experiments.topic_model import Sentences, follow, initial_model, predicted_scores
+from alignkit.neural.batching import DeviceCorpus
 from alignkit.text.labelled import LabelledText
 from alignkit.text.tokenization import learn_words
 from alignkit.types import Progress
@@ -23,14 +24,11 @@ if TYPE_CHECKING:
 
 def padded(text: LabelledText, seeds: int) -> Sentences:
     """The sentences, the same for every seed."""
-    lengths = text.corpus.lengths
-    words = np.zeros((len(lengths), int(lengths.max())), np.int64)
-    mask = np.arange(words.shape[1]) < lengths[:, None]
-    words[mask] = text.corpus.tokens
-    shape = (seeds, *words.shape)
+    words, lengths = DeviceCorpus(text.corpus, torch.device("cpu")).gather(np.arange(len(text)))
+    mask = torch.arange(len(words)) < torch.from_numpy(lengths).unsqueeze(1)
     return Sentences(
-        torch.from_numpy(words).expand(shape),
-        torch.from_numpy(mask).expand(shape),
+        words.t().expand(seeds, -1, -1),
+        mask.expand(seeds, -1, -1),
         torch.from_numpy(text.labels.astype(np.int64)).expand(seeds, -1),
         len(text.corpus.vocabulary),
         len(text.names),
@@ -38,7 +36,7 @@ def padded(text: LabelledText, seeds: int) -> Sentences:
 
 
 def topicality(text: LabelledText) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """How much each word says about the label, and the sentences it occurs in.
+    """The topicality of each word, and the sentences it occurs in.
 
     Returns:
         KL(p(label | word) || p(label)) in nats (V,), p(label | word) being estimated from the sentences with the

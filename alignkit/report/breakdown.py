@@ -11,7 +11,7 @@ import numpy as np
 from alignkit.metrics.agreement import AgreementRows, agreement_rows
 from alignkit.metrics.bootstrap import percentile_interval, ratio, resampled_sums
 from alignkit.report.model import Report
-from alignkit.text.subword_marks import plain
+from alignkit.text.subword_marks import without_mark
 from alignkit.text.tokenization import BOS, EOS, SPECIALS
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def banded(
 
 def is_punctuation(token: str) -> bool:
     """Whether all letters of a token, its mark of a piece apart, are punctuation or symbols."""
-    text = plain(token)
+    text = without_mark(token)
     return text != "" and all(unicodedata.category(letter)[0] in "PS" for letter in text)
 
 

@@ -20,7 +20,7 @@ KIND, VERSION = "alignkit.scores", 1
 #: alpha: the responsibility of x_l for y_t (attention, posterior). beta: the probability that x_l is translated
 #: to y_t (lexical). delta: the derivative of y_t's log probability by the weight of x_l's embedding (saliency).
 #: loo: the log probability that y_t loses without x_l (leave-one-out).
-KINDS = ("alpha", "beta", "delta", "loo")
+SCORE_KINDS = ("alpha", "beta", "delta", "loo")
 
 
 def flat_offsets(shapes: np.ndarray) -> np.ndarray:

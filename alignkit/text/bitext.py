@@ -1,9 +1,8 @@
-"""Corpus and Bitext: encoded text as flat tokens and offsets (CSR)."""
+"""Corpora and bitexts: encoded text as flat arrays of tokens and offsets (CSR)."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ import numpy as np
 from alignkit.errors import InputError
 from alignkit.storage import Fields, load_arrays, save_arrays
 from alignkit.text.vocabulary import Vocabulary
+from alignkit.types import PathLike
 
 KIND, VERSION = "alignkit.bitext", 1
 
@@ -43,7 +43,7 @@ class Corpus:
 
     @classmethod
     def from_sentences(cls, sentences: Iterable[Sequence[str]], vocabulary: Vocabulary | None = None) -> Corpus:
-        """Encodes tokenised sentences; without a vocabulary, ids follow the order of first appearance.
+        """Encode tokenised sentences; without a vocabulary, ids are given in order of first appearance.
 
         Raises:
             KeyError: a token is not in the given vocabulary.
@@ -100,7 +100,7 @@ class Corpus:
 
 @dataclass(frozen=True, eq=False)
 class Bitext:
-    """M sentence pairs: ``source[m]`` and ``target[m]`` belong together."""
+    """M sentence pairs, ``source[m]`` and ``target[m]``."""
 
     source: Corpus
     target: Corpus
@@ -131,8 +131,8 @@ class Bitext:
 
     @property
     def copies(self) -> np.ndarray:
-        """int64 (M,): how often each pair is in the bitext, itself counted."""
-        from alignkit.kernels.sentence_pairs import count_copies  # what needs no kernel does not wait for Numba
+        """int64 (M,): how often each pair occurs in the bitext, itself included."""
+        from alignkit.kernels.sentence_pairs import count_copies  # imports Numba
 
         sides = [(side.tokens, side.offsets) for side in (self.source, self.target)]
         table = np.full(1 << (2 * len(self)).bit_length(), -1, np.int64)
@@ -149,7 +149,7 @@ class Bitext:
         return Bitext(self.source.block(low, high), self.target.block(low, high))
 
     def fingerprint(self) -> str:
-        """SHA-256 of the encoded text and its vocabularies: equal for equal bitexts only."""
+        """SHA-256 of the encoded text and its vocabularies, equal only for equal bitexts."""
         digest = hashlib.sha256()
         for corpus in (self.source, self.target):
             parts = (corpus.tokens, corpus.offsets, corpus.vocabulary.text, corpus.vocabulary.offsets)
@@ -158,8 +158,8 @@ class Bitext:
                 digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the encoded bitext to an npz file; a vocabulary shared by both sides is written once."""
+    def save(self, path: PathLike) -> None:
+        """Write the encoded bitext to an npz file; a vocabulary shared by both sides is written once."""
         arrays = {}
         for side, corpus in (("source", self.source), ("target", self.target)):
             arrays[f"{side}_tokens"] = corpus.tokens
@@ -171,8 +171,8 @@ class Bitext:
         save_arrays(path, KIND, VERSION, arrays, {"shared": shared}, compress=True)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Bitext:
-        """Reads what :meth:`save` wrote; raises InputError if the file is missing or damaged."""
+    def load(cls, path: PathLike) -> Bitext:
+        """Read a file written by :meth:`save`; raises InputError if it is missing or damaged."""
         arrays, header = load_arrays(path, KIND, VERSION)
         fields = Fields(path, arrays)
         try:

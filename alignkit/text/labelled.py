@@ -1,7 +1,7 @@
-"""Labelled text: one label per text, from a file of lines, a table or a folder; the data of a classifier.
+"""Labelled text, the data of a classifier: texts with one label each, from lines, a table or a folder.
 
 A labelled text is a bitext whose target sentences have one word, the label: so scores of a classifier are (1, L)
-matrices, and whatever reads a bitext (counting, IBM 1, the proxy) reads labelled text too.
+matrices, and whatever takes a bitext (counting, IBM 1, the proxy) takes labelled text too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LabelledText:
     Attributes:
         corpus: the texts.
         labels: int32 (M,), each an index into ``names``.
-        names: the labels as they stand in the data.
+        names: the distinct labels.
     """
 
     corpus: Corpus
@@ -70,7 +70,7 @@ class LabelledText:
 
 @dataclass(frozen=True)
 class LabelledLines:
-    """M texts as they were read, words separated by spaces; ``labels[m]`` belongs to ``texts[m]``."""
+    """M texts as strings, words separated by spaces; ``labels[m]`` belongs to ``texts[m]``."""
 
     texts: Sequence[str]
     labels: Sequence[str]
@@ -90,17 +90,17 @@ class LabelledLines:
             AlignkitError: a label is not among ``names``.
         """
         numbers = {name: i for i, name in enumerate(names)}
-        strange = next((label for label in self.labels if label not in numbers), None)
-        if strange is not None:
-            raise AlignkitError(f"label {strange!r} is none of {', '.join(names)}")
+        unknown = next((label for label in self.labels if label not in numbers), None)
+        if unknown is not None:
+            raise AlignkitError(f"label {unknown!r} is none of {', '.join(names)}")
         labels = np.array([numbers[label] for label in self.labels], np.int32)
         return LabelledText(encode_lines(tokenizer, self.texts), labels, tuple(names))
 
     def keep(self, names: Sequence[str]) -> LabelledLines:
-        """Only the texts with one of these labels.
+        """The texts with one of these labels.
 
         Raises:
-            AlignkitError: no text has one of them.
+            AlignkitError: one of the labels has no texts.
         """
         found = set(self.labels)
         missing = [name for name in names if name not in found]
@@ -114,20 +114,20 @@ class LabelledLines:
         return LabelledLines([self.texts[i] for i in places], [self.labels[i] for i in places])
 
     def split_punctuation(self) -> LabelledLines:
-        """Every character that is neither letter, digit, underscore nor space becomes a word."""
+        """The texts with spaces around every character that is neither letter, digit, underscore nor space."""
         return LabelledLines([_PUNCTUATION.sub(r" \1 ", text) for text in self.texts], self.labels)
 
     def cut(self, longest: int) -> LabelledLines:
-        """Only the first ``longest`` words of each text."""
+        """The first ``longest`` words of each text."""
         return LabelledLines([" ".join(split_words(text)[:longest]) for text in self.texts], self.labels)
 
 
 def two_labels(text: LabelledLines, wanted: Sequence[str] | None = None) -> tuple[LabelledLines, tuple[str, str]]:
-    """The text with two labels only, and these: y = 0 for the first and 1 for the second.
+    """The texts with two labels, and these labels: y = 0 for the first and 1 for the second.
 
     Args:
-        text: with two labels, or more if ``wanted`` says which to keep.
-        wanted: the two labels, in the order of y; without, the two there are, sorted.
+        text: with two labels; with more, ``wanted`` says which to keep.
+        wanted: the two labels, in the order of y; by default those of the text, sorted.
 
     Raises:
         AlignkitError: there are not two labels.
@@ -149,9 +149,10 @@ def two_labels(text: LabelledLines, wanted: Sequence[str] | None = None) -> tupl
 
 
 def hold_out(text: LabelledLines, most: int = 1000) -> tuple[LabelledLines, LabelledLines]:
-    """Splits off one text in ten, but at most ``most`` (and at least one), as validation text.
+    """Split off one text in ten, but at most ``most`` and at least one: (texts, validation texts).
 
-    They are drawn by a fixed seed, for files are often sorted by label; both parts keep their order.
+    Files are often sorted by label, so the validation texts are drawn at random, with a fixed seed. Both parts
+    keep their order.
     """
     size = max(1, min(most, len(text) // 10))
     chosen = np.zeros(len(text), bool)
@@ -167,19 +168,19 @@ def read_labelled(
     encoding_errors: str = "strict",
     lowercase: bool = False,
 ) -> LabelledLines:
-    """Reads labelled text.
+    """Read labelled text.
 
-    - A folder: a subfolder per label with one text per .txt file, in order of their names (as IMDB comes).
-    - With columns: a table whose first line names the columns, separated by commas or, if the first line has a
-      tab, by tabs; fields may be quoted and then hold line ends.
-    - Otherwise: lines of label TAB text. Blank lines are left out; further tabs belong to the text.
+    - From a folder: a subfolder per label with one text per .txt file, in order of their names (IMDB's form).
+    - With names of columns, from a table: its first line names the columns, separated by commas or, if that line
+      has a tab, by tabs; fields may be quoted, and may then contain line ends.
+    - Otherwise, from lines of label TAB text. Blank lines are ignored; further tabs belong to the text.
 
-    Line ends within a text become spaces. A text may be empty, a label or a file may not.
+    Line ends within a text become spaces. A text may be empty; a label or a file may not.
 
     Args:
-        path: a folder, or a file as :func:`alignkit.text.reading.read_lines` takes it (compressed, or "-").
+        path: a folder, or a file, plain or compressed; "-" is standard input.
         label_column, text_column: names of columns; both or neither.
-        encoding_errors, lowercase: as in :func:`alignkit.text.reading.read_bitext`; labels keep their case.
+        encoding_errors, lowercase: as of :func:`alignkit.text.reading.read_bitext`; labels keep their case.
 
     Raises:
         InputError: unreadable, empty or malformed, with file and line.
@@ -263,5 +264,5 @@ def _folder(path: Path, encoding_errors: str) -> Iterator[tuple[str, str]]:
 
 
 def _listed(names: Sequence[str], most: int = 8) -> str:
-    """Names for a message; not all of a thousand."""
+    """The first names, for a message."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -32,10 +32,10 @@ _RATIO = 6  # of text to what it is compressed to: rather too high
 
 
 def temporary_file(folder: str | None) -> IO[bytes]:
-    """A file without a name in a folder (None: the system's for temporary files).
+    """A file without a name in a folder; None: the system's folder for temporary files.
 
     Raises:
-        AlignkitError: there cannot be one.
+        AlignkitError: it cannot be made.
     """
     try:
         return tempfile.TemporaryFile(dir=folder)
@@ -50,21 +50,21 @@ def no_room(folder: str | None, error: OSError) -> AlignkitError:
 
 
 class DiskArray:
-    """A one-dimensional array that grows on disk and is mapped into memory when it is complete."""
+    """A one-dimensional array that grows on disk, and is mapped into memory when it is complete."""
 
     def __init__(self, dtype: Any, folder: str | None) -> None:
         self.dtype, self.folder = np.dtype(dtype), folder
         self._file = temporary_file(folder)
 
     def append(self, part: np.ndarray) -> None:
-        """Adds values at the end; raises AlignkitError if there is no room for them."""
+        """Append values; raises AlignkitError if there is no room for them."""
         try:
             self._file.write(np.ascontiguousarray(part, self.dtype).data)
         except OSError as error:
             raise no_room(self.folder, error) from error
 
     def finish(self) -> np.ndarray:
-        """The array, mapped; changes to it stay in memory and never reach the file."""
+        """The mapped array; changes to it stay in memory and never reach the file."""
         with self._file as file:
             try:
                 file.flush()
@@ -77,9 +77,9 @@ class DiskArray:
 
 
 def release(*arrays: np.ndarray) -> None:
-    """Gives back the memory that parts of mapped arrays take; they are read again when they are used again.
+    """Give back the memory of mapped arrays, which are read again when they are used again.
 
-    Arrays that are not mapped stay as they are.
+    Arrays that are not mapped are left alone.
     """
     for array in arrays:
         base: Any = array
@@ -93,12 +93,12 @@ def release(*arrays: np.ndarray) -> None:
 
 
 def release_bitext(bitext: Bitext) -> None:
-    """:func:`release` of the tokens and offsets of both sides."""
+    """:func:`release` the tokens and offsets of both sides."""
     release(*(a for side in (bitext.source, bitext.target) for a in (side.tokens, side.offsets)))
 
 
 class GrowingVocabulary:
-    """Words numbered in order of first appearance, as :func:`alignkit.text.reading.encode_text` numbers them."""
+    """A vocabulary that grows, in order of first appearance as that of :func:`.encode_text`."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -107,7 +107,7 @@ class GrowingVocabulary:
         self._table = np.full(1 << 13, -1, np.int32)
 
     def ids(self, words: Vocabulary) -> np.ndarray:
-        """int32 (len(words),): the id of each word, new ones included from now on."""
+        """int32 (len(words),): the id of each word; words that are new get one."""
         from alignkit.kernels import text
 
         letters, types = int(self._offsets[self.count]) + len(words.text), self.count + len(words)
@@ -136,7 +136,7 @@ def _enlarged(array: np.ndarray, size: int) -> np.ndarray:
 
 
 class _Side:
-    """One side of a bitext in the making."""
+    """One side of a bitext that is being read."""
 
     def __init__(self, folder: str | None) -> None:
         self.vocabulary = GrowingVocabulary()
@@ -145,7 +145,7 @@ class _Side:
         self.size = 0
 
     def add(self, text: bytes) -> None:
-        """Whole lines of clean UTF-8."""
+        """Add whole lines of valid UTF-8."""
         part = encode_text(text)
         self.tokens.append(self.vocabulary.ids(part.vocabulary)[part.tokens])
         self.offsets.append(part.offsets[1:] + self.size)

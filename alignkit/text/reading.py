@@ -1,4 +1,4 @@
-"""Files, compressed files and streams to lines, corpora and bitexts; every input error has its file and line.
+"""Lines, corpora and bitexts from files, compressed files and standard input; errors name file and line.
 
 Only ``\\n`` and ``\\r\\n`` end a line, and only ASCII space and tab separate tokens: U+2028, U+0085, a no-break
 space, form feed or NUL are part of their token. So N lines of input are N sentences, for every tool that counts
@@ -105,11 +105,11 @@ def encode_text(data: bytes) -> Corpus:
         return Corpus.from_sentences([])
     view = np.frombuffer(data, np.uint8)
     lines = data.count(b"\n") + (not data.endswith(b"\n"))
-    # Room for all the tokens that these bytes can hold. What is never written to takes no memory.
+    # Room for all the tokens that these bytes can hold; pages that are never written take no memory.
     tokens = np.empty(len(data) // 2 + 1, np.int32)
     offsets = np.zeros(lines + 1, np.int64)
     state = np.zeros(4, np.int64)
-    # A line that comes alone has few words, and should not wait for a large table.
+    # A single line has few words, and should not wait for a large table.
     table = np.full(min(_FIRST_TABLE, 1 << (len(data).bit_length() + 1)), -1, np.int32)
     bounds = np.empty((2, len(table) // 2), np.int64)
     while True:
@@ -158,7 +158,7 @@ def read_both(
 
 
 def check_counts(source: PathLike, target: PathLike | None, counts: tuple[int, int]) -> None:
-    """Raises AlignkitError, with both, unless the numbers of lines are equal."""
+    """Raise AlignkitError, with both numbers of lines, unless they are equal."""
     if counts[0] != counts[1]:
         raise AlignkitError(
             f"{os.fspath(source)} has {counts[0]} lines, {os.fspath(target or source)} has {counts[1]}; "
@@ -174,7 +174,7 @@ def read_bitext(
     lowercase: bool = False,
     threads: int = 2,
 ) -> Bitext:
-    """Reads a bitext of whitespace tokens, each side with its own vocabulary.
+    """Read a bitext of whitespace tokens, each side with its own vocabulary.
 
     Args:
         source, target: two files with a sentence per line; or one of :data:`.pair_formats.PAIR_FORMATS`, whose

@@ -1,6 +1,6 @@
-"""Tokenizers that map lines of text to ids: SentencePiece pieces or whitespace words, joint for both sides.
+"""Tokenizers from lines of text to ids: SentencePiece subwords or whitespace words, joint for both sides.
 
-Ids (as in the paper's code): pad 0, bos 1, eos 2, unk 3.
+The special ids are those of the paper's code: pad 0, bos 1, eos 2, unk 3.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from alignkit.text.vocabulary import UNKNOWN, Vocabulary
 
 PAD, BOS, EOS, UNK = range(4)
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
-SEPARATORS = " \t"  # nothing else separates words: a no-break space is part of its word
+SEPARATORS = " \t"  # of words; a no-break space is part of its word
 
 
 def split_words(line: str) -> list[str]:
-    """The words of a line: separated by ASCII spaces and tabs only."""
+    """The words of a line, separated by ASCII spaces and tabs."""
     return [word for word in line.replace("\t", " ").split(" ") if word]
 
 
@@ -43,17 +43,17 @@ class Tokenizer(Protocol):
         ...
 
     def words(self, line: str) -> list[int]:
-        """For each id of :meth:`encode`, the index of the whitespace word it belongs to."""
+        """The index of the whitespace word that each id of :meth:`encode` belongs to."""
         ...
 
     def state(self) -> dict[str, Any]:
-        """What :func:`tokenizer_from_state` needs: plain strings, numbers and bytes."""
+        """The state that :func:`tokenizer_from_state` takes: strings, numbers and bytes."""
         ...
 
 
 @dataclass(frozen=True)
 class WordTokenizer:
-    """Whitespace words; those not in the vocabulary are unk."""
+    """A tokenizer of whitespace words; those not in the vocabulary are unk."""
 
     vocabulary: Vocabulary
 
@@ -74,7 +74,7 @@ class WordTokenizer:
 
 @dataclass(frozen=True)
 class SubwordTokenizer:
-    """SentencePiece pieces; ``model`` is the serialised SentencePiece model."""
+    """A tokenizer of SentencePiece subwords; ``model`` is the serialised SentencePiece model."""
 
     model: bytes = field(repr=False)
 
@@ -106,8 +106,11 @@ class SubwordTokenizer:
         return ids
 
     def encode(self, line: str) -> list[int]:
-        """Word by word: pieces never cross a space, so this is what SentencePiece makes of the line, but each
-        distinct word is worked out once, and which word a piece belongs to is known and not guessed."""
+        """The ids of a line, encoded word by word.
+
+        Subwords never cross a space, so they are those that SentencePiece finds in the line; but each distinct
+        word is encoded only once, and the word of each subword is known.
+        """
         return [i for word in split_words(line) for i in self._encode_word(word)]
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -121,14 +124,14 @@ class SubwordTokenizer:
 
 
 def train_subwords(lines: Iterable[str], size: int) -> SubwordTokenizer:
-    """Trains a joint SentencePiece model (unigram) on all lines, both sides together.
+    """Train a joint SentencePiece model (unigram) on the lines of both sides.
 
     Args:
         lines: the text of both sides.
-        size: number of pieces; a text too small for it gets as many as it can carry.
+        size: of the vocabulary; a small text gets a smaller one.
 
     Raises:
-        AlignkitError: there is no text, or it has more different letters than ``size``.
+        AlignkitError: there is no text, or it has more distinct characters than ``size``.
     """
     import sentencepiece
 
@@ -152,13 +155,13 @@ def train_subwords(lines: Iterable[str], size: int) -> SubwordTokenizer:
             num_threads=1,  # its EM sums depend on the number of threads
             max_sentence_length=1 << 20,
         )
-    except RuntimeError as error:  # fewer pieces asked for than the text has letters
+    except RuntimeError as error:  # the size is smaller than the number of distinct characters
         raise AlignkitError(f"cannot learn {size} subwords: {str(error).split('] ')[-1].strip()}") from error
     return SubwordTokenizer(model.getvalue())
 
 
 def learn_words(lines: Iterable[str], minimum: int = 1) -> WordTokenizer:
-    """A joint vocabulary of all words seen at least ``minimum`` times, the most frequent first."""
+    """A tokenizer of the words that occur at least ``minimum`` times, the most frequent first."""
     counts: Counter[str] = Counter()
     for line in lines:
         counts.update(split_words(line))
@@ -168,7 +171,7 @@ def learn_words(lines: Iterable[str], minimum: int = 1) -> WordTokenizer:
 
 
 def tokenizer_from_state(state: dict[str, Any]) -> Tokenizer:
-    """The tokenizer whose :meth:`Tokenizer.state` this is; raises AlignkitError if it is none."""
+    """The tokenizer with this :meth:`Tokenizer.state`; raises AlignkitError if the state is damaged."""
     try:
         if state["tokens"] == "words":
             return WordTokenizer(Vocabulary.from_tokens(state["vocabulary"]))
@@ -180,7 +183,7 @@ def tokenizer_from_state(state: dict[str, Any]) -> Tokenizer:
 
 
 def encode_lines(tokenizer: Tokenizer, lines: Sequence[str], *, bos: bool = False, eos: bool = False) -> Corpus:
-    """Encodes lines; every sentence gets BOS and EOS as asked, an empty line too."""
+    """Encode lines, with BOS and EOS around every sentence, an empty one too, if asked for."""
     flat: list[int] = []
     offsets = np.zeros(len(lines) + 1, np.int64)
     for m, line in enumerate(lines):
@@ -194,10 +197,10 @@ def encode_lines(tokenizer: Tokenizer, lines: Sequence[str], *, bos: bool = Fals
 
 
 def encode_bitext(tokenizer: Tokenizer, source: Sequence[str], target: Sequence[str]) -> Bitext:
-    """Encodes a bitext as the paper's network reads it.
+    """Encode a bitext as the paper's network reads it.
 
-    The source gets BOS and EOS; the target gets EOS, which the network predicts, but no BOS, which it never
-    does: so a score matrix has a row for exactly what is predicted.
+    The source gets BOS and EOS. The target gets EOS, which the network predicts, but no BOS, which it does not:
+    so a score matrix has one row for each token that is predicted.
     """
     return Bitext(
         encode_lines(tokenizer, source, bos=True, eos=True),
@@ -206,10 +209,10 @@ def encode_bitext(tokenizer: Tokenizer, source: Sequence[str], target: Sequence[
 
 
 def reencode(corpus: Corpus, vocabulary: Vocabulary) -> Corpus:
-    """The corpus in another vocabulary; tokens that it lacks become unk.
+    """The corpus with the ids of another vocabulary; tokens that it lacks become unk.
 
     Raises:
-        AlignkitError: hardly any type of the corpus is known, so it was cut into tokens in another way.
+        AlignkitError: the vocabulary has less than a tenth of the corpus's types, which shows another tokenizer.
     """
     if corpus.vocabulary == vocabulary:
         return corpus
@@ -221,8 +224,8 @@ def reencode(corpus: Corpus, vocabulary: Vocabulary) -> Corpus:
     # A sentence or two of rare words is no evidence; a text of which nothing is known is.
     if len(words) >= 20 and known * 10 < len(words):
         raise AlignkitError(
-            f"the network knows {known} of the {len(words)} different tokens of this text: "
-            "encode the text with the tokenizer of the checkpoint"
+            f"the network's vocabulary has {known} of the {len(words)} distinct tokens of this text: "
+            "encode the text with the network's tokenizer"
         )
     table = np.where(table == UNKNOWN, UNK, table).astype(np.int32)
     return Corpus(table[corpus.tokens], corpus.offsets, vocabulary)

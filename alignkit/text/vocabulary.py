@@ -1,4 +1,4 @@
-"""Vocabulary: token <-> int32 id."""
+"""Vocabularies: tokens and their int32 ids."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from itertools import pairwise
 
 import numpy as np
 
-UNKNOWN = -1  #: the id of a token that a vocabulary does not have
+UNKNOWN = -1  #: the id of a token that is not in a vocabulary
 
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """The V distinct tokens of a text; the id of a token is its place.
+    """The V distinct tokens of a text; the id of a token is its index.
 
-    Tokens are kept as one run of UTF-8 bytes, so that a vocabulary of millions costs no Python objects
-    until it is asked for strings.
+    Tokens are stored as one array of UTF-8 bytes, so that a vocabulary of millions has no Python objects until
+    its strings are asked for.
 
     Attributes:
         text: uint8 (B,), the tokens' bytes one after another.
@@ -38,7 +38,7 @@ class Vocabulary:
 
     @classmethod
     def from_tokens(cls, tokens: Iterable[str]) -> Vocabulary:
-        """A vocabulary of these tokens in this order; raises ValueError if one comes twice."""
+        """A vocabulary of these tokens in this order; raises ValueError if one occurs twice."""
         encoded = [token.encode("utf-8", "surrogatepass") for token in tokens]
         if len(set(encoded)) != len(encoded):
             raise ValueError("a vocabulary cannot hold the same token twice")

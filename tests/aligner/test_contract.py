@@ -20,7 +20,7 @@ from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
-from alignkit.scores.scores import KINDS, Scores
+from alignkit.scores.scores import SCORE_KINDS, Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import Tokenizer, encode_bitext, learn_words
 
@@ -152,7 +152,7 @@ def test_it_is_an_aligner_with_known_kinds(aligner):
     assert isinstance(aligner, Aligner)
     assert aligner.name
     assert aligner.kinds
-    assert set(aligner.kinds) <= set(KINDS)
+    assert set(aligner.kinds) <= set(SCORE_KINDS)
     assert len(set(aligner.kinds)) == len(aligner.kinds)
 
 

@@ -82,7 +82,7 @@ def test_subwords_of_another_system(alignkit, text, write, tmp_path):
     wrong = write("xq", "der hu@@ nx\ndie katze schläft\ndie hund\n")
     outcome = alignkit("report", *options, "--pieces", "fs", wrong, text[1])
     assert outcome.code == 2
-    assert "line 1: its pieces make the word 'hunx' where the text has 'hund'" in outcome.err
+    assert "line 1: its subwords make the word 'hunx' where the text has 'hund'" in outcome.err
 
 
 def test_a_text_of_scripts(alignkit, write, tmp_path):

@@ -68,10 +68,10 @@ def test_errors_name_the_line():
     with pytest.raises(InputError, match="line 2: a matrix of 2 by 5 for 1 target and 1 source words"):
         project_scores(wrong, bitext)
     tokens = ([["ab", "c"], ["d"]], [["d", "efg"], ["d"]])
-    with pytest.raises(InputError, match="line 2: its pieces make the word 'd' where the text has 'c'"):
+    with pytest.raises(InputError, match="line 2: its subwords make the word 'd' where the text has 'c'"):
         project_scores(ExternalScores("x", Scores.from_matrices(words)), bitext, tokens)
     fewer = ([["abc"], ["c"]], [["d", "efg"], ["d"]])
-    with pytest.raises(InputError, match="line 1: its pieces make 1 words, the text has 2"):
+    with pytest.raises(InputError, match="line 1: number of words: 1 from its subwords, 2 in the text"):
         project_scores(ExternalScores("x", Scores.from_matrices([np.ones((2, 1)), words[1]])), bitext, fewer)
 
 

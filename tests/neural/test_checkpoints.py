@@ -79,7 +79,7 @@ def test_unknown_words_are_unk_but_not_all_of_them(aligner: NeuralAligner) -> No
     unk = Bitext.from_sentences([["w1", "<unk>", "w2"]], [["w3", "<unk>"]])
     assert np.array_equal(aligner.score(text, "beta").values, aligner.score(unk, "beta").values)
     foreign = [[f"\u2581piece{i}" for i in range(40)]]
-    with pytest.raises(AlignkitError, match="knows 0 of the 40 different tokens"):
+    with pytest.raises(AlignkitError, match="vocabulary has 0 of the 40 distinct tokens"):
         aligner.score(Bitext.from_sentences(foreign, foreign), "alpha")
     # an alien sentence or two of a text is no reason to refuse it
     lines = random_lines(5, 9)

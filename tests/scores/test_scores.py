@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.scores import scores as module
-from alignkit.scores.scores import Scores, cap_row_sums, flat_offsets
+from alignkit.scores.scores import KIND, VERSION, Scores, cap_row_sums, flat_offsets
 from alignkit.storage import save_arrays
 
 MATRICES = [
@@ -97,7 +96,7 @@ def test_parquet(tmp_path):
 )
 def test_load_refuses_shapes_that_do_not_fit(tmp_path, shapes):
     arrays = {"values": np.zeros(6, np.float32), "shapes": np.array(shapes, np.int32)}
-    save_arrays(tmp_path / "x.npz", module.KIND, module.VERSION, arrays)
+    save_arrays(tmp_path / "x.npz", KIND, VERSION, arrays)
     if shapes == [[2, 2], [1, 2]]:
         assert len(Scores.load(tmp_path / "x.npz")) == 2
         return
@@ -107,7 +106,7 @@ def test_load_refuses_shapes_that_do_not_fit(tmp_path, shapes):
 
 def test_load_refuses_nan(tmp_path):
     arrays = {"values": np.full(1, np.nan, np.float32), "shapes": np.ones((1, 2), np.int32)}
-    save_arrays(tmp_path / "x.npz", module.KIND, module.VERSION, arrays)
+    save_arrays(tmp_path / "x.npz", KIND, VERSION, arrays)
     with pytest.raises(InputError, match="NaN"):
         Scores.load(tmp_path / "x.npz")
 
