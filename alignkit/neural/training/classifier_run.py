@@ -1,12 +1,12 @@
-"""The run directory of a classifier: its training on disk, which a kill at any moment does not harm.
+"""The run directory of a classifier: a training run on disk that survives being killed at any moment.
 
-config.json         settings, what text, which labels, with which versions it began
+config.json         settings, description of the text, labels, and versions of the program's parts
 train.npz           the encoded training text, a bitext whose target sentences are the labels
 valid.npz           the encoded validation text
-log.jsonl           what was measured: train.loss, valid.loss (nats per text), valid.accuracy (share of texts)
+log.jsonl           measurements: train.loss, valid.loss (nats per text), valid.accuracy (share of texts)
 checkpoints/        step-000500.pt and so on, at the logged steps
-best.pt             the classifier with the highest validation accuracy, of those the one with the lowest loss
-state.pt            what going on needs
+best.pt             the classifier with the highest validation accuracy and, among equals, the lowest loss
+state.pt            the state from which training is resumed
 """
 
 from __future__ import annotations
@@ -76,19 +76,19 @@ def train_classifier(
     progress: Progress | None = None,
     device: str = "auto",
 ) -> ClassifierAligner:
-    """Trains a classifier into a run directory, or goes on where an interrupted run of the same stopped.
+    """Train a classifier in a run directory, or resume an interrupted run.
 
-    On one machine and with the same versions, an interrupted run ends in the same bits as one that was never
-    stopped. A finished run is not trained again.
+    On one machine and with the same versions, an interrupted run ends with the same bits as an uninterrupted one.
+    A finished run is not trained again.
 
     Args:
-        run_dir: made if it does not exist.
+        run_dir: created if it does not exist.
         text: training text.
         valid: held-out text.
-        labels: y = 0 and y = 1.
+        labels: the names of y = 0 and y = 1.
         settings: of text, network and training.
-        vectors: a file of word vectors that the embeddings begin with, as
-            :func:`alignkit.neural.vectors.read_vectors` takes it.
+        vectors: a file of word vectors, the initial embeddings of their words; see
+            :func:`alignkit.neural.vectors.read_vectors`.
         progress: called after every step with (steps done, steps in all, message).
         device: as :func:`alignkit.neural.devices.pick_device`.
 
@@ -96,8 +96,8 @@ def train_classifier(
         the classifier with the highest validation accuracy.
 
     Raises:
-        AlignkitError: the directory holds something else, or a run with other settings or text; a label is not
-            among ``labels``; the vectors are of another size than the embeddings.
+        AlignkitError: the directory contains something else, or a run with other settings or text; a label is not
+            among ``labels``; the vectors and the embeddings differ in size.
     """
     run = ClassifierRun(Path(run_dir))
     tokenizer = _learn(text, settings)
@@ -110,7 +110,7 @@ def train_classifier(
         "labels": list(labels),
         "vectors": start.describe() if start is not None else None,
     }
-    # What is wrong with the text is said before anything is written.
+    # Errors in the text are raised before anything is written.
     if not run.begun:
         encoded, held = text.encode(tokenizer, labels), valid.encode(tokenizer, labels)
         prepare = None if start is None else lambda network: start.fill(network.embedding)
@@ -127,7 +127,7 @@ def train_classifier(
 
 
 def _describe(text: LabelledLines) -> dict[str, object]:
-    """Number of texts and SHA-256 of texts and labels, to tell one labelled text from another."""
+    """The number of texts and the SHA-256 of texts and labels, which identify the text."""
     return {"texts": len(text), "sha256": fingerprint(text.texts, text.labels)}
 
 
