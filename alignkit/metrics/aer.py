@@ -121,6 +121,7 @@ AER = Metric(
     name="aer",
     symbol="AER",
     title="alignment error rate against gold links, in per cent",
+    chance="",
     reference="gold",
     symmetric=False,
     share=True,

@@ -114,7 +114,8 @@ def _values(sums: TauSums) -> dict[str, Any]:
 TAU = Metric(
     name="tau",
     symbol="tau",
-    title="Kendall's tau-b of the order of the source tokens by u and by v, mean over target tokens",
+    title="Kendall's tau-b of the orders of the source tokens by u and by v, mean over {rows}",
+    chance="what unrelated orders would give",
     reference="scores",
     symmetric=True,
     share=False,

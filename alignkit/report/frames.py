@@ -50,9 +50,9 @@ def frames(report: Report) -> dict[str, Callable[[], pd.DataFrame]]:
     }
     if report.gold is not None:
         made["gold"] = lambda: gold_table(report)
-    course = report.course
-    if course is not None:
-        made["course"] = lambda: course
+    steps = report.time_course
+    if steps is not None:
+        made["course"] = lambda: steps
     return made
 
 

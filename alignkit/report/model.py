@@ -12,7 +12,7 @@ import numpy as np
 from alignkit.errors import AlignkitError
 from alignkit.interop.projection import word_grouping, word_shapes
 from alignkit.links.links import GoldLinks, Links
-from alignkit.metrics.agreement import PERCENT
+from alignkit.metrics.protocol import PERCENT, Percent
 from alignkit.scores.scores import Scores
 from alignkit.scores.word_groups import Grouping
 from alignkit.text.bitext import Bitext
@@ -113,7 +113,8 @@ class Report:
         sets: at least one; all of the M pairs, with the bitext's shapes.
         table: of :func:`alignkit.metrics.registry.metric_table`, of the sets' names.
         counts: int64 (V_src,): how often each source type occurs in the text that was learned from.
-        course: columns run, step, name, value, as :func:`alignkit.report.page_data.course` reads them.
+        time_course: columns run, step, name, value, as :func:`alignkit.report.page_data.time_course_lines` reads
+            them, or None.
         gold: reference links between words, or None.
         specials: whether BOS and EOS at the ends of sentences are specials rather than words.
         marked: whether tokens are pieces that may be marked as such.
@@ -128,12 +129,12 @@ class Report:
     sets: tuple[ScoreSet, ...]
     table: pd.DataFrame
     counts: np.ndarray
-    course: pd.DataFrame | None = None
+    time_course: pd.DataFrame | None = None
     gold: GoldLinks | None = None
     specials: bool = True
     marked: bool = True
     facts: Mapping[str, Any] = field(default_factory=dict)
-    percent: Any = PERCENT
+    percent: Percent = PERCENT
     seed: int = 0
     steps: Mapping[str, int] = field(default_factory=dict)
 

@@ -30,10 +30,11 @@ MOVING = {
     "beta(step)": "Network's word knowledge",
     "delta(step)": "Network's saliency",
 }
+LIMIT = 500  #: sentence pairs that can be looked at one by one, if nothing else is asked for
 _LARGEST = float(np.finfo(np.float16).max)
 
 
-def payload(report: Report, limit: int) -> dict[str, Any]:
+def page_data(report: Report, limit: int) -> dict[str, Any]:
     """What the page's script reads, as JSON values.
 
     Args:
@@ -50,7 +51,7 @@ def payload(report: Report, limit: int) -> dict[str, Any]:
         "gold": report.gold is not None,
         "bands": bands(breakdown_table(report), names),
         "mass": mass(mass_table(report), report),
-        "course": course(report.course, names_of(report.sets)),
+        "course": time_course_lines(report.time_course, names_of(report.sets)),
         "sentences": sentences(report, limit),
     }
 
@@ -79,7 +80,7 @@ def mass(table: pd.DataFrame, report: Report) -> list[dict[str, Any]]:
     return found
 
 
-def course(table: pd.DataFrame | None, labels: Mapping[str, str]) -> dict[str, Any] | None:
+def time_course_lines(table: pd.DataFrame | None, labels: Mapping[str, str]) -> dict[str, Any] | None:
     """Series of (step, share) with labels in words, and the chance level; None if there is nothing to show.
 
     Args:
