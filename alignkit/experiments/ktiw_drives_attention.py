@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alignkit.analysis.time_course import load_network, open_run
+from alignkit.analysis.networks import load_network, open_run
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.experiments.networks import (

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from alignkit.analysis.time_course import load_network, open_run
+from alignkit.analysis.networks import load_network, open_run
 from alignkit.errors import AlignkitError
 from alignkit.experiments.networks import (
     NetworkPlan,
