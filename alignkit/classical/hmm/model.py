@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from alignkit.classical.hmm.estimation import HMMEstimation, estimate
 from alignkit.classical.hmm.inference import best_positions, log_probabilities, posteriors
 from alignkit.classical.hmm.parameters import FittedHMM, unpack_hmm
 from alignkit.classical.hmm.settings import DECODINGS, HMMSettings
-from alignkit.classical.priors import Prior
+from alignkit.classical.priors import LexiconPrior
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.from_positions import links_from_positions
 from alignkit.links.from_scores import best_links
@@ -32,14 +32,9 @@ class HMM(FittedHMM):
     """A fitted hidden Markov aligner; it has no reverse direction.
 
     Attributes:
-        log_likelihood: of the training text under the parameters that each E-step used. Plain EM makes it rise;
-            with priors or fertility it is only a score, of which that is not to be expected.
-        threads: how many threads scoring uses (None: all); no result depends on it.
         decode: how links are found, one of :data:`DECODINGS`.
     """
 
-    log_likelihood: tuple[float, ...] = ()
-    threads: int | None = field(default=None, compare=False)
     name: str = "hmm"
     kinds: tuple[str, ...] = ("alpha", "beta")
     decode: str = "posterior"
@@ -76,18 +71,14 @@ class HMM(FittedHMM):
 
     def save(self, path: PathLike) -> None:
         """Writes the model; :func:`alignkit.load_aligner` reads it."""
-        arrays, header = self.pack()
-        header |= {"log_likelihood": list(self.log_likelihood), "decode": self.decode}
-        save_arrays(path, KIND, VERSION, arrays, header)
+        save_arrays(path, KIND, VERSION, self.arrays(), self.header() | {"decode": self.decode})
 
 
 def load_hmm(path: PathLike) -> HMM:
     """Reads what :meth:`HMM.save` wrote; raises InputError if it is missing, damaged or of another kind."""
     arrays, header = load_arrays(path, KIND, VERSION)
     try:
-        likelihood = tuple(float(value) for value in header.get("log_likelihood", ()))
-        decode = header.get("decode", "posterior")
-        return HMM(**unpack_hmm(path, arrays, header, 1), log_likelihood=likelihood, decode=decode)
+        return HMM(**unpack_hmm(path, arrays, header, 1), decode=header.get("decode", "posterior"))
     except (KeyError, TypeError, ValueError, AlignkitError) as error:
         if isinstance(error, InputError):
             raise
@@ -100,7 +91,7 @@ def fit_hmm(
     *,
     threads: int | None = None,
     progress: Progress | None = None,
-    prior: Prior | None = None,
+    prior: LexiconPrior | None = None,
     start: HMM | None = None,
     **options: Any,
 ) -> HMM:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alignkit.classical.inverted_index import Rows
 from alignkit.kernels import hmm_m_step
+from alignkit.kernels.inverted_index import TableRows
 from alignkit.parallel import blocks, run_blocks
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
@@ -69,7 +69,9 @@ class BackOff:
             np.bincount(side.tokens, minlength=len(side.vocabulary)).astype(np.float64) for side in sides
         ]
 
-    def add(self, rows: Rows, totals: tuple[np.ndarray, np.ndarray], evidence: np.ndarray, threads: int) -> None:
+    def add(
+        self, rows: TableRows, totals: tuple[np.ndarray, np.ndarray], evidence: np.ndarray, threads: int
+    ) -> None:
         """Adds to the pseudo-counts of both directions.
 
         Args:
@@ -94,9 +96,9 @@ class BackOff:
         return self.weight / (rest + 1), frequency / np.maximum(classes.sums(frequency), 1)
 
     def _add(
-        self, back_off: hmm_m_step.BackOff, rows: Rows, classes: int, evidence: np.ndarray, threads: int
+        self, back_off: hmm_m_step.BackOff, rows: TableRows, classes: int, evidence: np.ndarray, threads: int
     ) -> None:
-        work = np.add.reduceat(np.diff(rows[0])[back_off.members], back_off.first[:-1])
+        work = np.add.reduceat(np.diff(rows.offsets)[back_off.members], back_off.first[:-1])
 
         def add(low: int, high: int) -> None:
             sums, labels = np.zeros(classes, np.float64), np.empty(work[low:high].max(), np.int32)
