@@ -20,11 +20,12 @@ import torch
 from inputs import MULTI30K, need_files, run_benchmark
 
 import alignkit
-from alignkit.analysis.compare import CompareSettings, Comparison, compare_networks
+from alignkit.analysis.compare import Comparison, compare_networks
+from alignkit.analysis.settings import CompareSettings
 from alignkit.neural.devices import set_threads
 from alignkit.neural.settings import PRESETS
 from alignkit.neural.training.translation_run import LinePairs, TranslationRun, train_translation
-from alignkit.report.tables import agreement_matrix, records
+from alignkit.report.tables import metric_matrix, records
 from alignkit.text.reading import read_line_pairs
 
 CLAIMS = [
@@ -71,7 +72,7 @@ def render(facts: dict, tables: dict[str, Comparison]) -> str:
         lines.append(f"- {name}: {shown}")
     for name, found in tables.items():
         lines += ["", f"## {name}", "", "A(u, v) in per cent, u down, v across; in brackets chance.", ""]
-        lines += ["```", agreement_matrix(found.table), "```", ""]
+        lines += ["```", metric_matrix(found.table), "```", ""]
         table = found.table.set_index(["u", "v"])
         lines += ["| claim | A | 95 % interval | chance | rows | decided by a tie |", "|---|---|---|---|---|---|"]
         for u, v in CLAIMS:

@@ -23,7 +23,8 @@ import torch
 from inputs import need_files, run_benchmark
 
 import alignkit
-from alignkit.analysis.classification import QUANTITIES, Classification, ClassifySettings, classify
+from alignkit.analysis.classification import QUANTITIES, Classification, classify
+from alignkit.analysis.settings import ClassifySettings
 from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS
 from alignkit.neural.devices import set_threads
 from alignkit.report.tables import records
@@ -241,7 +242,7 @@ def measure(name: str, data: Path, runs: Path, output: Path, steps: int, device:
         "best_accuracy": found.best_accuracy,
         "logistic": None if found.logistic is None else found.logistic.strength,
         "penalties": None if found.penalties is None else records(found.penalties),
-        "courses": {course: records(table) for course, table in found.courses.items()},
+        "courses": {course: records(table) for course, table in found.time_courses.items()},
     }
     output.mkdir(parents=True, exist_ok=True)
     place = output / f"classification-{name.replace('_', '-')}"

@@ -35,8 +35,10 @@ import numpy as np
 from inputs import fail, gold_sets, need_files, run_benchmark
 from quality_systems import importable
 
-from alignkit.classical.diagonal import Diagonal, Prior, fit_diagonal, kernels
+from alignkit.classical.diagonal import Diagonal, fit_diagonal
 from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.classical.positions import PositionDistribution
+from alignkit.kernels import diagonal as kernels
 from alignkit.links.links import Links, parse_links
 from alignkit.links.symmetrization import symmetrize
 from alignkit.metrics.aer import evaluate
@@ -73,17 +75,17 @@ SETTINGS: dict[str, tuple[dict[str, bool], Fit]] = {
 def as_the_authors(text: Bitext, iterations: int) -> Diagonal:
     """The diagonal model with the gradient of the authors' program."""
 
-    def fit(self: Prior, distance: float) -> None:
-        tension, totals = self.tension, np.empty_like(self.totals)
+    def fit_tension(self: PositionDistribution, distance: float) -> None:
+        tension, totals = self.tension, np.empty_like(self.distances)
         distances = np.empty_like(totals)
         for _ in range(8):
-            kernels.normalisers(self._shapes, tension, totals, distances)
-            expected = distances * totals / exchanged_normalisers(self._shapes[0], tension)
+            kernels.normalisers(self.shapes, tension, totals, distances)
+            expected = distances * totals / exchanged_normalisers(self.shapes.lengths, tension)
             tension += 20 * (float(self.tokens @ expected) / self.tokens.sum() - distance)
             tension = min(max(tension, 0.1), 14)
-        self.set(tension)
+        self.set_tension(tension)
 
-    with mock.patch.object(Prior, "fit", fit):
+    with mock.patch.object(PositionDistribution, "fit_tension", fit_tension):
         return fit_diagonal(text, iterations=iterations)
 
 
@@ -146,7 +148,7 @@ def run_systran(python: str, text: tuple[str, str], options: dict[str, Any], wor
 
 def linked_alike(model: Any) -> Diagonal:
     """A model that links as systran-align's aligner does: by the prior with tension 4, whatever the parameters."""
-    return Diagonal(model.source, model.target, model.table, model.null, 0.08, 4.0)
+    return Diagonal(model.source, model.target, model.table, 0.08, 4.0, null=model.null)
 
 
 def f_measure(first: Links, second: Links) -> float:
@@ -193,7 +195,10 @@ def error_rates(python: str, folder: Path, iterations: int) -> dict[str, Any]:
         options = {**SETTINGS["-d -o -v"][0], "iterations": iterations + 1}
         found = {"systran-align": run_systran(python, text_files, options, Path(place))}
         bitext = read_bitext(*text_files)
-    for label, fit in (("alignkit diagonal", fit_diagonal), ("the same, lengths exchanged", as_the_authors)):
+    for label, fit in (
+        ("alignkit diagonal", SETTINGS["-d -o -v"][1]),
+        ("the same, lengths exchanged", as_the_authors),
+    ):
         forward, reverse = fit(bitext, iterations), fit(bitext.reversed, iterations)
         found[label] = symmetrize(forward.links(bitext), reverse.links(bitext.reversed).reversed)
         line[f"tension, {label}"] = forward.tension

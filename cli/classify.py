@@ -2,16 +2,63 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit_cli.options import encoding_option, note, quiet_option, threads_option, write_output
+from alignkit.analysis.settings import ClassifySettings
+from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS, ClassifierRunSettings
+from alignkit_cli.analysis_options import (
+    call_of,
+    csv_option,
+    device_option,
+    json_option,
+    part_option,
+    percent_option,
+    preset_option,
+    seed_option,
+)
+from alignkit_cli.options import encoding_option, note, quiet_option, threads_option, with_given, write_output
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from alignkit.analysis.classification import Classification, ClassifySettings
+    from alignkit.analysis.classification import Classification
     from alignkit.text.labelled import LabelledLines
+
+
+@dataclass(frozen=True)
+class ClassifyCall:
+    """Options that are no settings."""
+
+    data: str
+    folder: str
+    valid: str | None
+    label_column: str | None
+    text_column: str | None
+    labels: str | None
+    lowercase: bool
+    split_punctuation: bool
+    longest: int | None
+    encoding_errors: str
+    preset: str
+    minimum: int | None
+    vectors: str | None
+    embedding: int | None
+    steps: int | None
+    batch: int | None
+    device: str
+    as_json: bool
+    csv: str | None
+    quiet: bool
+
+    def run_settings(self, seed: int) -> ClassifierRunSettings:
+        """The settings of the standard classifier."""
+        return CLASSIFIER_PRESETS[self.preset].change(
+            text={"minimum": self.minimum},
+            network={"embedding": self.embedding},
+            training={"steps": self.steps, "batch": self.batch, "seed": seed},
+        )
 
 
 @click.command("classify")
@@ -28,15 +75,9 @@ if TYPE_CHECKING:
 @click.option("--labels", metavar="A,B", help="Keep only the texts with these two labels.")
 @click.option("--lowercase", is_flag=True, help="Lower-case the texts while reading.")
 @click.option("--split-punctuation", is_flag=True, help="Make every punctuation mark a word.")
-@click.option("--longest", type=click.IntRange(min=1), help="Read only the first so many words of a text.")
+@click.option("--longest", type=click.IntRange(min=1), help="Read only this number of words of a text.")
 @encoding_option
-@click.option(
-    "--preset",
-    type=click.Choice(["paper", "small"]),
-    default="paper",
-    show_default=True,
-    help="paper: as published; small: for trying out.",
-)
+@preset_option(CLASSIFIER_PRESETS, "paper: as published; small: for trying out.")
 @click.option("--minimum", type=click.IntRange(min=1), help="A word seen fewer times is unknown.  [default: 3]")
 @click.option("--vectors", metavar="FILE", help="Word vectors as text (GloVe) that the embeddings begin with.")
 @click.option("--embedding", type=click.IntRange(min=1), help="Size of an embedding.  [default: the preset's]")
@@ -44,26 +85,13 @@ if TYPE_CHECKING:
     "--steps", type=click.IntRange(min=1), help="Training steps of each network.  [default: the preset's]"
 )
 @click.option("--batch", type=click.IntRange(min=1), help="Texts per step.  [default: the preset's]")
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Of the first run; the others have the next.",
-)
-@click.option(
-    "--on",
-    "scored",
-    type=click.Choice(["valid", "train"]),
-    default="valid",
-    show_default=True,
-    help="The text whose scores are compared.",
-)
+@seed_option("Seed of the first run and the bootstrap; the other runs have the next seeds.")
+@part_option(ClassifySettings, "scored", "The text whose scores are compared.")
 @click.option("--leave-one-out", "loo", is_flag=True, help="Also score by leaving out each word in turn.")
-@click.option("--percent", default="5", show_default=True, help="What counts as the top of a text, in per cent.")
-@click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, with the course of training.")
-@click.option("--csv", "csv", metavar="FILE", help="Also write the table as CSV.")
+@percent_option
+@device_option
+@json_option("Print JSON, with the time course of training.")
+@csv_option
 @threads_option
 @quiet_option
 def command(**options: Any) -> None:
@@ -78,90 +106,49 @@ def command(**options: Any) -> None:
     interval, beside the rank correlation of the two. Call it again with the same FOLDER to go on after an
     interruption, or to see the table of finished runs.
     """
-    run(**options)
+    run(call_of(ClassifyCall, options), with_given(ClassifySettings(), options))
 
 
-def run(
-    data: str,
-    folder: str,
-    *,
-    valid: str | None,
-    labels: str | None,
-    preset: str,
-    minimum: int | None,
-    vectors: str | None,
-    embedding: int | None,
-    steps: int | None,
-    batch: int | None,
-    seed: int,
-    scored: str,
-    loo: bool,
-    percent: str,
-    device: str,
-    as_json: bool,
-    csv: str | None,
-    threads: int | None,
-    quiet: bool,
-    **reading: Any,
-) -> None:
-    """Reads, trains what is missing, prints."""
-    text, held, names = read(data, valid, labels, quiet, **reading)
-    from alignkit.analysis.classification import ClassifySettings, classify
-    from alignkit.metrics.agreement import top_share
-    from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS
+def run(call: ClassifyCall, settings: ClassifySettings) -> None:
+    """Read, train what is missing, print."""
+    text, held, names = read(call)
+    from alignkit.analysis.classification import classify
     from alignkit.neural.devices import set_threads
 
-    top_share(percent)  # an impossible percentage is refused before anything is trained
-    runs = CLASSIFIER_PRESETS[preset].change(
-        text={"minimum": minimum},
-        network={"embedding": embedding},
-        training={"steps": steps, "batch": batch, "seed": seed},
-    )
-    settings = ClassifySettings(
-        runs,
-        scored=scored,
-        loo=loo,
-        percent=percent,
-        seed=seed,
-        threads=threads,  # type: ignore[arg-type]
-    )
-    set_threads(threads)
-    with progress_bar("classify", quiet) as bar:
-        found = classify(folder, text, held, names, settings, vectors=vectors, progress=bar, device=device)
+    settings = replace(settings, runs=call.run_settings(settings.seed))
+    set_threads(settings.threads)
+    with progress_bar("classify", call.quiet) as bar:
+        found = classify(
+            call.folder, text, held, names, settings, vectors=call.vectors, progress=bar, device=call.device
+        )
     if found.logistic is None:
-        note("no logistic regression: pip install 'alignkit[lab]' adds it", quiet)
-    if csv is not None:
-        write_output(found.row.to_csv(index=False, lineterminator="\n").encode(), csv)
+        note("no logistic regression: pip install 'alignkit[lab]' adds it", call.quiet)
+    if call.csv is not None:
+        write_output(found.row.to_csv(index=False, lineterminator="\n").encode(), call.csv)
     facts = {"labels": list(names), "training_texts": len(text), "validation_texts": len(held)}
-    render = to_json if as_json else to_text
+    render = to_json if call.as_json else to_text
     write_output(f"{render(found, settings, facts)}\n".encode(), None)
 
 
-def read(
-    data: str,
-    valid: str | None,
-    labels: str | None,
-    quiet: bool,
-    *,
-    split_punctuation: bool,
-    longest: int | None,
-    **reading: Any,
-) -> tuple[LabelledLines, LabelledLines, tuple[str, str]]:
-    """Training text, held-out text and the two labels."""
+def read(call: ClassifyCall) -> tuple[LabelledLines, LabelledLines, tuple[str, str]]:
+    """Read training text, held-out text and the two labels."""
     from alignkit.text.labelled import hold_out, read_labelled, two_labels
 
-    wanted = [name.strip() for name in labels.split(",")] if labels is not None else None
-    text, names = two_labels(read_labelled(data, **reading), wanted)
-    if valid is None:
+    reading: dict[str, Any] = {
+        name: getattr(call, name) for name in ("label_column", "text_column", "lowercase", "encoding_errors")
+    }
+    wanted = [name.strip() for name in call.labels.split(",")] if call.labels is not None else None
+    text, names = two_labels(read_labelled(call.data, **reading), wanted)
+    if call.valid is None:
         text, held = hold_out(text)
-        note(f"no --valid: {len(held)} texts are held out", quiet)
+        note(f"no --valid: {len(held)} texts are held out", call.quiet)
     else:
-        held = read_labelled(valid, **reading)
+        held = read_labelled(call.valid, **reading)
         held = held.keep(names) if wanted is not None else held
-    if split_punctuation:
+    if call.split_punctuation:
         text, held = text.split_punctuation(), held.split_punctuation()
-    if longest is not None:
-        text, held = text.cut(longest), held.cut(longest)
+    if call.longest is not None:
+        text, held = text.cut(call.longest), held.cut(call.longest)
     return text, held, names
 
 
@@ -210,7 +197,7 @@ def to_json(found: Classification, settings: ClassifySettings, facts: dict[str, 
     logistic = found.logistic
     more = {
         "accuracy": tables.records(found.accuracy),
-        "courses": {name: tables.records(course) for name, course in found.courses.items()},
+        "courses": {name: tables.records(table) for name, table in found.time_courses.items()},
         "uniform_step": found.uniform_step,
         "best_accuracy": found.best_accuracy,
         "logistic": None if logistic is None else logistic.strength,

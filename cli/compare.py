@@ -3,26 +3,69 @@
 from __future__ import annotations
 
 import tempfile
-from functools import partial
+import textwrap
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from alignkit.analysis.settings import CompareSettings
+from alignkit.metrics.registry import SCORE_METRICS, find_metric
 from alignkit.text.line_pairs import check_has_words
+from alignkit_cli.analysis_options import (
+    call_of,
+    csv_option,
+    device_option,
+    ibm1_options,
+    json_option,
+    percent_option,
+    proxy_epochs_option,
+    seed_option,
+)
 from alignkit_cli.options import (
     choose_text,
     named,
     note,
     quiet_option,
     reading_options,
+    setting_option,
     threads_option,
+    with_given,
     write_output,
 )
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from alignkit.analysis.compare import CompareSettings, Comparison
+    from alignkit.analysis.compare import Comparison
     from alignkit.neural.training.translation_run import LinePairs
+
+
+@dataclass(frozen=True)
+class CompareCall:
+    """Options that are no settings."""
+
+    source: str | None
+    target: str | None
+    neural: str | None
+    uniform: str | None
+    training: tuple[str, str] | None
+    scores: tuple[str, ...]
+    device: str
+    as_json: bool
+    csv: str | None
+    lowercase: bool
+    encoding_errors: str
+    quiet: bool
+
+    def read(self, purpose: str, source: str, target: str | None) -> LinePairs:
+        """Read a text for this purpose; raises AlignkitError if no pair has words on both sides."""
+        from alignkit.neural.training.translation_run import LinePairs
+        from alignkit.text.reading import read_line_pairs
+
+        reading: dict[str, Any] = {"lowercase": self.lowercase, "encoding_errors": self.encoding_errors}
+        sides = read_line_pairs(source, target, **reading)
+        check_has_words(sides, purpose)
+        return LinePairs(*sides)
 
 
 @click.command("compare")
@@ -31,12 +74,17 @@ if TYPE_CHECKING:
 @click.option("--neural", metavar="CKPT", help="A checkpoint (.pt) or run directory of `alignkit train`.")
 @click.option("--uniform", metavar="CKPT", help="A second network, trained with --attention uniform.")
 @click.option("--train", "training", nargs=2, metavar="SRC TGT", help="The training text, if the run has lost it.")
+@setting_option(
+    CompareSettings,
+    "metric",
+    type=click.Choice([metric.name for metric in SCORE_METRICS]),
+    help="The metric of the table.",
+)
 @click.option("--ibm-alpha", is_flag=True, help="Also compare IBM Model 1's posterior, ibm1.alpha.")
 @click.option("--delta", is_flag=True, help="Also compare the network's saliency, lstm.delta.")
-@click.option("--iterations", type=click.IntRange(min=1), default=5, show_default=True, help="Of IBM 1's EM.")
-@click.option("--null/--no-null", default=False, show_default=True, help="NULL in IBM 1.")
-@click.option("--proxy-epochs", type=click.IntRange(min=1), help="Epochs of the proxy.  [default: its preset's]")
-@click.option("--percent", default="5", show_default=True, help="What counts as the top of a row, in per cent.")
+@ibm1_options
+@proxy_epochs_option
+@percent_option
 @click.option(
     "--scores",
     multiple=True,
@@ -44,10 +92,10 @@ if TYPE_CHECKING:
     help="Also the alpha scores of another system on the scored pairs: .npz, .parquet, .csv, JSON lines, Marian's "
     "soft alignments or Pharaoh links.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of proxy and bootstrap.")
-@click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON with counts and intervals.")
-@click.option("--csv", "csv", metavar="FILE", help="Also write the table as CSV.")
+@seed_option("Seed of the proxy and the bootstrap.")
+@device_option
+@json_option("Print JSON with counts and intervals.")
+@csv_option
 @reading_options
 @threads_option
 @quiet_option
@@ -60,69 +108,38 @@ def command(**options: Any) -> None:
 
     Without arguments: trains a small network on the embedded German-English sample first (about a minute).
     """
-    run(**options)
+    run(call_of(CompareCall, options), with_given(CompareSettings(), options))
 
 
-def run(
-    source: str | None,
-    target: str | None,
-    *,
-    neural: str | None,
-    uniform: str | None,
-    training: tuple[str, str] | None,
-    proxy_epochs: int | None,
-    scores: tuple[str, ...],
-    seed: int,
-    device: str,
-    as_json: bool,
-    csv: str | None,
-    lowercase: bool,
-    encoding_errors: str,
-    threads: int | None,
-    quiet: bool,
-    **settings: Any,
-) -> None:
-    """Loads or trains the network, fits the rest, prints the table."""
-    if neural is None and (source is not None or uniform is not None or training is not None):
+def run(call: CompareCall, settings: CompareSettings) -> None:
+    """Load or train the network, fit the rest, print the table."""
+    if call.neural is None and any(given is not None for given in (call.source, call.uniform, call.training)):
         raise click.UsageError("Give --neural CKPT; or no arguments at all, for the embedded sample.")
-    from alignkit.analysis.compare import CompareSettings, compare_networks
+    from alignkit.analysis.compare import compare_networks
     from alignkit.neural.devices import set_threads
 
-    lines = partial(read_lines, lowercase=lowercase, encoding_errors=encoding_errors)
-    options = CompareSettings(**settings, seed=seed, threads=threads)
     # The sample's network is so small that threads would cost more than they give.
-    set_threads(1 if neural is None and threads is None else threads)
-    with tempfile.TemporaryDirectory(prefix="alignkit-") as folder, progress_bar("proxy", quiet) as bar:
-        if neural is None:
-            neural = train_on_sample(folder, seed, device, quiet)
+    set_threads(1 if call.neural is None and settings.threads is None else settings.threads)
+    pairs = call.read("score", call.source, call.target) if call.source is not None else None
+    training = call.read("fit on (--train)", *call.training) if call.training is not None else None
+    with tempfile.TemporaryDirectory(prefix="alignkit-") as folder, progress_bar("proxy", call.quiet) as bar:
         found = compare_networks(
-            neural,
-            uniform,
-            pairs=lines("score", source, target) if source is not None else None,
-            training=lines("fit on (--train)", *training) if training is not None else None,
-            settings=options,
-            proxy_epochs=proxy_epochs,
-            device=device,
+            call.neural or train_on_sample(folder, settings.seed, call.device, call.quiet),
+            call.uniform,
+            pairs=pairs,
+            training=training,
+            others=named(call.scores, "--scores"),
+            settings=settings,
+            device=call.device,
             progress=bar,
-            others=named(scores, "--scores"),
         )
-    if csv is not None:
-        write_output(found.table.to_csv(index=False, lineterminator="\n").encode(), csv)
-    write_output(f"{render(found, options, as_json)}\n".encode(), None)
-
-
-def read_lines(purpose: str, source: str, target: str | None, **reading: Any) -> LinePairs:
-    """A text for this purpose; raises AlignkitError if no pair has words on both sides."""
-    from alignkit.neural.training.translation_run import LinePairs
-    from alignkit.text.reading import read_line_pairs
-
-    sides = read_line_pairs(source, target, **reading)
-    check_has_words(sides, purpose)
-    return LinePairs(*sides)
+    if call.csv is not None:
+        write_output(found.table.to_csv(index=False, lineterminator="\n").encode(), call.csv)
+    write_output(f"{render(found, settings, call.as_json)}\n".encode(), None)
 
 
 def train_on_sample(folder: str, seed: int, device: str, quiet: bool) -> str:
-    """Trains the small preset on the embedded sample; returns the run directory."""
+    """Train the small preset on the embedded sample; returns the run directory."""
     from alignkit.neural.settings import PRESETS
     from alignkit.neural.training.translation_run import LinePairs, train_translation
     from alignkit.text.reading import read_line_pairs
@@ -137,26 +154,27 @@ def train_on_sample(folder: str, seed: int, device: str, quiet: bool) -> str:
 
 def render(found: Comparison, settings: CompareSettings, as_json: bool) -> str:
     """The table as text or JSON."""
-    from alignkit.report.tables import agreement_matrix, to_json
+    from alignkit.report.tables import metric_matrix, to_json
 
     network, training, pairs = found.network, found.training, found.pairs
-    facts = {
-        "percent": float(settings.percent),
-        "ibm1": {"iterations": settings.iterations, "null": settings.null},
-        "network": {"step": network.step, "attention": network.settings.network.attention},
-        "training_pairs": len(training),
-        "scored_pairs": len(pairs),
-        "fingerprint": network.fingerprint,
-    }
     if as_json:
-        return to_json(found.table, "agreement", facts)
-    rows = int(found.table["rows"].max())
+        facts = {
+            "percent": float(settings.percent),
+            "ibm1": {"iterations": settings.iterations, "null": settings.null},
+            "network": {"step": network.step, "attention": network.settings.network.attention},
+            "training_pairs": len(training),
+            "scored_pairs": len(pairs),
+            "fingerprint": network.fingerprint,
+        }
+        return to_json(found.table, settings.metric, facts)
+    metric = find_metric(settings.metric)
+    rows = f"{int(found.table['rows'].max())} target tokens ({len(pairs)} pairs)"
+    what = f"{metric.symbol}(u, v): {metric.describe(settings, rows)}; in brackets, {metric.chance}."
     lines = [
-        f"A(u, v): per cent of {rows} target tokens ({len(pairs)} pairs) whose best source token by u is among",
-        f"the top {settings.percent} % by v; in brackets, what a source token drawn at random would reach.",
+        textwrap.fill(what, 90),
         f"Fitted on {len(training)} pairs; IBM 1: {settings.iterations} iterations, "
         f"{'with' if settings.null else 'without'} NULL; network: step {network.step}.",
         "",
-        agreement_matrix(found.table),
+        metric_matrix(found.table, metric),
     ]
     return "\n".join(lines)

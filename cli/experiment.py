@@ -82,8 +82,8 @@ def command(
     if folder is not None:
         for path in render.save(Path(folder), experiment, settings, result, size):
             note(f"wrote {path}", quiet)
-    rendered = render.to_json(experiment, settings, result, size) if as_json else None
-    write_output(f"{rendered or render.to_text(experiment, result, size)}\n".encode(), None)
+    rendered = render.result_json(experiment, settings, result, size) if as_json else None
+    write_output(f"{rendered or render.result_text(experiment, result, size)}\n".encode(), None)
 
 
 def split_change(change: str) -> tuple[str, str]:

@@ -3,16 +3,74 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from alignkit_cli.options import needs, note, quiet_option, reading_options, threads_option, write_output
+from alignkit.analysis.settings import LabSettings
+from alignkit.metrics.protocol import Metric
+from alignkit.metrics.registry import MAIN, SCORE_METRICS
+from alignkit.neural.settings import PRESETS, RunSettings, Tokens
+from alignkit_cli.analysis_options import (
+    call_of,
+    csv_option,
+    device_option,
+    ibm1_options,
+    json_option,
+    part_option,
+    percent_option,
+    preset_option,
+    proxy_epochs_option,
+    seed_option,
+)
+from alignkit_cli.options import (
+    needs,
+    note,
+    quiet_option,
+    reading_options,
+    threads_option,
+    with_given,
+    write_output,
+)
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from alignkit.analysis.lab import Lab, LabSettings
-    from alignkit.neural.settings import RunSettings
+    from alignkit.analysis.lab import Lab
+
+#: parameters that go only with --train
+PLAN = ("preset", "tokens", "pieces", "epochs", "steps")
+
+
+@dataclass(frozen=True)
+class LabCall:
+    """Options that are no settings."""
+
+    run_dir: str | None
+    other: str | None
+    uniform: str | None
+    training: tuple[str, str] | None
+    valid: tuple[str, str] | None
+    folder: str | None
+    preset: str
+    tokens: str | None
+    pieces: int | None
+    epochs: int | None
+    steps: int | None
+    device: str
+    as_json: bool
+    csv: str | None
+    csv_steps: str | None
+    lowercase: bool
+    encoding_errors: str
+    quiet: bool
+
+    def run_settings(self, seed: int) -> RunSettings:
+        """The settings of the networks to be trained."""
+        return PRESETS[self.preset].change(
+            text={"tokens": self.tokens, "pieces": self.pieces},
+            training={"seed": seed, "epochs": self.epochs, "steps": self.steps},
+        )
 
 
 @click.command("lab")
@@ -24,40 +82,25 @@ if TYPE_CHECKING:
 @click.option("--train", "training", nargs=2, metavar="SRC TGT", help="Train the three runs on this text first.")
 @click.option("--valid", nargs=2, metavar="SRC TGT", help="With --train: the held-out text.")
 @click.option("-o", "--output", "folder", metavar="FOLDER", help="With --train: where the three runs go.")
-@click.option(
-    "--preset", type=click.Choice(["paper", "small"]), default="paper", show_default=True, help="With --train."
-)
-@click.option("--tokens", type=click.Choice(["subwords", "words"]), help="With --train.  [default: subwords]")
+@preset_option(PRESETS, "With --train.")
+@click.option("--tokens", type=click.Choice(get_args(Tokens)), help="With --train.  [default: the preset's]")
 @click.option("--pieces", type=click.IntRange(min=1), help="With --train: subwords.  [default: the preset's]")
 @click.option("--epochs", type=click.IntRange(min=1), help="With --train.  [default: the preset's]")
-@click.option("--steps", type=click.IntRange(min=0), help="With --train: stop after so many batches.")
-@click.option(
-    "--on",
-    type=click.Choice(["valid", "train"]),
-    default="valid",
-    show_default=True,
-    help="Score the validation or the training text.",
-)
+@click.option("--steps", type=click.IntRange(min=0), help="With --train: stop after this number of batches.")
+@part_option(LabSettings, "on", "Score the validation or the training text.")
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
-    help="Score so many pairs, drawn at random.  [default: all for valid, 1,000 for train]",
+    help="Score only this number of pairs, drawn at random.  [default: all for valid, 1,000 for train]",
 )
-@click.option("--iterations", type=click.IntRange(min=1), default=5, show_default=True, help="Of IBM 1's EM.")
-@click.option("--null/--no-null", default=False, show_default=True, help="NULL in IBM 1's EM.")
+@ibm1_options
 @click.option("--bleu", is_flag=True, help="Translate at every checkpoint of --other for xi by BLEU; takes long.")
-@click.option("--proxy-epochs", type=click.IntRange(min=1), help="Epochs of the proxy.  [default: its preset's]")
-@click.option("--percent", default="5", show_default=True, help="What counts as the top of a row, in per cent.")
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Of drawn pairs, proxy and bootstrap; with --train, of the networks.",
-)
-@click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON with counts and intervals.")
-@click.option("--csv", metavar="FILE", help="Also write the table as CSV.")
+@proxy_epochs_option
+@percent_option
+@seed_option("Seed of the drawn pairs, the proxy and the bootstrap; with --train, of the networks.")
+@device_option
+@json_option("Print JSON with counts and intervals.")
+@csv_option
 @click.option(
     "--csv-steps",
     metavar="FILE",
@@ -78,134 +121,95 @@ def command(**options: Any) -> None:
     is among the top 5 % by v, with chance and interval; xi, how good the second network was when its attention
     first agreed with the final one better than that; and Kendall's tau. docs/lab.md explains every column.
     """
-    run(**options)
+    run(call_of(LabCall, options), with_given(LabSettings(), options))
 
 
-def run(
-    run_dir: str | None,
-    *,
-    other: str | None,
-    uniform: str | None,
-    training: tuple[str, str] | None,
-    valid: tuple[str, str] | None,
-    folder: str | None,
-    as_json: bool,
-    csv: str | None,
-    csv_steps: str | None,
-    device: str,
-    threads: int | None,
-    quiet: bool,
-    seed: int,
-    **options: Any,
-) -> None:
-    """Trains what is to be trained, measures, prints."""
-    plan = {name: options.pop(name) for name in ("preset", "tokens", "pieces", "epochs", "steps")}
-    reading = {name: options.pop(name) for name in ("lowercase", "encoding_errors")}
-    _check_usage(run_dir, training, valid, folder, other or uniform)
-    from alignkit.analysis.lab import LabSettings, lab
+def run(call: LabCall, settings: LabSettings) -> None:
+    """Train if asked to, measure, print."""
+    _check_usage(call)
+    from alignkit.analysis.lab import lab
     from alignkit.neural.devices import set_threads
 
-    settings = LabSettings(**options, seed=seed, threads=threads, courses=csv_steps is not None)
-    set_threads(threads)
-    runs = (run_dir, other, uniform)
-    if training is not None:
-        assert folder is not None
-        train_first(training, valid, folder, _run_settings(seed=seed, **plan), device, quiet, **reading)
-        run_dir = folder
-    assert run_dir is not None
-    runs = _runs(run_dir, other, uniform)
-    with progress_bar("lab", quiet) as bar:
-        found = lab(*runs, settings, device, bar)
-    if csv is not None:
-        write_output(found.table.to_csv(index=False, lineterminator="\n").encode(), csv)
-    if csv_steps is not None:
-        write_output(found.course.to_csv(index=False, lineterminator="\n").encode(), csv_steps)
-    write_output(f"{render(found, settings, as_json)}\n".encode(), None)
+    set_threads(settings.threads)
+    if call.training is not None:
+        train_first(call, call.training, settings.seed)
+    runs = _runs(call)
+    with progress_bar("lab", call.quiet) as bar:
+        found = lab(*runs, settings, call.device, bar, all_steps=call.csv_steps is not None)
+    if call.csv is not None:
+        write_output(found.table.to_csv(index=False, lineterminator="\n").encode(), call.csv)
+    if call.csv_steps is not None:
+        write_output(found.time_courses.to_csv(index=False, lineterminator="\n").encode(), call.csv_steps)
+    write_output(f"{render(found, settings, call.as_json)}\n".encode(), None)
 
 
-def _check_usage(
-    run_dir: str | None,
-    training: tuple[str, str] | None,
-    valid: tuple[str, str] | None,
-    folder: str | None,
-    others: str | None,
-) -> None:
-    if training is None:
-        if valid is not None or folder is not None:
+def _check_usage(call: LabCall) -> None:
+    if call.training is None:
+        if call.valid is not None or call.folder is not None:
             raise click.UsageError("--valid and -o belong to --train SRC TGT.")
-        for name in ("preset", "tokens", "pieces", "epochs", "steps"):
+        for name in PLAN:
             needs(name, "--train", False)
-        if run_dir is None:
+        if call.run_dir is None:
             raise click.UsageError("Give RUN, or --train SRC TGT -o FOLDER.")
-    elif run_dir is not None or others is not None:
+    elif any(given is not None for given in (call.run_dir, call.other, call.uniform)):
         raise click.UsageError("Give RUN (with --other and --uniform) or --train, not both.")
-    elif folder is None:
+    elif call.folder is None:
         raise click.UsageError("--train needs -o FOLDER for the three runs.")
 
 
-def _runs(run_dir: str, other: str | None, uniform: str | None) -> tuple[str, str | None, str | None]:
-    """The runs that a folder of --train stands for; others as they are."""
-    from alignkit.analysis.lab_runs import find_runs
+def _runs(call: LabCall) -> tuple[str, str | None, str | None]:
+    """The runs given, or those that the folder of a --train holds."""
+    from alignkit.analysis.lab_training import find_lab_runs
 
-    found = {name: str(path) for name, path in find_runs(run_dir).items()}
+    place = call.run_dir or call.folder
+    assert place is not None
+    found = {name: str(path) for name, path in find_lab_runs(place).items()}
     if "general-0" not in found:
-        return run_dir, other, uniform
-    return found["general-0"], other or found.get("general-1"), uniform or found.get("uniform-0")
+        return place, call.other, call.uniform
+    return found["general-0"], call.other or found.get("general-1"), call.uniform or found.get("uniform-0")
 
 
-def _run_settings(preset: str, tokens: str | None, pieces: int | None, seed: int, **training: Any) -> RunSettings:
-    from alignkit.neural.settings import PRESETS
-
-    return PRESETS[preset].change(text={"tokens": tokens, "pieces": pieces}, training={"seed": seed, **training})
-
-
-def train_first(
-    training: tuple[str, str],
-    valid: tuple[str, str] | None,
-    folder: str,
-    settings: RunSettings,
-    device: str,
-    quiet: bool,
-    **reading: Any,
-) -> None:
-    """Trains the three runs into the folder."""
-    from alignkit.analysis.lab_runs import train_runs
+def train_first(call: LabCall, training: tuple[str, str], seed: int) -> None:
+    """Train the three runs into the folder."""
+    from alignkit.analysis.lab_training import train_lab_runs
     from alignkit.neural.training.translation_run import LinePairs
     from alignkit.text.line_pairs import check_has_words, hold_out_pairs
     from alignkit.text.reading import read_line_pairs
 
+    reading: dict[str, Any] = {"lowercase": call.lowercase, "encoding_errors": call.encoding_errors}
     lines = read_line_pairs(*training, **reading)
-    lines, held = (lines, read_line_pairs(*valid, **reading)) if valid is not None else hold_out_pairs(lines)
+    if call.valid is None:
+        lines, held = hold_out_pairs(lines)
+    else:
+        held = read_line_pairs(*call.valid, **reading)
     check_has_words(lines, "train on")
     check_has_words(held, "judge the networks by (--valid)")
-    with progress_bar("training", quiet) as bar:
-        train_runs(folder, LinePairs(*lines), LinePairs(*held), settings, bar, device)
-    note(f"{folder}: the three runs are trained", quiet)
+    assert call.folder is not None
+    with progress_bar("training", call.quiet) as bar:
+        settings = call.run_settings(seed)
+        train_lab_runs(call.folder, LinePairs(*lines), LinePairs(*held), settings, bar, call.device)
+    note(f"{call.folder}: the three runs are trained", call.quiet)
 
 
 def render(found: Lab, settings: LabSettings, as_json: bool) -> str:
     """The table as text or JSON."""
-    from alignkit.report.tables import align_columns, to_json
+    from alignkit.report.tables import NONE, align_columns, to_json
 
     if as_json:
         return to_json(found.table, "lab", {"xi_star": found.stars, "notes": list(found.notes), **found.facts})
     table, facts = found.table, found.facts
-    grid = [["A(u, v)", "%", "95 %", "chance", "xi", "xi BLEU", "tau", "95 %", "tau xi", "tau xi BLEU"]]
-    for row in table.to_dict(orient="records"):
-        cells = [f"A({row['u']}, {row['v']})", _percent(row["agreement"])]
-        cells += [f"{_percent(row['low'])}-{_percent(row['high'])}", _percent(row["chance"])]
-        cells += [_xi(row, "xi_accuracy"), _xi(row, "xi_bleu"), f"{row['tau']:.3f}"]
-        cells += [f"{row['tau_low']:.3f}..{row['tau_high']:.3f}"]
-        grid.append([*cells, _xi(row, "tau_xi_accuracy"), _xi(row, "tau_xi_bleu")])
-    keep = [i for i in range(len(grid[0])) if i < 4 or any(row[i] != "-" for row in grid[1:])]
+    header = [f"{MAIN.symbol}(u, v)"]
+    for metric in SCORE_METRICS:
+        header += ["%", "95 %", "chance", "xi", "xi BLEU"] if metric is MAIN else _columns_of(metric)
+    grid = [header, *(_cells(row) for row in table.to_dict(orient="records"))]
+    keep = [i for i in range(len(header)) if i < 4 or any(row[i] != NONE for row in grid[1:])]
     grid = [[row[i] for i in keep] for row in grid]
     star = {"accuracy": "token accuracy {:.3f}", "bleu": "BLEU {:.1f}"}
     stars = ", ".join(star[name].format(value) for name, value in found.stars.items())
     lines = [
         f"{facts['scored_pairs']} pairs of the {facts['text']} text, {int(table['rows'].max())} target tokens; "
         f"trained on {facts['training_pairs']} pairs.",
-        "A(u, v): per cent of target tokens whose best source token by u is among the top "
-        f"{settings.percent} % by v.",
+        f"{MAIN.symbol}(u, v): {MAIN.describe(settings)}.",
         "",
         align_columns(grid),
         "",
@@ -215,8 +219,24 @@ def render(found: Lab, settings: LabSettings, as_json: bool) -> str:
     return "\n".join(lines)
 
 
-def _percent(share: float) -> str:
-    return "-" if math.isnan(share) else f"{100 * share:.1f}"
+def _columns_of(metric: Metric) -> list[str]:
+    return [metric.name, "95 %", f"{metric.name} xi", f"{metric.name} xi BLEU"]
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    """The cells of a row, in the order of the header."""
+    cells = [f"{MAIN.symbol}({row['u']}, {row['v']})"]
+    for metric in SCORE_METRICS:
+        prefix = "" if metric is MAIN else f"{metric.name}_"
+        value, low, high = (_text(metric, row[name]) for name in (metric.name, f"{prefix}low", f"{prefix}high"))
+        cells += [value, f"{low}-{high}" if metric.share else f"{low}..{high}"]
+        cells += [_text(metric, row["chance"])] if metric is MAIN else []
+        cells += [_xi(row, f"{prefix}xi_{name}") for name in ("accuracy", "bleu")]
+    return cells
+
+
+def _text(metric: Metric, value: float) -> str:
+    return "-" if metric.share and math.isnan(value) else metric.text(value)
 
 
 def _xi(row: dict[str, Any], column: str) -> str:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from alignkit.report.frames import FORMATS
+from alignkit.report.inputs import ReportInputs, Sides
+from alignkit.report.page_data import SHOWN_PAIRS
+from alignkit_cli.analysis_options import call_of, device_option, ibm1_options, percent_option, seed_option
 from alignkit_cli.options import (
     choose_text,
     named,
@@ -18,6 +23,29 @@ from alignkit_cli.options import (
     write_output,
 )
 from alignkit_cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from alignkit.report.model import Report
+
+
+@dataclass(frozen=True)
+class ReportCall:
+    """Options that are no inputs of the report: files to read first, and outputs."""
+
+    text: tuple[str, str] | None
+    training: tuple[str, str] | None
+    scores: Sequence[str]
+    links: Sequence[str]
+    pieces: Sequence[tuple[str, str, str]]
+    sample: bool
+    output: str | None
+    limit: int
+    plots: str | None
+    frames: str | None
+    frame_format: str
+    lowercase: bool
+    encoding_errors: str
+    quiet: bool
 
 
 @click.command("report")
@@ -51,12 +79,11 @@ from alignkit_cli.progress import progress_bar
 )
 @click.option("--gold", metavar="FILE", help="Links that people made, to be boxed; between whitespace words.")
 @click.option("--proxy", is_flag=True, help="Also the bag-of-words model of the run, trained if it is not there.")
-@click.option("--iterations", type=click.IntRange(min=1), default=5, show_default=True, help="Of IBM 1's EM.")
-@click.option("--null/--no-null", default=False, show_default=True, help="NULL in IBM 1.")
+@ibm1_options
 @click.option(
     "--limit",
     type=click.IntRange(min=0),
-    default=500,
+    default=SHOWN_PAIRS,
     show_default=True,
     help="How many sentence pairs, the first ones, the page shows one by one; the figures count all.",
 )
@@ -65,14 +92,14 @@ from alignkit_cli.progress import progress_bar
 @click.option("--frames", metavar="FOLDER", help="Also write every number as tidy tables.")
 @click.option(
     "--frame-format",
-    type=click.Choice(["csv", "parquet"]),
-    default="csv",
+    type=click.Choice(FORMATS),
+    default=FORMATS[0],
     show_default=True,
     help="Of --frames; Parquet needs pyarrow.",
 )
-@click.option("--percent", default="5", show_default=True, help="What counts as the top of a row, in per cent.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of intervals and proxy.")
-@click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda.")
+@percent_option
+@seed_option("Seed of the intervals and the proxy.")
+@device_option
 @sample_option
 @reading_options
 @threads_option
@@ -84,84 +111,68 @@ def command(**options: Any) -> None:
     fitted on the same training text. Without RUN, the aligners are IBM Model 1 and whatever --model, --scores and
     --links bring, on the words of --text. The page needs no network and opens from disk.
     """
-    run(**options)
+    call = call_of(ReportCall, options)
+    run(call, ReportInputs(**{name: value for name, value in options.items() if name not in vars(call)}))
 
 
-def run(
-    runs: tuple[str, ...],
-    *,
-    output: str | None,
-    text: tuple[str, str] | None,
-    training: tuple[str, str] | None,
-    scores: Sequence[str],
-    links: Sequence[str],
-    pieces: Sequence[tuple[str, str, str]],
-    sample: bool,
-    limit: int,
-    plots: str | None,
-    frames: str | None,
-    frame_format: str,
-    lowercase: bool,
-    encoding_errors: str,
-    quiet: bool,
-    **settings: Any,
-) -> None:
-    """Gathers, writes the page and what else was asked for."""
-    from alignkit.report.build import Sources, gather
+def run(call: ReportCall, inputs: ReportInputs) -> None:
+    """Build the report, write the page and the other outputs."""
+    from alignkit.report.build import build_report
+
+    if call.output is None and call.plots is None and call.frames is None:
+        raise click.UsageError("Give -o FILE for the page, or --plots or --frames FOLDER.")
+    if inputs.proxy and not inputs.runs:
+        raise click.UsageError("--proxy is the proxy of a run; give RUN.")
+    if inputs.runs and call.training is not None:
+        raise click.UsageError("--train is for reports without a run; a run has its own training text.")
+    inputs = read(call, inputs)
+    with progress_bar("checkpoints", call.quiet) as bar:
+        report = build_report(inputs, bar)
+    write(report, call)
+
+
+def read(call: ReportCall, inputs: ReportInputs) -> ReportInputs:
+    """Read the texts and add them to the inputs."""
     from alignkit.text.reading import read_line_pairs, read_lines
 
-    if output is None and plots is None and frames is None:
-        raise click.UsageError("Give -o FILE for the page, or --plots or --frames FOLDER.")
-    if settings["proxy"] and not runs:
-        raise click.UsageError("--proxy is the proxy of a run; give RUN.")
-    if runs and training is not None:
-        raise click.UsageError("--train is for reports without a run; a run has its own training text.")
-    if sample:
-        text = sample_text(runs, text)
-        training = training if runs else choose_text(None, None, True)  # type: ignore[assignment]
-    reading = {"encoding_errors": encoding_errors, "lowercase": lowercase}
-    lines = [read_line_pairs(*sides, **reading) if sides is not None else None for sides in (text, training)]
-    sources = Sources(
-        runs=runs,
-        text=lines[0],
-        training=lines[1],
-        scores=named(scores, "--scores"),
-        links=named(links, "--links"),
-        pieces={name: (read_lines(source), read_lines(target)) for name, source, target in pieces},
-        **settings,
+    def sides(files: tuple[str, str | None] | None) -> Sides | None:
+        reading: dict[str, Any] = {"encoding_errors": call.encoding_errors, "lowercase": call.lowercase}
+        return read_line_pairs(*files, **reading) if files is not None else None
+
+    text: tuple[str, str | None] | None = call.text
+    training: tuple[str, str | None] | None = call.training
+    if call.sample:
+        if text is not None:
+            raise click.UsageError("Give --text SRC TGT or --sample, not both.")
+        text = choose_text(None, None, True, "test")
+        training = training if inputs.runs else choose_text(None, None, True)
+    return replace(
+        inputs,
+        text=sides(text),
+        training=sides(training),
+        scores=named(call.scores, "--scores"),
+        links=named(call.links, "--links"),
+        pieces={name: (read_lines(source), read_lines(target)) for name, source, target in call.pieces},
     )
-    with progress_bar("checkpoints", quiet) as bar:
-        report = gather(sources, bar)
-    write(report, output, limit, plots, frames, frame_format, quiet)
 
 
-def sample_text(runs: Sequence[str], text: tuple[str, str] | None) -> tuple[str, str]:
-    """The held-out part of the embedded sample."""
-    if text is not None:
-        raise click.UsageError("Give --text SRC TGT or --sample, not both.")
-    source, target = choose_text(None, None, True, "test")
-    assert target is not None
-    return source, target
-
-
-def write(
-    report: Any, output: str | None, limit: int, plots: str | None, frames: str | None, form: str, quiet: bool
-) -> None:
-    """Writes what was asked for."""
-    if output is not None:
+def write(report: Report, call: ReportCall) -> None:
+    """Write the outputs."""
+    if call.output is not None:
         from alignkit.report.page import build_page
 
-        page = build_page(report, limit)
-        write_output(page, output)
-        shown = min(limit, len(report.bitext))
-        note(f"{output}: {shown} of {len(report.bitext)} sentence pairs, {len(page) / 1e6:.1f} MB", quiet)
-    if plots is not None:
+        page = build_page(report, call.limit)
+        write_output(page, call.output)
+        shown = min(call.limit, len(report.bitext))
+        size = f"{len(page) / 1e6:.1f} MB"
+        note(f"{call.output}: {shown} of {len(report.bitext)} sentence pairs, {size}", call.quiet)
+    if call.plots is not None:
         from alignkit.report.plots import save_plots
 
-        for path in save_plots(report, plots):
-            note(str(path), quiet)
-    if frames is not None:
+        for path in save_plots(report, call.plots):
+            note(str(path), call.quiet)
+    if call.frames is not None:
         from alignkit.report.frames import save_frames
 
-        for path in save_frames(report, frames, form):
-            note(str(path), quiet)
+        for path in save_frames(report, call.frames, call.frame_format):
+            note(str(path), call.quiet)

@@ -1,63 +1,34 @@
 """Classical against neural: IBM Model 1, the proxy and the network on the same tokens (Snell et al., section 3).
 
-The paper's claim: A(lstm.alpha, ibm1.beta), A(lstm.alpha, proxy.beta) and A(uniform.beta, proxy.beta) stand
-above chance, since attention learns early what co-occurs, as IBM Model 1 does.
+The paper's claim: A(lstm.alpha, ibm1.beta), A(lstm.alpha, proxy.beta) and A(uniform.beta, proxy.beta) are above
+chance, since attention learns early which words co-occur, as IBM Model 1 does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from alignkit.analysis.time_course import load_network
+from alignkit.analysis.networks import load_network
+from alignkit.analysis.proxy import proxy_of
+from alignkit.analysis.settings import CompareSettings
 from alignkit.classical.ibm1 import fit_ibm1
-from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
 from alignkit.interop.other_systems import ExternalScores, read_scores
 from alignkit.interop.projection import is_between_tokens, project_scores, scores_without_specials, word_shapes
-from alignkit.metrics.protocol import PERCENT, MetricSettings
-from alignkit.metrics.registry import metric_table
+from alignkit.metrics.registry import find_metric, metric_table
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.loading import load_checkpoint
-from alignkit.neural.proxy import ProxyAligner, fit_proxy
-from alignkit.neural.settings import PROXY_PRESETS, ProxySettings
+from alignkit.neural.proxy import ProxyAligner
 from alignkit.neural.training.translation_run import LinePairs, TranslationRun, find_run
 from alignkit.scores.scores import Scores
+from alignkit.settings import with_options
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import encode_bitext
+from alignkit.types import PathLike, Progress
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Progress = Callable[[int, int, str], None]
-PROXY_CACHE = "proxy.pt"  #: in a run directory
-
-
-@dataclass(frozen=True)
-class CompareSettings:
-    """What is compared, and how.
-
-    Attributes:
-        iterations: EM iterations of IBM 1; 1 without NULL is the paper's count-based Trans.
-        null: whether IBM 1 has NULL.
-        ibm_alpha: also score IBM 1's posterior, ``ibm1.alpha``.
-        delta: also score the network's saliency, ``lstm.delta``.
-        percent: the top of a row, in per cent.
-        seed: of the bootstrap.
-        threads: of the classical part; no result depends on it.
-    """
-
-    iterations: int = IBM1Settings.iterations
-    null: bool = False
-    ibm_alpha: bool = False
-    delta: bool = False
-    percent: float | str | Fraction = PERCENT
-    seed: int = 0
-    threads: int | None = field(default=None, compare=False)
 
 
 def compare(
@@ -69,7 +40,7 @@ def compare(
     uniform: NeuralAligner | None = None,
     others: Mapping[str, ExternalScores] | None = None,
 ) -> pd.DataFrame:
-    """Scores ``pairs`` with every aligner and agrees each with each.
+    """Score ``pairs`` with every aligner and measure each score against each.
 
     Args:
         network: trained with attention.
@@ -78,16 +49,17 @@ def compare(
         pairs: the M pairs to score, encoded alike.
         settings: defaults if not given.
         uniform: a network trained with uniform attention on the same tokens.
-        others: name -> alpha scores of other systems. If any is of words, and not of the network's tokens, nothing
-            is compared on BOS and EOS.
+        others: name -> alpha scores of other systems. If any is between words, and not between the network's
+            tokens, BOS and EOS are left out of the comparison.
 
     Returns:
         the table of :func:`alignkit.metrics.registry.metric_table`.
 
     Raises:
-        AlignkitError: ``uniform`` works on other tokens, or was trained with attention.
+        AlignkitError: ``uniform`` has other tokens, or was trained with attention; there is no such metric.
     """
     settings = settings or CompareSettings()
+    metric = find_metric(settings.metric)
     scores = dict(_scores(network, proxy, training, pairs, settings))
     if uniform is not None:
         if uniform.name != "uniform":
@@ -97,8 +69,7 @@ def compare(
         scores["uniform.beta"] = uniform.score(pairs, "beta")
     if others:
         scores = with_others(scores, pairs, others)
-    chosen = MetricSettings(percent=settings.percent, seed=settings.seed, threads=settings.threads)
-    return metric_table(scores, settings=chosen)
+    return metric_table(scores, metric, settings)
 
 
 def _scores(
@@ -133,7 +104,7 @@ def with_others(
 
 @dataclass(frozen=True)
 class Comparison:
-    """What :func:`compare_networks` found.
+    """The result of :func:`compare_networks`.
 
     Attributes:
         table: as :func:`compare` returns it.
@@ -149,18 +120,18 @@ class Comparison:
 
 
 def compare_networks(
-    neural: str,
-    uniform: str | None = None,
+    neural: PathLike,
+    uniform: PathLike | None = None,
     *,
     pairs: LinePairs | None = None,
     training: LinePairs | None = None,
+    others: Mapping[str, PathLike] | None = None,
     settings: CompareSettings | None = None,
-    proxy_epochs: int | None = None,
     device: str = "auto",
     progress: Progress | None = None,
-    others: Mapping[str, str] | None = None,
+    **options: Any,
 ) -> Comparison:
-    """Loads networks, fits IBM 1 and the proxy on the text they were trained on, and compares all of them.
+    """Load networks, fit IBM 1 and the proxy on the text they were trained on, and compare all of them.
 
     The proxy is kept in the run directory, so that a second comparison need not train it again.
 
@@ -169,16 +140,17 @@ def compare_networks(
         uniform: the same of one with uniform attention.
         pairs: the text to score; the run's validation text if not given.
         training: the training text, for a checkpoint that no longer lies in its run directory.
+        others: name -> a file of another system's alpha scores (:mod:`alignkit.interop.other_systems`).
         settings: defaults if not given.
-        proxy_epochs: the preset's if not given.
         device: as :func:`alignkit.neural.devices.pick_device`.
         progress: of the proxy.
-        others: name -> a file of another system's alpha scores (:mod:`alignkit.interop.other_systems`).
+        **options: fields of :class:`CompareSettings` that replace those of ``settings``.
 
     Raises:
         AlignkitError: a file is not a network, or its training text is missing or not the same.
     """
-    settings = settings or CompareSettings()
+    settings = with_options(settings or CompareSettings(), options)
+    find_metric(settings.metric)
     network = load_network(neural, device)
     other = load_network(uniform, device) if uniform is not None else None
     run = find_run(neural)
@@ -192,7 +164,7 @@ def compare_networks(
         text,
         scored if valid is None else valid,
         seed=settings.seed,
-        epochs=proxy_epochs,
+        epochs=settings.proxy_epochs,
         progress=progress,
         device=device,
     )
@@ -202,7 +174,7 @@ def compare_networks(
 
 
 def _texts(
-    path: str, network: NeuralAligner, run: TranslationRun | None, training: LinePairs | None
+    path: PathLike, network: NeuralAligner, run: TranslationRun | None, training: LinePairs | None
 ) -> tuple[Bitext, Bitext | None]:
     """The encoded training text and the run's validation text, if any."""
     valid = run.valid if run is not None else None
@@ -217,62 +189,3 @@ def _texts(
     if text.fingerprint() != network.fingerprint:
         raise AlignkitError(f"{path} was not trained on this training text; give the one it was trained on")
     return text, valid
-
-
-def proxy_of(
-    network: NeuralAligner,
-    run: TranslationRun | None,
-    training: Bitext,
-    valid: Bitext,
-    *,
-    seed: int = 0,
-    epochs: int | None = None,
-    progress: Progress | None = None,
-    device: str = "auto",
-) -> ProxyAligner:
-    """The proxy of the text that a network was trained on, kept in the network's run directory.
-
-    Args:
-        network: its size says which preset the proxy has.
-        run: where to keep the proxy; None to train it in any case.
-        training: the text.
-        valid: says which epoch is the best. Without the run's validation text, the scored pairs do.
-        seed: of the proxy.
-        epochs: the preset's if not given.
-        progress, device: as in :func:`alignkit.neural.proxy.fit_proxy`.
-    """
-    preset = PROXY_PRESETS["paper" if network.settings.network.embedding >= 256 else "small"]
-    settings = replace(preset, seed=seed, epochs=epochs or preset.epochs)
-    cache = run.path / PROXY_CACHE if run is not None else None
-    return fit_or_load_proxy(cache, training, valid, settings, progress, device)
-
-
-def fit_or_load_proxy(
-    cache: Path | None,
-    training: Bitext,
-    valid: Bitext,
-    settings: ProxySettings,
-    progress: Progress | None = None,
-    device: str = "auto",
-) -> ProxyAligner:
-    """The proxy of a text: read from ``cache`` if it was trained there with these settings and these words, else
-    trained and written to it.
-
-    Args:
-        cache: a .pt file beside the text it belongs to, or None to train in any case.
-        training, valid, settings, progress, device: as in :func:`alignkit.neural.proxy.fit_proxy`.
-    """
-    if cache is not None and cache.exists():
-        with suppress(AlignkitError):  # a damaged cache is trained again
-            found = load_checkpoint(cache, device)
-            words = training.source.vocabulary, training.target.vocabulary
-            if isinstance(found, ProxyAligner) and (found.settings, found.source, found.target) == (
-                settings,
-                *words,
-            ):
-                return found
-    proxy = fit_proxy(training, valid, settings, progress, device)
-    if cache is not None:
-        with suppress(AlignkitError):  # a run that cannot be written to can be compared all the same
-            proxy.save(cache)
-    return proxy

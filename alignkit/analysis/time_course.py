@@ -1,77 +1,145 @@
-"""The time course of a run: performance, agreement and rank correlation at every logged step."""
+"""The time course of a run: performance, and the metrics of its scores against others, at every logged step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError
-from alignkit.metrics.agreement import PERCENT, agreement
-from alignkit.metrics.kendall import rank_correlation
-from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.checkpoints import BEST
+from alignkit.metrics.protocol import Metric, MetricSettings
+from alignkit.metrics.registry import SCORE_METRICS
+from alignkit.neural.aligners import ClassifierAligner, NeuralAligner
 from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.scoring.evaluation import bleu as translation_bleu
+from alignkit.neural.training.run_directory import RunDirectory
 from alignkit.neural.training.translation_run import TranslationRun
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
+from alignkit.types import Progress
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Progress = Callable[[int, int, str], None]
 COLUMNS = ("run", "step", "name", "value")
 
 
-def moving(kind: str) -> str:
-    """What names call the score of ``kind`` of the network at a row's own step: ``alpha(step)``."""
+@dataclass(frozen=True)
+class TimeCourseSettings(MetricSettings):
+    """The measurements at every logged step.
+
+    Attributes:
+        kinds: the run's scores that are compared. By default beta of a network with uniform attention, alpha of
+            any other.
+        metrics: the first of them comes with its chance level and interval.
+        order: metrics that are not symmetric are measured with the ``fixed`` scores as u, with those of the
+            ``step`` as u, or with ``both`` in turn; then the run's scores are also compared with each other.
+        bleu: translate the validation text at every checkpoint whose BLEU was not logged (0 to 100; beam as in the
+            run's settings); takes long.
+    """
+
+    kinds: tuple[str, ...] | None = None
+    metrics: tuple[Metric, ...] = SCORE_METRICS
+    order: Literal["both", "fixed", "step"] = "both"
+    bleu: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredStep:
+    """A checkpoint of a run, measured.
+
+    Attributes:
+        step: of training.
+        network: as it was then.
+        values: (metric, u, v) -> what :meth:`alignkit.metrics.protocol.Metric.measure` gives; u and v are names,
+            :func:`at_step` those of the network's scores.
+    """
+
+    step: int
+    network: NeuralAligner | ClassifierAligner
+    values: dict[tuple[Metric, str, str], dict[str, Any]]
+
+
+def at_step(kind: str) -> str:
+    """The name of a network's scores at the step of a row, as ``alpha(step)``."""
     return f"{kind}(step)"
 
 
-def measure(name: str, u: str, v: str) -> str:
-    """The name of a row, as ``A(lstm.alpha, alpha(step))``."""
-    return f"{name}({u}, {v})"
+def row_name(symbol: str, u: str, v: str) -> str:
+    """The name of a measured value, as ``A(lstm.alpha, alpha(step))``."""
+    return f"{symbol}({u}, {v})"
 
 
-def load_network(path: str | Path, device: str = "auto") -> NeuralAligner:
-    """The network of a checkpoint or run directory; raises AlignkitError if it holds another aligner."""
-    network = load_checkpoint(path, device)
-    if not isinstance(network, NeuralAligner):
-        raise AlignkitError(f"{path} holds a {network.name}, not a network of `alignkit train`")
-    return network
+def measure_steps(
+    run: RunDirectory,
+    pairs: Bitext,
+    references: Mapping[str, Scores],
+    settings: TimeCourseSettings,
+    *,
+    device: str = "auto",
+    crop: Callable[[Scores], Scores] = lambda scores: scores,
+) -> Iterator[MeasuredStep]:
+    """Score ``pairs`` with every checkpoint of a run in turn, and measure the scores against references.
+
+    Args:
+        run: of a translation network or a classifier.
+        pairs: M pairs in the run's tokens.
+        references: name -> fixed scores of these pairs.
+        settings: what is measured.
+        device: as :func:`alignkit.neural.devices.pick_device`.
+        crop: takes from the network's scores what the references have, where that is less.
+
+    Raises:
+        AlignkitError: a checkpoint is damaged, or ``references`` are not of these pairs.
+    """
+    for step, path in run.checkpoints.items():
+        network = load_checkpoint(path, device)
+        assert isinstance(network, NeuralAligner | ClassifierAligner)
+        kinds = settings.kinds or (("beta",) if network.name == "uniform" else ("alpha",))
+        scores = {at_step(kind): crop(network.score(pairs, kind)) for kind in kinds}
+        yield MeasuredStep(step, network, _measure(scores, references, settings))
+
+
+def _measure(
+    scores: Mapping[str, Scores], references: Mapping[str, Scores], settings: TimeCourseSettings
+) -> dict[tuple[Metric, str, str], dict[str, Any]]:
+    """All metrics of a step's scores against the references and, with ``both`` orders, each other."""
+    found: dict[tuple[Metric, str, str], dict[str, Any]] = {}
+    without_interval = replace(settings, resamples=0)
+    known = dict(references)
+    for name, own in scores.items():
+        for other, fixed in known.items():
+            both = {"fixed": (other, name, fixed, own), "step": (name, other, own, fixed)}
+            orders = [both[order] for order in both if settings.order in ("both", order)]
+            for metric in settings.metrics:
+                chosen = settings if metric is settings.metrics[0] else without_interval
+                for u, v, first, second in orders[:1] if metric.symmetric else orders:
+                    found[metric, u, v] = metric.measure(first, second, chosen)
+        if settings.order == "both":
+            known[name] = own
+    return found
 
 
 def time_course(
     run: TranslationRun,
     pairs: Bitext,
     references: Mapping[str, Scores],
+    settings: TimeCourseSettings | None = None,
     *,
-    kinds: Sequence[str] | None = None,
     label: str | None = None,
-    percent: float | str | Fraction = PERCENT,
-    bleu: bool = False,
-    seed: int = 0,
-    threads: int | None = None,
     device: str = "auto",
     progress: Progress | None = None,
+    crop: Callable[[Scores], Scores] = lambda scores: scores,
 ) -> pd.DataFrame:
-    """What was measured while a network learned, and how its scores came to agree with fixed ones.
+    """Performance of a network at every logged step, and the metrics of its scores against fixed ones.
 
     Args:
         run: its log, and its checkpoints at the logged steps, are read.
-        pairs: the M pairs to score, in the run's tokens.
-        references: name -> scores of these pairs that do not change, as ``{"proxy.beta": ...}``.
-        kinds: which scores of the network; alpha for one with attention, beta for a uniform one if not given.
+        pairs, references, device, crop: as in :func:`measure_steps`, for ``references`` as
+            ``{"proxy.beta": ...}``.
+        settings: defaults if not given.
         label: what the column ``run`` holds; the directory's name if not given.
-        percent: of the agreement.
-        bleu: translate the validation text at every checkpoint whose BLEU was not logged (0 to 100; beam as in
-            the run's settings); takes long.
-        seed, threads: of the agreement.
-        device: as :func:`alignkit.neural.devices.pick_device`.
         progress: called after each checkpoint with (done, total, message).
 
     Returns:
@@ -86,23 +154,27 @@ def time_course(
     """
     import pandas as pd
 
-    label = label or run.path.name
+    settings, label = settings or TimeCourseSettings(), label or run.path.name
     rows: list[tuple[int, str, float]] = [(row.step, row.name, row.value) for row in run.log.rows]
     logged = {row.step for row in run.log.rows if row.name == "valid.bleu"}
-    checkpoints = run.checkpoints
-    for done, (step, path) in enumerate(checkpoints.items()):
-        network = load_network(path, device)
-        if kinds is None:
-            kinds = ("beta",) if network.name == "uniform" else ("alpha",)
-        if bleu and step not in logged:
-            rows.append((step, "valid.bleu", _bleu(network, run)))
-        scores = {moving(kind): network.score(pairs, kind) for kind in kinds}
-        found = _compared(scores, references, percent, seed, threads)
-        rows += [(step, name, value) for name, value in found.items()]
+    total = len(run.checkpoints)
+    for done, each in enumerate(measure_steps(run, pairs, references, settings, device=device, crop=crop), 1):
+        if settings.bleu and each.step not in logged:
+            assert isinstance(each.network, NeuralAligner)
+            rows.append((each.step, "valid.bleu", _bleu(each.network, run)))
+        rows += [(each.step, name, value) for name, value in _named_values(each, settings)]
         if progress is not None:
-            progress(done + 1, len(checkpoints), f"{label}: step {step}")
+            progress(done, total, f"{label}: step {each.step}")
     table = [(label, *row) for row in rows]
     return pd.DataFrame(table, columns=list(COLUMNS)).sort_values("step", kind="stable", ignore_index=True)
+
+
+def _named_values(measured: MeasuredStep, settings: TimeCourseSettings) -> Iterator[tuple[str, float]]:
+    for (metric, u, v), values in measured.values.items():
+        yield row_name(metric.symbol, u, v), values[metric.name]
+        if metric is settings.metrics[0]:
+            for name in ("chance", "low", "high") if settings.resamples else ("chance",):
+                yield row_name(name, u, v), values[name]
 
 
 def _bleu(network: NeuralAligner, run: TranslationRun) -> float:
@@ -110,54 +182,14 @@ def _bleu(network: NeuralAligner, run: TranslationRun) -> float:
     return translation_bleu(network.network, network.tokenizer, run.valid, run.references, beam)
 
 
-def _compared(
-    scores: Mapping[str, Scores],
-    references: Mapping[str, Scores],
-    percent: float | str | Fraction,
-    seed: int,
-    threads: int | None,
-) -> dict[str, float]:
-    """All measures of the moving scores against the references and each other."""
-    found: dict[str, float] = {}
-    seen = dict(references)
-    for name, moved in scores.items():
-        for other, fixed in seen.items():
-            for u, v, first, second in ((other, name, fixed, moved), (name, other, moved, fixed)):
-                result = agreement(first, second, percent, seed=seed, threads=threads)
-                found[measure("A", u, v)] = result.agreement
-                found[measure("chance", u, v)] = result.chance
-                found[measure("low", u, v)] = result.low
-                found[measure("high", u, v)] = result.high
-            tau = rank_correlation(fixed, moved, resamples=0, threads=threads).tau
-            found[measure("tau", other, name)] = tau
-        seen[name] = moved
-    return found
-
-
-def series(course: pd.DataFrame, name: str, run: str | None = None) -> tuple[np.ndarray, np.ndarray]:
+def series(table: pd.DataFrame, name: str, run: str | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Steps (int64, rising) and values of one name of a time course; empty if it has none.
 
     Args:
-        course: of :func:`time_course`, or several of them one after another.
+        table: of :func:`time_course`, or several of them one after another.
         name: as in its column ``name``.
         run: only the rows of that run.
     """
-    some = course[(course["name"] == name) & ((course["run"] == run) if run is not None else True)]
+    some = table[(table["name"] == name) & ((table["run"] == run) if run is not None else True)]
     some = some.sort_values("step", kind="stable")
     return some["step"].to_numpy(np.int64), some["value"].to_numpy(np.float64)
-
-
-def open_run(path: str | Path) -> TranslationRun:
-    """The run in a directory.
-
-    Raises:
-        InputError: there is no such directory, or it holds no run or one without any network yet.
-    """
-    place = Path(path)
-    if not place.is_dir():
-        raise InputError(path, "no such directory", remedy="give a run directory of `alignkit train`")
-    run = TranslationRun(place)
-    _ = run.config
-    if not (place / BEST).exists():
-        raise InputError(path, "this run has no network yet", remedy="train it first with `alignkit train`")
-    return run

@@ -8,20 +8,22 @@ from typing import get_args
 
 import numpy as np
 
-from alignkit.classical.inverted_index import PairStatistics, bags_of
+from alignkit.classical.inverted_index import bags_of
 from alignkit.classical.settings import Weighting
 from alignkit.classical.translation_table import PairTable
+from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.errors import AlignkitError
 from alignkit.parallel import thread_count
 from alignkit.storage import atomic_write, save_arrays
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
+from alignkit.types import PathLike
 
 KIND, VERSION = "alignkit.cooccurrence", 1
 
 
 def cooccurrence(bitext: Bitext, weighting: Weighting = "source-length", threads: int | None = None) -> PairTable:
-    """Counts C[i, o] = sum over pairs m and positions l, t of w_m 1[x_l = i] 1[y_t = o].
+    """Count C[i, o] = sum over pairs m and positions l, t of w_m 1[x_l = i] 1[y_t = o].
 
     With the weight w_m = 1/L_m this is the expected count of IBM Model 1's first EM step from the uniform start,
     and the initial gradient of the bag-of-words proxy up to the row mean (Snell et al. 2021, equations 13, 14).
@@ -33,7 +35,7 @@ def cooccurrence(bitext: Bitext, weighting: Weighting = "source-length", threads
         threads: all there are by default; the result does not depend on it.
 
     Returns:
-        The (V_src, V_tgt) table of the pairs that meet.
+        The (V_src, V_tgt) table of the pairs that occur together.
 
     Raises:
         AlignkitError: unknown weighting.
@@ -51,13 +53,11 @@ def cooccurrence(bitext: Bitext, weighting: Weighting = "source-length", threads
     types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
     weights = np.repeat((1 / np.maximum(lengths, 1)).astype(np.float32), target.sizes)
     weights *= target.counts
-    return PairTable(*PairStatistics(source, target, types, threads, weights).rows, types[1])
+    return PairTable(*IndexedBitext(source, target, types, threads).weighted_pairs(weights), types[1])
 
 
-def save_table(
-    path: str | os.PathLike[str], table: PairTable, source: Vocabulary, target: Vocabulary, weighting: str
-) -> None:
-    """Writes a co-occurrence table: TSV with words (source, target, count) if the name ends in .tsv, else npz."""
+def save_table(path: PathLike, table: PairTable, source: Vocabulary, target: Vocabulary, weighting: str) -> None:
+    """Write a co-occurrence table: TSV with words (source, target, count) if the name ends in .tsv, else npz."""
     if os.fspath(path).endswith(".tsv"):
         with atomic_write(path) as stream:
             for i, word in enumerate(source):

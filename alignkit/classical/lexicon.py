@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 from alignkit.aligner.protocol import Aligner
 from alignkit.aligner.symmetrized import Symmetrized
+from alignkit.classical.lexical_model import LexicalModel
 from alignkit.classical.settings import SHORTLIST, LexiconFormat
 from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError
@@ -86,28 +87,6 @@ def _select(
     return kept[np.lexsort((rank[columns[kept]], -values[kept]))][:best]
 
 
-@runtime_checkable
-class HasTranslationTable(Protocol):
-    """An aligner with probabilities of translations between words."""
-
-    @property
-    def source(self) -> Vocabulary: ...
-
-    @property
-    def target(self) -> Vocabulary: ...
-
-    @property
-    def table(self) -> PairTable: ...
-
-
-@runtime_checkable
-class HasNullRow(Protocol):
-    """An aligner with probabilities of translations of NULL."""
-
-    @property
-    def null(self) -> np.ndarray | None: ...
-
-
 def lexicon_of(aligner: Aligner) -> Lexicon:
     """The translation table of a fitted model; of two symmetrized ones, the forward model's.
 
@@ -116,11 +95,10 @@ def lexicon_of(aligner: Aligner) -> Lexicon:
     """
     if isinstance(aligner, Symmetrized):
         return lexicon_of(aligner.forward)
-    if not isinstance(aligner, HasTranslationTable):
+    if not isinstance(aligner, LexicalModel):
         models = "ibm1, diagonal, hmm or align"
         raise AlignkitError(f"{aligner.name} has no translation table; give a model that {models} saved")
-    null = aligner.null if isinstance(aligner, HasNullRow) else None
-    return Lexicon(aligner.source, aligner.target, aligner.table, null)
+    return Lexicon(aligner.source, aligner.target, aligner.table, aligner.null)
 
 
 def lexicon_files(

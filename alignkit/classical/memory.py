@@ -1,11 +1,10 @@
-"""How much memory IBM Model 1 of a text takes, and in blocks of what size a text is fitted that has too little."""
+"""Estimate the memory that IBM Model 1 of a text takes, and choose blocks that fit into a limit."""
 
 from __future__ import annotations
 
 import math
 import os
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError
 from alignkit.kernels import out_of_core as kernels
+from alignkit.kernels.out_of_core import Words
 from alignkit.parallel import blocks, run_blocks
 from alignkit.text.bitext import Bitext
 from alignkit.text.on_disk import release_bitext
@@ -23,9 +23,9 @@ BASE = 200 << 20
 #: Memory by token and by pair, as measured (docs/performance.md): of a text in memory, and of one in blocks.
 WHOLE_TOKEN, WHOLE_PAIR = 24, 30
 BLOCK_TOKEN, SPOOLED_PAIR = 40, 30
-#: By pair of words that meet: while a table is fitted, and afterwards.
+#: Memory by pair of words that occur together: while a table is fitted, and afterwards.
 FITTED, KEPT = 16, 8
-#: From so many times the size of the text on, reading it at once is no question.
+#: A limit of this many times the size of the text always allows reading it at once.
 TEXT = 8
 LEAST_BLOCK = 1 << 18  # tokens
 _BUCKETS = 4096  # of the sketch: its standard error is 1 / sqrt(4096), 1.6 %
@@ -47,7 +47,7 @@ def parse_size(text: str) -> int:
 
 
 def show_size(size: float) -> str:
-    """Bytes for people, "3.2G", rounded up: so much is enough, and :func:`parse_size` reads it."""
+    """Bytes as in "3.2G", rounded up; :func:`parse_size` reads it."""
     if size >= 2**30:
         return f"{math.ceil(size * 10 / 2**30) / 10}G"
     return f"{math.ceil(size / 2**20)}M" if size > 2**19 else f"{math.ceil(size / 2**10)}K"
@@ -65,24 +65,24 @@ def usual_limit() -> int:
 
 
 def word_pairs(bitext: Bitext, threads: int) -> float:
-    """About how many pairs of a source and a target word meet in some sentence pair (within 5 % or so).
+    """Estimate the number of pairs of a source and a target word that occur together (within 5 % or so).
 
     One pass without a table: pairs are hashed into buckets, and the least hash of a bucket tells how many
-    different ones fell into it (Giroire 2009). At least ``_BUCKETS``, whatever there is.
+    different ones fell into it (Giroire 2009). The result is at least ``_BUCKETS``.
     """
     draw = np.random.default_rng(0)
-    sides = (bitext.source, bitext.target)
-    seeds = tuple(draw.integers(0, 2**64, max(len(side.vocabulary), 1), np.uint64) for side in sides)
+    vocabularies = bitext.source.vocabulary, bitext.target.vocabulary
+    seeds = [draw.integers(0, 2**64, max(len(words), 1), np.uint64) for words in vocabularies]
     ends = bitext.source.offsets + bitext.target.offsets
     smallest = np.full(_BUCKETS, 2**32 - 1, np.uint32)
-    for low, high in cut(ends, _SKETCHED):
+    for low, high in block_ranges(ends, _SKETCHED):
         part = bitext.block(low, high)
-        texts = [(side.tokens, side.offsets) for side in (part.source, part.target)]
+        sides = zip((part.source, part.target), seeds, strict=True)
+        texts = [Words(side.tokens, side.offsets, numbers) for side, numbers in sides]
 
-        def sketch(low: int, high: int, texts: list[tuple[np.ndarray, np.ndarray]] = texts) -> np.ndarray:
+        def sketch(low: int, high: int, texts: list[Words] = texts) -> np.ndarray:
             own = np.full(_BUCKETS, 2**32 - 1, np.uint32)
-            both = [(tokens, offsets[low : high + 1]) for tokens, offsets in texts]
-            kernels.sketch_pairs(both[0], both[1], seeds, own)
+            kernels.sketch_pairs(*(text._replace(offsets=text.offsets[low : high + 1]) for text in texts), own)
             return own
 
         ranges = blocks(part.source.lengths * part.target.lengths, threads)
@@ -93,7 +93,7 @@ def word_pairs(bitext: Bitext, threads: int) -> float:
     return _BUCKETS * (_BUCKETS - 1) / float(shares.sum())
 
 
-def cut(ends: np.ndarray, tokens: int) -> list[tuple[int, int]]:
+def block_ranges(ends: np.ndarray, tokens: int) -> list[tuple[int, int]]:
     """Ranges [low, high) of sentences with about ``tokens`` tokens each, and at least one sentence.
 
     Args:
@@ -106,21 +106,14 @@ def cut(ends: np.ndarray, tokens: int) -> list[tuple[int, int]]:
     return list(pairwise(bounds))
 
 
-def parts(bitext: Bitext, tokens: int) -> Iterator[Bitext]:
-    """A bitext in blocks of about so many tokens; memory mapped for one is given back before the next."""
-    for low, high in cut(bitext.source.offsets + bitext.target.offsets, tokens):
-        yield bitext.block(low, high)
-        release_bitext(bitext)
-
-
 def block_tokens(bitext: Bitext, limit: int, *, both: bool, threads: int, strict: bool) -> int | None:
-    """How many tokens to fit at a time, so that IBM Model 1 stays within ``limit`` bytes; None: all at once.
+    """The number of tokens to fit at a time so that IBM Model 1 stays within ``limit`` bytes; None: all at once.
 
     Args:
         bitext: the text, which is read.
         both: whether both directions are fitted.
         threads: how many are used.
-        strict: whether a limit that cannot be kept is an error, and not only as good as kept.
+        strict: whether a limit that cannot be kept is an error; otherwise it is exceeded as little as possible.
 
     Raises:
         AlignkitError: the table alone is too large for the limit; the message has the estimate.

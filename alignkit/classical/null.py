@@ -1,14 +1,66 @@
-"""How probable a target sentence is by a mixture of its source words: what IBM Model 1 says of a pair."""
+"""NULL, the empty source word: its weight against the words of a sentence, and its translations."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from alignkit.classical.translation_table import normalise_rows
+from alignkit.kernels.translation_table import UNSEEN as UNSEEN
 from alignkit.scores.scores import Scores
 
-#: What a target word is given that no source word, and not NULL, has been seen with: else one unknown name would
-#: make every sentence impossible.
-UNSEEN = 1e-9
+
+@dataclass(frozen=True)
+class NullWord:
+    """NULL in IBM Model 1.
+
+    Attributes:
+        present: whether source sentences have one.
+        probability: p0, the probability that a target word comes from NULL; each of the L source positions has
+            (1 - p0) / L. None: NULL is one of L + 1 words.
+    """
+
+    present: bool
+    probability: float | None = None
+
+    def weights(self, lengths: np.ndarray) -> np.ndarray:
+        """float32 (M,): NULL's weight relative to that of one source position; 0 for an empty source.
+
+        A pair with an empty source is ignored, by NULL too: it would have no place to come from.
+        """
+        if self.probability is None:
+            return ((lengths > 0) & self.present).astype(np.float32)
+        return (lengths * (self.probability / (1 - self.probability))).astype(np.float32)
+
+    def normalisers(self, lengths: np.ndarray) -> np.ndarray:
+        """float64 (M,): what a sum over source positions and NULL is divided by to be a probability."""
+        normalisers = lengths / (1 - (self.probability or 0.0))
+        return normalisers + self.weights(lengths) if self.probability is None else normalisers
+
+    def shares(self, lengths: np.ndarray) -> np.ndarray:
+        """float64 (M,): the probability that a target word comes from NULL; 1 for an empty source."""
+        if not self.present:
+            return np.zeros(len(lengths))
+        share = 1 / (lengths + 1) if self.probability is None else self.probability
+        return np.where(lengths == 0, 1.0, share)
+
+
+def m_step_null(null: np.ndarray, sums: np.ndarray, alpha: float | None) -> np.ndarray:
+    """NULL's row float32 (V_tgt,) after an M-step.
+
+    Args:
+        null: float32 (V_tgt,), the row that the E-step used.
+        sums: float64 (V_tgt,), what its values are multiplied by to be expected counts.
+        alpha: of the Dirichlet prior; None: maximum likelihood.
+    """
+    counts = (null * sums).astype(np.float32)
+    seen = counts > 0  # a word that never occurs is no evidence for NULL either
+    row = counts[seen]
+    normalise_rows(np.array([0, len(row)]), row, alpha)
+    out = np.zeros_like(counts)
+    out[seen] = row
+    return out
 
 
 def mixture_log_probabilities(
@@ -23,7 +75,7 @@ def mixture_log_probabilities(
     Args:
         scores: beta of M pairs.
         null: float (N_tgt,), Trans(y_t | NULL) of every target token in text order; None without NULL.
-        null_probability: p0; None: NULL is one of L + 1 words.
+        null_probability: as in :class:`NullWord`.
     """
     rows, widths = scores.shapes[:, 0].astype(np.int64), scores.shapes[:, 1].astype(np.int64)
     width = np.repeat(widths, rows)
@@ -32,23 +84,9 @@ def mixture_log_probabilities(
     if len(filled):
         starts = np.cumsum(width) - width
         sums[filled] = np.add.reduceat(scores.values, starts[filled], dtype=np.float64)
-    if null is None:
-        share: np.ndarray | float = 0.0
-    else:
-        share = 1 / (width + 1) if null_probability is None else null_probability
-        share = np.where(width == 0, 1.0, share)
+    share = NullWord(null is not None, null_probability).shares(width)
     values = (1 - share) / np.maximum(width, 1) * sums
     if null is not None:
         values = values + share * null
     logarithms = np.log(np.maximum(values, UNSEEN))
     return np.bincount(np.repeat(np.arange(len(rows)), rows), weights=logarithms, minlength=len(rows))
-
-
-def null_shares(lengths: np.ndarray, null: bool, null_probability: float | None) -> np.ndarray:
-    """float32 (M,): NULL's weight against that of one source position; 0 for a pair without source words.
-
-    A pair without source words teaches nothing, NULL included: it has no place to come from.
-    """
-    if null_probability is None:
-        return ((lengths > 0) & null).astype(np.float32)
-    return (lengths * (null_probability / (1 - null_probability))).astype(np.float32)

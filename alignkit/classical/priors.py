@@ -1,25 +1,24 @@
-"""Knowledge from elsewhere: a lexicon as pseudo-counts, and tables of a fitted model to start from."""
+"""Prior knowledge: a lexicon as pseudo-counts, and the parameters of a fitted model to start from."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 import numpy as np
 
-from alignkit.classical.inverted_index import Rows
 from alignkit.classical.settings import PRIOR_WEIGHT
 from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError, InputError
+from alignkit.kernels.inverted_index import TableRows
 from alignkit.text.bitext import Bitext
 from alignkit.text.reading import read_lines
 from alignkit.text.vocabulary import Vocabulary
+from alignkit.types import PathLike
 
 
 @dataclass(frozen=True, eq=False)
-class Prior:
-    """A lexicon from another text, as pseudo-counts: the events that a text of ``weight`` occurrences of each word
-    would have had.
+class LexiconPrior:
+    """A lexicon from another text, as pseudo-counts: those of a text with ``weight`` occurrences of each word.
 
     Attributes:
         source, target: its words.
@@ -43,21 +42,25 @@ class Prior:
             raise ValueError("a prior's values must be finite and not negative")
 
     @property
-    def reversed(self) -> Prior:
-        """The same for texts with their sides exchanged."""
-        return Prior(self.target, self.source, self.pairs[:, ::-1], self.values[:, ::-1], self.weight)
+    def reversed(self) -> LexiconPrior:
+        """The prior for texts with their sides exchanged."""
+        return LexiconPrior(self.target, self.source, self.pairs[:, ::-1], self.values[:, ::-1], self.weight)
 
-    def pseudo_counts(self, bitext: Bitext, rows: Rows) -> np.ndarray:
+    def pseudo_counts(self, bitext: Bitext, rows: TableRows) -> np.ndarray:
         """float32 (2, K): for every word pair of a text's rows, ``weight`` times p(o|i), and times p(i|o)."""
         ids = (bitext.source.vocabulary.translate(self.source), bitext.target.vocabulary.translate(self.target))
-        found, places = places_of(ids[0][self.pairs[:, 0]], ids[1][self.pairs[:, 1]], rows, bitext)
-        counts = np.zeros((2, len(rows[1])), np.float32)
+        found, places = find_pairs(ids[0][self.pairs[:, 0]], ids[1][self.pairs[:, 1]], rows, bitext)
+        counts = np.zeros((2, len(rows.columns)), np.float32)
         counts[:, places] = np.float32(self.weight) * self.values[found].T
         return counts
 
 
-def places_of(i: np.ndarray, o: np.ndarray, rows: Rows, bitext: Bitext) -> tuple[np.ndarray, np.ndarray]:
-    """(which of the pairs (i, o) a text's rows have, their places there); ids of -1 are no words of the text."""
+def find_pairs(i: np.ndarray, o: np.ndarray, rows: TableRows, bitext: Bitext) -> tuple[np.ndarray, np.ndarray]:
+    """Find word pairs (i, o) in the rows of a text; an id of -1 is a word that the text does not have.
+
+    Returns:
+        which of the pairs are there, and their indices into the rows' columns.
+    """
     offsets, columns, _ = rows
     width = max(len(bitext.target.vocabulary), 1)
     keys = np.repeat(np.arange(len(offsets) - 1, dtype=np.int64), np.diff(offsets)) * width + columns
@@ -74,15 +77,15 @@ def start_values(
     vocabularies: tuple[Vocabulary, Vocabulary],
     values: np.ndarray,
     bitext: Bitext,
-    rows: Rows,
+    rows: TableRows,
     by_target: bool = False,
 ) -> np.ndarray:
     """float32 (K,): p(o|i) of a fitted model for every word pair of a text's rows.
 
-    A pair that the model does not have starts as if nothing were known, with 1/V_tgt; the values of a word with
-    such pairs are then divided by their sum. Those of other words stay as they are, to the bit. A pruned pair is
-    one that the model does not have: nothing tells it from pairs that never met, of which another text has far
-    more, and a lower start would keep those from being learned.
+    A pair that the model does not have is initialised with 1/V_tgt; the values of a word with such pairs are then
+    divided by their sum. Those of other words stay as they are, to the bit. Pruned pairs are treated in the same
+    way: they cannot be told from pairs that never occurred together, of which another text has far more, and with
+    a lower value those could hardly be learned.
 
     Args:
         table: the pairs of the model, with words of ``vocabularies``.
@@ -97,7 +100,7 @@ def start_values(
         bitext.source.vocabulary.translate(vocabularies[0]),
         bitext.target.vocabulary.translate(vocabularies[1]),
     )
-    found, places = places_of(ids[0][i], ids[1][table.columns], rows, bitext)
+    found, places = find_pairs(ids[0][i], ids[1][table.columns], rows, bitext)
     start = np.full(len(columns), 1 / max(types[0 if by_target else 1], 1), np.float32)
     start[places] = values[found]
     is_new = np.ones(len(columns), bool)
@@ -124,9 +127,9 @@ def start_null(null: np.ndarray, known: Vocabulary, words: Vocabulary) -> np.nda
     return start.astype(np.float32)
 
 
-def read_prior(path: str | os.PathLike[str], weight: float = PRIOR_WEIGHT) -> Prior:
-    """Reads a lexicon as `alignkit lexicon` writes it: source, target and p(target | source) with tabs between
-    them, and perhaps p(source | target); where that is missing, the first stands for both.
+def read_prior(path: PathLike, weight: float = PRIOR_WEIGHT) -> LexiconPrior:
+    """Read a lexicon as `alignkit lexicon` writes it: source, target, p(target | source) and optionally
+    p(source | target), separated by tabs; where the last is missing, the other stands for both.
 
     Raises:
         InputError: a line is not of this form, has no probability, or repeats a pair.
@@ -144,7 +147,7 @@ def read_prior(path: str | os.PathLike[str], weight: float = PRIOR_WEIGHT) -> Pr
             raise InputError(path, f"the pair {fields[0]!r}, {fields[1]!r} is there twice", line=number)
         values[pair] = numbers
     shape = (len(values), 2)
-    return Prior(
+    return LexiconPrior(
         Vocabulary.from_tokens(source),
         Vocabulary.from_tokens(target),
         np.array(list(values), np.int32).reshape(shape),
@@ -153,7 +156,7 @@ def read_prior(path: str | os.PathLike[str], weight: float = PRIOR_WEIGHT) -> Pr
     )
 
 
-def _numbers(path: str | os.PathLike[str], fields: list[str], line: int) -> tuple[float, float]:
+def _numbers(path: PathLike, fields: list[str], line: int) -> tuple[float, float]:
     try:
         numbers = [float(field) for field in fields[2:]]
     except ValueError:

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from alignkit.analysis.networks import load_network, open_run
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.experiments.networks import (
     EncodedText,
     NetworkPlan,
-    encode_text,
+    encode_plan,
     first_pairs,
-    load_network,
-    open_run,
     train_network,
 )
 from alignkit.experiments.protocol import Claim, Result, check_positive, claim
@@ -76,7 +75,7 @@ def run(settings: KtiwSettings, progress: Progress = no_progress) -> Result:
     if settings.run:
         curves = [from_directory(settings, progress)]
     else:
-        text = encode_text(settings)
+        text = encode_plan(settings)
         seeds = range(settings.seed, settings.seed + settings.runs)
         curves = [from_training(replace(settings, seed=seed), text, progress) for seed in seeds]
     raw = pd.concat([one.frame() for one in curves], ignore_index=True)

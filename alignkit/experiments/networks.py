@@ -10,15 +10,14 @@ import numpy as np
 from alignkit.errors import AlignkitError
 from alignkit.experiments.corpora import bitext_lines
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.settings import PRESETS, RunSettings
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import translation_trainer
-from alignkit.neural.training.translation_run import LinePairs, TranslationRun, find_run, learn_tokenizer
+from alignkit.neural.training.translation_run import LinePairs, learn_tokenizer
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import Tokenizer, encode_bitext
-from alignkit.types import PathLike, Progress
+from alignkit.types import Progress
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class EncodedText:
     tokenizer: Tokenizer
 
 
-def encode_text(plan: NetworkPlan) -> EncodedText:
+def encode_plan(plan: NetworkPlan) -> EncodedText:
     """Reads the text of a plan and learns its tokenizer; errors as :meth:`NetworkPlan.lines`."""
     lines, held = plan.lines()
     tokenizer = learn_tokenizer(lines, plan.settings().text)
@@ -111,22 +110,6 @@ def train_network(
     """
     trainer = translation_trainer(text.training, text.valid, plan.settings(), text.tokenizer, device=device)
     return trainer.run(None if measured is None else lambda now, _: measured(now), progress)
-
-
-def open_run(path: str) -> TranslationRun:
-    """The run directory of a translation network; raises AlignkitError if the path is not one."""
-    run = find_run(path)
-    if run is None:
-        raise AlignkitError(f"{path} is not a run directory of a network")
-    return run
-
-
-def load_network(path: PathLike) -> NeuralAligner:
-    """A translation network from a checkpoint or run directory; raises AlignkitError if it is not one."""
-    aligner = load_checkpoint(path)
-    if not isinstance(aligner, NeuralAligner):
-        raise AlignkitError(f"{path} is not a translation network")
-    return aligner
 
 
 def first_pairs(bitext: Bitext, number: int) -> Bitext:

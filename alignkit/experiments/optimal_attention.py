@@ -24,13 +24,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from alignkit.analysis.networks import load_network, open_run
 from alignkit.errors import AlignkitError
 from alignkit.experiments.networks import (
     NetworkPlan,
-    encode_text,
+    encode_plan,
     first_pairs,
-    load_network,
-    open_run,
     train_network,
 )
 from alignkit.experiments.protocol import Claim, Result, check_positive, claim
@@ -159,7 +158,7 @@ def _network(settings: OptimalAttentionSettings, progress: Progress) -> tuple[Ne
     if settings.run:
         aligner, valid = load_network(settings.run), open_run(settings.run).valid
     else:
-        text = encode_text(settings)
+        text = encode_plan(settings)
         aligner, valid = train_network(settings, text, progress), text.valid
     return aligner, first_pairs(valid, settings.scored)
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = (("dieser film ist großartig", "this movie is great"), ("dieser film ist schlecht", "this movie is bad"))
 INPUTS, OUTPUTS = ("film", "großartig", "schlecht"), ("great", "bad")
-#: (u, v): Kendall's tau and agreement of v with u, by the names of :func:`word_scores`
+#: (u, v): Kendall's tau and agreement of v with u, by the names of :func:`held_out_scores`
 PAIRS = (
     ("r uniform", "alpha"),
     ("|r| uniform", "alpha"),
@@ -68,7 +68,7 @@ def count_tables() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def word_scores(usual: Classifier, uniform: Classifier, split: Split) -> dict[str, Scores]:
+def held_out_scores(usual: Classifier, uniform: Classifier, split: Split) -> dict[str, Scores]:
     """Scores of the words of the held-out text, from the usual network and from that with uniform attention."""
     plain = classifier_scores(uniform, split.held, "relevance")
     return {
@@ -90,7 +90,7 @@ def run(settings: OutputRelevanceSettings, progress: Progress = no_progress) -> 
         usual, uniform = (_train(settings, split, 2 * seed + k, progress) for k in (0, 1))
         logits = [classifier_logits(network, split.held) for network in (usual, uniform)]
         accuracies.append([judge_logits(z, split.held.labels)[1] for z in logits])
-        scores = word_scores(usual, uniform, split)
+        scores = held_out_scores(usual, uniform, split)
         for u, v in PAIRS:
             taus = sentence_taus(scores[u], scores[v])
             frames.append(pd.DataFrame({"seed": seed, "sentence": range(len(taus)), "u": u, "v": v, "tau": taus}))

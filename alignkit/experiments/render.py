@@ -30,7 +30,7 @@ def verdict_line(claim: Claim) -> str:
     return f"{claim.verdict.upper()}: {claim.text}\n    {claim.statistic}: {cell(claim.value)}{interval}"
 
 
-def to_text(experiment: Experiment, result: Result, size: str) -> str:
+def result_text(experiment: Experiment, result: Result, size: str) -> str:
     """The result as text: title, table, verdicts and remarks."""
     table = result.table
     grid = [[str(name) for name in table.columns]]
@@ -58,7 +58,7 @@ def facts(experiment: Experiment, settings: Any, result: Result, size: str) -> d
     }
 
 
-def to_json(experiment: Experiment, settings: Any, result: Result, size: str) -> str:
+def result_json(experiment: Experiment, settings: Any, result: Result, size: str) -> str:
     """:func:`facts` as JSON."""
     return json.dumps(facts(experiment, settings, result, size), indent=1, allow_nan=False, default=_plain)
 
@@ -84,7 +84,7 @@ def save(folder: Path, experiment: Experiment, settings: Any, result: Result, si
         raise AlignkitError(f"cannot make the folder {folder}: {error.strerror or error}") from error
     written = [folder / f"{experiment.name}.json"]
     with atomic_write(written[0]) as stream:
-        stream.write(to_json(experiment, settings, result, size).encode() + b"\n")
+        stream.write(result_json(experiment, settings, result, size).encode() + b"\n")
     for name, rows in result.rows.items():
         written.append(folder / f"{experiment.name}-{name}.csv")
         with atomic_write(written[-1]) as stream:

@@ -72,15 +72,15 @@ def draw_sentences(
         sentences: N; the numbers of occurrences of two topic words differ by at most one.
         seeds: one text is drawn from each.
     """
-    telling = topics * per_topic
+    topical = topics * per_topic
     words = np.empty((len(seeds), sentences, others + 1), np.int64)
     for place, seed in enumerate(seeds):
         rng = np.random.default_rng([seed, 12])
-        words[place, :, 0] = rng.permutation(np.arange(sentences) % telling)
-        words[place, :, 1:] = rng.integers(telling, telling + dictionary, (sentences, others))
+        words[place, :, 0] = rng.permutation(np.arange(sentences) % topical)
+        words[place, :, 1:] = rng.integers(topical, topical + dictionary, (sentences, others))
     tensor = torch.from_numpy(words)
     labels = tensor[:, :, 0] // per_topic
-    return Sentences(tensor, torch.ones_like(tensor, dtype=torch.bool), labels, telling + dictionary, topics)
+    return Sentences(tensor, torch.ones_like(tensor, dtype=torch.bool), labels, topical + dictionary, topics)
 
 
 def initial_model(

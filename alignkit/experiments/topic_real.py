@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from alignkit.experiments.topic_words import TopicWordsSettings
 
 
-def padded(text: LabelledText, seeds: int) -> Sentences:
+def as_sentences(text: LabelledText, seeds: int) -> Sentences:
     """The sentences, the same for every seed."""
     words, lengths = DeviceCorpus(text.corpus, torch.device("cpu")).gather(np.arange(len(text)))
     mask = torch.arange(len(words)) < torch.from_numpy(lengths).unsqueeze(1)
@@ -63,7 +63,7 @@ def real_words(settings: TopicWordsSettings, progress: Progress) -> pd.DataFrame
 
     lines = labelled_lines(settings.labelled, settings.real_sentences, settings.longest)
     text = lines.encode(learn_words(lines.texts), lines.names)
-    sentences = padded(text, settings.seeds)
+    sentences = as_sentences(text, settings.seeds)
     seeds = range(settings.seeds)
     model = initial_model(sentences.types, sentences.topics, settings.width, settings.scale, "linear", seeds)
 

@@ -4,34 +4,82 @@ Target position t of T prefers source position l of L (both from 1) with the wei
 For t/T <= l/L that is exp(-tension l/L) exp(tension t/T), and the other way round beyond: products of two numbers
 out of tables, so that a sweep costs hardly more than IBM Model 1's and calls no exponential.
 
-``index``, ``rows`` and ``target`` are as in :mod:`.inverted_index`, but token by token: the index has an
-occurrence's position int32 where the count would be, target = (tokens int32 (N_tgt,), offsets int64 (M + 1,)).
-Further tuples:
-    tables = (places int64 (longest + 1,), rise float32, fall float32): of a length n, rise[places[n] + j - 1] =
-        exp(tension j/n) and fall its inverse, j = 1..n;
-    shapes = (lengths int64 (S, 2), places int64 (S + 1,)): the S different (T, L), and where each one's T rows
-        start in arrays with a number for each of its target positions.
+Named tuples as in :mod:`.inverted_index`, but token by token: ``index`` has the position of each occurrence.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from alignkit.kernels.compile import kernel
 from alignkit.kernels.inverted_index import ID, PLACE, first_not_below, look_ahead
+from alignkit.kernels.translation_table import UNSEEN
 
 _HALF = np.uint64(32)
 
 
+class TargetTokens(NamedTuple):
+    """The target tokens int32 (N_tgt,), their offsets int64 (M + 1,), and the source lengths int64 (M,)."""
+
+    tokens: np.ndarray
+    offsets: np.ndarray
+    lengths: np.ndarray
+
+
+class Exponentials(NamedTuple):
+    """exp(tension j/n), j = 1..n, of the lengths n that occur, and their inverses.
+
+    starts: int64 (longest + 1,), where each length's numbers start. rise, fall: float32.
+    """
+
+    starts: np.ndarray
+    rise: np.ndarray
+    fall: np.ndarray
+
+
+class Shapes(NamedTuple):
+    """The S different (T, L): lengths int64 (S, 2), starts int64 (S + 1,) of each one's T target positions."""
+
+    lengths: np.ndarray
+    starts: np.ndarray
+
+
+class PositionTotals(NamedTuple):
+    """What the weights of all source positions sum to.
+
+    starts: int64 (M,), where each pair's target positions start in ``totals``; -1 for a pair with an empty side.
+    totals: float64, a number for each target position of each shape.
+    """
+
+    starts: np.ndarray
+    totals: np.ndarray
+
+
+class NullRow(NamedTuple):
+    """Trans(o|NULL) float32 (V_tgt,) and p0. With unknown words (V_tgt + 1,), 0 for them."""
+
+    values: np.ndarray
+    probability: float
+
+
+class Denominators(NamedTuple):
+    """float32 (N_tgt,), for each target token the sum over source positions, and that of their distances."""
+
+    z: np.ndarray
+    moments: np.ndarray
+
+
 @kernel
-def fill_tables(lengths, places, tension, rise, fall):
-    """The tables of the ``lengths`` int64 (n,), at ``places``; rise and fall float32."""
+def fill_exponentials(lengths, tension, exponentials):
+    """Fills rise and fall of Exponentials for the ``lengths`` int64 (n,)."""
+    starts, rise, fall = exponentials
     for n in lengths:
         for j in range(n):
-            rise[places[n] + j] = math.exp(tension * (j + 1) / n)
-            fall[places[n] + j] = math.exp(-tension * (j + 1) / n)
+            rise[starts[n] + j] = math.exp(tension * (j + 1) / n)
+            fall[starts[n] + j] = math.exp(-tension * (j + 1) / n)
 
 
 @kernel
@@ -52,9 +100,9 @@ def side_of_series(distance, count, length, tension):
 def normalisers(shapes, tension, totals, distances):
     """For each shape and target position the sum of the weights of all source positions, and their mean distance.
 
-    totals, distances: float64, filled; a number for each target position of each shape.
+    shapes: Shapes. totals, distances: float64, filled; a number for each target position of each shape.
     """
-    lengths, places = shapes
+    lengths, starts = shapes
     for shape in range(len(lengths)):
         T, L = lengths[shape, 0], lengths[shape, 1]
         for t in range(1, T + 1):
@@ -67,20 +115,21 @@ def normalisers(shapes, tension, totals, distances):
                 more, further = side_of_series((left + 1) / L - ratio, L - left, L, tension)
                 total += more
                 moment += further
-            totals[places[shape] + t - 1] = total
-            distances[places[shape] + t - 1] = moment / total
+            totals[starts[shape] + t - 1] = total
+            distances[starts[shape] + t - 1] = moment / total
 
 
 @kernel
-def add_denominators(low, high, index, rows, target, lengths, tables, dense, z, moments):
+def add_denominators(low, high, index, rows, text, exponentials, dense, denominators):
     """z[k] += sum over l of weight * value[x_l, y_k], moments[k] the same times |(t-1)/T - l/L|, low <= m < high.
 
-    ``lengths`` int64 (M,) of the source; ``dense`` float32 (V_tgt,) is work space. Weights are not normalised.
+    rows: TableRows with every pair of the text. dense: float32 (V_tgt,), work space. Weights are not normalised.
     """
     starts, sentences, positions = index
     row_offsets, columns, values = rows
-    words, offsets = target
-    places, rise, fall = tables
+    words, offsets, lengths = text
+    places, rise, fall = exponentials
+    z, moments = denominators
     for i in range(len(starts) - 1):
         a = first_not_below(sentences, starts[i], starts[i + 1], low)
         b = first_not_below(sentences, a, starts[i + 1], high)
@@ -109,17 +158,22 @@ def add_denominators(low, high, index, rows, target, lengths, tables, dense, z, 
 
 
 @kernel
-def weigh(low, high, target, place_of, totals, null, null_probability, z, moments, sums):
+def posterior_weights(low, high, text, positions, null, denominators, sums):
     """Denominators to weights, for sentences low <= m < high.
 
     With p = p0 null[y] + (1 - p0) z / total, the probability of a token: z becomes (1 - p0) / (total p), what a
     pair's weight and value are multiplied by to be its posterior, and moments becomes p0 / p, the same for NULL.
 
     Args:
-        place_of: int64 (M,), where the sentence's shape has its rows in ``totals``; -1 for a blank source.
+        text: TargetTokens.
+        positions: PositionTotals.
+        null: NullRow.
         sums: float64 (M, 2), filled with log-likelihood and with the posterior distance, summed over tokens.
     """
-    words, offsets = target
+    words, offsets, _ = text
+    place_of, totals = positions
+    null_values, null_probability = null
+    z, moments = denominators
     for m in range(low, high):
         likelihood, distance = 0.0, 0.0
         for k in range(offsets[m], offsets[m + 1]):
@@ -127,7 +181,7 @@ def weigh(low, high, target, place_of, totals, null, null_probability, z, moment
                 z[k], moments[k] = 0.0, 0.0
                 continue
             share = (1.0 - null_probability) / totals[place_of[m] + k - offsets[m]]
-            probability = null_probability * null[words[k]] + share * z[k]
+            probability = null_probability * null_values[words[k]] + share * z[k]
             likelihood += math.log(probability)
             distance += share * moments[k] / probability
             z[k] = share / probability
@@ -137,15 +191,16 @@ def weigh(low, high, target, place_of, totals, null, null_probability, z, moment
 
 
 @kernel
-def add_weights(low, high, index, rows, target, lengths, tables, weights, sums):
+def expected_counts(low, high, index, rows, text, exponentials, weights, sums):
     """values[i, o] *= sum over the occurrences of i and o together of their weight times ``weights`` of o's token.
 
-    For rows low <= i < high; not normalised. ``sums`` float64 (V_tgt,) starts as zeros and is left so.
+    For rows low <= i < high of TableRows. With weights of :func:`posterior_weights`, probabilities become expected
+    counts. sums: float64 (V_tgt,), zeros, left so.
     """
     starts, sentences, positions = index
     row_offsets, columns, values = rows
-    words, offsets = target
-    places, rise, fall = tables
+    words, offsets, lengths = text
+    places, rise, fall = exponentials
     for i in range(low, high):
         end = PLACE(starts[i + 1])
         for j in range(PLACE(starts[i]), end):
@@ -166,13 +221,13 @@ def add_weights(low, high, index, rows, target, lengths, tables, weights, sums):
 
 
 @kernel
-def start_keys(low, high, target, place_of, totals, null_values, null_probability, keys):
+def start_keys(low, high, text, positions, null, keys):
     """NULL's keys (:func:`.translation_table.start_keys`) of the tokens of sentences low <= m < high,
-    as weight times value.
-
-    null_values: float32 (V_tgt + 1,), 0 for unknown words. The other arguments are as in :func:`weigh`.
+    as weight times value. Arguments as in :func:`posterior_weights`.
     """
-    words, offsets = target
+    words, offsets, _ = text
+    place_of, totals = positions
+    null_values, null_probability = null
     for m in range(low, high):
         for k in range(offsets[m], offsets[m + 1]):
             keys[k] = 0
@@ -182,18 +237,18 @@ def start_keys(low, high, target, place_of, totals, null_values, null_probabilit
 
 
 @kernel
-def best_sources(low, high, index, rows, target, lengths, tables, dense, keys):
+def best_sources(low, high, index, rows, text, exponentials, dense, keys):
     """For each target token of sentences low <= m < high the largest key of all source positions and NULL.
 
     Args:
-        rows: (starts int64, ends int64, columns, values), a row for each word of the index.
+        rows: RowSpans, a row for each word of the index.
         dense: float32 (V_tgt + 1,), zeros, left so; an unknown target word has id V_tgt.
         keys: uint64 (N_tgt,), see :func:`start_keys`.
     """
     starts, sentences, positions = index
     row_starts, row_ends, columns, values = rows
-    words, offsets = target
-    places, rise, fall = tables
+    words, offsets, lengths = text
+    places, rise, fall = exponentials
     for i in range(len(starts) - 1):
         a = first_not_below(sentences, starts[i], starts[i + 1], low)
         b = first_not_below(sentences, a, starts[i + 1], high)
@@ -218,31 +273,31 @@ def best_sources(low, high, index, rows, target, lengths, tables, dense, keys):
 
 
 @kernel
-def posteriors(low, high, target, lengths, tables, totals, null_values, null_probability, out, likelihood):
+def posteriors(low, high, text, exponentials, positions, null, matrices, log_probabilities):
     """Lexical scores to posteriors, in place, for sentences low <= m < high.
 
     Args:
-        totals: (place_of int64 (M,), totals float64), as in :func:`weigh`.
-        null_values: float32 (V_tgt + 1,).
-        out: (values float32, offsets int64 (M + 1,)), the (T, L) matrices. A row without evidence gets its prior.
-        likelihood: (per sentence float64 (M,), floor): filled with log p(target | source), no token's probability
-            below ``floor``.
+        positions: PositionTotals.
+        null: NullRow.
+        matrices: Matrices of lexical scores. A row without evidence gets the prior of its positions.
+        log_probabilities: float64 (M,), filled with log p(target | source), no token's probability below UNSEEN.
     """
-    words, offsets = target
-    places, rise, fall = tables
-    place_of, sums = totals
-    scores, score_offsets = out
+    words, offsets, lengths = text
+    places, rise, fall = exponentials
+    place_of, sums = positions
+    null_values, null_probability = null
+    scores, score_offsets = matrices
     for m in range(low, high):
         T, L = offsets[m + 1] - offsets[m], lengths[m]
         place, total = score_offsets[m], 0.0
         for t in range(T):
-            null = null_probability * null_values[words[offsets[m] + t]]
+            by_null = null_probability * null_values[words[offsets[m] + t]]
             if L == 0:  # then all comes from NULL
-                total += math.log(max(null / null_probability if null_probability > 0 else 0.0, likelihood[1]))
+                total += math.log(max(by_null / null_probability if null_probability > 0 else 0.0, UNSEEN))
                 continue
             share = (1.0 - null_probability) / sums[place_of[m] + t]
             up, down = rise[places[T] + t], fall[places[T] + t]
-            probability = float(null)
+            probability = float(by_null)
             for pass_ in range(2):
                 for s in range(L):
                     weight = up * fall[places[L] + s] if (t + 1) * L <= (s + 1) * T else down * rise[places[L] + s]
@@ -252,6 +307,6 @@ def posteriors(low, high, target, lengths, tables, totals, null_values, null_pro
                         scores[place + s] *= share * weight / probability
                     else:
                         scores[place + s] = share * weight
-            total += math.log(max(probability, likelihood[1]))
+            total += math.log(max(probability, UNSEEN))
             place += L
-        likelihood[0][m] = total
+        log_probabilities[m] = total

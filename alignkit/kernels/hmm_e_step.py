@@ -11,13 +11,21 @@ with zeros to a multiple of ``LANES``.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from alignkit.kernels.compile import allocating_kernel, kernel
-from alignkit.kernels.forward_backward import folded_counts, pass_space, posteriors, widen_transitions
-from alignkit.kernels.hmm_emissions import PairMatrices, PairTokens, emissions, state_space
+from alignkit.kernels.forward_backward import (
+    PassSpace,
+    TransitionCounts,
+    Transitions,
+    folded_counts,
+    forward_backward,
+    pass_space,
+    widen_transitions,
+)
+from alignkit.kernels.hmm_emissions import PairMatrices, PairTokens, StateSpace, emissions, state_space
 from alignkit.kernels.hmm_rows import ZERO, padded
 from alignkit.kernels.lanes import LANES
 
@@ -25,39 +33,39 @@ from alignkit.kernels.lanes import LANES
 class TextArrays(NamedTuple):
     """A bitext of M sentence pairs."""
 
-    x: Any  # int32 (N_x,), tokens
-    x_offsets: Any  # int64 (M + 1,)
-    y: Any  # int32 (N_y,)
-    y_offsets: Any  # int64 (M + 1,)
-    copies: Any  # float32 (M,), how often each pair is in the text
+    x: np.ndarray  # int32 (N_x,), tokens
+    x_offsets: np.ndarray  # int64 (M + 1,)
+    y: np.ndarray  # int32 (N_y,)
+    y_offsets: np.ndarray  # int64 (M + 1,)
+    copies: np.ndarray  # float32 (M,), how often each pair is in the text
 
 
 class LinkArrays(NamedTuple):
     """The (T, L) matrices of all sentence pairs, row by row, one after another, P elements in all."""
 
-    offsets: Any  # int64 (M + 1,), where each matrix starts
-    ids: Any  # int32 (P,), the word pair of each element, of K
+    offsets: np.ndarray  # int64 (M + 1,), where each matrix starts
+    ids: np.ndarray  # int32 (P,), the word pair of each element, of K
     # float32 (K, 3), of each word pair its count, and its pseudo-counts in the forward and the reverse direction:
     # side by side, because nearly every look-up in this table is a cache miss.
-    evidence: Any
-    links: Any  # float32 (P,), expected links, read and then overwritten
+    evidence: np.ndarray
+    links: np.ndarray  # float32 (P,), expected links, read and then overwritten
 
 
 class DirectionSpace(NamedTuple):
     """Work space of one direction for a block of sentence pairs."""
 
-    matrices: Any  # PairMatrices
-    transitions: Any  # Transitions
-    counts: Any  # TransitionCounts
+    matrices: PairMatrices
+    transitions: Transitions
+    counts: TransitionCounts
 
 
 class BlockSpace(NamedTuple):
     """Work space for a block of sentence pairs."""
 
-    forward: Any  # DirectionSpace
-    reverse: Any  # DirectionSpace
-    states: Any  # StateSpace
-    passes: Any  # PassSpace
+    forward: DirectionSpace
+    reverse: DirectionSpace
+    states: StateSpace
+    passes: PassSpace
 
 
 @kernel
@@ -130,7 +138,7 @@ def run_direction(pair, direction, space, states, passes):
     matrices, transitions, counts = space
     likelihood = emissions(pair, matrices, direction, states)
     T, L = len(pair.y), len(pair.x)
-    return likelihood + posteriors(T, L, matrices.e, pair.null_links, transitions, passes, counts)
+    return likelihood + forward_backward(T, L, matrices.e, pair.null_links, transitions, passes, counts)
 
 
 @kernel

@@ -7,7 +7,7 @@ x are the words of the states, y the emitted ones. Matrices are flat, their rows
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,44 +28,44 @@ from alignkit.kernels.hmm_rows import (
 class DirectionArrays(NamedTuple):
     """The parameters of one direction."""
 
-    totals: Any  # float32 (V_x,), the sum of each word's counts and pseudo-counts
-    null: Any  # float32 (V_y,), NULL's counts and pseudo-counts
-    null_total: Any  # float, their sum
-    null_links: Any  # float32 (N_y,), NULL's posterior of each target token, read and then overwritten
-    fertility: Any  # float32 (V_x, F), the factor for one more link of a word with 0, 1, ... others; F = 1: none
-    transition: Any  # float32 (2 W + 1,), weights of jumps -W..W, the ends standing for all beyond them
-    initial: Any  # float32 (W + 1,), of first positions 0..W; both empty: all positions are equally likely
-    null_probability: Any  # float, p0
+    totals: np.ndarray  # float32 (V_x,), the sum of each word's counts and pseudo-counts
+    null: np.ndarray  # float32 (V_y,), NULL's counts and pseudo-counts
+    null_total: float  # float, their sum
+    null_links: np.ndarray  # float32 (N_y,), NULL's posterior of each target token, read and then overwritten
+    fertility: np.ndarray  # float32 (V_x, F), factors for one more link of a word with 0, 1, ...; F = 1: none
+    transition: np.ndarray  # float32 (2 W + 1,), weights of jumps -W..W, the ends standing for all beyond them
+    initial: np.ndarray  # float32 (W + 1,), of first positions 0..W; both empty: all positions are equally likely
+    null_probability: float  # float, p0
     # float, 1 if a link's own expectation, and that of the same link in copies of its sentence pair, is taken out
     # of the counts that judge it, else 0.
-    exclude: Any
+    exclude: float
 
 
 class PairTokens(NamedTuple):
     """One sentence pair in one direction."""
 
-    x: Any  # int32 (L,)
-    y: Any  # int32 (T,)
-    null_links: Any  # float32 (T,), of :class:`DirectionArrays`
-    copies: Any  # float32, how often the pair is in the text
+    x: np.ndarray  # int32 (L,)
+    y: np.ndarray  # int32 (T,)
+    null_links: np.ndarray  # float32 (T,), of :class:`DirectionArrays`
+    copies: float  # float32, how often the pair is in the text
 
 
 class PairMatrices(NamedTuple):
     """Matrices of one sentence pair in one direction, float32 (T * padded L,)."""
 
-    counts: Any  # of the word pairs
-    links: Any  # expected before this E-step
-    e: Any  # pseudo-counts of the word pairs, which become emission probabilities, and then posteriors
+    counts: np.ndarray  # of the word pairs
+    links: np.ndarray  # expected before this E-step
+    e: np.ndarray  # pseudo-counts of the word pairs, which become emission probabilities, and then posteriors
 
 
 class StateSpace(NamedTuple):
     """Work space for the states of one sentence, of at most N tokens."""
 
-    totals: Any  # float32 (N,), of their words
-    expected: Any  # float32 (N,), their expected number of links
-    if_none: Any  # float32 (N,), the factor for one more link if there are no others
-    if_one: Any  # float32 (N,), the same if there is one
-    places: Any  # int32 (N,), a list of positions
+    totals: np.ndarray  # float32 (N,), of their words
+    expected: np.ndarray  # float32 (N,), their expected number of links
+    if_none: np.ndarray  # float32 (N,), the factor for one more link if there are no others
+    if_one: np.ndarray  # float32 (N,), the same if there is one
+    places: np.ndarray  # int32 (N,), a list of positions
 
 
 @allocating_kernel

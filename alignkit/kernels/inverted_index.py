@@ -1,25 +1,87 @@
-"""Kernels that lay a text out for estimation: bags, the inverted index, and the rows of word pairs.
+"""Kernels that lay a text out for estimation: bags of words, the inverted index, and the rows of word pairs.
 
-A sentence is a bag: each distinct word once, with how often it comes. Two words that repeat in a long line cost
-what their distinct words cost, and an IBM model sees no more than that. Tuples of arrays that recur:
-    bags = (words int32 (E,), counts float32 (E,), offsets int64 (M + 1,)): the distinct words of each sentence,
-        ids rising;
-    index = (starts int64 (V_src + 1,), sentences int32 (E_src,), counts float32 (E_src,)): for each source word
-        the sentences that have it and how often, in text order (an inverted index of the source bags);
-    rows = (offsets int64 (V_src + 1,), columns int32 (K,), values float32 (K,)): for each source word the
-        target words it meets and their numbers (CSR, columns rising);
-    target = bags of the target side; an "entry" is a place in ``words``.
+To an IBM model a sentence is a bag: each distinct word once, with its count. Words that repeat in a long line then
+cost what the distinct words cost. An "entry" is an index into the E distinct words of all M sentences. Arrays come
+in named tuples, which kernels unpack on their first lines.
 
-A sum always runs over source words in order of their id and over sentences in text order, whoever computes it:
-so the result has the same bits however blocks are dealt to threads.
+A sum always runs over source words in order of their ids and over sentences in text order, whoever computes it, so
+the result has the same bits however blocks are dealt to threads.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from alignkit.kernels.compile import kernel
 from alignkit.kernels.machine import prefetch
+
+
+class Tokens(NamedTuple):
+    """One side of a text: tokens int32 (N,), offsets int64 (M + 1,) where each sentence starts."""
+
+    tokens: np.ndarray
+    offsets: np.ndarray
+
+
+class Bags(NamedTuple):
+    """The distinct words of each sentence of one side of a text.
+
+    words: int32 (E,), rising within a sentence. counts: float32 (E,). offsets: int64 (M + 1,).
+    """
+
+    words: np.ndarray
+    counts: np.ndarray
+    offsets: np.ndarray
+
+
+class TokenEntries(NamedTuple):
+    """Which entry of its sentence's bag each token is.
+
+    entries: uint16 or int32 (N,), counted from the start of the bag. offsets: int64 (M + 1,), of the tokens.
+    bag_offsets: int64 (M + 1,).
+    """
+
+    entries: np.ndarray
+    offsets: np.ndarray
+    bag_offsets: np.ndarray
+
+
+class InvertedIndex(NamedTuple):
+    """The sentences that contain each word, in text order.
+
+    starts: int64 (V + 1,), where each word's sentences start. sentences: int32 (E,). notes: (E,), the count
+    float32 of the word in that sentence, or the position int32 of an occurrence.
+    """
+
+    starts: np.ndarray
+    sentences: np.ndarray
+    notes: np.ndarray
+
+
+class TableRows(NamedTuple):
+    """A sparse (V_src, V_tgt) table, row by row (CSR).
+
+    offsets: int64 (V_src + 1,). columns: int32 (K,), rising within a row. values: float32 (K,).
+    """
+
+    offsets: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+
+
+class RowRoom(NamedTuple):
+    """Room for rows that :func:`collect_rows` finds.
+
+    columns int32, values float32: with room for one more than V_tgt pairs, or than every pair of the largest row.
+    sizes: int64 (V_src,), of the rows.
+    """
+
+    columns: np.ndarray
+    values: np.ndarray
+    sizes: np.ndarray
+
 
 # How many sentences ahead memory is asked for: far enough to hide a miss, near enough to be still there. A cache
 # line holds 16 words.
@@ -66,20 +128,20 @@ def sort_ids(ids, low, high):
 
 
 @kernel
-def fill_bags(low, high, corpus, bags, entries, work, sizes):
+def fill_bags(low, high, corpus, bags, entries, stamp, place, sizes):
     """The bags of sentences low <= m < high, in order of ids, one after another without gaps.
 
     Args:
-        corpus: (tokens int32 (N,), offsets int64 (M + 1,)).
-        bags: (words, counts), filled from the place of the first token of sentence ``low`` on.
+        corpus: Tokens.
+        bags: Bags whose words and counts are filled from the offset of sentence ``low`` on, with the offsets of
+            the tokens.
         entries: uint16 or int32 (N,), filled with the entry of each token, counted from the start of its
             sentence's bag.
-        work: (stamp int32 (V,), starts as -1; place int32 (V,)).
+        stamp, place: int32 (V,), work space; stamp starts as -1.
         sizes: int64 (M,), filled with the number of distinct words of each sentence.
     """
     tokens, offsets = corpus
-    words, counts = bags
-    stamp, place = work
+    words, counts, _ = bags
     start = offsets[low]
     for m in range(low, high):
         end = start
@@ -101,20 +163,12 @@ def fill_bags(low, high, corpus, bags, entries, work, sizes):
 
 
 @kernel
-def first_positions(low, high, entries, offsets, bag_offsets, first):
-    """first[k] = where in its sentence the word of entry k comes first, for sentences low <= m < high."""
+def first_positions(low, high, text, first):
+    """first[k] = the first position of entry k's word in its sentence, low <= m < high; TokenEntries."""
+    entries, offsets, bag_offsets = text
     for m in range(low, high):
         for k in range(offsets[m + 1] - 1, offsets[m] - 1, -1):  # the first is the last that is written
             first[bag_offsets[m] + entries[k]] = k - offsets[m]
-
-
-@kernel
-def by_token(low, high, entries, offsets, bag_offsets, values, out):
-    """out[k] = the value of token k's entry, for the tokens of sentences low <= m < high."""
-    for m in range(low, high):
-        start = PLACE(bag_offsets[m])
-        for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
-            out[k] = values[start + ID(entries[k])]
 
 
 @kernel
@@ -125,19 +179,21 @@ def count_words(low, high, words, offsets, counts):
 
 
 @kernel
-def invert(low, high, bags, places, sentences, counts):
-    """Counting sort of the entries of sentences low <= m < high of ``bags`` by word.
+def invert(low, high, bags, places, index):
+    """Counting sort of the entries of sentences low <= m < high by word.
 
     Args:
+        bags: Bags, or the same with other notes than counts.
         places: int64 (V,), where the next sentence of each word goes; overwritten.
-        sentences int32 (E,), counts float32 (E,): filled.
+        index: InvertedIndex, whose sentences and notes are filled.
     """
-    words, word_counts, offsets = bags
+    words, word_notes, offsets = bags
+    _, sentences, notes = index
     for m in range(low, high):
         for k in range(offsets[m], offsets[m + 1]):
             place = places[words[k]]
             sentences[place] = m
-            counts[place] = word_counts[k]
+            notes[place] = word_notes[k]
             places[words[k]] = place + 1
 
 
@@ -170,8 +226,9 @@ def look_ahead(j, end, sentences, offsets, words, values):
 
 
 @kernel
-def row_work(low, high, starts, sentences, lengths, work):
+def row_work(low, high, index, lengths, work):
     """work[i] = how many target entries source word i meets, for low <= i < high; lengths int64 (M,) of bags."""
+    starts, sentences, _ = index
     for i in range(low, high):
         total = 0
         end = PLACE(starts[i + 1])
@@ -189,10 +246,11 @@ def collect_rows(low, high, index, target, weights, sums, rows):
     The value of a pair (i, o) is the sum over the sentences of i of n_i * weights[k], k the entry of o there.
 
     Args:
-        weights: float32, positive, for each entry of ``target``.
+        index: InvertedIndex of the source bags.
+        target: Bags.
+        weights: float32 (E_tgt,), positive.
         sums: float64 (V_tgt,), zeros, left so.
-        rows: (columns int32, values float32, sizes int64 (V_src,)), filled from 0 on; the first two need room
-            for V_tgt pairs or for every pair of the largest row, and for one more.
+        rows: RowRoom, filled from 0 on.
 
     Returns:
         (the first row that was not done, how many pairs were filled in).

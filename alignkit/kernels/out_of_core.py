@@ -1,11 +1,13 @@
-"""Kernels of estimation in blocks of sentences: what one block adds to rows that belong to the whole text.
+"""Kernels of estimation in blocks of sentences: what one block adds to the rows of the whole text.
 
-Tuples of arrays as in :mod:`.inverted_index`; ``index`` and ``target`` are those of the block. Blocks come
-in text order and every sum goes on from where the block before left it: it is the same sequence of additions, and
-has the same bits, as over the whole text at once.
+Named tuples as in :mod:`.inverted_index`; ``index`` and ``target`` are those of the block. Blocks come in text
+order, and every sum continues from where the block before left it: the same sequence of additions, with the same
+bits, as over the whole text at once.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,12 +17,31 @@ from alignkit.kernels.inverted_index import ID, ONE, PLACE, look_ahead, sort_ids
 _HALF = np.uint64(32)
 
 
+class RowColumns(NamedTuple):
+    """The word pairs of a table without their values: offsets int64 (V_src + 1,), columns int32 (K,)."""
+
+    offsets: np.ndarray
+    columns: np.ndarray
+
+
+class Words(NamedTuple):
+    """One side of a text for :func:`sketch_pairs`.
+
+    words: int32, of bags or tokens. offsets: int64 (M + 1,). seeds: uint64 (V,), random numbers for the words.
+    """
+
+    words: np.ndarray
+    offsets: np.ndarray
+    seeds: np.ndarray
+
+
 @kernel
-def add_counts(low, high, index, rows, target, weights, sums):
+def add_expected_counts(low, high, index, rows, target, weights, sums):
     """counts[i, o] += sum over the sentences of i of n_i * weights[k], k the entry of o there; low <= i < high.
 
     Args:
-        rows: (offsets, columns, counts float64 (K,)).
+        rows: TableRows with counts float64 (K,) for values.
+        weights: float32 (E_tgt,).
         sums: float64 (V_tgt,), zeros, left so.
     """
     starts, sentences, numbers = index
@@ -48,7 +69,7 @@ def row_sizes(low, high, index, target, rows, stamp, sizes):
     """sizes[i] = how many words row i has with those that it meets in this block, for low <= i < high.
 
     Args:
-        rows: (offsets, columns), as known from the blocks before.
+        rows: RowColumns of the blocks before.
         stamp: int32 (V_tgt,), starts as -1.
     """
     starts, sentences, _ = index
@@ -72,9 +93,9 @@ def row_sizes(low, high, index, target, rows, stamp, sizes):
 
 @kernel
 def merge_rows(low, high, index, target, rows, stamp, merged):
-    """Fills merged = (offsets, columns) with the rows low <= i < high, columns rising, with the new words in them.
+    """Fills ``merged``, RowColumns, with the rows low <= i < high, columns rising, with the new words in them.
 
-    Arguments as of :func:`row_sizes`, whose sizes the new offsets are made of.
+    The other arguments are those of :func:`row_sizes`, whose sizes the new offsets are made of.
     """
     starts, sentences, _ = index
     words, _, offsets = target
@@ -117,24 +138,23 @@ def merge_rows(low, high, index, target, rows, stamp, merged):
 
 
 @kernel
-def sketch_pairs(source, target, seeds, smallest):
+def sketch_pairs(source, target, smallest):
     """smallest[b] = the least hash of the word pairs that meet and fall into bucket b, as a fraction of 2**32.
 
     A pair that meets again has the same hash, and changes nothing.
 
     Args:
-        source, target: (words, offsets) of bags or of tokens.
-        seeds: (uint64 (V_src,), uint64 (V_tgt,)), random numbers for the words.
+        source, target: Words.
         smallest: uint32 (power of two,), starts as its largest number.
     """
-    x, x_offsets = source
-    y, y_offsets = target
+    x, x_offsets, x_seeds = source
+    y, y_offsets, y_seeds = target
     mask = np.uint64(len(smallest) - 1)
     for m in range(len(x_offsets) - 1):
         for j in range(PLACE(x_offsets[m]), PLACE(x_offsets[m + 1])):
-            first = seeds[0][ID(x[j])]
+            first = x_seeds[ID(x[j])]
             for k in range(PLACE(y_offsets[m]), PLACE(y_offsets[m + 1])):
-                h = (first ^ seeds[1][ID(y[k])]) * np.uint64(0x9E3779B97F4A7C15)
+                h = (first ^ y_seeds[ID(y[k])]) * np.uint64(0x9E3779B97F4A7C15)
                 h ^= h >> _HALF
                 h *= np.uint64(0xD6E8FEB86659FD93)
                 bucket = h & mask

@@ -252,7 +252,7 @@ def add_unlinked(end, points, both, chosen, used, layout):
 
 
 @kernel
-def choose(L, end, steps, bits, used, layout):
+def choose_points(L, end, steps, bits, used, layout):
     """Choose the points of one sentence pair's alignment, whose two directions are in ``bits``; arguments as of
     :func:`symmetrize_pairs`."""
     from_union, neighbours, unlinked = steps
@@ -320,10 +320,10 @@ def symmetrize_pairs(low, high, forward, reverse, steps, workspace, out):
         L, T = lengths(first, second)
         if L <= BLOCK_WIDTH and T + 2 <= bits.shape[1]:
             end = fill_rows(first, second, T, bits)
-            choose(L, end, steps, bits, used, None)
+            choose_points(L, end, steps, bits, used, None)
             sizes[m] = write_links(L, end, bits[CHOSEN], None, counts, pairs, place)
         else:
             end = fill_blocks(first, second, T, bits, layout, counts)
-            choose(L, end, steps, bits, used, layout)
+            choose_points(L, end, steps, bits, used, layout)
             sizes[m] = write_links(L, end, bits[CHOSEN], layout, counts, pairs, place)
         place += sizes[m]

@@ -1,12 +1,13 @@
 """Kernels of the models whose parameters are a table of word pairs.
 
-``bags``, ``index``, ``rows`` and ``target`` are tuples of arrays as in :mod:`.inverted_index`, which says
-too why results do not depend on the number of threads.
+Named tuples as in :mod:`.inverted_index`, which also says why results do not depend on the number of threads.
+``target`` is Bags of the target side, ``index`` the InvertedIndex of the source bags.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,28 +17,50 @@ from alignkit.kernels.inverted_index import ID, ONE, PLACE, first_not_below, loo
 # No parameter falls below this: it changes nothing that float32 can see, keeps denominators positive, and keeps
 # arithmetic out of denormal numbers, which are many times slower.
 TINY = np.float32(1e-30)
+# The probability of a target word that neither a source word nor NULL explains: otherwise one unknown name would
+# make every sentence impossible.
+UNSEEN = 1e-9
 TWO = PLACE(2)
 _HALF = np.uint64(32)
 
 
-@kernel
-def start_denominators(low, high, target, null, shares, z):
-    """z[k] = shares_m * null[words_k] for the entries k of sentences low <= m < high.
+class RowSpans(NamedTuple):
+    """Rows of a table for the words of a text, which may have other ids than the table's; unknown ones are empty.
 
-    null: float32 (V_tgt,), zeros without NULL. shares: float32 (M,), NULL's weight against that of one source
-    position, 0 for a pair without source words.
+    starts, ends: int64, of each word's row. columns: int32, rising within a row. values: of the columns.
+    """
+
+    starts: np.ndarray
+    ends: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+
+
+class Matrices(NamedTuple):
+    """The (T, L) matrices of M pairs, one after another: values float32, offsets int64 (M + 1,)."""
+
+    values: np.ndarray
+    offsets: np.ndarray
+
+
+@kernel
+def start_denominators(low, high, target, null, null_weights, z):
+    """z[k] = null_weights_m * null[words_k] for the entries k of sentences low <= m < high.
+
+    null: float32 (V_tgt,), zeros without NULL. null_weights: float32 (M,), NULL's weight relative to that of one
+    source position, 0 for a pair without source words.
     """
     words, _, offsets = target
     for m in range(low, high):
         for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
-            z[k] = shares[m] * null[ID(words[k])]
+            z[k] = null_weights[m] * null[ID(words[k])]
 
 
 @kernel
 def add_denominators(low, high, index, rows, target, z, dense):
     """z[k] += sum over source words i of n_i * value[i, words_k], for the entries k of sentences low <= m < high.
 
-    Every pair of the text must be in ``rows``. ``dense`` float32 (V_tgt,) is work space.
+    rows: TableRows with every pair of the text. dense: float32 (V_tgt,), work space.
     """
     starts, sentences, counts = index
     row_offsets, columns, values = rows
@@ -59,12 +82,12 @@ def add_denominators(low, high, index, rows, target, z, dense):
 
 
 @kernel
-def weigh(low, high, target, places, z, likelihood):
-    """likelihood[m] = sum over entries of n log(z / places_m), then z becomes n / z, for low <= m < high.
+def posterior_weights(low, high, target, normalisers, z, log_probabilities):
+    """log_probabilities[m] = sum over entries of n log(z / normalisers_m); z becomes n / z. For low <= m < high.
 
-    n is how often the word comes. places float64 (M,): z is the sum over source positions, NULL included, and
-    places_m what it must be divided by to be a probability. A word that nothing can explain (an empty source
-    without NULL) counts for nothing.
+    n is the count of the word. z comes as the sum over source positions and NULL, which normalisers float64 (M,)
+    turn into a probability; it leaves as what a pair's value is multiplied by to be its posterior, summed over the
+    n tokens. A word that nothing can explain (an empty source without NULL) is ignored.
     """
     _, counts, offsets = target
     for m in range(low, high):
@@ -82,15 +105,16 @@ def weigh(low, high, target, places, z, likelihood):
                 tokens += counts[k]
                 z[k] = counts[k] / z[k]
         if tokens > 0:
-            total += math.log(product) - tokens * math.log(places[m])
-        likelihood[m] = total
+            total += math.log(product) - tokens * math.log(normalisers[m])
+        log_probabilities[m] = total
 
 
 @kernel
-def add_weights(low, high, index, rows, target, weights, sums):
+def expected_counts(low, high, index, rows, target, weights, sums):
     """values[i, o] *= sum over the sentences of i of n_i * weights[k], k the entry of o there.
 
-    For rows low <= i < high; not normalised. ``sums`` float64 (V_tgt,) starts as zeros and is left so.
+    For rows low <= i < high. With weights of :func:`posterior_weights`, probabilities become expected counts.
+    sums: float64 (V_tgt,), zeros, left so.
     """
     starts, sentences, counts = index
     row_offsets, columns, values = rows
@@ -109,16 +133,16 @@ def add_weights(low, high, index, rows, target, weights, sums):
 
 
 @kernel
-def null_counts(target, shares, weights, sums):
-    """sums[o] += shares_m * weights[k] over the entries k of o in text order; sums float64 (V_tgt,)."""
+def expected_null_counts(target, null_weights, weights, sums):
+    """sums[o] += null_weights_m * weights[k] over the entries k of o in text order; sums float64 (V_tgt,)."""
     words, _, offsets = target
     for m in range(len(offsets) - 1):
         for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
-            sums[ID(words[k])] += shares[m] * weights[k]
+            sums[ID(words[k])] += null_weights[m] * weights[k]
 
 
 @kernel
-def normalise_table(low, high, row_offsets, values):
+def normalise_rows(low, high, row_offsets, values):
     """Divides the rows low <= i < high by their sums; no value falls below ``TINY``."""
     for i in range(low, high):
         start, end = PLACE(row_offsets[i]), PLACE(row_offsets[i + 1])
@@ -152,7 +176,7 @@ def exp_digamma(x):
 
 
 @kernel
-def bayes_table(low, high, row_offsets, values, alpha):
+def variational_bayes_rows(low, high, row_offsets, values, alpha):
     """Rows low <= i < high of counts c become exp(digamma(c + alpha)) / exp(digamma(sum of c + alpha)).
 
     The mean-field posterior under a symmetric Dirichlet prior over the words of the row (Johnson 2007); it sums
@@ -172,7 +196,7 @@ def search_rows(rows, ids, out):
     """out[i, j] = the value of column ids[j] in row i; left as it is if there is none, or ids[j] is negative.
 
     Args:
-        rows: (starts int64, ends int64, columns, values), columns rising within a row.
+        rows: RowSpans.
         ids: int32 (J,).
         out: float32 (rows, J).
     """
@@ -189,12 +213,11 @@ def fill_scores(low, high, index, rows, target, lengths, out, dense):
     """out[m][t, l] = value[x_l, y_t], 0 for pairs the table lacks, for sentences low <= m < high.
 
     Args:
-        index: as above, but of all source tokens, with their positions int32 where the counts would be.
-        target: (tokens int32 (N_tgt,), offsets int64 (M + 1,)), token by token.
-        rows: (starts int64, ends int64, columns, values), a row for each word of the index; an unknown word's
-            row is empty.
+        index: InvertedIndex of all source tokens, with their positions.
+        rows: RowSpans, a row for each word of the index.
+        target: Tokens.
         lengths: int64 (M,), source lengths.
-        out: (values float32, offsets int64 (M + 1,)), the matrices one after another.
+        out: Matrices.
         dense: float32 (V_tgt + 1,), zeros, left so; an unknown target word has id V_tgt.
     """
     starts, sentences, positions = index
@@ -219,28 +242,28 @@ def fill_scores(low, high, index, rows, target, lengths, out, dense):
 
 
 @kernel
-def normalise_scores(low, high, target, lengths, null_values, shares, out):
-    """Divides each row by its sum plus shares_m * null_values[y_t]; a row without evidence becomes uniform.
+def normalise_scores(low, high, target, lengths, null, null_weights, out):
+    """Divides each row by its sum plus null_weights_m * null[y_t]; a row without evidence becomes uniform.
 
-    For sentences low <= m < high. null_values float32 (V_tgt + 1,), zeros without NULL; shares float32 (M,),
-    NULL's weight against that of one source position. ``target`` and ``out`` as in :func:`fill_scores`.
+    For sentences low <= m < high. null: float32 (V_tgt + 1,), zeros without NULL. null_weights as in
+    :func:`start_denominators`, the other arguments as in :func:`fill_scores`.
     """
     tokens, offsets = target
     scores, score_offsets = out
     for m in range(low, high):
         place = score_offsets[m]
         for k in range(offsets[m], offsets[m + 1]):
-            total = float(shares[m] * null_values[tokens[k]])
+            total = float(null_weights[m] * null[tokens[k]])
             for j in range(place, place + lengths[m]):
                 total += scores[j]
             for j in range(place, place + lengths[m]):
-                scores[j] = scores[j] / total if total > 0.0 else 1.0 / (lengths[m] + shares[m])
+                scores[j] = scores[j] / total if total > 0.0 else 1.0 / (lengths[m] + null_weights[m])
             place += lengths[m]
 
 
 @kernel
-def start_keys(low, high, target, null, shares, keys):
-    """keys[k] = NULL's key, for the entries k of sentences low <= m < high; arguments as start_denominators.
+def start_keys(low, high, target, null, null_weights, keys):
+    """keys[k] = NULL's key, for the entries k of sentences low <= m < high; arguments of start_denominators.
 
     A key holds a value's 32 bits above the complement of the position it belongs to, 0 for NULL: as integers,
     keys are in the order of their values (none is negative), and of equals the leftmost is the largest.
@@ -248,7 +271,7 @@ def start_keys(low, high, target, null, shares, keys):
     words, _, offsets = target
     for m in range(low, high):
         for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
-            value = np.float32(shares[m] * null[ID(words[k])])
+            value = np.float32(null_weights[m] * null[ID(words[k])])
             keys[k] = np.uint64(value.view(np.uint32)) << _HALF
 
 
@@ -257,9 +280,9 @@ def best_sources(low, high, index, rows, target, keys, dense):
     """For each target entry of sentences low <= m < high the largest key of all source words and NULL.
 
     Args:
-        index: as above, with the first position int32 of each word in its sentence where the counts would be.
-        rows, dense: as in :func:`fill_scores`, the values' bits as uint32: one comparison of integers then finds
-            the best value and the leftmost position, without a branch that cannot be foreseen.
+        index: InvertedIndex of the source bags, with the first position of each word in its sentence.
+        rows, dense: as in :func:`fill_scores`, but with the values' bits as uint32: one comparison of integers
+            then finds the best value and the leftmost position, without a branch that cannot be foreseen.
         keys: uint64 (E_tgt,), see :func:`start_keys`.
     """
     starts, sentences, positions = index
@@ -284,7 +307,7 @@ def best_sources(low, high, index, rows, target, keys, dense):
 
 
 @kernel
-def place_of_key(key):
+def position_of_key(key):
     """The position of a key, -1 for NULL's and where the value is 0."""
     position = np.uint32(key)
     if position == 0 or key >> _HALF == 0:
@@ -293,23 +316,23 @@ def place_of_key(key):
 
 
 @kernel
-def places_of_keys(low, high, keys, places):
-    """places[k] = the position of keys[k], for low <= k < high."""
+def positions_of_keys(low, high, keys, positions):
+    """positions[k] = the position of keys[k], for low <= k < high."""
     for k in range(low, high):
-        places[k] = place_of_key(keys[k])
+        positions[k] = position_of_key(keys[k])
 
 
 @kernel
-def token_places(low, high, bags, offsets, keys, places):
-    """places[k] = the position of token k's key, for the tokens of sentences low <= m < high.
+def token_positions(low, high, text, keys, positions):
+    """positions[k] = the position of token k's key, for the tokens of sentences low <= m < high.
 
     Args:
-        bags: (entries (N_tgt,), offsets int64 (M + 1,) of the bags); ``offsets`` are those of the tokens.
-        keys: of the bags' entries.
-        places: int32 (N_tgt,), filled.
+        text: TokenEntries.
+        keys: uint64 (E,), of the bags' entries.
+        positions: int32 (N,), filled.
     """
-    entries, bag_offsets = bags
+    entries, offsets, bag_offsets = text
     for m in range(low, high):
         start = PLACE(bag_offsets[m])
         for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
-            places[k] = place_of_key(keys[start + ID(entries[k])])
+            positions[k] = position_of_key(keys[start + ID(entries[k])])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,13 +16,13 @@ from alignkit.kernels.hmm_rows import ONE, TINY, padded
 class ViterbiSpace(NamedTuple):
     """Work space for sentences of at most N tokens and P elements."""
 
-    words: Any  # float32 (N,), probability of the best path that ends at each position as its word
-    null: Any  # float32 (N,), as NULL
-    best: Any  # float32 (N,), of the better of the two
-    initial: Any  # float32 (N,), see :class:`.forward_backward.PassSpace`
-    leave: Any  # float32 (N,)
-    back: Any  # int32 (P,), where the best path to each position came from
-    is_null: Any  # bool (P,), whether NULL is the better one
+    words: np.ndarray  # float32 (N,), probability of the best path that ends at each position as its word
+    null: np.ndarray  # float32 (N,), as NULL
+    best: np.ndarray  # float32 (N,), of the better of the two
+    initial: np.ndarray  # float32 (N,), see :class:`.forward_backward.PassSpace`
+    leave: np.ndarray  # float32 (N,)
+    back: np.ndarray  # int32 (P,), where the best path to each position came from
+    is_null: np.ndarray  # bool (P,), whether NULL is the better one
 
 
 @kernel
@@ -97,7 +97,7 @@ def best_words(T, L, e, e_null, p0, places):
 
 
 @allocating_kernel
-def best_positions(low, high, text, pairs, direction, positions):
+def decode_block(low, high, text, pairs, direction, positions):
     """Fills positions int32 (N_y,) for the target tokens of sentence pairs low <= m < high.
 
     Args:

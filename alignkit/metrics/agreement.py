@@ -1,18 +1,16 @@
-"""Top-5 % agreement (Snell et al. 2021, section 3.1): does v rank highly what u ranks first?"""
+"""Top-5 % agreement (Snell et al. 2021, section 3.1): whether v ranks highly what u ranks first."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from alignkit.errors import AlignkitError
 from alignkit.kernels import agreement as kernels
 from alignkit.kernels.score_pairs import ScorePair
 from alignkit.metrics.bootstrap import RESAMPLES, ratio
-from alignkit.metrics.protocol import PERCENT, Metric, MetricSettings, Percent, score_pair
+from alignkit.metrics.protocol import PERCENT, Metric, MetricSettings, Percent, score_pair, top_share
 from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores.scores import Scores
 
@@ -69,26 +67,10 @@ class Agreement:
     ties: float
 
 
-def top_share(percent: Percent) -> Fraction:
-    """``percent`` as an exact fraction of a row; 0.1 means the decimal 0.1, not its binary neighbour.
-
-    Raises:
-        AlignkitError: not above 0 and at most 100.
-    """
-    try:
-        share = Fraction(str(percent)) / 100
-    except (ValueError, ZeroDivisionError) as error:
-        raise AlignkitError(f"{percent!r} is not a percentage") from error
-    if not 0 < share <= 1:
-        raise AlignkitError(f"the percentage must lie above 0 and at most 100, not {percent}")
-    # A denominator of 10^9 times the longest row still fits int64, and rounds what a float adds to 100/3.
-    return max(share.limit_denominator(10**9), Fraction(1, 10**9))
-
-
 def count_agreement(
     u: Scores, v: Scores, percent: Percent = PERCENT, threads: int | None = None
 ) -> AgreementCounts:
-    """Counts the agreement of v with u, sentence pair by sentence pair.
+    """Count the agreement of v with u, sentence pair by sentence pair.
 
     A row agrees if fewer than percent/100 * L entries of v exceed v at the first argmax of u. It is not
     symmetric. Rows without columns are not compared.
@@ -116,7 +98,11 @@ def count_agreement(
 def agreement_rows(u: Scores, v: Scores, percent: Percent = PERCENT) -> AgreementRows:
     """The agreement of v with u, row by row.
 
-    Args, Raises: as :func:`count_agreement`.
+    Args:
+        u, v, percent: as in :func:`count_agreement`.
+
+    Raises:
+        AlignkitError: as :func:`count_agreement`.
     """
     scores, share = score_pair(u, v), top_share(percent)
     rows = np.where(u.shapes[:, 1] > 0, u.shapes[:, 0], 0).astype(np.int64)
@@ -170,7 +156,8 @@ def _values(sums: AgreementCounts) -> dict[str, Any]:
 AGREEMENT = Metric(
     name="agreement",
     symbol="A",
-    title="per cent of target tokens whose best source token by u is among the top {percent} % by v",
+    title="per cent of {rows} whose best source token by u is among the top {percent} % by v",
+    chance="what a source token drawn at random would reach",
     reference="scores",
     symmetric=False,
     share=True,

@@ -1,4 +1,4 @@
-"""What a metric is: counts for each sentence pair, and the values that their sums give."""
+"""The protocol of a metric: counts for each sentence pair, and the values that their sums give."""
 
 from __future__ import annotations
 
@@ -19,21 +19,49 @@ Percent = float | str | Fraction
 PERCENT: Percent = 5  #: the top of a row
 
 
+def top_share(percent: Percent) -> Fraction:
+    """``percent`` as an exact fraction of a row; 0.1 means the decimal 0.1, not its binary neighbour.
+
+    Raises:
+        AlignkitError: not above 0 and at most 100.
+    """
+    try:
+        share = Fraction(str(percent)) / 100
+    except (ValueError, ZeroDivisionError) as error:
+        raise AlignkitError(f"{percent!r} is not a percentage") from error
+    if not 0 < share <= 1:
+        raise AlignkitError(f"the percentage must lie above 0 and at most 100, not {percent}")
+    # A denominator of 10^9 times the longest row still fits int64, and rounds what a float adds to 100/3.
+    return max(share.limit_denominator(10**9), Fraction(1, 10**9))
+
+
 @dataclass(frozen=True, kw_only=True)
 class MetricSettings:
-    """How metrics are computed.
+    """Settings of all metrics.
 
     Attributes:
         percent: the top of a row for the agreement, in per cent.
         resamples: of the bootstrap; 0 for no interval.
         seed: of the bootstrap.
         threads: all there are by default; no result depends on it.
+
+    Raises:
+        AlignkitError: the percentage does not lie above 0 and at most at 100, or the resamples are below 0.
     """
 
     percent: Percent = PERCENT
     resamples: int = RESAMPLES
     seed: int = 0
     threads: int | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        top_share(self.percent)
+        if self.resamples < 0:
+            raise AlignkitError(f"the number of resamples must be at least 0, not {self.resamples}")
+
+    def metric_options(self) -> dict[str, Any]:
+        """The fields of this class alone, by name, for other settings that have them too."""
+        return {each.name: getattr(self, each.name) for each in fields(MetricSettings)}
 
 
 @dataclass(frozen=True)
@@ -46,19 +74,22 @@ class Metric:
     Attributes:
         name: in tables, in options, and in what ``values`` gives.
         symbol: in formulas, as ``A`` in A(u, v).
-        title: says what the value is, with ``{percent}`` where the settings' percentage belongs.
+        title: says what the value is; ``{rows}`` stands for what it is the mean over, ``{percent}`` for the
+            percentage of the settings.
+        chance: says what the chance level is; empty if there is none.
         reference: what scores are compared with: other ``scores`` (u with v) or ``gold`` links.
         symmetric: whether u and v may change places.
         share: whether the value is a fraction, to be shown in per cent.
         count: (u, v, settings) -> the counts of each pair. For ``gold``, u are gold links and v links.
-        values: the counts' sums, numbers or arrays of one shape -> name -> value or array; NaN where nothing was
-            there to divide by. ``name`` comes first, then, if the metric has one, its ``chance`` level.
+        values: the counts' sums, numbers or arrays of one shape -> name -> value or array; NaN where the
+            divisor is 0. ``name`` comes first, then, if the metric has one, its ``chance`` level.
         whole: the names of values that are whole numbers.
     """
 
     name: str
     symbol: str
     title: str
+    chance: str
     reference: Literal["scores", "gold"]
     symmetric: bool
     share: bool
@@ -93,9 +124,9 @@ class Metric:
         settings = settings or MetricSettings()
         return self.summary(self.count(u, v, settings), settings)
 
-    def describe(self, settings: MetricSettings) -> str:
-        """The title with the settings' percentage."""
-        return self.title.format(percent=settings.percent)
+    def describe(self, settings: MetricSettings, rows: str = "target tokens") -> str:
+        """The title with the settings' percentage and the rows."""
+        return self.title.format(percent=settings.percent, rows=rows)
 
     def text(self, value: float) -> str:
         """A value for a table: per cent of a share, three decimals of another."""

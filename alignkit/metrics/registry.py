@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import permutations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import AlignkitError
 from alignkit.metrics.aer import AER
@@ -16,10 +16,12 @@ from alignkit.scores.scores import Scores
 if TYPE_CHECKING:
     import pandas as pd
 
-#: All metrics by name. Of those that compare scores with scores, the first is the papers' main one.
+#: All metrics by name.
 METRICS: dict[str, Metric] = {metric.name: metric for metric in (AGREEMENT, TAU, AER)}
 #: Those that compare one set of scores with another.
 SCORE_METRICS = tuple(metric for metric in METRICS.values() if metric.reference == "scores")
+#: The one that the papers report.
+MAIN = SCORE_METRICS[0]
 
 
 def find_metric(name: str) -> Metric:
@@ -34,8 +36,23 @@ def find_metric(name: str) -> Metric:
     return known[name]
 
 
+def prefixed(metric: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns of a table that shows several metrics: those of the main one by their own names, without a prefix.
+
+    Those of another have its name in front (``tau``, ``tau_low``, ...), and its chance level is left out.
+
+    Args:
+        metric: one of ``SCORE_METRICS``.
+        values: of :meth:`alignkit.metrics.protocol.Metric.measure`.
+    """
+    if metric is MAIN:
+        return dict(values)
+    others = {name: value for name, value in values.items() if name not in (metric.name, "chance")}
+    return {metric.name: values[metric.name], **{f"{metric.name}_{name}": x for name, x in others.items()}}
+
+
 def metric_table(
-    scores: Mapping[str, Scores], metric: Metric = AGREEMENT, settings: MetricSettings | None = None
+    scores: Mapping[str, Scores], metric: Metric = MAIN, settings: MetricSettings | None = None
 ) -> pd.DataFrame:
     """A metric of every ordered pair of different score sets.
 

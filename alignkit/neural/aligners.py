@@ -1,8 +1,7 @@
-"""The trained network as an aligner, and the loader of saved networks and proxies."""
+"""Trained networks and classifiers as aligners."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -29,8 +28,9 @@ from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.labelled import LabelledText
 from alignkit.text.tokenization import Tokenizer, reencode
+from alignkit.types import PathLike
 
-#: score kind -> what computes it
+#: score kind -> the function that computes it
 SCORES: dict[str, Callable[[TranslationNetwork, Bitext], Scores]] = {
     "alpha": attention_scores,
     "beta": lexical_scores,
@@ -44,12 +44,12 @@ class NeuralAligner:
     """A trained translation network as an aligner.
 
     Attributes:
-        network: in evaluation mode, on the device it computes on.
-        tokenizer: encodes text as the network was trained on.
+        network: in evaluation mode, on the device that computes.
+        tokenizer: the one that encoded the training text.
         settings: of text, network and training.
-        step: training steps behind it.
-        metrics: what was measured at that step, as ``valid.loss``.
-        fingerprint: of the bitext it was trained on (:meth:`Bitext.fingerprint`).
+        step: the number of training steps taken.
+        metrics: the values measured at that step, such as ``valid.loss``.
+        fingerprint: of the training text (:meth:`Bitext.fingerprint`).
     """
 
     network: TranslationNetwork = field(repr=False)
@@ -61,7 +61,7 @@ class NeuralAligner:
 
     @property
     def name(self) -> str:
-        """The architecture, as ``lstm``; ``uniform`` if it was trained with uniform attention."""
+        """The architecture, such as ``lstm``; ``uniform`` for a network with uniform attention."""
         settings = self.network.settings
         return "uniform" if settings.attention == "uniform" else settings.architecture
 
@@ -73,26 +73,27 @@ class NeuralAligner:
         """The (T, L) matrix of every pair; tokens that the network does not know count as unk.
 
         Raises:
-            AlignkitError: no such kind, or the tokens are of another make than the network's.
+            AlignkitError: there is no such kind, or the tokens come from a different tokenizer.
         """
         check_kind(self, kind)
-        vocabulary = self.tokenizer.vocabulary
-        own = Bitext(reencode(bitext.source, vocabulary), reencode(bitext.target, vocabulary))
-        return SCORES[kind](self.network, own)
+        return SCORES[kind](self.network, self._own(bitext))
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): log p(target | source) of each pair under teacher forcing, EOS included."""
+        return translation_log_probabilities(self.network, self._own(bitext))
+
+    def _own(self, bitext: Bitext) -> Bitext:
+        """The bitext in the network's vocabulary."""
         vocabulary = self.tokenizer.vocabulary
-        own = Bitext(reencode(bitext.source, vocabulary), reencode(bitext.target, vocabulary))
-        return translation_log_probabilities(self.network, own)
+        return Bitext(reencode(bitext.source, vocabulary), reencode(bitext.target, vocabulary))
 
     def to(self, device: str) -> NeuralAligner:
         """This aligner with its network moved to the device (``auto``: a GPU where there is one)."""
         self.network.to(pick_device(device))
         return self
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a checkpoint; raises AlignkitError if the name does not end in .pt."""
+    def save(self, path: PathLike) -> None:
+        """Write a checkpoint; raises AlignkitError if the name does not end in .pt."""
         save_payload(
             path,
             NETWORK,
@@ -112,13 +113,13 @@ class ClassifierAligner:
     """A trained classifier as an aligner of texts with their labels.
 
     Attributes:
-        network: in evaluation mode, on the device it computes on.
-        tokenizer: encodes text as the network was trained on.
-        labels: what y = 0 and y = 1 are called.
+        network: in evaluation mode, on the device that computes.
+        tokenizer: the one that encoded the training text.
+        labels: the names of y = 0 and y = 1.
         settings: of text, network and training.
-        step: training steps behind it.
-        metrics: what was measured at that step, as ``valid.accuracy``.
-        fingerprint: of the bitext it was trained on (:attr:`LabelledText.bitext`).
+        step: the number of training steps taken.
+        metrics: the values measured at that step, such as ``valid.accuracy``.
+        fingerprint: of the training text (of :attr:`LabelledText.bitext`).
     """
 
     network: Classifier = field(repr=False)
@@ -131,7 +132,7 @@ class ClassifierAligner:
 
     @property
     def name(self) -> str:
-        """``classifier``, or ``uniform`` for one that was trained with uniform attention."""
+        """``classifier``, or ``uniform`` for one with uniform attention."""
         return "uniform" if self.network.settings.attention == "uniform" else "classifier"
 
     @property
@@ -142,8 +143,8 @@ class ClassifierAligner:
         """The (1, L) matrix of every text with its label; words that the network does not know count as unk.
 
         Raises:
-            AlignkitError: no such kind; a target sentence is not one of the two labels, or the words are of
-                another make than the network's.
+            AlignkitError: there is no such kind; a target sentence is not one of the two labels; or the words come
+                from a different tokenizer.
         """
         check_kind(self, kind)
         return classifier_scores(self.network, self._own(bitext), kind)
@@ -158,7 +159,7 @@ class ClassifierAligner:
         own = np.array([table.get(name, -1) for name in text.names], np.int32)[text.labels]
         if (own < 0).any():
             strange = text.names[text.labels[int(np.argmax(own < 0))]]
-            raise AlignkitError(f"label {strange!r} is none of the classifier's: {', '.join(self.labels)}")
+            raise AlignkitError(f"label {strange!r} is not one of the classifier's: {', '.join(self.labels)}")
         corpus: Corpus = reencode(text.corpus, self.tokenizer.vocabulary)
         return LabelledText(corpus, own, self.labels)
 
@@ -167,8 +168,8 @@ class ClassifierAligner:
         self.network.to(pick_device(device))
         return self
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a checkpoint; raises AlignkitError if the name does not end in .pt."""
+    def save(self, path: PathLike) -> None:
+        """Write a checkpoint; raises AlignkitError if the name does not end in .pt."""
         payload = {
             "settings": to_dict(self.settings),
             "step": self.step,

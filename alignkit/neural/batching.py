@@ -1,4 +1,4 @@
-"""Batches: which pairs go together, and their padded tensors, cut from text that stays on the device."""
+"""Batches: the choice of pairs, and padded tensors cut from text that stays on the device."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Batch:
     """B sentence pairs, padded at the end, time first.
 
     Attributes:
-        pairs: int64 (B,), their places in the bitext.
+        pairs: int64 (B,), their indices in the bitext.
         source: int64 (L, B).
         source_lengths: int64 (B,), in the host's memory.
         target: int64 (T, B), y_1..y_T.
         previous: int64 (T, B), BOS y_1..y_{T-1}, the decoder's input.
         target_lengths: int64 (B,), in the host's memory.
-        places: int64 (N,), where the N real tokens stand in a flattened (B, T) array, pair by pair.
+        places: int64 (N,), the indices of the N tokens that are not padding in a flattened (B, T) array.
     """
 
     pairs: np.ndarray
@@ -38,17 +38,17 @@ class Batch:
 
     @property
     def targets(self) -> Tensor:
-        """int64 (N,): the real target tokens, pair by pair."""
+        """int64 (N,): the target tokens without padding, pair by pair."""
         return self.target.t().reshape(-1)[self.places]
 
 
 class DeviceCorpus:
-    """A corpus whose tokens lie on the device, so that a batch is one gather there."""
+    """A corpus whose tokens are stored on the device, where a batch is gathered by one indexing operation."""
 
     def __init__(self, corpus: Corpus, device: torch.device) -> None:
         self.lengths = corpus.lengths
         self._starts = corpus.offsets[:-1]
-        # One more token at the end: the place that padding reads.
+        # The last token is the one that padding reads.
         tokens = np.append(corpus.tokens.astype(np.int64), PAD)
         self._tokens = torch.from_numpy(tokens).to(device)
         self.device = device
@@ -62,7 +62,7 @@ class DeviceCorpus:
 
 
 def to_device(array: np.ndarray, device: torch.device) -> Tensor:
-    """The array on the device; a copy to a GPU does not hold the program up."""
+    """The array on the device; a copy to a GPU does not block."""
     tensor = torch.from_numpy(array)
     if device.type == "cuda":
         return tensor.pin_memory().to(device, non_blocking=True)
@@ -70,7 +70,7 @@ def to_device(array: np.ndarray, device: torch.device) -> Tensor:
 
 
 class Batcher:
-    """Makes batches of a bitext on a device."""
+    """A bitext on a device, and batches of it."""
 
     def __init__(self, bitext: Bitext, device: torch.device) -> None:
         self.device = device
@@ -94,16 +94,16 @@ class Batcher:
 
 
 def usable(bitext: Bitext) -> np.ndarray:
-    """int64: the pairs in which both sides have a token; the others have no matrix element and no loss."""
+    """int64: the pairs with tokens on both sides; the others have no matrix elements and no loss."""
     return np.flatnonzero(bitext.shapes.min(1) > 0)
 
 
 def training_batches(bitext: Bitext, batch: int, seed: int, epoch: int, buckets: bool = True) -> list[np.ndarray]:
-    """The batches of an epoch: every usable pair once, in an order that (seed, epoch) decides.
+    """The batches of an epoch: every usable pair once, in an order determined by (seed, epoch).
 
-    With ``buckets``, a batch holds pairs of one source length: pairs are shuffled, dealt to their lengths,
-    and the remainders too few for a batch are joined, nearest lengths together; then the batches are
-    shuffled. So the number of batches is the same in every epoch.
+    With ``buckets``, a batch holds pairs of one source length: pairs are shuffled and grouped by length, what does
+    not fill a batch is joined in order of length, and the batches are shuffled. The number of batches is thus the
+    same in every epoch.
     """
     rng = np.random.default_rng([seed, epoch])
     pairs = rng.permutation(usable(bitext))
@@ -123,7 +123,7 @@ def training_batches(bitext: Bitext, batch: int, seed: int, epoch: int, buckets:
 
 
 def scoring_batches(bitext: Bitext, sizes: BatchSizes) -> Iterator[np.ndarray]:
-    """All usable pairs in batches of like lengths, whose padding wastes little."""
+    """All usable pairs in batches of similar lengths, which need little padding."""
     able = usable(bitext)
     rows, columns = bitext.target.lengths[able], bitext.source.lengths[able]
     order = np.lexsort((rows, columns))

@@ -1,6 +1,6 @@
-"""Files of tensors and plain values, read without running anything in them.
+"""Checkpoint files: tensors and plain values, read without executing anything in them.
 
-A file is what ``torch.save`` makes of a plain dict ``{"header": {"kind", "version"}, ...}``. It is read with
+A file is a plain dict ``{"header": {"kind", "version"}, ...}`` written by ``torch.save`` and read with
 ``weights_only=True``, which builds tensors and plain values and refuses everything else.
 """
 
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.storage import atomic_write
+from alignkit.types import PathLike
 
 NETWORK, PROXY, TRAINING = "alignkit.network", "alignkit.proxy", "alignkit.training"
 CLASSIFIER = "alignkit.classifier"
@@ -24,15 +25,15 @@ BEST = "best.pt"  #: the network with the lowest validation loss, in a run direc
 VERSION = 2
 
 
-def save_payload(path: str | os.PathLike[str], kind: str, payload: Mapping[str, Any]) -> None:
-    """Writes a checkpoint of that kind, atomically; the same content gives the same bytes.
+def save_payload(path: PathLike, kind: str, payload: Mapping[str, Any]) -> None:
+    """Write a checkpoint of that kind, atomically; the same content gives the same bytes.
 
     Raises:
-        AlignkitError: the name does not end in .pt, by which a checkpoint is known, or writing fails.
+        AlignkitError: the name does not end in .pt, by which checkpoints are recognised, or writing fails.
     """
     if not os.fspath(path).endswith(".pt"):
         raise AlignkitError(f"cannot write {path}: the name of a checkpoint must end in .pt")
-    # Into memory first: torch writes the name of the file it is given into the file.
+    # Into memory first: torch writes the name of the file that it is given into the file.
     buffer = io.BytesIO()
     torch.save(_plain({"header": {"kind": kind, "version": VERSION}, **payload}), buffer)
     with atomic_write(path) as stream:
@@ -40,7 +41,7 @@ def save_payload(path: str | os.PathLike[str], kind: str, payload: Mapping[str, 
 
 
 def _plain(value: Any) -> Any:
-    """The same content in fresh containers: pickle's bytes depend on which equal strings are one object."""
+    """The same content in new containers: pickle's bytes depend on which equal strings are one object."""
     if isinstance(value, str):
         return sys.intern(value)
     if isinstance(value, Mapping):
@@ -50,11 +51,11 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def load_payload(path: str | os.PathLike[str], *kinds: str) -> dict[str, Any]:
-    """Reads a checkpoint of one of the kinds; nothing in the file is executed.
+def load_payload(path: PathLike, *kinds: str) -> dict[str, Any]:
+    """Read a checkpoint of one of the kinds; nothing in the file is executed.
 
     Raises:
-        InputError: missing, damaged, with code in it, of another kind or version.
+        InputError: the file is missing, damaged, contains code, or is of another kind or version.
     """
     try:
         payload = torch.load(path, map_location="cpu", weights_only=True)
@@ -62,7 +63,7 @@ def load_payload(path: str | os.PathLike[str], *kinds: str) -> dict[str, Any]:
         raise InputError(path, error.strerror or str(error)) from error
     except Exception as error:  # torch raises a dozen kinds of error for a bad file
         raise InputError(
-            path, "not a checkpoint, damaged, or with something else than numbers in it; nothing in it was run"
+            path, "not a checkpoint, damaged, or with something other than numbers in it; nothing in it was run"
         ) from error
     header = payload.get("header") if isinstance(payload, dict) else None
     if not isinstance(header, dict) or "kind" not in header:
@@ -79,7 +80,7 @@ def load_payload(path: str | os.PathLike[str], *kinds: str) -> dict[str, Any]:
 
 
 def weights_of(network: nn.Module) -> dict[str, Tensor]:
-    """The parameters by name, in the host's memory."""
+    """The parameters of a network by name, in the host's memory."""
     return {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
 
 
@@ -107,7 +108,7 @@ def network_with_weights(make: Callable[[], N], weights: object) -> N:
 
 
 def checked_weights(weights: object) -> dict[str, Tensor]:
-    """The weights, if they are finite float32 tensors by name."""
+    """The weights, which must be finite float32 tensors by name; raises ValueError otherwise."""
     if not isinstance(weights, dict):
         raise ValueError("no weights")
     for name, tensor in weights.items():

@@ -13,9 +13,9 @@ from alignkit.errors import AlignkitError
 from alignkit.neural.settings import Keep, ProxySettings, Schedule, TextSettings, change_parts
 from alignkit.neural.validation import (
     check_choice,
-    check_counts,
     check_flag,
     check_learning_rate,
+    check_not_negative,
     check_seed,
     check_sizes,
 )
@@ -26,10 +26,10 @@ Trained = Literal["all", "attention"]
 
 @dataclass(frozen=True)
 class ClassifierSettings:
-    """The classifier; the defaults are the paper's: 1,274,882 parameters without embeddings.
+    """Settings of the classifier; the defaults are the paper's, with 1,274,882 parameters besides the embeddings.
 
     Attributes:
-        vocabulary: V, words; 0 stands for "as many as the tokenizer has".
+        vocabulary: V, the number of words; 0 means the tokenizer's.
         embedding: size of a word's embedding.
         hidden: size of each LSTM direction.
         attention_hidden: size of Q h in the attention's score v · ReLU(Q h).
@@ -52,19 +52,19 @@ class ClassifierSettings:
 
 @dataclass(frozen=True)
 class ClassifierTraining:
-    """How a classifier is trained; the defaults are the paper's.
+    """Settings of the training of a classifier; the defaults are the paper's.
 
     Attributes:
         batch: texts per step.
         learning_rate: of Adam.
-        steps: in all.
+        steps: number of steps.
         seed: of the initial weights and the order of the batches.
-        trained: ``all`` parameters; or only those of the ``attention``, everything else staying as it was drawn
-            (appendix A.6: beta is frozen).
-        buckets: batches of texts of like length, in shuffled order, which need little padding; otherwise batches
-            are drawn from all texts.
-        schedule: at which steps to measure and keep a checkpoint (:func:`alignkit.neural.settings.logged_steps`).
-        keep: keep a checkpoint at every logged step, or the best only.
+        trained: ``all`` parameters; or only those of the ``attention``, while the others keep their initial
+            values (appendix A.6: beta is frozen).
+        buckets: batches hold texts of similar length (in shuffled order), which need little padding; otherwise
+            batches are drawn from all texts.
+        schedule: which steps are evaluated and kept (:func:`alignkit.neural.settings.logged_steps`).
+        keep: keep a checkpoint of every logged step, or of the best step only.
     """
 
     batch: int = 32
@@ -78,7 +78,7 @@ class ClassifierTraining:
 
     def __post_init__(self) -> None:
         check_sizes("classifier training", batch=self.batch)
-        check_counts("classifier training", steps=self.steps)
+        check_not_negative("classifier training", steps=self.steps)
         check_seed("classifier training", self.seed)
         check_learning_rate("classifier training", self.learning_rate)
         check_choice("classifier training", "trained", self.trained, get_args(Trained))
@@ -89,7 +89,7 @@ class ClassifierTraining:
 
 @dataclass(frozen=True)
 class ClassifierRunSettings:
-    """Everything that decides what a training run of a classifier gives, apart from the text itself."""
+    """The settings of a classifier's training run: all that determines its result, apart from the text."""
 
     text: TextSettings = field(default_factory=lambda: TextSettings("words", minimum=3))
     network: ClassifierSettings = field(default_factory=ClassifierSettings)
@@ -97,7 +97,7 @@ class ClassifierRunSettings:
 
     def __post_init__(self) -> None:
         if self.network.attention == "uniform" and self.training.trained == "attention":
-            raise AlignkitError("classifier: uniform attention has nothing to train alone")
+            raise AlignkitError("classifier: uniform attention has no parameters, so it cannot be trained alone")
 
     def change(
         self,
@@ -105,7 +105,7 @@ class ClassifierRunSettings:
         network: Mapping[str, Any] | None = None,
         training: Mapping[str, Any] | None = None,
     ) -> ClassifierRunSettings:
-        """These settings with some fields of their parts replaced; values of None are left as they are."""
+        """These settings with some fields of their parts replaced; values of None are ignored."""
         return change_parts(self, text=text, network=network, training=training)
 
 
@@ -117,6 +117,5 @@ CLASSIFIER_PRESETS: dict[str, ClassifierRunSettings] = {
         training=ClassifierTraining(learning_rate=3e-3, steps=500),
     ),
 }
-#: the bag-of-words proxy as the paper trains it on labelled text: two rows of W, one for each label, of which the
-#: difference decides
+#: the bag-of-words proxy as the paper trains it on labelled text, where W has one row for each of the two labels
 CLASSIFIER_PROXY = ProxySettings(learning_rate=2e-4)

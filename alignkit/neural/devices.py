@@ -1,4 +1,4 @@
-"""Where and with how many threads torch computes."""
+"""Devices, threads and precision of torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Products = Literal["float32", "bfloat16"]
 def set_threads(threads: int | None) -> None:
     """Set the number of threads that torch uses on the CPU; None leaves it as it is (all cores).
 
-    With MKL (see :mod:`alignkit.neural`) results have the same bits at any number.
+    With MKL (see :mod:`alignkit.neural`) results have the same bits with any number.
     """
     if threads is not None:
         torch.set_num_threads(threads)
@@ -25,7 +25,7 @@ def set_threads(threads: int | None) -> None:
 
 @contextmanager
 def one_thread(device: torch.device) -> Iterator[None]:
-    """On a CPU, what stands in the block runs on one thread."""
+    """On a CPU, the block runs on one thread."""
     threads = torch.get_num_threads()
     if device.type != "cpu" or threads == 1:
         yield
@@ -61,7 +61,7 @@ def device_of(network: nn.Module) -> torch.device:
 
 @contextmanager
 def precision(device: torch.device, tf32: bool) -> Iterator[None]:
-    """Allows TF32 matrix products on a GPU, or forbids them, within the block."""
+    """Allow or forbid TF32 matrix products on a GPU within the block."""
     if device.type != "cuda":
         yield
         return
@@ -75,10 +75,10 @@ def precision(device: torch.device, tf32: bool) -> Iterator[None]:
 
 @contextmanager
 def rounded(products: Products) -> Iterator[None]:
-    """Lets matrix products of float32 numbers round their factors to bfloat16 within the block, if asked to.
+    """Let matrix products of float32 numbers round their factors to bfloat16 within the block, if asked to.
 
-    Sums stay float32, as does everything that is no matrix product. Processors with units for it (AMX) multiply
-    several times faster so; on others nothing changes. It holds for products on the CPU in the whole process.
+    Sums and all other operations stay in float32. Processors with units for bfloat16 (AMX) then multiply several
+    times faster; on others nothing changes. The setting applies to the CPU and to the whole process.
     """
     if products == "float32":
         yield

@@ -1,8 +1,7 @@
-"""The loader of saved networks, classifiers and proxies."""
+"""The loader of checkpoints: networks, classifiers and proxies."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -20,23 +19,23 @@ from alignkit.neural.proxy import ProxyAligner
 from alignkit.neural.settings import ProxySettings, RunSettings, from_dict
 from alignkit.text.tokenization import tokenizer_from_state
 from alignkit.text.vocabulary import Vocabulary
+from alignkit.types import PathLike
 
 
-def load_checkpoint(path: str | os.PathLike[str], device: str = "auto") -> Aligner:
-    """Reads a checkpoint (.pt) or a run directory (then its best network so far).
+def load_checkpoint(path: PathLike, device: str = "auto") -> Aligner:
+    """Read a checkpoint (.pt), or the best network so far of a run directory.
 
     Returns:
-        a :class:`NeuralAligner`, a :class:`ProxyAligner` or a
-        :class:`alignkit.neural.aligners.ClassifierAligner`, whichever the file holds.
+        a :class:`NeuralAligner`, :class:`ClassifierAligner` or :class:`ProxyAligner`, whichever the file holds.
 
     Raises:
-        InputError: missing, damaged, with code in it, of another kind or version.
+        InputError: the file is missing, damaged, contains code, or is of another kind or version.
         AlignkitError: there is no such device.
     """
     place = Path(path)
     if place.is_dir():
         if not (place / BEST).exists():
-            raise InputError(path, f"a folder without {BEST}, so not a run, or one that has just begun")
+            raise InputError(path, f"a folder without {BEST}, so it is not a run, or one that has only just begun")
         place = place / BEST
     payload = load_payload(place, NETWORK, PROXY, CLASSIFIER)
     try:
@@ -55,7 +54,7 @@ def load_checkpoint(path: str | os.PathLike[str], device: str = "auto") -> Align
 
 
 def load_classifier(payload: dict[str, Any], device: torch.device) -> ClassifierAligner:
-    """The classifier of a checkpoint's content.
+    """The classifier in the content of a checkpoint.
 
     Raises:
         KeyError, TypeError, ValueError, RuntimeError, AlignkitError: the content is damaged.
@@ -63,7 +62,7 @@ def load_classifier(payload: dict[str, Any], device: torch.device) -> Classifier
     settings = from_dict(ClassifierRunSettings, payload["settings"])
     tokenizer = tokenizer_from_state(payload["tokenizer"])
     if len(tokenizer.vocabulary) != settings.network.vocabulary:
-        raise ValueError("tokenizer and network differ in the size of the vocabulary")
+        raise ValueError("the vocabularies of tokenizer and network differ in size")
     first, second = (str(name) for name in payload["labels"])
     network = build_classifier(settings.network, payload["weights"]).to(device)
     metrics = {str(name): float(value) for name, value in payload["metrics"].items()}
@@ -75,7 +74,7 @@ def _network(payload: dict[str, Any], device: torch.device) -> NeuralAligner:
     settings = from_dict(RunSettings, payload["settings"])
     tokenizer = tokenizer_from_state(payload["tokenizer"])
     if len(tokenizer.vocabulary) != settings.network.vocabulary:
-        raise ValueError("tokenizer and network differ in the size of the vocabulary")
+        raise ValueError("the vocabularies of tokenizer and network differ in size")
     network = build_network(settings.network, payload["weights"]).to(device)
     metrics = {str(name): float(value) for name, value in payload["metrics"].items()}
     return NeuralAligner(network, tokenizer, settings, int(payload["step"]), metrics, str(payload["fingerprint"]))

@@ -1,7 +1,7 @@
-"""Losses over a large vocabulary, with the gradient made at once while the logits are at hand.
+"""Losses over a large vocabulary, whose gradients are computed together with their values.
 
-The (N, V) logits are by far the largest array of a step. Turning them into their own gradient in place reads
-and writes them as few times as can be, where autograd would keep a second and a third array of that size.
+The (N, V) logits are by far the largest array of a step. Turning them into their own gradient in place takes as
+few passes over them as possible, where autograd would keep a second and a third array of that size.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class TokenLoss(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, y: Tensor) -> Tensor:
         logits = torch.addmm(bias, x, weight.t())
         torch.softmax(logits, 1, out=logits)
-        # What float32 holds as 0 counts as its smallest number; the gradient is right all the same.
+        # A probability that underflows to 0 counts as the smallest float32 number; the gradient is still right.
         loss = -logits.gather(1, y.unsqueeze(1)).clamp_min_(torch.finfo(logits.dtype).tiny).log_().mean()
         # d loss / d logits = (softmax - one-hot) / N
         rows = torch.arange(len(y), device=y.device)
@@ -39,7 +39,7 @@ class TokenLoss(torch.autograd.Function):
 class BagLoss(torch.autograd.Function):
     """Mean of -log softmax(W x_m)[y] over all (m, y) in the bags, in nats: the loss of the proxy.
 
-    ``BagLoss.apply(x (B, K), weight (V, K), rows int64 (N,), y int64 (N,))``: token n stands in bag rows[n].
+    ``BagLoss.apply(x (B, K), weight (V, K), rows int64 (N,), y int64 (N,))``: token n belongs to bag rows[n].
     """
 
     @staticmethod

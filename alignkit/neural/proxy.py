@@ -1,12 +1,13 @@
-"""The bag-of-words proxy of section 2.3: what translates to what, learned without attention.
+"""The bag-of-words proxy of section 2.3: word translation learned without attention.
 
-p(y | x) = softmax(W mean_l e(x_l)), no bias, trained to give every word of the target sentence whatever its
-place. At its initialisation the gradient is the table of co-occurrence (equations 13 and 14).
+p(y | x) = softmax(W mean_l e(x_l)), with no bias, is trained to predict every word of the target sentence
+regardless of its position. Its gradient at initialisation is the co-occurrence table (equations 13 and 14).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -30,14 +31,14 @@ from alignkit.types import PathLike, Progress
 
 @dataclass(frozen=True, eq=False)
 class ProxyAligner:
-    """A trained proxy as an aligner: beta[t, l] = softmax(W e(x_l))[y_t] depends on the two words only.
+    """A trained proxy as an aligner: beta[t, l] = softmax(W e(x_l))[y_t] depends on the two words alone.
 
     Attributes:
         embedding: float32 (V_src, K), e.
         output: float32 (V_tgt, K), W.
         source: vocabulary of the source.
         target: vocabulary of the target.
-        settings: how it was trained.
+        settings: of its training.
         loss: its validation loss, nats per token.
     """
 
@@ -52,7 +53,7 @@ class ProxyAligner:
         if self.embedding.ndim != 2 or self.output.ndim != 2:
             raise ValueError("a proxy needs two matrices")
         if self.embedding.shape[1] != self.output.shape[1]:
-            raise ValueError("the two matrices of a proxy differ in their size of embedding")
+            raise ValueError("the two matrices of a proxy have embeddings of different sizes")
         if (len(self.embedding), len(self.output)) != (len(self.source), len(self.target)):
             raise ValueError("a proxy needs a row per token of its vocabularies")
 
@@ -65,15 +66,15 @@ class ProxyAligner:
         return ("beta",)
 
     def score(self, bitext: Bitext, kind: str, sizes: BatchSizes | None = None) -> Scores:
-        """The (T, L) matrix of every pair; 0 where the proxy does not know one of the words.
+        """The (T, L) matrix of every pair; 0 where one of the words is unknown to the proxy.
 
         Args:
             bitext: M pairs of words.
             kind: ``beta``.
-            sizes: how many logits at a time.
+            sizes: its number of logits at a time is used.
 
         Raises:
-            AlignkitError: no such kind.
+            AlignkitError: there is no such kind.
         """
         check_kind(self, kind)
         source = _known(bitext.source, self.source)
@@ -89,9 +90,9 @@ class ProxyAligner:
         return Scores(values, offsets, shapes)
 
     def _pairs(self, x: np.ndarray, y: np.ndarray, logits: int) -> np.ndarray:
-        """float32: softmax(W e(x))[y] of each word pair; the softmax is made once per distinct x.
+        """float32: softmax(W e(x))[y] of each word pair; the softmax is computed once per distinct x.
 
-        ``logits``: bytes of them at a time.
+        ``logits``: their bytes at a time.
         """
         order = np.argsort(x, kind="stable")
         words, starts = np.unique(x[order], return_index=True)
@@ -110,7 +111,7 @@ class ProxyAligner:
         return out
 
     def save(self, path: PathLike) -> None:
-        """Writes a checkpoint; raises AlignkitError if the name does not end in .pt."""
+        """Write a checkpoint; raises AlignkitError if the name does not end in .pt."""
         weights = {"embedding": self.embedding, "output": self.output}
         payload = {
             "settings": to_dict(self.settings),
@@ -134,7 +135,7 @@ def _elements(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The source and target id of every matrix element, pair by pair and row by row."""
     tall, wide = shapes.astype(np.int64).T
-    width = np.repeat(wide, tall)  # L of the pair that each target token stands in
+    width = np.repeat(wide, tall)  # L of the pair of each target token
     y = np.repeat(target, width)
     starts = np.repeat(bitext.source.offsets[:-1], tall)
     ends = np.cumsum(width)
@@ -142,39 +143,41 @@ def _elements(
     return source[np.repeat(starts, width) + within], y
 
 
-@dataclass(frozen=True, eq=False)
+class _Weights(NamedTuple):
+    """The parameters of the proxy: ``embedding``, e (V_src, K), and ``output``, W (V_tgt, K)."""
+
+    embedding: Tensor
+    output: Tensor
+
+    def copy(self) -> _Weights:
+        return _Weights(self.embedding.detach().clone(), self.output.detach().clone())
+
+
 class _Bags:
-    """A bitext's usable pairs on the device, cut into batches of sentences."""
+    """The usable pairs of a bitext, as bags of words on a device."""
 
-    source: Corpus
-    target: Corpus
-    device: torch.device
+    def __init__(self, bitext: Bitext, device: torch.device) -> None:
+        self.bitext, self.device, self.pairs = bitext, device, usable(bitext)
 
-    def batch(self, pairs: np.ndarray) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Source tokens and where each bag starts in them; the bag of each target token, and the tokens."""
-        source, target = self.source.take(pairs), self.target.take(pairs)
-        rows = np.repeat(np.arange(len(pairs)), target.lengths)
-        arrays = (source.tokens.astype(np.int64), source.offsets[:-1], rows, target.tokens.astype(np.int64))
-        words, starts, bags, y = (to_device(array, self.device) for array in arrays)
-        return words, starts, bags, y
+    def loss(self, pairs: np.ndarray, weights: _Weights) -> Tensor:
+        """Mean loss of the target tokens of some pairs, nats."""
+        source, target = self.bitext.source.take(pairs), self.bitext.target.take(pairs)
+        bags = np.repeat(np.arange(len(pairs)), target.lengths)
+        arrays = (source.tokens.astype(np.int64), source.offsets[:-1], bags, target.tokens.astype(np.int64))
+        words, starts, rows, y = (to_device(array, self.device) for array in arrays)
+        x = embedding_bag(words, weights.embedding, starts, mode="mean")
+        loss: Tensor = BagLoss.apply(x, weights.output, rows, y)
+        return loss
 
-    def loss(self, pairs: np.ndarray, embedding: Tensor, output: Tensor) -> tuple[Tensor, int]:
-        """Mean loss of the tokens of these pairs, and how many tokens there are."""
-        words, starts, rows, y = self.batch(pairs)
-        x = embedding_bag(words, embedding, starts, mode="mean")
-        return BagLoss.apply(x, output, rows, y), len(y)
-
-
-def _total_loss(bags: _Bags, pairs: np.ndarray, embedding: Tensor, output: Tensor) -> float:
-    """Mean loss per token of all these pairs."""
-    total, tokens = 0.0, 0
-    step = batch_sizes("proxy", output.device).pairs
-    with scoring_mode(output.device):
-        for low in range(0, len(pairs), step):
-            loss, count = bags.loss(pairs[low : low + step], embedding, output)
-            total += loss.item() * count
-            tokens += count
-    return total / max(tokens, 1)
+    def total_loss(self, weights: _Weights) -> float:
+        """Mean loss of all target tokens, nats."""
+        total, step = 0.0, batch_sizes("proxy", self.device).pairs
+        lengths = self.bitext.target.lengths
+        with scoring_mode(self.device):
+            for low in range(0, len(self.pairs), step):
+                some = self.pairs[low : low + step]
+                total += self.loss(some, weights).item() * int(lengths[some].sum())
+        return total / max(int(lengths[self.pairs].sum()), 1)
 
 
 def fit_proxy(
@@ -184,10 +187,10 @@ def fit_proxy(
     progress: Progress | None = None,
     device: str = "auto",
 ) -> ProxyAligner:
-    """Trains the proxy; keeps the epoch with the lowest validation loss.
+    """Train the proxy; the epoch with the lowest validation loss is kept.
 
     Args:
-        bitext: the training text; its two sides may have vocabularies of their own.
+        bitext: training text; its two sides may have different vocabularies.
         valid: held-out text with the same vocabularies.
         settings: the paper's if not given.
         progress: called after each epoch with (epochs done, epochs, message).
@@ -200,36 +203,34 @@ def fit_proxy(
     sides = ((bitext.source, valid.source), (bitext.target, valid.target))
     if any(one.vocabulary != other.vocabulary for one, other in sides):
         raise AlignkitError("the proxy's training and validation text must share their vocabularies")
-    pairs, held = usable(bitext), usable(valid)
-    if not len(pairs):
-        raise AlignkitError("cannot train a proxy: no pair of the text has tokens on both sides")
     place = pick_device(device)
-    embedding, output = _start(bitext, settings, place)
-    bags, other = (_Bags(text.source, text.target, place) for text in (bitext, valid))
-    # Without validation text, the training text itself says which epoch is best.
-    judge, judged = (other, held) if len(held) else (bags, pairs)
-    optimiser = torch.optim.Adam([embedding, output], lr=settings.learning_rate, fused=True)
-    best = (_total_loss(judge, judged, embedding, output), embedding.detach().clone(), output.detach().clone())
+    bags, held = _Bags(bitext, place), _Bags(valid, place)
+    if not len(bags.pairs):
+        raise AlignkitError("cannot train a proxy: no pair of the text has tokens on both sides")
+    # Without validation text, the loss of the training text chooses the epoch.
+    judge = held if len(held.pairs) else bags
+    weights = _initial_weights(bitext, settings, place)
+    optimiser = torch.optim.Adam(list(weights), lr=settings.learning_rate, fused=True)
+    best, lowest = weights.copy(), judge.total_loss(weights)
     for epoch in range(settings.epochs):
-        order = np.random.default_rng([settings.seed, epoch]).permutation(pairs)
+        order = np.random.default_rng([settings.seed, epoch]).permutation(bags.pairs)
         for low in range(0, len(order), settings.batch):
             optimiser.zero_grad()
-            loss, _ = bags.loss(order[low : low + settings.batch], embedding, output)
-            loss.backward()
+            bags.loss(order[low : low + settings.batch], weights).backward()
             optimiser.step()
-        now = _total_loss(judge, judged, embedding, output)
-        if now < best[0]:
-            best = (now, embedding.detach().clone(), output.detach().clone())
+        now = judge.total_loss(weights)
+        if now < lowest:
+            best, lowest = weights.copy(), now
         if progress is not None:
             progress(epoch + 1, settings.epochs, f"proxy: validation loss {now:.3f}")
-    return ProxyAligner(best[1], best[2], bitext.source.vocabulary, bitext.target.vocabulary, settings, best[0])
+    return ProxyAligner(*best, bitext.source.vocabulary, bitext.target.vocabulary, settings, lowest)
 
 
-def _start(bitext: Bitext, settings: ProxySettings, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Fresh e (V_src, K) and W (V_tgt, K), as torch draws an embedding and a linear layer."""
+def _initial_weights(bitext: Bitext, settings: ProxySettings, device: torch.device) -> _Weights:
+    """Random weights, drawn as torch initialises an embedding and a linear layer."""
     generator = torch.Generator().manual_seed(settings.seed)
     size = settings.embedding
     embedding = torch.randn(len(bitext.source.vocabulary), size, generator=generator)
     bound = size**-0.5
     output = torch.empty(len(bitext.target.vocabulary), size).uniform_(-bound, bound, generator=generator)
-    return embedding.to(device).requires_grad_(), output.to(device).requires_grad_()
+    return _Weights(embedding.to(device).requires_grad_(), output.to(device).requires_grad_())

@@ -13,9 +13,9 @@ from alignkit.errors import AlignkitError
 from alignkit.neural.networks.registry import ATTENTIONS, settings_class
 from alignkit.neural.validation import (
     check_choice,
-    check_counts,
     check_flag,
     check_learning_rate,
+    check_not_negative,
     check_seed,
     check_share,
     check_sizes,
@@ -32,7 +32,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True)
 class TextSettings:
-    """How lines become tokens.
+    """Settings of tokenization.
 
     Attributes:
         tokens: SentencePiece ``subwords`` or whitespace ``words``; joint for both sides.
@@ -54,9 +54,9 @@ class NetworkSettings:
     """The settings that every translation network has; each network adds its own in a subclass.
 
     Attributes:
-        architecture: the network's name in :data:`alignkit.neural.networks.registry.NETWORKS`; not a choice, each
-            subclass has its own.
-        vocabulary: V, tokens of the joint vocabulary; 0 stands for "as many as the tokenizer has".
+        architecture: the network's name in :data:`alignkit.neural.networks.registry.NETWORKS`, fixed by each
+            subclass.
+        vocabulary: V, the size of the joint vocabulary; 0 means the tokenizer's.
         embedding: size of the one embedding of source and target tokens.
         attention: a name in :data:`alignkit.neural.networks.registry.ATTENTIONS`. ``general``, a_tl = h_l · (W s_t
             + b); ``dot``, a_tl = h_l · s_t; ``uniform``, weights fixed to 1/L (beta_uf).
@@ -110,26 +110,26 @@ class LstmSettings(NetworkSettings):
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How a network is trained; the defaults are the paper's.
+    """Settings of the training of a translation network; the defaults are the paper's.
 
     Attributes:
         batch: sentence pairs per step.
         learning_rate: of Adam.
         epochs: passes over the training text.
-        steps: stop after so many steps even if epochs are left (None: no limit).
+        steps: the maximum number of steps; None for no limit but that of the epochs.
         seed: of the initial weights, the order of the batches and dropout.
-        word_dropout: share of the decoder's input tokens that are hidden (unk) while training, so that a
-            decoder with little text to learn from looks at the source; the paper has none.
-        warmup: for so many epochs, train with attention fixed to 1/L. By the paper's account attention can
-            only be learned once the network knows which words translate to which; on a text of a thousand
-            pairs it otherwise settles on the ends of the sentence before that. The paper has none.
-        buckets: batches of pairs with equal source length (in shuffled order), which needs no padding in
-            the encoder; otherwise batches are drawn from all pairs.
-        schedule: at which steps to evaluate, log and keep a checkpoint (:func:`logged_steps`).
-        keep: keep a checkpoint at every logged step, or the best only.
-        bleu: whether to translate the validation text: never, at the end (with the best weights) or at
-            every logged step.
-        beam: hypotheses of the beam search for BLEU.
+        word_dropout: the share of the decoder's input tokens that are replaced by unk during training, so that a
+            decoder trained on little text makes use of the source; 0 in the paper.
+        warmup: the number of initial epochs in which attention is fixed to 1/L. According to the paper, attention
+            can be learned only once the network knows which words are translations of each other; on a text of a
+            thousand pairs it may settle on the ends of the sentence before that. 0 in the paper.
+        buckets: batches hold pairs of one source length (in shuffled order), which need no padding in the
+            encoder; otherwise batches are drawn from all pairs.
+        schedule: which steps are evaluated, logged and kept as checkpoints (:func:`logged_steps`).
+        keep: keep a checkpoint of every logged step, or of the best step only.
+        bleu: when to translate the validation text: never, at the end (with the best weights) or at every logged
+            step.
+        beam: number of hypotheses of the beam search for BLEU.
         tf32: on a GPU, allow TF32 matrix products while training.
     """
 
@@ -149,9 +149,10 @@ class TrainingSettings:
 
     def __post_init__(self) -> None:
         check_sizes("training", batch=self.batch, epochs=self.epochs, beam=self.beam)
-        check_counts("training", warmup=self.warmup, **({} if self.steps is None else {"steps": self.steps}))
+        check_not_negative("training", warmup=self.warmup, **({} if self.steps is None else {"steps": self.steps}))
         check_seed("training", self.seed)
         check_learning_rate("training", self.learning_rate)
+        check_flag("training", buckets=self.buckets, tf32=self.tf32)
         check_share("training", word_dropout=self.word_dropout)
         check_choice("training", "schedule", self.schedule, get_args(Schedule))
         check_choice("training", "keep", self.keep, get_args(Keep))
@@ -178,14 +179,14 @@ class ProxySettings:
 
     def __post_init__(self) -> None:
         check_sizes("proxy", embedding=self.embedding, batch=self.batch)
-        check_counts("proxy", epochs=self.epochs)
+        check_not_negative("proxy", epochs=self.epochs)
         check_seed("proxy", self.seed)
         check_learning_rate("proxy", self.learning_rate)
 
 
 @dataclass(frozen=True)
 class RunSettings:
-    """Everything that decides what a training run gives, apart from the text itself."""
+    """The settings of a training run: all that determines its result, apart from the text."""
 
     text: TextSettings = field(default_factory=TextSettings)
     network: NetworkSettings = field(default_factory=LstmSettings)
@@ -197,9 +198,9 @@ class RunSettings:
         network: Mapping[str, Any] | None = None,
         training: Mapping[str, Any] | None = None,
     ) -> RunSettings:
-        """These settings with some fields of their parts replaced; values of None are left as they are.
+        """These settings with some fields of their parts replaced; values of None are ignored.
 
-        Another ``architecture`` of the network starts from the defaults of its own settings.
+        If the ``architecture`` of the network changes, its other settings start from their defaults.
         """
         network = dict(network or {})
         architecture = network.pop("architecture", None) or self.network.architecture
@@ -208,7 +209,7 @@ class RunSettings:
 
 
 def change_parts(settings: S, **parts: Mapping[str, Any] | None) -> S:
-    """Settings made of parts, with some fields of these replaced; values of None are left as they are."""
+    """Settings with some fields of their parts replaced; values of None are ignored."""
     new = {
         name: replace(getattr(settings, name), **{k: v for k, v in (part or {}).items() if v is not None})
         for name, part in parts.items()
@@ -240,7 +241,7 @@ PROXY_PRESETS: dict[str, ProxySettings] = {
 
 
 def logged_steps(last: int, schedule: Schedule = "paper") -> list[int]:
-    """The steps at which a run of ``last`` steps is evaluated, rising; 0 and ``last`` are always among them.
+    """The steps at which a run of ``last`` steps is evaluated, in ascending order and including 0 and ``last``.
 
     ``paper``: 0, 50, 100, 500, 1000, 1500, then every 2000. ``dense``, for small texts: 0, 10, 20, 50,
     100, then every 100. ``classification``, the paper's for classifiers: 0, 10, 50, 100, 150, 200, 250, then every
@@ -262,9 +263,9 @@ def to_dict(settings: Any) -> dict[str, Any]:
 
 
 def from_dict(kind: type[S], values: object) -> S:
-    """The settings that :func:`to_dict` made; a field that is missing has its default.
+    """The settings that :func:`to_dict` wrote; missing fields have their defaults.
 
-    Settings of a network are of the class that their ``architecture`` names, whatever the ``kind``.
+    The class of a network's settings is the one that their ``architecture`` names, whatever ``kind`` is.
 
     Raises:
         AlignkitError: a field is unknown or has an impossible value.
@@ -289,7 +290,7 @@ def from_dict(kind: type[S], values: object) -> S:
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> Iterable[str]:
-    """One line per value that two plain dicts do not share, as ``training.batch: 16 before, now 32``."""
+    """The differences of two nested dicts, one line per value, such as ``training.batch: 16 before, now 32``."""
     for name in sorted({*old, *new}):
         before, now = old.get(name), new.get(name)
         if isinstance(before, Mapping) and isinstance(now, Mapping):

@@ -1,4 +1,4 @@
-"""Word vectors from a text file, as GloVe comes: a word and its numbers on each line."""
+"""Word vectors from a text file in the format of GloVe: a word and its numbers on each line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Vectors:
     """Vectors of some words of a vocabulary.
 
     Attributes:
-        ids: int64 (K,), rising; the words that have one.
+        ids: int64 (K,), ascending; the words that have a vector.
         values: float32 (K, E).
     """
 
@@ -30,7 +30,7 @@ class Vectors:
     values: np.ndarray
 
     def describe(self) -> dict[str, Any]:
-        """How many, and their SHA-256, to tell one set from another."""
+        """The number of vectors and their SHA-256, which identify the set."""
         digest = hashlib.sha256(self.ids.tobytes() + self.values.astype("<f4").tobytes())
         return {"words": len(self.ids), "sha256": digest.hexdigest()}
 
@@ -41,14 +41,14 @@ class Vectors:
 
 
 def read_vectors(path: str | os.PathLike[str], vocabulary: Vocabulary, size: int) -> Vectors:
-    """The vectors of the vocabulary's words; only these are kept in memory.
+    """Read the vectors of a vocabulary's words; only these are kept in memory.
 
-    Lines are ``word number ... number`` separated by single spaces; the word itself may hold spaces. A first line
-    of two whole numbers (word2vec's text form) is passed over. The first vector of a word counts.
+    Lines are ``word number ... number`` separated by single spaces; the word itself may contain spaces. A first
+    line of two whole numbers (word2vec's text format) is skipped. The first of several vectors of a word is used.
 
     Args:
         path: plain or compressed.
-        vocabulary: whose words are wanted.
+        vocabulary: the words to read vectors of.
         size: E.
 
     Raises:
@@ -68,7 +68,7 @@ def read_vectors(path: str | os.PathLike[str], vocabulary: Vocabulary, size: int
         try:
             values = np.array([float(part) for part in parts[-size:]], np.float32)
         except ValueError as error:
-            raise InputError(path, "has something else than numbers after the word", line=number) from error
+            raise InputError(path, "has something other than numbers after the word", line=number) from error
         if not np.isfinite(values).all():
             raise InputError(path, "has a number that is not finite", line=number)
         found[place] = values

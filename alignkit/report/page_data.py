@@ -1,4 +1,4 @@
-"""The numbers that a page carries: plain values, and matrices as base64 of 16-bit floats."""
+"""The numbers in a page: plain values, and matrices as base64 of 16-bit floats."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ MOVING = {
     "beta(step)": "Network's word knowledge",
     "delta(step)": "Network's saliency",
 }
+SHOWN_PAIRS = 500  #: sentence pairs that can be looked at one by one, by default
 _LARGEST = float(np.finfo(np.float16).max)
 
 
-def payload(report: Report, limit: int) -> dict[str, Any]:
-    """What the page's script reads, as JSON values.
+def page_data(report: Report, limit: int) -> dict[str, Any]:
+    """The data of the page's script, as JSON values.
 
     Args:
         report: of M pairs.
-        limit: how many sentence pairs, the first ones, are to be looked at one by one.
+        limit: the number of sentence pairs, the first ones, that can be looked at one by one.
     """
     names = [each.name for each in report.sets]
     main = report.main_pair
@@ -50,7 +51,7 @@ def payload(report: Report, limit: int) -> dict[str, Any]:
         "gold": report.gold is not None,
         "bands": bands(breakdown_table(report), names),
         "mass": mass(mass_table(report), report),
-        "course": course(report.course, names_of(report.sets)),
+        "course": time_course_lines(report.time_course, names_of(report.sets)),
         "sentences": sentences(report, limit),
     }
 
@@ -79,7 +80,7 @@ def mass(table: pd.DataFrame, report: Report) -> list[dict[str, Any]]:
     return found
 
 
-def course(table: pd.DataFrame | None, labels: Mapping[str, str]) -> dict[str, Any] | None:
+def time_course_lines(table: pd.DataFrame | None, labels: Mapping[str, str]) -> dict[str, Any] | None:
     """Series of (step, share) with labels in words, and the chance level; None if there is nothing to show.
 
     Args:
@@ -182,6 +183,6 @@ def hex_bits(bits: np.ndarray) -> str:
 
 
 def plain_number(value: Any) -> float | None:
-    """A float with six digits, which a page has no more use for; None for NaN."""
+    """A float rounded to six digits; None for NaN."""
     number = float(value)
     return None if math.isnan(number) else float(f"{number:.6g}")

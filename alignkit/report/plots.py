@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,8 +13,9 @@ from alignkit.errors import AlignkitError
 from alignkit.report.breakdown import breakdown_table, mass_table
 from alignkit.report.frames import make_folder
 from alignkit.report.model import Report, names_of
-from alignkit.report.page_data import course
+from alignkit.report.page_data import time_course_lines
 from alignkit.storage import atomic_write
+from alignkit.types import PathLike
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,9 +33,9 @@ def figures(report: Report) -> dict[str, tuple[tuple[float, float], Draw]]:
     if not report.table.empty:
         side = 2.2 + 1.1 * len(report.sets)
         found["agreement"] = ((side + 1, side), partial(_matrix, report))
-    shown = course(report.course, names_of(report.sets))
+    shown = time_course_lines(report.time_course, names_of(report.sets))
     if shown is not None:
-        found["course"] = ((8, 4.5), partial(_course, shown))
+        found["course"] = ((8, 4.5), partial(_time_course, shown))
     table = breakdown_table(report)
     u, v = report.main_pair
     axis = {
@@ -53,8 +53,8 @@ def figures(report: Report) -> dict[str, tuple[tuple[float, float], Draw]]:
     return found
 
 
-def save_plots(report: Report, folder: str | os.PathLike[str]) -> list[Path]:
-    """Writes NAME.png and NAME.svg for every figure; the same report gives the same bytes. Returns the files.
+def save_plots(report: Report, folder: PathLike) -> list[Path]:
+    """Write NAME.png and NAME.svg for every figure; the same report gives the same bytes. Returns the files.
 
     Raises:
         AlignkitError: matplotlib is not installed, or the folder cannot be written to.
@@ -81,7 +81,7 @@ def save_plots(report: Report, folder: str | os.PathLike[str]) -> list[Path]:
 
 
 def _plain(text: str) -> str:
-    """Text that matplotlib does not take for a formula."""
+    """Text with its dollar signs escaped, which matplotlib would read as a formula."""
     return text.replace("$", r"\$")
 
 
@@ -122,7 +122,7 @@ def spread(steps: list[int]) -> list[int]:
     return ticks + steps[1:][-1:]
 
 
-def _course(shown: dict[str, Any], axes: Axes) -> None:
+def _time_course(shown: dict[str, Any], axes: Axes) -> None:
     for i, series in enumerate(shown["series"]):
         steps = [step for step, _ in series["points"]]
         style = {"performance": "--", "correlation": ":"}.get(series["role"], "-")

@@ -1,4 +1,4 @@
-"""Tables to text, CSV and JSON."""
+"""Tables as text and JSON."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import json
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
+from alignkit.metrics.protocol import Metric
+from alignkit.metrics.registry import MAIN
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,12 +30,17 @@ def to_json(table: pd.DataFrame, name: str, facts: Mapping[str, Any] | None = No
     return json.dumps({name: records(table), **(facts or {})}, indent=1, allow_nan=False)
 
 
-def agreement_matrix(table: pd.DataFrame) -> str:
-    """The agreement table as text: u down, v across, A(u, v) in per cent with its chance level in brackets."""
+def metric_matrix(table: pd.DataFrame, metric: Metric = MAIN) -> str:
+    """A metric's table as text: u down, v across, the value with its chance level in brackets.
+
+    Args:
+        table: of :func:`alignkit.metrics.registry.metric_table`.
+        metric: that of the table.
+    """
     names = list(dict.fromkeys([*table["u"], *table["v"]]))
     cells = {
-        (u, v): NONE if math.isnan(a) else f"{100 * a:.1f} ({100 * chance:.1f})"
-        for u, v, a, chance in table[["u", "v", "agreement", "chance"]].itertuples(index=False)
+        (u, v): NONE if math.isnan(value) else f"{metric.text(value)} ({metric.text(chance)})"
+        for u, v, value, chance in table[["u", "v", metric.name, "chance"]].itertuples(index=False)
     }
     grid = [["u \\ v", *names]]
     grid += [[u, *(cells.get((u, v), NONE) for v in names)] for u in names]

@@ -149,7 +149,7 @@ def align(
     aligner = fitting.fit(bitext, threads=count, progress=progress, block_tokens=block)
     ranges = [(0, len(bitext))]
     if block is not None:
-        ranges = memory.cut(bitext.source.offsets + bitext.target.offsets, block)
+        ranges = memory.block_ranges(bitext.source.offsets + bitext.target.offsets, block)
     return AlignedText(bitext, aligner, ranges)
 
 

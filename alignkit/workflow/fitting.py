@@ -12,7 +12,7 @@ from alignkit.aligner.registry import imported, load_aligner
 from alignkit.aligner.reversed import Reversed
 from alignkit.aligner.symmetrized import Symmetrized
 from alignkit.classical.inverted_index import bags_of
-from alignkit.classical.priors import Prior, read_prior
+from alignkit.classical.priors import LexiconPrior, read_prior
 from alignkit.errors import InputError
 from alignkit.links.heuristics import DEFAULT_METHOD
 from alignkit.parallel import thread_count
@@ -120,7 +120,7 @@ def fit_symmetrized(
     return Symmetrized(forward, reverse, method, threshold, threads)
 
 
-def _prior(settings: AlignSettings) -> Prior | None:
+def _prior(settings: AlignSettings) -> LexiconPrior | None:
     prior = settings.prior
     return read_prior(prior, settings.prior_weight) if isinstance(prior, str | os.PathLike) else prior
 

@@ -13,7 +13,7 @@ from alignkit.types import PathLike
 
 if TYPE_CHECKING:
     from alignkit.aligner.protocol import Aligner
-    from alignkit.classical.priors import Prior
+    from alignkit.classical.priors import LexiconPrior
 
 Estimation = IBM1Settings | DiagonalSettings | HMMSettings
 
@@ -91,7 +91,7 @@ class AlignSettings:
     symmetrization: str | None = None
     reverse: bool = False
     threshold: float | None = None
-    prior: Prior | PathLike | None = None
+    prior: LexiconPrior | PathLike | None = None
     prior_weight: float = PRIOR_WEIGHT
     start: Aligner | PathLike | None = None
     max_memory: int | str | None = None

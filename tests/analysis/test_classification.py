@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,9 +12,12 @@ import torch
 from scipy.stats import kendalltau
 
 from alignkit.aligner.registry import load_aligner
-from alignkit.analysis.classification import ClassifySettings, classify, row_table, time_course
+from alignkit.analysis.classification import classifier_time_course, classify, row_table
+from alignkit.analysis.settings import ClassifySettings
 from alignkit.errors import AlignkitError
-from alignkit.metrics.agreement import agreement
+from alignkit.metrics.agreement import AGREEMENT, agreement
+from alignkit.metrics.bootstrap import ratio
+from alignkit.metrics.protocol import MetricSettings
 from alignkit.neural.classifier_settings import ClassifierRunSettings, ClassifierSettings, ClassifierTraining
 from alignkit.neural.settings import ProxySettings, TextSettings
 from alignkit.neural.training.classifier_run import ClassifierRun
@@ -85,11 +89,14 @@ def test_beta_uf_is_that_of_the_best_logged_step(found, folder: Path) -> None:  
     assert values[found.uniform_step] == max(values.values())
     row = found.row.set_index("quantity")
     assert row.agreement["A(alpha, beta_uf)"] == max(values.values())
-    assert dict(zip(found.courses["uniform"].step, found.courses["uniform"].agreement, strict=True)) == values
+    assert (
+        dict(zip(found.time_courses["uniform"].step, found.time_courses["uniform"].agreement, strict=True))
+        == values
+    )
 
 
-def test_courses_have_what_contextualised_agreement_needs(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
-    course = found.courses["second"]
+def test_time_courses_have_what_contextualised_agreement_needs(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
+    course = found.time_courses["second"]
     run = ClassifierRun(folder / "second")
     assert list(course.step) == list(run.checkpoints)
     assert dict(run.log.series("valid.accuracy")) == dict(zip(course.step, course.accuracy, strict=True))
@@ -100,7 +107,9 @@ def test_courses_have_what_contextualised_agreement_needs(found, folder: Path) -
         later = course[course.agreement > row.agreement]
         assert (np.isnan(row.xi) and not len(later)) or row.xi == later.accuracy.iloc[0]
     assert found.row.xi.notna().any()
-    own = time_course(ClassifierRun(folder / "standard"), found.scores["alpha"], "alpha", found.text, SETTINGS)
+    own = classifier_time_course(
+        ClassifierRun(folder / "standard"), found.scores["alpha"], "alpha", found.text, SETTINGS
+    )
     assert own.agreement.max() == 1  # at its own best step
 
 
@@ -125,17 +134,31 @@ def test_a_second_call_trains_nothing_and_finds_the_same(found, folder: Path) ->
         classify(folder, TEXT, VALID, NAMES, ClassifySettings(), device="cpu")
 
 
-def test_another_measure_fills_the_same_row(found) -> None:  # type: ignore[no-untyped-def]
-    @dataclass
-    class Largest:
-        same: float
+@dataclass(frozen=True)
+class Same:
+    """In how many texts u and v rank the same word first."""
 
-    def measure(u: Scores, v: Scores) -> Largest:
-        return Largest(float(np.mean([a.argmax() == b.argmax() for a, b in zip(u, v, strict=True)])))
+    rows: np.ndarray
+    hits: np.ndarray
 
-    table = row_table(found.scores, SETTINGS, measure)
-    assert list(table.columns) == ["quantity", "u", "v", "same", "meaning"]
+
+def count_same(u: Scores, v: Scores, settings: MetricSettings) -> Same:
+    hits = [float(a.argmax() == b.argmax()) for a, b in zip(u, v, strict=True)]
+    return Same(np.ones(len(hits)), np.array(hits))
+
+
+def test_another_metric_fills_the_same_row(found) -> None:  # type: ignore[no-untyped-def]
+    """A metric is a record: the interval and the columns come by themselves."""
+    same = dataclasses.replace(
+        AGREEMENT,
+        name="same",
+        count=count_same,
+        values=lambda sums: {"same": ratio(sums.hits, sums.rows), "rows": sums.rows},
+    )
+    table = row_table(found.scores, same, SETTINGS)
+    assert list(table.columns) == ["quantity", "u", "v", "same", "low", "high", "rows", "meaning"]
     assert list(table.quantity) == list(found.row.quantity)
+    assert ((table.low <= table.same) & (table.same <= table.high)).all()
     for m, row in enumerate(found.row.itertuples()):
         if m < 3:  # tau by scipy
             u, v = found.scores[row.u], found.scores[row.v]
@@ -177,8 +200,6 @@ def test_the_standard_run_must_be_standard(tmp_path: Path) -> None:
 
 
 def test_scores_of_the_training_text(folder: Path, found) -> None:  # type: ignore[no-untyped-def]
-    import dataclasses
-
     settings = dataclasses.replace(SETTINGS, scored="train", loo=False)
     other = classify(folder, TEXT, VALID, NAMES, settings, device="cpu")
     assert len(other.text) == 200

@@ -42,7 +42,8 @@ def runs(lines, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def found(runs):
-    from alignkit.analysis.compare import CompareSettings, compare_networks
+    from alignkit.analysis.compare import compare_networks
+    from alignkit.analysis.settings import CompareSettings
 
     settings = CompareSettings(ibm_alpha=True)
     return compare_networks(
@@ -87,7 +88,8 @@ def test_the_table_is_that_of_the_scores_themselves(runs, found):
 
 
 def test_the_proxy_is_kept_and_found_again(runs, found):
-    from alignkit.analysis.compare import PROXY_CACHE, compare_networks
+    from alignkit.analysis.compare import compare_networks
+    from alignkit.analysis.proxy import PROXY_CACHE
 
     cache = runs / "general" / PROXY_CACHE
     before = cache.stat().st_mtime_ns
@@ -183,7 +185,8 @@ def test_a_text_without_words_is_refused(runs, tmp_path, capsys, sides, option):
 
 
 def test_delta_is_compared_if_asked_for(runs, found):
-    from alignkit.analysis.compare import CompareSettings, compare_networks
+    from alignkit.analysis.compare import compare_networks
+    from alignkit.analysis.settings import CompareSettings
     from alignkit.neural.loading import load_checkpoint
     from alignkit.neural.training.translation_run import TranslationRun
 
@@ -197,7 +200,7 @@ def test_delta_is_compared_if_asked_for(runs, found):
 
 def test_a_kept_proxy_of_other_words_is_not_taken(tmp_path):
     """As a folder of `classify` can hold one from before its runs were deleted: ids would be other words."""
-    from alignkit.analysis.compare import fit_or_load_proxy
+    from alignkit.analysis.proxy import fit_or_load_proxy
     from alignkit.neural.settings import ProxySettings
     from alignkit.text.bitext import Bitext
 

@@ -44,20 +44,21 @@ def settings_of(**training):
 
 @pytest.fixture(scope="module")
 def folder(lines, tmp_path_factory):
-    from alignkit.analysis.lab_runs import train_runs
+    from alignkit.analysis.lab_training import train_lab_runs
     from alignkit.neural.training.translation_run import LinePairs
 
     place = tmp_path_factory.mktemp("lab")
     texts = [LinePairs(*(side[part] for side in lines)) for part in (slice(0, 250), slice(250, 300))]
-    train_runs(place, *texts, settings_of(), device="cpu")
+    train_lab_runs(place, *texts, settings_of(), device="cpu")
     return place
 
 
 @pytest.fixture(scope="module")
 def found(folder):
-    from alignkit.analysis.lab import LabSettings, lab
+    from alignkit.analysis.lab import lab
+    from alignkit.analysis.settings import LabSettings
 
-    settings = LabSettings(proxy_epochs=20, courses=True)
+    settings = LabSettings(proxy_epochs=20, all_steps=True)
     return lab(folder / "general-0", folder / "general-1", folder / "uniform-0", settings, "cpu")
 
 
@@ -66,10 +67,12 @@ def row(found, u, v):
 
 
 def test_the_papers_row_stands_first_and_ours_after_it(found):
-    from alignkit.analysis.lab import COLUMNS
-
     assert list(zip(found.table.u, found.table.v, strict=True)) == PAPERS + OURS
-    assert tuple(found.table.columns) == COLUMNS
+    assert list(found.table.columns) == [
+        *("u", "v", "agreement", "chance", "low", "high", "rows", "ties", "xi_accuracy", "xi_bleu"),
+        *("tau", "tau_low", "tau_high", "tau_rows", "tau_undefined", "tau_xi_accuracy", "tau_xi_bleu"),
+        "not_reached",
+    ]
     assert (found.table.agreement > found.table.chance).sum() >= 7
     assert found.table.agreement.between(0, 1).all()
 
@@ -158,7 +161,7 @@ def test_the_course_has_every_logged_step_of_every_run(folder, found):
     from alignkit.neural.loading import load_checkpoint
     from alignkit.neural.training.translation_run import TranslationRun
 
-    course = found.course
+    course = found.time_courses
     assert tuple(course.columns) == COLUMNS
     for label, name, kind in (
         ("lstm", "general-0", "alpha"),
@@ -185,14 +188,13 @@ def test_the_course_has_every_logged_step_of_every_run(folder, found):
 
 
 def test_several_kinds_of_one_network_are_compared_too(folder):
-    from alignkit.analysis.time_course import time_course
+    from alignkit.analysis.time_course import TimeCourseSettings, time_course
     from alignkit.neural.training.translation_run import TranslationRun
 
     run = TranslationRun(folder / "general-0")
     calls = []
-    course = time_course(
-        run, run.valid, {}, kinds=("alpha", "beta"), device="cpu", progress=lambda *call: calls.append(call)
-    )
+    settings = TimeCourseSettings(kinds=("alpha", "beta"))
+    course = time_course(run, run.valid, {}, settings, device="cpu", progress=lambda *call: calls.append(call))
     last = course[course.step == max(run.checkpoints)].set_index("name").value
     assert 0 < last["A(alpha(step), beta(step))"] <= 1
     assert "tau(alpha(step), beta(step))" in last.index
@@ -200,7 +202,8 @@ def test_several_kinds_of_one_network_are_compared_too(folder):
 
 
 def test_what_is_missing_is_left_out_and_said(folder):
-    from alignkit.analysis.lab import LabSettings, lab
+    from alignkit.analysis.lab import lab
+    from alignkit.analysis.settings import LabSettings
 
     settings = LabSettings(proxy_epochs=20, limit=10)
     alone = lab(folder / "general-0", settings=settings, device="cpu")
@@ -216,7 +219,8 @@ def test_what_is_missing_is_left_out_and_said(folder):
 
 
 def test_runs_without_checkpoints_give_what_they_can(folder, lines, tmp_path):
-    from alignkit.analysis.lab import LabSettings, lab
+    from alignkit.analysis.lab import lab
+    from alignkit.analysis.settings import LabSettings
     from alignkit.neural.training.translation_run import LinePairs, train_translation
 
     sides = [side[:250] for side in lines], [side[250:] for side in lines]
@@ -270,7 +274,7 @@ def test_command(folder, found, capsys, tmp_path):
         table = list(csv.DictReader(stream))
     assert float(table[0]["agreement"]) == pytest.approx(found.table.agreement[0])
     steps = pd.read_csv(tmp_path / "steps.csv")
-    assert np.allclose(steps.value, found.course.value)
+    assert np.allclose(steps.value, found.time_courses.value)
     assert run_program([*map(str, arguments), "--json"]) == 0
     assert capsys.readouterr().out == out  # the same command, the same bytes
     assert run_program([*map(str, arguments)]) == 0

@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 from planted import bitext_of, random_pairs
 
-from alignkit.classical.diagonal import KIND, VERSION, Diagonal, Prior, fit_diagonal, load_diagonal
+from alignkit.classical.diagonal import KIND, VERSION, Diagonal, fit_diagonal, load_diagonal
+from alignkit.classical.positions import PositionDistribution
 from alignkit.errors import AlignkitError, InputError
 from alignkit.storage import load_arrays, save_arrays
 from alignkit.text.bitext import Bitext
@@ -50,41 +51,41 @@ def moved_pairs(count=200):
     return pairs
 
 
-# The prior.
+# The distribution of positions.
 
 
 @pytest.mark.parametrize("tension", [0.1, 1.0, 4.0, 14.0])
 def test_closed_forms_equal_the_sums(tension):
     shapes = [(T, L) for T in range(1, 9) for L in range(1, 9)] + [(1, 200), (200, 1), (150, 97)]
     bitext = bitext_of([(["x"] * L, ["y"] * T) for T, L in shapes] + [([], ["y"]), (["x"], [])])
-    prior = Prior(bitext, tension)
+    positions = PositionDistribution(bitext, tension)
     for m, (T, L) in enumerate(shapes):
         for t in range(1, T + 1):
             weights = [np.exp(-tension * abs(t / T - s / L)) for s in range(1, L + 1)]
-            place = prior.place_of[m] + t - 1
-            assert prior.totals[place] == pytest.approx(sum(weights), rel=1e-12)
+            place = positions.totals.starts[m] + t - 1
+            assert positions.totals.totals[place] == pytest.approx(sum(weights), rel=1e-12)
             expected = naive.diagonal_distance(T, L, t, tension)
-            assert prior.distances[place] == pytest.approx(expected, rel=1e-9, abs=1e-15)
-    assert prior.place_of[-2:].tolist() == [-1, -1]
+            assert positions.distances[place] == pytest.approx(expected, rel=1e-9, abs=1e-15)
+    assert positions.totals.starts[-2:].tolist() == [-1, -1]
 
 
 def test_the_closed_forms_hold_on_very_long_lines():
     length, tension = 50_000, 0.1
-    prior = Prior(bitext_of([(["x"] * length, ["y"])]), tension)
+    positions = PositionDistribution(bitext_of([(["x"] * length, ["y"])]), tension)
     places = np.arange(1, length + 1) / length
     weights = np.exp(-tension * (1 - places))
-    assert prior.totals[0] == pytest.approx(weights.sum(), rel=1e-9)
-    assert prior.distances[0] == pytest.approx((weights * (1 - places)).sum() / weights.sum(), rel=1e-6)
+    assert positions.totals.totals[0] == pytest.approx(weights.sum(), rel=1e-9)
+    assert positions.distances[0] == pytest.approx((weights * (1 - places)).sum() / weights.sum(), rel=1e-6)
 
 
 def test_the_tension_moves_to_the_one_that_expects_the_distance():
     bitext = bitext_of([(["x"] * L, ["y"] * T) for T, L in [(5, 7), (9, 8), (12, 12), (3, 4)] * 3])
-    wanted = Prior(bitext, 6.0)
-    prior = Prior(bitext, 1.0)
+    wanted = PositionDistribution(bitext, 6.0)
+    positions = PositionDistribution(bitext, 1.0)
     for _ in range(40):
-        prior.fit(np.average(wanted.distances, weights=wanted.tokens))
-    assert prior.tension == pytest.approx(6.0, abs=1e-3)
-    assert prior.tokens.sum() == 3 * (5 + 9 + 12 + 3)
+        positions.fit_tension(np.average(wanted.distances, weights=wanted.tokens))
+    assert positions.tension == pytest.approx(6.0, abs=1e-3)
+    assert positions.tokens.sum() == 3 * (5 + 9 + 12 + 3)
 
 
 # Fitting.
@@ -234,11 +235,11 @@ def test_load_refuses_what_does_not_fit(tmp_path, messy_bitext):
 def test_a_model_refuses_parts_that_do_not_fit(messy_bitext):
     m = fit_diagonal(messy_bitext, iterations=1)
     with pytest.raises(ValueError, match="does not fit the vocabularies"):
-        Diagonal(m.target, m.source, m.table, m.null, 0.08, 4.0)
+        Diagonal(m.target, m.source, m.table, 0.08, 4.0, null=m.null)
     with pytest.raises(ValueError, match="null must be"):
-        Diagonal(m.source, m.target, m.table, m.null[:-1], 0.08, 4.0)
+        Diagonal(m.source, m.target, m.table, 0.08, 4.0, null=m.null[:-1])
     with pytest.raises(ValueError, match="be 0 without null"):
-        Diagonal(m.source, m.target, m.table, None, 0.08, 4.0)
+        Diagonal(m.source, m.target, m.table, 0.08, 4.0)
 
 
 def test_blank_sides_get_no_links():

@@ -372,6 +372,6 @@ def test_load_refuses_arrays_that_do_not_fit(tmp_path, messy_bitext):
 def test_a_model_refuses_parts_that_do_not_fit(messy_bitext):
     model = fit_ibm1(messy_bitext, iterations=1)
     with pytest.raises(ValueError, match="does not fit the vocabularies"):
-        IBM1(model.target, model.source, model.table, model.null)
+        IBM1(model.target, model.source, model.table, null=model.null)
     with pytest.raises(ValueError, match="null must be"):
-        IBM1(model.source, model.target, model.table, model.null[:-1])
+        IBM1(model.source, model.target, model.table, null=model.null[:-1])

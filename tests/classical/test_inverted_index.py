@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from planted import bitext_of, random_pairs
 
-from alignkit.classical import inverted_index as module
 from alignkit.classical.ibm1 import fit_ibm1
-from alignkit.classical.inverted_index import Bags, PairStatistics, bags_of, token_index
+from alignkit.classical.inverted_index import SentenceBags, bags_of, token_index
+from alignkit.classical.word_pairs import IndexedBitext
 
 THREADS = pytest.mark.parametrize("threads", [1, 2, 3, 8])
 
@@ -26,18 +26,16 @@ def bitext(pairs):
 @THREADS
 def test_bags_hold_each_distinct_word_once(pairs, bitext, threads):
     corpus = bitext.target
-    bags = Bags.of(corpus.tokens, corpus.offsets, len(corpus.vocabulary), threads)
-    values = np.arange(len(bags.words), dtype=np.float32)
-    by_token = bags.by_token(values, corpus.offsets, threads)
-    first = bags.first_positions(corpus.offsets, threads)
+    bags = SentenceBags.of(corpus.tokens, corpus.offsets, len(corpus.vocabulary), threads)
+    first = bags.first_positions(threads)
     for m, (_, y) in enumerate(pairs):
         low, high = bags.offsets[m : m + 2]
         words = [corpus.vocabulary[i] for i in bags.words[low:high]]
         assert bags.words[low:high].tolist() == sorted({corpus.vocabulary.id(word) for word in y})
         assert dict(zip(words, bags.counts[low:high].tolist(), strict=True)) == Counter(y)
         assert first[low:high].tolist() == [y.index(word) for word in words]
-        expected = [low + words.index(word) for word in y]
-        assert by_token[corpus.offsets[m] : corpus.offsets[m + 1]].tolist() == expected
+        entries = bags.token_entries.entries[corpus.offsets[m] : corpus.offsets[m + 1]]
+        assert [words[entry] for entry in entries] == y
     assert bags.sizes.tolist() == [len(set(y)) for _, y in pairs]
     assert bags.offsets[-1] == len(bags.words) == len(bags.counts)
 
@@ -46,10 +44,11 @@ def test_bags_hold_each_distinct_word_once(pairs, bitext, threads):
 def test_sentences_too_long_for_two_bytes(size):
     tokens = np.concatenate([np.arange(size), [0, 1, size - 1], [5]]).astype(np.int32)
     offsets = np.array([0, size + 3, size + 4])
-    bags = Bags.of(tokens, offsets, size, 1)
+    bags = SentenceBags.of(tokens, offsets, size, 1)
     assert bags.offsets.tolist() == [0, size, size + 1]
-    np.testing.assert_array_equal(bags.by_token(bags.words, offsets), tokens)
-    np.testing.assert_array_equal(bags.first_positions(offsets), [*range(size), 0])
+    entries = bags.token_entries.entries.astype(np.int64)
+    np.testing.assert_array_equal(bags.words[entries + np.repeat(bags.offsets[:-1], np.diff(offsets))], tokens)
+    np.testing.assert_array_equal(bags.first_positions(), [*range(size), 0])
     assert bags.counts[[0, 1, 2, size - 1]].tolist() == [2, 2, 1, 2]
 
 
@@ -69,14 +68,12 @@ def test_the_token_index_has_every_occurrence_in_text_order(pairs, bitext):
 
 @THREADS
 @pytest.mark.parametrize("room", [1, 40, 1 << 18])
-def test_rows_are_whole_however_little_room_there_is(pairs, bitext, threads, room, monkeypatch):
+def test_rows_are_whole_however_little_room_there_is(pairs, bitext, threads, room):
     """A buffer smaller than a row is made large enough for it; several rows take several buffers."""
-    monkeypatch.setattr(module, "_ROOM", room)
-    types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
     bags = bags_of(bitext, 1)
     weights = np.repeat(1 / np.arange(1, len(bitext) + 1), bags[1].sizes).astype(np.float32)
-    statistics = PairStatistics(*bags, types, threads, weights)
-    offsets, columns, values = statistics.rows
+    indexed = IndexedBitext.of(bitext, threads)
+    offsets, columns, values = indexed.weighted_pairs(weights, room)
     expected = Counter()
     for m, (x, y) in enumerate(pairs):
         for i in x:
@@ -89,10 +86,9 @@ def test_rows_are_whole_however_little_room_there_is(pairs, bitext, threads, roo
         words = [bitext.target.vocabulary[o] for o in columns[row]]
         found |= {(word, o): v for o, v in zip(words, values[row].tolist(), strict=True)}
     assert found == pytest.approx(dict(expected), rel=1e-5)
-    ones = PairStatistics(*bags, types, threads)
-    assert (ones.rows[2] == 1).all()
-    ones.add_weights(weights)
-    assert np.allclose(ones.rows[2], values, rtol=1e-6)
+    ones = indexed.pairs()
+    assert (ones.values == 1).all()
+    assert (ones.offsets.tobytes(), ones.columns.tobytes()) == (offsets.tobytes(), columns.tobytes())
 
 
 @pytest.mark.skipif("ALIGNKIT_DATA" not in os.environ, reason="ALIGNKIT_DATA names no folder of real texts")

@@ -9,7 +9,7 @@ import pytest
 from planted import bitext_of, random_pairs
 
 from alignkit.classical.ibm1 import fit_ibm1
-from alignkit.classical.memory import block_tokens, cut, parse_size, show_size, word_pairs
+from alignkit.classical.memory import block_ranges, block_tokens, parse_size, show_size, word_pairs
 from alignkit.errors import AlignkitError
 
 
@@ -49,10 +49,10 @@ def test_a_text_that_teaches_nothing(pairs):
     assert bits(fit_ibm1(text, block_tokens=1)) == bits(fit_ibm1(text))
 
 
-def test_cut_covers_every_sentence_once():
+def test_block_ranges_cover_every_sentence_once():
     ends = np.array([0, 0, 5, 5, 6, 30, 31, 31])
     for tokens in (1, 4, 10, 31, 100):
-        ranges = cut(ends, tokens)
+        ranges = block_ranges(ends, tokens)
         assert [low for low, _ in ranges] == [0, *(high for _, high in ranges[:-1])]
         assert ranges[-1][1] == 7
         assert all(low < high for low, high in ranges)

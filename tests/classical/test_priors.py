@@ -10,8 +10,9 @@ from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.lexicon import lexicon_of, tsv
-from alignkit.classical.priors import Prior, read_prior, start_values
+from alignkit.classical.priors import LexiconPrior, read_prior, start_values
 from alignkit.errors import AlignkitError, InputError
+from alignkit.kernels.inverted_index import TableRows
 from alignkit.text.vocabulary import Vocabulary
 
 AMBIGUOUS = [(["das", "haus"], ["house", "the"])] * 3  # nothing says which belongs to which
@@ -72,7 +73,9 @@ def test_what_lexicon_writes_can_be_read(tmp_path):
     path = tmp_path / "lexicon.tsv"
     path.write_bytes(b"".join(tsv(*map(lexicon_of, models))))
     prior = read_prior(path, 1.0)
-    counts = prior.pseudo_counts(bitext, (models[0].table.offsets, models[0].table.columns, None))
+    counts = prior.pseudo_counts(
+        bitext, TableRows(models[0].table.offsets, models[0].table.columns, models[0].table.values)
+    )
     assert np.allclose(counts[0], models[0].table.values, rtol=1e-4)
     values = [models[1].table.value(int(o), i) for i in range(models[0].table.shape[0]) for o in row(models[0], i)]
     assert np.allclose(counts[1], values, rtol=1e-4)
@@ -102,11 +105,11 @@ def test_impossible_priors_are_errors():
     words = Vocabulary.from_tokens(["a"])
     pairs = np.zeros((1, 2), np.int32)
     with pytest.raises(AlignkitError, match="weight"):
-        Prior(words, words, pairs, np.ones((1, 2), np.float32), -1.0)
+        LexiconPrior(words, words, pairs, np.ones((1, 2), np.float32), -1.0)
     with pytest.raises(ValueError, match="negative"):
-        Prior(words, words, pairs, -np.ones((1, 2), np.float32))
+        LexiconPrior(words, words, pairs, -np.ones((1, 2), np.float32))
     with pytest.raises(ValueError, match="two"):
-        Prior(words, words, pairs, np.ones((1, 1), np.float32))
+        LexiconPrior(words, words, pairs, np.ones((1, 1), np.float32))
 
 
 @pytest.mark.parametrize("options", [{}, {"null": False}, {"null_probability": 0.1}])
@@ -154,7 +157,7 @@ def test_a_pruned_pair_starts_as_one_that_never_met():
     """Capped by the threshold, pairs of known words that first meet in another text would hardly be learned."""
     bitext = bitext_of([(["a"], ["x"])] * 3 + [(["a"], ["y"])])
     full, pruned = (fit_ibm1(bitext, iterations=1, null=False, prune=p) for p in (0.0, 0.3))
-    rows = full.table.offsets, full.table.columns, full.table.values
+    rows = TableRows(full.table.offsets, full.table.columns, full.table.values)
     words = pruned.source, pruned.target
     assert full.table.values.tolist() == pytest.approx([0.75, 0.25])
     start = start_values(pruned.table, words, pruned.table.values, bitext, rows)

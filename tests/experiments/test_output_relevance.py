@@ -36,7 +36,7 @@ def test_counts_of_the_example():
 
 
 def test_the_telling_word_is_relevant_attended_and_influential(split, networks):
-    scores = output_relevance.word_scores(*networks, split)
+    scores = output_relevance.held_out_scores(*networks, split)
     ids = split.tokenizer.vocabulary.ids
     places = [int(np.isin(words, [ids["bad"], ids["good"]]).argmax()) for words in split.held.corpus]
     for name in ("alpha", "r uniform", "influence"):

@@ -9,7 +9,7 @@ import torch
 from alignkit.experiments import topic_model as models
 from alignkit.experiments import topic_words as experiment
 from alignkit.experiments.protocol import Verdict
-from alignkit.experiments.topic_real import padded, topicality
+from alignkit.experiments.topic_real import as_sentences, topicality
 from alignkit.text.bitext import Corpus
 from alignkit.text.labelled import LabelledText
 
@@ -103,7 +103,7 @@ def test_topicality_by_hand():
     for word, counts in enumerate([(2, 1), (1, 0), (0, 2), (0, 1)]):
         p = (np.array(counts) + 0.5) / (sum(counts) + 1)
         assert tells[word] == pytest.approx((p * np.log(2 * p)).sum())
-    sentences = padded(text, 2)
+    sentences = as_sentences(text, 2)
     assert sentences.mask.sum(2).tolist() == [[3, 1, 2, 2]] * 2
     assert sentences.words[1][sentences.mask[1]].tolist() == text.corpus.tokens.tolist()
 

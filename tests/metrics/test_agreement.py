@@ -12,7 +12,8 @@ from planted import random_matrices
 
 from alignkit.errors import AlignkitError
 from alignkit.kernels.agreement import kth_largest
-from alignkit.metrics.agreement import agreement, agreement_rows, count_agreement, top_share
+from alignkit.metrics.agreement import agreement, agreement_rows, count_agreement
+from alignkit.metrics.protocol import top_share
 from alignkit.scores.scores import Scores
 
 

@@ -36,7 +36,7 @@ def make_report(pairs: int = 12, longest: int = 9, seed: int = 5, sets: int = 3,
         "sets": tuple(score_set(name, each) for name, each in scores.items()),
         "table": metric_table(scores),
         "counts": draw.integers(0, 2000, len(bitext.source.vocabulary)),
-        "course": course_frame(),
+        "time_course": time_course_frame(),
         "gold": GoldLinks(sure, sure),
         "specials": False,
         "marked": False,
@@ -50,7 +50,7 @@ def random_scores(draw: np.random.Generator, bitext: Bitext, normal: bool) -> Sc
     return Scores.from_matrices([m / m.sum(1, keepdims=True) if normal and m.size else m for m in matrices])
 
 
-def course_frame() -> pd.DataFrame:
+def time_course_frame() -> pd.DataFrame:
     rows = [("r", step, "A(alpha(step), ibm1.beta)", value) for step, value in ((0, 0.1), (50, 0.2), (500, 0.5))]
     rows += [("r", step, "valid.accuracy", value) for step, value in ((0, 0.0), (50, 0.3), (500, 0.6))]
     rows += [("r", step, "tau(ibm1.beta, alpha(step))", value) for step, value in ((0, -0.01), (500, 0.3))]

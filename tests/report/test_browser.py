@@ -239,7 +239,7 @@ def test_little_to_show(browser, report, tmp_path, sets, limit):
 def test_labels_of_steps_have_room_and_name_the_last(browser, tmp_path, width):
     steps = [0, 50, 100, 500, *range(1000, 37_000, 1000), 36_260]
     rows = [("r", step, "A(alpha(step), ibm1.beta)", 0.5) for step in steps]
-    report = make_report(course=pd.DataFrame(rows, columns=["run", "step", "name", "value"]))
+    report = make_report(time_course=pd.DataFrame(rows, columns=["run", "step", "name", "value"]))
     path = tmp_path / "long.html"
     path.write_bytes(build_page(report))
     browser.size(width, 1000)

@@ -39,9 +39,9 @@ def runs(lines, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def report(runs):
-    from alignkit.report.build import Sources, gather
+    from alignkit.report.build import build_report
 
-    return gather(Sources(runs=[str(runs / "even"), str(runs / "one")], device="cpu"))
+    return build_report(runs=[str(runs / "even"), str(runs / "one")], device="cpu")
 
 
 def test_sets_of_a_run(report):
@@ -60,7 +60,7 @@ def test_the_course_is_that_of_the_checkpoints(runs, report):
 
     run = TranslationRun(runs / "one")
     reference = fit_ibm1(run.train, iterations=5, null=False).score(run.valid, "beta")
-    course = report.course.set_index(["name", "step"])["value"]
+    course = report.time_course.set_index(["name", "step"])["value"]
     steps = sorted(run.checkpoints)
     assert len(steps) >= 3
     for step in steps:
@@ -83,13 +83,13 @@ def test_counts_are_those_of_the_training_text(runs, report):
 
 
 def test_runs_of_two_seeds_are_called_by_their_folders(runs):
-    from alignkit.report.build import Sources, gather
-    from alignkit.report.page_data import payload
+    from alignkit.report.build import build_report
+    from alignkit.report.page_data import page_data
 
-    found = gather(Sources(runs=[str(runs / "one"), str(runs / "two")], device="cpu"))
+    found = build_report(runs=[str(runs / "one"), str(runs / "two")], device="cpu")
     assert [each.name for each in found.sets][:4] == ["one.alpha", "one.beta", "two.alpha", "two.beta"]
     assert len({each.label for each in found.sets}) == 5
-    series = payload(found, 1)["course"]["series"]
+    series = page_data(found, 1)["course"]["series"]
     assert sum(each["role"] == "agreement" for each in series) == 4
     assert len({each["label"] for each in series}) == len(series)
 
@@ -101,11 +101,10 @@ def write_gold(lines, folder):
 
 
 def test_links_of_words_leave_out_start_and_end(runs, lines, tmp_path):
-    from alignkit.report.build import Sources, gather
+    from alignkit.report.build import build_report
 
     path = write_gold(lines, tmp_path)
-    sources = Sources(runs=[str(runs / "one")], links={"people": str(path)}, gold=str(path), device="cpu")
-    found = gather(sources)
+    found = build_report(runs=[str(runs / "one")], links={"people": str(path)}, gold=str(path), device="cpu")
     assert "<s>" not in found.bitext.source.words(0)
     people = found.find("people.alpha").scores
     assert all((matrix.sum(axis=1) == 1).all() for matrix in people)  # every target word has one link
@@ -113,33 +112,33 @@ def test_links_of_words_leave_out_start_and_end(runs, lines, tmp_path):
     assert found.token_links(found.gold.sure) == [
         [tuple(link) for link in pair.tolist()] for pair in found.gold.sure
     ]
-    whole = gather(Sources(runs=[str(runs / "one")], device="cpu"))
+    whole = build_report(runs=[str(runs / "one")], device="cpu")
     cropped, full = found.find("lstm.alpha").scores, whole.find("lstm.alpha").scores
     assert all(np.array_equal(small, large[:-1, 1:-1]) for small, large in zip(cropped, full, strict=True))
-    course = found.course.set_index(["name", "step"])["value"]
-    last = found.course[found.course["name"] == "chance(alpha(step), ibm1.beta)"]["step"].max()
+    course = found.time_course.set_index(["name", "step"])["value"]
+    last = found.time_course[found.time_course["name"] == "chance(alpha(step), ibm1.beta)"]["step"].max()
     row = found.table.set_index(["u", "v"]).loc[("lstm.alpha", "ibm1.beta")]
     assert course["chance(alpha(step), ibm1.beta)", last] == pytest.approx(row.chance)
 
 
 def test_other_text_than_the_runs(runs, lines):
-    from alignkit.report.build import Sources, gather
+    from alignkit.report.build import build_report
 
     text = ([*lines[0][:3], ""], [*lines[1][:3], "t0"])
-    found = gather(Sources(runs=[str(runs / "one")], text=text, device="cpu"))
+    found = build_report(runs=[str(runs / "one")], text=text, device="cpu")
     assert len(found.bitext) == 4
     assert found.bitext.source.words(3) == ["<s>", "</s>"]
 
 
 def test_not_a_run(runs, tmp_path):
-    from alignkit.report.build import Sources, gather
+    from alignkit.report.build import build_report
 
     with pytest.raises(AlignkitError):
-        gather(Sources(runs=[str(tmp_path)], device="cpu"))
+        build_report(runs=[str(tmp_path)], device="cpu")
     with pytest.raises(AlignkitError, match="as a run"):
-        gather(Sources(runs=[str(runs / "one")], models=[str(runs / "two")], device="cpu"))
+        build_report(runs=[str(runs / "one")], models=[str(runs / "two")], device="cpu")
     with pytest.raises(AlignkitError, match="same name"):
-        gather(Sources(runs=[str(runs / "one")] * 2, device="cpu"))
+        build_report(runs=[str(runs / "one")] * 2, device="cpu")
 
 
 def test_the_command_and_the_page(runs, tmp_path, capsys):

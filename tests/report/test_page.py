@@ -11,8 +11,9 @@ import re
 import numpy as np
 import pytest
 
-from alignkit.report.page import build_page, embedded_json, flat
-from alignkit.report.page_data import encode_matrices, hex_bits, payload
+from alignkit.report.page import build_page, embedded_json
+from alignkit.report.page_data import encode_matrices, hex_bits, page_data
+from alignkit.report.panels import flat
 from tests.report.conftest import HOSTILE, make_report
 
 
@@ -89,7 +90,7 @@ def test_same_report_same_bytes(report):
 
 
 def test_matrices_and_rows_come_back(report):
-    data = payload(report, 100)
+    data = page_data(report, 100)
     for m, sentence in enumerate(data["sentences"]):
         values = np.frombuffer(base64.b64decode(sentence["v"]), "<f2").astype(np.float64)
         wanted = np.concatenate([each.scores[m].ravel() for each in report.sets])
@@ -101,7 +102,7 @@ def test_matrices_and_rows_come_back(report):
 
 
 def test_rows_that_agree_are_those_of_the_table(report):
-    data = payload(report, 100)
+    data = page_data(report, 100)
     sets = len(report.sets)
     for i, u in enumerate(report.sets):
         for j, v in enumerate(report.sets):
@@ -133,7 +134,7 @@ def test_the_headline_says_when_it_was_learned(page):
 
 
 def test_the_course_in_words(report):
-    series = payload(report, 0)["course"]["series"]
+    series = page_data(report, 0)["course"]["series"]
     assert [(each["label"], each["role"], len(each["points"])) for each in series] == [
         ("Attention agrees with IBM dictionary", "agreement", 3),
         ("Attention is ordered like IBM dictionary (Kendall's tau)", "correlation", 2),
@@ -141,14 +142,14 @@ def test_the_course_in_words(report):
         ("translation quality (BLEU)", "performance", 1),
     ]
     assert series[-1]["points"] == [[500, 0.2]]
-    assert payload(report, 0)["course"]["chance"] == 0.1
+    assert page_data(report, 0)["course"]["chance"] == 0.1
 
 
 def test_limit(report):
-    data = payload(report, 4)
+    data = page_data(report, 4)
     assert len(data["sentences"]) == 4
     assert "the first 4 of 12 pairs" in build_page(report, 4).decode()
-    assert payload(report, 0)["sentences"] == []
+    assert page_data(report, 0)["sentences"] == []
 
 
 def test_settings_are_flat():
@@ -157,7 +158,7 @@ def test_settings_are_flat():
 
 def test_one_set_of_scores_is_enough():
     text = build_page(make_report(sets=1, table=make_report().table[:0])).decode()
-    assert "one aligner only" in text
+    assert "only one aligner" in text
 
 
 def test_two_thousand_pairs_stay_under_15_mb():

@@ -11,9 +11,10 @@ from alignkit.classical.hmm.expectation import expect, text_arrays
 from alignkit.classical.hmm.parameters import WIDTH, FittedHMM, HMMParameters
 from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.hmm.word_classes import BackOff
-from alignkit.classical.inverted_index import PairStatistics, bags_of, token_index
-from alignkit.classical.priors import Prior, start_null, start_values
+from alignkit.classical.inverted_index import token_index
+from alignkit.classical.priors import LexiconPrior, start_null, start_values
 from alignkit.classical.translation_table import PairTable
+from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.errors import AlignkitError
 from alignkit.kernels import hmm_m_step
 from alignkit.kernels.forward_backward import TransitionCounts
@@ -53,34 +54,37 @@ class HMMEstimation:
         settings: HMMSettings,
         shares: tuple[float, float],
         threads: int,
-        prior: Prior | None = None,
+        prior: LexiconPrior | None = None,
         start: FittedHMM | None = None,
     ) -> None:
         self.bitext, self.settings, self.shares, self.threads = bitext, settings, shares, threads
         self.start = start
         self.sides = (bitext.source, bitext.target)
         self.types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
-        self.statistics = PairStatistics(*bags_of(bitext, threads), self.types, threads)
+        self.indexed = IndexedBitext.of(bitext, threads)
+        self.rows = self.indexed.pairs()
         self.links = self._link_arrays()
-        self.pseudo_counts = None if prior is None else prior.pseudo_counts(bitext, self.statistics.rows)
+        self.pseudo_counts = None if prior is None else prior.pseudo_counts(bitext, self.rows)
         self.back_off = BackOff(bitext, settings.affixes, settings.back_off) if settings.back_off > 0 else None
         self.copies = bitext.copies.astype(np.float32) if settings.exclude else None
         self.directions = self._uniform(0), self._uniform(1)
 
     def _link_arrays(self) -> LinkArrays:
-        """The (T, L) matrices of the text, with the place of each element's word pair in the statistics."""
+        """The (T, L) matrices of the text, with the place of each element's word pair in the rows."""
         offsets, text = flat_offsets(self.bitext.shapes), text_arrays(self.bitext)
-        ids, rows = np.empty(offsets[-1], np.int32), self.statistics.rows
+        ids, rows = np.empty(offsets[-1], np.int32), self.rows
         index = token_index(self.bitext.source, self.threads)
-        if len(rows[1]) >= 2**31:
+        if len(rows.columns) >= 2**31:
             raise AlignkitError("the text has more than two thousand million word pairs; give it in parts")
 
         def fill(low: int, high: int) -> None:
             places = np.zeros(self.types[1], np.int64)
             hmm_m_step.pair_ids(low, high, index, text, offsets, rows, places, ids)
 
-        self.statistics.over_rows(fill)
-        return LinkArrays(offsets, ids, np.zeros((len(rows[1]), 3), np.float32), np.zeros(len(ids), np.float32))
+        self.indexed.over_rows(fill)
+        return LinkArrays(
+            offsets, ids, np.zeros((len(rows.columns), 3), np.float32), np.zeros(len(ids), np.float32)
+        )
 
     def _uniform(self, side: int) -> DirectionArrays:
         """A direction with uniform emissions: counts of 1, divided by the number of words there are."""
@@ -114,7 +118,7 @@ class HMMEstimation:
         assert self.start is not None
         known = self.start.source, self.start.target
         self.links.evidence[:, 1 + side] = start_values(
-            self.start.table, known, parameters.emission, self.bitext, self.statistics.rows, bool(side)
+            self.start.table, known, parameters.emission, self.bitext, self.rows, bool(side)
         )
         return direction._replace(
             totals=np.ones_like(direction.totals),
@@ -171,7 +175,7 @@ class HMMEstimation:
 
     def _count_pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """Counts and pseudo-counts of word pairs from the links; returns the totals of each direction."""
-        rows, evidence = self.statistics.rows, self.links.evidence
+        rows, evidence = self.rows, self.links.evidence
         offsets, _, values = rows
         prior = np.float32(self.settings.lexical_prior)
 
@@ -196,12 +200,12 @@ class HMMEstimation:
         return np.bincount(self.sides[side].tokens, minlength=self.types[side])
 
     def _row_sums(self, values: np.ndarray) -> np.ndarray:
-        offsets, sums = self.statistics.rows[0], np.empty(self.types[0], np.float64)
-        self.statistics.over_rows(lambda low, high: hmm_m_step.row_sums(low, high, offsets, values, sums))
+        offsets, sums = self.rows.offsets, np.empty(self.types[0], np.float64)
+        self.indexed.over_rows(lambda low, high: hmm_m_step.row_sums(low, high, offsets, values, sums))
         return sums
 
     def _column_sums(self, values: np.ndarray) -> np.ndarray:
-        columns, sums = self.statistics.rows[1], np.zeros(self.types[1], np.float64)
+        columns, sums = self.rows.columns, np.zeros(self.types[1], np.float64)
 
         def add(low: int, high: int) -> None:
             hmm_m_step.column_sums(low, high, columns, values, sums)
@@ -223,7 +227,8 @@ class HMMEstimation:
         )
         if self._has_transitions:
             counts = self.expectation.transitions[side]
-            direction = direction._replace(**_transition_weights(direction, counts, settings.transition_prior))
+            transition, initial = _transition_weights(direction, counts, settings.transition_prior)
+            direction = direction._replace(transition=transition, initial=initial)
         return direction
 
     def _count_fertilities(self) -> tuple[np.ndarray, ...]:
@@ -246,7 +251,7 @@ class HMMEstimation:
     def parameters(self, side: int) -> HMMParameters:
         """What was found for the forward (0) or the reverse (1) direction."""
         direction = self.directions[side]
-        offsets, columns, counts = self.statistics.rows
+        offsets, columns, counts = self.rows
         states = columns if side else np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets))
         totals = np.maximum(direction.totals, np.float32(1e-30))
         emission = np.minimum((counts + self.links.evidence[:, 1 + side]) / totals[states], np.float32(1))
@@ -266,7 +271,7 @@ class HMMEstimation:
 
     def table(self, forward: HMMParameters) -> PairTable:
         """The word pairs of the text, with the emissions of the forward direction."""
-        offsets, columns, _ = self.statistics.rows
+        offsets, columns, _ = self.rows
         return PairTable(offsets, columns, forward.emission, self.types[1])
 
     def probabilities(self) -> Scores:
@@ -302,7 +307,7 @@ def estimate(
 
 def _transition_weights(
     direction: DirectionArrays, counts: TransitionCounts, prior: float
-) -> dict[str, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray]:
     """New transition and initial weights from their expected counts.
 
     The weights of a sentence are normalised over the positions it has, so the expected log-likelihood is
@@ -318,10 +323,10 @@ def _transition_weights(
         new = np.where(share > 0, new, new[share > 0].mean())  # the mean where nothing was possible
         return np.maximum(new / new.sum(), 1e-12).astype(np.float32)
 
-    return {
-        "transition": weights(counts.jumps, counts.jump_shares, direction.transition),
-        "initial": weights(counts.initial, counts.initial_shares, direction.initial),
-    }
+    return (
+        weights(counts.jumps, counts.jump_shares, direction.transition),
+        weights(counts.initial, counts.initial_shares, direction.initial),
+    )
 
 
 def _fertility_factors(counts: np.ndarray, settings: HMMSettings) -> np.ndarray:

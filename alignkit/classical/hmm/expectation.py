@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -63,5 +64,9 @@ def expect(
     lengths = bitext.source.lengths, bitext.target.lengths
     ranges = blocks(lengths[0] * lengths[1] * (lengths[0] + lengths[1]), BLOCKS) or [(0, 0)]
     changes, *counts = zip(*run_blocks(run, ranges, threads), strict=True)
-    forward, reverse = (TransitionCounts(*map(sum, zip(*parts, strict=True))) for parts in counts)
+    forward, reverse = (reduce(_added, parts) for parts in counts)
     return Expectation(likelihood, (forward, reverse), sum(changes))
+
+
+def _added(a: TransitionCounts, b: TransitionCounts) -> TransitionCounts:
+    return TransitionCounts(*map(np.add, a, b))

@@ -8,8 +8,8 @@ import numpy as np
 
 from alignkit.classical.hmm.expectation import expect, text_arrays
 from alignkit.classical.hmm.parameters import FittedHMM, HMMParameters
+from alignkit.classical.lookup import Lookup
 from alignkit.classical.null import UNSEEN
-from alignkit.classical.translation_table import Lookup
 from alignkit.kernels import hmm_m_step, viterbi
 from alignkit.kernels.hmm_e_step import LinkArrays
 from alignkit.kernels.hmm_emissions import DirectionArrays
@@ -47,7 +47,7 @@ def posteriors(
     return Scores(np.clip(links.links, 0, 1, out=links.links), links.offsets, bitext.shapes), likelihood
 
 
-def log_probabilities(bitext: Bitext, model: FittedHMM, shares: tuple[float, float], threads: int) -> np.ndarray:
+def log_likelihoods(bitext: Bitext, model: FittedHMM, shares: tuple[float, float], threads: int) -> np.ndarray:
     """float64 (M,): log p(y | x) of each pair, up to the factor for its length; arguments of :func:`posteriors`.
 
     Without fertility: its factors are for links given the others, and make no distribution over sentences.
@@ -56,7 +56,7 @@ def log_probabilities(bitext: Bitext, model: FittedHMM, shares: tuple[float, flo
     return posteriors(bitext, FittedHMM(model.source, model.target, model.table, *plain), shares, threads)[1]
 
 
-def best_positions(bitext: Bitext, model: FittedHMM, threads: int) -> np.ndarray:
+def viterbi_positions(bitext: Bitext, model: FittedHMM, threads: int) -> np.ndarray:
     """int32 (N_tgt,): source positions of target tokens in the forward direction's Viterbi alignment, or -1.
 
     With fertility, it is the likeliest alignment given the expected links of the other words.
@@ -70,7 +70,7 @@ def best_positions(bitext: Bitext, model: FittedHMM, threads: int) -> np.ndarray
     positions = np.empty(len(bitext.target.tokens), np.int32)
 
     def decode(low: int, high: int) -> None:
-        viterbi.best_positions(low, high, text, links, direction, positions)
+        viterbi.decode_block(low, high, text, links, direction, positions)
 
     work = bitext.source.lengths * bitext.source.lengths * bitext.target.lengths
     run_blocks(decode, blocks(work, 1 if threads == 1 else 8 * threads), threads)

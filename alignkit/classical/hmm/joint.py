@@ -25,11 +25,10 @@ import numpy as np
 
 from alignkit.aligner.protocol import check_kind
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
-from alignkit.classical.hmm.inference import log_probabilities, posteriors
+from alignkit.classical.hmm.inference import log_likelihoods, posteriors
 from alignkit.classical.hmm.parameters import FittedHMM, unpack_hmm
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD, HMMSettings
-from alignkit.classical.priors import Prior
-from alignkit.classical.translation_table import Lookup
+from alignkit.classical.priors import LexiconPrior
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import Links
@@ -51,14 +50,12 @@ class JointHMM(FittedHMM):
     Attributes:
         share: weight of the forward posterior in a link's probability; the reverse one has the rest.
         threshold: links have at least this probability: higher for precision, lower for recall.
-        threads: how many threads scoring uses (None: all); no result depends on it.
         fitted_probabilities: the link probabilities of the text that the model was fitted on; not saved. For that
             text they are better than :meth:`probabilities`: a link is judged without its own part in the counts.
     """
 
     share: float = 0.5
     threshold: float = JOINT_THRESHOLD
-    threads: int | None = field(default=None, compare=False)
     name: str = "hmm-joint"
     kinds: tuple[str, ...] = ("alpha", "beta")
     fitted_probabilities: Scores | None = field(default=None, compare=False, repr=False)
@@ -80,16 +77,16 @@ class JointHMM(FittedHMM):
         than 1 divided by their sum."""
         check_kind(self, kind)
         if kind == "beta":
-            return Lookup(self.table, bitext, *self.ids(bitext), thread_count(self.threads)).scores()
+            return self.lookup(bitext).scores()
         return cap_row_sums(self.probabilities(bitext))
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): log p(target | source) of each pair, up to the factor for its length; no fertility."""
-        return log_probabilities(bitext, self, (1.0, 0.0), thread_count(self.threads))
+        return log_likelihoods(bitext, self, (1.0, 0.0), thread_count(self.threads))
 
     def reverse_log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): the same of log p(source | target)."""
-        return log_probabilities(bitext, self, (0.0, 1.0), thread_count(self.threads))
+        return log_likelihoods(bitext, self, (0.0, 1.0), thread_count(self.threads))
 
     def links(self, bitext: Bitext) -> Links:
         """Links whose probability reaches the threshold."""
@@ -108,8 +105,8 @@ class JointHMM(FittedHMM):
 
     def save(self, path: PathLike) -> None:
         """Writes the model; :func:`alignkit.load_aligner` reads it."""
-        arrays, header = self.pack()
-        save_arrays(path, KIND, VERSION, arrays, header | {"share": self.share, "threshold": self.threshold})
+        header = self.header() | {"share": self.share, "threshold": self.threshold}
+        save_arrays(path, KIND, VERSION, self.arrays(), header)
 
 
 def load_joint(path: PathLike) -> JointHMM:
@@ -129,7 +126,7 @@ def fit_joint(
     threshold: float = JOINT_THRESHOLD,
     threads: int | None = None,
     progress: Progress | None = None,
-    prior: Prior | None = None,
+    prior: LexiconPrior | None = None,
     start: JointHMM | None = None,
     **options: Any,
 ) -> JointHMM:

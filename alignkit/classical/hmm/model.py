@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from alignkit.aligner.protocol import check_kind
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
-from alignkit.classical.hmm.inference import best_positions, log_probabilities, posteriors
+from alignkit.classical.hmm.inference import log_likelihoods, posteriors, viterbi_positions
 from alignkit.classical.hmm.parameters import FittedHMM, unpack_hmm
 from alignkit.classical.hmm.settings import DECODINGS, HMMSettings
-from alignkit.classical.priors import Prior
-from alignkit.classical.translation_table import Lookup
+from alignkit.classical.priors import LexiconPrior
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.from_positions import links_from_positions
 from alignkit.links.from_scores import best_links
@@ -33,14 +32,9 @@ class HMM(FittedHMM):
     """A fitted hidden Markov aligner; it has no reverse direction.
 
     Attributes:
-        log_likelihood: of the training text under the parameters that each E-step used. Plain EM makes it rise;
-            with priors or fertility it is only a score, of which that is not to be expected.
-        threads: how many threads scoring uses (None: all); no result depends on it.
         decode: how links are found, one of :data:`DECODINGS`.
     """
 
-    log_likelihood: tuple[float, ...] = ()
-    threads: int | None = field(default=None, compare=False)
     name: str = "hmm"
     kinds: tuple[str, ...] = ("alpha", "beta")
     decode: str = "posterior"
@@ -56,37 +50,32 @@ class HMM(FittedHMM):
         What a row of alpha lacks to 1 is NULL's.
         """
         check_kind(self, kind)
-        threads = thread_count(self.threads)
         if kind == "beta":
-            return Lookup(self.table, bitext, *self.ids(bitext), threads).scores()
-        return posteriors(bitext, self, (1.0, 0.0), threads)[0]
+            return self.lookup(bitext).scores()
+        return posteriors(bitext, self, (1.0, 0.0), thread_count(self.threads))[0]
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): log p(target | source) of each pair, up to the factor for its length; no fertility."""
-        return log_probabilities(bitext, self, (1.0, 0.0), thread_count(self.threads))
+        return log_likelihoods(bitext, self, (1.0, 0.0), thread_count(self.threads))
 
     def links(self, bitext: Bitext) -> Links:
         """Links by ``decode``: ``posterior``, each target word with its likeliest source position, if NULL is not
         likelier; ``viterbi``, the links of the likeliest alignment of the sentence as a whole."""
         if self.decode == "viterbi":
             threads = thread_count(self.threads)
-            return links_from_positions(best_positions(bitext, self, threads), bitext, threads)
+            return links_from_positions(viterbi_positions(bitext, self, threads), bitext, threads)
         return best_links(self.score(bitext))
 
     def save(self, path: PathLike) -> None:
         """Writes the model; :func:`alignkit.load_aligner` reads it."""
-        arrays, header = self.pack()
-        header |= {"log_likelihood": list(self.log_likelihood), "decode": self.decode}
-        save_arrays(path, KIND, VERSION, arrays, header)
+        save_arrays(path, KIND, VERSION, self.arrays(), self.header() | {"decode": self.decode})
 
 
 def load_hmm(path: PathLike) -> HMM:
     """Reads what :meth:`HMM.save` wrote; raises InputError if it is missing, damaged or of another kind."""
     arrays, header = load_arrays(path, KIND, VERSION)
     try:
-        likelihood = tuple(float(value) for value in header.get("log_likelihood", ()))
-        decode = header.get("decode", "posterior")
-        return HMM(**unpack_hmm(path, arrays, header, 1), log_likelihood=likelihood, decode=decode)
+        return HMM(**unpack_hmm(path, arrays, header, 1), decode=header.get("decode", "posterior"))
     except (KeyError, TypeError, ValueError, AlignkitError) as error:
         if isinstance(error, InputError):
             raise
@@ -99,7 +88,7 @@ def fit_hmm(
     *,
     threads: int | None = None,
     progress: Progress | None = None,
-    prior: Prior | None = None,
+    prior: LexiconPrior | None = None,
     start: HMM | None = None,
     **options: Any,
 ) -> HMM:

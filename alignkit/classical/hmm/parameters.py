@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.classical.translation_table import PairTable, pack_model, unpack_model
+from alignkit.classical.lexical_model import LexicalModel, read_parts
 from alignkit.storage import Fields
-from alignkit.text.bitext import Bitext
-from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike
 
 #: W: jumps and first positions beyond it share a weight.
@@ -70,26 +68,24 @@ class HMMParameters:
 
 
 @dataclass(frozen=True, eq=False)
-class FittedHMM:
+class FittedHMM(LexicalModel):
     """A fitted hidden Markov model of one direction, or of both over one table of word pairs.
 
     Attributes:
-        source, target: the vocabularies.
-        table: p(o|i) of every pair that met in the training text: the emissions of the forward direction.
-        forward: its parameters: source words are the states.
+        forward: the parameters of the direction whose states are source words; its emissions are the table.
         reverse: those of the other direction, if there is one.
+
+    The other attributes are those of :class:`LexicalModel`.
     """
 
-    source: Vocabulary
-    target: Vocabulary
-    table: PairTable
     forward: HMMParameters
     reverse: HMMParameters | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         types = (len(self.source), len(self.target))
-        if (self.table.shape, self.forward.types) != (types, types):
-            raise ValueError("the table and the parameters do not fit the vocabularies")
+        if self.forward.types != types:
+            raise ValueError("the parameters do not fit the vocabularies")
         if self.reverse is not None and self.reverse.types != types[::-1]:
             raise ValueError("the reverse parameters do not fit the vocabularies")
         if any(len(direction.emission) != len(self.table.values) for direction in self.directions):
@@ -100,31 +96,30 @@ class FittedHMM:
         """The parameters of each direction."""
         return (self.forward,) if self.reverse is None else (self.forward, self.reverse)
 
-    def ids(self, bitext: Bitext) -> tuple[np.ndarray, np.ndarray]:
-        """int32 each: the model's ids of a text's source words and of its target words, -1 if unknown."""
-        return self.source.translate(bitext.source.vocabulary), self.target.translate(bitext.target.vocabulary)
-
-    def pack(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """The arrays and the header of a saved file."""
-        arrays = pack_model(self.source, self.target, self.table, None)
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays of a saved file."""
+        arrays = super().arrays()
         for name, direction in zip(("forward", "reverse"), self.directions, strict=False):
             arrays |= {f"{name}_{key}": array for key, array in direction.arrays.items()}
         del arrays["forward_emission"]  # the table has it
-        return arrays, {"null_probability": self.forward.null_probability}
+        return arrays
+
+    def header(self) -> dict[str, Any]:
+        """The numbers of a saved file."""
+        return super().header() | {"null_probability": self.forward.null_probability}
 
 
 def unpack_hmm(
     path: PathLike, arrays: dict[str, np.ndarray], header: dict[str, Any], directions: int
 ) -> dict[str, Any]:
-    """The attributes of :class:`FittedHMM` with 1 or 2 directions, from what :meth:`FittedHMM.pack` packed.
+    """The attributes of :class:`FittedHMM` with 1 or 2 directions, from what its ``arrays`` and ``header`` wrote.
 
     Raises:
         InputError, KeyError, TypeError, ValueError: the file is damaged.
     """
-    source, target, table, _ = unpack_model(Fields(path, arrays))
-    found = Fields(path, arrays | {"forward_emission": table.values})
+    attributes = read_parts(Fields(path, arrays), header)
+    found = Fields(path, arrays | {"forward_emission": attributes["table"].values})
     null_probability = float(header["null_probability"])
-    attributes: dict[str, Any] = {"source": source, "target": target, "table": table}
     for direction in ("forward", "reverse")[:directions]:
         parameters = {
             field.name: found.get(f"{direction}_{field.name}", np.float32, 2 if field.name == "fertility" else 1)

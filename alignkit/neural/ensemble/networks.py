@@ -189,6 +189,6 @@ def losses(found: ForwardPass, target: Tensor) -> Tensor:
     return -logs.mean((1, 2, 3))
 
 
-def accuracies(found: ForwardPass, target: Tensor) -> np.ndarray:
+def token_accuracies(found: ForwardPass, target: Tensor) -> np.ndarray:
     """float64 (S,): the share of target tokens that are the most probable word."""
     return (found.logits.argmax(-1) == target).double().mean((1, 2)).numpy()

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.devices import Products, one_thread, rounded
-from alignkit.neural.ensemble.networks import Parameters, accuracies, forward, losses, stack
+from alignkit.neural.ensemble.networks import Parameters, forward, losses, stack, token_accuracies
 from alignkit.types import Progress
 
 #: (generator, B) -> int64 source (B, L), previous (B, T) and target (B, T)
@@ -168,7 +168,7 @@ class _Group:
                 loss = losses(found, target)
             solved = []
             if last or step % settings.every == 0:
-                solved = self._measure(step, accuracies(found, target), loss.detach().double().numpy())
+                solved = self._measure(step, token_accuracies(found, target), loss.detach().double().numpy())
             if last:
                 break
             self.optimizer.zero_grad()

@@ -1,1 +1,1 @@
-"""Networks: encoder-decoder, classifier, attention."""
+"""Networks: translation networks, their attentions, and the classifier."""

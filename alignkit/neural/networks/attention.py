@@ -1,4 +1,4 @@
-"""Attention: how much the decoder's state s_t looks at each encoder state h_l (paper, section 3.1)."""
+"""Attention of the decoder's state s_t over the encoder's states h_l (paper, section 3.1)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from alignkit.neural.devices import one_thread
 
 
 class Attention(nn.Module, ABC):
-    """An attention: contexts and weights of decoder states over encoder states.
+    """An attention, which gives decoder states their contexts and weights over encoder states.
 
-    Another one is a subclass and a line in :data:`alignkit.neural.networks.registry.ATTENTIONS`. Saliency works
-    through any (by autograd), and faster through :class:`AttentionWithDerivatives`.
+    To add one, write a subclass and a line in :data:`alignkit.neural.networks.registry.ATTENTIONS`. Saliency works
+    with any of them, by autograd; with :class:`AttentionWithDerivatives` it is faster.
 
     Args:
         state: H, the size of a decoder state.
@@ -28,21 +28,21 @@ class Attention(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, s: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The contexts that the decoder sees, and the weights that they are made by. No row t depends on another.
+        """The contexts that the decoder sees, and their weights. Each row t depends on s_t and h alone.
 
         Args:
             s: (B, T, H).
             h: (B, L, D).
-            mask: (B, L), True where there is a token; None says that nothing is padded.
+            mask: (B, L), True where there is a token; None if nothing is padded.
 
         Returns:
-            contexts (B, T, D), or (B, 1, D) if they are the same for all t, the means of h by the weights; weights
-            (B, T, L), 0 where padded, of which no gradient is asked.
+            contexts (B, T, D), or (B, 1, D) if they are the same for all t: the weighted means of h; and weights
+            (B, T, L), 0 where padded, whose gradient is not needed.
         """
 
 
 class StateGradient(NamedTuple):
-    """A sum of products: the gradient in h_l of output t is the sum of weights[t, l] · directions[t].
+    """A term of the gradient of output t in h_l: weights[t, l] · directions[t].
 
     Attributes:
         weights: (B, T, L).
@@ -54,29 +54,29 @@ class StateGradient(NamedTuple):
 
 
 class AttentionWithDerivatives(Attention):
-    """An attention whose derivatives are written out, which saliency uses in place of autograd."""
+    """An attention whose derivatives are written out, for saliency to use in place of autograd."""
 
     @abstractmethod
     def derivatives(
         self, s: Tensor, h: Tensor, weights: Tensor, by_context: Tensor
     ) -> tuple[Tensor | None, tuple[StateGradient, ...]]:
-        """The derivatives of T outputs with respect to the states, given those in their contexts.
+        """The derivatives of T outputs in the states, given those in their contexts.
 
         Args:
             s, h: as in :meth:`forward`, nothing padded.
-            weights: (B, T, L), what :meth:`forward` gave.
+            weights: (B, T, L), from :meth:`forward`.
             by_context: (B, T, D), the derivative of output t in context t.
 
         Returns:
-            the derivative in s_t, (B, T, H), None if there is none; and the terms of that in the h_l.
+            the derivatives in s_t, (B, T, H), or None if they are 0; and the terms of those in h_l.
         """
 
 
 class _Attend(torch.autograd.Function):
-    """Weights and contexts of queries, with one thread on a CPU.
+    """Weights and contexts of queries, computed by one thread on a CPU.
 
-    Its products are small, so threads would gain nothing; and the libraries' ways to share such small work give
-    other last bits with another number of threads, on which training must not depend.
+    The products are too small to gain from threads, and the way libraries divide such small work changes the last
+    bits with the number of threads, on which training must not depend.
     """
 
     @staticmethod
@@ -101,7 +101,7 @@ class _Attend(torch.autograd.Function):
 
 
 def _score_gradient(h: Tensor, weights: Tensor, by_context: Tensor) -> Tensor:
-    """(B, T, L): the derivative in the scores that softmax makes the weights of."""
+    """(B, T, L): the derivatives in the scores, of which softmax makes the weights."""
     by_weight = torch.bmm(by_context, h.transpose(1, 2))
     return weights * (by_weight - (by_weight * weights).sum(2, keepdim=True))
 
@@ -118,7 +118,7 @@ def dot_product_attention(query: Tensor, h: Tensor, mask: Tensor | None) -> tupl
 
 
 def weighted_mean(scores: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Attention by any scores (B, T, L): contexts and weights as :meth:`Attention.forward` returns them."""
+    """Attention by given scores (B, T, L): contexts and weights as :meth:`Attention.forward` returns them."""
     if mask is not None:
         scores = scores.masked_fill(~mask.unsqueeze(1), float("-inf"))
     weights = torch.softmax(scores, dim=2)
@@ -126,7 +126,7 @@ def weighted_mean(scores: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tenso
 
 
 class QueryAttention(AttentionWithDerivatives):
-    """a_tl = query_t · h_l, query_t made of s_t alone; alpha = softmax over l."""
+    """a_tl = query_t · h_l with a query made from s_t; alpha = softmax over l."""
 
     @abstractmethod
     def queries(self, s: Tensor) -> Tensor:
@@ -134,7 +134,7 @@ class QueryAttention(AttentionWithDerivatives):
 
     @abstractmethod
     def pull_back(self, by_query: Tensor) -> Tensor:
-        """The derivative in the states, (B, T, H), from that in the queries, (B, T, D)."""
+        """The derivatives in the states, (B, T, H), from those in the queries, (B, T, D)."""
 
     def forward(self, s: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         return dot_product_attention(self.queries(s), h, mask)
@@ -165,7 +165,7 @@ class GeneralAttention(QueryAttention):
 
 
 class DotAttention(QueryAttention):
-    """a_tl = h_l · s_t (Luong et al. 2015). Of a bidirectional encoder, the two directions of h_l are added."""
+    """a_tl = h_l · s_t (Luong et al. 2015); the two directions of a bidirectional encoder's h_l are added."""
 
     def __init__(self, state: int, encoding: int) -> None:
         super().__init__(state, encoding)
@@ -181,7 +181,7 @@ class DotAttention(QueryAttention):
 
 
 class UniformAttention(AttentionWithDerivatives):
-    """alpha = 1/L whatever the states are: the network that beta_uf comes from."""
+    """alpha = 1/L regardless of the states; the attention of the network that gives beta_uf."""
 
     def forward(self, s: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         weights = uniform_weights(h, mask)

@@ -1,6 +1,6 @@
-"""The interface of translation networks: what training, scoring and decoding ask of one.
+"""The interface of translation networks, which training, scoring and decoding use.
 
-A network of another kind is one file with a frozen dataclass of settings and a subclass of
+To add a network, write one file with a frozen dataclass of its settings and a subclass of
 :class:`TranslationNetwork`, and one line in :data:`alignkit.neural.networks.registry.NETWORKS`.
 """
 
@@ -20,7 +20,7 @@ from alignkit.neural.checkpoints import network_with_weights
 from alignkit.neural.networks.registry import network_class
 from alignkit.neural.settings import NetworkSettings
 
-#: What a decoder carries from one token to the next; dimension 1 of every tensor is that of the sentences.
+#: The state of a decoder between two tokens; dimension 1 of every tensor is that of the sentences.
 State = tuple[Tensor, ...]
 
 
@@ -29,8 +29,8 @@ class Encoding:
     """What the decoder sees of B source sentences.
 
     Attributes:
-        h: (B, L, D), the encoder's states; of those at padding nothing is asked.
-        start: the state from which the decoder starts.
+        h: (B, L, D), the encoder's states; those at padding are arbitrary.
+        start: the initial state of the decoder.
         mask: (B, L), True where there is a token; None if nothing is padded.
     """
 
@@ -39,17 +39,17 @@ class Encoding:
     mask: Tensor | None
 
     def only(self, place: int) -> Encoding:
-        """The same, with the one encoder state at ``place``."""
+        """This encoding with only one encoder state, the one at ``place``."""
         return Encoding(self.h[:, place : place + 1], self.start, None)
 
 
 class Decoded(NamedTuple):
-    """What a decoder gives for T tokens of N hypotheses.
+    """The decoder's output for T tokens of N hypotheses.
 
     Attributes:
-        features: (N, T, F), what the output layer multiplies.
-        weights: (N, T, L), its attention.
-        state: what it carries on to the next token.
+        features: (N, T, F), the input of the output layer.
+        weights: (N, T, L), the attention.
+        state: the state after these tokens.
     """
 
     features: Tensor
@@ -60,12 +60,12 @@ class Decoded(NamedTuple):
 class TranslationNetwork(nn.Module, ABC):
     """p(y_t | y_<t, x) by an encoder and a decoder that attends to it.
 
-    A subclass is made from its settings alone, draws its weights from torch's global generator, keeps all its
+    A subclass takes its settings as only argument, draws its weights from torch's global generator, keeps all its
     tensors as parameters or persistent buffers, and sets ``output``.
 
     Attributes:
-        settings: what it was made from.
-        output: the last layer: logits (..., V) of features (..., F).
+        settings: its settings.
+        output: the last layer, which maps features (..., F) to logits (..., V).
     """
 
     output: nn.Linear
@@ -78,23 +78,23 @@ class TranslationNetwork(nn.Module, ABC):
 
     @abstractmethod
     def encode(self, source: Tensor, lengths: np.ndarray, omega: Tensor | None = None) -> Encoding:
-        """Reads B sentences.
+        """Encode B sentences.
 
         Args:
-            source: int64 (L, B), padded at the end to the longest; L is 0 where leave-one-out left nothing.
+            source: int64 (L, B), padded at the end to the longest; L may be 0 (in leave-one-out).
             lengths: int64 (B,), their lengths, in the host's memory.
-            omega: (L, B), factors of the tokens' embeddings; 1 without.
+            omega: (L, B), factors of the tokens' embeddings; 1 if not given.
         """
 
     @abstractmethod
     def decode(self, previous: Tensor, encoding: Encoding, state: State, uniform: bool = False) -> Decoded:
-        """Reads T target tokens of N = B·K hypotheses: under teacher forcing, or T = 1 to decode step by step.
+        """Decode T tokens of N = B·K hypotheses: T at once under teacher forcing, or T = 1 step by step.
 
         Args:
-            previous: int64 (T, N), the tokens before each y_t; the K hypotheses of a sentence side by side.
+            previous: int64 (T, N), the tokens before each y_t; the K hypotheses of a sentence are adjacent.
             encoding: of the B sentences.
-            state: ``encoding.start``, or what came out for the tokens before these.
-            uniform: attention is 1/L, whatever has been learned.
+            state: ``encoding.start``, or the state after the tokens before these.
+            uniform: use uniform attention, 1/L, in place of the learned one.
         """
 
     def attention_weights(self, encoding: Encoding, previous: Tensor) -> Tensor:
@@ -102,10 +102,10 @@ class TranslationNetwork(nn.Module, ABC):
         return self.decode(previous, encoding, encoding.start).weights
 
     def lexical_features(self, encoding: Encoding, previous: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
-        """The features at y_t if the decoder saw the encoder state h_l alone, under teacher forcing.
+        """The features at y_t if the decoder saw only the encoder state h_l, under teacher forcing.
 
         Returns:
-            a function of places (N,) in flattened (B, T) and (B, L) arrays that gives features (N, F).
+            a function that takes indices (N,) into flattened (B, T) and (B, L) arrays and returns features (N, F).
         """
         length = encoding.h.shape[1]
         seen = [self.decode(previous, encoding.only(place), encoding.start).features for place in range(length)]
@@ -113,13 +113,13 @@ class TranslationNetwork(nn.Module, ABC):
         return lambda rows, columns: table[rows * length + columns % length]
 
     def forward(self, source: Tensor, lengths: np.ndarray, previous: Tensor, uniform: bool = False) -> Tensor:
-        """Features (B, T, F) of every position under teacher forcing; arguments as of the other methods."""
+        """Features (B, T, F) of every position under teacher forcing; arguments as in the other methods."""
         encoding = self.encode(source, lengths)
         return self.decode(previous, encoding, encoding.start, uniform).features
 
 
 def new_network(settings: NetworkSettings) -> TranslationNetwork:
-    """A network with fresh weights, by torch's global generator."""
+    """A network with random weights, drawn from torch's global generator."""
     return network_class(settings.architecture)(settings)
 
 

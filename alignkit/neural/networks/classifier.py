@@ -1,4 +1,4 @@
-"""The classifier of section 2.4: a biLSTM, one attention over its states, a linear layer and a sigmoid."""
+"""The classifier of section 2.4: a biLSTM, attention over its states, a linear layer and a sigmoid."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Classifier(nn.Module):
         self.settings = settings
         size, hidden = settings.embedding, settings.hidden
         self.embedding = nn.Embedding(settings.vocabulary, size)
-        # Two networks that each read one way, so that texts of unlike lengths need no packing: that takes four
-        # times as long on a CPU as turning the texts around.
+        # Two LSTMs that each read in one direction, so that texts of different lengths need no packing, which
+        # takes four times as long on a CPU as reversing the texts.
         self.forwards = nn.LSTM(size, hidden)
         self.backwards = nn.LSTM(size, hidden)
         learned = settings.attention == "learned"
@@ -47,22 +47,22 @@ class Classifier(nn.Module):
         self.output = nn.Linear(2 * hidden, 1)
 
     def encode(self, words: Tensor, lengths: np.ndarray, omega: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Reads B texts.
+        """Encode B texts.
 
         Args:
             words: int64 (L, B), padded at the end to the longest.
             lengths: int64 (B,), their lengths, all at least 1.
-            omega: (L, B), factors of the words' embeddings; 1 without.
+            omega: (L, B), factors of the words' embeddings; 1 if not given.
 
         Returns:
-            h (B, L, D), of which what stands at padding means nothing; mask (B, L), True where there is a word.
+            h (B, L, D), arbitrary at padding; mask (B, L), True where there is a word.
         """
         x = self.embedding(words)
         if omega is not None:
             x = x * omega.unsqueeze(2)
         steps = np.arange(len(words))[:, None]
         real = steps < lengths
-        # Each text turned around, its padding left where it is; the same turns it back.
+        # The indices that reverse each text but not its padding; they are their own inverse.
         turn = to_device(np.where(real, lengths - 1 - steps, steps), words.device)
         texts = torch.arange(words.shape[1], device=words.device).unsqueeze(0)
         one, _ = self.forwards(x)
@@ -78,7 +78,7 @@ class Classifier(nn.Module):
         return alpha
 
     def judge(self, h: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits (B,), log p(y = 1) - log p(y = 0), and the attention alpha (B, L) that they are made with."""
+        """Logits (B,), log p(y = 1) - log p(y = 0), and the attention alpha (B, L) that gives them."""
         alpha = self.weights(h, mask)
         context = torch.bmm(alpha.unsqueeze(1), h).squeeze(1)
         return self.output(context).squeeze(1), alpha

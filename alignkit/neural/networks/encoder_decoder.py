@@ -20,8 +20,8 @@ from alignkit.neural.settings import LstmSettings
 class EncoderDecoder(TranslationNetwork):
     """One attention head over a (bi)directional LSTM encoder.
 
-    Its decoder state is h and c, each (layers, N, H). Inside, LSTMs run time first, (L, B, .), which is what both
-    oneDNN and cuDNN want.
+    The decoder's state is h and c, each (layers, N, H). LSTMs run time first, (L, B, .), which is fastest in both
+    oneDNN and cuDNN.
     """
 
     settings: LstmSettings
@@ -29,7 +29,7 @@ class EncoderDecoder(TranslationNetwork):
     def __init__(self, settings: LstmSettings) -> None:
         super().__init__(settings)
         size, hidden, encoding = settings.embedding, settings.hidden, settings.encoding
-        # torch warns of a dropout between layers where there is only one layer
+        # torch warns of dropout between layers if there is only one layer
         between: dict[str, Any] = {"dropout": settings.dropout if settings.layers > 1 else 0.0}
         self.embedding = nn.Embedding(settings.vocabulary, size)
         self.encoder = nn.LSTM(size, hidden, settings.layers, bidirectional=settings.bidirectional, **between)
@@ -41,7 +41,7 @@ class EncoderDecoder(TranslationNetwork):
         self.output = nn.Linear(hidden, settings.vocabulary)
 
     def encode(self, source: Tensor, lengths: np.ndarray, omega: Tensor | None = None) -> Encoding:
-        """As :meth:`TranslationNetwork.encode`. Without a source token, all its states are zeros."""
+        """As :meth:`TranslationNetwork.encode`; all states of an empty source are zeros."""
         if not len(source):
             start = self.output.weight.new_zeros(self.settings.layers, source.shape[1], self.settings.hidden)
             return Encoding(start.new_zeros(source.shape[1], 0, self.settings.encoding), (start, start), None)
@@ -49,7 +49,7 @@ class EncoderDecoder(TranslationNetwork):
         if omega is not None:
             x = x * omega.unsqueeze(2)
         if (lengths == len(source)).all():
-            # Packing is exact but costs twice the time on a CPU; equal lengths need none.
+            # Packing takes twice the time on a CPU; equal lengths need none.
             out, (h, c) = self.encoder(x)
             mask = None
         else:
@@ -70,7 +70,7 @@ class EncoderDecoder(TranslationNetwork):
     def states(self, previous: Tensor, start: State) -> tuple[Tensor, State]:
         """The decoder's states s (N, T, H) for tokens (T, N), and its last h and c.
 
-        The input of its LSTM is nothing but the previous token, so that one call runs over all of T.
+        The input of its LSTM is the previous token alone, so that one call computes all T states.
         """
         s, state = self.decoder(self.embedding(previous), start)
         return s.transpose(0, 1), state
@@ -78,7 +78,7 @@ class EncoderDecoder(TranslationNetwork):
     def decode(self, previous: Tensor, encoding: Encoding, state: State, uniform: bool = False) -> Decoded:
         s, state = self.states(previous, state)
         shape = s.shape[:2]
-        # The K hypotheses of a sentence look at its states like K times as many target tokens.
+        # The K hypotheses of a sentence share its encoder states, like K times as many target tokens.
         s = s.reshape(len(encoding.h), -1, self.settings.hidden)
         attention = UniformAttention(0, 0) if uniform else self.attention
         mean, weights = attention(s, encoding.h, encoding.mask)
@@ -91,7 +91,7 @@ class EncoderDecoder(TranslationNetwork):
         return weights
 
     def features(self, s: Tensor, c: Tensor) -> Tensor:
-        """What the last layer multiplies, (..., H), from s and the projected context c (..., H) of one shape."""
+        """The input of the output layer, (..., H), from s and the projected context c, both (..., H)."""
         if self.settings.output == "sum":
             return s + c
         return torch.relu(self.combine(torch.cat([s, c], dim=-1)))
@@ -99,7 +99,7 @@ class EncoderDecoder(TranslationNetwork):
     def lexical_features(self, encoding: Encoding, previous: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
         """As :meth:`TranslationNetwork.lexical_features`.
 
-        The halves of the hidden layer that depend on t or l alone are made once per token, not once per (t, l).
+        The two halves of the hidden layer, which depend on t or l alone, are computed once per token.
         """
         s, _ = self.states(previous, encoding.start)
         by_s, by_h = s.flatten(0, 1), self.context(encoding.h).flatten(0, 1)

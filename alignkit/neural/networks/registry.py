@@ -1,9 +1,9 @@
 """The registries of attentions and translation networks, by the names that settings give them.
 
-An attention is a class (:class:`alignkit.neural.networks.attention.Attention`) and a line in :data:`ATTENTIONS`; a
-network is a file with its settings and its class (:class:`alignkit.neural.networks.base.TranslationNetwork`) and a
-line in :data:`NETWORKS`. An entry is a class or the place of one, ``module:name``, which is imported when it is
-needed: the names are known without torch.
+To add an attention, write a class (:class:`alignkit.neural.networks.attention.Attention`) and a line in
+:data:`ATTENTIONS`; to add a network, a file with its settings and its class
+(:class:`alignkit.neural.networks.base.TranslationNetwork`) and a line in :data:`NETWORKS`. An entry is a class, or
+``module:name``, which is imported when it is needed, so that the names are known without torch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class NetworkEntry(NamedTuple):
-    """The classes of a network.
+    """The two classes of a network.
 
     Attributes:
         settings: a frozen dataclass, a subclass of :class:`alignkit.neural.settings.NetworkSettings`.

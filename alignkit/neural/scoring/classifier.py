@@ -1,4 +1,4 @@
-"""The trained classifier as an aligner of texts with their labels: alpha, beta, delta and leave-one-out."""
+"""Scores of a trained classifier: attention, lexical probe, relevance, saliency and leave-one-out."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _leave_one_out(network: Classifier, batch: _Batch) -> Tensor:
     less: Tensor
     for b, length in enumerate(batch.lengths.tolist()):
         if length == 1:
-            # Nothing is left to read: what is known without any context is the bias.
+            # Without any word, the logit is the bias.
             less = network.output.bias.detach()
         else:
             kept = torch.arange(length - 1, device=out.device).unsqueeze(1)
@@ -95,13 +95,13 @@ _ROWS: dict[str, Callable[[Classifier, _Batch], Tensor]] = {
 def classifier_scores(network: Classifier, text: LabelledText, kind: str) -> Scores:
     """A (1, L) matrix per text.
 
-    ``alpha``: the attention. ``beta``: sigmoid((2y - 1)(W · h_l + b)), how likely the label is if the classifier
-    sees h_l alone. ``relevance``: (2y - 1) W · h_l, what h_l adds to the log-odds of the label if it alone is
-    attended. ``delta``: d log p(y) / d omega_l at omega = 1, where omega_l scales the embedding of x_l. ``loo``:
-    log p(y) minus the same of the text without x_l (for a text of one word, of the bias alone), nats.
+    ``alpha``: the attention. ``beta``: sigmoid((2y - 1)(W · h_l + b)), the probability of the label if the
+    classifier sees only h_l. ``relevance``: (2y - 1) W · h_l, the contribution of h_l to the log-odds of the label
+    if all attention is on it. ``delta``: d log p(y) / d omega_l at omega = 1, where omega_l scales the embedding
+    of x_l. ``loo``: log p(y) minus log p(y) of the text without x_l (if no word is left, of the bias alone), nats.
 
     Args:
-        network: of the text's vocabulary.
+        network: with the text's vocabulary.
         text: M texts; those without words have a (1, 0) matrix.
         kind: one of the five.
     """
@@ -126,7 +126,7 @@ def classifier_logits(network: Classifier, text: LabelledText) -> np.ndarray:
 
 
 def judge_logits(logits: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
-    """Mean loss (nats) and accuracy of logits (M,) for labels 0 and 1; texts with NaN are left out.
+    """Mean loss (nats) and accuracy of logits (M,) for labels 0 and 1; texts with NaN are ignored.
 
     A logit of 0 counts as label 0.
     """

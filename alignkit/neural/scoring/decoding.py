@@ -1,4 +1,4 @@
-"""Translation: greedy and beam search, whole batches at a time, with no loop over sentences or tokens."""
+"""Translation by greedy and beam search, a batch of sentences at a time."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from alignkit.neural.scoring.modes import evaluation_mode
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import BOS, EOS, PAD
 
-CHECK_EVERY = 8  #: on a GPU, asking whether all sentences have ended stops the queue: not at every step
+CHECK_EVERY = 8  #: steps between two tests on a GPU of whether all sentences have ended, as each test stalls it
 
 
 def longest(length: int) -> int:
-    """The most tokens that a translation of ``length`` source tokens may have, EOS included."""
+    """The maximum length of a translation of ``length`` source tokens, EOS included."""
     return 2 * length + 10
 
 
 def beam_search(
     network: TranslationNetwork, source: Tensor, lengths: np.ndarray, beam: int, steps: int
 ) -> tuple[Tensor, Tensor]:
-    """The likeliest translations by beam search; a beam of 1 is greedy.
+    """The most probable translations by beam search, which is greedy search with a beam of 1.
 
-    Hypotheses compare by log probability, with no penalty on length. One that has ended keeps its place and
-    its score as long as it is among the best ``beam``.
+    Hypotheses are compared by log probability, with no length penalty. One that has ended keeps its place as long
+    as it is among the best ``beam``; the search stops when the best has ended, so the others may be incomplete.
 
     Args:
         network: on the device of the source.
         source: int64 (L, B), with their lengths (B,).
         beam: k, hypotheses per sentence.
-        steps: T, the most tokens of a translation, EOS included.
+        steps: T, the maximum length of a translation, EOS included.
 
     Returns:
-        tokens int64 (B, k, T), after EOS only PAD, the likeliest first; log probabilities (B, k).
+        tokens int64 (B, k, T), the most probable first, padded with PAD after EOS; log probabilities (B, k).
     """
     with evaluation_mode(network):
         return _search(network, source, lengths, beam, steps)
@@ -52,11 +52,11 @@ def _search(
     state = tuple(part.repeat_interleave(beam, dim=1) for part in encoding.start)
     tokens = torch.full((batch, beam, steps), PAD, device=device)
     last = torch.full((batch, beam), BOS, device=device)
-    # All k hypotheses are equal at first: only one may go on.
+    # All k hypotheses are equal at first, so that only one of them may continue.
     total = torch.full((batch, beam), float("-inf"), device=device)
     total[:, 0] = 0.0
     ended = torch.zeros((batch, beam), dtype=torch.bool, device=device)
-    # An ended hypothesis goes on with PAD at no cost, and with nothing else.
+    # A hypothesis that has ended can be continued by PAD only, at no cost.
     stay = torch.full((vocabulary,), float("-inf"), device=device)
     stay[PAD] = 0.0
     first = (torch.arange(batch, device=device) * beam).unsqueeze(1)
@@ -71,7 +71,7 @@ def _search(
         ended = ended.gather(1, origin) | (last == EOS)
         rows = (first + origin).view(-1)
         state = tuple(part.index_select(1, rows) for part in state)
-        # Log probabilities only fall: once the best has ended, none can overtake it.
+        # Log probabilities only fall, so that none can overtake the best once that has ended.
         if (device.type == "cpu" or step % CHECK_EVERY == 0) and bool(ended[:, 0].all()):
             break
     return tokens, total
@@ -80,7 +80,7 @@ def _search(
 def translate(
     network: TranslationNetwork, source: Corpus, beam: int = 1, sizes: BatchSizes | None = None
 ) -> list[list[int]]:
-    """The best translation of every sentence as token ids, without EOS; none for an empty sentence.
+    """The best translation of every sentence as token ids, without EOS; no tokens for an empty sentence.
 
     Args:
         network: on the device that computes.

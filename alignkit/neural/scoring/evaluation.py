@@ -26,8 +26,8 @@ class NetworkEvaluation:
 
     Attributes:
         loss: nats per token.
-        accuracy: share of tokens that are the likeliest given the right tokens before them.
-        tokens: how many there are.
+        accuracy: share of tokens that are the most probable ones given the right tokens before them.
+        tokens: number of tokens.
     """
 
     loss: float
@@ -86,12 +86,12 @@ def bleu(
 
     Args:
         network: translates, by beam search (a beam of 1 is greedy).
-        tokenizer: makes text of token ids.
+        tokenizer: decodes token ids to text.
         bitext: M pairs.
         references: M lines of raw text.
 
     Raises:
-        AlignkitError: the numbers of pairs and references differ.
+        AlignkitError: the numbers of pairs and of references differ.
     """
     if len(references) != len(bitext):
         raise AlignkitError(f"BLEU needs a reference per pair: {len(bitext)} pairs, {len(references)} lines")

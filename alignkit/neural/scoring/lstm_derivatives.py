@@ -1,9 +1,9 @@
-"""Derivatives of an LSTM's states, for many directions at once: what saliency is made of.
+"""Derivatives of an LSTM's states, for the saliency of many outputs and scales at once.
 
-One pass keeps what the derivatives need (:func:`trace`). From it, forward mode carries the derivatives with
-respect to R scalars through the encoder (:class:`Tangents`), and reverse mode carries the derivatives of T
-outputs back through the decoder (:func:`pull_back`). Both compute nothing for the weights, and one matrix product
-per step serves all R or T of them.
+A first pass stores what the derivatives need (:func:`trace`). Forward mode then carries the derivatives in R
+scalars through the encoder (:class:`Tangents`), and reverse mode the derivatives of T outputs back through the
+decoder (:func:`pull_back`). Neither computes derivatives in the weights, and one matrix product per step serves
+all R or T of them.
 
 With gates i, f, g, o of pre-activations a, the state is c = f c' + i g, h = o tanh(c), so
 
@@ -19,13 +19,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-#: A derivative smaller than that is 0. Over a hundred steps derivatives fade to numbers below float32's normal
-#: ones, with which a processor computes many times slower.
+#: Smaller derivatives are set to 0. Over a hundred steps derivatives fade to subnormal numbers, with which a
+#: processor computes many times slower.
 TINY, FLUSH_EVERY = 1e-30, 8
 
 
 def _flush(step: int, *arrays: Tensor) -> None:
-    """Sets what is tiny to 0, every few steps."""
+    """Set tiny numbers to 0, every few steps."""
     if step % FLUSH_EVERY == 0:
         for x in arrays:
             x.masked_fill_(x.abs() < TINY, 0.0)
@@ -39,7 +39,7 @@ class Cell:
         w: (4H, inputs), of the input.
         u: (4H, H), of the previous state.
         bias: (4H,), both biases together.
-        reverse: reads from the end.
+        reverse: whether it reads from the end.
     """
 
     w: Tensor
@@ -61,7 +61,7 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What a cell did over L steps of B sentences.
+    """The states of a cell over L steps of B sentences, and their derivatives.
 
     Attributes:
         h: (L, B, H), its states.
@@ -81,7 +81,7 @@ class Trace:
 
 
 def trace(cell: Cell, x: Tensor, start: tuple[Tensor, Tensor] | None = None) -> Trace:
-    """Runs a cell over x (L, B, inputs), from zeros or from h and c, each (B, H)."""
+    """Run a cell over x (L, B, inputs), from zeros or from h and c, each (B, H)."""
     steps, batch = x.shape[:2]
     size = cell.u.shape[1]
     drive = (x.flatten(0, 1) @ cell.w.t()).view(steps, batch, 4 * size)
@@ -107,13 +107,13 @@ def trace(cell: Cell, x: Tensor, start: tuple[Tensor, Tensor] | None = None) -> 
 
 @dataclass(frozen=True, eq=False)
 class Tangents:
-    """Derivatives of a cell's states with respect to the scales of the inputs at ``low`` .. ``low`` + R - 1.
+    """Derivatives of a cell's states in the scales of the inputs at ``low`` .. ``low`` + R - 1.
 
     Attributes:
-        dh: (L, R, B, H), of its state at every step.
-        last: of h and c after its last step, each (R, B, H).
+        dh: (L, R, B, H), of the state at every step.
+        last: of h and c after the last step, each (R, B, H).
         low: the first of the R places.
-        active: where a state can depend on a scale at all, at each step: a slice of the R places.
+        active: the scales on which the state can depend at each step, a slice of the R.
     """
 
     dh: Tensor
@@ -123,7 +123,7 @@ class Tangents:
 
 
 def first_tangents(cell: Cell, seen: Trace, low: int, high: int) -> Tangents:
-    """Of the lowest layer, which reads the scaled inputs themselves; a state depends only on what was read."""
+    """The tangents of the lowest layer, whose states depend on the scaled inputs that it has read."""
     steps, places = len(seen.h), high - low
 
     def clamp(place: int) -> int:
@@ -134,7 +134,7 @@ def first_tangents(cell: Cell, seen: Trace, low: int, high: int) -> Tangents:
     else:
         active = tuple(slice(0, clamp(step + 1)) for step in range(steps))
     walk = _Walk(cell, seen, low, active)
-    known = slice(0, 0)  # the places that the step before depends on
+    known = slice(0, 0)  # the scales on which the step before depends
     for step in cell.order(steps):
         walk.recur(known)
         if low <= step < high:
@@ -145,7 +145,7 @@ def first_tangents(cell: Cell, seen: Trace, low: int, high: int) -> Tangents:
 
 
 def next_tangents(cell: Cell, seen: Trace, below: Sequence[Tangents]) -> Tangents:
-    """Of a layer whose input is the states of ``below``, its directions side by side."""
+    """The tangents of a layer whose input is the states of ``below``, the directions side by side."""
     steps, places = below[0].dh.shape[:2]
     size = cell.u.shape[1]
     walk = _Walk(cell, seen, below[0].low, (slice(0, places),) * steps)
@@ -160,7 +160,7 @@ def next_tangents(cell: Cell, seen: Trace, below: Sequence[Tangents]) -> Tangent
 
 
 class _Walk:
-    """The arrays of a pass of :class:`Tangents` through a cell: da (R, B, 4H) is made, then used up, each step."""
+    """A pass of :class:`Tangents` through a cell: each step computes da (R, B, 4H), then dc and dh from it."""
 
     def __init__(self, cell: Cell, seen: Trace, low: int, active: tuple[slice, ...]) -> None:
         steps, batch, size = seen.h.shape
@@ -172,13 +172,13 @@ class _Walk:
         self.h, self.c = seen.h.new_zeros(places, batch, size), seen.h.new_zeros(places, batch, size)
 
     def recur(self, known: slice) -> None:
-        """da = U dh' at the known places."""
+        """da = U dh' for the known scales."""
         if known.start < known.stop:
             out = self.da[known].view(-1, 4 * self.size)
             torch.mm(self.h[known].view(-1, self.size), self.u, out=out)
 
     def advance(self, step: int) -> None:
-        """dc and dh from da, at the places that this step depends on."""
+        """dc and dh from da, for the scales on which this step depends."""
         at, seen = self.active[step], self.seen
         a = self.da[at].mul_(seen.by_gate[step])
         i, f, g, o = a.chunk(4, 2)
@@ -192,17 +192,16 @@ class _Walk:
 
 
 def pull_back(cells: Sequence[Cell], traces: Sequence[Trace], rows: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """The derivatives of T outputs with respect to where an LSTM started.
-
-    Output t depends on the top layer's state at step t, by ``rows[t]``, and on no later one.
+    """The derivatives of T outputs in the initial state of an LSTM.
 
     Args:
-        cells: the layers, lowest first; read forwards.
-        traces: what they did, over T steps.
-        rows: (T, B, H).
+        cells: the layers, lowest first, all of them reading forwards.
+        traces: of the layers, over T steps.
+        rows: (T, B, H), the derivatives of output t in the top layer's state at step t; output t depends on no
+            later state.
 
     Returns:
-        per layer, of the first h and c: each (T, B, H).
+        per layer, the derivatives in the initial h and c, each (T, B, H).
     """
     size = rows.shape[2]
     top = len(cells) - 1

@@ -26,20 +26,20 @@ from alignkit.neural.scoring.output_layer import feature_gradients
 
 
 def has_derivatives(network: TranslationNetwork) -> bool:
-    """Whether :func:`lstm_saliency` can compute this network's saliency."""
+    """True if :func:`lstm_saliency` can compute the saliency of this network."""
     return isinstance(network, EncoderDecoder) and isinstance(network.attention, AttentionWithDerivatives)
 
 
 def lstm_saliency(network: TranslationNetwork, batch: Batch, sizes: BatchSizes) -> Tensor:
     """delta (B, T, L) of a batch whose sources are of one length, in the network's own precision.
 
-    What does not depend on the source's length, the output layer and the decoder, is done backwards for the T
-    outputs at once; the encoder forwards for the L scales at once: so neither runs T or L times.
+    Derivatives of the output layer and the decoder are computed in reverse mode, for the T outputs at once, and
+    those of the encoder in forward mode, for the L scales at once, so that neither runs T or L times.
 
     Args:
-        network: one that :func:`has_derivatives`.
+        network: one for which :func:`has_derivatives` is true.
         batch: B pairs.
-        sizes: how much of it at a time.
+        sizes: its numbers of logits and of derivatives at a time are used.
     """
     assert isinstance(network, EncoderDecoder)
     layers = range(network.settings.layers)
@@ -135,5 +135,5 @@ def _scaled(
 
 def _products(rows: Tensor, tangents: Tensor) -> Tensor:
     """(B, T, N): the products of rows (B, T, H) with tangents (N, B, H)."""
-    with one_thread(rows.device):  # as in the attention: small products, of which threads would change the bits
+    with one_thread(rows.device):  # as in attention: the last bits of small products depend on the threads
         return torch.bmm(rows, tangents.permute(1, 2, 0))

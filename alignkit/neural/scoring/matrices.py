@@ -1,4 +1,4 @@
-"""Scores of a bitext from the batches of a network: padded matrices on a device to ragged ones in memory."""
+"""Scores of a bitext, batch by batch: from padded matrices on a device to ragged ones in the host's memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def score_batches(
     Args:
         network: on the device that computes.
         bitext: M pairs of the network's own tokens.
-        score: gives the matrix elements of a batch, pair by pair and row by row (see :func:`element_places`).
+        score: gives the matrix elements of a batch, in the order of :func:`element_places`.
         sizes: of the batches.
         gradients: whether ``score`` needs autograd.
     """
@@ -40,26 +40,26 @@ def score_batches(
     with evaluation_mode(network, gradients):
         parts = [(pairs, score(batcher(pairs))) for pairs in scoring_batches(bitext, sizes)]
     elements = np.diff(offsets)
-    for pairs, flat in parts:  # only now does the host wait for the device
+    for pairs, flat in parts:  # the host waits for the device only now
         values[_runs(offsets[pairs], elements[pairs])] = flat.cpu().numpy()
     return Scores(values, offsets, shapes)
 
 
 def _runs(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """int64: the places of runs of the given starts and sizes, one run after another."""
+    """int64: the indices in runs of the given starts and sizes, one run after another."""
     ends = np.cumsum(sizes)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + sizes, sizes)
 
 
 def element_places(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
-    """The token places of each of the sum of T·L matrix elements of a batch, pair by pair and row by row.
+    """The indices of the two tokens of every matrix element of a batch, pair by pair and row by row.
 
     Returns:
-        int64 places of t in a flattened (B, T) array and of l in a flattened (B, L) one.
+        int64 indices of t in a flattened (B, T) array, and of l in a flattened (B, L) array.
     """
     tall, wide = batch.target_lengths, batch.source_lengths
     sizes = tall * wide
-    inside = _runs(np.zeros_like(sizes), sizes)  # place of the element in its own matrix
+    inside = _runs(np.zeros_like(sizes), sizes)  # index of the element in its own matrix
     width = np.repeat(wide, sizes)
     pair = np.repeat(np.arange(len(sizes)), sizes)
     row = pair * batch.target.shape[0] + inside // width
@@ -68,7 +68,7 @@ def element_places(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 def elements_of(matrices: Tensor, batch: Batch) -> Tensor:
-    """The real elements of padded matrices (B, T, L), pair by pair and row by row."""
+    """The elements of padded matrices (B, T, L) that are not padding, pair by pair and row by row."""
     row, column = element_places(batch, matrices.device)
     length = matrices.shape[2]
     return matrices.reshape(-1, length)[row, column % length]

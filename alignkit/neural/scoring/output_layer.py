@@ -23,10 +23,10 @@ def log_probabilities_of(
     Args:
         output: the output layer.
         y: int64.
-        features: what that layer multiplies, (R, F), of some of the N: those of a slice, or at places int64 (R,).
+        features: gives that layer's input, (R, F), of R of the N tokens: of a slice, or at indices int64 (R,).
         logits: bytes of logits at a time.
     """
-    # Contiguous in the order of the product: oneDNN would rearrange it for every chunk.
+    # Contiguous in the order of the product; otherwise oneDNN rearranges it for every chunk.
     weight, bias = output.weight.t().contiguous(), output.bias
     step = rows_at_a_time(output, logits)
     buffer = weight.new_empty(min(step, len(y)), len(bias))
@@ -36,10 +36,10 @@ def log_probabilities_of(
         x = features(part)
         return torch.mm(x, weight, out=buffer[: len(x)])
 
-    # sum over v of exp(product + bias) = exp(product) · exp(bias): no pass for the bias, and none for the
-    # maximum. float32 holds such sums for logits up to about 80, with one relative precision at any scale.
-    # As a product of matrices with empty columns: that of a matrix and a vector has other last bits with other
-    # numbers of threads, whatever MKL is told.
+    # sum over v of exp(product + bias) = exp(product) · exp(bias), which takes no pass to add the bias and none to
+    # find the maximum. In float32 this works for logits up to about 80, with the same relative precision at any
+    # scale. It is a product of matrices with padded columns, because the last bits of a product of a matrix and a
+    # vector depend on the number of threads, whatever MKL is told.
     factor = torch.nn.functional.pad(bias.exp().unsqueeze(1), (0, 3))
     chosen, totals = weight.new_empty(len(y)), weight.new_empty(len(y))
     for low in range(0, len(y), step):
@@ -48,7 +48,7 @@ def log_probabilities_of(
         chosen[part] = chunk.gather(1, y[part].unsqueeze(1)).squeeze(1)
         totals[part] = torch.mm(chunk.exp_(), factor)[:, 0]
     logs = chosen + bias[y] - totals.log()
-    # Where that was not enough, once more with the maximum. One question per batch stops a GPU's queue little.
+    # Sums out of range are computed again with the maximum. One such test per batch hardly stalls a GPU.
     again = ((totals < 1e-30) | ~(totals < 1e37)).nonzero().squeeze(1)
     for some in again.split(step):
         shifted = products(some).add_(bias)
@@ -60,7 +60,7 @@ def feature_gradients(output: nn.Linear, x: Tensor, batch: Batch, logits: int) -
     """The derivatives of log p(y_t) in the features x_t, (B, T, F); 0 where padded.
 
     Args:
-        output: the output layer, of whose weights no derivative is made.
+        output: the output layer; no derivatives in its weights are computed.
         x: (B, T, F), the features of the batch.
         batch: whose targets the y_t are.
         logits: bytes of logits at a time.

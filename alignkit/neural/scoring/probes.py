@@ -1,4 +1,4 @@
-"""Scores out of a trained network: attention (alpha) and the lexical probe (beta) of section 2.2."""
+"""Scores of a trained network: attention (alpha) and the lexical probe (beta) of section 2.2."""
 
 from __future__ import annotations
 
@@ -15,7 +15,13 @@ from alignkit.text.bitext import Bitext
 
 
 def attention_scores(network: TranslationNetwork, bitext: Bitext, sizes: BatchSizes | None = None) -> Scores:
-    """alpha[t, l], the attention weights while y_t is predicted under teacher forcing; rows sum to 1."""
+    """alpha[t, l], the attention weights at the prediction of y_t under teacher forcing; rows sum to 1.
+
+    Args:
+        network: on the device that computes.
+        bitext: M pairs of the network's own tokens.
+        sizes: of the batches; by default those of :mod:`alignkit.neural.batch_sizes`.
+    """
 
     def score(batch: Batch) -> Tensor:
         encoding = network.encode(batch.source, batch.source_lengths)
@@ -25,10 +31,10 @@ def attention_scores(network: TranslationNetwork, bitext: Bitext, sizes: BatchSi
 
 
 def lexical_scores(network: TranslationNetwork, bitext: Bitext, sizes: BatchSizes | None = None) -> Scores:
-    """beta[t, l] = N([h_l, s_t])[y_t]: the probability of the right word if the network sees only h_l.
+    """beta[t, l] = N([h_l, s_t])[y_t], the probability of y_t if the network sees only h_l (section 2.2).
 
-    The context of the output layer is replaced by h_l alone, through the same projection (section 2.2). Per
-    (t, l) this costs a product of H x V.
+    The context is replaced by h_l, through the same projection. The cost is a product of H x V for each (t, l).
+    Arguments as in :func:`attention_scores`.
     """
     sizes = sizes or batch_sizes("probes", device_of(network))
 

@@ -1,7 +1,7 @@
-"""Saliency: how much the probability of each target token depends on each source token.
+"""Saliency: the dependence of each target token's probability on each source token.
 
-Two answers, both under teacher forcing: the derivative with respect to the scale of the token's embedding (delta),
-and what is lost if the token is removed (loo).
+There are two measures, both under teacher forcing: the derivative in the scale of the token's embedding (delta),
+and the loss of log probability when the token is removed (loo).
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from alignkit.text.bitext import Bitext
 def saliency_scores(network: TranslationNetwork, bitext: Bitext, sizes: BatchSizes | None = None) -> Scores:
     """delta[t, l] = d log p(y_t | y_<t, x) / d omega_l at omega = 1, where omega_l scales the embedding of x_l.
 
-    The derivative is total: through the attention, the encoder's states and the decoder's first state. It may be
-    negative (the saliency of Snell et al. 2021, section 3.1). Where the derivatives of a network and its attention
-    are not written out (:func:`alignkit.neural.scoring.lstm_saliency.has_derivatives`), autograd makes them, with
-    the same result and a backward pass for every target position.
+    The derivative is total: through the attention, the encoder's states and the decoder's initial state. It may be
+    negative (Snell et al. 2021, section 3.1). Where the derivatives of a network and its attention are not written
+    out (:func:`alignkit.neural.scoring.lstm_saliency.has_derivatives`), autograd computes them: the result is the
+    same, but takes a backward pass for every target position. Arguments as in
+    :func:`alignkit.neural.scoring.probes.attention_scores`.
     """
     sizes = sizes or batch_sizes("saliency", device_of(network))
     if has_derivatives(network):
@@ -40,12 +41,12 @@ def saliency_scores(network: TranslationNetwork, bitext: Bitext, sizes: BatchSiz
 
 
 def autograd_saliency(network: TranslationNetwork, batch: Batch, sizes: BatchSizes) -> Tensor:
-    """delta (B, T, L) of a batch, of any network; outside of inference mode.
+    """delta (B, T, L) of a batch for any network, by autograd.
 
     Args:
-        network: in evaluation mode (:func:`alignkit.neural.scoring.modes.evaluation_mode` with gradients).
+        network: within :func:`alignkit.neural.scoring.modes.evaluation_mode`, with gradients.
         batch: B pairs.
-        sizes: how many logits at a time.
+        sizes: its number of logits at a time is used.
     """
     omega = torch.ones(batch.source.shape, dtype=network.output.weight.dtype, device=batch.source.device)
     omega.requires_grad_()
@@ -53,7 +54,7 @@ def autograd_saliency(network: TranslationNetwork, batch: Batch, sizes: BatchSiz
     x = network.decode(batch.previous, encoding, encoding.start).features
     with torch.no_grad():
         by_feature = feature_gradients(network.output, x, batch, sizes.logits)
-    # No pair depends on another, so one pass serves position t of all of them.
+    # Pairs are independent of each other, so one pass serves position t of all of them.
     rows = [
         torch.autograd.grad(x[:, t], omega, by_feature[:, t], retain_graph=True)[0].t() for t in range(x.shape[1])
     ]
@@ -63,7 +64,7 @@ def autograd_saliency(network: TranslationNetwork, batch: Batch, sizes: BatchSiz
 def leave_one_out_scores(network: TranslationNetwork, bitext: Bitext, sizes: BatchSizes | None = None) -> Scores:
     """loo[t, l] = log p(y_t | y_<t, x) - log p(y_t | y_<t, x without x_l), nats.
 
-    Without its only token a source is empty; see :meth:`TranslationNetwork.encode`.
+    A source without its only token is empty; see :meth:`TranslationNetwork.encode`.
     """
     sizes = sizes or batch_sizes("leave_one_out", device_of(network))
     return score_batches(network, bitext, lambda batch: _leave_one_out(network, batch, sizes), sizes)

@@ -1,4 +1,4 @@
-"""Training of the classifier: deterministic in its seed, and able to go on from any measured step."""
+"""Training of the classifier, determined by a seed and resumable from any measured step."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from alignkit.text.tokenization import Tokenizer
 
 
 class Judged(NamedTuple):
-    """What a classifier says of a batch of training texts, for a loss.
+    """The outputs of a classifier for a batch of training texts, from which a loss is computed.
 
     Attributes:
-        texts: int64 (B,), their places in the training text.
+        texts: int64 (B,), their indices in the training text.
         labels: (B,), 0 or 1.
         logits: (B,), log p(y = 1) - log p(y = 0).
         alpha: (B, L), the attention; 0 at padding.
@@ -50,13 +50,13 @@ def label_loss(judged: Judged) -> Tensor:
 
 
 class ClassificationTask(Task[Classifier, ClassifierAligner]):
-    """A classifier on labelled text; the best has the highest validation accuracy, of those the lowest loss.
+    """Training of a classifier; the best has the highest validation accuracy and, among equals, the lowest loss.
 
     Attributes:
         text, valid: training text and held-out text.
         settings: with the size of the vocabulary filled in.
         plan: the steps of the run.
-        tokenizer, loss, device: as :func:`classification_trainer` takes them.
+        tokenizer, loss, device: as in :func:`classification_trainer`.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class ClassificationTask(Task[Classifier, ClassifierAligner]):
         loss: Loss = label_loss,
         device: str = "auto",
     ) -> None:
-        """Arguments and errors as of :func:`classification_trainer`."""
+        """Arguments and errors as in :func:`classification_trainer`."""
         _check(text, valid, tokenizer)
         self.text, self.valid, self.tokenizer, self.loss = text, valid, tokenizer, loss
         self.settings = settings.change(network={"vocabulary": len(tokenizer.vocabulary)})
@@ -97,14 +97,14 @@ class ClassificationTask(Task[Classifier, ClassifierAligner]):
         return list(network.attention.parameters())
 
     def backward(self, network: Classifier, batch: np.ndarray, step: int) -> Tensor:
-        """Of the loss of the batch."""
+        """As :meth:`Task.backward`."""
         words, lengths = self._corpus.gather(batch)
         y = torch.from_numpy(self.text.labels[batch].astype(np.float32)).to(self.device)
         everything = self.settings.training.trained == "all"
         with torch.set_grad_enabled(everything):
             h, mask = network.encode(words, lengths)
-        # What follows the LSTM has one thread on a CPU: libraries share such small work in ways that give other
-        # last bits with another number of threads.
+        # On a CPU, one thread computes what follows the LSTM: the way libraries divide such small work changes the
+        # last bits with the number of threads.
         seen = h.detach().requires_grad_(everything)
         with one_thread(self.device):
             loss = self.loss(Judged(batch, y, *network.judge(seen, mask), mask))
@@ -144,20 +144,20 @@ def classification_trainer(
     loss: Loss = label_loss,
     device: str = "auto",
 ) -> Trainer[Classifier, ClassifierAligner]:
-    """A training run before its first step.
+    """A training run of a classifier, before its first step.
 
     Args:
         text: training text with two labels, in the tokenizer's vocabulary.
         valid: held-out text, likewise.
-        settings: the size of the vocabulary is filled in from the tokenizer.
-        tokenizer: what encoded the text.
-        prepare: called with the freshly drawn classifier, whose weights it may change: to begin with word vectors
-            (:meth:`alignkit.neural.vectors.Vectors.fill`), or with the weights of another.
-        loss: what is minimised.
+        settings: of the network and its training; the size of the vocabulary is the tokenizer's.
+        tokenizer: the one that encoded the text.
+        prepare: called with the initial classifier, whose weights it may change, for instance to word vectors
+            (:meth:`alignkit.neural.vectors.Vectors.fill`) or to those of another classifier.
+        loss: the loss to minimise.
         device: as :func:`alignkit.neural.devices.pick_device`.
 
     Raises:
-        AlignkitError: another vocabulary, not two labels, or a text without words.
+        AlignkitError: a text has another vocabulary, no words, or not two labels.
     """
     task = ClassificationTask(text, valid, settings, tokenizer, loss, device)
     with seeded(settings.training.seed, 0, task.device):

@@ -1,12 +1,12 @@
-"""The run directory of a classifier: its training on disk, which a kill at any moment does not harm.
+"""The run directory of a classifier: a training run on disk that survives being killed at any moment.
 
-config.json         settings, what text, which labels, with which versions it began
+config.json         settings, description of the text, labels, and versions of the program's parts
 train.npz           the encoded training text, a bitext whose target sentences are the labels
 valid.npz           the encoded validation text
-log.jsonl           what was measured: train.loss, valid.loss (nats per text), valid.accuracy (share of texts)
+log.jsonl           measurements: train.loss, valid.loss (nats per text), valid.accuracy (share of texts)
 checkpoints/        step-000500.pt and so on, at the logged steps
-best.pt             the classifier with the highest validation accuracy, of those the one with the lowest loss
-state.pt            what going on needs
+best.pt             the classifier with the highest validation accuracy and, among equals, the lowest loss
+state.pt            the state from which training is resumed
 """
 
 from __future__ import annotations
@@ -17,18 +17,16 @@ from typing import ClassVar
 
 from alignkit.errors import InputError
 from alignkit.neural.aligners import ClassifierAligner
-from alignkit.neural.checkpoints import BEST, TRAINING, load_payload
+from alignkit.neural.checkpoints import BEST
 from alignkit.neural.classifier_settings import ClassifierRunSettings
 from alignkit.neural.loading import load_checkpoint
-from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.settings import from_dict, to_dict
 from alignkit.neural.training.classification import classification_trainer
-from alignkit.neural.training.run_directory import STATE, RunDirectory, fingerprint
-from alignkit.neural.training.trainer import Trainer
+from alignkit.neural.training.run_directory import RunDirectory, fingerprint
 from alignkit.neural.vectors import read_vectors
 from alignkit.text.bitext import Bitext
 from alignkit.text.labelled import LabelledLines, LabelledText
-from alignkit.text.tokenization import Tokenizer, learn_words, tokenizer_from_state, train_subwords
+from alignkit.text.tokenization import Tokenizer, learn_words, train_subwords
 from alignkit.types import PathLike, Progress
 
 
@@ -76,19 +74,19 @@ def train_classifier(
     progress: Progress | None = None,
     device: str = "auto",
 ) -> ClassifierAligner:
-    """Trains a classifier into a run directory, or goes on where an interrupted run of the same stopped.
+    """Train a classifier in a run directory, or resume an interrupted run.
 
-    On one machine and with the same versions, an interrupted run ends in the same bits as one that was never
-    stopped. A finished run is not trained again.
+    On one machine and with the same versions, an interrupted run ends with the same bits as an uninterrupted one.
+    A finished run is not trained again.
 
     Args:
-        run_dir: made if it does not exist.
+        run_dir: created if it does not exist.
         text: training text.
         valid: held-out text.
-        labels: y = 0 and y = 1.
+        labels: the names of y = 0 and y = 1.
         settings: of text, network and training.
-        vectors: a file of word vectors that the embeddings begin with, as
-            :func:`alignkit.neural.vectors.read_vectors` takes it.
+        vectors: a file of word vectors, the initial embeddings of their words; see
+            :func:`alignkit.neural.vectors.read_vectors`.
         progress: called after every step with (steps done, steps in all, message).
         device: as :func:`alignkit.neural.devices.pick_device`.
 
@@ -96,38 +94,39 @@ def train_classifier(
         the classifier with the highest validation accuracy.
 
     Raises:
-        AlignkitError: the directory holds something else, or a run with other settings or text; a label is not
-            among ``labels``; the vectors are of another size than the embeddings.
+        AlignkitError: the directory contains something else, or a run with other settings or text; a label is not
+            among ``labels``; the vectors and the embeddings differ in size.
     """
     run = ClassifierRun(Path(run_dir))
     tokenizer = _learn(text, settings)
-    start = (
-        read_vectors(vectors, tokenizer.vocabulary, settings.network.embedding) if vectors is not None else None
-    )
-    decides = {
+    size = settings.network.embedding
+    start = None if vectors is None else read_vectors(vectors, tokenizer.vocabulary, size)
+    config = {
         "settings": to_dict(settings),
         "text": {"training": _describe(text), "validation": _describe(valid)},
         "labels": list(labels),
-        "vectors": start.describe() if start is not None else None,
+        "vectors": None if start is None else start.describe(),
     }
-    # What is wrong with the text is said before anything is written.
-    if not run.begun:
-        encoded, held = text.encode(tokenizer, labels), valid.encode(tokenizer, labels)
+    if run.begun:
+        run.open(config)
+        texts = run.train, run.valid
+        training, tokenizer = run.resume(
+            lambda own: classification_trainer(*texts, settings, own, device=device), run.load(device="cpu")
+        )
+    else:  # errors in the text are raised before anything is written
+        texts = text.encode(tokenizer, labels), valid.encode(tokenizer, labels)
         prepare = None if start is None else lambda network: start.fill(network.embedding)
-        training = classification_trainer(encoded, held, settings, tokenizer, prepare=prepare, device=device)
-        run.open(decides)
-        encoded.bitext.save(run.path / "train.npz")
-        held.bitext.save(run.path / "valid.npz")
-    else:
-        run.open(decides)
-        training, tokenizer = _resume(run, settings, device)
+        training = classification_trainer(*texts, settings, tokenizer, prepare=prepare, device=device)
+        run.open(config)
+        for name, part in zip(("train.npz", "valid.npz"), texts, strict=True):
+            part.bitext.save(run.path / name)
     state = {"tokenizer": tokenizer.state()}
     best = training.run(lambda now, improved: run.commit(now, improved, state), progress)
     return best.to(device)
 
 
 def _describe(text: LabelledLines) -> dict[str, object]:
-    """Number of texts and SHA-256 of texts and labels, to tell one labelled text from another."""
+    """The number of texts and the SHA-256 of texts and labels, which identify the text."""
     return {"texts": len(text), "sha256": fingerprint(text.texts, text.labels)}
 
 
@@ -135,17 +134,3 @@ def _learn(text: LabelledLines, settings: ClassifierRunSettings) -> Tokenizer:
     if settings.text.tokens == "words":
         return learn_words(text.texts, settings.text.minimum)
     return train_subwords(text.texts, settings.text.pieces)
-
-
-def _resume(
-    run: ClassifierRun, settings: ClassifierRunSettings, device: str
-) -> tuple[Trainer[Classifier, ClassifierAligner], Tokenizer]:
-    state = load_payload(run.path / STATE, TRAINING)
-    best = run.load(device="cpu")
-    try:
-        tokenizer = tokenizer_from_state(state["tokenizer"])
-        training = classification_trainer(run.train, run.valid, settings, tokenizer, device=device)
-        training.restore(state, best)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise InputError(run.path / STATE, f"damaged: {error}") from error
-    return training, tokenizer

@@ -24,7 +24,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class TrainingLog:
-    """Rows in the order in which they were measured."""
+    """The rows, in the order of measurement."""
 
     rows: tuple[Row, ...] = ()
 
@@ -49,14 +49,14 @@ class TrainingLog:
         return min(self.series(name), key=lambda row: -row[1] if largest else row[1])
 
     def save(self, path: PathLike) -> None:
-        """Writes JSONL, one object ``{"step", "name", "value"}`` per row."""
+        """Write JSONL, one object ``{"step", "name", "value"}`` per row."""
         with atomic_write(path) as stream:
             for row in self.rows:
                 stream.write(json.dumps(row._asdict()).encode() + b"\n")
 
     @classmethod
     def load(cls, path: PathLike) -> TrainingLog:
-        """Reads what :meth:`save` wrote; raises InputError, with the line, if it is not that."""
+        """Read a file that :meth:`save` wrote; raises InputError, with the line, if it is damaged."""
         rows = []
         try:
             with open(path, encoding="utf-8", newline="\n") as stream:

@@ -1,6 +1,6 @@
-"""What every run directory has: a configuration, a log, checkpoints, and a state to go on from.
+"""Run directories: a configuration, a log, checkpoints, and the state from which training is resumed.
 
-A kill at any moment does not harm it: files are written whole, the state last.
+A run survives being killed at any moment, because files are written atomically and the state last.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,8 +19,9 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.checkpoints import BEST, TRAINING, load_payload, save_payload
 from alignkit.neural.settings import differences
 from alignkit.neural.training.log import TrainingLog
-from alignkit.neural.training.trainer import Trainer
+from alignkit.neural.training.trainer import Found, Trainer
 from alignkit.storage import atomic_write
+from alignkit.text.tokenization import Tokenizer, tokenizer_from_state
 
 VERSION = 2
 CONFIG, STATE, LOG, CHECKPOINTS = "config.json", "state.pt", "log.jsonl", "checkpoints"
@@ -28,9 +29,9 @@ CONFIG, STATE, LOG, CHECKPOINTS = "config.json", "state.pt", "log.jsonl", "check
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """A run directory that exists; what it holds is read when asked for."""
+    """A run directory, whose content is read when it is asked for."""
 
-    KIND: ClassVar[str]  #: what config.json says it is
+    KIND: ClassVar[str]  #: the kind of run in config.json
 
     path: Path
 
@@ -47,7 +48,8 @@ class RunDirectory:
         if not isinstance(config, dict) or config.get("kind") != self.KIND:
             raise InputError(place, "not the configuration of a run")
         if config.get("version") != VERSION:
-            raise InputError(place, f"version {config.get('version')} of a run, this program reads {VERSION}")
+            version = config.get("version")
+            raise InputError(place, f"format version {version} of a run, this program reads {VERSION}")
         return config
 
     @property
@@ -56,29 +58,32 @@ class RunDirectory:
 
     @property
     def checkpoints(self) -> dict[int, Path]:
-        """Step -> checkpoint, of the logged steps, rising."""
+        """The checkpoints of the logged steps, in ascending order of steps."""
         paths = (self.path / CHECKPOINTS).glob("step-*.pt")
-        # By number: names of a million steps and more have another length.
+        # Sorted by number, because names of a million steps and more are longer.
         return dict(sorted((int(path.stem.removeprefix("step-")), path) for path in paths))
 
     @property
     def begun(self) -> bool:
-        """Whether there is a state to go on from."""
+        """True if there is a state from which to resume."""
         return (self.path / STATE).exists()
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is left to train."""
+        """True if nothing is left to train."""
         return self.begun and load_payload(self.path / STATE, TRAINING).get("finished") is True
 
     def open(self, new: Mapping[str, Any]) -> None:
-        """Makes and configures the directory if it is new; ``new`` is what decides the run, in JSON values.
+        """Create and configure the directory, or check the configuration of an existing run.
 
-        A run that is the same but of fewer epochs or steps (:func:`is_longer`) becomes the longer one, and one
-        that has nothing to go on from, because it failed before its first step, becomes the new one.
+        A run that differs only in having fewer epochs or steps (:func:`is_longer`) takes the new configuration,
+        and so does one that failed before its first step.
+
+        Args:
+            new: all that determines the run, in JSON values.
 
         Raises:
-            AlignkitError: it holds something else, or a run that was decided by other values.
+            AlignkitError: the directory contains something else, or a run with another configuration.
         """
         path = self.path
         try:
@@ -86,7 +91,7 @@ class RunDirectory:
             (path / CHECKPOINTS).mkdir(exist_ok=True) if (path / CONFIG).exists() else None
             others = any(path.iterdir())
         except OSError as error:
-            raise AlignkitError(f"cannot make the run directory {path}: {error.strerror or error}") from error
+            raise AlignkitError(f"cannot create the run directory {path}: {error.strerror or error}") from error
         if (path / CONFIG).exists():
             found = self.config
             changes = list(differences({name: found.get(name, {}) for name in new}, new))
@@ -95,7 +100,7 @@ class RunDirectory:
             elif changes:
                 raise AlignkitError(
                     f"{path} holds a run with other settings or text ({'; '.join(changes)}); "
-                    "give the same ones to go on, or another directory"
+                    "give the same ones to resume it, or another directory"
                 )
             return
         if others:
@@ -108,8 +113,29 @@ class RunDirectory:
         with atomic_write(self.path / CONFIG) as stream:
             stream.write(json.dumps(config, indent=1, sort_keys=True).encode() + b"\n")
 
+    def resume(
+        self, make: Callable[[Tokenizer], Trainer[Any, Found]], best: Found
+    ) -> tuple[Trainer[Any, Found], Tokenizer]:
+        """The trainer at the saved state, and the run's tokenizer.
+
+        Args:
+            make: makes the trainer before its first step.
+            best: the best network so far.
+
+        Raises:
+            InputError: the state is damaged.
+        """
+        state = load_payload(self.path / STATE, TRAINING)
+        try:
+            tokenizer = tokenizer_from_state(state["tokenizer"])
+            trainer = make(tokenizer)
+            trainer.restore(state, best)
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise InputError(self.path / STATE, f"damaged: {error}") from error
+        return trainer, tokenizer
+
     def commit(self, now: Trainer[Any, Any], improved: bool, state: Mapping[str, Any]) -> None:
-        """Writes what a measured step gave; the state, with ``state`` added to the trainer's own, last."""
+        """Write the results of a measured step, and last the trainer's state with ``state`` added."""
         if now.plan.keep_logged and now.step in now.plan.logged_steps and not now.finished:
             now.snapshot().save(self.path / CHECKPOINTS / f"step-{now.step:06d}.pt")
         if improved:
@@ -120,9 +146,9 @@ class RunDirectory:
 
 
 def is_longer(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether ``new`` decides the same run as ``old`` with nothing changed but more epochs or steps.
+    """True if the configuration ``new`` differs from ``old`` only in having more epochs or steps.
 
-    Never of classifiers, whose training is not counted in epochs.
+    Always false for classifiers, whose training is not counted in epochs.
     """
     try:
         before, now = old["settings"]["training"], new["settings"]["training"]
@@ -136,7 +162,7 @@ def is_longer(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 
 def fingerprint(*parts: Sequence[str]) -> str:
-    """SHA-256 of lists of lines, to tell one text from another."""
+    """The SHA-256 of lists of lines, which identifies a text."""
     digest = hashlib.sha256()
     for lines in parts:
         digest.update(len(lines).to_bytes(8, "little"))

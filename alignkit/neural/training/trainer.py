@@ -1,4 +1,4 @@
-"""The training loop: steps, measured steps, the best network, and going on from any measured step."""
+"""The training loop: steps, measurements, the best network, and resumption from any measured step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from alignkit.types import PathLike, Progress
 
 
 class Snapshot(Protocol):
-    """A network as it was at a step, a frozen dataclass: what training gives."""
+    """A network at some step, as a frozen dataclass; the result of training."""
 
     @property
     def step(self) -> int: ...
@@ -60,11 +60,11 @@ class TrainingPlan:
 
 
 class Task(ABC, Generic[Network, Found]):
-    """What is trained on what, and how it is measured. It holds nothing that training changes.
+    """A network's text, loss and measurements. A task holds nothing that training changes.
 
     Attributes:
         device: where the network is.
-        concluding: the names that :meth:`conclude` gives; a run that goes on beyond its end forgets them.
+        concluding: the names that :meth:`conclude` gives, dropped from the log if a finished run is continued.
     """
 
     device: torch.device
@@ -72,33 +72,33 @@ class Task(ABC, Generic[Network, Found]):
 
     @abstractmethod
     def batches(self, epoch: int) -> list[np.ndarray]:
-        """The batches of an epoch, as many in each."""
+        """The batches of an epoch, the same number in each."""
 
     @abstractmethod
     def backward(self, network: Network, batch: np.ndarray, step: int) -> Tensor:
-        """Adds the gradient of a batch's loss to the parameters' and gives the loss, a scalar without gradient.
+        """Add the gradient of a batch's loss to the parameters'; returns the loss, a scalar without gradient.
 
         Args:
             network: in training mode.
             batch: one of :meth:`batches`.
-            step: steps taken before this one.
+            step: number of steps taken before this one.
         """
 
     @abstractmethod
     def measure(self, network: Network, step: int) -> list[tuple[str, float]]:
-        """(name, value) of what is measured at this step."""
+        """Measure the network: (name, value) pairs."""
 
     @abstractmethod
     def rank(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
-        """Smaller is better, of what was measured at a step."""
+        """The rank of a step by its measurements; smaller is better."""
 
     @abstractmethod
     def snapshot(self, network: Network, step: int, metrics: dict[str, float]) -> Found:
-        """The network as it is now, which further training does not change."""
+        """A copy of the network as it is now."""
 
     @abstractmethod
     def rebuild(self, weights: object) -> Network:
-        """A network of these weights.
+        """A network with these weights.
 
         Raises:
             ValueError, RuntimeError: the weights do not fit.
@@ -106,35 +106,36 @@ class Task(ABC, Generic[Network, Found]):
 
     @abstractmethod
     def message(self, epoch: int, best: Mapping[str, float]) -> str:
-        """For the progress bar: the epoch, and what was measured of the best network so far."""
+        """A message for the progress bar: the epoch, and the measurements of the best network so far."""
 
     def parameters(self, network: Network) -> list[nn.Parameter]:
         """The parameters that are trained."""
         return list(network.parameters())
 
     def conclude(self, best: Found) -> list[tuple[str, float]]:
-        """(name, value) of what is measured once, of the best network, when all steps are done."""
+        """Measure the best network once, when all steps are done: (name, value) pairs."""
         return []
 
 
 class Trainer(Generic[Network, Found]):
-    """A training run in progress: everything that its next step depends on.
+    """A training run in progress, with all that its next step depends on.
 
     Attributes:
-        task, plan: what it was made of.
+        task, plan: as given.
         network: as trained so far.
-        step: steps taken.
-        log: what was measured.
+        step: number of steps taken.
+        log: the measurements.
         best: the best network so far, by :meth:`Task.rank`.
-        finished: nothing is left to do.
+        finished: True if nothing is left to do.
     """
 
     def __init__(self, task: Task[Network, Found], plan: TrainingPlan, network: Network) -> None:
-        """Stands before the first step.
+        """A run before its first step.
 
         Args:
-            task, plan: see there.
-            network: on the task's device; it is trained in place.
+            task: the text, loss and measurements.
+            plan: the steps.
+            network: the initial network, on the task's device; it is trained in place.
         """
         self.task, self.plan, self.network = task, plan, network
         self.step, self.log, self.finished = 0, TrainingLog(), False
@@ -144,15 +145,15 @@ class Trainer(Generic[Network, Found]):
         self._optimiser = self._new_optimiser()
 
     def _new_optimiser(self) -> torch.optim.Adam:
-        # One fused pass over parameters, gradients and moments: a quarter of the time on a CPU.
+        # One fused pass over parameters, gradients and moments takes a quarter of the time on a CPU.
         return torch.optim.Adam(self.task.parameters(self.network), lr=self.plan.learning_rate, fused=True)
 
     def run(self, commit: Callable[[Any, bool], None] | None = None, progress: Progress | None = None) -> Found:
-        """Trains to the end, or goes on from where :meth:`restore` put it, to the same bits.
+        """Train to the end. After :meth:`restore`, the result has the same bits as without interruption.
 
         Args:
-            commit: called with this trainer and whether the network is the best so far, at every measured step;
-                it may keep :meth:`state`.
+            commit: called at every measured step with this trainer and whether the network is the best so far; it
+                may save :meth:`state`.
             progress: called after every step with (steps done, steps in all, message).
 
         Returns:
@@ -186,8 +187,8 @@ class Trainer(Generic[Network, Found]):
         return self.best
 
     def advance(self, batch: np.ndarray) -> None:
-        """Takes one step of Adam on a batch, and measures nothing."""
-        # The seed of dropout follows from the step, so no state of a generator has to be kept.
+        """Take one step of Adam on a batch, without measuring."""
+        # The seed of dropout is derived from the step, so that no generator state has to be saved.
         with seeded(self.plan.seed, self.step + 1, self.task.device):
             self.network.train()
             self._optimiser.zero_grad()
@@ -198,7 +199,7 @@ class Trainer(Generic[Network, Found]):
         self.step += 1
 
     def _measure(self, commit: Callable[[Any, bool], None] | None) -> None:
-        """Measures, logs, keeps the network if it is the best, and commits."""
+        """Measure, log, keep the network if it is the best, and commit."""
         values = [("train.loss", self._loss.item() / self._since)] if self._since else []
         self._loss.zero_()
         self._since = 0
@@ -212,11 +213,11 @@ class Trainer(Generic[Network, Found]):
             commit(self, improved)
 
     def snapshot(self) -> Found:
-        """The network as it is now, with what was measured at this step."""
+        """A copy of the network as it is now, with the measurements of this step."""
         return self.task.snapshot(self.network, self.step, self.log.at(self.step))
 
     def state(self) -> dict[str, Any]:
-        """What :meth:`restore` needs, in plain values and tensors; to be taken at a measured step."""
+        """The state for :meth:`restore`, in plain values and tensors; taken at a measured step."""
         assert self.best is not None
         assert self._since == 0
         return {
@@ -228,14 +229,14 @@ class Trainer(Generic[Network, Found]):
         }
 
     def restore(self, state: dict[str, Any], best: Found) -> None:
-        """Goes back to where :meth:`state` was taken.
+        """Return to the step at which a :meth:`state` was taken.
 
         Args:
-            state: what it gave.
-            best: the best network at that step, or a later one, which training will come to again.
+            state: the state.
+            best: the best network at that step, or a later one, which training will reach again.
 
         Raises:
-            KeyError, TypeError, ValueError, RuntimeError: the state is damaged or of another network.
+            KeyError, TypeError, ValueError, RuntimeError: the state is damaged or belongs to another network.
         """
         self.network = self.task.rebuild(state["weights"]).to(self.task.device)
         self._optimiser = self._new_optimiser()
@@ -243,13 +244,13 @@ class Trainer(Generic[Network, Found]):
         rows = [Row(int(s), str(n), float(v)) for s, n, v in state["log"]]
         self.step = int(state["step"])
         self.finished = bool(state["finished"]) and self.step >= self.plan.last_step
-        if state["finished"] and not self.finished:  # it was a shorter run's end
+        if state["finished"] and not self.finished:  # a finished run that is now to be longer
             rows = [row for row in rows if row.name not in self.task.concluding]
         self.log = TrainingLog(tuple(rows))
         steps = sorted({row.step for row in self.log.rows})
         step = min(steps, key=lambda step: self.task.rank(self.log.at(step)))
         if best.step != step:
-            # A best network from after the state counts as the state's, until training comes to it again.
+            # A best network from after the state stands in for the state's until training reaches it again.
             changes: Any = {"step": step, "metrics": {**best.metrics, **self.log.at(step)}}
             best = cast(Found, replace(cast(Any, best), **changes))
         self.best = best
@@ -257,7 +258,7 @@ class Trainer(Generic[Network, Found]):
 
 @contextmanager
 def seeded(seed: int, step: int, device: torch.device) -> Iterator[None]:
-    """Random numbers that (seed, step) decides; the program's own stream is left as it was."""
+    """Seed torch by (seed, step) within the block; the program's own random numbers are not affected."""
     number = int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0] >> np.uint64(1))
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(number)

@@ -1,4 +1,4 @@
-"""Training of translation networks: deterministic in its seed, and able to go on from any measured step."""
+"""Training of translation networks, determined by a seed and resumable from any measured step."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ BLEU = ("valid.bleu_greedy", "valid.bleu")  #: of one hypothesis, and of a beam
 
 
 class TranslationTask(Task[TranslationNetwork, NeuralAligner]):
-    """A translation network on a bitext; the best is the one with the lowest validation loss.
+    """Training of a translation network on a bitext; the best network has the lowest validation loss.
 
     Attributes:
         bitext, valid: training text and held-out text.
         settings: with the size of the vocabulary filled in.
         plan: the steps of the run.
-        tokenizer, references, device: as :func:`translation_trainer` takes them.
+        tokenizer, references, device: as in :func:`translation_trainer`.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class TranslationTask(Task[TranslationNetwork, NeuralAligner]):
         references: Sequence[str] = (),
         device: str = "auto",
     ) -> None:
-        """Arguments and errors as of :func:`translation_trainer`."""
+        """Arguments and errors as in :func:`translation_trainer`."""
         _check_text(bitext, valid, tokenizer)
         self.bitext, self.valid, self.tokenizer, self.references = bitext, valid, tokenizer, references
         self.settings = settings.change(network={"vocabulary": len(tokenizer.vocabulary)})
@@ -71,7 +71,7 @@ class TranslationTask(Task[TranslationNetwork, NeuralAligner]):
         return training_batches(self.bitext, training.batch, training.seed, epoch, training.buckets)
 
     def backward(self, network: TranslationNetwork, batch: np.ndarray, step: int) -> Tensor:
-        """Of the mean loss of the batch's target tokens."""
+        """As :meth:`Task.backward`, of the mean loss of the batch's target tokens."""
         training = self.settings.training
         uniform = step < training.warmup * self.plan.epoch_steps
         loss = batch_loss(network, self._batcher(batch), training.word_dropout, uniform)
@@ -120,18 +120,18 @@ def translation_trainer(
     references: Sequence[str] = (),
     device: str = "auto",
 ) -> Trainer[TranslationNetwork, NeuralAligner]:
-    """A training run before its first step.
+    """A training run of a translation network, before its first step.
 
     Args:
         bitext: training text; both sides in the tokenizer's vocabulary.
         valid: held-out text, likewise.
-        settings: the size of the vocabulary is filled in from the tokenizer.
-        tokenizer: what encoded the text.
-        references: raw target lines of ``valid``, for BLEU; without them there is none.
+        settings: of the network and its training; the size of the vocabulary is the tokenizer's.
+        tokenizer: the one that encoded the text.
+        references: raw target lines of ``valid``, for BLEU, which is not measured without them.
         device: as :func:`alignkit.neural.devices.pick_device`.
 
     Raises:
-        AlignkitError: another vocabulary, or a text without a pair that has tokens on both sides.
+        AlignkitError: a text has another vocabulary, or no pair with tokens on both sides.
     """
     task = TranslationTask(bitext, valid, settings, tokenizer, references, device)
     with seeded(settings.training.seed, 0, task.device):
@@ -148,20 +148,20 @@ def fit_network(
     progress: Progress | None = None,
     device: str = "auto",
 ) -> NeuralAligner:
-    """The best network of a run in memory, with no run directory; arguments as :func:`translation_trainer`."""
+    """Train a network in memory, and return the best; arguments as in :func:`translation_trainer`."""
     return translation_trainer(bitext, valid, settings, tokenizer, references, device).run(progress=progress)
 
 
 def batch_loss(
     network: TranslationNetwork, batch: Batch, word_dropout: float = 0.0, uniform: bool = False
 ) -> Tensor:
-    """Mean loss over the real target tokens of a batch, nats; only they reach the output layer.
+    """Mean loss over the target tokens of a batch, nats; padding does not reach the output layer.
 
     Args:
         network: in training mode.
         batch: pairs of the training text.
-        word_dropout: the share of the decoder's input, BOS apart, that is replaced by unk.
-        uniform: attention is 1/L, whatever has been learned.
+        word_dropout: the share of the decoder's input that is replaced by unk, except BOS.
+        uniform: use uniform attention, 1/L, in place of the learned one.
     """
     previous = batch.previous
     if word_dropout:

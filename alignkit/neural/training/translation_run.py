@@ -1,13 +1,13 @@
-"""The run directory: a training run on disk, which a kill at any moment does not harm.
+"""The run directory of a translation network: a training run on disk that survives being killed at any moment.
 
-config.json         settings, what text, with which versions it began
-train.npz           the encoded training text (Bitext.save), so that others can use the same tokens
+config.json         settings, description of the text, and versions of the program's parts
+train.npz           the encoded training text (Bitext.save)
 valid.npz           the encoded validation text
-valid.tgt.txt       its target lines as they were, the references of BLEU
-log.jsonl           what was measured
+valid.tgt.txt       the raw target lines of the validation text, the references of BLEU
+log.jsonl           measurements
 checkpoints/        step-000500.pt and so on, at the logged steps
 best.pt             the network with the lowest validation loss
-state.pt            what going on needs; written last, so the other files are never behind it
+state.pt            the state from which training is resumed; written last, so that no other file is older
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from typing import Any, ClassVar
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.checkpoints import BEST, TRAINING, load_payload
+from alignkit.neural.checkpoints import BEST
 from alignkit.neural.devices import pick_device
 from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.settings import RunSettings, TextSettings, from_dict, to_dict
-from alignkit.neural.training.run_directory import CONFIG, STATE, RunDirectory, fingerprint
+from alignkit.neural.training.run_directory import CONFIG, RunDirectory, fingerprint
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import translation_trainer
 from alignkit.storage import atomic_write
 from alignkit.text.bitext import Bitext
-from alignkit.text.tokenization import Tokenizer, encode_bitext, learn_words, tokenizer_from_state, train_subwords
+from alignkit.text.tokenization import Tokenizer, encode_bitext, learn_words, train_subwords
 from alignkit.types import PathLike, Progress
 
 
 @dataclass(frozen=True)
 class LinePairs:
-    """A text as raw lines: line m of ``source`` and of ``target`` belong together."""
+    """Raw text: line m of ``source`` and line m of ``target`` are a pair."""
 
     source: Sequence[str]
     target: Sequence[str]
 
     def describe(self) -> dict[str, Any]:
-        """Number of pairs and SHA-256 of the lines, to tell one text from another."""
+        """The number of pairs and the SHA-256 of the lines, which identify the text."""
         return {"pairs": len(self.source), "sha256": fingerprint(self.source, self.target)}
 
 
 @dataclass(frozen=True)
 class TranslationRun(RunDirectory):
-    """The run directory of an encoder-decoder."""
+    """The run directory of a translation network."""
 
     KIND: ClassVar[str] = "alignkit.run"
 
@@ -79,7 +79,7 @@ class TranslationRun(RunDirectory):
 
 
 def find_run(path: PathLike) -> TranslationRun | None:
-    """The run that a directory is, or that a checkpoint lies in; None if there is none."""
+    """The run at a directory, or the run that a checkpoint belongs to; None if there is none."""
     place = Path(path).resolve()
     for folder in (place, place.parent, place.parent.parent):
         if (folder / CONFIG).is_file() and (folder / "train.npz").is_file():
@@ -95,15 +95,16 @@ def train_translation(
     progress: Progress | None = None,
     device: str = "auto",
 ) -> NeuralAligner:
-    """Trains a network into a run directory, or goes on where an interrupted run of the same stopped.
+    """Train a network in a run directory, or resume an interrupted run.
 
-    On one machine, with the same versions and number of threads, an interrupted run ends in the same bits as
-    one that was never stopped. A finished run is not trained again; with more epochs or steps than it had, it goes
-    on. The weights of each step are then those of a run that had them from the start, but the step of its first
-    end stays measured and kept, and may be the best; a best network from before keeps the settings of that time.
+    On one machine, with the same versions and number of threads, an interrupted run ends with the same bits as an
+    uninterrupted one. A finished run is not trained again, but is continued if the settings have more epochs or
+    steps. The weights at each step are then those of a run that had these settings from the start; the step at
+    which it first ended remains measured and kept, and may be the best; a best network from before keeps its
+    settings.
 
     Args:
-        run_dir: made if it does not exist.
+        run_dir: created if it does not exist.
         text: raw training text.
         valid: raw held-out text.
         settings: of text, network and training.
@@ -114,15 +115,15 @@ def train_translation(
         the network with the lowest validation loss.
 
     Raises:
-        AlignkitError: the directory holds something else, or a run with other settings or text; there is no such
-            device.
+        AlignkitError: the directory contains something else, or a run with other settings or text; the two sides
+            of a text differ in length; there is no such device.
     """
     for name, part in (("training", text), ("validation", valid)):
         if len(part.source) != len(part.target):
             raise AlignkitError(
                 f"the {name} text has {len(part.source)} source and {len(part.target)} target lines"
             )
-    pick_device(device)  # one that is not there is refused before anything is written
+    pick_device(device)  # a missing device is reported before anything is written
     run = TranslationRun(Path(run_dir))
     described = {"training": text.describe(), "validation": valid.describe()}
     run.open({"settings": to_dict(settings), "text": described})
@@ -164,14 +165,8 @@ def _begin(
 def _resume(
     run: TranslationRun, settings: RunSettings, device: str
 ) -> tuple[Trainer[TranslationNetwork, NeuralAligner], Tokenizer]:
-    state = load_payload(run.path / STATE, TRAINING)
     best = load_checkpoint(run.path / BEST, device="cpu")
     if not isinstance(best, NeuralAligner):
         raise InputError(run.path / BEST, "not the checkpoint of a run")
-    try:
-        tokenizer = tokenizer_from_state(state["tokenizer"])
-        training = translation_trainer(run.train, run.valid, settings, tokenizer, run.references, device)
-        training.restore(state, best)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise InputError(run.path / STATE, f"damaged: {error}") from error
-    return training, tokenizer
+    texts = run.train, run.valid
+    return run.resume(lambda own: translation_trainer(*texts, settings, own, run.references, device), best)

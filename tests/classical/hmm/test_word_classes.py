@@ -4,6 +4,7 @@ import pytest
 from planted import bitext_of
 
 from alignkit.classical.hmm.word_classes import BackOff, affix_classes
+from alignkit.kernels.inverted_index import TableRows
 from alignkit.text.vocabulary import Vocabulary
 
 
@@ -29,7 +30,7 @@ def test_back_off_is_what_other_words_of_the_classes_say(threads):
     offsets = np.searchsorted(i, np.arange(len(sides[0].vocabulary) + 1))
     totals = np.bincount(i, values), np.bincount(o, values)
     evidence = np.zeros((len(met), 3), np.float32)
-    BackOff(bitext, (3,), 2.0).add((offsets, o.astype(np.int32), values), totals, evidence, threads)
+    BackOff(bitext, (3,), 2.0).add(TableRows(offsets, o.astype(np.int32), values), totals, evidence, threads)
     words = [(sides[0].vocabulary[a], sides[1].vocabulary[b]) for a, b in met]
     counts = dict(zip(words, values.tolist(), strict=True))
     frequency = [

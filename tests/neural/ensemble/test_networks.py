@@ -59,7 +59,7 @@ def test_logits_and_gradients_are_the_plain_networks(attention):
                 mine.copy_(its.grad)
         for name, value in networks.from_network(gradients).items():
             torch.testing.assert_close(ours[name].grad[s : s + 1], value, atol=1e-6, rtol=1e-4, msg=name)
-    accuracy = networks.accuracies(found, target)
+    accuracy = networks.token_accuracies(found, target)
     assert accuracy == pytest.approx((found.logits.argmax(-1) == target).double().mean((1, 2)).numpy())
 
 

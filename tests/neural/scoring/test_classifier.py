@@ -170,7 +170,7 @@ def test_labels_and_words_are_matched_by_name(text: LabelledText) -> None:
     own_words = Corpus.from_sentences([text.corpus.words(m) for m in range(len(text))])
     assert np.array_equal(ours.score(Bitext(own_words, text.bitext.target), "beta").values, wanted.values)
     strange = LabelledText(text.corpus, text.labels, ("bad", "ugly"))
-    with pytest.raises(AlignkitError, match="label 'ugly' is none of the classifier's: bad, good"):
+    with pytest.raises(AlignkitError, match="label 'ugly' is not one of the classifier's: bad, good"):
         ours.score(strange.bitext, "beta")
     with pytest.raises(AlignkitError, match="has no gamma scores"):
         ours.score(text.bitext, "gamma")
@@ -185,7 +185,7 @@ def test_vectors(tmp_path: Path) -> None:
     np.testing.assert_allclose(found.values, [[0.5, 1e-3], [1.5, -2]])
     for line, problem in (
         ("w1 1", "has 1 numbers where 2"),
-        ("w1 1 x", "else than numbers"),
+        ("w1 1 x", "other than numbers"),
         ("w1 1 inf", "finite"),
     ):
         path.write_text(f"w2 1 2\n{line}\n")

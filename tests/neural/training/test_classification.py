@@ -65,7 +65,7 @@ def test_logged_steps_are_the_papers() -> None:
 
 def test_settings_survive_json() -> None:
     assert from_dict(ClassifierRunSettings, to_dict(SMALL)) == SMALL
-    with pytest.raises(AlignkitError, match="nothing to train alone"):
+    with pytest.raises(AlignkitError, match="cannot be trained alone"):
         SMALL.change(network={"attention": "uniform"}, training={"trained": "attention"})
     with pytest.raises(AlignkitError, match="attention must be one of learned, uniform"):
         SMALL.change(network={"attention": "general"})

@@ -1,27 +1,26 @@
-"""Trains the three runs that a row of the lab needs."""
+"""Training of the three runs that the lab compares."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from alignkit.neural.settings import RunSettings
 from alignkit.neural.training.translation_run import LinePairs, train_translation
+from alignkit.types import PathLike, Progress
 
-Progress = Callable[[int, int, str], None]
 #: name in the folder -> attention, and what is added to the seed
 RUNS = {"general-0": ("general", 0), "general-1": ("general", 1), "uniform-0": ("uniform", 0)}
 
 
-def train_runs(
-    folder: str | Path,
+def train_lab_runs(
+    folder: PathLike,
     training: LinePairs,
     valid: LinePairs,
     settings: RunSettings,
     progress: Progress | None = None,
     device: str = "auto",
 ) -> dict[str, Path]:
-    """Trains two networks with attention and one with uniform attention, or goes on where training stopped.
+    """Train two networks with attention and one with uniform attention, or continue interrupted training.
 
     A checkpoint is kept at every logged step, whatever the settings say.
 
@@ -54,7 +53,7 @@ def _named(progress: Progress, name: str) -> Progress:
     return lambda done, total, message: progress(done, total, f"{name}: {message}")
 
 
-def find_runs(folder: str | Path) -> dict[str, Path]:
-    """The runs of :func:`train_runs` that a folder holds, by name; empty if it holds none."""
+def find_lab_runs(folder: PathLike) -> dict[str, Path]:
+    """The runs of :func:`train_lab_runs` that a folder holds, by name; empty if it holds none."""
     paths = {name: Path(folder) / name for name in RUNS}
     return {name: path for name, path in paths.items() if path.is_dir()}

@@ -8,7 +8,7 @@ from planted import bitext_of, random_pairs
 
 from alignkit.classical.diagonal import fit_diagonal
 from alignkit.classical.ibm1 import fit_ibm1
-from alignkit.classical.translation_table import Lookup
+from alignkit.classical.lookup import Lookup
 
 FITS = {
     "ibm1": lambda text: fit_ibm1(text, threads=1),
@@ -31,10 +31,10 @@ def test_a_line_alone_equals_itself_among_others(name):
     reduced = 0
     for m, pair in enumerate(pairs):
         alone = bitext_of([pair])
-        reduced += model._lookup(alone).null_ids is not None
+        reduced += model.lookup(alone).is_reduced
         assert np.array_equal(model.links(alone)[0], links[m])
         for kind in model.kinds:
             assert np.array_equal(model.score(alone, kind)[0], scores[kind][m])
         assert model.log_probabilities(alone)[0] == totals[m]
     assert reduced > len(pairs) / 2
-    assert model._lookup(text).null_ids is None  # and not because all of it was reduced
+    assert not model.lookup(text).is_reduced  # and not because all of it was reduced

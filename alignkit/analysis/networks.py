@@ -1,0 +1,36 @@
+"""Trained networks and their runs, opened and checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alignkit.errors import AlignkitError, InputError
+from alignkit.neural.aligners import NeuralAligner
+from alignkit.neural.checkpoints import BEST
+from alignkit.neural.loading import load_checkpoint
+from alignkit.neural.training.translation_run import TranslationRun
+from alignkit.types import PathLike
+
+
+def load_network(path: PathLike, device: str = "auto") -> NeuralAligner:
+    """The network of a checkpoint or run directory; raises AlignkitError if it holds another aligner."""
+    network = load_checkpoint(path, device)
+    if not isinstance(network, NeuralAligner):
+        raise AlignkitError(f"{path} holds a {network.name}, not a network of `alignkit train`")
+    return network
+
+
+def open_run(path: PathLike) -> TranslationRun:
+    """The run in a directory.
+
+    Raises:
+        InputError: there is no such directory, or it holds no run or one without any network yet.
+    """
+    place = Path(path)
+    if not place.is_dir():
+        raise InputError(path, "no such directory", remedy="give a run directory of `alignkit train`")
+    run = TranslationRun(place)
+    _ = run.config
+    if not (place / BEST).exists():
+        raise InputError(path, "this run has no network yet", remedy="train it first with `alignkit train`")
+    return run

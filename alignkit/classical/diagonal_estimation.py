@@ -1,0 +1,99 @@
+"""EM for the diagonal-favouring model."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from alignkit.classical.em import has_settled
+from alignkit.classical.inverted_index import token_index
+from alignkit.classical.null import m_step_null
+from alignkit.classical.positions import PositionDistribution
+from alignkit.classical.settings import DiagonalSettings
+from alignkit.classical.translation_table import normalise_rows
+from alignkit.classical.word_pairs import IndexedBitext
+from alignkit.kernels import diagonal as kernels
+from alignkit.kernels.diagonal import Denominators, NullRow, TargetTokens
+from alignkit.parallel import blocks, run_blocks
+from alignkit.text.bitext import Bitext
+
+
+class DiagonalEstimation:
+    """The diagonal-favouring model while it is estimated (an :class:`alignkit.classical.em.EMModel`).
+
+    Args:
+        bitext: M pairs.
+        settings: of the model.
+        threads: how many to use; no result depends on it.
+
+    Attributes:
+        rows: the table; after an E-step the values are expected counts, otherwise Trans.
+        null: float32 (V_tgt,), NULL's row.
+        null_probability: p0; 0 without NULL.
+        positions: the distribution of source positions, with the tension.
+        log_likelihood: under the parameters that the last E-step used.
+    """
+
+    def __init__(self, bitext: Bitext, settings: DiagonalSettings, threads: int) -> None:
+        self.bitext, self.settings, self.threads = bitext, settings, threads
+        self.null_probability = settings.null_probability if settings.null else 0.0
+        self.log_likelihood = 0.0
+
+    def initialise(self) -> None:
+        """Uniform translation probabilities, and the settings' tension."""
+        bitext, types = self.bitext, len(self.bitext.target.vocabulary)
+        indexed = IndexedBitext.of(bitext, self.threads)
+        self.rows, self._row_ranges = indexed.pairs(), indexed.row_ranges
+        del indexed
+        self.rows.values.fill(1 / max(types, 1))
+        self.null = np.full(types, 1 / max(types, 1), np.float32)
+        self.positions = PositionDistribution(bitext, self.settings.tension)
+        self._index = token_index(bitext.source)
+        self._text = TargetTokens(bitext.target.tokens, bitext.target.offsets, bitext.source.lengths)
+        self._sentence_ranges = blocks(bitext.source.lengths * bitext.target.lengths, self.threads)
+        self._is_uniform = True
+
+    def e_step(self) -> None:
+        """Turn the table into expected counts, and note the log-likelihood and the posterior distance.
+
+        The distance is |(t-1)/T - l/L|, from the left edge of the target position, as in fast_align. With
+        |t/T - l/L|, as in the distribution of positions, the tension of most texts rises to 10 and more, and links
+        get worse.
+        """
+        exponentials = self.positions.exponentials
+        tokens = len(self._text.tokens)
+        weights = Denominators(np.zeros(tokens, np.float32), np.zeros(tokens, np.float32))
+        null, sums = NullRow(self.null, self.null_probability), np.zeros((len(self.bitext), 2))
+
+        def add(low: int, high: int) -> None:
+            dense = np.zeros(len(self.null), np.float32)
+            kernels.add_denominators(low, high, self._index, self.rows, self._text, exponentials, dense, weights)
+            kernels.posterior_weights(low, high, self._text, self.positions.totals, null, weights, sums)
+
+        def count(low: int, high: int) -> None:
+            room = np.zeros(len(self.null))
+            kernels.expected_counts(low, high, self._index, self.rows, self._text, exponentials, weights.z, room)
+
+        run_blocks(add, self._sentence_ranges, self.threads)
+        run_blocks(count, self._row_ranges, self.threads)
+        self._null_sums = np.bincount(self._text.tokens, weights=weights.moments, minlength=len(self.null))
+        self.log_likelihood, distance = sums.sum(axis=0).tolist()
+        self._distance = distance / max(int(self.positions.tokens.sum()), 1)
+
+    def m_step(self) -> None:
+        """Turn expected counts into Trans, and fit the tension."""
+        normalise_rows(self.rows.offsets, self.rows.values, self.settings.alpha, self.threads)
+        if self.settings.null:
+            self.null = m_step_null(self.null, self._null_sums, self.settings.alpha)
+        # Under uniform translation probabilities the posterior positions are distributed as the prior ones.
+        if self.settings.optimize_tension and not self._is_uniform:
+            self.positions.fit_tension(self._distance)
+        self._is_uniform = False
+
+    @property
+    def status(self) -> str:
+        """The log-likelihood and the tension, for a progress message."""
+        return f"log-likelihood {self.log_likelihood:.6g}  tension {self.positions.tension:.3f}"
+
+    def has_converged(self, history: list[float]) -> bool:
+        """Whether the log-likelihood rises by less than the settings' tolerance."""
+        return has_settled(history, self.settings.tolerance)

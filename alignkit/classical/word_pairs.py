@@ -1,0 +1,121 @@
+"""The word pairs that occur in a bitext, and a bitext indexed for sweeps over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from alignkit.classical.inverted_index import SentenceBags, bags_of, invert
+from alignkit.kernels import inverted_index as kernels
+from alignkit.kernels import out_of_core
+from alignkit.kernels.inverted_index import RowRoom, TableRows
+from alignkit.kernels.out_of_core import RowColumns
+from alignkit.parallel import blocks, run_blocks
+from alignkit.text.bitext import Bitext
+
+#: Pairs, of 8 bytes each, that a buffer holds while rows are collected, whose sizes are not known before: with
+#: buffers of this size they take no more memory than they need.
+ROOM = 1 << 18
+
+
+class IndexedBitext:
+    """A bitext indexed by source word, and ranges of even work for threads.
+
+    Args:
+        source, target: bags of the two sides, of M sentences.
+        types: (V_src, V_tgt).
+        threads: how many to use; no result depends on it.
+
+    Attributes:
+        index: of the source bags, with counts.
+        target: the target bags, as kernels take them.
+        row_ranges: ranges of source words.
+    """
+
+    def __init__(self, source: SentenceBags, target: SentenceBags, types: tuple[int, int], threads: int) -> None:
+        self.threads = threads
+        self.types = types
+        self.target = target.arrays
+        self.index = invert(source.words, source.counts, source.offsets, types[0], threads)
+        sizes = target.sizes
+        self._entries_met = work = np.empty(types[0], np.int64)  # target entries that each source word meets
+
+        def count(low: int, high: int) -> None:
+            kernels.row_work(low, high, self.index, sizes, work)
+
+        run_blocks(count, blocks(np.diff(self.index.starts), threads), threads)
+        # More ranges than threads, because one frequent word can be a tenth of all work.
+        self.row_ranges = blocks(work, 1 if threads == 1 else 8 * threads)
+        self._sentence_ranges = blocks(source.sizes * sizes, threads)
+
+    @classmethod
+    def of(cls, bitext: Bitext, threads: int) -> IndexedBitext:
+        """A bitext, indexed."""
+        types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
+        return cls(*bags_of(bitext, threads), types, threads)
+
+    def over_rows(self, function: Callable[[int, int], None]) -> None:
+        """Runs ``function(low, high)`` over ranges of source words."""
+        run_blocks(function, self.row_ranges, self.threads)
+
+    def over_sentences(self, function: Callable[[int, int], None]) -> None:
+        """Runs ``function(low, high)`` over ranges of sentences."""
+        run_blocks(function, self._sentence_ranges, self.threads)
+
+    def weighted_pairs(self, weights: np.ndarray, room: int = ROOM) -> TableRows:
+        """Every pair (i, o) that occurs; its value is the sum over the sentences of i of n_i * weights[k], k being
+        the entry of o there.
+
+        Args:
+            weights: float32 (E_tgt,), positive, one for each entry of the target bags.
+            room: how many pairs a buffer holds.
+        """
+        sizes = np.empty(self.types[0], np.int64)
+
+        def collect(low: int, high: int) -> list[tuple[np.ndarray, np.ndarray]]:
+            bounds = np.minimum(self._entries_met[low:high], self.types[1])
+            size = min(int(bounds.sum()), max(room, int(bounds.max(initial=0)))) + 1
+            buffer = RowRoom(np.empty(size, np.int32), np.empty(size, np.float32), sizes)
+            sums = np.zeros(self.types[1], np.float64)
+            found = []
+            while low < high:
+                low, filled = kernels.collect_rows(low, high, self.index, self.target, weights, sums, buffer)
+                found.append((buffer.columns[:filled].copy(), buffer.values[:filled].copy()))
+            return found
+
+        found = [pair for part in run_blocks(collect, self.row_ranges, self.threads) for pair in part]
+        offsets = np.zeros(self.types[0] + 1, np.int64)
+        np.cumsum(sizes, out=offsets[1:])
+        columns = [columns for columns, _ in found]
+        values = [values for _, values in found]
+        del found
+        merged = np.concatenate([np.empty(0, np.int32), *columns])
+        del columns  # before room is taken for the values
+        return TableRows(offsets, merged, np.concatenate([np.empty(0, np.float32), *values]))
+
+    def pairs(self) -> TableRows:
+        """Every pair that occurs; the values are ones."""
+        rows = self.weighted_pairs(np.ones(len(self.target.words), np.float32))
+        rows.values.fill(1)
+        return rows
+
+    def merged_pairs(self, rows: RowColumns) -> RowColumns:
+        """The pairs of ``rows`` and those that occur here."""
+        sizes = np.empty(self.types[0], np.int64)
+
+        def count(low: int, high: int) -> None:
+            stamp = np.full(self.types[1], -1, np.int32)
+            out_of_core.row_sizes(low, high, self.index, self.target, rows, stamp, sizes)
+
+        self.over_rows(count)
+        offsets = np.zeros(self.types[0] + 1, np.int64)
+        np.cumsum(sizes, out=offsets[1:])
+        merged = RowColumns(offsets, np.empty(offsets[-1], np.int32))
+
+        def merge(low: int, high: int) -> None:
+            stamp = np.full(self.types[1], -1, np.int32)
+            out_of_core.merge_rows(low, high, self.index, self.target, rows, stamp, merged)
+
+        self.over_rows(merge)
+        return merged

@@ -1,0 +1,183 @@
+"""The panels of the page: each is a function of a report and of what the page's script reads, and returns HTML.
+
+A panel that has nothing to show returns nothing. :data:`alignkit.report.page.PANELS` puts them in order.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from alignkit.report.gold import gold_table
+from alignkit.report.html import DASH, asset, figure, look, share, table
+from alignkit.report.model import Report, names_of
+from alignkit.text.subword_marks import style_of
+
+
+def agreement_panel(report: Report, data: Mapping[str, Any]) -> str:
+    """The agreement table, and the error rate of each aligner against gold links."""
+    return f"{_matrix(report)}{_gold(report)}"
+
+
+def _matrix(report: Report) -> str:
+    """The agreement table, and what its rows are."""
+    names = names_of(report.sets)
+    found = {(row.u, row.v): row for row in report.table.itertuples(index=False)}
+    notes = "".join(
+        f"<div><dt>{escape(each.label)}<code>{escape(each.name)}</code></dt><dd>{escape(each.note)}</dd></div>"
+        for each in report.sets
+    )
+    legend = f'<dl class="names">{notes}</dl>'
+    if not found:
+        return look("There is only one aligner, so there is nothing to agree with.") + legend
+    rows = []
+    for u, label in names.items():
+        cells = "".join(_cell(found.get((u, v))) for v in names)
+        rows.append(f'<tr><th scope="row">{escape(label)}</th>{cells}</tr>')
+    header = ["favourite of ↓, looked up in →", *names.values()]
+    percent = f"{float(report.percent):g}"
+    text = (
+        "For each target word, take the source word that the aligner on the left ranks first, and see whether "
+        f"the aligner above has it among its top {percent} % (in a sentence of up to {_single(report)} words: at "
+        "the very top). The large number is the share of target words where it has; below it the 95 % interval "
+        "and what a source word drawn at random would reach. Look for numbers whose interval lies well above "
+        "chance."
+    )
+    return table("Agreement table", header, rows, "matrix") + look(text) + legend
+
+
+def _cell(row: Any) -> str:
+    if row is None or math.isnan(row.agreement):
+        return f'<td class="none">{DASH}</td>'
+    shade = min(5, int(6 * row.agreement))
+    ties = f' title="{share(row.ties)} of the rows agree only because of ties"' if row.ties >= 0.005 else ""
+    interval = f"{100 * row.low:.0f}{DASH}{100 * row.high:.0f}"
+    return (
+        f'<td class="m{shade}"{ties}><b>{share(row.agreement)}</b><small>{interval}</small>'
+        f"<small>chance {share(row.chance)}</small></td>"
+    )
+
+
+def _single(report: Report) -> int:
+    """The longest sentence whose top holds one word only."""
+    return max(1, math.floor(100 / float(report.percent) + 1e-9))
+
+
+def _gold(report: Report) -> str:
+    """Precision, recall and AER of the aligners that link, if there are gold links."""
+    found = gold_table(report)
+    if found.empty:
+        return ""
+    labels = names_of(report.sets)
+    rows = [
+        f'<tr><th scope="row">{escape(labels[row.set])}</th><td>{share(row.precision, 1)}</td>'
+        f"<td>{share(row.recall, 1)}</td><td>{share(row.aer, 1)}</td>"
+        f"<td>{100 * row.aer_low:.0f}{DASH}{100 * row.aer_high:.0f}</td></tr>"
+        for row in found.itertuples(index=False)
+    ]
+    title = "Against links made by hand"
+    header = ("Aligner", "Precision", "Recall", "Error rate", "95 % interval")
+    text = (
+        "Each target word is linked to its favourite source word, with subwords merged into words. Precision: how "
+        "many of these links were made by hand too; recall: how many of the sure links made by hand are found. "
+        "The alignment error rate combines both; 0 is perfect. Look whether agreement with the dictionary goes "
+        "with few errors."
+    )
+    return f"<h3>{title}</h3>{table(title, header, rows)}{look(text)}"
+
+
+def time_course_panel(report: Report, data: Mapping[str, Any]) -> str:
+    """Agreement with the dictionary by training step."""
+    if not data["course"]:
+        return ""
+    if not any(each["role"] == "agreement" for each in data["course"]["series"]):
+        return figure(
+            "course",
+            "How good the network is at its task after each number of training steps. To see when it came to "
+            "agree with the dictionary as well, train with <code>--keep logged</code>: this run kept only its "
+            "best network.",
+        )
+    return figure(
+        "course",
+        "Solid lines: how far the network agrees with the dictionary after each number of training steps; broken "
+        "lines: how good it is at its task. Look which rises first: where the network&#39;s word knowledge leaves "
+        "chance before attention does, attention was learned from it.",
+    )
+
+
+def sentences_panel(report: Report, data: Mapping[str, Any]) -> str:
+    """Every sentence pair as heat maps."""
+    total, shown = len(report.bitext), len(data["sentences"])
+    parts = []
+    if shown < total:
+        parts.append(f"These are the first {shown:,} of {total:,} pairs; the figures count all.")
+    if report.marked and style_of([report.bitext.source.vocabulary.tokens]) == "sentencepiece":
+        parts.append("Rare words are cut into subwords; a hyphen in front marks one that continues a word.")
+    return asset("sentences.html").replace("@@SENTENCES_NOTE@@", escape(" ".join(parts)))
+
+
+def frequency_panel(report: Report, data: Mapping[str, Any]) -> str:
+    """Agreement by the frequency of the favourite source word."""
+    return figure(
+        "frequency",
+        "Each dot is the agreement over the target words whose favourite source word (of <span data-u></span>) "
+        "occurs that often in the text learned from; the line is its 95&nbsp;% interval, the grey mark what a "
+        "source word drawn at random would reach. Look for a slope: where rare words lie much lower, there was "
+        "too little text to learn them from.",
+    )
+
+
+def length_panel(report: Report, data: Mapping[str, Any]) -> str:
+    """Agreement by the length of the source sentence."""
+    return figure(
+        "length",
+        "The same by the number of source words in the sentence. Long sentences offer more words to confuse, and "
+        "chance falls as they grow: look whether the dots fall faster than the grey marks.",
+    )
+
+
+def mass_panel(report: Report, data: Mapping[str, Any]) -> str:
+    """The weight of alpha scores by class of source token."""
+    if not data["mass"]:
+        return ""
+    return figure(
+        "mass",
+        "The share of each aligner&#39;s weight that goes to words, to punctuation and to the marks of the "
+        "sentence&#39;s start and end. The upright stroke is what weights spread evenly would give. Look for bars "
+        "far beyond their stroke: a sentence end that draws much weight is used as a place to rest, not as a "
+        "translation.",
+    )
+
+
+def settings_panel(report: Report, data: Mapping[str, Any]) -> str:
+    """Settings and versions."""
+    return look("Settings and versions, so that the numbers can be made again.") + _facts(report.facts)
+
+
+def _facts(facts: Mapping[str, Any]) -> str:
+    """Nested settings as definition lists."""
+    parts = []
+    loose = {name: value for name, value in facts.items() if not isinstance(value, Mapping)}
+    groups = {
+        **({"general": loose} if loose else {}),
+        **{k: v for k, v in facts.items() if isinstance(v, Mapping)},
+    }
+    for title, values in groups.items():
+        rows = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in flat(values))
+        parts.append(f"<div><h3>{escape(title)}</h3><dl>{rows}</dl></div>")
+    return f'<div class="facts">{"".join(parts)}</div>'
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """(dotted name, text) of nested values."""
+    found = []
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            found += flat(value, f"{prefix}{name}.")
+        else:
+            text = json.dumps(value) if isinstance(value, bool | None) else str(value)
+            found.append((f"{prefix}{name}", text))
+    return found
