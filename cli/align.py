@@ -19,7 +19,6 @@ from alignkit_cli.options import (
     output_option,
     quiet_option,
     setting_option,
-    show_notes,
     threads_option,
     with_given,
 )
@@ -62,7 +61,6 @@ def command(model: str | None, save_model: str | None, **options: Any) -> None:
     source, target = choose_text(options["source"], options["target"], options["sample"])
     settings = with_given(AlignSettings(), options)
     threads, quiet = options["threads"], options["quiet"]
-    show_notes(quiet)
     from alignkit.workflow.align import align, align_stream
 
     if model is not None and source == "-" and target is None:

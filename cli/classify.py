@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Call:
-    """What the user gave besides the settings."""
+class ClassifyCall:
+    """Options that are no settings."""
 
     data: str
     folder: str
@@ -53,7 +53,7 @@ class Call:
     quiet: bool
 
     def run_settings(self, seed: int) -> ClassifierRunSettings:
-        """Of the standard classifier."""
+        """The settings of the standard classifier."""
         return CLASSIFIER_PRESETS[self.preset].change(
             text={"minimum": self.minimum},
             network={"embedding": self.embedding},
@@ -106,11 +106,11 @@ def command(**options: Any) -> None:
     interval, beside the rank correlation of the two. Call it again with the same FOLDER to go on after an
     interruption, or to see the table of finished runs.
     """
-    run(call_of(Call, options), with_given(ClassifySettings(), options))
+    run(call_of(ClassifyCall, options), with_given(ClassifySettings(), options))
 
 
-def run(call: Call, settings: ClassifySettings) -> None:
-    """Reads, trains what is missing, prints."""
+def run(call: ClassifyCall, settings: ClassifySettings) -> None:
+    """Read, train what is missing, print."""
     text, held, names = read(call)
     from alignkit.analysis.classification import classify
     from alignkit.neural.devices import set_threads
@@ -130,8 +130,8 @@ def run(call: Call, settings: ClassifySettings) -> None:
     write_output(f"{render(found, settings, facts)}\n".encode(), None)
 
 
-def read(call: Call) -> tuple[LabelledLines, LabelledLines, tuple[str, str]]:
-    """Training text, held-out text and the two labels."""
+def read(call: ClassifyCall) -> tuple[LabelledLines, LabelledLines, tuple[str, str]]:
+    """Read training text, held-out text and the two labels."""
     from alignkit.text.labelled import hold_out, read_labelled, two_labels
 
     reading: dict[str, Any] = {

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Call:
-    """What the user gave besides the settings."""
+class CompareCall:
+    """Options that are no settings."""
 
     source: str | None
     target: str | None
@@ -58,7 +58,7 @@ class Call:
     quiet: bool
 
     def read(self, purpose: str, source: str, target: str | None) -> LinePairs:
-        """A text for this purpose; raises AlignkitError if no pair has words on both sides."""
+        """Read a text for this purpose; raises AlignkitError if no pair has words on both sides."""
         from alignkit.neural.training.translation_run import LinePairs
         from alignkit.text.reading import read_line_pairs
 
@@ -78,7 +78,7 @@ class Call:
     CompareSettings,
     "metric",
     type=click.Choice([metric.name for metric in SCORE_METRICS]),
-    help="What the table shows.",
+    help="The metric of the table.",
 )
 @click.option("--ibm-alpha", is_flag=True, help="Also compare IBM Model 1's posterior, ibm1.alpha.")
 @click.option("--delta", is_flag=True, help="Also compare the network's saliency, lstm.delta.")
@@ -108,11 +108,11 @@ def command(**options: Any) -> None:
 
     Without arguments: trains a small network on the embedded German-English sample first (about a minute).
     """
-    run(call_of(Call, options), with_given(CompareSettings(), options))
+    run(call_of(CompareCall, options), with_given(CompareSettings(), options))
 
 
-def run(call: Call, settings: CompareSettings) -> None:
-    """Loads or trains the network, fits the rest, prints the table."""
+def run(call: CompareCall, settings: CompareSettings) -> None:
+    """Load or train the network, fit the rest, print the table."""
     if call.neural is None and any(given is not None for given in (call.source, call.uniform, call.training)):
         raise click.UsageError("Give --neural CKPT; or no arguments at all, for the embedded sample.")
     from alignkit.analysis.compare import compare_networks
@@ -139,7 +139,7 @@ def run(call: Call, settings: CompareSettings) -> None:
 
 
 def train_on_sample(folder: str, seed: int, device: str, quiet: bool) -> str:
-    """Trains the small preset on the embedded sample; returns the run directory."""
+    """Train the small preset on the embedded sample; returns the run directory."""
     from alignkit.neural.settings import PRESETS
     from alignkit.neural.training.translation_run import LinePairs, train_translation
     from alignkit.text.reading import read_line_pairs

@@ -10,7 +10,7 @@ import click
 
 from alignkit.links.formats import GOLD_BASES, GOLD_FORMATS
 from alignkit.links.gold import FEWEST_LINES
-from alignkit_cli.options import quiet_option, show_notes, write_output
+from alignkit_cli.options import quiet_option, write_output
 
 if TYPE_CHECKING:
     from alignkit.metrics.aer import LinkCounts
@@ -58,7 +58,6 @@ def command(
     """
     from alignkit.workflow.evaluation import evaluate_files
 
-    show_notes(quiet)
     counts = evaluate_files(gold, hypothesis, **options)
     if per_sentence is not None:
         write_output(table(counts), per_sentence)

@@ -24,7 +24,6 @@ from alignkit_cli.options import (
     quiet_option,
     sample_option,
     setting_option,
-    show_notes,
     text_arguments,
     threads_option,
     with_given,
@@ -148,7 +147,6 @@ def fit_and_write(method: str, estimation: Estimation, options: Mapping[str, Any
     check_options(method, options)
     source, target = choose_text(options["source"], options["target"], options["sample"])
     give_memory_back()
-    show_notes(options["quiet"])
     by_scores = options["symmetrization"] in method_names(needs_scores=True)
     settings = with_given(
         AlignSettings(method),

@@ -38,13 +38,13 @@ from alignkit_cli.progress import progress_bar
 if TYPE_CHECKING:
     from alignkit.analysis.lab import Lab
 
-#: what belongs to --train
+#: parameters that go only with --train
 PLAN = ("preset", "tokens", "pieces", "epochs", "steps")
 
 
 @dataclass(frozen=True)
-class Call:
-    """What the user gave besides the settings."""
+class LabCall:
+    """Options that are no settings."""
 
     run_dir: str | None
     other: str | None
@@ -66,7 +66,7 @@ class Call:
     quiet: bool
 
     def run_settings(self, seed: int) -> RunSettings:
-        """Of the networks that are trained."""
+        """The settings of the networks to be trained."""
         return PRESETS[self.preset].change(
             text={"tokens": self.tokens, "pieces": self.pieces},
             training={"seed": seed, "epochs": self.epochs, "steps": self.steps},
@@ -121,11 +121,11 @@ def command(**options: Any) -> None:
     is among the top 5 % by v, with chance and interval; xi, how good the second network was when its attention
     first agreed with the final one better than that; and Kendall's tau. docs/lab.md explains every column.
     """
-    run(call_of(Call, options), with_given(LabSettings(), options))
+    run(call_of(LabCall, options), with_given(LabSettings(), options))
 
 
-def run(call: Call, settings: LabSettings) -> None:
-    """Trains what is to be trained, measures, prints."""
+def run(call: LabCall, settings: LabSettings) -> None:
+    """Train if asked to, measure, print."""
     _check_usage(call)
     from alignkit.analysis.lab import lab
     from alignkit.neural.devices import set_threads
@@ -143,7 +143,7 @@ def run(call: Call, settings: LabSettings) -> None:
     write_output(f"{render(found, settings, call.as_json)}\n".encode(), None)
 
 
-def _check_usage(call: Call) -> None:
+def _check_usage(call: LabCall) -> None:
     if call.training is None:
         if call.valid is not None or call.folder is not None:
             raise click.UsageError("--valid and -o belong to --train SRC TGT.")
@@ -157,7 +157,7 @@ def _check_usage(call: Call) -> None:
         raise click.UsageError("--train needs -o FOLDER for the three runs.")
 
 
-def _runs(call: Call) -> tuple[str, str | None, str | None]:
+def _runs(call: LabCall) -> tuple[str, str | None, str | None]:
     """The runs given, or those that the folder of a --train holds."""
     from alignkit.analysis.lab_training import find_lab_runs
 
@@ -169,8 +169,8 @@ def _runs(call: Call) -> tuple[str, str | None, str | None]:
     return found["general-0"], call.other or found.get("general-1"), call.uniform or found.get("uniform-0")
 
 
-def train_first(call: Call, training: tuple[str, str], seed: int) -> None:
-    """Trains the three runs into the folder."""
+def train_first(call: LabCall, training: tuple[str, str], seed: int) -> None:
+    """Train the three runs into the folder."""
     from alignkit.analysis.lab_training import train_lab_runs
     from alignkit.neural.training.translation_run import LinePairs
     from alignkit.text.line_pairs import check_has_words, hold_out_pairs

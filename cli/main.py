@@ -9,7 +9,6 @@ from importlib import import_module
 import click
 
 from alignkit.errors import AlignkitError
-from alignkit.kernels import compile
 from alignkit.version import __version__
 
 #: command -> (module, one line for the list of commands)
@@ -75,7 +74,6 @@ def _stop(number: int, _: object) -> None:
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the program; return its exit code."""
-    compile.announce = _say_compiling
     try:
         cli.main(args=arguments, prog_name="alignkit", standalone_mode=False)
     except click.UsageError as error:
@@ -96,11 +94,6 @@ def run(arguments: list[str] | None = None) -> int:
     except OSError as error:
         return _fail(f"{error.filename or 'output'}: {error.strerror or error}")
     return 0
-
-
-def _say_compiling(message: str, again: bool) -> None:
-    if again or sys.stderr.isatty():
-        click.echo(message, err=True)
 
 
 def _fail(message: str, command: str = "alignkit") -> int:

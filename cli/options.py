@@ -132,7 +132,8 @@ def format_options(command: Command) -> Command:
 
 def quiet_option(command: Command) -> Command:
     """--quiet."""
-    return click.option("-q", "--quiet", is_flag=True, help="Suppress progress messages.")(command)
+    text = "Suppress progress messages."
+    return click.option("-q", "--quiet", is_flag=True, is_eager=True, callback=_show_notes, help=text)(command)
 
 
 def choose_text(
@@ -220,11 +221,12 @@ class NoteHandler(logging.Handler):
         note(prefix + record.getMessage())
 
 
-def show_notes(quiet: bool) -> None:
-    """Show what the library logs, or nothing of it if ``quiet``."""
+def _show_notes(_: click.Context, __: click.Parameter, quiet: bool) -> bool:
+    """Show what the library logs, passing messages on a terminal only; nothing of it if ``quiet``."""
     logger = logging.getLogger("alignkit")
     logger.handlers = [NoteHandler()]
-    logger.setLevel(logging.ERROR if quiet else logging.INFO)
+    logger.setLevel(logging.ERROR if quiet else logging.DEBUG if sys.stderr.isatty() else logging.INFO)
+    return quiet
 
 
 def note(message: str, quiet: bool = False) -> None:

@@ -10,7 +10,7 @@ import click
 
 from alignkit.report.frames import FORMATS
 from alignkit.report.inputs import ReportInputs, Sides
-from alignkit.report.page_data import LIMIT
+from alignkit.report.page_data import SHOWN_PAIRS
 from alignkit_cli.analysis_options import call_of, device_option, ibm1_options, percent_option, seed_option
 from alignkit_cli.options import (
     choose_text,
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Call:
-    """What the user gave that is still to be read, and what is to be written."""
+class ReportCall:
+    """Options that are no inputs of the report: files to read first, and outputs."""
 
     text: tuple[str, str] | None
     training: tuple[str, str] | None
@@ -83,7 +83,7 @@ class Call:
 @click.option(
     "--limit",
     type=click.IntRange(min=0),
-    default=LIMIT,
+    default=SHOWN_PAIRS,
     show_default=True,
     help="How many sentence pairs, the first ones, the page shows one by one; the figures count all.",
 )
@@ -111,12 +111,12 @@ def command(**options: Any) -> None:
     fitted on the same training text. Without RUN, the aligners are IBM Model 1 and whatever --model, --scores and
     --links bring, on the words of --text. The page needs no network and opens from disk.
     """
-    call = call_of(Call, options)
+    call = call_of(ReportCall, options)
     run(call, ReportInputs(**{name: value for name, value in options.items() if name not in vars(call)}))
 
 
-def run(call: Call, inputs: ReportInputs) -> None:
-    """Builds the report, writes the page and what else was asked for."""
+def run(call: ReportCall, inputs: ReportInputs) -> None:
+    """Build the report, write the page and the other outputs."""
     from alignkit.report.build import build_report
 
     if call.output is None and call.plots is None and call.frames is None:
@@ -131,8 +131,8 @@ def run(call: Call, inputs: ReportInputs) -> None:
     write(report, call)
 
 
-def read(call: Call, inputs: ReportInputs) -> ReportInputs:
-    """The inputs with the texts that the user gave."""
+def read(call: ReportCall, inputs: ReportInputs) -> ReportInputs:
+    """Read the texts and add them to the inputs."""
     from alignkit.text.reading import read_line_pairs, read_lines
 
     def sides(files: tuple[str, str | None] | None) -> Sides | None:
@@ -156,8 +156,8 @@ def read(call: Call, inputs: ReportInputs) -> ReportInputs:
     )
 
 
-def write(report: Report, call: Call) -> None:
-    """Writes what was asked for."""
+def write(report: Report, call: ReportCall) -> None:
+    """Write the outputs."""
     if call.output is not None:
         from alignkit.report.page import build_page
 

@@ -26,7 +26,6 @@ from alignkit_cli.options import (
     reading_options,
     sample_option,
     setting_option,
-    show_notes,
 )
 from alignkit_cli.progress import progress_bar
 
@@ -113,7 +112,6 @@ def command(run_dir: str, quiet: bool, **options: Any) -> None:
     text, valid = choose_text(options["source"], options["target"], options["sample"]), options["valid"]
     if valid is None and options["sample"]:
         valid = choose_text(None, None, True, "test")
-    show_notes(quiet)
     with progress_bar("training", quiet) as bar:
         best = train_files(
             run_dir,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import configparser
 import subprocess
 import sys
 from pathlib import Path
@@ -78,6 +79,14 @@ def room(name):
 
 def ours(name):
     return name.split(".")[0] in ("alignkit", "alignkit_cli")
+
+
+def test_every_package_is_installed():
+    """A package that setup.cfg does not list is missing wherever pip installs it."""
+    described = configparser.ConfigParser()
+    described.read(ROOT / "setup.cfg")
+    found = {name for name, path in MODULES.items() if path.name == "__init__.py"}
+    assert set(described["options"]["packages"].split()) == found | {"alignkit_data"}
 
 
 def test_every_module_has_a_room():

@@ -1,1 +1,1 @@
-"""What the papers do with aligners: comparison, the lab, time courses, classification."""
+"""Analyses of aligners from the papers: comparison, the lab, time courses, classification."""

@@ -1,4 +1,4 @@
-"""How often the classifiers, the proxy and the regression are right."""
+"""The accuracy of the classifiers, the proxy and the regression."""
 
 from __future__ import annotations
 

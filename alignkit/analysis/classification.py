@@ -1,6 +1,6 @@
-"""The paper's row for classification: what attention, words and saliency of a classifier have in common.
+"""The paper's row for classification: the agreement of a classifier's attention, word scores and saliency.
 
-One call trains all that the row needs into one folder, and goes on where it was stopped:
+One call trains everything that the row needs into one folder; after an interruption it continues from there:
 
     standard/   the paper's classifier            second/     the same from another seed
     uniform/    attention fixed to 1/L            frozen/     only attention is trained (appendix A.6)
@@ -61,7 +61,7 @@ UNIFORM_SCORE = "beta_uf"
 
 @dataclass(frozen=True)
 class Classification:
-    """What :func:`classify` found.
+    """The result of :func:`classify`.
 
     Attributes:
         row: one line per quantity: quantity, u, v; agreement, chance, low, high, rows, ties; of every other metric
@@ -104,7 +104,7 @@ def classify(
     progress: Progress | None = None,
     device: str = "auto",
 ) -> Classification:
-    """Trains what is not yet trained in ``folder``, scores the validation text with everything, compares.
+    """Train what is not yet trained in ``folder``, score the validation text with everything, and compare.
 
     Args:
         folder: made if it does not exist.
@@ -185,7 +185,7 @@ def _classical_scores(
     scored: LabelledText,
     settings: ClassifySettings,
 ) -> dict[str, Scores]:
-    """Scores that know words alone."""
+    """Scores that depend on a word and its label alone."""
     scores = {"beta_px": word_scores(word_weights(proxy), scored)}
     if logistic is not None:
         scores["beta_log"] = logistic.score(scored)
@@ -253,7 +253,7 @@ def classifier_time_course(
 ) -> pd.DataFrame:
     """A(u, v(step)) and performance at every logged step of a run, v(step) being its scores of ``kind`` then.
 
-    What contextualised agreement is made of: xi is the performance at the first step whose agreement exceeds a
+    Contextualised agreement is read from this: xi is the performance at the first step whose agreement exceeds a
     given one.
 
     Args:

@@ -1,7 +1,7 @@
 """Classical against neural: IBM Model 1, the proxy and the network on the same tokens (Snell et al., section 3).
 
-The paper's claim: A(lstm.alpha, ibm1.beta), A(lstm.alpha, proxy.beta) and A(uniform.beta, proxy.beta) stand
-above chance, since attention learns early what co-occurs, as IBM Model 1 does.
+The paper's claim: A(lstm.alpha, ibm1.beta), A(lstm.alpha, proxy.beta) and A(uniform.beta, proxy.beta) are above
+chance, since attention learns early which words co-occur, as IBM Model 1 does.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def compare(
     uniform: NeuralAligner | None = None,
     others: Mapping[str, ExternalScores] | None = None,
 ) -> pd.DataFrame:
-    """Scores ``pairs`` with every aligner and measures how each agrees with each.
+    """Score ``pairs`` with every aligner and measure each score against each.
 
     Args:
         network: trained with attention.
@@ -49,14 +49,14 @@ def compare(
         pairs: the M pairs to score, encoded alike.
         settings: defaults if not given.
         uniform: a network trained with uniform attention on the same tokens.
-        others: name -> alpha scores of other systems. If any is of words, and not of the network's tokens, nothing
-            is compared on BOS and EOS.
+        others: name -> alpha scores of other systems. If any is between words, and not between the network's
+            tokens, BOS and EOS are left out of the comparison.
 
     Returns:
         the table of :func:`alignkit.metrics.registry.metric_table`.
 
     Raises:
-        AlignkitError: ``uniform`` works on other tokens, or was trained with attention; there is no such metric.
+        AlignkitError: ``uniform`` has other tokens, or was trained with attention; there is no such metric.
     """
     settings = settings or CompareSettings()
     metric = find_metric(settings.metric)
@@ -104,7 +104,7 @@ def with_others(
 
 @dataclass(frozen=True)
 class Comparison:
-    """What :func:`compare_networks` found.
+    """The result of :func:`compare_networks`.
 
     Attributes:
         table: as :func:`compare` returns it.
@@ -131,7 +131,7 @@ def compare_networks(
     progress: Progress | None = None,
     **options: Any,
 ) -> Comparison:
-    """Loads networks, fits IBM 1 and the proxy on the text they were trained on, and compares all of them.
+    """Load networks, fit IBM 1 and the proxy on the text they were trained on, and compare all of them.
 
     The proxy is kept in the run directory, so that a second comparison need not train it again.
 

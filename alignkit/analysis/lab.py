@@ -1,4 +1,4 @@
-"""The paper's row for a text: what attention agrees with, and how much that is (Snell et al., section 3).
+"""The paper's row for a text: the agreement of attention with other scores (Snell et al., section 3).
 
 A(alpha, beta_uf), A(beta_uf, beta_px), A(delta, beta_uf) and A(alpha, beta) with chance level, interval,
 Kendall's tau and contextualised agreement xi, and beside them the same for IBM Model 1.
@@ -30,13 +30,13 @@ from alignkit.types import PathLike, Progress, no_progress
 if TYPE_CHECKING:
     import pandas as pd
 
-LIMIT = 1000  #: pairs of the training text that are scored where nothing else is asked for
+SCORED_PAIRS = 1000  #: of the training text, by default
 PERFORMANCES = {"accuracy": "valid.accuracy", "bleu": "valid.bleu"}  #: name in the table -> in the log
 
 
 @dataclass(frozen=True)
 class Lab:
-    """What :func:`lab` found.
+    """The result of :func:`lab`.
 
     Attributes:
         table: a row per (u, v). Columns: u and v; the values of the main metric (agreement, chance, low, high,
@@ -46,7 +46,7 @@ class Lab:
         stars: xi*, the best performance of the first run, by ``accuracy`` and ``bleu``, as far as logged.
         time_courses: tables of :func:`alignkit.analysis.time_course.time_course`, one after another: of the
             uniform and the second run where given, of all runs with ``all_steps``.
-        notes: what was left out, and why; and what else a reader must know.
+        notes: what was left out, and why; and other remarks on the runs.
         facts: numbers about texts and networks.
     """
 
@@ -74,7 +74,7 @@ class LabRuns:
     uniform: TranslationRun | None
 
     def notes(self) -> list[str]:
-        """What a reader must know of the runs."""
+        """Remarks on runs that are missing, unfinished or of one seed."""
         found = []
         if self.other is not None and self.other.settings.training.seed == self.main.settings.training.seed:
             found.append("the two runs have the same seed, so xi compares a network with itself")
@@ -96,7 +96,7 @@ def lab(
     progress: Progress | None = None,
     **options: Any,
 ) -> Lab:
-    """Measures a network with attention against everything that explains it.
+    """Measure a network with attention against the scores that may explain it.
 
     Args:
         run: run directory of the network with attention; the network with the lowest validation loss counts.
@@ -115,7 +115,7 @@ def lab(
 
 
 def open_lab_runs(run: PathLike, other: PathLike | None, uniform: PathLike | None, device: str) -> LabRuns:
-    """Opens the runs of a lab and checks that they belong together.
+    """Open the runs of a lab and check that they belong together.
 
     Raises:
         AlignkitError: as :func:`lab`.
@@ -141,7 +141,7 @@ def open_lab_runs(run: PathLike, other: PathLike | None, uniform: PathLike | Non
 
 
 class _Measurement:
-    """The pairs of a lab, the scores on them, and what was found so far."""
+    """The pairs of a lab, the scores on them, and the time courses of the runs."""
 
     def __init__(self, runs: LabRuns, settings: LabSettings, device: str, progress: Progress | None) -> None:
         self.runs, self.settings, self.device = runs, settings, device
@@ -160,14 +160,14 @@ class _Measurement:
     def _pairs(self) -> Bitext:
         valid = self.settings.on == "valid"
         text = self.runs.main.valid if valid else self.training
-        limit = self.settings.limit or (len(text) if valid else LIMIT)
+        limit = self.settings.limit or (len(text) if valid else SCORED_PAIRS)
         if limit >= len(text):
             return text
         rng = np.random.default_rng(self.settings.seed)
         return text.take(np.sort(rng.choice(len(text), limit, replace=False)))
 
     def _fixed_scores(self) -> dict[str, Scores]:
-        """Every score that does not move, by name."""
+        """The scores that are compared with each other, by name."""
         settings, pairs = self.settings, self.pairs
         scores = {}
         for done, kind in enumerate(("alpha", "beta", "delta")):
@@ -214,7 +214,7 @@ class _Measurement:
         return table
 
     def _follow_other(self) -> None:
-        """Sets ``likeness`` and ``performance``, from which xi is read."""
+        """Set ``likeness`` and ``performance``, from which xi is read."""
         table = self._time_course(self.runs.other, "other") if self.runs.other is not None else None
         if table is None:
             return
@@ -262,7 +262,7 @@ class _Measurement:
         return {**row, "not_reached": " ".join(never)}
 
     def result(self) -> Lab:
-        """The rows, and everything else that was found."""
+        """The table with everything that belongs to it."""
         import pandas as pd
 
         rows = []

@@ -1,4 +1,4 @@
-"""The three runs that the lab compares: trained, or found again."""
+"""Training of the three runs that the lab compares."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def train_lab_runs(
     progress: Progress | None = None,
     device: str = "auto",
 ) -> dict[str, Path]:
-    """Trains two networks with attention and one with uniform attention, or goes on where training stopped.
+    """Train two networks with attention and one with uniform attention, or continue interrupted training.
 
     A checkpoint is kept at every logged step, whatever the settings say.
 

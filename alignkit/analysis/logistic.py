@@ -1,6 +1,6 @@
-"""Logistic regression on bags of words, with its regularisation swept: beta_log (Snell et al., appendix A.10).
+"""Logistic regression on bags of words, with a sweep of its penalty: beta_log (Snell et al., appendix A.10).
 
-It is the proxy without its factorisation W e(x): one weight per word, over the same means of a text's words.
+It is the proxy without the factorisation W e(x): one weight per word, on the same means of a text's words.
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ def word_scores(weights: np.ndarray, text: LabelledText) -> Scores:
 def fit_logistic(
     text: LabelledText, valid: LabelledText, strengths: Sequence[float] = STRENGTHS, iterations: int = 5000
 ) -> Logistic:
-    """Fits one regression per strength by L-BFGS and keeps the one with the lowest validation loss.
+    """Fit one regression per strength by L-BFGS and keep the one with the lowest validation loss.
 
     Args:
         text: training text.
         valid: held-out text with the same vocabulary.
         strengths: values of C.
-        iterations: at most so many.
+        iterations: the most of L-BFGS.
 
     Raises:
         AlignkitError: scikit-learn is not installed; another vocabulary; all texts have the same label.

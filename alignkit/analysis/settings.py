@@ -17,7 +17,7 @@ Part = Literal["valid", "train"]
 
 @dataclass(frozen=True)
 class CompareSettings(MetricSettings):
-    """What is compared, and how.
+    """Settings of the comparison.
 
     Attributes:
         metric: its name, one of ``alignkit.metrics.registry.SCORE_METRICS``.
@@ -38,7 +38,7 @@ class CompareSettings(MetricSettings):
 
 @dataclass(frozen=True)
 class LabSettings(MetricSettings):
-    """What is measured, and on what. The seed is also that of the drawn pairs and of the proxy.
+    """Settings of the lab. The seed is also that of the drawn pairs and of the proxy.
 
     Attributes:
         on: score the run's validation text or its training text.
@@ -62,7 +62,7 @@ class LabSettings(MetricSettings):
 
 @dataclass(frozen=True)
 class ClassifySettings(MetricSettings):
-    """What is trained, and how it is compared.
+    """Settings of the classification.
 
     Attributes:
         runs: of the standard classifier; the others differ in seed, attention or what is trained.

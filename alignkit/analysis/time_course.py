@@ -27,7 +27,7 @@ COLUMNS = ("run", "step", "name", "value")
 
 @dataclass(frozen=True)
 class TimeCourseSettings(MetricSettings):
-    """What is measured at every logged step.
+    """The measurements at every logged step.
 
     Attributes:
         kinds: the run's scores that are compared. By default beta of a network with uniform attention, alpha of
@@ -80,7 +80,7 @@ def measure_steps(
     device: str = "auto",
     crop: Callable[[Scores], Scores] = lambda scores: scores,
 ) -> Iterator[MeasuredStep]:
-    """Scores ``pairs`` with every checkpoint of a run, one after another, and measures them against references.
+    """Score ``pairs`` with every checkpoint of a run in turn, and measure the scores against references.
 
     Args:
         run: of a translation network or a classifier.
@@ -132,7 +132,7 @@ def time_course(
     progress: Progress | None = None,
     crop: Callable[[Scores], Scores] = lambda scores: scores,
 ) -> pd.DataFrame:
-    """What was measured while a network learned, and how its scores came to agree with fixed ones.
+    """Performance of a network at every logged step, and the metrics of its scores against fixed ones.
 
     Args:
         run: its log, and its checkpoints at the logged steps, are read.

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import functools
+import logging
 import threading
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -15,17 +15,7 @@ from typing import Any
 
 from alignkit.kernels.cache_folder import kernel_folder, make_writable, prune, source_hash
 
-
-def warn_of_no_cache(message: str, again: bool) -> None:
-    """Warns if kernels cannot be kept on disk, and so are compiled in every process."""
-    if again:
-        warnings.warn(message, stacklevel=2)
-
-
-#: Called as ``announce(message, again)``, once in a process, before the first kernel is compiled, which takes a
-#: while; ``again`` says that there is no folder to keep kernels in, so that the next process compiles them again.
-#: A program may set it to tell its user; None for silence.
-announce: Callable[[str, bool], None] | None = warn_of_no_cache
+log = logging.getLogger(__name__)
 
 # Without Numba's run-time (_nrt) the references of arrays are not counted. Counting took a third or more of the
 # time of loops that slice arrays or hand them on: an atomic operation each, on memory that all threads share.
@@ -163,11 +153,10 @@ def _locator_class(folder: Path, problem: str | None) -> Any:
     return Locator
 
 
+@functools.cache
 def _announce(problem: str | None) -> None:
-    global announce
-    if announce is not None:
-        say, announce = announce, None
-        if problem:
-            say(f"{problem}; compiling them each time; set ALIGNKIT_CACHE to a folder that can be written", True)
-        else:
-            say("compiling for this machine; the next run need not ...", False)
+    """Log, once in a process, that kernels are being compiled, which takes a while."""
+    if problem:
+        log.warning("%s; compiling them each time; set ALIGNKIT_CACHE to a folder that can be written", problem)
+    else:
+        log.debug("compiling for this machine; the next run need not ...")

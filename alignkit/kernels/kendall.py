@@ -44,7 +44,7 @@ def _ties(sorted_row):
 
 @kernel
 def _sort_counting(row, work):
-    """Sorts ``row`` by merging; returns how many pairs stood in falling order. ``work`` is as long."""
+    """Sort ``row`` by merging; returns the number of pairs that stood in falling order. ``work`` is as long."""
     size = len(row)
     swaps = 0
     width = 1

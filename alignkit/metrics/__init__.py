@@ -1,1 +1,1 @@
-"""Agreement, rank correlation, alignment error rate, and their intervals."""
+"""Metrics: agreement, rank correlation, alignment error rate, and their intervals."""

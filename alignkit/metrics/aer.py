@@ -15,7 +15,7 @@ from alignkit.metrics.protocol import Metric, MetricSettings
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Fractions, NaN where nothing was there to divide by; ``links`` counts the hypothesis."""
+    """The measures of one alignment, as fractions; NaN where the divisor is 0. ``links`` counts the hypothesis."""
 
     aer: float
     precision: float
@@ -55,7 +55,7 @@ class LinkCounts:
     def intervals(self, seed: int = 0) -> dict[str, tuple[float, float]]:
         """Measure -> (low, high): 95 % bootstrap percentile interval over sentence pairs.
 
-        (NaN, NaN) with fewer than two pairs, which show no spread, or if no draw has anything to divide by.
+        (NaN, NaN) with fewer than two pairs, or if the divisor of every resample is 0.
         """
         if len(self) < 2:
             return dict.fromkeys(("aer", "precision", "recall", "f1"), (float("nan"), float("nan")))
@@ -63,7 +63,7 @@ class LinkCounts:
 
 
 def count_links(gold: GoldLinks, links: Links) -> LinkCounts:
-    """Counts links A against sure links S and possible links P, per sentence pair.
+    """Count links A against sure links S and possible links P, per sentence pair.
 
     Raises:
         AlignkitError: the numbers of sentence pairs differ.
@@ -86,7 +86,7 @@ def count_links(gold: GoldLinks, links: Links) -> LinkCounts:
 
 
 def evaluate(gold: GoldLinks, links: Links) -> Evaluation:
-    """Scores links A against sure links S and possible links P (S is a subset of P).
+    """Score links A against sure links S and possible links P (S is a subset of P).
 
     precision = |A & P| / |A|, recall = |A & S| / |S|, AER = 1 - (|A & S| + |A & P|) / (|A| + |S|); F1 is the
     harmonic mean of precision and recall, 0 where both are.

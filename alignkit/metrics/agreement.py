@@ -1,4 +1,4 @@
-"""Top-5 % agreement (Snell et al. 2021, section 3.1): does v rank highly what u ranks first?"""
+"""Top-5 % agreement (Snell et al. 2021, section 3.1): whether v ranks highly what u ranks first."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Agreement:
 def count_agreement(
     u: Scores, v: Scores, percent: Percent = PERCENT, threads: int | None = None
 ) -> AgreementCounts:
-    """Counts the agreement of v with u, sentence pair by sentence pair.
+    """Count the agreement of v with u, sentence pair by sentence pair.
 
     A row agrees if fewer than percent/100 * L entries of v exceed v at the first argmax of u. It is not
     symmetric. Rows without columns are not compared.
@@ -98,7 +98,11 @@ def count_agreement(
 def agreement_rows(u: Scores, v: Scores, percent: Percent = PERCENT) -> AgreementRows:
     """The agreement of v with u, row by row.
 
-    Args, Raises: as :func:`count_agreement`.
+    Args:
+        u, v, percent: as in :func:`count_agreement`.
+
+    Raises:
+        AlignkitError: as :func:`count_agreement`.
     """
     scores, share = score_pair(u, v), top_share(percent)
     rows = np.where(u.shapes[:, 1] > 0, u.shapes[:, 0], 0).astype(np.int64)

@@ -1,8 +1,8 @@
-"""Contextualised agreement xi (Snell et al. 2021, section 3.1): how good is a network by the time its own
-attention agrees with the final one better than another score does?
+"""Contextualised agreement xi (Snell et al. 2021, section 3.1).
 
-A(alpha, beta) = 0.5 says little by itself. If a second network, of another seed, has an attention that agrees with
-alpha by more than that only when its accuracy is 0.55 of a possible 0.6, then 0.5 is much: xi = 0.55, xi* = 0.6.
+xi is the performance of a second network, of another seed, when its attention first agrees with the final
+attention of the first network better than another score does. A(alpha, beta) = 0.5 says little by itself. If the
+second network exceeds it only once its accuracy is 0.55 of a possible 0.6, then 0.5 is much: xi = 0.55, xi* = 0.6.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def contextualised(performance: Sequence[float], agreements: Sequence[float], le
 
     Args:
         performance: p(tau) of another seed's run at its logged steps, rising; NaN where it was not measured.
-        agreements: A(alpha, alpha(tau)) at the same steps (or any other measure of likeness).
+        agreements: A(alpha, alpha(tau)) at the same steps (or another metric of the two).
         level: A(u, v), in the same measure.
 
     Returns:

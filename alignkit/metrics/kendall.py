@@ -1,4 +1,4 @@
-"""Kendall's tau-b (Kendall 1945): do u and v put the source tokens in the same order?"""
+"""Kendall's tau-b (Kendall 1945): the likeness of the orders that u and v give the source tokens."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.errors import AlignkitError
 from alignkit.kernels import kendall as kernels
 from alignkit.metrics.bootstrap import RESAMPLES, ratio
 from alignkit.metrics.protocol import Metric, MetricSettings, score_pair
@@ -50,23 +49,11 @@ class RankCorrelation:
     undefined: int
 
 
-def kendall_tau(u: np.ndarray, v: np.ndarray) -> float:
-    """Kendall's tau-b of two arrays (L,).
+def sum_tau(u: Scores, v: Scores, threads: int | None = None) -> TauSums:
+    """Kendall's tau-b of each row of u with that of v, summed sentence pair by sentence pair.
 
     tau-b = (concordant - discordant) / sqrt((n - ties in u) (n - ties in v)) over the n = L (L - 1) / 2 pairs of
-    places; counted in integers. NaN for fewer than two places, or if all values of one array are equal.
-
-    Raises:
-        AlignkitError: the lengths differ.
-    """
-    x, y = (np.ascontiguousarray(row, np.float64).ravel() for row in (u, v))
-    if len(x) != len(y):
-        raise AlignkitError(f"tau compares arrays of one length, not of {len(x)} and {len(y)}")
-    return float(kernels.kendall_tau(x, y))
-
-
-def sum_tau(u: Scores, v: Scores, threads: int | None = None) -> TauSums:
-    """:func:`kendall_tau` of each row of u with that of v, summed sentence pair by sentence pair. It is symmetric.
+    places; counted in integers. It is symmetric.
 
     Args:
         u, v: scores of the same M pairs, with the same shapes.

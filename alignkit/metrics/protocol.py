@@ -1,4 +1,4 @@
-"""What a metric is: counts for each sentence pair, and the values that their sums give."""
+"""The protocol of a metric: counts for each sentence pair, and the values that their sums give."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def top_share(percent: Percent) -> Fraction:
 
 @dataclass(frozen=True, kw_only=True)
 class MetricSettings:
-    """How metrics are computed.
+    """Settings of all metrics.
 
     Attributes:
         percent: the top of a row for the agreement, in per cent.
@@ -81,8 +81,8 @@ class Metric:
         symmetric: whether u and v may change places.
         share: whether the value is a fraction, to be shown in per cent.
         count: (u, v, settings) -> the counts of each pair. For ``gold``, u are gold links and v links.
-        values: the counts' sums, numbers or arrays of one shape -> name -> value or array; NaN where nothing was
-            there to divide by. ``name`` comes first, then, if the metric has one, its ``chance`` level.
+        values: the counts' sums, numbers or arrays of one shape -> name -> value or array; NaN where the
+            divisor is 0. ``name`` comes first, then, if the metric has one, its ``chance`` level.
         whole: the names of values that are whole numbers.
     """
 

@@ -13,9 +13,9 @@ from alignkit.errors import AlignkitError
 from alignkit.neural.settings import Keep, ProxySettings, Schedule, TextSettings, change_parts
 from alignkit.neural.validation import (
     check_choice,
-    check_counts,
     check_flag,
     check_learning_rate,
+    check_not_negative,
     check_seed,
     check_sizes,
 )
@@ -78,7 +78,7 @@ class ClassifierTraining:
 
     def __post_init__(self) -> None:
         check_sizes("classifier training", batch=self.batch)
-        check_counts("classifier training", steps=self.steps)
+        check_not_negative("classifier training", steps=self.steps)
         check_seed("classifier training", self.seed)
         check_learning_rate("classifier training", self.learning_rate)
         check_choice("classifier training", "trained", self.trained, get_args(Trained))

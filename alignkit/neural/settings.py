@@ -13,9 +13,9 @@ from alignkit.errors import AlignkitError
 from alignkit.neural.networks.registry import ATTENTIONS, settings_class
 from alignkit.neural.validation import (
     check_choice,
-    check_counts,
     check_flag,
     check_learning_rate,
+    check_not_negative,
     check_seed,
     check_share,
     check_sizes,
@@ -149,7 +149,7 @@ class TrainingSettings:
 
     def __post_init__(self) -> None:
         check_sizes("training", batch=self.batch, epochs=self.epochs, beam=self.beam)
-        check_counts("training", warmup=self.warmup, **({} if self.steps is None else {"steps": self.steps}))
+        check_not_negative("training", warmup=self.warmup, **({} if self.steps is None else {"steps": self.steps}))
         check_seed("training", self.seed)
         check_learning_rate("training", self.learning_rate)
         check_flag("training", buckets=self.buckets, tf32=self.tf32)
@@ -179,7 +179,7 @@ class ProxySettings:
 
     def __post_init__(self) -> None:
         check_sizes("proxy", embedding=self.embedding, batch=self.batch)
-        check_counts("proxy", epochs=self.epochs)
+        check_not_negative("proxy", epochs=self.epochs)
         check_seed("proxy", self.seed)
         check_learning_rate("proxy", self.learning_rate)
 

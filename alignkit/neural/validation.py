@@ -16,7 +16,7 @@ def check_sizes(owner: str, **values: int) -> None:
             raise AlignkitError(f"{owner}: {name} must be a whole number from 1 to {LIMIT}, not {value!r}")
 
 
-def check_counts(owner: str, **values: int) -> None:
+def check_not_negative(owner: str, **values: int) -> None:
     """Each value is a whole number of at least 0."""
     for name, value in values.items():
         if type(value) is not int or value < 0:

@@ -1,4 +1,4 @@
-"""Agreement row by row: by the frequency of a source word, by sentence length; and where attention's mass goes."""
+"""Agreement by word frequency and by sentence length; the weight of attention by class of token."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def banded(
 
 
 def is_punctuation(token: str) -> bool:
-    """Whether all letters of a token, its mark of a piece apart, are punctuation or symbols."""
+    """True if all characters of a token, without subword marks, are punctuation or symbols."""
     text = without_mark(token)
     return text != "" and all(unicodedata.category(letter)[0] in "PS" for letter in text)
 
@@ -100,7 +100,7 @@ def token_classes(report: Report) -> np.ndarray:
 
 
 def mass_table(report: Report) -> pd.DataFrame:
-    """Where the mass of alpha scores goes: columns set, class, mass, even.
+    """The weight of alpha scores by class of source token: columns set, class, mass, even.
 
     Means over rows; ``mass`` is the class's share of a row's sum, of rows that sum to more than 1 (links, say)
     after division by the sum; what rows lack to 1 is the class ``no source word``. ``even`` is what scores spread

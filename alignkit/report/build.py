@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def build_report(inputs: ReportInputs | None = None, progress: Progress | None = None, **options: Any) -> Report:
-    """Scores one text with everything there is.
+    """Score one text with all the inputs and put the report together.
 
     Args:
         inputs: what the report is made of.
@@ -51,7 +51,7 @@ def build_report(inputs: ReportInputs | None = None, progress: Progress | None =
         **options: fields of :class:`ReportInputs` that replace those of ``inputs``.
 
     Raises:
-        AlignkitError: there is nothing to score, or files that do not fit each other, with file and line.
+        AlignkitError: there is nothing to score, or files do not fit each other; the message names file and line.
     """
     inputs = with_options(inputs or ReportInputs(), options)
     scored = _score_runs(inputs, progress) if inputs.runs else _score_text(inputs)
@@ -116,13 +116,13 @@ def _words(lines: Sides) -> Bitext:
 
 
 def _other_sets(inputs: ReportInputs, scored: ScoredText) -> tuple[list[ScoreSet], bool]:
-    """The sets of saved models and of files, and whether any of them knows words alone, no BOS and EOS."""
+    """The sets of saved models and of files, and whether any of them is between words, without BOS and EOS."""
     sets = _model_sets(inputs, scored)
     on_words = bool(sets)
     shapes = word_shapes(scored.bitext, scored.specials, scored.specials)
     unknown = [name for name in inputs.pieces if name not in {*inputs.scores, *inputs.links}]
     if unknown:
-        raise AlignkitError(f"pieces of {unknown[0]}, but no scores of that name")
+        raise AlignkitError(f"there are pieces of {unknown[0]}, but no scores of that name")
     for name, path in [*inputs.scores.items(), *inputs.links.items()]:
         full = name if name.endswith((".alpha", ".beta", ".delta")) else f"{name}.alpha"
         found, pieces = read_scores(path, shapes), _pieces(inputs.pieces.get(name))
@@ -145,14 +145,14 @@ def _gold(path: PathLike, shapes: np.ndarray) -> GoldLinks:
 
 
 def _counts(training: Corpus, scored: Corpus) -> np.ndarray:
-    """How often each type of ``scored`` occurs in ``training``: int64 (V,)."""
+    """int64 (V,): the number of occurrences in ``training`` of each type of ``scored``."""
     counts = np.bincount(training.tokens, minlength=len(training.vocabulary))
     places = training.vocabulary.translate(scored.vocabulary)
     return np.where(places >= 0, counts[np.maximum(places, 0)] if len(counts) else 0, 0).astype(np.int64)
 
 
 def _model_sets(inputs: ReportInputs, scored: ScoredText) -> list[ScoreSet]:
-    """Scores of saved classical aligners, which know words; spread over pieces if the report is of pieces."""
+    """Scores of saved classical aligners, between words; spread over subwords if the report is of subwords."""
     sets = []
     for path in inputs.models:
         model = load_aligner(path)

@@ -1,17 +1,20 @@
-"""Every number of a report as tidy tables, one file each."""
+"""The numbers of a report as tidy tables, one file each."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alignkit.errors import AlignkitError
+from alignkit.metrics.protocol import Metric, MetricSettings
+from alignkit.metrics.registry import MAIN, SCORE_METRICS, metric_table
 from alignkit.report.breakdown import breakdown_table, mass_table
 from alignkit.report.gold import gold_table
 from alignkit.report.model import Report
 from alignkit.storage import atomic_write
+from alignkit.types import PathLike
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,10 +43,10 @@ def score_frame(report: Report) -> pd.DataFrame:
 
 
 def frames(report: Report) -> dict[str, Callable[[], pd.DataFrame]]:
-    """name -> what makes the table of that name: agreement, bands, mass, scores; gold and course where there are
-    any."""
+    """Name -> what makes the table of that name: agreement, tau, bands, mass, scores; gold and course if any."""
     made: dict[str, Callable[[], pd.DataFrame]] = {
-        "agreement": lambda: report.table,
+        MAIN.name: lambda: report.table,
+        **{metric.name: partial(_metric_frame, report, metric) for metric in SCORE_METRICS if metric is not MAIN},
         "bands": lambda: breakdown_table(report),
         "mass": lambda: mass_table(report),
         "scores": lambda: score_frame(report),
@@ -56,8 +59,13 @@ def frames(report: Report) -> dict[str, Callable[[], pd.DataFrame]]:
     return made
 
 
-def save_frames(report: Report, folder: str | os.PathLike[str], form: str = "csv") -> list[Path]:
-    """Writes NAME.csv (or NAME.parquet) for every table of :func:`frames`; returns the files.
+def _metric_frame(report: Report, metric: Metric) -> pd.DataFrame:
+    scores = {each.name: each.scores for each in report.sets}
+    return metric_table(scores, metric, MetricSettings(percent=report.percent, seed=report.seed))
+
+
+def save_frames(report: Report, folder: PathLike, form: str = "csv") -> list[Path]:
+    """Write NAME.csv (or NAME.parquet) for every table of :func:`frames`; returns the files.
 
     Raises:
         AlignkitError: the folder cannot be made or written to, Parquet without pyarrow, or another format.
@@ -81,8 +89,8 @@ def save_frames(report: Report, folder: str | os.PathLike[str], form: str = "csv
     return written
 
 
-def make_folder(folder: str | os.PathLike[str]) -> Path:
-    """The folder, made if it is not there; raises AlignkitError if it cannot be."""
+def make_folder(folder: PathLike) -> Path:
+    """The folder, made if it does not exist; raises AlignkitError if it cannot be made."""
     place = Path(folder)
     try:
         place.mkdir(parents=True, exist_ok=True)

@@ -43,14 +43,14 @@ class NamedRun:
         return [score_set(f"{self.name}.{k}", scores[k], aligner=aligner, suffix=suffix) for k in kinds]
 
     def facts(self) -> dict[str, Any]:
-        """What the page says of the run."""
+        """Settings and performance of the network, for the page."""
         measured = {k: f"{v:.4g}" for k, v in sorted(self.network.metrics.items())}
         settings = asdict(self.network.settings)
         return {"called here": self.name, "step": f"{self.network.step:,}", **measured, **settings}
 
 
 def score_runs(inputs: ReportInputs, progress: Progress | None = None) -> ScoredText:
-    """Scores the text of the inputs, or the first run's validation text, with networks, IBM 1 and the proxy.
+    """Score the text of the inputs, or the first run's validation text, with networks, IBM 1 and the proxy.
 
     Raises:
         AlignkitError: a path is no run, the runs do not share their tokens, or two have the same name.

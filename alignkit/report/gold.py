@@ -1,4 +1,4 @@
-"""How many of the links that people made each aligner finds."""
+"""The alignment error rate of each aligner against gold links."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ COLUMNS = ("set", "precision", "recall", "f1", "aer", "aer_low", "aer_high", "li
 def gold_table(report: Report) -> pd.DataFrame:
     """Alpha scores against gold links: columns ``COLUMNS``, a row per set; none if the report has no gold.
 
-    Scores of pieces are merged to words, and each target word is linked to its favourite source word
-    (:func:`alignkit.links.from_scores.best_links`). Only the pairs that have gold links count.
+    Scores of subwords are merged into those of words, and each target word is linked to its favourite source word
+    (:func:`alignkit.links.from_scores.best_links`). Only pairs with gold links count.
     """
     import pandas as pd
 

@@ -1,4 +1,4 @@
-"""The sentences at the top of the page that say what was found."""
+"""The summary at the top of the page, in sentences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from alignkit.report.model import Report, names_of
 
 
 def headline(report: Report, data: Mapping[str, Any]) -> str:
-    """What the page says, in a few sentences, as paragraphs."""
+    """The summary as paragraphs of HTML."""
     u, v = report.main_pair
     labels = names_of(report.sets)
     pairs = f"{len(report.bitext):,} sentence pairs"
@@ -59,7 +59,7 @@ def _verdict(u: str, v: str, labels: Mapping[str, str], found: Any) -> str:
 
 
 def _learned(data: Mapping[str, Any]) -> str:
-    """When the first agreement against training step was half way from chance to its end."""
+    """The step at which the first agreement was half way from chance to its last value, as a sentence."""
     course = data["course"]
     series = next((s for s in course["series"] if s["role"] == "agreement"), None) if course else None
     if series is None or course["chance"] is None or len(series["points"]) < 3:

@@ -40,7 +40,7 @@ def table(label: str, header: Sequence[str], rows: Sequence[str], name: str = ""
 
 
 def look(text: str) -> str:
-    """A paragraph, of HTML, that says what a figure shows and what to look for."""
+    """A paragraph of HTML that says what a figure shows and what to look for."""
     return f'<p class="look">{text}</p>'
 
 

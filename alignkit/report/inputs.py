@@ -1,4 +1,4 @@
-"""What a report is made of. Imports no torch."""
+"""The inputs of a report. Imports no torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Sides = tuple[Sequence[str], Sequence[str]]  #: lines of source and target
 
 @dataclass(frozen=True)
 class ReportInputs(MetricSettings):
-    """What a report is made of. The seed is also that of the proxy.
+    """The runs, models and files that a report is made of, and its settings. The seed is also that of the proxy.
 
     Attributes:
         runs: run directories of `alignkit train`; the first with attention is the main one.

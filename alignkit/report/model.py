@@ -1,4 +1,4 @@
-"""What a report shows: the scores of several aligners on one text, in words that need no paper at hand."""
+"""The content of a report: the scores of several aligners on one text, labelled for readers without the paper."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def score_set(name: str, scores: Scores, *, aligner: str | None = None, suffix: 
         name: ``ALIGNER.KIND``.
         scores: of the report's pairs.
         aligner: what kind of aligner it is, if the name does not say so (``lstm`` for a run called ``seed1``).
-        suffix: what tells it from others of the same kind.
+        suffix: distinguishes it from others of the same kind.
     """
     owner, _, kind = name.rpartition(".")
     label, note = _KNOWN.get((aligner or owner, kind), (None, None))
@@ -109,7 +109,7 @@ class Report:
 
     Attributes:
         title: of the page.
-        bitext: M pairs as the scores see them, in words or pieces, BOS and EOS where they were scored.
+        bitext: M pairs as the scores see them, in words or subwords, with BOS and EOS where they were scored.
         sets: at least one; all of the M pairs, with the bitext's shapes.
         table: of :func:`alignkit.metrics.registry.metric_table`, of the sets' names.
         counts: int64 (V_src,): how often each source type occurs in the text that was learned from.
@@ -117,7 +117,7 @@ class Report:
             them, or None.
         gold: reference links between words, or None.
         specials: whether BOS and EOS at the ends of sentences are specials rather than words.
-        marked: whether tokens are pieces that may be marked as such.
+        marked: whether tokens are subwords that may carry marks.
         facts: settings and versions, nested.
         steps: training step of each network, by what comes before the kind in its sets' names.
         percent: what counts as the top of a row.
@@ -173,7 +173,7 @@ class Report:
         return first, others[0] if others else first
 
     def token_links(self, links: Links) -> list[list[tuple[int, int]]]:
-        """Links of words as links of tokens: every piece of one word with every piece of the other."""
+        """Links of words as links of tokens: every subword of one word with every subword of the other."""
         sentences: list[list[tuple[int, int]]] = []
         for m, pairs in enumerate(links):
             source, target = self.groups[0][m][0], self.groups[1][m][0]

@@ -20,7 +20,7 @@ from alignkit.report import panels
 from alignkit.report.headline import headline
 from alignkit.report.html import asset
 from alignkit.report.model import Report
-from alignkit.report.page_data import LIMIT, page_data
+from alignkit.report.page_data import SHOWN_PAIRS, page_data
 from alignkit.version import __version__
 
 SCRIPTS = ("base.js", "charts.js", "heat.js", "browser.js")
@@ -56,11 +56,11 @@ PANELS = (
 )
 
 
-def build_page(report: Report, limit: int = LIMIT) -> bytes:
-    """The page.
+def build_page(report: Report, limit: int = SHOWN_PAIRS) -> bytes:
+    """The page of a report.
 
     Args:
-        report: what to show; all its pairs count in the figures.
+        report: all its pairs count in the figures.
         limit: the number of sentence pairs, the first ones, that can be looked at one by one.
     """
     data = page_data(report, limit)

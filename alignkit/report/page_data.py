@@ -1,4 +1,4 @@
-"""The numbers that a page carries: plain values, and matrices as base64 of 16-bit floats."""
+"""The numbers in a page: plain values, and matrices as base64 of 16-bit floats."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ MOVING = {
     "beta(step)": "Network's word knowledge",
     "delta(step)": "Network's saliency",
 }
-LIMIT = 500  #: sentence pairs that can be looked at one by one, if nothing else is asked for
+SHOWN_PAIRS = 500  #: sentence pairs that can be looked at one by one, by default
 _LARGEST = float(np.finfo(np.float16).max)
 
 
 def page_data(report: Report, limit: int) -> dict[str, Any]:
-    """What the page's script reads, as JSON values.
+    """The data of the page's script, as JSON values.
 
     Args:
         report: of M pairs.
-        limit: how many sentence pairs, the first ones, are to be looked at one by one.
+        limit: the number of sentence pairs, the first ones, that can be looked at one by one.
     """
     names = [each.name for each in report.sets]
     main = report.main_pair
@@ -183,6 +183,6 @@ def hex_bits(bits: np.ndarray) -> str:
 
 
 def plain_number(value: Any) -> float | None:
-    """A float with six digits, which a page has no more use for; None for NaN."""
+    """A float rounded to six digits; None for NaN."""
     number = float(value)
     return None if math.isnan(number) else float(f"{number:.6g}")

@@ -18,7 +18,7 @@ from alignkit.text.subword_marks import style_of
 
 
 def agreement_panel(report: Report, data: Mapping[str, Any]) -> str:
-    """Who agrees with whom, and how well each aligner finds gold links."""
+    """The agreement table, and the error rate of each aligner against gold links."""
     return f"{_matrix(report)}{_gold(report)}"
 
 
@@ -90,7 +90,7 @@ def _gold(report: Report) -> str:
 
 
 def time_course_panel(report: Report, data: Mapping[str, Any]) -> str:
-    """When the networks came to agree with the dictionary."""
+    """Agreement with the dictionary by training step."""
     if not data["course"]:
         return ""
     if not any(each["role"] == "agreement" for each in data["course"]["series"]):
@@ -140,7 +140,7 @@ def length_panel(report: Report, data: Mapping[str, Any]) -> str:
 
 
 def mass_panel(report: Report, data: Mapping[str, Any]) -> str:
-    """Where the weight of alpha scores goes."""
+    """The weight of alpha scores by class of source token."""
     if not data["mass"]:
         return ""
     return figure(

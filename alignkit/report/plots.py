@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ from alignkit.report.frames import make_folder
 from alignkit.report.model import Report, names_of
 from alignkit.report.page_data import time_course_lines
 from alignkit.storage import atomic_write
+from alignkit.types import PathLike
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,8 +53,8 @@ def figures(report: Report) -> dict[str, tuple[tuple[float, float], Draw]]:
     return found
 
 
-def save_plots(report: Report, folder: str | os.PathLike[str]) -> list[Path]:
-    """Writes NAME.png and NAME.svg for every figure; the same report gives the same bytes. Returns the files.
+def save_plots(report: Report, folder: PathLike) -> list[Path]:
+    """Write NAME.png and NAME.svg for every figure; the same report gives the same bytes. Returns the files.
 
     Raises:
         AlignkitError: matplotlib is not installed, or the folder cannot be written to.
@@ -81,7 +81,7 @@ def save_plots(report: Report, folder: str | os.PathLike[str]) -> list[Path]:
 
 
 def _plain(text: str) -> str:
-    """Text that matplotlib does not take for a formula."""
+    """Text with its dollar signs escaped, which matplotlib would read as a formula."""
     return text.replace("$", r"\$")
 
 

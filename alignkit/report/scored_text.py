@@ -49,7 +49,7 @@ def ibm1_sets(inputs: ReportInputs, training: Bitext, bitext: Bitext) -> list[Sc
 
 
 def text_facts(inputs: ReportInputs, training: Bitext, bitext: Bitext) -> dict[str, Any]:
-    """What the page says of the text and of IBM 1."""
+    """Settings of the text and of IBM 1, for the page."""
     top = {"top of a row": f"{inputs.percent} %", "seed of the intervals": inputs.seed}
     return {
         "text": {"pairs learned from": f"{len(training):,}", "pairs scored": f"{len(bitext):,}", **top},

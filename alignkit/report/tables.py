@@ -1,4 +1,4 @@
-"""Tables to text, CSV and JSON."""
+"""Tables as text and JSON."""
 
 from __future__ import annotations
 

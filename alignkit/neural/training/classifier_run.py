@@ -17,18 +17,16 @@ from typing import ClassVar
 
 from alignkit.errors import InputError
 from alignkit.neural.aligners import ClassifierAligner
-from alignkit.neural.checkpoints import BEST, TRAINING, load_payload
+from alignkit.neural.checkpoints import BEST
 from alignkit.neural.classifier_settings import ClassifierRunSettings
 from alignkit.neural.loading import load_checkpoint
-from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.settings import from_dict, to_dict
 from alignkit.neural.training.classification import classification_trainer
-from alignkit.neural.training.run_directory import STATE, RunDirectory, fingerprint
-from alignkit.neural.training.trainer import Trainer
+from alignkit.neural.training.run_directory import RunDirectory, fingerprint
 from alignkit.neural.vectors import read_vectors
 from alignkit.text.bitext import Bitext
 from alignkit.text.labelled import LabelledLines, LabelledText
-from alignkit.text.tokenization import Tokenizer, learn_words, tokenizer_from_state, train_subwords
+from alignkit.text.tokenization import Tokenizer, learn_words, train_subwords
 from alignkit.types import PathLike, Progress
 
 
@@ -101,26 +99,27 @@ def train_classifier(
     """
     run = ClassifierRun(Path(run_dir))
     tokenizer = _learn(text, settings)
-    start = (
-        read_vectors(vectors, tokenizer.vocabulary, settings.network.embedding) if vectors is not None else None
-    )
-    decides = {
+    size = settings.network.embedding
+    start = None if vectors is None else read_vectors(vectors, tokenizer.vocabulary, size)
+    config = {
         "settings": to_dict(settings),
         "text": {"training": _describe(text), "validation": _describe(valid)},
         "labels": list(labels),
-        "vectors": start.describe() if start is not None else None,
+        "vectors": None if start is None else start.describe(),
     }
-    # Errors in the text are raised before anything is written.
-    if not run.begun:
-        encoded, held = text.encode(tokenizer, labels), valid.encode(tokenizer, labels)
+    if run.begun:
+        run.open(config)
+        texts = run.train, run.valid
+        training, tokenizer = run.resume(
+            lambda own: classification_trainer(*texts, settings, own, device=device), run.load(device="cpu")
+        )
+    else:  # errors in the text are raised before anything is written
+        texts = text.encode(tokenizer, labels), valid.encode(tokenizer, labels)
         prepare = None if start is None else lambda network: start.fill(network.embedding)
-        training = classification_trainer(encoded, held, settings, tokenizer, prepare=prepare, device=device)
-        run.open(decides)
-        encoded.bitext.save(run.path / "train.npz")
-        held.bitext.save(run.path / "valid.npz")
-    else:
-        run.open(decides)
-        training, tokenizer = _resume(run, settings, device)
+        training = classification_trainer(*texts, settings, tokenizer, prepare=prepare, device=device)
+        run.open(config)
+        for name, part in zip(("train.npz", "valid.npz"), texts, strict=True):
+            part.bitext.save(run.path / name)
     state = {"tokenizer": tokenizer.state()}
     best = training.run(lambda now, improved: run.commit(now, improved, state), progress)
     return best.to(device)
@@ -135,17 +134,3 @@ def _learn(text: LabelledLines, settings: ClassifierRunSettings) -> Tokenizer:
     if settings.text.tokens == "words":
         return learn_words(text.texts, settings.text.minimum)
     return train_subwords(text.texts, settings.text.pieces)
-
-
-def _resume(
-    run: ClassifierRun, settings: ClassifierRunSettings, device: str
-) -> tuple[Trainer[Classifier, ClassifierAligner], Tokenizer]:
-    state = load_payload(run.path / STATE, TRAINING)
-    best = run.load(device="cpu")
-    try:
-        tokenizer = tokenizer_from_state(state["tokenizer"])
-        training = classification_trainer(run.train, run.valid, settings, tokenizer, device=device)
-        training.restore(state, best)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise InputError(run.path / STATE, f"damaged: {error}") from error
-    return training, tokenizer

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,8 +19,9 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.checkpoints import BEST, TRAINING, load_payload, save_payload
 from alignkit.neural.settings import differences
 from alignkit.neural.training.log import TrainingLog
-from alignkit.neural.training.trainer import Trainer
+from alignkit.neural.training.trainer import Found, Trainer
 from alignkit.storage import atomic_write
+from alignkit.text.tokenization import Tokenizer, tokenizer_from_state
 
 VERSION = 2
 CONFIG, STATE, LOG, CHECKPOINTS = "config.json", "state.pt", "log.jsonl", "checkpoints"
@@ -111,6 +112,27 @@ class RunDirectory:
     def _configure(self, config: Mapping[str, Any]) -> None:
         with atomic_write(self.path / CONFIG) as stream:
             stream.write(json.dumps(config, indent=1, sort_keys=True).encode() + b"\n")
+
+    def resume(
+        self, make: Callable[[Tokenizer], Trainer[Any, Found]], best: Found
+    ) -> tuple[Trainer[Any, Found], Tokenizer]:
+        """The trainer at the saved state, and the run's tokenizer.
+
+        Args:
+            make: makes the trainer before its first step.
+            best: the best network so far.
+
+        Raises:
+            InputError: the state is damaged.
+        """
+        state = load_payload(self.path / STATE, TRAINING)
+        try:
+            tokenizer = tokenizer_from_state(state["tokenizer"])
+            trainer = make(tokenizer)
+            trainer.restore(state, best)
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise InputError(self.path / STATE, f"damaged: {error}") from error
+        return trainer, tokenizer
 
     def commit(self, now: Trainer[Any, Any], improved: bool, state: Mapping[str, Any]) -> None:
         """Write the results of a measured step, and last the trainer's state with ``state`` added."""

@@ -19,17 +19,17 @@ from typing import Any, ClassVar
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.checkpoints import BEST, TRAINING, load_payload
+from alignkit.neural.checkpoints import BEST
 from alignkit.neural.devices import pick_device
 from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.settings import RunSettings, TextSettings, from_dict, to_dict
-from alignkit.neural.training.run_directory import CONFIG, STATE, RunDirectory, fingerprint
+from alignkit.neural.training.run_directory import CONFIG, RunDirectory, fingerprint
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import translation_trainer
 from alignkit.storage import atomic_write
 from alignkit.text.bitext import Bitext
-from alignkit.text.tokenization import Tokenizer, encode_bitext, learn_words, tokenizer_from_state, train_subwords
+from alignkit.text.tokenization import Tokenizer, encode_bitext, learn_words, train_subwords
 from alignkit.types import PathLike, Progress
 
 
@@ -165,14 +165,8 @@ def _begin(
 def _resume(
     run: TranslationRun, settings: RunSettings, device: str
 ) -> tuple[Trainer[TranslationNetwork, NeuralAligner], Tokenizer]:
-    state = load_payload(run.path / STATE, TRAINING)
     best = load_checkpoint(run.path / BEST, device="cpu")
     if not isinstance(best, NeuralAligner):
         raise InputError(run.path / BEST, "not the checkpoint of a run")
-    try:
-        tokenizer = tokenizer_from_state(state["tokenizer"])
-        training = translation_trainer(run.train, run.valid, settings, tokenizer, run.references, device)
-        training.restore(state, best)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise InputError(run.path / STATE, f"damaged: {error}") from error
-    return training, tokenizer
+    texts = run.train, run.valid
+    return run.resume(lambda own: translation_trainer(*texts, settings, own, run.references, device), best)
