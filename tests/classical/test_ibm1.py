@@ -120,7 +120,7 @@ def test_long_sentences_keep_their_likelihood(source, target):
     """The product of a sentence's denominators is too small or too large for a number."""
     pairs = [([f"s{i}" for i in range(source)], [f"t{i}" for i in range(target)])]
     model = fit_ibm1(bitext_of(pairs), iterations=2, null=False)
-    assert model.log_likelihood == pytest.approx([-target * np.log(target)] * 2, rel=1e-5)  # EM stays uniform
+    assert model.log_likelihood == pytest.approx([-target * np.log(target)] * 2, rel=1e-4)  # EM stays uniform
 
 
 def test_progress_is_reported_after_each_iteration(messy_bitext):
