@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -236,3 +238,9 @@ def test_the_command_trains_it(tmp_path):
     rest = ["--preset", "small", "--steps", "1", "--device", "cpu", "--attention", "dot", "-q"]
     assert run([*command, *rest]) == 0
     assert TranslationRun(tmp_path / "run").settings.network.attention == "dot"
+
+
+def test_settings_and_names_need_no_torch():
+    modules = "alignkit.neural.settings, alignkit.neural.classifier_settings, alignkit.neural.networks.registry"
+    program = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
