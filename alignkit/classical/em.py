@@ -25,10 +25,10 @@ class EMModel(Protocol):
 
     @property
     def status(self) -> str:
-        """What a progress message says after an iteration, as ``log-likelihood -1.2e+06``."""
+        """The text of a progress message after an iteration, such as ``log-likelihood -1.2e+06``."""
 
     def has_converged(self, history: list[float]) -> bool:
-        """Whether further iterations are not worth their time.
+        """Whether to stop before the last iteration.
 
         Args:
             history: :attr:`log_likelihood` after each E-step so far.
@@ -43,7 +43,7 @@ def run_em(
     before: int = 0,
     after: int = 0,
 ) -> list[float]:
-    """Run EM: at most so many iterations, each an E-step and an M-step.
+    """Run at most ``iterations`` iterations of EM, each an E-step and an M-step.
 
     The caller calls :meth:`EMModel.initialise`, so that a model can go through several runs in a row.
 

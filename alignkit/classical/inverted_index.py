@@ -122,7 +122,7 @@ def invert(
     index = InvertedIndex(starts, np.empty(len(words), np.int32), np.empty_like(notes))
 
     def sort(low: int, high: int) -> None:
-        kernels.invert(low, high, bags, places[ranges.index((low, high))], index)
+        kernels.fill_index(low, high, bags, places[ranges.index((low, high))], index)
 
     run_blocks(sort, ranges, threads)
     return index

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -12,58 +10,46 @@ from alignkit.aligner.protocol import Aligner
 from alignkit.aligner.symmetrized import Symmetrized
 from alignkit.classical.lexical_model import LexicalModel
 from alignkit.classical.settings import SHORTLIST, LexiconFormat
-from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError
 from alignkit.text.vocabulary import Vocabulary
 
 NULL = "NULL"  #: how Moses writes the empty word
-#: White space to a C++ stream or a Python split, but letters of a token to us.
+#: White space to a C++ stream or Python's split, but part of a token here.
 _BREAKS = "\v\f\r\x1c\x1d\x1e\x1f"
 
-Entry = tuple[int, np.ndarray, np.ndarray]
-#: Smaller ones are 0.0000000 in Moses' files, which no logarithm can be taken of.
+#: Smaller probabilities would be 0.0000000 in Moses' files, and have no logarithm.
 _SMALLEST = 5e-8
 
 
-@dataclass(frozen=True, eq=False)
-class Lexicon:
-    """Trans(target word | source word) of a fitted lexical model.
+def entries(
+    model: LexicalModel, best: int | None = None, minimum: float = 0.0
+) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """(source id, target ids, probabilities) of every source word that has translations.
 
-    Attributes:
-        source, target: V_src and V_tgt words.
-        table: (V_src, V_tgt).
-        null: float32 (V_tgt,), Trans(target word | NULL), or None.
+    Source words come in order of their bytes; the translations fall in probability, and equals are in order of
+    their bytes. Probabilities of 0 are left out.
+
+    Args:
+        model: with the table.
+        best: the most translations of a source word; None: all.
+        minimum: the least probability.
     """
+    rank = _ranks(model.target)
+    for i in np.argsort(_ranks(model.source)).tolist():
+        columns, values = model.table.row(i)
+        chosen = _select(columns, values, rank, best, minimum)
+        if len(chosen):
+            yield i, columns[chosen], values[chosen]
 
-    source: Vocabulary
-    target: Vocabulary
-    table: PairTable
-    null: np.ndarray | None = None
 
-    def entries(
-        self, best: int | None = None, minimum: float = 0.0
-    ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """(source id, target ids, probabilities) of every source word that has any, words in order of their bytes.
-
-        The translations fall in probability; equals are in order of their bytes. Only values above 0 come.
-
-        Args:
-            best: at most so many for each source word; None: all.
-            minimum: only those at least so probable.
-        """
-        rank = _ranks(self.target)
-        for i in np.argsort(_ranks(self.source)).tolist():
-            columns, values = self.table.row(i)
-            chosen = _select(columns, values, rank, best, minimum)
-            if len(chosen):
-                yield i, columns[chosen], values[chosen]
-
-    def null_entries(self, best: int | None = None, minimum: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-        """(target ids, probabilities) of NULL, as in :meth:`entries`; empty without NULL."""
-        values = np.zeros(len(self.target), np.float32) if self.null is None else self.null
-        columns = np.arange(len(values))
-        chosen = _select(columns, values, _ranks(self.target), best, minimum)
-        return columns[chosen], values[chosen]
+def null_entries(
+    model: LexicalModel, best: int | None = None, minimum: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """(target ids, probabilities) of NULL, as in :func:`entries`; empty without NULL."""
+    values = np.zeros(len(model.target), np.float32) if model.null is None else model.null
+    columns = np.arange(len(values))
+    chosen = _select(columns, values, _ranks(model.target), best, minimum)
+    return columns[chosen], values[chosen]
 
 
 def _ranks(vocabulary: Vocabulary) -> np.ndarray:
@@ -87,8 +73,8 @@ def _select(
     return kept[np.lexsort((rank[columns[kept]], -values[kept]))][:best]
 
 
-def lexicon_of(aligner: Aligner) -> Lexicon:
-    """The translation table of a fitted model; of two symmetrized ones, the forward model's.
+def lexicon_of(aligner: Aligner) -> LexicalModel:
+    """The model with the translation table: the aligner, or of two symmetrized ones the forward model.
 
     Raises:
         AlignkitError: the model is not one of translation probabilities between words.
@@ -98,24 +84,24 @@ def lexicon_of(aligner: Aligner) -> Lexicon:
     if not isinstance(aligner, LexicalModel):
         models = "ibm1, diagonal, hmm or align"
         raise AlignkitError(f"{aligner.name} has no translation table; give a model that {models} saved")
-    return Lexicon(aligner.source, aligner.target, aligner.table, aligner.null)
+    return aligner
 
 
 def lexicon_files(
-    forward: Lexicon,
-    reverse: Lexicon | None = None,
+    forward: LexicalModel,
+    reverse: LexicalModel | None = None,
     file_format: LexiconFormat = "tsv",
     best: int | None = None,
     minimum: float = 0.0,
 ) -> dict[str, Iterator[bytes]]:
-    """The files of a lexicon: what comes after their common name -> their content, in parts.
+    """The files of a lexicon: the suffix of each one's name -> its content, in parts.
 
     Args:
         forward: source to target.
         reverse: target to source, of the same text; for ``tsv`` and ``moses``.
         file_format: ``tsv`` (see :func:`tsv`); ``moses`` (see :func:`moses`), ``.f2e`` and ``.e2f`` with a reverse
             model; or ``shortlist``, as ``moses`` without NULL and with the best translations only.
-        best, minimum: as in :meth:`Lexicon.entries`; a shortlist has ``SHORTLIST`` translations by default.
+        best, minimum: as in :func:`entries`; a shortlist has ``SHORTLIST`` translations by default.
 
     Raises:
         AlignkitError: the format has no place for the reverse model, or the two are not of opposite directions.
@@ -137,22 +123,22 @@ def lexicon_files(
 
 
 def tsv(
-    forward: Lexicon, reverse: Lexicon | None = None, best: int | None = None, minimum: float = 0.0
+    forward: LexicalModel, reverse: LexicalModel | None = None, best: int | None = None, minimum: float = 0.0
 ) -> Iterator[bytes]:
     """Lines ``source TAB target TAB p(target | source)``, and TAB p(source | target) if there is a reverse model.
 
-    Which pairs there are, and their order, follows from the forward model; the reverse probability is 0 for a pair
-    that the reverse model does not have. NULL is left out: a word of the text may be spelled like it.
+    The pairs and their order are those of :func:`entries` of the forward model; the reverse probability is 0 for a
+    pair that the reverse model does not have. NULL is left out: a word of the text may be spelled like it.
     """
     row = _reverse_values(forward, reverse) if reverse is not None else None
-    for i, columns, values in forward.entries(best, minimum):
+    for i, columns, values in entries(forward, best, minimum):
         word = forward.source[i]
         ends = [""] * len(columns) if row is None else [f"\t{p:.6g}" for p in row(i, columns)]
         lines = zip(columns.tolist(), values.tolist(), ends, strict=True)
         yield "".join(f"{word}\t{forward.target[o]}\t{p:.6g}{end}\n" for o, p, end in lines).encode()
 
 
-def _reverse_values(forward: Lexicon, reverse: Lexicon) -> Any:
+def _reverse_values(forward: LexicalModel, reverse: LexicalModel) -> Callable[[int, np.ndarray], list[float]]:
     """A function (source id, target ids) -> p(source | target), both ids of the forward lexicon."""
     own_source = reverse.target.translate(forward.source)
     own_target = reverse.source.translate(forward.target)
@@ -165,30 +151,32 @@ def _reverse_values(forward: Lexicon, reverse: Lexicon) -> Any:
     return values
 
 
-def moses(lexicon: Lexicon, best: int | None = None, minimum: float = 0.0, null: bool = True) -> Iterator[bytes]:
+def moses(
+    model: LexicalModel, best: int | None = None, minimum: float = 0.0, null: bool = True
+) -> Iterator[bytes]:
     """Lines ``target source p(target | source)``, as in Moses' lexical weights: ``lex.f2e`` if the source is f.
 
-    A word that holds a control character which others take for white space is left out: its line would be read
-    as another. So is one that is spelled NULL, if the file has NULL, too.
+    Left out are words with a control character that other programs take for white space, whose lines would be
+    misread, and words that are spelled NULL.
 
     Args:
-        lexicon, best, minimum: as in :meth:`Lexicon.entries`.
+        model, best, minimum: as in :func:`entries`.
         null: also write NULL's translations, last (Moses knows it as a source word; a shortlist needs none).
     """
     minimum = max(minimum, _SMALLEST)
-    words = [tuple(map(_plain, vocabulary)) for vocabulary in (lexicon.source, lexicon.target)]
+    words = [tuple(map(_plain, vocabulary)) for vocabulary in (model.source, model.target)]
 
     def lines(word: str, columns: np.ndarray, values: np.ndarray) -> bytes:
         pairs = zip((words[1][o] for o in columns.tolist()), values.tolist(), strict=True)
         return "".join(f"{other} {word} {p:.7f}\n" for other, p in pairs if other).encode()
 
-    for i, columns, values in lexicon.entries(best, minimum):
+    for i, columns, values in entries(model, best, minimum):
         if words[0][i]:
             yield lines(words[0][i], columns, values)
     if null:
-        yield lines(NULL, *lexicon.null_entries(best, minimum))
+        yield lines(NULL, *null_entries(model, best, minimum))
 
 
 def _plain(word: str) -> str:
-    """The word, or nothing if it cannot stand in a file of words between spaces, or would be taken for NULL."""
+    """The word, or "" if it cannot stand between spaces in a file or would be taken for NULL."""
     return "" if word == NULL or any(letter in word for letter in _BREAKS) else word

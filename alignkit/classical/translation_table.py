@@ -81,7 +81,7 @@ def normalise_rows(offsets: np.ndarray, values: np.ndarray, alpha: float | None 
 
     def normalise(low: int, high: int) -> None:
         if alpha is None:
-            kernels.normalise_rows(low, high, offsets, values)
+            kernels.divide_rows(low, high, offsets, values)
         else:
             kernels.variational_bayes_rows(low, high, offsets, values, float(alpha))
 

@@ -179,7 +179,7 @@ def count_words(low, high, words, offsets, counts):
 
 
 @kernel
-def invert(low, high, bags, places, index):
+def fill_index(low, high, bags, places, index):
     """Counting sort of the entries of sentences low <= m < high by word.
 
     Args:

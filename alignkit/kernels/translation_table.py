@@ -142,7 +142,7 @@ def expected_null_counts(target, null_weights, weights, sums):
 
 
 @kernel
-def normalise_rows(low, high, row_offsets, values):
+def divide_rows(low, high, row_offsets, values):
     """Divides the rows low <= i < high by their sums; no value falls below ``TINY``."""
     for i in range(low, high):
         start, end = PLACE(row_offsets[i]), PLACE(row_offsets[i + 1])

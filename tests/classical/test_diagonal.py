@@ -113,8 +113,7 @@ def test_the_log_likelihood_rises_without_a_prior_on_words():
                 bitext_of(random_pairs(seed)), iterations=12, alpha=None, optimize_tension=False
             ).log_likelihood
         )
-        assert (steps > -1e-3).all()
-        assert steps[0] > 1
+        assert (steps > 0).all()
 
 
 def test_a_monotone_text_raises_the_tension_and_a_shuffled_one_lowers_it():

@@ -5,6 +5,7 @@ from planted import bitext_of, permuted_copy, random_pairs
 
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.classical.ibm1 import IBM1, KIND, VERSION, fit_ibm1, load_ibm1
+from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.from_scores import best_links
 from alignkit.storage import load_arrays, save_arrays
@@ -52,11 +53,15 @@ def test_equals_naive_em(seed, iterations, null):
 
 
 @BOTH
-def test_the_log_likelihood_rises_at_every_step(null):
+@pytest.mark.parametrize("options", [{}, {"block_tokens": 40}, {"null_probability": 0.2}], ids=str)
+def test_the_log_likelihood_rises_at_every_step(null, options):
+    if not null and "null_probability" in options:
+        return
     for seed in range(4):
-        steps = np.diff(fit_ibm1(bitext_of(random_pairs(seed)), iterations=25, null=null).log_likelihood)
+        model = fit_ibm1(bitext_of(random_pairs(seed)), iterations=25, null=null, **options)
+        steps = np.diff(model.log_likelihood)
         assert (steps[:10] > 0).all()
-        assert (steps > -1e-3).all()  # float32 where EM has come to rest
+        assert (steps > -1e-3).all()  # float32 where EM has converged
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -110,6 +115,14 @@ def test_tiny_probabilities_stay_finite(null):
     assert np.isfinite(model.log_likelihood).all()
 
 
+@pytest.mark.parametrize(("source", "target"), [(1, 400), (8000, 300)])
+def test_long_sentences_keep_their_likelihood(source, target):
+    """The product of a sentence's denominators is too small or too large for a number."""
+    pairs = [([f"s{i}" for i in range(source)], [f"t{i}" for i in range(target)])]
+    model = fit_ibm1(bitext_of(pairs), iterations=2, null=False)
+    assert model.log_likelihood == pytest.approx([-target * np.log(target)] * 2, rel=1e-4)  # EM stays uniform
+
+
 def test_progress_is_reported_after_each_iteration(messy_bitext):
     seen = []
     fit_ibm1(messy_bitext, iterations=3, progress=lambda *step: seen.append(step))
@@ -122,6 +135,15 @@ def test_wrong_options(messy_bitext):
         fit_ibm1(messy_bitext, iterations=0)
     with pytest.raises(AlignkitError, match="threads must be at least 1, not -1"):
         fit_ibm1(messy_bitext, threads=-1)
+    with pytest.raises(AlignkitError, match="IBM1Settings has no option 'iteration'; it has iterations, null,"):
+        fit_ibm1(messy_bitext, iteration=3)
+
+
+def test_options_replace_settings(messy_bitext):
+    settings = IBM1Settings(iterations=7, alpha=0.1)
+    model = fit_ibm1(messy_bitext, settings, iterations=3, null=False)
+    assert parameters(model) == parameters(fit_ibm1(messy_bitext, iterations=3, alpha=0.1, null=False))
+    assert (len(model.log_likelihood), settings.iterations) == (3, 7)
 
 
 OPTIONS = pytest.mark.parametrize(

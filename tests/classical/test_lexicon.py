@@ -7,14 +7,15 @@ import pytest
 from planted import bitext_of, random_pairs
 
 from alignkit.classical.ibm1 import fit_ibm1
-from alignkit.classical.lexicon import Lexicon, lexicon_of, moses, tsv
+from alignkit.classical.lexical_model import LexicalModel
+from alignkit.classical.lexicon import lexicon_of, moses, tsv
 from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError
 from alignkit.text.vocabulary import Vocabulary
 
 
 def small(source, target, rows, null=None):
-    """A lexicon from {source id: {target id: probability}}."""
+    """A model from {source id: {target id: probability}}."""
     offsets, columns, values = [0], [], []
     for i in range(len(source)):
         for o, p in sorted(rows.get(i, {}).items()):
@@ -23,7 +24,7 @@ def small(source, target, rows, null=None):
         offsets.append(len(columns))
     table = PairTable(np.array(offsets), np.array(columns, np.int32), np.array(values, np.float32), len(target))
     words = Vocabulary.from_tokens(source), Vocabulary.from_tokens(target)
-    return Lexicon(*words, table, None if null is None else np.array(null, np.float32))
+    return LexicalModel(*words, table, null=None if null is None else np.array(null, np.float32))
 
 
 EXAMPLE = small(
