@@ -18,7 +18,8 @@ from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.errors import AlignkitError
 from alignkit.kernels import hmm_m_step
 from alignkit.kernels.forward_backward import TransitionCounts
-from alignkit.kernels.hmm_e_step import DirectionArrays, LinkArrays
+from alignkit.kernels.hmm_e_step import LinkArrays
+from alignkit.kernels.hmm_emissions import DirectionArrays
 from alignkit.kernels.hmm_rows import FERTILITIES
 from alignkit.parallel import blocks, run_blocks
 from alignkit.scores.scores import Scores, flat_offsets
@@ -226,7 +227,8 @@ class HMMEstimation:
         )
         if self._has_transitions:
             counts = self.expectation.transitions[side]
-            direction = direction._replace(**_transition_weights(direction, counts, settings.transition_prior))
+            transition, initial = _transition_weights(direction, counts, settings.transition_prior)
+            direction = direction._replace(transition=transition, initial=initial)
         return direction
 
     def _count_fertilities(self) -> tuple[np.ndarray, ...]:
@@ -305,7 +307,7 @@ def estimate(
 
 def _transition_weights(
     direction: DirectionArrays, counts: TransitionCounts, prior: float
-) -> dict[str, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray]:
     """New transition and initial weights from their expected counts.
 
     The weights of a sentence are normalised over the positions it has, so the expected log-likelihood is
@@ -321,10 +323,10 @@ def _transition_weights(
         new = np.where(share > 0, new, new[share > 0].mean())  # the mean where nothing was possible
         return np.maximum(new / new.sum(), 1e-12).astype(np.float32)
 
-    return {
-        "transition": weights(counts.jumps, counts.jump_shares, direction.transition),
-        "initial": weights(counts.initial, counts.initial_shares, direction.initial),
-    }
+    return (
+        weights(counts.jumps, counts.jump_shares, direction.transition),
+        weights(counts.initial, counts.initial_shares, direction.initial),
+    )
 
 
 def _fertility_factors(counts: np.ndarray, settings: HMMSettings) -> np.ndarray:
