@@ -140,6 +140,23 @@ def test_command(runs, found, capsys, tmp_path):
     assert f"{100 * first.agreement:.1f} ({100 * first.chance:.1f})" in text
 
 
+def test_the_metric_can_be_chosen(runs, found, capsys):
+    """Tau is symmetric, and agrees with the library's; its table has its own name."""
+    arguments = ["compare", "--neural", str(runs / "general"), "--proxy-epochs", "40", "--device", "cpu"]
+    assert run_program([*arguments, "--metric", "tau", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["tau"]
+    values = {(row["u"], row["v"]): row["tau"] for row in rows}
+    assert all(list(row) == ["u", "v", "tau", "chance", "low", "high", "rows", "undefined"] for row in rows)
+    assert values["lstm.alpha", "ibm1.beta"] == values["ibm1.beta", "lstm.alpha"]
+    assert values["ibm1.beta", "proxy.beta"] > 0.3
+    assert run_program([*arguments, "--metric", "tau"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("tau(u, v): Kendall's tau-b")
+    assert f"{values['ibm1.beta', 'proxy.beta']:.3f} (0.000)" in text
+    assert run_program([*arguments, "--metric", "aer"]) == 2
+    assert "'agreement', 'tau'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
