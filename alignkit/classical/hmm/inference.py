@@ -96,18 +96,17 @@ def _link_arrays(bitext: Bitext, model: FittedHMM, ids: Ids, running: Running, t
     evidence = np.zeros((offsets[-1], 3), np.float32)
     for side, direction in enumerate(running):
         if direction is not None:
-            table = replace(model.table, values=direction.emission)
-            scores = Lookup(table, bitext, *ids, threads).scores()
-            _raise_to_floor(bitext, scores, direction, ids[side], side, threads)
-            evidence[:, 1 + side] = scores.values
+            lookup = Lookup(replace(model.table, values=direction.emission), bitext, *ids, threads)
+            evidence[:, 1 + side] = _emissions(bitext, lookup, direction, ids[side], side, threads)
     places = np.arange(offsets[-1], dtype=np.uint32).view(np.int32)
     return LinkArrays(offsets, places, evidence, np.zeros(offsets[-1], np.float32))
 
 
-def _raise_to_floor(
-    bitext: Bitext, scores: Scores, direction: HMMParameters, words: np.ndarray, side: int, threads: int
-) -> None:
-    """Raises every p(y|x) of the (T, L) matrices to at least the floor of its x; words: their ids, by text id."""
+def _emissions(
+    bitext: Bitext, lookup: Lookup, direction: HMMParameters, words: np.ndarray, side: int, threads: int
+) -> np.ndarray:
+    """float32 (P,): p(y|x) for every element of the (T, L) matrices, at least the floor of its x, by ``words``."""
+    scores = lookup.scores()
     floor = np.maximum(_take(direction.emission_floor, words), np.float32(UNSEEN))
     unknown = np.float32(1 / max(len(direction.null), 1))  # an unknown x may be anything
     floor = np.where(words >= 0, floor, unknown).astype(np.float32)
@@ -118,6 +117,7 @@ def _raise_to_floor(
         hmm_m_step.fill_floor(low, high, text, floors, bool(side), scores.offsets, scores.values)
 
     run_blocks(fill, blocks(np.diff(scores.offsets), threads), threads)
+    return scores.values
 
 
 def _directions(
