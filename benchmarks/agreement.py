@@ -37,7 +37,7 @@ CLAIMS = [
 
 
 def machine() -> str:
-    """What this ran on, in words."""
+    """The machine, in words."""
     cpu = next(
         (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), ""
     )
@@ -56,7 +56,7 @@ def versions() -> dict[str, str]:
 
 
 def training_facts(run: TranslationRun) -> dict[str, object]:
-    """Steps, and what was measured at the best step."""
+    """The number of steps, and the metrics of the best step."""
     log = run.log
     step, loss = log.best("valid.loss")
     at_best = {row.name: row.value for row in log.rows if row.step == step}
@@ -97,7 +97,7 @@ def render(facts: dict, tables: dict[str, Comparison]) -> str:
 @click.option("--threads", type=int)
 @click.option("--title", default="Agreement on Multi30k, German to English")
 def main(data: Path, runs: Path, output: Path, preset: str, epochs: int | None, seed: int, **options) -> None:
-    """Trains (or goes on), compares, writes the tables."""
+    """Train, or continue training; compare; write the tables."""
     names = [data / f"{part}.{language}" for part in ("train", "val") for language in ("de", "en")]
     need_files(*names, remedy=f"DATA holds these parts of {MULTI30K}")
     set_threads(options["threads"])

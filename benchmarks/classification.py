@@ -33,7 +33,7 @@ from alignkit.text.labelled import LabelledLines, hold_out, read_labelled, two_l
 
 @dataclass(frozen=True)
 class DataSet:
-    """How a data set is read, and where it comes from; ``steps`` of 4,000 would be the paper's."""
+    """A data set: its files, its source and the training steps, of which the paper has 4,000."""
 
     title: str
     home: str
@@ -45,7 +45,7 @@ class DataSet:
     steps: int = 4000
 
     def check(self, data: Path) -> None:
-        """Ends the program if a file is missing."""
+        """End the program if a file is missing."""
         paths = [data / name for name in (self.train, self.valid) if name is not None]
         need_files(*paths, remedy=f"write {self.title}, from {self.home}, there as lines of LABEL<tab>TEXT")
 
@@ -90,7 +90,7 @@ SETS = {
 
 
 def machine() -> str:
-    """What this ran on, in words."""
+    """The machine, in words."""
     cpu = [line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
     name = cpu[0] if cpu else platform.processor()
@@ -108,7 +108,7 @@ def versions() -> dict[str, str]:
 
 
 def claims(found: Classification) -> list[dict[str, object]]:
-    """The claims of A.6 and A.10, the paper's main one, and what the intervals say of them."""
+    """The claims of A.6 and A.10 and the paper's main one, with the verdicts of the intervals."""
     row = found.row.set_index("quantity")
 
     def compare(claim: str, larger: str, smaller: str) -> dict[str, object]:
@@ -211,7 +211,7 @@ def render(facts: dict, found: Classification) -> str:
 
 
 def measure(name: str, data: Path, runs: Path, output: Path, steps: int, device: str) -> None:
-    """Trains (or goes on), compares, writes the two files of a data set."""
+    """Train, or continue training; compare; write the two files of a data set."""
     chosen = SETS[name]
     text, held, labels = chosen.read(data)
     settings = ClassifySettings(CLASSIFIER_PRESETS["paper"].change(training={"steps": steps}))
@@ -260,7 +260,7 @@ def measure(name: str, data: Path, runs: Path, output: Path, steps: int, device:
 @click.option("--device", default="auto", show_default=True)
 @click.option("--threads", type=int)
 def main(data: Path, runs: Path, output: Path, only: tuple[str, ...], steps: tuple[str, ...], **options) -> None:
-    """Measures one data set after another."""
+    """Measure one data set after another."""
     for name in only or SETS:
         SETS[name].check(data)
     set_threads(options["threads"])

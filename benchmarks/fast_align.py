@@ -1,4 +1,4 @@
-"""How far `alignkit ibm1` and `alignkit diagonal` agree with fast_align, through systran-align, its library form.
+"""Agreement of `alignkit ibm1` and `alignkit diagonal` with fast_align in its library form, systran-align.
 
     python benchmarks/fast_align.py SRC TGT -o benchmarks/results/fast_align
     ALIGNKIT_DATA=DATA python benchmarks/fast_align.py SRC TGT --aer cdt_da_en -o OUT
@@ -122,7 +122,7 @@ def read_table(path: Path) -> dict[str, dict[str, float]]:
 
 
 def largest_difference(rows: dict[str, dict[str, float]], model: Any) -> float:
-    """Between their probabilities and ours, NULL's included; what one lacks is 0."""
+    """The largest difference between their probabilities and ours, NULL's included; a missing one is 0."""
     differences = []
     for i, word in enumerate(model.source):
         theirs = rows.get(word, {})

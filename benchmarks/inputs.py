@@ -1,4 +1,4 @@
-"""What the benchmarks read; where something is missing, they say so in one line and end with exit code 2."""
+"""The inputs of the benchmarks; a missing one is an error of one line, with exit code 2."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ SETS = (
 
 
 def fail(problem: str) -> NoReturn:
-    """Ends the program."""
+    """End the program with an error."""
     print(f"{Path(sys.argv[0]).name}: error: {' '.join(problem.split())}", file=sys.stderr)
     raise SystemExit(2)
 
 
 def need_files(*paths: str | Path, remedy: str = TEXTS) -> None:
-    """Ends the program if there is none of these files; ``remedy`` says how to get it."""
+    """End the program if one of these files is missing; ``remedy`` says how to get it."""
     missing = [str(path) for path in paths if not Path(path).exists()]
     if missing:
         fail(f"{', '.join(missing)}: no such file; {remedy}")
 
 
 def gold_sets(part: str, names: list[str] | None = None) -> list[Path]:
-    """The folders in ALIGNKIT_DATA/aer that have gold links of this part; all, or those of these names."""
+    """The folders in ALIGNKIT_DATA/aer that have gold links of this part; of all sets, or of those named."""
     data = os.environ.get("ALIGNKIT_DATA")
     if not data:
         fail(f"ALIGNKIT_DATA is not set; {SETS}")
@@ -49,7 +49,7 @@ def gold_sets(part: str, names: list[str] | None = None) -> list[Path]:
 
 
 def run_benchmark(main: Callable[[], Any]) -> None:
-    """Runs a benchmark; what cannot be read or written is one line."""
+    """Run a benchmark; input and output errors are one line."""
     try:
         main()
     except AlignkitError as error:

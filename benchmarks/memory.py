@@ -56,7 +56,7 @@ def write_texts(source: str, target: str, sizes: list[int], folder: Path) -> Non
 
 
 def measure(folder: Path, size: int, limit: str, threads: int, links: Path) -> dict[str, Any]:
-    """A row: what one run takes."""
+    """A row: memory and time of one run."""
     command = [sys.executable, "-m", "alignkit", "ibm1", "-q", "--threads", str(threads), "-o", str(links)]
     command += [str(folder / f"source-{size}"), str(folder / f"target-{size}")]
     if limit != "none":

@@ -1,4 +1,4 @@
-"""Seconds that the agreement metrics take over many rows, and Kendall's tau of SciPy beside ours.
+"""Time of the agreement metrics over many rows, and of Kendall's tau by SciPy and by ours.
 
     python benchmarks/metrics.py [--rows 10000000] [--length 20] [--threads 1 2] -o benchmarks/results/metrics
 

@@ -99,7 +99,7 @@ def measure_probe(network: EncoderDecoder, text: Bitext, repeat: int) -> dict[st
 
 
 def one_pass_per_target(network: TranslationNetwork, batch: Batch) -> list[torch.Tensor | None]:
-    """Saliency the plain way: a backward pass per target position through a retained graph, weights included."""
+    """Saliency computed plainly: one backward pass per target position through a retained graph."""
     omega = torch.ones(batch.source.shape, device=batch.source.device, requires_grad=True)
     encoding = network.encode(batch.source, batch.source_lengths, omega)
     logits = network.output(network.decode(batch.previous, encoding, encoding.start).features)
@@ -114,7 +114,7 @@ def one_pass_per_target(network: TranslationNetwork, batch: Batch) -> list[torch
 
 
 def measure_saliency(network: EncoderDecoder, text: Bitext, repeat: int) -> dict[str, float]:
-    """Pairs/s of saliency, and how many times those of the plain way, in batches of 16 of the same pairs."""
+    """Pairs per second of saliency, and their ratio to the plain computation, in batches of 16."""
     device = device_of(network)
     warm = text.take(np.arange(min(50, len(text))))
     saliency_scores(network, warm)

@@ -69,7 +69,7 @@ Row = dict[str, Any]
 
 
 def prepare(folder: Path, part: str, work: Path) -> tuple[tuple[str, str], GoldLinks]:
-    """Writes the lower-cased text, the part first; (its two files, the part's gold)."""
+    """Write the lower-cased text, the part first; return (its two files, the part's gold)."""
     for side in ("src", "tgt"):
         # The data has lines of words between spaces: no other character may end a line here.
         text = "".join((folder / f"{name}.{side}").read_bytes().decode().lower() for name in (part, "train"))
@@ -103,7 +103,7 @@ def scores(gold: GoldLinks, links: Links) -> Row:
 
 
 def warm_up(system: System, threads: int) -> None:
-    """Compiles what is not in the cache yet, outside the times."""
+    """Compile kernels that are not in the cache yet, outside of the times."""
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         for side, line in (("src", "a b c\n"), ("tgt", "x y z\n")):
@@ -170,7 +170,7 @@ def thresholds(name: str, probabilities: Scores, gold: GoldLinks) -> list[Row]:
 
 
 def environment(peer_python: str) -> dict[str, str]:
-    """What this ran on, and the versions."""
+    """The machine and the versions."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text().splitlines() if path.exists() else []
     cpu = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "")
@@ -208,7 +208,7 @@ def markdown(title: str, rows: list[Row]) -> str:
 
 
 class Results:
-    """What OUT.json has, written anew after each result."""
+    """The content of OUT.json, written again after each result."""
 
     def __init__(self, output: str, part: str, peer_python: str, remark: str) -> None:
         self.json, self.markdown = Path(f"{output}.json"), Path(f"{output}.md")
@@ -221,7 +221,7 @@ class Results:
         self.notes = {system.name: system.note for system in systems(peer_python) if system.note}
 
     def read(self) -> dict[str, Any]:
-        """What the file has now: another process may have added to it."""
+        """Read the file again: another process may have added to it."""
         known = json.loads(self.json.read_text()) if self.json.exists() else {}
         self.tables: dict[str, list[Row]] = {name: known.get(name, []) for name in TABLES}
         return known
@@ -230,7 +230,7 @@ class Results:
         return any(key.items() <= row.items() for row in self.tables[table])
 
     def put(self, table: str, rows: list[Row], keys: tuple[str, ...]) -> None:
-        """Takes rows in the place of those with the same keys, and writes."""
+        """Replace the rows that have the same keys, and write."""
         self.read()
         new = {tuple(row[name] for name in keys) for row in rows}
         kept = [row for row in self.tables[table] if tuple(row[name] for name in keys) not in new]
@@ -276,21 +276,12 @@ def run_ablation(results: Results, folders: list[Path], part: str, threads: int,
 @click.option("--peer-python", default=sys.executable, help="The Python that has the peers.  [default: this]")
 @click.option("--remark", default="", help="A sentence on this machine for OUT.md.")
 @click.option("-o", "--output", required=True, help="Without suffix: OUT.json and OUT.md are written.")
-def main(
-    part: str,
-    sets: str | None,
-    only: str | None,
-    tables: str,
-    again: bool,
-    threads: int,
-    peer_python: str,
-    remark: str,
-    output: str,
-) -> None:
+def main(part: str, sets: str | None, threads: int, peer_python: str, **options: Any) -> None:
     """Quality, time and memory of aligners on gold-aligned sets."""
+    only, again = options["only"], options["again"]
     folders = gold_sets(part, sets.split(",") if sets is not None else None)
-    results = Results(output, part, peer_python, remark)
-    wanted = tables.split(",")
+    results = Results(options["output"], part, peer_python, options["remark"])
+    wanted = options["tables"].split(",")
     for folder in folders:
         for system in systems(peer_python) if "quality" in wanted else []:
             chosen = only is None or any(name in system.name for name in only.split(","))

@@ -1,4 +1,4 @@
-"""The aligners that benchmarks/quality.py compares: each is run on two files as a process of its own."""
+"""The aligners that benchmarks/quality.py compares, each run on two files in a process of its own."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class System:
 
 
 def measured(command: list[str], threads: int) -> Cost:
-    """Runs a command with so many threads; raises RuntimeError with what it said if it fails."""
+    """Run a command with ``threads`` threads; raises RuntimeError with its messages if it fails."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     launcher = [sys.executable, "-S", "-c", LAUNCHER, *command]
     done = subprocess.run(launcher, capture_output=True, text=True, env=environment)

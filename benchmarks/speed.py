@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from inputs import need_files, run_benchmark
 
@@ -39,7 +40,7 @@ OURS = "alignkit ibm1"
 
 @dataclass(frozen=True)
 class Text:
-    """A bitext as two files and as one with ``|||``; ``folder`` is for what programs write."""
+    """A bitext as two files and as one with ``|||``; programs write to ``folder``."""
 
     source: Path
     target: Path
@@ -49,7 +50,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Program:
-    """``command(text, threads)`` is what to run; ``against`` the program of ours that does the same."""
+    """A program to measure: ``command(text, threads)``; ``against`` is our program for the same task."""
 
     name: str
     command: Callable[[Text, int], list[str]]
@@ -69,7 +70,7 @@ def importable(python: str, module: str) -> bool:
 
 
 def programs(fast_align: str | None, peer_python: str) -> list[Program]:
-    """What can be run here, ours first."""
+    """The programs that are installed here, ours first."""
     both = ("--symmetrize", "grow-diag-final-and")
     found = [ours("ibm1"), ours("ibm1", *both), ours("diagonal"), ours("diagonal", *both)]
     if fast_align:
@@ -98,7 +99,7 @@ def programs(fast_align: str | None, peer_python: str) -> list[Program]:
 
 
 def measure(command: list[str], threads: int, output: Path) -> tuple[float, float, float]:
-    """(seconds, CPU seconds, peak megabytes) of a process and its children, on so many cores."""
+    """(seconds, CPU seconds, peak megabytes) of a process and its children, on ``threads`` cores."""
     cores = sorted(os.sched_getaffinity(0))[:threads]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     with open(output, "wb") as stream:
@@ -118,7 +119,7 @@ def measure(command: list[str], threads: int, output: Path) -> tuple[float, floa
 
 
 def write_text(pairs: Iterator[tuple[str, str]], folder: Path) -> tuple[Text, int]:
-    """The three files of a bitext; pairs with a blank side are left out, because fast_align trips over them."""
+    """The three files of a bitext; pairs with a blank side are left out, because fast_align fails on them."""
     text = Text(folder / "source", folder / "target", folder / "joined", folder)
     count = 0
     with open(text.source, "w") as source, open(text.target, "w") as target, open(text.joined, "w") as joined:
@@ -137,7 +138,7 @@ def read_pairs(source: str, target: str) -> list[tuple[str, str]]:
 
 
 def compare(text: Text, candidates: list[Program], threads: int, runs: int) -> list[dict[str, Any]]:
-    """Medians per program over interleaved rounds, after one round that counts for nothing."""
+    """Medians per program over interleaved rounds, after one that is not counted."""
     results: dict[str, list[tuple[float, float, float]]] = {program.name: [] for program in candidates}
     for turn in range(runs + 1):
         for program in candidates:
@@ -162,16 +163,9 @@ def compare(text: Text, candidates: list[Program], threads: int, runs: int) -> l
 
 
 def cold_seconds(text: Text) -> float:
-    """A first run, with every kernel still to be compiled."""
-    with tempfile.TemporaryDirectory() as folder:
-        before = os.environ.get("NUMBA_CACHE_DIR")
-        os.environ["NUMBA_CACHE_DIR"] = folder
-        try:
-            return measure(ours("ibm1").command(text, 1), 1, text.folder / "output")[0]
-        finally:
-            del os.environ["NUMBA_CACHE_DIR"]
-            if before is not None:
-                os.environ["NUMBA_CACHE_DIR"] = before
+    """Seconds of a first run, which compiles all of its kernels."""
+    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, ALIGNKIT_CACHE=folder):
+        return measure(ours("ibm1").command(text, 1), 1, text.folder / "output")[0]
 
 
 def em_nanoseconds(text: Text, threads: int, repeat: int = 3) -> dict[str, float]:
@@ -193,7 +187,7 @@ def em_nanoseconds(text: Text, threads: int, repeat: int = 3) -> dict[str, float
 
 
 def enlarged(pairs: list[tuple[str, str]], size: int, seed: int = 1) -> Iterator[tuple[str, str]]:
-    """``size`` pairs from a text: its lines over and over in random order, with rarer words changed in each copy.
+    """``size`` pairs from a text: its lines again and again in random order, with rare words changed in each copy.
 
     Of the words seen at most 20 times half of the occurrences get the number of the copy, so that the vocabulary
     and the pairs of words that meet grow with the text, as they do in real ones.

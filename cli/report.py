@@ -77,7 +77,7 @@ class ReportCall:
     metavar="NAME SRC TGT",
     help="The subwords that the scores NAME are of, a sentence per line; they are merged to words.",
 )
-@click.option("--gold", metavar="FILE", help="Links that people made, to be boxed; between whitespace words.")
+@click.option("--gold", metavar="FILE", help="Gold links between whitespace words, shown as boxes.")
 @click.option("--proxy", is_flag=True, help="Also the bag-of-words model of the run, trained if it is not there.")
 @ibm1_options
 @click.option(
@@ -85,7 +85,7 @@ class ReportCall:
     type=click.IntRange(min=0),
     default=SHOWN_PAIRS,
     show_default=True,
-    help="How many sentence pairs, the first ones, the page shows one by one; the figures count all.",
+    help="Number of sentence pairs, the first ones, that the page shows one by one; the figures count all.",
 )
 @click.option("--title", help="Of the page.")
 @click.option("--plots", metavar="FOLDER", help="Also write the figures as PNG and SVG (needs matplotlib).")

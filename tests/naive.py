@@ -323,3 +323,17 @@ def symmetrize(forward, reverse, length, width, method):
                     if (f, e) in direction and rule(free(e, f)):
                         alignment.add((e, f))
     return {(f, e) for e, f in alignment}
+
+
+def resample_sums(rows, seed, resamples):
+    """For each resample the column sums over as many rows, drawn with replacement by splitmix64."""
+    mask, state, sums = (1 << 64) - 1, seed, []
+    for _ in range(resamples):
+        drawn = []
+        for _ in rows:
+            state = (state + 0x9E3779B97F4A7C15) & mask
+            z = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & mask
+            z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+            drawn.append(rows[(z ^ (z >> 31)) % len(rows)])
+        sums.append([sum(column) for column in zip(*drawn, strict=True)])
+    return sums

@@ -1,4 +1,4 @@
-"""What README shows is what happens: its Python examples run, and the commands it names exist."""
+"""README and docs are true: their Python examples print what they say, and the commands they name exist."""
 
 from __future__ import annotations
 
@@ -11,19 +11,23 @@ from alignkit_cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+EXAMPLES = [
+    pytest.param(page.name, code, id=f"{page.stem}-{number}")
+    for page in PAGES
+    for number, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL))
+]
 
 
 def test_there_are_examples():
-    assert EXAMPLES
+    assert {example.values[0] for example in EXAMPLES} >= {"README.md", "lab.md", "report.md"}
 
 
-@pytest.mark.parametrize("code", EXAMPLES)
-def test_example(code, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(("page", "code"), EXAMPLES)
+def test_example(page, code, tmp_path, monkeypatch, capsys):
     """An example's comments ``# ...`` after a print say what it prints."""
     monkeypatch.chdir(tmp_path)
-    exec(compile(code, "README.md", "exec"), {})
+    exec(compile(code, page, "exec"), {})
     promised = re.findall(r"^print\(.*\)  # (.*)$", code, re.MULTILINE)
     assert promised
     assert capsys.readouterr().out.splitlines() == promised

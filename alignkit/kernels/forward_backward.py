@@ -9,7 +9,7 @@ Matrices (T, L) are flat, their rows padded with zeros to ``stride``, a multiple
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,11 +42,11 @@ MOST_STEPS = 4e9
 class Transitions(NamedTuple):
     """One direction's transitions, for sentences of at most N tokens."""
 
-    weights: Any  # float32 (2 N + 1,), of jumps -N..N; empty: all positions are equally likely (IBM Model 1)
-    reversed_weights: Any  # float32 (2 N + 1,), the same from N to -N
-    initial: Any  # float32 (N,), weights of first positions
-    sums: Any  # float64 (2 N + 2,), of the first 0, 1, ... weights
-    null_probability: Any  # float32, p0
+    weights: np.ndarray  # float32 (2 N + 1,), of jumps -N..N; empty: all positions are equally likely
+    reversed_weights: np.ndarray  # float32 (2 N + 1,), the same from N to -N
+    initial: np.ndarray  # float32 (N,), weights of first positions
+    sums: np.ndarray  # float64 (2 N + 2,), of the first 0, 1, ... weights
+    null_probability: float  # float32, p0
 
 
 class TransitionCounts(NamedTuple):
@@ -56,28 +56,28 @@ class TransitionCounts(NamedTuple):
     expected number of jumps from j, divided by Z_j, summed over all j where the jump was possible.
     """
 
-    jumps: Any
-    jump_shares: Any
-    initial: Any
-    initial_shares: Any
+    jumps: np.ndarray
+    jump_shares: np.ndarray
+    initial: np.ndarray
+    initial_shares: np.ndarray
 
 
 class PassSpace(NamedTuple):
     """Work space of the two passes over a sentence pair of at most N tokens by side and P elements."""
 
-    forward: Any  # float32 (P,), scaled forward probabilities of x_j
-    null_forward: Any  # float32 (P,), of NULL at x_j
-    scales: Any  # float32 (N,), what each row of them was divided by
-    backward: Any  # float32 (N,), backward probabilities of one target word; in the end, of the first
-    initial: Any  # float32 (N,), probabilities of first positions
-    leave: Any  # float32 (N,), (1 - p0) / the sum of the weights of all jumps from a position
-    row: Any  # float32 (N,)
-    mass: Any  # float32 (N,)
-    leaving: Any  # float32 (N,)
-    ahead: Any  # float32 (3 N,), backward messages to each position, between zeros
-    moves: Any  # float32 (2 N,), at stride + d the expected number of jumps by d, divided by their weight
-    departures: Any  # float32 (N,), the expected number of jumps from each position
-    places: Any  # int32 (N,), a list of positions
+    forward: np.ndarray  # float32 (P,), scaled forward probabilities of x_j
+    null_forward: np.ndarray  # float32 (P,), of NULL at x_j
+    scales: np.ndarray  # float32 (N,), what each row of them was divided by
+    backward: np.ndarray  # float32 (N,), backward probabilities of one target word; in the end, of the first
+    initial: np.ndarray  # float32 (N,), probabilities of first positions
+    leave: np.ndarray  # float32 (N,), (1 - p0) / the sum of the weights of all jumps from a position
+    row: np.ndarray  # float32 (N,)
+    mass: np.ndarray  # float32 (N,)
+    leaving: np.ndarray  # float32 (N,)
+    ahead: np.ndarray  # float32 (3 N,), backward messages to each position, between zeros
+    moves: np.ndarray  # float32 (2 N,), at stride + d the expected number of jumps by d, divided by their weight
+    departures: np.ndarray  # float32 (N,), the expected number of jumps from each position
+    places: np.ndarray  # int32 (N,), a list of positions
 
 
 @kernel
@@ -217,7 +217,7 @@ def count_transitions(L, transitions, space, counts):
 
 
 @kernel
-def posteriors(T, L, e, e_null, transitions, space, counts):
+def forward_backward(T, L, e, e_null, transitions, space, counts):
     """Posteriors of one sentence pair; returns its log-likelihood.
 
     Args:
@@ -256,13 +256,22 @@ def widen_transitions(transition, initial, null_probability, most):
     return Transitions(weights, weights[::-1].copy(), starts, sums, np.float32(null_probability)), counts
 
 
-@kernel
-def fold_counts(wide, most, counts):
-    """Adds counts for sentences of at most ``most`` tokens to those of jumps -W..W and first positions 0..W."""
-    fold(wide.jumps, -most, counts.jumps)
-    fold(wide.jump_shares, -most, counts.jump_shares)
-    fold(wide.initial, 0, counts.initial)
-    fold(wide.initial_shares, 0, counts.initial_shares)
+@allocating_kernel
+def folded_counts(wide, most, size):
+    """:class:`TransitionCounts` of jumps -W..W and first positions 0..W, the ends standing for all beyond.
+
+    Args:
+        wide: the same for sentences of at most ``most`` tokens.
+        size: W + 1; 0 if there are no transitions.
+    """
+    jumps = max(2 * size - 1, 0)
+    counts = TransitionCounts(np.zeros(jumps), np.zeros(jumps), np.zeros(size), np.zeros(size))
+    if size > 0:
+        fold(wide.jumps, -most, counts.jumps)
+        fold(wide.jump_shares, -most, counts.jump_shares)
+        fold(wide.initial, 0, counts.initial)
+        fold(wide.initial_shares, 0, counts.initial_shares)
+    return counts
 
 
 @allocating_kernel

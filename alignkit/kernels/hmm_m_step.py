@@ -10,7 +10,7 @@ recur:
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,18 +23,18 @@ from alignkit.kernels.lanes import LANES
 SOME = np.float32(1e-3)
 
 
-class BackOff(NamedTuple):
+class BackOffClasses(NamedTuple):
     """A way to class the words of both sides, and what their pairs get from the other pairs of their classes.
 
     The product of the factors of i and o, times the count of the other pairs of their classes, is the pseudo-count
     of (i, o) in the forward and in the reverse direction.
     """
 
-    members: Any  # int32 (V_src,), source words in order of their class
-    first: Any  # int64 (A + 1,), where each source class starts
-    target_class: Any  # int32 (V_tgt,)
-    source_factors: Any  # float32 (V_src, 2)
-    target_factors: Any  # float32 (V_tgt, 2)
+    members: np.ndarray  # int32 (V_src,), source words in order of their class
+    first: np.ndarray  # int64 (A + 1,), where each source class starts
+    target_class: np.ndarray  # int32 (V_tgt,)
+    source_factors: np.ndarray  # float32 (V_src, 2)
+    target_factors: np.ndarray  # float32 (V_tgt, 2)
 
 
 @kernel
@@ -166,7 +166,7 @@ def add_back_off(low, high, back_off, rows, sums, labels, evidence):
     evidence[i, o][1] += others * source_factors[i][0] * target_factors[o][0], and evidence[i, o][2] likewise.
 
     Args:
-        back_off: :class:`BackOff`.
+        back_off: :class:`BackOffClasses`.
         sums: float64 (B,), zeros, left so; labels: int32, as long as the rows of the largest class; work space.
         evidence: float32 (K, 3), see :class:`.hmm_e_step.LinkArrays`.
     """

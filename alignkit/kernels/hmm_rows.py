@@ -165,15 +165,15 @@ def add_moves(stride, values, places, ahead, moves):
 
 
 @kernel
-def emission_row(row, links, counts, own, states):
+def emission_row(row, links, counts, own, totals, expected, if_none, if_one):
     """row = (counts - own * links + row) / (totals - own * links), times the factor for one more link.
 
     Args:
         own: which part of a link is its own evidence.
-        states: (totals; the expected links of each state; the factor for one more link if a state has no others,
-            and if it has one, between which it is interpolated).
+        totals, expected: of each state's word the total, and the expected number of its links.
+        if_none, if_one: its factor for one more link if it has no others and if it has one; in between it is
+            interpolated.
     """
-    totals, expected, if_none, if_one = states
     nothing, tiny, whole, owns = splat(ZERO), splat(TINY), splat(ONE), splat(own)
     for j in range(0, len(row), LANES):
         link, none = load(links, j), load(if_none, j)

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from alignkit.kernels.compile import allocating_kernel, kernel
 from alignkit.kernels.forward_backward import MOST_STEPS, prepare_sentence
-from alignkit.kernels.hmm_e_step import (
-    PairMatrices,
-    PairTokens,
-    collect_evidence,
-    direction_space,
-    emissions,
-    longest_pair,
-    state_space,
-)
+from alignkit.kernels.hmm_e_step import collect_evidence, direction_space, longest_pair
+from alignkit.kernels.hmm_emissions import PairMatrices, PairTokens, emissions, state_space
 from alignkit.kernels.hmm_rows import ONE, TINY, padded
 
 
 class ViterbiSpace(NamedTuple):
     """Work space for sentences of at most N tokens and P elements."""
 
-    words: Any  # float32 (N,), probability of the best path that ends at each position as its word
-    null: Any  # float32 (N,), as NULL
-    best: Any  # float32 (N,), of the better of the two
-    initial: Any  # float32 (N,), see :class:`.forward_backward.PassSpace`
-    leave: Any  # float32 (N,)
-    back: Any  # int32 (P,), where the best path to each position came from
-    is_null: Any  # bool (P,), whether NULL is the better one
+    words: np.ndarray  # float32 (N,), probability of the best path that ends at each position as its word
+    null: np.ndarray  # float32 (N,), as NULL
+    best: np.ndarray  # float32 (N,), of the better of the two
+    initial: np.ndarray  # float32 (N,), see :class:`.forward_backward.PassSpace`
+    leave: np.ndarray  # float32 (N,)
+    back: np.ndarray  # int32 (P,), where the best path to each position came from
+    is_null: np.ndarray  # bool (P,), whether NULL is the better one
 
 
 @kernel
@@ -104,11 +97,12 @@ def best_words(T, L, e, e_null, p0, places):
 
 
 @allocating_kernel
-def best_positions(low, high, text, pairs, direction, positions):
+def decode_block(low, high, text, pairs, direction, positions):
     """Fills positions int32 (N_y,) for the target tokens of sentence pairs low <= m < high.
 
     Args:
-        text, pairs, direction: see :mod:`.hmm_e_step`; the forward evidence is used.
+        text, pairs: see :mod:`.hmm_e_step`; the forward evidence is used.
+        direction: :class:`.hmm_emissions.DirectionArrays`.
     """
     x_tokens, x_offsets, y_tokens, y_offsets, copies = text
     most, size = longest_pair(low, high, text)

@@ -31,7 +31,7 @@ class LinkCounts:
     Attributes:
         found, sure, possible: (M,), the numbers of links: of the hypothesis, sure ones, possible ones (the sure
             ones among them).
-        in_sure, in_possible: (M,), how many of the hypothesis are sure, or possible.
+        in_sure, in_possible: (M,), the numbers of links of the hypothesis that are sure, or possible.
     """
 
     found: np.ndarray

@@ -21,7 +21,7 @@ class AgreementCounts:
 
     Attributes:
         rows, hits, ties, expected: float64 (M,); rows compared, rows that agree, those of them that a tie decided,
-            and how many would agree with a place drawn at random.
+            and the expected number of rows that agree with a place drawn at random.
     """
 
     rows: np.ndarray

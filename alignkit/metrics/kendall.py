@@ -20,8 +20,8 @@ class TauSums:
 
     Attributes:
         total: float64 (M,), the sum over rows where it is defined.
-        rows: float64 (M,), how many those are.
-        undefined: float64 (M,), how many others: shorter than two, or all values of u or of v equal.
+        rows: float64 (M,), the number of those rows.
+        undefined: float64 (M,), the number of the others: shorter than two, or all values of u or of v equal.
     """
 
     total: np.ndarray

@@ -70,6 +70,6 @@ def _learned(data: Mapping[str, Any]) -> str:
         return ""
     step = next(point[0] for point in series["points"] if point[1] >= half)
     text = f"Half of that was learned by step <strong>{step:,}</strong> of {last[0]:,}"
-    accuracy = next((s for s in course["series"] if s["label"].startswith("right next words")), None)
+    accuracy = next((s for s in course["series"] if s["label"].startswith("next words predicted correctly")), None)
     then = dict(map(tuple, accuracy["points"])).get(step) if accuracy else None
     return text + (f", when the network got {share(then)} of the next words right." if then is not None else ".")

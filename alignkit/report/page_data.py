@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: names of a training log that are shown against training step -> (label, what 1 is in it)
 PERFORMANCE = {
-    "valid.accuracy": ("right next words", 1.0),
+    "valid.accuracy": ("next words predicted correctly", 1.0),
     "valid.bleu": ("translation quality (BLEU)", 100.0),
     "valid.bleu_greedy": ("translation quality (BLEU, greedy)", 100.0),
 }

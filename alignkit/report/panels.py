@@ -78,11 +78,11 @@ def _gold(report: Report) -> str:
         f"<td>{100 * row.aer_low:.0f}{DASH}{100 * row.aer_high:.0f}</td></tr>"
         for row in found.itertuples(index=False)
     ]
-    title = "Against links made by hand"
+    title = "Against gold links"
     header = ("Aligner", "Precision", "Recall", "Error rate", "95 % interval")
     text = (
-        "Each target word is linked to its favourite source word, with subwords merged into words. Precision: how "
-        "many of these links were made by hand too; recall: how many of the sure links made by hand are found. "
+        "Each target word is linked to its favourite source word, with subwords merged into words. Precision: the "
+        "share of these links that are gold links; recall: the share of the sure gold links that are found. "
         "The alignment error rate combines both; 0 is perfect. Look whether agreement with the dictionary goes "
         "with few errors."
     )
@@ -124,7 +124,7 @@ def frequency_panel(report: Report, data: Mapping[str, Any]) -> str:
     return figure(
         "frequency",
         "Each dot is the agreement over the target words whose favourite source word (of <span data-u></span>) "
-        "occurs that often in the text learned from; the line is its 95&nbsp;% interval, the grey mark what a "
+        "occurs that often in the training text; the line is its 95&nbsp;% interval, the grey mark what a "
         "source word drawn at random would reach. Look for a slope: where rare words lie much lower, there was "
         "too little text to learn them from.",
     )

@@ -39,7 +39,7 @@ def figures(report: Report) -> dict[str, tuple[tuple[float, float], Draw]]:
     table = breakdown_table(report)
     u, v = report.main_pair
     axis = {
-        "frequency": "occurrences of the source word in the text learned from",
+        "frequency": "occurrences of the source word in the training text",
         "length": "source words in the sentence",
     }
     for by, words in axis.items():

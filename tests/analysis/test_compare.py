@@ -8,18 +8,10 @@ import shutil
 
 import numpy as np
 import pytest
-from planted import permuted_copy
 
 from alignkit.errors import AlignkitError
 from alignkit.metrics.agreement import agreement
 from alignkit_cli.main import run as run_program
-
-
-@pytest.fixture(scope="module")
-def lines():
-    """A permuted-copy text with an identity lexicon: which word translates which is known."""
-    pairs, _ = permuted_copy(3, pairs=300, types=12, longest=5)
-    return [" ".join(x) for x, _ in pairs], [" ".join(y) for _, y in pairs]
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +140,23 @@ def test_command(runs, found, capsys, tmp_path):
     assert f"{100 * first.agreement:.1f} ({100 * first.chance:.1f})" in text
 
 
+def test_the_metric_can_be_chosen(runs, found, capsys):
+    """Tau is symmetric, and agrees with the library's; its table has its own name."""
+    arguments = ["compare", "--neural", str(runs / "general"), "--proxy-epochs", "40", "--device", "cpu"]
+    assert run_program([*arguments, "--metric", "tau", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["tau"]
+    values = {(row["u"], row["v"]): row["tau"] for row in rows}
+    assert all(list(row) == ["u", "v", "tau", "chance", "low", "high", "rows", "undefined"] for row in rows)
+    assert values["lstm.alpha", "ibm1.beta"] == values["ibm1.beta", "lstm.alpha"]
+    assert values["ibm1.beta", "proxy.beta"] > 0.3
+    assert run_program([*arguments, "--metric", "tau"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("tau(u, v): Kendall's tau-b")
+    assert f"{values['ibm1.beta', 'proxy.beta']:.3f} (0.000)" in text
+    assert run_program([*arguments, "--metric", "aer"]) == 2
+    assert "'agreement', 'tau'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
@@ -196,20 +205,3 @@ def test_delta_is_compared_if_asked_for(runs, found):
     row = table.set_index(["u", "v"]).loc[("lstm.delta", "lstm.alpha")]
     assert row.agreement == agreement(network.score(valid, "delta"), network.score(valid, "alpha")).agreement
     assert not found.table.u.isin(["lstm.delta"]).any()
-
-
-def test_a_kept_proxy_of_other_words_is_not_taken(tmp_path):
-    """As a folder of `classify` can hold one from before its runs were deleted: ids would be other words."""
-    from alignkit.analysis.proxy import fit_or_load_proxy
-    from alignkit.neural.settings import ProxySettings
-    from alignkit.text.bitext import Bitext
-
-    settings = ProxySettings(embedding=4, epochs=1)
-    texts = [Bitext.from_sentences([word.split() for word in side], [["x"], ["y"]]) for side in ("ab", "cd")]
-    kept = [fit_or_load_proxy(tmp_path / "proxy.pt", text, text, settings, device="cpu") for text in texts]
-    assert [list(one.source.tokens) for one in kept] == [["a", "b"], ["c", "d"]]
-    told: list[str] = []
-    fit_or_load_proxy(
-        tmp_path / "proxy.pt", texts[1], texts[1], settings, lambda *said: told.append(said[2]), "cpu"
-    )
-    assert not told  # of the same words it is

@@ -9,12 +9,12 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from planted import permuted_copy
 
 from alignkit.errors import AlignkitError
 from alignkit.metrics.agreement import agreement
 from alignkit.metrics.kendall import rank_correlation
 from alignkit_cli.main import run as run_program
+from tests.analysis.conftest import settings_of
 
 PAPERS = [
     ("lstm.alpha", "uniform.beta"),
@@ -25,32 +25,6 @@ PAPERS = [
 OURS = [
     ("lstm.alpha", v) for v in ("proxy.beta", "ibm1(1).beta", "ibm1(1).alpha", "ibm1(5).beta", "ibm1(5).alpha")
 ]
-
-
-@pytest.fixture(scope="module")
-def lines():
-    """A permuted-copy text with an identity lexicon: which word translates which is known."""
-    pairs, _ = permuted_copy(3, pairs=300, types=12, longest=5)
-    return [" ".join(x) for x, _ in pairs], [" ".join(y) for _, y in pairs]
-
-
-def settings_of(**training):
-    from alignkit.neural.settings import PRESETS
-
-    return PRESETS["small"].change(
-        text={"tokens": "words"}, network={"embedding": 24, "hidden": 24}, training={"epochs": 10, **training}
-    )
-
-
-@pytest.fixture(scope="module")
-def folder(lines, tmp_path_factory):
-    from alignkit.analysis.lab_training import train_lab_runs
-    from alignkit.neural.training.translation_run import LinePairs
-
-    place = tmp_path_factory.mktemp("lab")
-    texts = [LinePairs(*(side[part] for side in lines)) for part in (slice(0, 250), slice(250, 300))]
-    train_lab_runs(place, *texts, settings_of(), device="cpu")
-    return place
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +130,7 @@ def test_xi_star_is_the_first_runs_best(folder, found):
     }
 
 
-def test_the_course_has_every_logged_step_of_every_run(folder, found):
+def test_time_courses_have_every_logged_step_of_every_run(folder, found):
     from alignkit.analysis.time_course import COLUMNS, series
     from alignkit.neural.loading import load_checkpoint
     from alignkit.neural.training.translation_run import TranslationRun
@@ -185,20 +159,6 @@ def test_the_course_has_every_logged_step_of_every_run(folder, found):
     assert there["high(alpha(step), lstm.delta)"] == expected.high
     assert there["A(lstm.delta, alpha(step))"] == agreement(fixed, moved).agreement
     assert there["tau(lstm.delta, alpha(step))"] == rank_correlation(fixed, moved).tau
-
-
-def test_several_kinds_of_one_network_are_compared_too(folder):
-    from alignkit.analysis.time_course import TimeCourseSettings, time_course
-    from alignkit.neural.training.translation_run import TranslationRun
-
-    run = TranslationRun(folder / "general-0")
-    calls = []
-    settings = TimeCourseSettings(kinds=("alpha", "beta"))
-    course = time_course(run, run.valid, {}, settings, device="cpu", progress=lambda *call: calls.append(call))
-    last = course[course.step == max(run.checkpoints)].set_index("name").value
-    assert 0 < last["A(alpha(step), beta(step))"] <= 1
-    assert "tau(alpha(step), beta(step))" in last.index
-    assert [call[:2] for call in calls] == [(i + 1, len(run.checkpoints)) for i in range(len(run.checkpoints))]
 
 
 def test_what_is_missing_is_left_out_and_said(folder):

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from dataclasses import fields
 from importlib import import_module
+from typing import get_args
 
 import click
 import pytest
 
+from alignkit.analysis.settings import ClassifySettings, CompareSettings, LabSettings, Part
 from alignkit.classical.hmm.settings import DECODINGS, HMMSettings
 from alignkit.classical.settings import DiagonalSettings, IBM1Settings
 from alignkit.links.formats import OUTPUT_FORMATS
 from alignkit.links.heuristics import HEURISTICS
+from alignkit.metrics.registry import SCORE_METRICS
+from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS
+from alignkit.neural.settings import PRESETS
+from alignkit.report.frames import FORMATS
+from alignkit.report.inputs import ReportInputs
 from alignkit.workflow.settings import AlignSettings
 from alignkit_cli.main import COMMANDS
 
@@ -21,12 +28,21 @@ SETTINGS = {
     "ibm1": (IBM1Settings, set()),
     "diagonal": (DiagonalSettings, set()),
     "hmm": (HMMSettings, {"null_probability"}),  # which depends on --bayes
+    "compare": (CompareSettings, set()),
+    "lab": (LabSettings, set()),
+    "classify": (ClassifySettings, set()),
+    "report": (ReportInputs, {"models", "scores", "links", "pieces"}),  # which may be given several times
 }
 
 
 def options_of(name):
     command = import_module(COMMANDS[name][0]).command
     return {each.name: each for each in command.params if isinstance(each, click.Option)}
+
+
+def default_of(option):
+    """None if the option has no default."""
+    return option.to_info_dict()["default"]
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -36,10 +52,10 @@ def test_defaults_are_those_of_the_settings(name):
     shared = [field for field in fields(settings) if field.name in options and field.name not in others]
     assert len(shared) >= 3
     for field in shared:
-        assert options[field.name].default == field.default, field.name
+        assert default_of(options[field.name]) == field.default, field.name
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", ["align", "ibm1", "diagonal", "hmm"])
 def test_those_of_reading_and_directions_are_the_same_everywhere(name):
     options = options_of(name)
     for field in fields(AlignSettings):
@@ -54,6 +70,11 @@ def test_those_of_reading_and_directions_are_the_same_everywhere(name):
         ("align", "output_format", list(OUTPUT_FORMATS)),
         ("symmetrize", "method", [name for name, each in HEURISTICS.items() if not each.needs_scores]),
         ("hmm", "decode", list(DECODINGS)),
+        ("compare", "metric", [metric.name for metric in SCORE_METRICS]),
+        ("lab", "preset", list(PRESETS)),
+        ("lab", "on", list(get_args(Part))),
+        ("classify", "preset", list(CLASSIFIER_PRESETS)),
+        ("report", "frame_format", list(FORMATS)),
     ],
 )
 def test_choices_are_those_of_the_registries(name, option, choices):

@@ -84,7 +84,7 @@ def test_emissions_of_a_row(stride, own):
     row, links, counts, totals, expected, if_none, if_one = draw(stride, 7)
     arguments = (links, counts, np.float32(own))
     found = row.copy()
-    rows.emission_row(found, *arguments, (totals, 3 * expected, if_none, if_one))
+    rows.emission_row(found, *arguments, totals, 3 * expected, if_none, if_one)
     assert np.array_equal(found, naive.emission_row(row, *arguments, totals, 3 * expected, if_none, if_one))
 
 

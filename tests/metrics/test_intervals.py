@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import naive
 import numpy as np
 import pytest
 
@@ -73,6 +74,12 @@ def test_resampled_sums_are_those_of_whole_rows():
     assert np.allclose(counts @ rows, drawn[:, 1])
     assert np.array_equal(counts, resampled_sums(np.eye(50), seed=3, resamples=2000))
     assert not np.array_equal(counts, resampled_sums(np.eye(50), seed=4, resamples=2000))
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**63 - 1])
+def test_resampled_sums_equal_the_naive_ones(seed):
+    rows = np.random.default_rng(2).integers(0, 100, (13, 3))
+    assert resampled_sums(rows, seed, 20).tolist() == naive.resample_sums(rows.tolist(), seed, 20)
 
 
 def test_ratios_without_a_bottom_are_left_out():

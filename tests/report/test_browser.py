@@ -120,9 +120,9 @@ def test_search(opened, report):
 
 
 def share(report, m, u="lstm.alpha", v="ibm1.beta"):
-    from alignkit.report.breakdown import row_hits
+    from alignkit.metrics.agreement import agreement_rows
 
-    rows = row_hits(report.find(u).scores, report.find(v).scores, report.percent)
+    rows = agreement_rows(report.find(u).scores, report.find(v).scores, report.percent)
     found = rows.hits[rows.sentence == m]
     return found.mean() if len(found) else None
 

@@ -138,7 +138,7 @@ def test_the_course_in_words(report):
     assert [(each["label"], each["role"], len(each["points"])) for each in series] == [
         ("Attention agrees with IBM dictionary", "agreement", 3),
         ("Attention is ordered like IBM dictionary (Kendall's tau)", "correlation", 2),
-        ("right next words", "performance", 3),
+        ("next words predicted correctly", "performance", 3),
         ("translation quality (BLEU)", "performance", 1),
     ]
     assert series[-1]["points"] == [[500, 0.2]]

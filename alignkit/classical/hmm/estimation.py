@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from alignkit.classical.em import run_em
-from alignkit.classical.hmm.expectation import expect, text_arrays
+from alignkit.classical.hmm.expectation import expect, text_arrays, uniform_direction
 from alignkit.classical.hmm.parameters import WIDTH, FittedHMM, HMMParameters
 from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.hmm.word_classes import BackOff
@@ -18,7 +18,8 @@ from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.errors import AlignkitError
 from alignkit.kernels import hmm_m_step
 from alignkit.kernels.forward_backward import TransitionCounts
-from alignkit.kernels.hmm_e_step import DirectionArrays, LinkArrays
+from alignkit.kernels.hmm_e_step import LinkArrays
+from alignkit.kernels.hmm_emissions import DirectionArrays
 from alignkit.kernels.hmm_rows import FERTILITIES
 from alignkit.parallel import blocks, run_blocks
 from alignkit.scores.scores import Scores, flat_offsets
@@ -66,7 +67,6 @@ class HMMEstimation:
         self.pseudo_counts = None if prior is None else prior.pseudo_counts(bitext, self.rows)
         self.back_off = BackOff(bitext, settings.affixes, settings.back_off) if settings.back_off > 0 else None
         self.copies = bitext.copies.astype(np.float32) if settings.exclude else None
-        self.directions = self._uniform(0), self._uniform(1)
 
     def _link_arrays(self) -> LinkArrays:
         """The (T, L) matrices of the text, with the place of each element's word pair in the rows."""
@@ -81,46 +81,28 @@ class HMMEstimation:
             hmm_m_step.pair_ids(low, high, index, text, offsets, rows, places, ids)
 
         self.indexed.over_rows(fill)
-        return LinkArrays(
-            offsets, ids, np.zeros((len(rows.columns), 3), np.float32), np.zeros(len(ids), np.float32)
-        )
-
-    def _uniform(self, side: int) -> DirectionArrays:
-        """A direction with uniform emissions: counts of 1, divided by the number of words there are."""
-        states, emitted = self.types[side], self.types[1 - side]
-        return DirectionArrays(
-            totals=np.full(states, max(emitted, 1), np.float32),
-            null=np.ones(emitted, np.float32),
-            null_total=float(max(emitted, 1)),
-            null_links=np.zeros(len(self.sides[1 - side].tokens), np.float32),
-            fertility=np.ones((states, 1), np.float32),
-            transition=np.empty(0, np.float32),
-            initial=np.empty(0, np.float32),
-            null_probability=self.settings.null_probability,
-            exclude=0.0,
-        )
+        evidence = np.zeros((len(rows.columns), 3), np.float32)
+        return LinkArrays(offsets, ids, evidence, np.zeros(len(ids), np.float32))
 
     def initialise(self) -> None:
         """Emissions are uniform, and there are no transitions; with ``start`` they are those of its directions."""
-        forward, reverse = self._uniform(0), self._uniform(1)
-        evidence = self.links.evidence
-        evidence[:] = 0
-        if self.start is None:
-            evidence[:, 0] = 1
-        else:
-            forward = self._started(forward, self.start.forward, 0)
-            if self.start.reverse is not None:
-                reverse = self._started(reverse, self.start.reverse, 1)
-        self.directions = forward, reverse
+        self.links.evidence[:] = 0
+        self.links.evidence[:, 0] = self.start is None
+        self.directions = self._initial_direction(0), self._initial_direction(1)
 
-    def _started(self, direction: DirectionArrays, parameters: HMMParameters, side: int) -> DirectionArrays:
-        assert self.start is not None
+    def _initial_direction(self, side: int) -> DirectionArrays:
+        states, emitted = self.types[side], self.types[1 - side]
+        tokens = len(self.sides[1 - side].tokens)
+        direction = uniform_direction(states, emitted, tokens, self.settings.null_probability)
+        parameters = None if self.start is None else (self.start.forward, self.start.reverse)[side]
+        if self.start is None or parameters is None:
+            return direction
         known = self.start.source, self.start.target
         self.links.evidence[:, 1 + side] = start_values(
             self.start.table, known, parameters.emission, self.bitext, self.rows, bool(side)
         )
         return direction._replace(
-            totals=np.ones_like(direction.totals),
+            totals=np.ones(states, np.float32),
             null=start_null(parameters.null, known[1 - side], self.sides[1 - side].vocabulary),
             null_total=1.0,
             transition=parameters.transition,
@@ -226,7 +208,8 @@ class HMMEstimation:
         )
         if self._has_transitions:
             counts = self.expectation.transitions[side]
-            direction = direction._replace(**_transition_weights(direction, counts, settings.transition_prior))
+            transition, initial = _transition_weights(direction, counts, settings.transition_prior)
+            direction = direction._replace(transition=transition, initial=initial)
         return direction
 
     def _count_fertilities(self) -> tuple[np.ndarray, ...]:
@@ -273,7 +256,7 @@ class HMMEstimation:
         return PairTable(offsets, columns, forward.emission, self.types[1])
 
     def probabilities(self) -> Scores:
-        """(T, L) for each pair: the links of the last E-step; the estimation cannot go on after that."""
+        """(T, L) for each pair: the links of the last E-step."""
         links = self.links.links
         return Scores(np.clip(links, 0, 1, out=links), self.links.offsets, self.bitext.shapes)
 
@@ -282,6 +265,8 @@ def estimate(
     model: HMMEstimation, progress: Progress | None = None, last_shares: tuple[float, float] | None = None
 ) -> tuple[float, ...]:
     """Runs all iterations, first those without transitions, and then an E-step more, whose links are left.
+
+    After that the estimation cannot go on.
 
     Args:
         model: as it was made; one that goes on from a fitted model needs no iterations without transitions.
@@ -300,12 +285,13 @@ def estimate(
     history += run_em(model, settings.iterations, progress, before=lexical)
     model.shares = last_shares or model.shares
     model.e_step()
+    model.links = model.links._replace(ids=np.empty(0, np.int32))  # the memory is wanted for what follows
     return (*history, model.log_likelihood)
 
 
 def _transition_weights(
     direction: DirectionArrays, counts: TransitionCounts, prior: float
-) -> dict[str, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray]:
     """New transition and initial weights from their expected counts.
 
     The weights of a sentence are normalised over the positions it has, so the expected log-likelihood is
@@ -321,10 +307,10 @@ def _transition_weights(
         new = np.where(share > 0, new, new[share > 0].mean())  # the mean where nothing was possible
         return np.maximum(new / new.sum(), 1e-12).astype(np.float32)
 
-    return {
-        "transition": weights(counts.jumps, counts.jump_shares, direction.transition),
-        "initial": weights(counts.initial, counts.initial_shares, direction.initial),
-    }
+    return (
+        weights(counts.jumps, counts.jump_shares, direction.transition),
+        weights(counts.initial, counts.initial_shares, direction.initial),
+    )
 
 
 def _fertility_factors(counts: np.ndarray, settings: HMMSettings) -> np.ndarray:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
-from alignkit.classical.hmm.parameters import WIDTH
 from alignkit.kernels.forward_backward import TransitionCounts
-from alignkit.kernels.hmm_e_step import DirectionArrays, LinkArrays, TextArrays, expect_links
+from alignkit.kernels.hmm_e_step import LinkArrays, TextArrays, expect_links
+from alignkit.kernels.hmm_emissions import DirectionArrays
 from alignkit.parallel import blocks, run_blocks
 from alignkit.text.bitext import Bitext
 
@@ -38,6 +39,22 @@ def text_arrays(bitext: Bitext, copies: np.ndarray | None = None) -> TextArrays:
     return TextArrays(source.tokens, source.offsets, target.tokens, target.offsets, copies)
 
 
+def uniform_direction(states: int, emitted: int, tokens: int, null_probability: float) -> DirectionArrays:
+    """A direction without transitions or fertility, which emits this number of tokens, and whose emissions are
+    uniform: counts of 1, divided by the number of words that there are."""
+    return DirectionArrays(
+        totals=np.full(states, max(emitted, 1), np.float32),
+        null=np.ones(emitted, np.float32),
+        null_total=float(max(emitted, 1)),
+        null_links=np.zeros(tokens, np.float32),
+        fertility=np.ones((states, 1), np.float32),
+        transition=np.empty(0, np.float32),
+        initial=np.empty(0, np.float32),
+        null_probability=null_probability,
+        exclude=0.0,
+    )
+
+
 def expect(
     bitext: Bitext,
     links: LinkArrays,
@@ -57,21 +74,15 @@ def expect(
     text = text_arrays(bitext, copies)
     likelihood = np.zeros(len(bitext), np.float64)
 
-    def zeros() -> tuple[TransitionCounts, TransitionCounts]:
-        sizes = (2 * WIDTH + 1, 2 * WIDTH + 1, WIDTH + 1, WIDTH + 1)
-        forward, reverse = (TransitionCounts(*map(np.zeros, sizes)) for _ in directions)
-        return forward, reverse
-
-    def run(low: int, high: int) -> tuple[tuple[TransitionCounts, TransitionCounts], float]:
-        counts = zeros()
-        return counts, expect_links(low, high, text, links, directions, shares, counts, likelihood)
+    def run(low: int, high: int) -> tuple[float, TransitionCounts, TransitionCounts]:
+        return expect_links(low, high, text, links, directions, shares, likelihood)
 
     lengths = bitext.source.lengths, bitext.target.lengths
-    ranges = blocks(lengths[0] * lengths[1] * (lengths[0] + lengths[1]), BLOCKS)
-    found = run_blocks(run, ranges, threads)
-    sums = zeros()
-    for counts, _ in found:
-        for direction, part in zip(sums, counts, strict=True):
-            for total, added in zip(direction, part, strict=True):
-                total += added
-    return Expectation(likelihood, sums, sum(change for _, change in found))
+    ranges = blocks(lengths[0] * lengths[1] * (lengths[0] + lengths[1]), BLOCKS) or [(0, 0)]
+    changes, *counts = zip(*run_blocks(run, ranges, threads), strict=True)
+    forward, reverse = (reduce(_added, parts) for parts in counts)
+    return Expectation(likelihood, (forward, reverse), sum(changes))
+
+
+def _added(a: TransitionCounts, b: TransitionCounts) -> TransitionCounts:
+    return TransitionCounts(*map(np.add, a, b))

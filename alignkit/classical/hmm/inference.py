@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from alignkit.classical.hmm.expectation import expect, text_arrays
-from alignkit.classical.hmm.parameters import HMMParameters, TextTable
+from alignkit.classical.hmm.expectation import expect, text_arrays, uniform_direction
+from alignkit.classical.hmm.parameters import FittedHMM, HMMParameters
+from alignkit.classical.lookup import Lookup
 from alignkit.classical.null import UNSEEN
 from alignkit.kernels import hmm_m_step, viterbi
-from alignkit.kernels.hmm_e_step import DirectionArrays, LinkArrays
+from alignkit.kernels.hmm_e_step import LinkArrays
+from alignkit.kernels.hmm_emissions import DirectionArrays
 from alignkit.parallel import blocks, run_blocks
 from alignkit.scores.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
@@ -18,92 +20,94 @@ from alignkit.text.bitext import Bitext
 # Fertility needs the links of the other words: they are found without it first, and then this many times with it.
 ROUNDS = 2
 
-Directions = tuple[HMMParameters, HMMParameters | None]
+Ids = tuple[np.ndarray, np.ndarray]
+Running = tuple[HMMParameters | None, HMMParameters | None]
 
 
 def posteriors(
-    bitext: Bitext, table: TextTable, parameters: Directions, shares: tuple[float, float], threads: int
+    bitext: Bitext, model: FittedHMM, shares: tuple[float, float], threads: int
 ) -> tuple[Scores, np.ndarray]:
     """Link probabilities (T, L) of M pairs, and the log-likelihood of each, float64 (M,).
 
-    With both directions, the latter is their sum.
-
     Args:
         bitext: the text.
-        table: of the model, for this text.
-        parameters: of the forward and the reverse direction, None to leave that out.
-        shares: weights of the directions' posteriors in the result; fertility is judged by their mean.
+        model: with one direction or both.
+        shares: the weight of the forward and the reverse direction's posteriors in the result; one of weight 0 is
+            not run, and the log-likelihoods of two are added. Fertility is judged by the mean of both.
         threads: how many to use; no result depends on it.
     """
-    links, rounds = _link_arrays(bitext, table, parameters, threads), _rounds(parameters)
-    mean = shares if parameters[1] is None else (0.5, 0.5)
+    running = _running(model, shares)
+    ids, rounds = model.ids(bitext), _rounds(running)
+    links = _link_arrays(bitext, model, ids, running, threads)
+    mean = shares if None in running else (0.5, 0.5)
     likelihood = np.zeros(len(bitext))
     for i in range(rounds):
-        directions = _directions(bitext, table, parameters, i > 0)
+        directions = _directions(bitext, ids, running, fertility=i > 0)
         likelihood = expect(bitext, links, directions, shares if i == rounds - 1 else mean, threads).likelihood
     return Scores(np.clip(links.links, 0, 1, out=links.links), links.offsets, bitext.shapes), likelihood
 
 
-def log_probabilities(
-    bitext: Bitext, table: TextTable, parameters: Directions, threads: int
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """float64 (M,): log p(y | x) of each pair, and log p(x | y) with a reverse direction, up to the factors for
-    lengths. Arguments are those of :func:`posteriors`.
+def log_likelihoods(bitext: Bitext, model: FittedHMM, shares: tuple[float, float], threads: int) -> np.ndarray:
+    """float64 (M,): log p(y | x) of each pair, up to the factor for its length; arguments of :func:`posteriors`.
 
     Without fertility: its factors are for links given the others, and make no distribution over sentences.
     """
-
-    def plain(direction: HMMParameters) -> HMMParameters:
-        return replace(direction, fertility=np.ones((direction.types[0], 1), np.float32))
-
-    forward, reverse = plain(parameters[0]), None if parameters[1] is None else plain(parameters[1])
-    ahead = posteriors(bitext, table, (forward, None), (1.0, 0.0), threads)[1]
-    if reverse is None:
-        return ahead, None
-    # Without fertility the directions know nothing of each other, and their log-likelihoods add up.
-    return ahead, posteriors(bitext, table, (forward, reverse), (0.5, 0.5), threads)[1] - ahead
+    plain = [replace(each, fertility=np.ones((each.types[0], 1), np.float32)) for each in model.directions]
+    return posteriors(bitext, FittedHMM(model.source, model.target, model.table, *plain), shares, threads)[1]
 
 
-def best_positions(bitext: Bitext, table: TextTable, forward: HMMParameters, threads: int) -> np.ndarray:
-    """int32 (N_tgt,): the source position of each target token in the Viterbi alignment, -1 for NULL.
+def viterbi_positions(bitext: Bitext, model: FittedHMM, threads: int) -> np.ndarray:
+    """int32 (N_tgt,): source positions of target tokens in the forward direction's Viterbi alignment, or -1.
 
     With fertility, it is the likeliest alignment given the expected links of the other words.
     """
-    parameters = (forward, None)
-    links = _link_arrays(bitext, table, parameters, threads)
-    for i in range(_rounds(parameters) - 1):
-        expect(bitext, links, _directions(bitext, table, parameters, i > 0), (1.0, 0.0), threads)
-    direction, text = _directions(bitext, table, parameters, True)[0], text_arrays(bitext)
+    shares = (1.0, 0.0)
+    running, ids = _running(model, shares), model.ids(bitext)
+    links = _link_arrays(bitext, model, ids, running, threads)
+    for i in range(_rounds(running) - 1):
+        expect(bitext, links, _directions(bitext, ids, running, fertility=i > 0), shares, threads)
+    direction, text = _directions(bitext, ids, running, fertility=True)[0], text_arrays(bitext)
     positions = np.empty(len(bitext.target.tokens), np.int32)
 
     def decode(low: int, high: int) -> None:
-        viterbi.best_positions(low, high, text, links, direction, positions)
+        viterbi.decode_block(low, high, text, links, direction, positions)
 
     work = bitext.source.lengths * bitext.source.lengths * bitext.target.lengths
     run_blocks(decode, blocks(work, 1 if threads == 1 else 8 * threads), threads)
     return positions
 
 
-def _rounds(parameters: Directions) -> int:
-    fertile = any(direction is not None and direction.fertility.shape[1] > 1 for direction in parameters)
-    return 1 + ROUNDS * fertile
+def _running(model: FittedHMM, shares: tuple[float, float]) -> Running:
+    """The directions of weight above 0."""
+    forward, reverse = (
+        direction if share > 0 else None
+        for direction, share in zip((model.forward, model.reverse), shares, strict=True)
+    )
+    return forward, reverse
 
 
-def _link_arrays(bitext: Bitext, table: TextTable, parameters: Directions, threads: int) -> LinkArrays:
+def _rounds(running: Running) -> int:
+    return 1 + ROUNDS * any(each is not None and each.fertility.shape[1] > 1 for each in running)
+
+
+def _link_arrays(bitext: Bitext, model: FittedHMM, ids: Ids, running: Running, threads: int) -> LinkArrays:
     """Every element of the matrices as a word pair of its own, whose pseudo-counts are its probabilities."""
     offsets = flat_offsets(bitext.shapes)
     evidence = np.zeros((offsets[-1], 3), np.float32)
-    for side, direction in enumerate(parameters):
+    for side, direction in enumerate(running):
         if direction is not None:
-            evidence[:, 1 + side] = _emissions(bitext, table, direction, side, threads)
-    ids = np.arange(offsets[-1], dtype=np.uint32).view(np.int32)
-    return LinkArrays(offsets, ids, evidence, np.zeros(offsets[-1], np.float32))
+            table = replace(model.table, values=direction.emission)
+            scores = Lookup(table, bitext, *ids, threads).scores()
+            _raise_to_floor(bitext, scores, direction, ids[side], side, threads)
+            evidence[:, 1 + side] = scores.values
+    places = np.arange(offsets[-1], dtype=np.uint32).view(np.int32)
+    return LinkArrays(offsets, places, evidence, np.zeros(offsets[-1], np.float32))
 
 
-def _emissions(bitext: Bitext, table: TextTable, direction: HMMParameters, side: int, threads: int) -> np.ndarray:
-    """float32 (P,): p(y|x) for every element of the (T, L) matrices, none below the floor of its x."""
-    scores = table.scores(bitext, direction.emission, threads)
-    words = table.ids[side]
+def _raise_to_floor(
+    bitext: Bitext, scores: Scores, direction: HMMParameters, words: np.ndarray, side: int, threads: int
+) -> None:
+    """Raises every p(y|x) of the (T, L) matrices to at least the floor of its x; words: their ids, by text id."""
     floor = np.maximum(_take(direction.emission_floor, words), np.float32(UNSEEN))
     unknown = np.float32(1 / max(len(direction.null), 1))  # an unknown x may be anything
     floor = np.where(words >= 0, floor, unknown).astype(np.float32)
@@ -114,43 +118,33 @@ def _emissions(bitext: Bitext, table: TextTable, direction: HMMParameters, side:
         hmm_m_step.fill_floor(low, high, text, floors, bool(side), scores.offsets, scores.values)
 
     run_blocks(fill, blocks(np.diff(scores.offsets), threads), threads)
-    return scores.values
 
 
 def _directions(
-    bitext: Bitext, table: TextTable, parameters: Directions, fertility: bool
+    bitext: Bitext, ids: Ids, running: Running, fertility: bool
 ) -> tuple[DirectionArrays, DirectionArrays]:
-    forward, reverse = parameters
-    return (
-        _direction(bitext, table, forward, 0, fertility),
-        _direction(bitext, table, reverse, 1, fertility),
+    """The parameters of both directions for the words of a text; one that does not run has uniform ones."""
+    forward, reverse = (
+        _direction(parameters, ids[side], ids[1 - side], len(corpus.tokens), fertility)
+        for side, (parameters, corpus) in enumerate(zip(running, (bitext.target, bitext.source), strict=True))
     )
+    return forward, reverse
 
 
 def _direction(
-    bitext: Bitext, table: TextTable, parameters: HMMParameters | None, side: int, fertility: bool
+    parameters: HMMParameters | None, states: np.ndarray, emitted: np.ndarray, tokens: int, fertility: bool
 ) -> DirectionArrays:
-    """The parameters of a direction for the words of a text; without any, of one that does not run."""
-    states, emitted = table.ids[side], table.ids[1 - side]
-    tokens = (bitext.source if side else bitext.target).tokens
-    direction = DirectionArrays(
-        totals=np.ones(len(states), np.float32),
-        null=np.ones(len(emitted), np.float32),
-        null_total=1.0,
-        null_links=np.zeros(len(tokens), np.float32),
-        fertility=np.ones((len(states), 1), np.float32),
-        transition=np.empty(0, np.float32),
-        initial=np.empty(0, np.float32),
-        null_probability=0.5,
-        exclude=0.0,
-    )
+    """One direction; states and emitted are ids of the text's words, and it emits this number of tokens."""
+    direction = uniform_direction(len(states), len(emitted), tokens, 0.5)
     if parameters is None:
         return direction
     if fertility:
         neutral = np.ones((1, parameters.fertility.shape[1]), np.float32)
         direction = direction._replace(fertility=np.concatenate([parameters.fertility, neutral])[states])
     return direction._replace(
+        totals=np.ones(len(states), np.float32),
         null=np.maximum(_take(parameters.null, emitted), np.float32(UNSEEN)),
+        null_total=1.0,
         transition=parameters.transition,
         initial=parameters.initial,
         null_probability=parameters.null_probability,

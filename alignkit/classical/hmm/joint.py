@@ -25,7 +25,7 @@ import numpy as np
 
 from alignkit.aligner.protocol import check_kind
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
-from alignkit.classical.hmm.inference import log_probabilities, posteriors
+from alignkit.classical.hmm.inference import log_likelihoods, posteriors
 from alignkit.classical.hmm.parameters import FittedHMM, unpack_hmm
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD, HMMSettings
 from alignkit.classical.priors import LexiconPrior
@@ -70,28 +70,23 @@ class JointHMM(FittedHMM):
     def probabilities(self, bitext: Bitext) -> Scores:
         """The probability of every link, (T, L) for each pair. A row may sum to more than 1: a word can have
         several links."""
-        directions, shares = (self.forward, self.reverse), (self.share, 1 - self.share)
-        return posteriors(bitext, self.text_table(bitext), directions, shares, thread_count(self.threads))[0]
+        return posteriors(bitext, self, (self.share, 1 - self.share), thread_count(self.threads))[0]
 
     def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
         """beta[t, l] = p(y_t | x_l), 0 for pairs never seen; alpha: :meth:`probabilities`, rows that sum to more
         than 1 divided by their sum."""
         check_kind(self, kind)
         if kind == "beta":
-            return self.text_table(bitext).scores(bitext, self.table.values, thread_count(self.threads))
+            return self.lookup(bitext).scores()
         return cap_row_sums(self.probabilities(bitext))
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): log p(target | source) of each pair, up to the factor for its length; no fertility."""
-        threads = thread_count(self.threads)
-        return log_probabilities(bitext, self.text_table(bitext), (self.forward, None), threads)[0]
+        return log_likelihoods(bitext, self, (1.0, 0.0), thread_count(self.threads))
 
     def reverse_log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): the same of log p(source | target)."""
-        directions, threads = (self.forward, self.reverse), thread_count(self.threads)
-        found = log_probabilities(bitext, self.text_table(bitext), directions, threads)[1]
-        assert found is not None
-        return found
+        return log_likelihoods(bitext, self, (0.0, 1.0), thread_count(self.threads))
 
     def links(self, bitext: Bitext) -> Links:
         """Links whose probability reaches the threshold."""

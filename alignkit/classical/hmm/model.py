@@ -9,7 +9,7 @@ import numpy as np
 
 from alignkit.aligner.protocol import check_kind
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
-from alignkit.classical.hmm.inference import best_positions, log_probabilities, posteriors
+from alignkit.classical.hmm.inference import log_likelihoods, posteriors, viterbi_positions
 from alignkit.classical.hmm.parameters import FittedHMM, unpack_hmm
 from alignkit.classical.hmm.settings import DECODINGS, HMMSettings
 from alignkit.classical.priors import LexiconPrior
@@ -50,23 +50,20 @@ class HMM(FittedHMM):
         What a row of alpha lacks to 1 is NULL's.
         """
         check_kind(self, kind)
-        table, threads = self.text_table(bitext), thread_count(self.threads)
         if kind == "beta":
-            return table.scores(bitext, self.table.values, threads)
-        return posteriors(bitext, table, (self.forward, None), (1.0, 0.0), threads)[0]
+            return self.lookup(bitext).scores()
+        return posteriors(bitext, self, (1.0, 0.0), thread_count(self.threads))[0]
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): log p(target | source) of each pair, up to the factor for its length; no fertility."""
-        threads = thread_count(self.threads)
-        return log_probabilities(bitext, self.text_table(bitext), (self.forward, None), threads)[0]
+        return log_likelihoods(bitext, self, (1.0, 0.0), thread_count(self.threads))
 
     def links(self, bitext: Bitext) -> Links:
         """Links by ``decode``: ``posterior``, each target word with its likeliest source position, if NULL is not
         likelier; ``viterbi``, the links of the likeliest alignment of the sentence as a whole."""
         if self.decode == "viterbi":
             threads = thread_count(self.threads)
-            positions = best_positions(bitext, self.text_table(bitext), self.forward, threads)
-            return links_from_positions(positions, bitext, threads)
+            return links_from_positions(viterbi_positions(bitext, self, threads), bitext, threads)
         return best_links(self.score(bitext))
 
     def save(self, path: PathLike) -> None:

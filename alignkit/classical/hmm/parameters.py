@@ -8,11 +8,7 @@ from typing import Any
 import numpy as np
 
 from alignkit.classical.lexical_model import LexicalModel, read_parts
-from alignkit.classical.lookup import Lookup
-from alignkit.classical.translation_table import PairTable
-from alignkit.scores.scores import Scores
 from alignkit.storage import Fields
-from alignkit.text.bitext import Bitext
 from alignkit.types import PathLike
 
 #: W: jumps and first positions beyond it share a weight.
@@ -72,24 +68,6 @@ class HMMParameters:
 
 
 @dataclass(frozen=True, eq=False)
-class TextTable:
-    """The word pairs of a model, as the words of one text find them.
-
-    Attributes:
-        table: the pairs.
-        ids: int32, the table's id of each of the text's source words, and of its target words; -1 if unknown.
-    """
-
-    table: PairTable
-    ids: tuple[np.ndarray, np.ndarray]
-
-    def scores(self, bitext: Bitext, values: np.ndarray, threads: int) -> Scores:
-        """The (T, L) matrices of the values float32 (K,) of the pairs; 0 for pairs that are not in the table."""
-        table = PairTable(self.table.offsets, self.table.columns, values, self.table.width)
-        return Lookup(table, bitext, *self.ids, threads).scores()
-
-
-@dataclass(frozen=True, eq=False)
 class FittedHMM(LexicalModel):
     """A fitted hidden Markov model of one direction, or of both over one table of word pairs.
 
@@ -117,10 +95,6 @@ class FittedHMM(LexicalModel):
     def directions(self) -> tuple[HMMParameters, ...]:
         """The parameters of each direction."""
         return (self.forward,) if self.reverse is None else (self.forward, self.reverse)
-
-    def text_table(self, bitext: Bitext) -> TextTable:
-        """The table for the words of a text."""
-        return TextTable(self.table, self.ids(bitext))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays of a saved file."""

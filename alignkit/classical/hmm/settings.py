@@ -32,7 +32,7 @@ class HMMSettings:
         affixes: lengths of the first and last letters that make classes.
         fertility: exponent of the fertility factor; 0: there is none, 1: the factor as it is estimated.
         fertility_prior: pseudo-count of each word's fertilities, distributed as those of all words.
-        exclude: whether a link is judged by the evidence of other places only (see kernels.hmm_e_step.emissions);
+        exclude: whether a link is judged by the evidence of other places only (kernels.hmm_emissions.emissions);
             copies of its sentence pair do not count as other places.
         decode: how the fitted aligner of one direction finds links, one of :data:`DECODINGS`; the joint aligner
             ignores it.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alignkit.kernels import hmm_m_step
+from alignkit.kernels.hmm_m_step import BackOffClasses, add_back_off
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.parallel import blocks, run_blocks
 from alignkit.text.bitext import Bitext
@@ -85,8 +85,8 @@ class BackOff:
             )
             source_factors = np.stack([source_rest, source_share], axis=1).astype(np.float32)
             target_factors = np.stack([target_share, target_rest], axis=1).astype(np.float32)
-            back_off = hmm_m_step.BackOff(source.members, source.first, target.of, source_factors, target_factors)
-            self._add(back_off, rows, len(target), evidence, threads)
+            pairs = BackOffClasses(source.members, source.first, target.of, source_factors, target_factors)
+            self._add(pairs, len(target), rows, evidence, threads)
 
     def _factors(self, side: int, classes: Classes, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of each word of a side: weight / what the rest of its class sums to, and its share in its class."""
@@ -96,12 +96,12 @@ class BackOff:
         return self.weight / (rest + 1), frequency / np.maximum(classes.sums(frequency), 1)
 
     def _add(
-        self, back_off: hmm_m_step.BackOff, rows: TableRows, classes: int, evidence: np.ndarray, threads: int
+        self, pairs: BackOffClasses, targets: int, rows: TableRows, evidence: np.ndarray, threads: int
     ) -> None:
-        work = np.add.reduceat(np.diff(rows.offsets)[back_off.members], back_off.first[:-1])
+        work = np.add.reduceat(np.diff(rows.offsets)[pairs.members], pairs.first[:-1])
 
         def add(low: int, high: int) -> None:
-            sums, labels = np.zeros(classes, np.float64), np.empty(work[low:high].max(), np.int32)
-            hmm_m_step.add_back_off(low, high, back_off, rows, sums, labels, evidence)
+            sums, labels = np.zeros(targets, np.float64), np.empty(work[low:high].max(), np.int32)
+            add_back_off(low, high, pairs, rows, sums, labels, evidence)
 
         run_blocks(add, blocks(work, 1 if threads == 1 else 8 * threads), threads)

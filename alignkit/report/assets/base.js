@@ -1,4 +1,4 @@
-// What all figures share: the data, elements, numbers in words, the tooltip.
+// Shared by all figures: the data, elements, numbers as text, the tooltip.
 const data = JSON.parse(document.getElementById("data").textContent);
 const SVG = "http://www.w3.org/2000/svg";
 const chosen = { u: data.main[0], v: data.main[1] };

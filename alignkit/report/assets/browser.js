@@ -132,8 +132,8 @@ function pairControls(changed) {
 
 function keysText() {
   const [u, v] = [data.sets[chosen.u].label, data.sets[chosen.v].label];
-  const gold = data.gold ? " Boxes: links that people made (dashed: possible ones)." : "";
-  const rust = sets < 2 ? "" : ` Target words in the colour of rust: the favourite of “${u}” is not at the top of “${v}”.`;
+  const gold = data.gold ? " Boxes mark gold links (dashed: possible links)." : "";
+  const rust = sets < 2 ? "" : ` A target word is rust-coloured if the favourite of “${u}” is not at the top of “${v}”.`;
   document.getElementById("keys").textContent = `Dots mark each row's strongest cell.${gold}${rust}`;
   for (const place of document.querySelectorAll("[data-u]")) place.textContent = u;
 }
@@ -146,7 +146,7 @@ for (const place of ["frequency", "length"]) {
   if (empty) document.querySelector(`nav a[href="#${place}"]`).hidden = true;
 }
 const charts = [
-  bandChart("frequency", "how often the source word occurs in the text learned from", "times in the text learned from"),
+  bandChart("frequency", "occurrences of the source word in the training text", "occurrences in the training text"),
   bandChart("length", "source words in the sentence", "source words in the sentence"),
 ];
 pairControls(() => {

@@ -1,4 +1,4 @@
-// Lines against training step, dots by band, bars of mass: SVG drawn at the width there is.
+// Lines by training step, dots by band, bars of weight: SVG, drawn at the available width.
 function axes(svg, box, top, right = box.right) {
   for (let share = 0; share <= top + 1e-9; share += top > 0.5 ? 0.2 : 0.1) {
     const y = box.y(share);
@@ -51,7 +51,7 @@ function courseChart(place) {
       svg.append(shape("text", { class: "step", x: x(step), y: box.bottom + 20, "text-anchor": "middle" }, label(step)));
     }
     svg.append(shape("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }));
-    svg.append(shape("text", { x: (box.left + box.right) / 2, y: box.bottom + 42, "text-anchor": "middle" }, width < 480 ? "training step" : "training step (steps further right are closer together)"));
+    svg.append(shape("text", { x: (box.left + box.right) / 2, y: box.bottom + 42, "text-anchor": "middle" }, width < 480 ? "training step" : "training step (logarithmic scale)"));
     if (course.chance !== null) {
       const y = box.y(course.chance);
       svg.append(shape("path", { class: "chance", d: `M${box.left} ${y}H${box.right}` }));
@@ -122,7 +122,7 @@ function massChart(place) {
     const classes = [...new Set(data.mass.flatMap((s) => s.rows.map((r) => r[0])))];
     const left = Math.min(150, width * 0.36), bar = 20, gap = 22, step = data.mass.length * (bar + 4) + gap;
     const height = classes.length * step + 40;
-    const svg = shape("svg", { width, height, role: "group", "aria-label": "Where the mass goes" });
+    const svg = shape("svg", { width, height, role: "group", "aria-label": "Where the weight goes" });
     const x = (share) => left + (width - left - 56) * share;
     for (let share = 0; share <= 1.001; share += 0.25) {
       svg.append(shape("line", { class: "grid", x1: x(share), x2: x(share), y1: 4, y2: height - 30 }));
@@ -150,5 +150,5 @@ function massChart(place) {
   };
   fitted(place, redraw);
   const rows = data.mass.flatMap((s) => s.rows.map(([kind, mass, even]) => [s.label, kind, percent(mass, 1), percent(even, 1)]));
-  table(document.getElementById("mass-table"), ["Aligner", "Source tokens", "Share of the mass", "Spread evenly"], rows);
+  table(document.getElementById("mass-table"), ["Aligner", "Source tokens", "Share of the weight", "Spread evenly"], rows);
 }
