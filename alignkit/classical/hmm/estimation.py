@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from alignkit.classical.em import run_em
-from alignkit.classical.hmm.expectation import expect, text_arrays
+from alignkit.classical.hmm.expectation import expect, text_arrays, uniform_direction
 from alignkit.classical.hmm.parameters import WIDTH, FittedHMM, HMMParameters
 from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.hmm.word_classes import BackOff
@@ -67,7 +67,6 @@ class HMMEstimation:
         self.pseudo_counts = None if prior is None else prior.pseudo_counts(bitext, self.rows)
         self.back_off = BackOff(bitext, settings.affixes, settings.back_off) if settings.back_off > 0 else None
         self.copies = bitext.copies.astype(np.float32) if settings.exclude else None
-        self.directions = self._uniform(0), self._uniform(1)
 
     def _link_arrays(self) -> LinkArrays:
         """The (T, L) matrices of the text, with the place of each element's word pair in the rows."""
@@ -82,46 +81,28 @@ class HMMEstimation:
             hmm_m_step.pair_ids(low, high, index, text, offsets, rows, places, ids)
 
         self.indexed.over_rows(fill)
-        return LinkArrays(
-            offsets, ids, np.zeros((len(rows.columns), 3), np.float32), np.zeros(len(ids), np.float32)
-        )
-
-    def _uniform(self, side: int) -> DirectionArrays:
-        """A direction with uniform emissions: counts of 1, divided by the number of words there are."""
-        states, emitted = self.types[side], self.types[1 - side]
-        return DirectionArrays(
-            totals=np.full(states, max(emitted, 1), np.float32),
-            null=np.ones(emitted, np.float32),
-            null_total=float(max(emitted, 1)),
-            null_links=np.zeros(len(self.sides[1 - side].tokens), np.float32),
-            fertility=np.ones((states, 1), np.float32),
-            transition=np.empty(0, np.float32),
-            initial=np.empty(0, np.float32),
-            null_probability=self.settings.null_probability,
-            exclude=0.0,
-        )
+        evidence = np.zeros((len(rows.columns), 3), np.float32)
+        return LinkArrays(offsets, ids, evidence, np.zeros(len(ids), np.float32))
 
     def initialise(self) -> None:
         """Emissions are uniform, and there are no transitions; with ``start`` they are those of its directions."""
-        forward, reverse = self._uniform(0), self._uniform(1)
-        evidence = self.links.evidence
-        evidence[:] = 0
-        if self.start is None:
-            evidence[:, 0] = 1
-        else:
-            forward = self._started(forward, self.start.forward, 0)
-            if self.start.reverse is not None:
-                reverse = self._started(reverse, self.start.reverse, 1)
-        self.directions = forward, reverse
+        self.links.evidence[:] = 0
+        self.links.evidence[:, 0] = self.start is None
+        self.directions = self._initial_direction(0), self._initial_direction(1)
 
-    def _started(self, direction: DirectionArrays, parameters: HMMParameters, side: int) -> DirectionArrays:
-        assert self.start is not None
+    def _initial_direction(self, side: int) -> DirectionArrays:
+        states, emitted = self.types[side], self.types[1 - side]
+        tokens = len(self.sides[1 - side].tokens)
+        direction = uniform_direction(states, emitted, tokens, self.settings.null_probability)
+        parameters = None if self.start is None else (self.start.forward, self.start.reverse)[side]
+        if self.start is None or parameters is None:
+            return direction
         known = self.start.source, self.start.target
         self.links.evidence[:, 1 + side] = start_values(
             self.start.table, known, parameters.emission, self.bitext, self.rows, bool(side)
         )
         return direction._replace(
-            totals=np.ones_like(direction.totals),
+            totals=np.ones(states, np.float32),
             null=start_null(parameters.null, known[1 - side], self.sides[1 - side].vocabulary),
             null_total=1.0,
             transition=parameters.transition,
@@ -275,7 +256,7 @@ class HMMEstimation:
         return PairTable(offsets, columns, forward.emission, self.types[1])
 
     def probabilities(self) -> Scores:
-        """(T, L) for each pair: the links of the last E-step; the estimation cannot go on after that."""
+        """(T, L) for each pair: the links of the last E-step."""
         links = self.links.links
         return Scores(np.clip(links, 0, 1, out=links), self.links.offsets, self.bitext.shapes)
 
@@ -284,6 +265,8 @@ def estimate(
     model: HMMEstimation, progress: Progress | None = None, last_shares: tuple[float, float] | None = None
 ) -> tuple[float, ...]:
     """Runs all iterations, first those without transitions, and then an E-step more, whose links are left.
+
+    After that the estimation cannot go on.
 
     Args:
         model: as it was made; one that goes on from a fitted model needs no iterations without transitions.
@@ -302,6 +285,7 @@ def estimate(
     history += run_em(model, settings.iterations, progress, before=lexical)
     model.shares = last_shares or model.shares
     model.e_step()
+    model.links = model.links._replace(ids=np.empty(0, np.int32))  # the memory is wanted for what follows
     return (*history, model.log_likelihood)
 
 

@@ -39,6 +39,22 @@ def text_arrays(bitext: Bitext, copies: np.ndarray | None = None) -> TextArrays:
     return TextArrays(source.tokens, source.offsets, target.tokens, target.offsets, copies)
 
 
+def uniform_direction(states: int, emitted: int, tokens: int, null_probability: float) -> DirectionArrays:
+    """A direction without transitions or fertility, which emits this number of tokens, and whose emissions are
+    uniform: counts of 1, divided by the number of words that there are."""
+    return DirectionArrays(
+        totals=np.full(states, max(emitted, 1), np.float32),
+        null=np.ones(emitted, np.float32),
+        null_total=float(max(emitted, 1)),
+        null_links=np.zeros(tokens, np.float32),
+        fertility=np.ones((states, 1), np.float32),
+        transition=np.empty(0, np.float32),
+        initial=np.empty(0, np.float32),
+        null_probability=null_probability,
+        exclude=0.0,
+    )
+
+
 def expect(
     bitext: Bitext,
     links: LinkArrays,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from alignkit.classical.hmm.expectation import expect, text_arrays
+from alignkit.classical.hmm.expectation import expect, text_arrays, uniform_direction
 from alignkit.classical.hmm.parameters import FittedHMM, HMMParameters
 from alignkit.classical.lookup import Lookup
 from alignkit.classical.null import UNSEEN
@@ -123,7 +123,7 @@ def _raise_to_floor(
 def _directions(
     bitext: Bitext, ids: Ids, running: Running, fertility: bool
 ) -> tuple[DirectionArrays, DirectionArrays]:
-    """The parameters of both directions for the words of a text; one that does not run has those of no model."""
+    """The parameters of both directions for the words of a text; one that does not run has uniform ones."""
     forward, reverse = (
         _direction(parameters, ids[side], ids[1 - side], len(corpus.tokens), fertility)
         for side, (parameters, corpus) in enumerate(zip(running, (bitext.target, bitext.source), strict=True))
@@ -135,24 +135,16 @@ def _direction(
     parameters: HMMParameters | None, states: np.ndarray, emitted: np.ndarray, tokens: int, fertility: bool
 ) -> DirectionArrays:
     """One direction; states and emitted are ids of the text's words, and it emits this number of tokens."""
-    direction = DirectionArrays(
-        totals=np.ones(len(states), np.float32),
-        null=np.ones(len(emitted), np.float32),
-        null_total=1.0,
-        null_links=np.zeros(tokens, np.float32),
-        fertility=np.ones((len(states), 1), np.float32),
-        transition=np.empty(0, np.float32),
-        initial=np.empty(0, np.float32),
-        null_probability=0.5,
-        exclude=0.0,
-    )
+    direction = uniform_direction(len(states), len(emitted), tokens, 0.5)
     if parameters is None:
         return direction
     if fertility:
         neutral = np.ones((1, parameters.fertility.shape[1]), np.float32)
         direction = direction._replace(fertility=np.concatenate([parameters.fertility, neutral])[states])
     return direction._replace(
+        totals=np.ones(len(states), np.float32),
         null=np.maximum(_take(parameters.null, emitted), np.float32(UNSEEN)),
+        null_total=1.0,
         transition=parameters.transition,
         initial=parameters.initial,
         null_probability=parameters.null_probability,
