@@ -73,7 +73,7 @@ def make_writable(folder: Path) -> str | None:
 
 
 def prune(folder: Path) -> None:
-    """Remove the folders of other versions that were not used for ``KEPT_DAYS``, or are more than ``KEPT_FOLDERS``.
+    """Remove other versions' folders that were not used for ``KEPT_DAYS``; keep at most ``KEPT_FOLDERS``.
 
     Only folders with names of :func:`kernel_folder` are removed; a process that is using one compiles again.
     """

@@ -99,7 +99,7 @@ def decompressed(path: PathLike, chunks: Iterable[bytes]) -> Iterator[bytes]:
     first = b""
     for chunk in waiting:
         first += chunk
-        # Wait for more only if this may be the start of a compressed file: a typed line must not wait for the next.
+        # Wait for more only if this may start a compressed file: a typed line must not wait for the next.
         if len(first) >= _LONGEST_START or not any(s.startswith(first) for known in FORMATS for s in known.starts):
             break
     known = compressed_format(first)
