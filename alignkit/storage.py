@@ -54,7 +54,7 @@ def atomic_write(path: PathLike) -> Iterator[IO[bytes]]:
         os.chmod(name, _mode(target))
         os.replace(name, target)
     except BrokenPipeError:
-        raise  # of another file: the block wrote to a pipe that nobody reads any more
+        raise  # of another file: the block wrote to a pipe that is closed at its other end
     except OSError as error:
         raise AlignkitError(f"cannot write {path}: {error.strerror or error}") from error
     finally:

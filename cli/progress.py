@@ -1,4 +1,4 @@
-"""A progress bar on standard error for what takes longer than a second; silent where that is no terminal."""
+"""A progress bar on standard error for work of more than a second, if standard error is a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ProgressBar:
     """A tqdm bar as a context manager that is called as ``bar(done, total, message)``.
 
     Args:
-        label: what is going on.
+        label: the name of the work.
         quiet: show nothing.
     """
 

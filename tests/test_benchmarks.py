@@ -1,4 +1,4 @@
-"""The scripts of benchmarks/ say in one line what they lack."""
+"""The scripts of benchmarks/ name missing inputs in one line."""
 
 from __future__ import annotations
 

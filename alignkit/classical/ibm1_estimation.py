@@ -24,7 +24,12 @@ _SLICE = 1 << 20  # values converted at a time
 
 
 class Block:
-    """The sentences low <= m < high of a text, indexed."""
+    """The sentences low <= m < high of a text, indexed.
+
+    Attributes:
+        weights: float32 (E_tgt,), what the values of pairs with each target entry are multiplied by to be
+            posteriors (see :func:`alignkit.kernels.translation_table.posterior_weights`).
+    """
 
     def __init__(self, bitext: Bitext, low: int, high: int, null: NullWord, threads: int) -> None:
         part = bitext if (low, high) == (0, len(bitext)) else bitext.block(low, high)
@@ -32,14 +37,10 @@ class Block:
         self.indexed = IndexedBitext.of(part, threads)
         self.null_weights = null.weights(self.lengths)
         self.normalisers = null.normalisers(self.lengths)
-
-    def uniform_weights(self) -> np.ndarray:
-        """float32 (E_tgt,), :func:`translation_table.posterior_weights` where Trans is the same for all pairs."""
-        counts, offsets = self.indexed.target.counts, self.indexed.target.offsets
+        # Uniform: Trans is the same for every pair, and the denominators are the numbers of source positions.
         shares = (1 / np.maximum(self.lengths + self.null_weights, 1)).astype(np.float32)
-        weights = np.repeat(shares, np.diff(offsets))
-        weights *= counts
-        return weights
+        self.weights = np.repeat(shares, np.diff(self.indexed.target.offsets))
+        self.weights *= self.indexed.target.counts
 
 
 class IBM1Estimation:
@@ -123,17 +124,17 @@ class IBM1Estimation:
         self._null_sums = np.zeros(self.types[1])
         counts = None if self._whole is not None else np.zeros(len(self.rows.columns))
         for block in self._blocks():
-            weights = block.uniform_weights() if self._is_uniform else self._posterior_weights(block)
+            if not self._is_uniform:
+                self._weigh(block)
             if counts is not None:
-                self._add_counts(block.indexed, weights, counts)
+                self._add_counts(block, counts)
             elif self._is_uniform:  # finds the pairs and counts them in one sweep
-                self.rows = block.indexed.weighted_pairs(weights)
+                self.rows = block.indexed.weighted_pairs(block.weights)
             else:
-                self._count(block.indexed, weights)
+                self._count(block)
             if self.settings.null:
-                translation_table.expected_null_counts(
-                    block.indexed.target, block.null_weights, weights, self._null_sums
-                )
+                target = block.indexed.target
+                translation_table.expected_null_counts(target, block.null_weights, block.weights, self._null_sums)
         if counts is not None:
             values = self.rows.values
             for low in range(0, len(values), _SLICE):
@@ -143,10 +144,9 @@ class IBM1Estimation:
             tokens = float(self.bitext.target.lengths[self.bitext.source.lengths > 0].sum())
             self.log_likelihood = -tokens * float(np.log(max(self.types[1], 1)))
 
-    def _posterior_weights(self, block: Block) -> np.ndarray:
-        """float32 (E_tgt,): see :func:`translation_table.posterior_weights`; notes the log-probabilities."""
-        indexed, target = block.indexed, block.indexed.target
-        z = np.empty(len(target.words), np.float32)
+    def _weigh(self, block: Block) -> None:
+        """Compute the weights of a block, and the log-probabilities of its sentences."""
+        indexed, target, z = block.indexed, block.indexed.target, block.weights
         log_probabilities = self._log_probabilities[block.low : block.high]
 
         def add(low: int, high: int) -> None:
@@ -156,26 +156,27 @@ class IBM1Estimation:
             translation_table.posterior_weights(low, high, target, block.normalisers, z, log_probabilities)
 
         indexed.over_sentences(add)
-        return z
 
-    def _count(self, indexed: IndexedBitext, weights: np.ndarray) -> None:
-        """Expected counts of the whole text, in place."""
+    def _count(self, block: Block) -> None:
+        """Turn the table into the expected counts of the whole text."""
+        index, target, weights = block.indexed.index, block.indexed.target, block.weights
 
         def count(low: int, high: int) -> None:
             sums = np.zeros(self.types[1])
-            translation_table.expected_counts(low, high, indexed.index, self.rows, indexed.target, weights, sums)
+            translation_table.expected_counts(low, high, index, self.rows, target, weights, sums)
 
-        indexed.over_rows(count)
+        block.indexed.over_rows(count)
 
-    def _add_counts(self, indexed: IndexedBitext, weights: np.ndarray, counts: np.ndarray) -> None:
-        """Adds to float64 (K,) what the table's values are to be multiplied by to be expected counts."""
+    def _add_counts(self, block: Block, counts: np.ndarray) -> None:
+        """Add to float64 (K,) what the table's values are multiplied by to be expected counts."""
+        index, target, weights = block.indexed.index, block.indexed.target, block.weights
         rows = self.rows._replace(values=counts)
 
         def add(low: int, high: int) -> None:
             sums = np.zeros(self.types[1])
-            out_of_core.add_expected_counts(low, high, indexed.index, rows, indexed.target, weights, sums)
+            out_of_core.add_expected_counts(low, high, index, rows, target, weights, sums)
 
-        indexed.over_rows(add)
+        block.indexed.over_rows(add)
 
     def m_step(self) -> None:
         """Turn expected counts, and pseudo-counts, into Trans."""

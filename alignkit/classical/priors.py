@@ -49,9 +49,9 @@ class LexiconPrior:
     def pseudo_counts(self, bitext: Bitext, rows: TableRows) -> np.ndarray:
         """float32 (2, K): for every word pair of a text's rows, ``weight`` times p(o|i), and times p(i|o)."""
         ids = (bitext.source.vocabulary.translate(self.source), bitext.target.vocabulary.translate(self.target))
-        found, places = find_pairs(ids[0][self.pairs[:, 0]], ids[1][self.pairs[:, 1]], rows, bitext)
+        found, indices = find_pairs(ids[0][self.pairs[:, 0]], ids[1][self.pairs[:, 1]], rows, bitext)
         counts = np.zeros((2, len(rows.columns)), np.float32)
-        counts[:, places] = np.float32(self.weight) * self.values[found].T
+        counts[:, indices] = np.float32(self.weight) * self.values[found].T
         return counts
 
 
@@ -66,10 +66,10 @@ def find_pairs(i: np.ndarray, o: np.ndarray, rows: TableRows, bitext: Bitext) ->
     keys = np.repeat(np.arange(len(offsets) - 1, dtype=np.int64), np.diff(offsets)) * width + columns
     known = np.flatnonzero((i >= 0) & (o >= 0))
     wanted = i[known].astype(np.int64) * width + o[known]
-    places = np.searchsorted(keys, wanted)
-    met = places < len(keys)
-    met[met] = keys[places[met]] == wanted[met]
-    return known[met], places[met]
+    indices = np.searchsorted(keys, wanted)
+    there = indices < len(keys)
+    there[there] = keys[indices[there]] == wanted[there]
+    return known[there], indices[there]
 
 
 def start_values(
@@ -100,11 +100,11 @@ def start_values(
         bitext.source.vocabulary.translate(vocabularies[0]),
         bitext.target.vocabulary.translate(vocabularies[1]),
     )
-    found, places = find_pairs(ids[0][i], ids[1][table.columns], rows, bitext)
+    found, indices = find_pairs(ids[0][i], ids[1][table.columns], rows, bitext)
     start = np.full(len(columns), 1 / max(types[0 if by_target else 1], 1), np.float32)
-    start[places] = values[found]
+    start[indices] = values[found]
     is_new = np.ones(len(columns), bool)
-    is_new[places] = False
+    is_new[indices] = False
     of = columns if by_target else np.repeat(np.arange(types[0]), np.diff(offsets))
     count = types[1 if by_target else 0]
     changed = np.bincount(of, is_new, minlength=count) > 0

@@ -59,7 +59,7 @@ def kernel_folder(numba_version: str, processor: str) -> Path:
 
 
 def make_writable(folder: Path) -> str | None:
-    """Makes the folder and marks it as used today; returns why it cannot be written, or None."""
+    """Make the folder and mark it as used now; return the reason if it cannot be written, else None."""
     if not folder.is_absolute():
         return "there is no home folder"
     try:
@@ -73,10 +73,9 @@ def make_writable(folder: Path) -> str | None:
 
 
 def prune(folder: Path) -> None:
-    """Removes what other versions left beside ``folder`` and nobody has used for ``KEPT_DAYS``.
+    """Remove other versions' folders that were not used for ``KEPT_DAYS``; keep at most ``KEPT_FOLDERS``.
 
-    Of the rest, the ``KEPT_FOLDERS`` used last stay. Nothing but folders named as :func:`kernel_folder` names them
-    is touched, and a process that uses one meanwhile compiles again.
+    Only folders with names of :func:`kernel_folder` are removed; a process that is using one compiles again.
     """
     others = []
     with suppress(OSError):

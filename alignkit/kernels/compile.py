@@ -28,7 +28,7 @@ class Kernel:
 
     Threads are Python threads that each run a kernel over their own block, so a kernel is serial: it compiles in a
     fraction of the time that ``parallel=True`` takes, needs no OpenMP, and gives the same bits whatever the number
-    of threads. Numba itself is imported by the first call, so that what needs no kernel does not wait for it.
+    of threads. Numba itself is imported by the first call, so that programs without kernels do not wait for it.
     """
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any] = _OPTIONS) -> None:

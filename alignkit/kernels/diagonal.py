@@ -1,8 +1,8 @@
 """Kernels of the diagonal-favouring model of Dyer, Chahuneau and Smith (2013).
 
 Target position t of T prefers source position l of L (both from 1) with the weight exp(-tension |t/T - l/L|).
-For t/T <= l/L that is exp(-tension l/L) exp(tension t/T), and the other way round beyond: products of two numbers
-out of tables, so that a sweep costs hardly more than IBM Model 1's and calls no exponential.
+For t/T <= l/L that is exp(-tension l/L) exp(tension t/T), otherwise the inverse: a product of two numbers from
+tables, so that a sweep costs hardly more than that of IBM Model 1 and calls no exponential.
 
 Named tuples as in :mod:`.inverted_index`, but token by token: ``index`` has the position of each occurrence.
 """
@@ -128,7 +128,7 @@ def add_denominators(low, high, index, rows, text, exponentials, dense, denomina
     starts, sentences, positions = index
     row_offsets, columns, values = rows
     words, offsets, lengths = text
-    places, rise, fall = exponentials
+    first, rise, fall = exponentials
     z, moments = denominators
     for i in range(len(starts) - 1):
         a = first_not_below(sentences, starts[i], starts[i + 1], low)
@@ -142,15 +142,15 @@ def add_denominators(low, high, index, rows, text, exponentials, dense, denomina
             look_ahead(j, end, sentences, offsets, words, z)
             m, s = sentences[j], positions[j] + 1
             T, L = offsets[m + 1] - offsets[m], lengths[m]
-            start, table = PLACE(offsets[m]), PLACE(places[T])
+            start, table = PLACE(offsets[m]), PLACE(first[T])
             ratio, step = np.float32(s / L), np.float32(1.0 / T)
             split = s * T // L  # target positions with t/T <= l/L
-            here = fall[places[L] + s - 1]
+            here = fall[first[L] + s - 1]
             for t in range(PLACE(split)):
                 value = here * rise[table + t] * dense[ID(words[start + t])]
                 z[start + t] += value
                 moments[start + t] += value * abs(ratio - np.float32(t) * step)
-            here = rise[places[L] + s - 1]
+            here = rise[first[L] + s - 1]
             for t in range(PLACE(split), PLACE(T)):
                 value = here * fall[table + t] * dense[ID(words[start + t])]
                 z[start + t] += value
@@ -171,16 +171,16 @@ def posterior_weights(low, high, text, positions, null, denominators, sums):
         sums: float64 (M, 2), filled with log-likelihood and with the posterior distance, summed over tokens.
     """
     words, offsets, _ = text
-    place_of, totals = positions
+    shape_of, totals = positions
     null_values, null_probability = null
     z, moments = denominators
     for m in range(low, high):
         likelihood, distance = 0.0, 0.0
         for k in range(offsets[m], offsets[m + 1]):
-            if place_of[m] < 0:
+            if shape_of[m] < 0:
                 z[k], moments[k] = 0.0, 0.0
                 continue
-            share = (1.0 - null_probability) / totals[place_of[m] + k - offsets[m]]
+            share = (1.0 - null_probability) / totals[shape_of[m] + k - offsets[m]]
             probability = null_probability * null_values[words[k]] + share * z[k]
             likelihood += math.log(probability)
             distance += share * moments[k] / probability
@@ -200,19 +200,19 @@ def expected_counts(low, high, index, rows, text, exponentials, weights, sums):
     starts, sentences, positions = index
     row_offsets, columns, values = rows
     words, offsets, lengths = text
-    places, rise, fall = exponentials
+    first, rise, fall = exponentials
     for i in range(low, high):
         end = PLACE(starts[i + 1])
         for j in range(PLACE(starts[i]), end):
             look_ahead(j, end, sentences, offsets, words, weights)
             m, s = sentences[j], positions[j] + 1
             T, L = offsets[m + 1] - offsets[m], lengths[m]
-            start, table = PLACE(offsets[m]), PLACE(places[T])
+            start, table = PLACE(offsets[m]), PLACE(first[T])
             split = s * T // L
-            here = fall[places[L] + s - 1]
+            here = fall[first[L] + s - 1]
             for t in range(PLACE(split)):
                 sums[ID(words[start + t])] += here * rise[table + t] * weights[start + t]
-            here = rise[places[L] + s - 1]
+            here = rise[first[L] + s - 1]
             for t in range(PLACE(split), PLACE(T)):
                 sums[ID(words[start + t])] += here * fall[table + t] * weights[start + t]
         for k in range(PLACE(row_offsets[i]), PLACE(row_offsets[i + 1])):
@@ -226,13 +226,13 @@ def start_keys(low, high, text, positions, null, keys):
     as weight times value. Arguments as in :func:`posterior_weights`.
     """
     words, offsets, _ = text
-    place_of, totals = positions
+    shape_of, totals = positions
     null_values, null_probability = null
     for m in range(low, high):
         for k in range(offsets[m], offsets[m + 1]):
             keys[k] = 0
-            if place_of[m] >= 0:
-                odds = null_probability / (1.0 - null_probability) * totals[place_of[m] + k - offsets[m]]
+            if shape_of[m] >= 0:
+                odds = null_probability / (1.0 - null_probability) * totals[shape_of[m] + k - offsets[m]]
                 keys[k] = np.uint64(np.float32(odds * null_values[words[k]]).view(np.uint32)) << _HALF
 
 
@@ -248,7 +248,7 @@ def best_sources(low, high, index, rows, text, exponentials, dense, keys):
     starts, sentences, positions = index
     row_starts, row_ends, columns, values = rows
     words, offsets, lengths = text
-    places, rise, fall = exponentials
+    first, rise, fall = exponentials
     for i in range(len(starts) - 1):
         a = first_not_below(sentences, starts[i], starts[i + 1], low)
         b = first_not_below(sentences, a, starts[i + 1], high)
@@ -261,9 +261,9 @@ def best_sources(low, high, index, rows, text, exponentials, dense, keys):
             look_ahead(j, end, sentences, offsets, words, keys)
             m, s = sentences[j], positions[j] + 1
             T, L = offsets[m + 1] - offsets[m], lengths[m]
-            start, table, split = PLACE(offsets[m]), PLACE(places[T]), PLACE(s * T // L)
+            start, table, split = PLACE(offsets[m]), PLACE(first[T]), PLACE(s * T // L)
             position = np.uint64(~np.uint32(positions[j]))
-            below, above = fall[places[L] + s - 1], rise[places[L] + s - 1]
+            below, above = fall[first[L] + s - 1], rise[first[L] + s - 1]
             for t in range(PLACE(T)):
                 weight = below * rise[table + t] if t < split else above * fall[table + t]
                 value = np.float32(weight * dense[ID(words[start + t])])
@@ -283,8 +283,8 @@ def posteriors(low, high, text, exponentials, positions, null, matrices, log_pro
         log_probabilities: float64 (M,), filled with log p(target | source), no token's probability below UNSEEN.
     """
     words, offsets, lengths = text
-    places, rise, fall = exponentials
-    place_of, sums = positions
+    first, rise, fall = exponentials
+    shape_of, sums = positions
     null_values, null_probability = null
     scores, score_offsets = matrices
     for m in range(low, high):
@@ -295,12 +295,12 @@ def posteriors(low, high, text, exponentials, positions, null, matrices, log_pro
             if L == 0:  # then all comes from NULL
                 total += math.log(max(by_null / null_probability if null_probability > 0 else 0.0, UNSEEN))
                 continue
-            share = (1.0 - null_probability) / sums[place_of[m] + t]
-            up, down = rise[places[T] + t], fall[places[T] + t]
+            share = (1.0 - null_probability) / sums[shape_of[m] + t]
+            up, down = rise[first[T] + t], fall[first[T] + t]
             probability = float(by_null)
             for pass_ in range(2):
                 for s in range(L):
-                    weight = up * fall[places[L] + s] if (t + 1) * L <= (s + 1) * T else down * rise[places[L] + s]
+                    weight = up * fall[first[L] + s] if (t + 1) * L <= (s + 1) * T else down * rise[first[L] + s]
                     if pass_ == 0:
                         probability += share * weight * scores[place + s]
                     elif probability > 0.0:

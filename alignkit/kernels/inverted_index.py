@@ -83,14 +83,14 @@ class RowRoom(NamedTuple):
     sizes: np.ndarray
 
 
-# How many sentences ahead memory is asked for: far enough to hide a miss, near enough to be still there. A cache
-# line holds 16 words.
+# How many sentences ahead memory is prefetched: far enough to hide a cache miss, near enough to be still there. A
+# cache line holds 16 words.
 AHEAD = np.uint64(16)
 NEAR = np.uint64(8)
 LINE = 16
 
-# In inner loops ids and places are taken as unsigned: a signed one might be negative and mean a place from the
-# end, and the test for that costs a fifth of the time. Unsigned and signed must not be added: that makes a float.
+# In inner loops ids and indices are unsigned: a signed one might be negative and count from the end, and the test
+# for that costs a fifth of the time. Unsigned and signed integers must not be added: the sum is a float.
 ID = np.uint32
 PLACE = np.uint64
 ONE = PLACE(1)
@@ -173,7 +173,7 @@ def first_positions(low, high, text, first):
 
 @kernel
 def count_words(low, high, words, offsets, counts):
-    """Adds how often each word comes in sentences low <= m < high to ``counts`` int64 (V,)."""
+    """Adds the number of each word's occurrences in sentences low <= m < high to ``counts`` int64 (V,)."""
     for k in range(offsets[low], offsets[high]):
         counts[words[k]] += 1
 
@@ -199,7 +199,7 @@ def fill_index(low, high, bags, places, index):
 
 @kernel
 def first_not_below(sorted_values, low, high, bound):
-    """The first place in sorted_values[low:high] with a value >= bound."""
+    """The first index in sorted_values[low:high] with a value >= bound."""
     while low < high:
         middle = (low + high) // 2
         if sorted_values[middle] < bound:
@@ -211,7 +211,7 @@ def first_not_below(sorted_values, low, high, bound):
 
 @kernel
 def look_ahead(j, end, sentences, offsets, words, values):
-    """Asks for the sentences that a sweep over ``sentences`` will come to soon; it is at place j, and ends at end.
+    """Prefetches the next sentences of a sweep over ``sentences``, which is at index j and ends at ``end``.
 
     j, end: uint64. words (E,), values (E,): two arrays of numbers for entries, with sentences at ``offsets``.
     """
@@ -227,7 +227,10 @@ def look_ahead(j, end, sentences, offsets, words, values):
 
 @kernel
 def row_work(low, high, index, lengths, work):
-    """work[i] = how many target entries source word i meets, for low <= i < high; lengths int64 (M,) of bags."""
+    """work[i] = the number of target entries in the sentences of source word i, for low <= i < high.
+
+    index: InvertedIndex. lengths: int64 (M,), of the target bags.
+    """
     starts, sentences, _ = index
     for i in range(low, high):
         total = 0

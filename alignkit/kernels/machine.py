@@ -1,4 +1,4 @@
-"""What a kernel may ask of the machine beyond plain loops."""
+"""Instructions for kernels that plain loops do not give: prefetching."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from numba.extending import intrinsic
 
 @intrinsic
 def prefetch(context: Any, array: Any, place: Any) -> Any:
-    """Asks for the cache line of ``array[place]``; never faults, and changes no result.
+    """Prefetch the cache line of ``array[place]``; never faults, and changes no result.
 
-    A word's sentences lie all over a large text. Asked for a few steps ahead, they are there when the loop
-    comes to them, and a sweep over a text of 40 MB takes no longer per word than over one of 2 MB.
+    The sentences of a word lie all over a large text. Prefetched a few steps ahead, they are in the cache when the
+    loop comes to them, and a sweep over a text of 40 MB takes no longer per word than over one of 2 MB.
     """
     del context
 

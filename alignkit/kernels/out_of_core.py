@@ -139,9 +139,9 @@ def merge_rows(low, high, index, target, rows, stamp, merged):
 
 @kernel
 def sketch_pairs(source, target, smallest):
-    """smallest[b] = the least hash of the word pairs that meet and fall into bucket b, as a fraction of 2**32.
+    """smallest[b] = the least hash of the word pairs that occur together and fall into bucket b, of 2**32.
 
-    A pair that meets again has the same hash, and changes nothing.
+    A pair that occurs again has the same hash, and changes nothing.
 
     Args:
         source, target: Words.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +12,9 @@ import torch
 from torch import nn
 
 from alignkit.errors import InputError
-from alignkit.text.decompression import decompressed
+from alignkit.text.reading import open_input, read_chunks
 from alignkit.text.vocabulary import Vocabulary
+from alignkit.types import PathLike
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class Vectors:
             embedding.weight[torch.from_numpy(self.ids)] = torch.from_numpy(self.values)
 
 
-def read_vectors(path: str | os.PathLike[str], vocabulary: Vocabulary, size: int) -> Vectors:
+def read_vectors(path: PathLike, vocabulary: Vocabulary, size: int) -> Vectors:
     """Read the vectors of a vocabulary's words; only these are kept in memory.
 
     Lines are ``word number ... number`` separated by single spaces; the word itself may contain spaces. A first
@@ -77,18 +77,11 @@ def read_vectors(path: str | os.PathLike[str], vocabulary: Vocabulary, size: int
     return Vectors(ids, values)
 
 
-def _file_lines(path: str | os.PathLike[str]) -> Iterator[bytes]:
-    def chunks() -> Iterator[bytes]:
-        try:
-            with open(path, "rb") as stream:
-                while chunk := stream.read(1 << 20):
-                    yield chunk
-        except OSError as error:
-            raise InputError(path, f"cannot be read: {error.strerror or error}") from error
-
+def _file_lines(path: PathLike) -> Iterator[bytes]:
     rest = b""
-    for chunk in decompressed(path, chunks()):
-        *lines, rest = (rest + chunk).split(b"\n")
-        yield from lines
+    with open_input(path) as stream:
+        for chunk in read_chunks(path, stream, 1 << 20):
+            *lines, rest = (rest + chunk).split(b"\n")
+            yield from lines
     if rest:
         yield rest

@@ -48,7 +48,7 @@ class CompressedFormat:
 
         Raises:
             EOFError: the file ends within a stream.
-            Exception: what the libraries raise on damaged data.
+            Exception: the data is damaged; its type depends on the library.
         """
         stream: Any = None
         for chunk in chunks:
@@ -99,8 +99,7 @@ def decompressed(path: PathLike, chunks: Iterable[bytes]) -> Iterator[bytes]:
     first = b""
     for chunk in waiting:
         first += chunk
-        # Waiting for more is only worth it where what came so far may be the start of a compressed file: a line
-        # that somebody typed must not wait for the next.
+        # Wait for more only if this may start a compressed file: a typed line must not wait for the next.
         if len(first) >= _LONGEST_START or not any(s.startswith(first) for known in FORMATS for s in known.starts):
             break
     known = compressed_format(first)

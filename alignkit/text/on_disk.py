@@ -1,7 +1,7 @@
 """Bitexts larger than memory: read a part at a time, their ids in files that the system maps into memory.
 
 The files have no name, so nothing is left behind however the process ends. A mapped array is an array like any
-other; what is read of it counts as memory in use only until :func:`release` or until the system wants it back.
+other; pages that were read count as memory in use only until :func:`release`, or until the system reclaims them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike
 
 CHUNK = 1 << 22  # bytes read at a time
-_RATIO = 6  # of text to what it is compressed to: rather too high
+_RATIO = 6  # of the size of a text to its compressed size; rather too high
 
 
 def temporary_file(folder: str | None) -> IO[bytes]:

@@ -37,7 +37,7 @@ class SeparatedLines:
 
     Attributes:
         name: of the separator, for messages.
-        separator: what it looks like.
+        separator: matches it.
     """
 
     name: str

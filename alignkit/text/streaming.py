@@ -1,4 +1,4 @@
-"""Sentence pairs of a stream, handed on as soon as they arrive, without keeping what came before."""
+"""Sentence pairs of a stream, passed on as soon as they arrive, in bounded memory."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def pair_batches(
         single: one pair in each batch, instead of all that are there.
 
     Raises:
-        InputError: as for files; the pairs before the bad line have been handed on by then.
+        InputError: as for files; the pairs before the bad line have been passed on.
     """
     separated: SeparatedLines | None = None
     first = 1

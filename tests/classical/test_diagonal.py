@@ -157,7 +157,7 @@ def test_scores_and_links_equal_the_naive_ones(messy_pairs, messy_bitext, option
 
 
 @pytest.mark.parametrize("pairs", [[], [([], [])] * 3, [(["a"], [])], [([], ["x"])]], ids=str)
-def test_a_text_that_teaches_nothing(pairs):
+def test_a_text_without_any_pair_of_words(pairs):
     bitext = bitext_of(pairs)
     model = fit_diagonal(bitext, iterations=3)
     assert model.log_likelihood == (0, 0, 0)

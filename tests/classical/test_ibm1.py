@@ -85,7 +85,7 @@ def test_rows_are_distributions(messy_bitext, null):
 
 
 @BOTH
-def test_pairs_with_an_empty_side_teach_nothing(null):
+def test_pairs_with_an_empty_side_are_ignored(null):
     pairs = random_pairs(5)
     full = [(x, y) for x, y in pairs if x and y]
     with_blanks = [*full, ([], ["t0", "t1"]), (["s0"], []), ([], [])]
@@ -96,7 +96,7 @@ def test_pairs_with_an_empty_side_teach_nothing(null):
 
 @BOTH
 @pytest.mark.parametrize("pairs", [[], [([], [])] * 3, [(["a"], [])], [([], ["x"])]], ids=str)
-def test_a_text_that_teaches_nothing(pairs, null):
+def test_a_text_without_any_pair_of_words(pairs, null):
     bitext = bitext_of(pairs)
     model = fit_ibm1(bitext, iterations=3, null=null)
     assert model.log_likelihood == (0, 0, 0)

@@ -44,7 +44,7 @@ def test_long_rows_are_merged_like_short_ones():
 
 
 @pytest.mark.parametrize("pairs", [[([], [])], [([], ["a"]), (["b"], [])], []])
-def test_a_text_that_teaches_nothing(pairs):
+def test_a_text_without_any_pair_of_words(pairs):
     text = bitext_of(pairs)
     assert bits(fit_ibm1(text, block_tokens=1)) == bits(fit_ibm1(text))
 

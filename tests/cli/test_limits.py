@@ -24,14 +24,14 @@ def small(monkeypatch):
     monkeypatch.setattr(memory, "WHOLE_TOKEN", 10_000)
     monkeypatch.setattr(memory, "TEXT", 10_000)
     blocks = []
-    cut = memory.cut
+    block_ranges = memory.block_ranges
 
     def counted(*arguments):
-        ranges = cut(*arguments)
+        ranges = block_ranges(*arguments)
         blocks.append(len(ranges))
         return ranges
 
-    monkeypatch.setattr(memory, "cut", counted)
+    monkeypatch.setattr(memory, "block_ranges", counted)
     return blocks
 
 

@@ -1,4 +1,4 @@
-"""Texts on disk: what they hold is what the same files hold in memory, error for error."""
+"""Texts on disk equal the texts that the same files give in memory, and so do the errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ texts = st.lists(st.sampled_from(WORDS), max_size=40).map(b"".join)
 
 
 def outcome(read, *files, **options):
-    """What comes of reading: what the text holds, or the message of the error."""
+    """The fingerprint of the text, or the message of the error."""
     try:
         text = read(*files, **options)
     except AlignkitError as error:

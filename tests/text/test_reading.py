@@ -208,12 +208,12 @@ def test_zstd_without_its_package_is_one_clear_error(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kind", COMPRESSORS)
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_a_compressed_stream_comes_in_pieces(kind, size):
+def test_a_compressed_stream_comes_in_chunks(kind, size):
     data = COMPRESSORS[kind](TEXT) + COMPRESSORS[kind](b"more\n")
-    pieces = [data[i : i + size] for i in range(0, len(data), size)]
-    assert b"".join(decompressed("-", pieces)) == TEXT + b"more\n"
+    chunks = [data[i : i + size] for i in range(0, len(data), size)]
+    assert b"".join(decompressed("-", chunks)) == TEXT + b"more\n"
     with pytest.raises(InputError, match="standard input: damaged or truncated"):
-        list(decompressed("-", [*pieces[:-1], pieces[-1][:-1]]))
+        list(decompressed("-", [*chunks[:-1], chunks[-1][:-1]]))
 
 
 def test_a_plain_stream_waits_for_no_more_than_it_needs():
@@ -221,9 +221,9 @@ def test_a_plain_stream_waits_for_no_more_than_it_needs():
     asked = []
 
     def typed():
-        for piece in (b"a\n", b"b\n"):
-            asked.append(piece)
-            yield piece
+        for chunk in (b"a\n", b"b\n"):
+            asked.append(chunk)
+            yield chunk
 
     assert next(decompressed("-", typed())) == b"a\n"
     assert asked == [b"a\n"]

@@ -15,20 +15,20 @@ from alignkit.text.utf8 import BOM, whole_lines
 
 
 class Slow(io.RawIOBase):
-    """A stream that gives what was typed, piece by piece."""
+    """A stream that gives what was typed, chunk by chunk."""
 
-    def __init__(self, pieces):
-        self.pieces = list(pieces)
+    def __init__(self, chunks):
+        self.chunks = list(chunks)
 
     def read1(self, size=-1):
-        return self.pieces.pop(0) if self.pieces else b""
+        return self.chunks.pop(0) if self.chunks else b""
 
 
 @given(st.lists(st.binary(min_size=1, max_size=8)))
 @settings(max_examples=200, deadline=None)
-def test_whole_lines_changes_no_byte_and_cuts_after_newlines(pieces):
-    text = b"x" + b"".join(pieces)
-    parts = list(whole_lines("-", [BOM, b"x", *pieces]))
+def test_whole_lines_changes_no_byte_and_cuts_after_newlines(chunks):
+    text = b"x" + b"".join(chunks)
+    parts = list(whole_lines("-", [BOM, b"x", *chunks]))
     assert b"".join(parts) == text
     assert all(part.endswith(b"\n") for part in parts[:-1])
     assert all(parts)
@@ -57,25 +57,25 @@ def test_a_line_is_answered_before_the_next_is_asked_for():
     stream = Slow([b"a |||", b" b\n", b"c ||| d\n", b"never"])
     batches = pair_batches("-", stream)
     assert next(batches).source == b"a \n"
-    assert len(stream.pieces) == 2
+    assert len(stream.chunks) == 2
     assert next(batches).target == b" d\n"
-    assert stream.pieces == [b"never"]
+    assert stream.chunks == [b"never"]
 
 
 def test_compressed_and_bom():
     data = gzip.compress("\ufeffa\tb\n".encode() * 1000)
-    pieces = [data[i : i + 9] for i in range(0, len(data), 9)]
-    source = b"".join(b.source for b in pair_batches("-", Slow(pieces)))
+    chunks = [data[i : i + 9] for i in range(0, len(data), 9)]
+    source = b"".join(b.source for b in pair_batches("-", Slow(chunks)))
     # Only the first is a byte order mark, the others are letters.
     assert source == b"a\n" + "\ufeffa\n".encode() * 999
     with pytest.raises(InputError, match="standard input: damaged or truncated gzip"):
-        list(pair_batches("-", Slow(pieces[:-1])))
+        list(pair_batches("-", Slow(chunks[:-1])))
 
 
-@pytest.mark.parametrize("pieces", [[], [b"\xef\xbb\xbf"], [gzip.compress(b"")]])
-def test_an_empty_stream_is_an_error_as_an_empty_file_is(pieces):
+@pytest.mark.parametrize("chunks", [[], [b"\xef\xbb\xbf"], [gzip.compress(b"")]])
+def test_an_empty_stream_is_an_error_as_an_empty_file_is(chunks):
     with pytest.raises(InputError, match="standard input: is empty"):
-        list(pair_batches("-", Slow(pieces)))
+        list(pair_batches("-", Slow(chunks)))
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def test_subwords_are_what_sentencepiece_makes_of_the_line(subwords):
         " der  Hund ",
     ],
 )
-def test_pieces_know_their_word(subwords, line):
+def test_subwords_know_their_word(subwords, line):
     """SentencePiece takes a no-break space for a space; here it is part of its word."""
     index, whole = subwords.words(line), split_words(line)
     ids = subwords.encode(line)
@@ -136,7 +136,7 @@ def test_pieces_know_their_word(subwords, line):
         assert [i for i, w in zip(ids, index, strict=True) if w == place] == subwords.encode(word)
 
 
-def test_control_pieces_in_text_are_text(subwords):
+def test_control_subwords_in_text_are_text(subwords):
     assert not {PAD, BOS, EOS} & set(subwords.encode("<s> <pad> </s> Hund"))
 
 
