@@ -60,7 +60,7 @@ def command(
 
     counts = evaluate_files(gold, hypothesis, **options)
     if per_sentence is not None:
-        write_output(table(counts), per_sentence)
+        write_output(pairs_csv(counts), per_sentence)
     write_output(f"{as_text(counts, seed, as_json)}\n".encode(), None)
 
 
@@ -87,7 +87,7 @@ def number(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def table(counts: LinkCounts) -> bytes:
+def pairs_csv(counts: LinkCounts) -> bytes:
     """CSV with a row per sentence pair; empty where a measure is not defined."""
     rows = ["line,links,sure,possible,links_in_sure,links_in_possible,aer,precision,recall,f1"]
     columns = (counts.found, counts.sure, counts.possible, counts.in_sure, counts.in_possible)

@@ -68,7 +68,7 @@ class KtiwSettings(NetworkPlan):
 QUICK = KtiwSettings(epochs=10, scored=60)
 
 
-def run(settings: KtiwSettings, progress: Progress = no_progress) -> Result:
+def run_ktiw_drives_attention(settings: KtiwSettings, progress: Progress = no_progress) -> Result:
     """Measures the agreements of all runs, and finds the half-way step of each curve."""
     import pandas as pd
 
@@ -87,7 +87,7 @@ def run(settings: KtiwSettings, progress: Progress = no_progress) -> Result:
     )
     return Result(
         raw.drop(columns="run").groupby("step", as_index=False).mean(),
-        claims(halves, pd.DataFrame([row for one in curves for row in one.gains()])),
+        ktiw_drives_attention_claims(halves, pd.DataFrame([row for one in curves for row in one.gains()])),
         {"steps": raw.round(5), "halves": halves},
         lambda figure: _draw(figure, raw, halves),
         remarks,
@@ -209,7 +209,7 @@ def from_directory(settings: KtiwSettings, progress: Progress) -> AgreementCurve
     return curves
 
 
-def claims(halves: pd.DataFrame, gains: pd.DataFrame) -> tuple[Claim, ...]:
+def ktiw_drives_attention_claims(halves: pd.DataFrame, gains: pd.DataFrame) -> tuple[Claim, ...]:
     """The claims, from the rows of :meth:`AgreementCurves.half_way_row` and :meth:`AgreementCurves.gains`."""
     both = halves[np.isfinite(halves.ratio)]
     # If the interval of one run is unknown, so is that of all.

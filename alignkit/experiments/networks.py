@@ -14,8 +14,9 @@ from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.settings import PRESETS, RunSettings
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import translation_trainer
-from alignkit.neural.training.translation_run import LinePairs, learn_tokenizer
+from alignkit.neural.training.translation_run import learn_tokenizer
 from alignkit.text.bitext import Bitext
+from alignkit.text.line_pairs import LinePairs
 from alignkit.text.tokenization import Tokenizer, encode_bitext
 from alignkit.types import Progress
 
@@ -58,7 +59,7 @@ class NetworkPlan:
             raise AlignkitError("give all of source, target, valid_source and valid_target, or none (the sample)")
         source, target = bitext_lines(self.source, self.target)
         held = bitext_lines(self.valid_source, self.valid_target, "test")
-        return LinePairs(source[: self.pairs or None], target[: self.pairs or None]), LinePairs(*held)
+        return LinePairs(source[: self.pairs or None], target[: self.pairs or None]), held
 
     def settings(self) -> RunSettings:
         """The settings of text, network and training; raises AlignkitError if there is no such preset."""
