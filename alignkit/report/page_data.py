@@ -85,8 +85,8 @@ def time_course_lines(
 ) -> dict[str, Any] | None:
     """Series of (step, share) with labels in words, and the chance level; None if there is nothing to show.
 
-    A series of the learned attention has ``forced``, the number of first steps in which it was fixed to uniform and
-    learned nothing; elsewhere that is 0. ``forced`` of the whole is the largest.
+    A series of the learned attention has ``forced``, the number of first steps in which it was fixed to uniform
+    and learned nothing; elsewhere that is 0. ``forced`` of the whole is the largest.
 
     Args:
         table: columns run, step, name, value. Shown are ``A(k(step), v)``, the agreement of a fixed v with the

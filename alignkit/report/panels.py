@@ -110,9 +110,9 @@ def time_course_panel(report: Report, data: Mapping[str, Any]) -> str:
     forced = data["course"]["forced"]
     if forced:
         text += (
-            f" In the shaded steps, the first {forced:,}, the training settings fixed attention to uniform: it learned "
-            "nothing, and its values there (hollow dots) are those of untrained weights. That attention comes "
-            "later is then decided by the settings, and is no finding."
+            f" In the shaded steps, the first {forced:,}, the training settings fixed attention to uniform: it "
+            "learned nothing, and its values there (hollow dots) are those of untrained weights. That attention "
+            "comes later is then decided by the settings, and is no finding."
         )
     return figure("course", text)
 
