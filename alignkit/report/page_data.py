@@ -96,7 +96,8 @@ def time_course_lines(
     """
     if table is None or table.empty:
         return None
-    series, chances = [], []
+    series: list[dict[str, Any]] = []
+    chances = []
     several = table["run"].nunique() > 1
     for (run, name), rows in table.groupby(["run", "name"], sort=False):
         points = [[int(step), plain_number(value)] for step, value in rows[["step", "value"]].values]
