@@ -85,9 +85,9 @@ class DiagonalEstimation:
 
     def m_step(self) -> None:
         """Turn expected counts into Trans, and fit the tension."""
-        normalise_rows(self.rows.offsets, self.rows.values, self.settings.alpha, self.threads)
+        normalise_rows(self.rows.offsets, self.rows.values, self.settings.dirichlet, self.threads)
         if self.settings.null:
-            self.null = m_step_null(self.null, self._null_sums, self.settings.alpha)
+            self.null = m_step_null(self.null, self._null_sums, self.settings.dirichlet)
         # Under uniform translation probabilities the posterior positions are distributed as the prior ones.
         if self.settings.optimize_tension and not self._is_uniform:
             self.positions.fit_tension(self._distance)
