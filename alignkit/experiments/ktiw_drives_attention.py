@@ -21,7 +21,7 @@ from alignkit.experiments.networks import (
     EncodedText,
     NetworkPlan,
     encode_plan,
-    first_pairs,
+    take_pairs,
     train_network,
 )
 from alignkit.experiments.protocol import Claim, Result, check_positive, claim
@@ -179,7 +179,7 @@ def half_way(steps: np.ndarray, curves: np.ndarray) -> np.ndarray:
 
 def from_training(settings: KtiwSettings, text: EncodedText, progress: Progress) -> AgreementCurves:
     """Trains a network and measures it at every logged step."""
-    pairs = first_pairs(text.valid, settings.scored)
+    pairs = take_pairs(text.valid, settings.scored)
     ibm1 = fit_ibm1(text.training, iterations=settings.iterations, null=False).score(pairs, "beta")
     curves = AgreementCurves(f"seed {settings.seed}")
 
@@ -200,7 +200,7 @@ def from_directory(settings: KtiwSettings, progress: Progress) -> AgreementCurve
     found = open_run(settings.run)
     if len(found.checkpoints) < 3:
         raise AlignkitError(f"{settings.run} is not a run directory with checkpoints of its logged steps")
-    pairs = first_pairs(found.valid, settings.scored)
+    pairs = take_pairs(found.valid, settings.scored)
     ibm1 = fit_ibm1(found.train, iterations=settings.iterations, null=False).score(pairs, "beta")
     curves = AgreementCurves("run")
     for place, (step, path) in enumerate(found.checkpoints.items()):

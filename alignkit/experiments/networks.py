@@ -113,6 +113,6 @@ def train_network(
     return trainer.run(None if measured is None else lambda now, _: measured(now), progress)
 
 
-def first_pairs(bitext: Bitext, number: int) -> Bitext:
+def take_pairs(bitext: Bitext, number: int) -> Bitext:
     """The first ``number`` pairs; all if it is 0 or there are fewer."""
     return bitext.take(np.arange(min(number or len(bitext), len(bitext))))

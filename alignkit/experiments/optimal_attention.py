@@ -29,7 +29,7 @@ from alignkit.errors import AlignkitError
 from alignkit.experiments.networks import (
     NetworkPlan,
     encode_plan,
-    first_pairs,
+    take_pairs,
     train_network,
 )
 from alignkit.experiments.protocol import Claim, Result, check_positive, claim
@@ -160,7 +160,7 @@ def _network(settings: OptimalAttentionSettings, progress: Progress) -> tuple[Ne
     else:
         text = encode_plan(settings)
         aligner, valid = train_network(settings, text, progress), text.valid
-    return aligner, first_pairs(valid, settings.scored)
+    return aligner, take_pairs(valid, settings.scored)
 
 
 def _counterexample_claims(problem: Problem) -> tuple[Claim, ...]:

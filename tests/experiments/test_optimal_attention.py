@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments import optimal_attention as experiment
-from alignkit.experiments.networks import encode_plan, first_pairs, train_network
+from alignkit.experiments.networks import encode_plan, take_pairs, train_network
 from alignkit.experiments.protocol import Verdict
 from alignkit.experiments.simplex import Problem, best_attention, maximise_quadratic, project
 from alignkit.metrics.agreement import Agreement
@@ -135,7 +135,7 @@ def test_nothing_serves_better_than_the_best_attention():
     """Neither the network's own attention nor a state alone, token by token."""
     settings = experiment.OptimalAttentionSettings(pairs=100, pieces=300, epochs=1)
     text = encode_plan(settings)
-    network, some = train_network(settings, text, no_progress), first_pairs(text.valid, 5)
+    network, some = train_network(settings, text, no_progress), take_pairs(text.valid, 5)
     _, rows = experiment.optimal_scores(network, some, 1e-6)
     beta = network.score(some, "beta")
     own = network.log_probabilities(some)
