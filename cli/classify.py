@@ -159,10 +159,11 @@ def to_text(found: Classification, settings: ClassifySettings, facts: dict[str, 
     def share(value: Any) -> str:
         return NONE if value != value else f"{100 * value:.1f}"
 
-    grid = [["quantity", "A %", "95 % interval", "chance", "ties", "tau", "95 % interval", "xi %"]]
+    grid = [["quantity", "A %", "95 % interval", "chance", "A is", "ties", "tau", "95 % interval", "xi %"]]
     for row in found.row.itertuples():
         span = f"{share(row.low)} to {share(row.high)}"
-        cells = [row.quantity, share(row.agreement), span, share(row.chance), share(row.ties)]
+        lies = f"{row.against_chance} chance" if row.against_chance else NONE
+        cells = [row.quantity, share(row.agreement), span, share(row.chance), lies, share(row.ties)]
         grid.append([*cells, f"{row.tau:.2f}", f"{row.tau_low:.2f} to {row.tau_high:.2f}", share(row.xi)])
     models = [["model", "accuracy %", "95 % interval", "step"]]
     for row in found.accuracy.itertuples():
@@ -173,16 +174,16 @@ def to_text(found: Classification, settings: ClassifySettings, facts: dict[str, 
     lines = [
         f"A(u, v): per cent of {len(found.text)} texts whose first word by u is among the top "
         f"{settings.percent} % by v;",
-        f"chance: what a word drawn at random would reach. {facts['training_texts']} training and "
-        f"{facts['validation_texts']} validation",
-        f"texts, labels {' and '.join(facts['labels'])}; beta_uf is that of step {found.uniform_step}, "
-        "which agrees best with alpha.",
+        "chance: what a word drawn at random would reach; A is at chance if its interval includes that.",
+        f"{facts['training_texts']} training and {facts['validation_texts']} validation texts, labels "
+        f"{' and '.join(facts['labels'])};",
+        f"beta_uf is that of step {found.uniform_step}, which agrees best with alpha.",
         "tau: Kendall's tau-b, the mean over texts. xi: the accuracy of the second classifier when its attention",
         f"first agrees better than that with alpha; alpha's own classifier has {share(found.best_accuracy)}.",
         "",
         align_columns(grid),
         "",
-        *(f"{row.quantity:<{width}}  {row.meaning}" for row in found.row.itertuples()),
+        *(f"{row.quantity:<{width}}  {row.question}" for row in found.row.itertuples()),
         "",
         align_columns(models),
     ]

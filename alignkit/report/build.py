@@ -88,6 +88,7 @@ def build_report(inputs: ReportInputs | None = None, progress: Progress | None =
         percent=inputs.percent,
         seed=inputs.seed,
         steps=scored.steps,
+        uniform_steps=scored.uniform_steps,
     )
 
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 _ALIGNERS = {
     "lstm": "network",
     "ibm1": "IBM Model 1",
-    "hmm": "hidden Markov model",
+    "hmm": "HMM",
+    "hmm-joint": "joint HMM",
     "diagonal": "diagonal model",
     "proxy": "bag-of-words model",
     "uniform": "network without attention",
@@ -48,8 +49,8 @@ _KNOWN = {
         "How strongly each source word votes for the target word in a model that ignores word order.",
     ),
     ("hmm", "alpha"): (
-        "Markov model's links",
-        "A hidden Markov model's guess of which source word each target word comes from; it knows that "
+        "HMM",
+        "The guess of a hidden Markov model of which source word each target word comes from; it knows that "
         "neighbours translate neighbours.",
     ),
     ("ibm1", "beta"): (
@@ -120,6 +121,8 @@ class Report:
         marked: whether tokens are subwords that may carry marks.
         facts: settings and versions, nested.
         steps: training step of each network, by what comes before the kind in its sets' names.
+        uniform_steps: by what the time course calls a run, the number of its first steps in which attention was
+            fixed to uniform; runs without such steps are left out.
         percent: what counts as the top of a row.
         seed: of the bootstraps.
     """
@@ -137,6 +140,7 @@ class Report:
     percent: Percent = PERCENT
     seed: int = 0
     steps: Mapping[str, int] = field(default_factory=dict)
+    uniform_steps: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.sets:

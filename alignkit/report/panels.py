@@ -100,12 +100,21 @@ def time_course_panel(report: Report, data: Mapping[str, Any]) -> str:
             "agree with the dictionary as well, train with <code>--keep logged</code>: this run kept only its "
             "best network.",
         )
-    return figure(
-        "course",
+    text = (
         "Solid lines: how far the network agrees with the dictionary after each number of training steps; broken "
-        "lines: how good it is at its task. Look which rises first: where the network&#39;s word knowledge leaves "
-        "chance before attention does, attention was learned from it.",
+        "lines: how good it is at its task. Look which rises first. Where the network&#39;s word knowledge leaves "
+        "chance before attention does, that fits the account that attention is learned from it, and the opposite "
+        "order speaks against it. The order alone does not show that one caused the other: both may follow the "
+        "text, each at its own pace."
     )
+    forced = data["course"]["forced"]
+    if forced:
+        text += (
+            f" In the shaded steps, the first {forced:,}, the training settings fixed attention to uniform: it "
+            "learned nothing, and its values there (hollow dots) are those of untrained weights. That attention "
+            "comes later is then decided by the settings, and is no finding."
+        )
+    return figure("course", text)
 
 
 def sentences_panel(report: Report, data: Mapping[str, Any]) -> str:

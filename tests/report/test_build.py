@@ -73,6 +73,18 @@ def test_the_course_is_that_of_the_checkpoints(runs, report):
     assert {key: course[key] for key in log} == log
 
 
+def test_steps_of_fixed_attention_are_known(runs, report):
+    """The preset small fixes attention in its first three epochs: all of these runs' two."""
+    from alignkit.neural.training.translation_run import TranslationRun
+
+    run = TranslationRun(runs / "one")
+    assert run.settings.training.warmup == 3
+    epochs = [row.step for row in run.log.rows if row.name == "valid.loss"]
+    assert report.uniform_steps == {"one": run.uniform_steps}
+    assert run.uniform_steps == 3 * max(epochs) / 2
+    assert TranslationRun(runs / "even").uniform_steps == run.uniform_steps
+
+
 def test_counts_are_those_of_the_training_text(runs, report):
     from alignkit.neural.training.translation_run import TranslationRun
 

@@ -26,7 +26,7 @@ from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.settings import RunSettings, TextSettings, from_dict, to_dict
 from alignkit.neural.training.run_directory import CONFIG, RunDirectory, fingerprint
 from alignkit.neural.training.trainer import Trainer
-from alignkit.neural.training.translation import translation_trainer
+from alignkit.neural.training.translation import epoch_steps, translation_trainer
 from alignkit.storage import atomic_write
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import Tokenizer, encode_bitext, learn_words, train_subwords
@@ -64,6 +64,14 @@ class TranslationRun(RunDirectory):
     def valid(self) -> Bitext:
         """The encoded validation text."""
         return Bitext.load(self.path / "valid.npz")
+
+    @property
+    def uniform_steps(self) -> int:
+        """The number of first steps in which attention was fixed to 1/L, whatever the network's attention is."""
+        training = self.settings.training
+        if not training.warmup:
+            return 0
+        return training.warmup * epoch_steps(self.train, training)
 
     @property
     def references(self) -> list[str]:
