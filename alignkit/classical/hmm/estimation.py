@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from alignkit.classical.em import run_em
-from alignkit.classical.hmm.evidence import excluded_share, spelling_counts, are_words
+from alignkit.classical.hmm.evidence import are_words, excluded_share, spelling_counts
 from alignkit.classical.hmm.expectation import expect, text_arrays, uniform_direction
 from alignkit.classical.hmm.parameters import WIDTH, FittedHMM, HMMParameters
 from alignkit.classical.hmm.settings import HMMSettings
@@ -103,9 +103,8 @@ class HMMEstimation:
         evidence = self.links.evidence
         evidence[:] = 0
         if self.start is None:
-            hmm_m_step.start_evidence(
-                0, self.types[0], self.rows, np.ones(len(evidence)), self.prior._replace(pseudo_count=ZERO), evidence
-            )
+            prior = self.prior._replace(pseudo_count=ZERO)
+            hmm_m_step.start_evidence(0, self.types[0], self.rows, np.ones(len(evidence)), prior, evidence)
             self._add_spelling()
         self.directions = self._initial_direction(0), self._initial_direction(1)
 
@@ -137,8 +136,7 @@ class HMMEstimation:
             for distance in (jumps - self.settings.centre, jumps[WIDTH:])
         )
         forward, reverse = (
-            direction._replace(transition=transition, initial=initial)
-            for direction in self.directions
+            direction._replace(transition=transition, initial=initial) for direction in self.directions
         )
         self.directions = forward, reverse
 

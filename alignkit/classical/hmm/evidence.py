@@ -44,9 +44,9 @@ def are_words(vocabulary: Vocabulary) -> np.ndarray:
 def spelling_counts(bitext: Bitext, rows: TableRows, threads: int) -> tuple[np.ndarray, np.ndarray]:
     """The word pairs that are spelled alike, and by how much.
 
-    The similarity of two words is the length of their longest common subsequence divided by that of the longer word
-    (Melamed 1995), marks such as accents apart. Identical words count 1; words of three letters and more with a
-    similarity s above 0.6 count (s - 0.6) / 0.4.
+    The similarity of two words is the length of their longest common subsequence divided by that of the longer
+    word (Melamed 1995), marks such as accents apart. Identical words count 1; words of three letters and more with
+    a similarity s above 0.6 count (s - 0.6) / 0.4.
 
     Args:
         bitext: the text.

@@ -80,7 +80,7 @@ class HMMSettings:
         if min(*self._priors, self.tolerance, self.reach) < 0 or self.fertility_prior <= 0:
             raise AlignkitError("priors, the tolerance and the reach cannot be negative")
         if not 0 < self.punctuation <= 1:
-            raise AlignkitError(f"the factor for punctuation must be above 0 and at most 1, not {self.punctuation}")
+            raise AlignkitError(f"the factor for punctuation must lie in (0, 1], not {self.punctuation}")
         if self.decode not in DECODINGS:
             raise AlignkitError(f"links are decoded by {' or '.join(DECODINGS)}, not {self.decode}")
 
