@@ -43,7 +43,7 @@ KIND, VERSION = "alignkit.hmm-joint", 2
 LARGEST_PAIR, LARGEST_TEXT = 25_000_000, 400_000_000  # elements (t, l)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class JointHMM(FittedHMM):
     """Two fitted hidden Markov aligners that give link probabilities together.
 

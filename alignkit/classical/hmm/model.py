@@ -27,7 +27,7 @@ from alignkit.types import PathLike, Progress
 KIND, VERSION = "alignkit.hmm", 2
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class HMM(FittedHMM):
     """A fitted hidden Markov aligner; it has no reverse direction.
 
