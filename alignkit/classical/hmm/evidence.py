@@ -74,8 +74,8 @@ def spelling_counts(bitext: Bitext, rows: TableRows, threads: int) -> tuple[np.n
 
 
 def letters_of(vocabulary: Vocabulary, alphabet: dict[str, int]) -> Letters:
-    """The letters of all words, without marks such as accents, as ids of an alphabet, which grows."""
-    spelled = [word if word.isascii() else _without_marks(word) for word in vocabulary]
+    """The letters of all words, in lower case and without accents, as ids of an alphabet, which grows."""
+    spelled = [word.lower() if word.isascii() else _without_marks(word.lower()) for word in vocabulary]
     offsets = np.zeros(len(spelled) + 1, np.int64)
     np.cumsum([len(word) for word in spelled], out=offsets[1:])
     ids = (alphabet.setdefault(letter, len(alphabet)) for word in spelled for letter in word)
