@@ -133,7 +133,7 @@ def fit_joint(
     start: JointHMM | None = None,
     **options: Any,
 ) -> JointHMM:
-    """Fits both directions together.
+    """Fit hidden Markov models of both directions, which share their links while they learn.
 
     Args:
         bitext: M pairs; pairs with an empty side are ignored.

@@ -92,7 +92,7 @@ def fit_hmm(
     start: HMM | None = None,
     **options: Any,
 ) -> HMM:
-    """Fits one direction.
+    """Fit a hidden Markov model of one direction by EM.
 
     Args:
         bitext: M pairs; pairs with an empty side are ignored.
