@@ -26,8 +26,8 @@ SOME = np.float32(1e-3)
 class PairPrior(NamedTuple):
     """The prior of all word pairs."""
 
-    pseudo_count: float  # float32, of each pair
-    factor: float  # float32, of the evidence for pairs of a word and a token that is none, such as punctuation
+    pseudo_count: np.float32  # of each pair
+    factor: np.float32  # of the evidence for pairs of a word and a token that is none, such as punctuation
     source_words: np.ndarray  # bool (V_src,), whether each token is a word
     target_words: np.ndarray  # bool (V_tgt,)
 
