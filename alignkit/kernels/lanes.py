@@ -2,8 +2,9 @@
 
 Numba turns a loop over an array into vector instructions, but keeps its sums in memory or adds numbers one by one,
 and entering such a loop takes as long as 25 numbers in it. Here :func:`load_lanes` makes one value of eight
-neighbours in an array; such values are added, subtracted, multiplied and divided with + - * /, and stay in registers.
-Every number is computed by itself, so the bits are the same on every processor, and those of a plain loop.
+neighbours in an array; such values are added, subtracted, multiplied and divided with + - * /, and stay in
+registers. Every number is computed by itself, so the bits are the same on every processor, and those of a plain
+loop.
 
 Bounds are not checked: loading index i reads i to i + 7, so rows are padded to a multiple of ``LANES`` with zeros.
 """
