@@ -18,6 +18,7 @@ ORDER = [
         "types",
         "errors",
         "settings",
+        "representation",
         "parallel",
         "storage",
         "kernels",

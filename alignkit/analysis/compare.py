@@ -17,7 +17,7 @@ from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.interop.other_systems import ExternalScores, read_scores
 from alignkit.interop.projection import is_between_tokens, project_scores, scores_without_specials, word_shapes
-from alignkit.metrics.registry import find_metric, metric_table
+from alignkit.metrics.registry import compare, find_metric
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.proxy import ProxyAligner
 from alignkit.neural.training.translation_run import LinePairs, TranslationRun, find_run
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def compare(
+def compare_aligners(
     network: NeuralAligner,
     proxy: ProxyAligner,
     training: Bitext,
@@ -53,7 +53,7 @@ def compare(
             tokens, BOS and EOS are left out of the comparison.
 
     Returns:
-        the table of :func:`alignkit.metrics.registry.metric_table`.
+        the table of :func:`alignkit.metrics.registry.compare`.
 
     Raises:
         AlignkitError: ``uniform`` has other tokens, or was trained with attention; there is no such metric.
@@ -69,7 +69,7 @@ def compare(
         scores["uniform.beta"] = uniform.score(pairs, "beta")
     if others:
         scores = with_others(scores, pairs, others)
-    return metric_table(scores, metric, settings)
+    return compare(scores, metric, settings)
 
 
 def _scores(
@@ -107,7 +107,7 @@ class Comparison:
     """The result of :func:`compare_networks`.
 
     Attributes:
-        table: as :func:`compare` returns it.
+        table: as :func:`compare_aligners` returns it.
         network: the one with attention.
         training: the text that everything was fitted on.
         pairs: the text that was scored.
@@ -170,7 +170,7 @@ def compare_networks(
     )
     shapes = word_shapes(scored)
     read = {name: read_scores(path, shapes) for name, path in (others or {}).items()}
-    return Comparison(compare(network, proxy, text, scored, settings, other, read), network, text, scored)
+    return Comparison(compare_aligners(network, proxy, text, scored, settings, other, read), network, text, scored)
 
 
 def _texts(

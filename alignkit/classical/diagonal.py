@@ -33,7 +33,7 @@ from alignkit.types import PathLike, Progress
 KIND, VERSION = "alignkit.diagonal", 1
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Diagonal(LexicalModel):
     """A fitted diagonal-favouring model.
 

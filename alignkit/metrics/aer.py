@@ -12,6 +12,7 @@ from alignkit.errors import AlignkitError
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.bootstrap import ratio
 from alignkit.metrics.protocol import Metric, MetricSettings
+from alignkit.representation import brief_repr
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class LinkCounts:
     possible: np.ndarray
     in_sure: np.ndarray
     in_possible: np.ndarray
+
+    __repr__ = brief_repr
 
     def __len__(self) -> int:
         return len(self.found)

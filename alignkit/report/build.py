@@ -26,7 +26,7 @@ from alignkit.interop.projection import (
 from alignkit.links.gold import parse_gold
 from alignkit.links.links import check_range
 from alignkit.metrics.error_classes import WordFacts, occurrences
-from alignkit.metrics.registry import metric_table
+from alignkit.metrics.registry import compare
 from alignkit.report.inputs import ReportInputs, Sides
 from alignkit.report.model import Report, ScoreSet, score_set
 from alignkit.report.scored_text import ScoredText, ibm1_sets, text_facts
@@ -78,7 +78,7 @@ def build_report(inputs: ReportInputs | None = None, progress: Progress | None =
         title=inputs.title or ("What attention learned" if inputs.runs else "How aligners see this text"),
         bitext=bitext,
         sets=tuple(sets),
-        table=metric_table({each.name: each.scores for each in sets}, settings=inputs),
+        table=compare({each.name: each.scores for each in sets}, settings=inputs),
         counts=occurrences(scored.training.source, bitext.source),
         time_course=scored.time_course(crop),
         gold=_gold(inputs.gold, shapes) if inputs.gold is not None else None,

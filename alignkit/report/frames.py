@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from alignkit.errors import AlignkitError
 from alignkit.metrics.protocol import Metric, MetricSettings
-from alignkit.metrics.registry import MAIN, SCORE_METRICS, metric_table
+from alignkit.metrics.registry import MAIN, SCORE_METRICS, compare
 from alignkit.report.breakdown import breakdown_table, mass_table
 from alignkit.report.gold import gold_classes, gold_table
 from alignkit.report.model import Report
@@ -63,7 +63,7 @@ def frames(report: Report) -> dict[str, Callable[[], pd.DataFrame]]:
 
 def _metric_frame(report: Report, metric: Metric) -> pd.DataFrame:
     scores = {each.name: each.scores for each in report.sets}
-    return metric_table(scores, metric, MetricSettings(percent=report.percent, seed=report.seed))
+    return compare(scores, metric, MetricSettings(percent=report.percent, seed=report.seed))
 
 
 def save_frames(report: Report, folder: PathLike, form: str = "csv") -> list[Path]:

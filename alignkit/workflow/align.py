@@ -18,10 +18,12 @@ from alignkit.aligner.symmetrized import Symmetrized
 from alignkit.aligner.word_level import WordLevel, on_words
 from alignkit.classical import memory
 from alignkit.errors import AlignkitError
+from alignkit.links.aligned_pair import AlignedPair, Link
 from alignkit.links.formats import Alignment
 from alignkit.links.heuristics import DEFAULT_METHOD
 from alignkit.links.links import Links
 from alignkit.parallel import thread_count
+from alignkit.scores.heat_map import MOST_PAIRS, first_pairs
 from alignkit.scores.scores import Scores
 from alignkit.settings import with_options
 from alignkit.text.bitext import Bitext
@@ -43,7 +45,7 @@ Model = Aligner | PathLike | tuple[Aligner | PathLike, Aligner | PathLike]
 
 @dataclass(frozen=True, eq=False)
 class AlignedText:
-    """A text and the aligner that links it.
+    """A text and the aligner that links it; ``aligned[m]`` is pair m with its links and their probabilities.
 
     Attributes:
         bitext: M pairs of whitespace words.
@@ -71,6 +73,28 @@ class AlignedText:
     def sentence_scores(self) -> np.ndarray:
         """float64 (M, 1 or 2): see :func:`alignkit.aligner.alignment.sentence_scores`."""
         return sentence_scores(self.aligner, self.bitext)
+
+    def __len__(self) -> int:
+        return len(self.bitext)
+
+    def __getitem__(self, m: int) -> AlignedPair:
+        """Pair m: its words, and its links with their probabilities."""
+        pairs = self.links[m].tolist()
+        first = int(self.links.offsets[range(len(self))[m]])
+        probabilities = self.probabilities[first : first + len(pairs)].tolist()
+        links = tuple(Link(s, t, p) for (s, t), p in zip(pairs, probabilities, strict=True))
+        return AlignedPair(tuple(self.bitext.source.words(m)), tuple(self.bitext.target.words(m)), links)
+
+    def __iter__(self) -> Iterator[AlignedPair]:
+        return (self[m] for m in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"AlignedText({len(self)} pairs, by {self.aligner!r})"
+
+    def _repr_html_(self) -> str:
+        """Grids of the first pairs, for notebooks: target by source words, links shaded by their probability."""
+        shown = range(min(len(self), MOST_PAIRS))
+        return first_pairs(f"{len(self)} aligned pairs", [self[m].heat_map() for m in shown], len(self))
 
     def score(self, kind: str = "alpha") -> Scores:
         """The (T, L) matrix of every pair; raises AlignkitError for a kind that the aligner does not have."""

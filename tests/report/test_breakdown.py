@@ -33,11 +33,11 @@ def planted_report():
     u = [np.array([[1.0, 0], [0, 1]]), np.eye(7)[[0, 2]]]
     v = [np.array([[1.0, 0], [1, 0]]), np.eye(7)[[0, 1]]]
     sets = [Scores.from_matrices(each) for each in (u, v)]
-    from alignkit.metrics.registry import metric_table
+    from alignkit.metrics.registry import compare
 
     counts = np.array([{"often": 30, "seldom": 3, "seldom2": 1, "x": 0}[t] for t in bitext.source.vocabulary])
     named = (score_set("lstm.alpha", sets[0]), score_set("ibm1.beta", sets[1]))
-    table = metric_table({each.name: each.scores for each in named})
+    table = compare({each.name: each.scores for each in named})
     return Report("t", bitext, named, table, counts, specials=False, marked=False)
 
 
@@ -72,9 +72,9 @@ def test_mass_on_planted_attention():
     bitext = Bitext.from_sentences([["<s>", "▁w", "▁,", "</s>"]] * 2, [["▁y", "</s>"]] * 2)
     scores = Scores.from_matrices([np.array([[0.1, 0.1, 0.1, 0.7]] * 2)] * 2)
     sets = (score_set("lstm.alpha", scores), score_set("lstm.beta", scores))
-    from alignkit.metrics.registry import metric_table
+    from alignkit.metrics.registry import compare
 
-    table = metric_table({each.name: each.scores for each in sets})
+    table = compare({each.name: each.scores for each in sets})
     report = Report("t", bitext, sets, table, np.ones(4, np.int64))
     found = breakdown.mass_table(report)
     assert set(found["set"]) == {"lstm.alpha"}
