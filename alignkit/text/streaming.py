@@ -114,8 +114,8 @@ class _PairReader:
             except InputError as error:
                 batches.append(PairBatch(self.first, b"\n", b"\n", (error,)))
                 self.first += 1
-        sides = (b"".join(getattr(batch, side) for batch in batches) for side in ("source", "target"))
-        return PairBatch(first, *sides, tuple(error for batch in batches for error in batch.errors))
+        source, target = b"".join(each.source for each in batches), b"".join(each.target for each in batches)
+        return PairBatch(first, source, target, tuple(error for batch in batches for error in batch.errors))
 
 
 def _first_lines(data: bytes, count: int) -> bytes:
