@@ -30,7 +30,7 @@ def test_frames_as_csv(report, tmp_path):
     paths = save_frames(report, tmp_path / "new" / "folder")
     assert sorted(p.name for p in paths) == [
         *("agreement.csv", "bands.csv", "course.csv"),
-        *("gold.csv", "mass.csv", "scores.csv", "tau.csv"),
+        *("errors.csv", "gold.csv", "mass.csv", "scores.csv", "tau.csv"),
     ]
     table = pd.read_csv(tmp_path / "new" / "folder" / "agreement.csv")
     assert np.allclose(table["agreement"], report.table["agreement"])
