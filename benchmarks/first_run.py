@@ -2,8 +2,8 @@
 
     python benchmarks/first_run.py [--runs 3] -o benchmarks/results/first-run
 
-The text is the sample (940 pairs). Each round has a new, empty cache folder; the time is that of the whole process,
-user and system. Writes OUT.json and OUT.md.
+The text is the sample (940 pairs). Each round has a new, empty cache folder; the time is that of the whole
+process, user and system. Writes OUT.json and OUT.md.
 """
 
 from __future__ import annotations

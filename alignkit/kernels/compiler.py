@@ -1,10 +1,9 @@
-"""Numba's compiler with less work per kernel: a third of the time, and the same machine code or better.
+"""Numba's compiler with less work per kernel: it takes less than half of the time, and results keep their bits.
 
-Numba optimises and assembles every function for itself, and then again within each function that calls it, for
+Numba optimises and assembles every function for itself, and then again within each function that calls it, where
 small functions are inlined: a kernel that is called by one that is called by one gets all of that three times.
-Here a function that only kernels call stays as Numba wrote it, and is optimised where it is called. Its callers from
-Python and from C, which Numba makes for each function, are left out as well, and Python's search for cyclic garbage
-waits until a kernel is compiled.
+Here a function that only kernels call stays as Numba wrote it, and is optimised where it is called. The functions
+by which Python and C would call it are left out, and the search for cyclic garbage waits for the compiler.
 """
 
 from __future__ import annotations
