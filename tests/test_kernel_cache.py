@@ -200,9 +200,23 @@ def test_private_names_of_numba_are_there():
     assert caching.FunctionCache._impl_class is caching.CompileResultCacheImpl
     assert isinstance(numba.njit(lambda: None)._cache, caching.NullCache)
     assert "_nrt" in inspect.getsource(options.DefaultOptions)
-    library = """_codegen _data_layout _engine _linking_libraries _optimize_functions _optimize_final_module
-    _finalize_final_module _finalize_dynamic_globals _verify_declare_only_symbols _ensure_finalized _finalized
-    enable_object_caching get_pointer_to_function is_symbol_defined set_env""".split()
+    library = [
+        "_codegen",
+        "_data_layout",
+        "_engine",
+        "_linking_libraries",
+        "_optimize_functions",
+        "_optimize_final_module",
+        "_finalize_final_module",
+        "_finalize_dynamic_globals",
+        "_verify_declare_only_symbols",
+        "_ensure_finalized",
+        "_finalized",
+        "enable_object_caching",
+        "get_pointer_to_function",
+        "is_symbol_defined",
+        "set_env",
+    ]
     lacking = sorted(name for name in library if name not in inspect.getsource(codegen))
     assert not lacking, f"Numba {numba.__version__} lacks {lacking} of numba.core.codegen"
     assert "library.codegen.set_env" in inspect.getsource(cpu.CPUContext.get_executable)
