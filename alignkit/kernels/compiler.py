@@ -26,9 +26,10 @@ def outer_compiler() -> Any:
 
         def _finalize_final_module(self) -> None:
             super()._finalize_final_module()
+            codegen: Any = self._codegen
             for name, environment in _environments_of(self).items():
-                if self._codegen._engine.is_symbol_defined(name):
-                    self._codegen.set_env(name, environment)
+                if codegen._engine.is_symbol_defined(name):
+                    codegen.set_env(name, environment)
 
     return _compiler_with(Library)
 
