@@ -20,6 +20,7 @@ ORDER = [
         "settings",
         "representation",
         "parallel",
+        "records",
         "storage",
         "kernels",
         "text",

@@ -36,9 +36,10 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import Links
 from alignkit.parallel import thread_count
+from alignkit.records import Record
 from alignkit.scores.scores import Scores, cap_row_sums
 from alignkit.settings import with_options
-from alignkit.storage import load_arrays, save_arrays
+from alignkit.storage import Fields, load_arrays, save_arrays
 from alignkit.text.bitext import Bitext
 from alignkit.types import PathLike, Progress
 
@@ -114,11 +115,12 @@ class JointHMM(FittedHMM):
 
 def load_joint(path: PathLike) -> JointHMM:
     """Reads what :meth:`JointHMM.save` wrote; raises InputError if it is missing, damaged or of another kind."""
-    arrays, header = load_arrays(path, KIND, VERSION)
+    arrays, values = load_arrays(path, KIND, VERSION)
+    header = Record(path, values)
     try:
-        share, threshold = float(header["share"]), float(header["threshold"])
-        return JointHMM(**unpack_hmm(path, arrays, header, 2), share=share, threshold=threshold)
-    except (KeyError, TypeError, ValueError) as error:
+        share, threshold = header.number("share", 0, 1), header.number("threshold", 0, 1)
+        return JointHMM(**unpack_hmm(Fields(path, arrays), header, 2), share=share, threshold=threshold)
+    except (TypeError, ValueError) as error:
         raise InputError(path, f"damaged: {error}") from error
 
 
