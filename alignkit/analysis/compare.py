@@ -15,7 +15,8 @@ from alignkit.analysis.proxy import proxy_of
 from alignkit.analysis.settings import CompareSettings
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
-from alignkit.interop.other_systems import ExternalScores, read_scores
+from alignkit.interop.external_scores import ExternalScores
+from alignkit.interop.other_systems import read_scores
 from alignkit.interop.projection import is_between_tokens, project_scores, scores_without_specials, word_shapes
 from alignkit.metrics.registry import find_metric, metric_table
 from alignkit.neural.aligners import NeuralAligner
