@@ -42,10 +42,10 @@ def command(model: str, output: str, quiet: bool, **options: Any) -> None:
 
     Needs transformers: pip install 'alignkit[transformers]'.
     """
-    run(model, output, quiet, options)
+    save_attention(model, output, quiet, options)
 
 
-def run(model: str, output: str, quiet: bool, options: dict[str, Any]) -> None:
+def save_attention(model: str, output: str, quiet: bool, options: dict[str, Any]) -> None:
     """Read the text, load the model, save its attention."""
     from alignkit.neural.devices import set_threads
     from alignkit.neural.hugging_face import cross_attention, load_pretrained

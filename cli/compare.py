@@ -11,7 +11,7 @@ import click
 
 from alignkit.analysis.settings import CompareSettings
 from alignkit.metrics.registry import SCORE_METRICS, find_metric
-from alignkit.text.line_pairs import check_has_words
+from alignkit.text.line_pairs import LinePairs, check_has_words
 from alignkit_cli.analysis_options import (
     call_of,
     csv_option,
@@ -25,6 +25,7 @@ from alignkit_cli.analysis_options import (
 from alignkit_cli.options import (
     choose_text,
     named,
+    needs,
     note,
     quiet_option,
     reading_options,
@@ -36,8 +37,7 @@ from alignkit_cli.options import (
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from alignkit.analysis.compare import Comparison
-    from alignkit.neural.training.translation_run import LinePairs
+    from alignkit.analysis.classical import Comparison
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,6 @@ class CompareCall:
     uniform: str | None
     training: tuple[str, str] | None
     scores: tuple[str, ...]
-    device: str
     as_json: bool
     csv: str | None
     lowercase: bool
@@ -59,13 +58,12 @@ class CompareCall:
 
     def read(self, purpose: str, source: str, target: str | None) -> LinePairs:
         """Read a text for this purpose; raises AlignkitError if no pair has words on both sides."""
-        from alignkit.neural.training.translation_run import LinePairs
         from alignkit.text.reading import read_line_pairs
 
         reading: dict[str, Any] = {"lowercase": self.lowercase, "encoding_errors": self.encoding_errors}
-        sides = read_line_pairs(source, target, **reading)
-        check_has_words(sides, purpose)
-        return LinePairs(*sides)
+        pairs = read_line_pairs(source, target, **reading)
+        check_has_words(pairs, purpose)
+        return pairs
 
 
 @click.command("compare")
@@ -73,7 +71,13 @@ class CompareCall:
 @click.argument("target", metavar="TGT]", required=False)
 @click.option("--neural", metavar="CKPT", help="A checkpoint (.pt) or run directory of `alignkit train`.")
 @click.option("--uniform", metavar="CKPT", help="A second network, trained with --attention uniform.")
-@click.option("--train", "training", nargs=2, metavar="SRC TGT", help="The training text, if the run has lost it.")
+@click.option(
+    "--train",
+    "training",
+    nargs=2,
+    metavar="SRC TGT",
+    help="The text to fit on: without --neural instead of SRC and TGT; with it, if the run has lost its text.",
+)
 @setting_option(
     CompareSettings,
     "metric",
@@ -90,7 +94,7 @@ class CompareCall:
     multiple=True,
     metavar="NAME=FILE",
     help="Also the alpha scores of another system on the scored pairs: .npz, .parquet, .csv, JSON lines, Marian's "
-    "soft alignments or Pharaoh links.",
+    "soft alignments, inseq's JSON or Pharaoh links; one of several heads as FILE:LAYER.HEAD.",
 )
 @seed_option("Seed of the proxy and the bootstrap.")
 @device_option
@@ -100,21 +104,56 @@ class CompareCall:
 @threads_option
 @quiet_option
 def command(**options: Any) -> None:
-    """Score IBM Model 1, the proxy and a network against each other.
+    """Score classical aligners, a network and other systems against each other.
 
-    IBM Model 1 and the bag-of-words proxy are fitted on the text that the network was trained on, with the same
-    tokens; then all of them score the run's validation pairs, or SRC and TGT if given. The table shows A(u, v):
-    the share of target tokens whose best source token by u is among the top 5 % by v; in brackets, chance.
+    With SRC and TGT alone, no network is needed: IBM Model 1 and the aligner of `alignkit align` are fitted on
+    this text (or that of --train) and compared with each other and with --scores, between words.
+
+    With --neural, IBM Model 1 and the bag-of-words proxy are fitted on the text that the network was trained on,
+    with the same tokens; then all of them score the run's validation pairs, or SRC and TGT if given. The table
+    shows A(u, v): the share of target tokens whose best source token by u is among the top 5 % by v; in brackets,
+    chance.
 
     Without arguments: trains a small network on the embedded German-English sample first (about a minute).
     """
-    run(call_of(CompareCall, options), with_given(CompareSettings(), options))
+    run_compare(call_of(CompareCall, options), with_given(CompareSettings(), options))
 
 
-def run(call: CompareCall, settings: CompareSettings) -> None:
-    """Load or train the network, fit the rest, print the table."""
-    if call.neural is None and any(given is not None for given in (call.source, call.uniform, call.training)):
-        raise click.UsageError("Give --neural CKPT; or no arguments at all, for the embedded sample.")
+def run_compare(call: CompareCall, settings: CompareSettings) -> None:
+    """Compare, print the table."""
+    if call.neural is None and call.source is not None:
+        found = without_network(call, settings)
+    else:
+        found = with_network(call, settings)
+    if call.csv is not None:
+        write_output(found.table.to_csv(index=False, lineterminator="\n").encode(), call.csv)
+    write_output(f"{render_comparison(found, settings, call.as_json)}\n".encode(), None)
+
+
+def without_network(call: CompareCall, settings: CompareSettings) -> Comparison:
+    """Compare classical aligners and the scores of other systems."""
+    from alignkit.analysis.classical import compare_classical
+
+    for name in ("uniform", "delta", "proxy_epochs", "device"):
+        needs(name, "--neural", there=False)
+    assert call.source is not None
+    training = call.read("fit on (--train)", *call.training) if call.training is not None else None
+    with progress_bar("align", call.quiet) as bar:
+        return compare_classical(
+            call.read("score", call.source, call.target),
+            named(call.scores, "--scores"),
+            training=training,
+            settings=settings,
+            progress=bar,
+        )
+
+
+def with_network(call: CompareCall, settings: CompareSettings) -> Comparison:
+    """Load or train the network, fit the rest."""
+    if call.neural is None and any(given is not None for given in (call.uniform, call.training)):
+        raise click.UsageError(
+            "Give --neural CKPT, or SRC and TGT; or no arguments at all, for the embedded sample."
+        )
     from alignkit.analysis.compare import compare_networks
     from alignkit.neural.devices import set_threads
 
@@ -123,28 +162,24 @@ def run(call: CompareCall, settings: CompareSettings) -> None:
     pairs = call.read("score", call.source, call.target) if call.source is not None else None
     training = call.read("fit on (--train)", *call.training) if call.training is not None else None
     with tempfile.TemporaryDirectory(prefix="alignkit-") as folder, progress_bar("proxy", call.quiet) as bar:
-        found = compare_networks(
-            call.neural or train_on_sample(folder, settings.seed, call.device, call.quiet),
+        return compare_networks(
+            call.neural or train_on_sample(folder, settings.seed, settings.device, call.quiet),
             call.uniform,
             pairs=pairs,
             training=training,
             others=named(call.scores, "--scores"),
             settings=settings,
-            device=call.device,
             progress=bar,
         )
-    if call.csv is not None:
-        write_output(found.table.to_csv(index=False, lineterminator="\n").encode(), call.csv)
-    write_output(f"{render(found, settings, call.as_json)}\n".encode(), None)
 
 
 def train_on_sample(folder: str, seed: int, device: str, quiet: bool) -> str:
     """Train the small preset on the embedded sample; returns the run directory."""
     from alignkit.neural.settings import PRESETS
-    from alignkit.neural.training.translation_run import LinePairs, train_translation
+    from alignkit.neural.training.translation_run import train_translation
     from alignkit.text.reading import read_line_pairs
 
-    texts = [LinePairs(*read_line_pairs(*choose_text(None, None, True, part))) for part in ("train", "test")]
+    texts = [read_line_pairs(*choose_text(None, None, True, part)) for part in ("train", "test")]
     note("training a small network on the embedded sample (kept nowhere; see `alignkit train`) ...", quiet)
     with progress_bar("network", quiet) as bar:
         settings = PRESETS["small"].change(training={"seed": seed})
@@ -152,20 +187,21 @@ def train_on_sample(folder: str, seed: int, device: str, quiet: bool) -> str:
     return folder
 
 
-def render(found: Comparison, settings: CompareSettings, as_json: bool) -> str:
+def render_comparison(found: Comparison, settings: CompareSettings, as_json: bool) -> str:
     """The table as text or JSON."""
     from alignkit.report.tables import metric_matrix, to_json
 
     network, training, pairs = found.network, found.training, found.pairs
     if as_json:
-        facts = {
+        facts: dict[str, Any] = {
             "percent": float(settings.percent),
             "ibm1": {"iterations": settings.iterations, "null": settings.null},
-            "network": {"step": network.step, "attention": network.settings.network.attention},
             "training_pairs": len(training),
             "scored_pairs": len(pairs),
-            "fingerprint": network.fingerprint,
+            "fingerprint": training.fingerprint() if network is None else network.fingerprint,
         }
+        if network is not None:
+            facts["network"] = {"step": network.step, "attention": network.settings.network.attention}
         return to_json(found.table, settings.metric, facts)
     metric = find_metric(settings.metric)
     rows = f"{int(found.table['rows'].max())} target tokens ({len(pairs)} pairs)"
@@ -173,7 +209,7 @@ def render(found: Comparison, settings: CompareSettings, as_json: bool) -> str:
     lines = [
         textwrap.fill(what, 90),
         f"Fitted on {len(training)} pairs; IBM 1: {settings.iterations} iterations, "
-        f"{'with' if settings.null else 'without'} NULL; network: step {network.step}.",
+        f"{'with' if settings.null else 'without'} NULL{f'; network: step {network.step}' if network else ''}.",
         "",
         metric_matrix(found.table, metric),
     ]

@@ -59,10 +59,10 @@ def command(scores: str, source: str, target: str | None, **options: Any) -> Non
     brackets have 95 % bootstrap intervals over sentence pairs; = marks heads that the text does not tell from the
     first.
     """
-    run(scores, source, target, options)
+    run_heads(scores, source, target, options)
 
 
-def run(scores: str, source: str, target: str | None, options: dict[str, Any]) -> None:
+def run_heads(scores: str, source: str, target: str | None, options: dict[str, Any]) -> None:
     """Rank the heads, print the table, write the other outputs."""
     from alignkit.analysis.heads import rank_heads_of_file, write_alignment_heads
 
@@ -83,11 +83,11 @@ def run(scores: str, source: str, target: str | None, options: dict[str, Any]) -
         write_alignment_heads(options["alignment_heads"], found.alignment_heads)
     if options["csv"] is not None:
         write_output(found.table.to_csv(index=False, lineterminator="\n").encode(), options["csv"])
-    text = as_json(found) if options["as_json"] else as_text(found, settings, options["top"])
+    text = ranking_json(found) if options["as_json"] else ranking_text(found, settings, options["top"])
     write_output(f"{text}\n".encode(), None)
 
 
-def as_json(found: HeadRanking) -> str:
+def ranking_json(found: HeadRanking) -> str:
     """Everything, as one JSON object."""
     from alignkit.report.tables import records, to_json
 
@@ -101,7 +101,7 @@ def as_json(found: HeadRanking) -> str:
     return to_json(found.table, "heads", facts)
 
 
-def as_text(found: HeadRanking, settings: MetricSettings, top: int) -> str:
+def ranking_text(found: HeadRanking, settings: MetricSettings, top: int) -> str:
     """The best heads as a table, what the shift does to the best one, and the heads whose mean is best."""
     from alignkit.report.tables import align_columns
 
@@ -119,12 +119,14 @@ def as_text(found: HeadRanking, settings: MetricSettings, top: int) -> str:
         interval = f"({metric.text(row['low'])} to {metric.text(row['high'])})"
         cells = [f"{row['layer']}.{row['head']}{SHIFTS[row['shift']]}", metric.text(row[names[0]]), interval]
         grid.append([*cells, *(metric.text(row[name]) for name in names[1:]), "=" if row["tied"] else ""])
-    lines = [describe(found, settings), "", align_columns(grid)]
+    lines = [ranking_title(found, settings), "", align_columns(grid)]
     hidden = len(found.table) - min(top, len(found.table))
-    return "\n".join([*lines, *([f"and {hidden} more (--top)"] if hidden else []), "", *conclusions(found)])
+    return "\n".join(
+        [*lines, *([f"and {hidden} more (--top)"] if hidden else []), "", *ranking_conclusions(found)]
+    )
 
 
-def describe(found: HeadRanking, settings: MetricSettings) -> str:
+def ranking_title(found: HeadRanking, settings: MetricSettings) -> str:
     """What the numbers are."""
     if found.metric.reference == "gold":
         return "Alignment error rate of each head: every target word linked to the source word it attends to most."
@@ -134,7 +136,7 @@ def describe(found: HeadRanking, settings: MetricSettings) -> str:
     )
 
 
-def conclusions(found: HeadRanking) -> list[str]:
+def ranking_conclusions(found: HeadRanking) -> list[str]:
     """Two sentences: on the shift of the best head, and on the mean of heads."""
     metric, shift = found.metric, found.difference
     name = f"{shift['layer']}.{shift['head']}"

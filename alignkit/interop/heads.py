@@ -154,6 +154,10 @@ class AttentionHeads:
         found = Scores(np.ascontiguousarray(flat, np.float32), self.offsets, self.shapes)
         return shift_rows(found) if choice.shifted else found
 
+    def word_scores(self, choice: HeadChoice) -> Scores:
+        """:meth:`scores`, between words: shifted first if the choice says so, then merged."""
+        return AttentionHeads.from_scores(self.scores(choice), self.words).on_words.scores(HeadChoice(0, 0))
+
     @property
     def described(self) -> str:
         """Which layers and heads there are, in words."""

@@ -6,18 +6,18 @@ simalign's script numbers its lines; alignkit writes ``s-t:p``.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 
 import numpy as np
 
 from alignkit.errors import InputError
-from alignkit.links.links import Links, check_range, parse_links, without_line_numbers
+from alignkit.links.links import Links, check_range, parse_links, parse_probabilities, without_line_numbers
 from alignkit.scores.scores import Scores, flat_offsets
 from alignkit.types import PathLike
 
 _LINK = re.compile(r"\s*\d+[-p?]\d+(:[0-9.e+-]+)?(\s|\Z)", re.ASCII)
+_PROBABILITY = re.compile(r"[0-9.e+-]+\Z", re.ASCII)
 _NUMBER = re.compile(r"\d+\t", re.ASCII)
 
 
@@ -61,7 +61,7 @@ def read_link_lines(
     shapes: np.ndarray | None,
     probability_file: tuple[PathLike, Sequence[str]] | None = None,
 ) -> Scores:
-    """Scores of lines of links; where a link stands twice, its larger probability counts.
+    """Scores of lines of links; a link without a probability counts as 1, of a repeated link the first counts.
 
     Args:
         path, lines: the file of the links ``s-t`` or ``s-t:p``.
@@ -74,42 +74,24 @@ def read_link_lines(
     """
     lines = without_line_numbers(path, lines)
     links = parse_links(path, lines).possible
-    # The colon of a probability; without one, every link counts as 1.
-    if probability_file is None and not any(":" in line for line in lines):
-        return scores_from_links(path, links, shapes)
-    best: dict[tuple[int, int, int], float] = {}
-    for m, (line, values) in enumerate(zip(lines, _probabilities(path, lines, probability_file), strict=True)):
-        for item, value in zip(line.split(), values, strict=True):
-            s, t = (int(x) for x in re.split("[-p?]", item.partition(":")[0]))
-            best[m, s, t] = max(value, best.get((m, s, t), 0.0))
-    ordered = [best[key] for key in sorted(best)]
-    return scores_from_links(path, links, shapes, np.array(ordered, np.float32))
+    if probability_file is not None:
+        lines = _joined(lines, *probability_file)
+        path = probability_file[0]
+    values = parse_probabilities(path, lines)
+    return scores_from_links(path, links, shapes, values if values is None else np.nan_to_num(values, nan=1.0))
 
 
-def _probabilities(
-    path: PathLike, lines: Sequence[str], other: tuple[PathLike, Sequence[str]] | None
-) -> list[list[float]]:
-    """The probability of each item of each line."""
-    if other is None:
-        texts = [[item.partition(":")[2] or "1" for item in line.split()] for line in lines]
-        return [[_probability(path, x, m) for x in line] for m, line in enumerate(texts, 1)]
-    name, rows = other
+def _joined(lines: Sequence[str], path: PathLike, rows: Sequence[str]) -> list[str]:
+    """Lines of ``s-t:p`` of lines of links and lines of probabilities."""
     if len(rows) != len(lines):
-        raise InputError(name, f"has probabilities of {len(rows)} lines, the links have {len(lines)}")
+        raise InputError(path, f"has probabilities of {len(rows)} lines, the links have {len(lines)}")
     found = []
     for number, (line, row) in enumerate(zip(lines, rows, strict=True), 1):
         items, values = line.split(), row.split()
         if len(items) != len(values):
-            raise InputError(name, f"{len(values)} probabilities for {len(items)} links", line=number)
-        found.append([_probability(name, value, number) for value in values])
+            raise InputError(path, f"{len(values)} probabilities for {len(items)} links", line=number)
+        for value in values:
+            if _PROBABILITY.match(value) is None:
+                raise InputError(path, f"{value[:40]!r} is not a probability", line=number)
+        found.append(" ".join(f"{item}:{value}" for item, value in zip(items, values, strict=True)))
     return found
-
-
-def _probability(path: PathLike, text: str, line: int) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value <= 1 + 1e-6:  # rounding makes some systems write a little more than 1
-        raise InputError(path, f"{text!r} is not a probability", line=line)
-    return value

@@ -94,7 +94,7 @@ def _read(path: PathLike, shapes: np.ndarray | None) -> ExternalScores | Attenti
     return next(one for one in SCORE_FORMATS.values() if one.recognises(file)).read(file)
 
 
-def read_links(file: ScoreFile) -> ExternalScores:
+def read_pharaoh(file: ScoreFile) -> ExternalScores:
     """Pharaoh links as scores 0 and 1, or as their probabilities."""
     return ExternalScores(file.name, read_link_lines(file.path, file.alignments, file.shapes))
 
@@ -200,6 +200,6 @@ SCORE_FORMATS = {
         lambda file: file.first_line.startswith("{") and f'"{inseq.MARKER}"'.encode() in file.data, read_inseq
     ),
     "json": ScoreFormat(lambda file: file.first_line.startswith(("[", "{")), read_json_lines),
-    "links": ScoreFormat(lambda file: is_links(file.first_alignment), read_links),
+    "links": ScoreFormat(lambda file: is_links(file.first_alignment), read_pharaoh),
     "soft": ScoreFormat(lambda file: True, read_soft_alignments),
 }

@@ -17,11 +17,32 @@ from alignkit.errors import AlignkitError
 from alignkit.interop.heads import AttentionHeads, heads_from_cross_attentions
 from alignkit.neural.devices import pick_device
 from alignkit.scores.word_groups import Grouping
+from alignkit.settings import with_options
 from alignkit.text.tokenization import split_words
 from alignkit.types import PathLike, Progress
 
-BATCH_SIZE = 16
 _IGNORED = -100  # a label that transformers leaves out
+
+
+@dataclass(frozen=True)
+class AttentionSettings:
+    """What of a model's attention to compute, and how.
+
+    Attributes:
+        layers: which decoder layers to keep, counted from 0; all if None.
+        prefix: what the model expects before each source line (``>>deu<<``, or T5's task); it is no word of it.
+        batch_size: pairs at a time; the result does not depend on it but for rounding.
+        device: as :func:`alignkit.neural.devices.pick_device`.
+    """
+
+    layers: Sequence[int] | None = None
+    prefix: str = ""
+    batch_size: int = 16
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise AlignkitError(f"the batch size must be at least 1, not {self.batch_size}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +94,9 @@ def cross_attention(
     source: Sequence[str],
     target: Sequence[str],
     *,
-    layers: Sequence[int] | None = None,
-    prefix: str = "",
-    batch_size: int = BATCH_SIZE,
-    device: str = "auto",
+    settings: AttentionSettings | None = None,
     progress: Progress | None = None,
+    **options: Any,
 ) -> AttentionHeads:
     """The cross-attention of every layer and head while the model is given the target.
 
@@ -85,11 +104,9 @@ def cross_attention(
         model: an encoder-decoder of transformers; it is moved to the device and set to evaluation.
         tokenizer: its tokenizer.
         source, target: M lines each, of words with spaces between them. A pair with a blank side has no tokens.
-        layers: which decoder layers to keep, counted from 0; all if not given.
-        prefix: what the model expects before each source line (``>>deu<<``, or T5's task); it is no word of it.
-        batch_size: pairs at a time; the result does not depend on it but for rounding.
-        device: as :func:`alignkit.neural.devices.pick_device`.
+        settings: defaults if not given.
         progress: called after each batch.
+        **options: fields of :class:`AttentionSettings` that replace those of ``settings``.
 
     Returns:
         heads between subwords, with their words; ``on_words`` and ``shifted`` give the others.
@@ -98,23 +115,27 @@ def cross_attention(
         AlignkitError: the sides have different numbers of lines, the model has no cross-attention, a line is too
             long for it, or there is no such layer.
     """
+    settings = with_options(settings or AttentionSettings(), options)
     if len(source) != len(target):
         raise AlignkitError(f"there are {len(source)} source and {len(target)} target lines")
-    sides = [encode_side(tokenizer, source, prefix=prefix), encode_side(tokenizer, target, is_target=True)]
+    sides = [
+        encode_side(tokenizer, source, prefix=settings.prefix),
+        encode_side(tokenizer, target, is_target=True),
+    ]
     kept = [m for m in range(len(source)) if split_words(source[m]) and split_words(target[m])]
     _check_lengths(model, sides, kept)
-    place = pick_device(device)
+    place = pick_device(settings.device)
     model = model.to(place).eval()
     if hasattr(model, "set_attn_implementation"):
         model.set_attn_implementation("eager")
     pairs: list[np.ndarray] = [np.zeros((0, 0, 0, 0), np.float32) for _ in source]
     order = sorted(kept, key=lambda m: (len(sides[0].ids[m]), len(sides[1].ids[m]), m))
-    numbers: Sequence[int] | None = layers
-    for low in range(0, len(order), batch_size):
-        batch = order[low : low + batch_size]
+    numbers: Sequence[int] | None = settings.layers
+    for low in range(0, len(order), settings.batch_size):
+        batch = order[low : low + settings.batch_size]
         attention = _forward(model, tokenizer, [[side.ids[m] for m in batch] for side in sides], place)
         columns, rows = ([side.words[m][0].tolist() for m in batch] for side in sides)
-        heads = heads_from_cross_attentions(attention, columns, rows, layers)
+        heads = heads_from_cross_attentions(attention, columns, rows, settings.layers)
         numbers = list(dict.fromkeys(layer for layer, _ in heads.heads))
         for k, m in enumerate(batch):
             found = heads.pair(k)
