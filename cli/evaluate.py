@@ -59,11 +59,9 @@ NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
 def command(gold: str, hypothesis: str, per_sentence: str | None, by_class: bool, **options: Any) -> None:
     """Score links HYP against gold links GOLD: AER, precision, recall and F1, with 95 % bootstrap intervals.
 
-    HYP may also be a head of an attention file, as FILE:LAYER.HEAD (see `alignkit heads`).
-
     Both hold a line per sentence pair, zero-based, source first. Gold has sure links "s-t" and possible links
     "spt" or "s?t". Only as many lines of HYP are read as GOLD has, so test pairs may stand before the training
-    text.
+    text. HYP may also be a head of an attention file, as FILE:LAYER.HEAD (see `alignkit heads`).
     """
     from alignkit.workflow.evaluation import read_evaluated
 

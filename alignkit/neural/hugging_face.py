@@ -6,6 +6,7 @@ attention while target token t is predicted from the tokens before it (:mod:`ali
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -80,7 +81,8 @@ def load_pretrained(
     more = {"src_lang": source_language, "tgt_lang": target_language}
     logging.disable_progress_bar()
     try:
-        tokenizer = AutoTokenizer.from_pretrained(model, **{k: v for k, v in more.items() if v is not None})
+        with warnings.catch_warnings(action="ignore"):  # of packages that the tokenizer would like to have
+            tokenizer = AutoTokenizer.from_pretrained(model, **{k: v for k, v in more.items() if v is not None})
         found = AutoModelForSeq2SeqLM.from_pretrained(model, attn_implementation="eager")
     except Exception as error:  # transformers, its tokenizers and its hub raise errors of many kinds
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
