@@ -69,7 +69,7 @@ def command(gold: str, hypothesis: str, per_sentence: str | None, by_class: bool
     found = read_evaluated(gold, hypothesis, **reading)
     counts = found.counts()
     if per_sentence is not None:
-        write_output(table(counts), per_sentence)
+        write_output(pairs_csv(counts), per_sentence)
     errors = found.errors() if by_class else None
     write_output(f"{as_text(counts, errors, options['seed'], options['as_json'])}\n".encode(), None)
 
@@ -122,7 +122,7 @@ def number(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def table(counts: LinkCounts) -> bytes:
+def pairs_csv(counts: LinkCounts) -> bytes:
     """CSV with a row per sentence pair; empty where a measure is not defined."""
     rows = ["line,links,sure,possible,links_in_sure,links_in_possible,aer,precision,recall,f1"]
     columns = (counts.found, counts.sure, counts.possible, counts.in_sure, counts.in_possible)

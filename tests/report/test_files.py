@@ -10,7 +10,7 @@ import pytest
 
 from alignkit.errors import AlignkitError
 from alignkit.report.frames import SCORE_COLUMNS, save_frames, score_frame
-from alignkit.report.plots import save_plots, spread
+from alignkit.report.plots import labelled_steps, save_plots
 from tests.report.conftest import make_report
 
 
@@ -66,7 +66,7 @@ def test_frames_refuse(report, tmp_path):
     ],
 )
 def test_labels_of_steps_have_room(steps, labelled):
-    assert spread(steps) == labelled
+    assert labelled_steps(steps) == labelled
 
 
 def test_plots(report, tmp_path):
