@@ -12,6 +12,7 @@ import numpy as np
 from alignkit.errors import AlignkitError
 from alignkit.interop.projection import word_grouping, word_shapes
 from alignkit.links.links import GoldLinks, Links
+from alignkit.metrics.error_classes import WordFacts
 from alignkit.metrics.protocol import PERCENT, Percent
 from alignkit.scores.scores import Scores
 from alignkit.scores.word_groups import Grouping
@@ -52,6 +53,10 @@ _KNOWN = {
         "HMM",
         "The guess of a hidden Markov model of which source word each target word comes from; it knows that "
         "neighbours translate neighbours.",
+    ),
+    ("hmm-joint", "alpha"): (
+        "Joint HMM",
+        "The probability of each link by two hidden Markov models, one for each direction, that learned together.",
     ),
     ("ibm1", "beta"): (
         "IBM dictionary",
@@ -117,6 +122,7 @@ class Report:
         time_course: columns run, step, name, value, as :func:`alignkit.report.page_data.time_course_lines` reads
             them, or None.
         gold: reference links between words, or None.
+        words: the same pairs in words, with the words' counts, for errors by class; None if not known.
         specials: whether BOS and EOS at the ends of sentences are specials rather than words.
         marked: whether tokens are subwords that may carry marks.
         facts: settings and versions, nested.
@@ -134,6 +140,7 @@ class Report:
     counts: np.ndarray
     time_course: pd.DataFrame | None = None
     gold: GoldLinks | None = None
+    words: WordFacts | None = None
     specials: bool = True
     marked: bool = True
     facts: Mapping[str, Any] = field(default_factory=dict)
