@@ -20,7 +20,7 @@ from alignkit.neural.settings import PRESETS
 from alignkit.report.frames import FORMATS
 from alignkit.report.inputs import ReportInputs
 from alignkit.workflow.settings import AlignSettings
-from alignkit_cli.main import COMMANDS
+from alignkit_cli.group import COMMANDS
 
 #: command -> (its settings, options that have another default on purpose)
 SETTINGS = {
