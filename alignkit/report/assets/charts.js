@@ -17,8 +17,13 @@ function plotBox(width, height, left, right, bottom, top) {
 function legend(entries) {
   return element("ul", { className: "legend" }, ...entries.map(([kind, text]) => {
     const key = shape("svg", { width: 26, height: 12, "aria-hidden": "true" });
-    if (kind === "chance") key.append(shape("path", { class: "chance", d: "M1 6H25" }));
-    else if (kind === "tick") key.append(shape("line", { class: "even", x1: 13, x2: 13, y1: 1, y2: 11 }));
+    if (kind === "forced") key.append(shape("rect", { class: "forced", x: 1, y: 0, width: 24, height: 12 }));
+    else if (kind === "chance") key.append(shape("path", { class: "chance", d: "M1 6H25" }));
+    else if (kind === "dot" || kind === "range") {
+      const group = shape("g", { class: "c0" });
+      group.append(kind === "dot" ? shape("circle", { class: "dot", cx: 13, cy: 6, r: 5 }) : shape("line", { class: "range", x1: 13, x2: 13, y1: 0, y2: 12 }));
+      key.append(group);
+    } else if (kind === "tick") key.append(shape("line", { class: "even", x1: 13, x2: 13, y1: 1, y2: 11 }));
     else if (kind.startsWith("bar")) {
       const group = shape("g", { class: kind.slice(4) });
       group.append(shape("rect", { class: "bar", x: 3, y: 1, width: 20, height: 10, rx: 2 }));
@@ -52,6 +57,10 @@ function courseChart(place) {
     }
     svg.append(shape("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }));
     svg.append(shape("text", { x: (box.left + box.right) / 2, y: box.bottom + 42, "text-anchor": "middle" }, width < 480 ? "training step" : "training step (logarithmic scale)"));
+    if (course.forced) {
+      const end = x(Math.min(course.forced, steps[steps.length - 1]));
+      svg.append(shape("rect", { class: "forced", x: box.left, y: box.top, width: Math.max(end - box.left, 2), height: box.bottom - box.top }));
+    }
     if (course.chance !== null) {
       const y = box.y(course.chance);
       svg.append(shape("path", { class: "chance", d: `M${box.left} ${y}H${box.right}` }));
@@ -61,7 +70,8 @@ function courseChart(place) {
       const d = series.points.map(([step, value], k) => `${k ? "L" : "M"}${x(step).toFixed(1)} ${box.y(value).toFixed(1)}`);
       group.append(shape("path", { class: `line ${series.role}`, d: d.join("") }));
       for (const [step, value] of series.points) {
-        group.append(shape("circle", { class: "dot", cx: x(step), cy: box.y(value), r: 4 }));
+        const hollow = series.forced && step <= series.forced ? " hollow" : "";
+        group.append(shape("circle", { class: `dot${hollow}`, cx: x(step), cy: box.y(value), r: 4 }));
       }
       svg.append(group);
     });
@@ -70,16 +80,17 @@ function courseChart(place) {
       const high = i + 1 < steps.length ? (x(steps[i + 1]) + x(step)) / 2 : box.right + 6;
       const strip = shape("rect", { class: "hit", x: low, y: box.top, width: Math.max(high - low, 1), height: box.bottom - box.top });
       const lines = course.series.map((s) => [s, s.points.find((p) => p[0] === step)]).filter(([, p]) => p);
-      explain(strip, [`after ${step.toLocaleString("en")} steps`, ...lines.map(([s, p]) => `${s.label}: ${percent(p[1], 1)}`)].join("\n"));
+      explain(strip, [`after ${step.toLocaleString("en")} steps`, ...lines.map(([s, p]) => `${s.label}: ${percent(p[1], 1)}${s.forced && step <= s.forced ? " (not trained yet)" : ""}`)].join("\n"));
       svg.append(strip);
     });
     const entries = course.series.map((s, i) => [`c${i % 6} ${s.role}`, s.label]);
-    if (course.chance !== null) entries.push(["chance", `chance agreement (${percent(course.chance)})`]);
+    if (course.chance !== null) entries.push(["chance", `agreement by chance (${percent(course.chance)})`]);
+    if (course.forced) entries.push(["forced", `attention fixed to uniform (the first ${course.forced.toLocaleString("en")} steps)`]);
     place.replaceChildren(legend(entries), svg);
   };
   fitted(place, redraw);
-  const rows = course.series.flatMap((s) => s.points.map(([step, value]) => [s.label, step.toLocaleString("en"), percent(value, 1)]));
-  if (course.chance !== null) rows.push(["chance agreement", "–", percent(course.chance, 1)]);
+  const rows = course.series.flatMap((s) => s.points.map(([step, value]) => [s.label, step.toLocaleString("en"), percent(value, 1) + (s.forced && step <= s.forced ? " (attention fixed to uniform)" : "")]));
+  if (course.chance !== null) rows.push(["agreement by chance", "–", percent(course.chance, 1)]);
   table(document.getElementById("course-table"), ["What", "Step", "Value"], rows);
 }
 
@@ -109,7 +120,7 @@ function bandChart(name, unit, short) {
     });
     svg.append(group);
     const pair = `${data.sets[chosen.u].label} and ${data.sets[chosen.v].label}`;
-    place.replaceChildren(legend([["c0", `agreement of ${pair}`], ["chance", "chance"]]), svg);
+    place.replaceChildren(legend([["dot", `agreement of ${pair}`], ["range", "its 95 % interval"], ["chance", "agreement by chance"]]), svg);
     const header = [unit, "Target words", "Agreement", "95 % interval", "Chance"];
     table(document.getElementById(`${name}-table`), header, bands.map(([band, count, value, chance, low, high]) =>
       [band, count.toLocaleString("en"), percent(value, 1), `${percent(low)} to ${percent(high)}`, percent(chance, 1)]));
@@ -120,11 +131,11 @@ function bandChart(name, unit, short) {
 function massChart(place) {
   const redraw = (width) => {
     const classes = [...new Set(data.mass.flatMap((s) => s.rows.map((r) => r[0])))];
-    const left = Math.min(150, width * 0.36), bar = 20, gap = 22, step = data.mass.length * (bar + 4) + gap;
+    const left = Math.min(150, Math.max(width * 0.36, 122)), bar = 20, gap = 22, step = data.mass.length * (bar + 4) + gap;
     const height = classes.length * step + 40;
     const svg = shape("svg", { width, height, role: "group", "aria-label": "Where the weight goes" });
     const x = (share) => left + (width - left - 56) * share;
-    for (let share = 0; share <= 1.001; share += 0.25) {
+    for (let share = 0; share <= 1.001; share += width < 480 ? 0.5 : 0.25) {
       svg.append(shape("line", { class: "grid", x1: x(share), x2: x(share), y1: 4, y2: height - 30 }));
       svg.append(shape("text", { x: x(share), y: height - 10, "text-anchor": "middle" }, `${Math.round(100 * share)} %`));
     }
