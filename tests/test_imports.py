@@ -20,6 +20,7 @@ ORDER = [
         "errors",
         "settings",
         "representation",
+        "lazy",
         "parallel",
         "storage",
         "kernels",

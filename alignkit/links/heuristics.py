@@ -6,12 +6,11 @@ because the command line reads its choices from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, NamedTuple
 
 from alignkit.errors import AlignkitError
+from alignkit.lazy import imported
 
 
 class Steps(NamedTuple):
@@ -46,11 +45,10 @@ class Heuristic:
     function: str | None = None
     needs_scores: bool = False
 
-    def load(self) -> Callable[..., Any]:
+    def load(self) -> Any:
         """The function of a heuristic without steps."""
         assert self.function is not None
-        module, _, name = self.function.partition(":")
-        return getattr(import_module(module), name)
+        return imported(self.function)
 
 
 HEURISTICS = {
