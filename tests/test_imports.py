@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import configparser
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -74,8 +75,8 @@ def imports(name, top_only=False):
     return found
 
 
-def room(name):
-    """The room of a module: ``alignkit.text`` of ``alignkit.text.reading``; None for what is not ours."""
+def place_of(name):
+    """The place of a module: ``alignkit.text`` of ``alignkit.text.reading``; None for what is not ours."""
     places = [place for place in RANKS if name == place or (place != "alignkit" and name.startswith(place + "."))]
     return max(places, key=len, default=None)
 
@@ -92,17 +93,37 @@ def test_every_package_is_installed():
     assert set(described["options"]["packages"].split()) == found | {"alignkit_data"}
 
 
-def test_every_module_has_a_room():
-    assert [name for name in MODULES if room(name) is None] == []
+def test_the_table_for_contributors_is_the_order():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.partition("| under `alignkit/` |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == ORDER
+
+
+def test_the_changes_for_contributors_name_files_and_registries():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.partition("| change | code | registry |")[2].partition("\n\n")[0]
+    rows = [row.split("|")[2:4] for row in table.splitlines()[2:]]
+    assert len(rows) > 10
+    new = {"neural/networks/transformer.py", "experiments/NAME.py", "metrics/NAME.py"}
+    for code, registry in rows:
+        files = {name: ROOT / "alignkit" / name for name in re.findall(r"`([\w/]+\.py)`", code + registry)}
+        assert [name for name, path in files.items() if not path.is_file() and name not in new] == []
+        sources = "".join(path.read_text(encoding="utf-8") for path in files.values() if path.is_file())
+        for name in re.findall(r"`([A-Z_]{3,})`", registry):
+            assert re.search(rf"^{name}\b", sources, re.MULTILINE), name
+
+
+def test_every_module_has_a_place():
+    assert [name for name in MODULES if place_of(name) is None] == []
     assert len(MODULES) > 20
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_imports_go_downwards(name):
-    own = room(name)
+    own = place_of(name)
     for imported in filter(ours, imports(name)):
-        place = room(imported)
-        assert place is not None, f"{name} imports {imported}, which has no room"
+        place = place_of(imported)
+        assert place is not None, f"{name} imports {imported}, which has no place"
         assert RANKS[place] <= RANKS[own], f"{name} imports {imported}, which stands above it"
         if own != place:
             assert not {own, place} <= APART, f"{name} imports {imported}"
@@ -135,7 +156,7 @@ def test_kernels_import_numpy_numba_and_llvmlite_only(name):
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_torch_and_matplotlib_stay_in_their_rooms(name):
+def test_torch_and_matplotlib_stay_in_their_packages(name):
     packages = {imported.split(".")[0] for imported in imports(name)}
     if not name.startswith(("alignkit.neural", "alignkit.analysis", "alignkit.experiments")):
         assert "torch" not in packages
