@@ -192,7 +192,8 @@ def render_comparison(found: Comparison, settings: CompareSettings, as_json: boo
         return to_json(found.table, settings.metric, facts)
     metric = find_metric(settings.metric)
     rows = f"{int(found.table['rows'].max())} target tokens ({len(pairs)} pairs)"
-    what = f"{metric.symbol}(u, v): {metric.describe(settings, rows)}; in brackets, {metric.chance}."
+    chance = f"; in brackets, {metric.chance}" if metric.chance else ""
+    what = f"{metric.symbol}(u, v): {metric.describe(settings, rows)}{chance}."
     lines = [
         textwrap.fill(what, 90),
         f"Fitted on {len(training)} pairs; IBM 1: {settings.iterations} iterations, "
