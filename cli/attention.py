@@ -8,26 +8,34 @@ import click
 
 from alignkit.text.line_pairs import check_has_words
 from alignkit_cli.analysis_options import device_option
+from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import note, quiet_option, reading_options, threads_option
+from alignkit_cli.parameter_types import COUNT, TEXT, OutputPath, WholeNumber
 from alignkit_cli.progress import progress_bar
 
 
-@click.command("attention")
-@click.argument("model", metavar="MODEL")
-@click.argument("source", metavar="SRC")
-@click.argument("target", metavar="TGT", required=False)
-@click.option("-o", "--output", required=True, metavar="FILE", help="The scores file to write, an .npz.")
+@alignkit_command("attention")
+@argument("model", metavar="MODEL", help="A folder with the model, or a name that transformers downloads.")
+@argument("source", metavar="SRC", type=TEXT, help='The source text; or, without TGT, lines "source ||| target".')
+@argument("target", metavar="[TGT]", required=False, type=TEXT, help="The target text.")
+@click.option("-o", "--output", required=True, type=OutputPath(".npz"), help="The attention file to write.")
 @click.option(
     "--layer",
     "layers",
-    type=click.IntRange(min=0),
+    type=WholeNumber(0),
     multiple=True,
-    help="Only this decoder layer, counted from 0; may be repeated.  [default: all]",
+    help="Only this decoder layer, counted from 0; may be given several times.  [default: all]",
 )
-@click.option("--prefix", default="", help='What the model expects before each source line, as ">>deu<<".')
-@click.option("--source-language", metavar="CODE", help="Language code of a multilingual model, as deu_Latn.")
+@setting_option(
+    AttentionSettings,
+    "prefix",
+    metavar="WORDS",
+    show_default=False,
+    help='What the model expects before each source line, as ">>deu<<".',
+)
+@click.option("--source-language", metavar="CODE", help="The language code of a multilingual model, as deu_Latn.")
 @click.option("--target-language", metavar="CODE", help="The same of the target.")
-@click.option("--batch-size", type=click.IntRange(min=1), default=16, show_default=True, help="Pairs at a time.")
+@setting_option(AttentionSettings, "batch_size", type=COUNT, help="Number of sentence pairs at a time.")
 @device_option
 @reading_options
 @threads_option
@@ -35,10 +43,10 @@ from alignkit_cli.progress import progress_bar
 def command(model: str, output: str, quiet: bool, **options: Any) -> None:
     """Save the cross-attention of a Hugging Face encoder-decoder model: every layer and head.
 
-    MODEL is a folder, or a name that transformers downloads (Marian, NLLB, mBART, T5, BART, ...). It is given both
-    sides of the text and generates nothing: a row is the attention while its target token is predicted. The file
-    goes wherever scores are read, as FILE:LAYER.HEAD (FILE:LAYER.HEAD+1 for the shifted rows, those of the step
-    after each token); `alignkit heads` finds the head that aligns best.
+    The model (Marian, NLLB, mBART, T5, BART and others) is given both sides of the text and generates nothing: a
+    row is the attention while its target token is predicted. The file goes wherever scores are read, as
+    FILE:LAYER.HEAD (FILE:LAYER.HEAD+1 for the shifted rows, those of the step after each token); `alignkit heads`
+    finds the head that aligns best.
 
     Needs transformers: pip install 'alignkit[transformers]'.
     """
@@ -52,15 +60,15 @@ def save_attention(model: str, output: str, quiet: bool, options: dict[str, Any]
     from alignkit.text.reading import read_line_pairs
 
     reading = {name: options[name] for name in ("encoding_errors", "lowercase")}
-    sides = read_line_pairs(options["source"], options["target"], **reading)
-    check_has_words(sides, "score")
+    pairs = read_line_pairs(options["source"], options["target"], **reading)
+    check_has_words(pairs, "score")
     set_threads(options["threads"])
     languages = {name: options[name] for name in ("source_language", "target_language")}
     loaded = load_pretrained(model, **languages)
     with progress_bar("attention", quiet) as bar:
         heads = cross_attention(
             *loaded,
-            *sides,
+            *pairs,
             layers=sorted(set(options["layers"])) or None,
             prefix=options["prefix"],
             batch_size=options["batch_size"],

@@ -22,9 +22,10 @@ from alignkit_cli.analysis_options import (
     proxy_epochs_option,
     seed_option,
 )
+from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
+    by_name,
     choose_text,
-    named,
     needs,
     note,
     quiet_option,
@@ -34,6 +35,7 @@ from alignkit_cli.options import (
     with_given,
     write_output,
 )
+from alignkit_cli.parameter_types import TEXT, InputPath, NamedInputPath, ScoresPath
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ class CompareCall:
     neural: str | None
     uniform: str | None
     training: tuple[str, str] | None
-    scores: tuple[str, ...]
+    scores: tuple[tuple[str, str], ...]
     as_json: bool
     csv: str | None
     lowercase: bool
@@ -66,23 +68,42 @@ class CompareCall:
         return pairs
 
 
-@click.command("compare")
-@click.argument("source", metavar="[SRC", required=False)
-@click.argument("target", metavar="TGT]", required=False)
-@click.option("--neural", metavar="CKPT", help="A checkpoint (.pt) or run directory of `alignkit train`.")
-@click.option("--uniform", metavar="CKPT", help="A second network, trained with --attention uniform.")
+@alignkit_command("compare")
+@argument(
+    "source",
+    metavar="[SRC]",
+    required=False,
+    type=TEXT,
+    help='The source text to score; or, without TGT, lines "source ||| target".  [default with --neural: the '
+    "validation text of the run]",
+)
+@argument("target", metavar="[TGT]", required=False, type=TEXT, help="The target text to score.")
+@click.option(
+    "--neural",
+    type=InputPath(folder=True),
+    metavar="RUN",
+    help="A network: a run directory of `alignkit train`, or one of its checkpoints (.pt).",
+)
+@click.option(
+    "--uniform",
+    type=InputPath(folder=True),
+    metavar="RUN",
+    help="A second network, trained with --attention uniform, for uniform.beta.",
+)
 @click.option(
     "--train",
     "training",
     nargs=2,
+    type=TEXT,
     metavar="SRC TGT",
-    help="The text to fit on: without --neural instead of SRC and TGT; with it, if the run has lost its text.",
+    help="The text to fit on: without --neural, instead of SRC and TGT; with it, that which the network was trained "
+    "on, if the run directory has lost it.",
 )
 @setting_option(
     CompareSettings,
     "metric",
     type=click.Choice([metric.name for metric in SCORE_METRICS]),
-    help="The metric of the table.",
+    help="What the table shows: the top-5 % agreement, or Kendall's tau.",
 )
 @click.option("--ibm-alpha", is_flag=True, help="Also compare IBM Model 1's posterior, ibm1.alpha.")
 @click.option("--delta", is_flag=True, help="Also compare the network's saliency, lstm.delta.")
@@ -92,11 +113,12 @@ class CompareCall:
 @click.option(
     "--scores",
     multiple=True,
-    metavar="NAME=FILE",
-    help="Also the alpha scores of another system on the scored pairs: .npz, .parquet, .csv, JSON lines, Marian's "
-    "soft alignments, inseq's JSON or Pharaoh links; one of several heads as FILE:LAYER.HEAD.",
+    type=NamedInputPath(ScoresPath()),
+    help="Also compare the alpha scores of another system on the scored pairs: .npz, .parquet, .csv, JSON lines, "
+    "Marian's soft alignments, inseq's JSON or Pharaoh links; one of several heads as FILE:LAYER.HEAD. May be given "
+    "several times.",
 )
-@seed_option("Seed of the proxy and the bootstrap.")
+@seed_option("The seed of the proxy and the bootstrap.")
 @device_option
 @json_option("Print JSON with counts and intervals.")
 @csv_option
@@ -104,27 +126,27 @@ class CompareCall:
 @threads_option
 @quiet_option
 def command(**options: Any) -> None:
-    """Score classical aligners, a network and other systems against each other.
+    """Compare what classical aligners, a network's attention and other systems align.
+
+    The table shows A(u, v): the share of target tokens whose best source token by u is among the top 5 % by v; in
+    brackets, chance.
 
     With SRC and TGT alone, no network is needed: IBM Model 1 and the aligner of `alignkit align` are fitted on
     this text (or that of --train) and compared with each other and with --scores, between words.
 
-    With --neural, IBM Model 1 and the bag-of-words proxy are fitted on the text that the network was trained on,
-    with the same tokens; then all of them score the run's validation pairs, or SRC and TGT if given. The table
-    shows A(u, v): the share of target tokens whose best source token by u is among the top 5 % by v; in brackets,
-    chance.
+    With --neural, IBM Model 1 and a bag-of-words proxy are fitted on the text that the network was trained on,
+    with the same tokens; then all of them score the same sentence pairs.
 
-    Without arguments: trains a small network on the embedded German-English sample first (about a minute).
+    Without arguments, a small network is trained first on the German-English sample that comes with the program
+    (about a minute).
     """
     run_compare(call_of(CompareCall, options), with_given(CompareSettings(), options))
 
 
 def run_compare(call: CompareCall, settings: CompareSettings) -> None:
     """Compare, print the table."""
-    if call.neural is None and call.source is not None:
-        found = without_network(call, settings)
-    else:
-        found = with_network(call, settings)
+    alone = call.neural is None and call.source is not None
+    found = without_network(call, settings) if alone else with_network(call, settings)
     if call.csv is not None:
         write_output(found.table.to_csv(index=False, lineterminator="\n").encode(), call.csv)
     write_output(f"{render_comparison(found, settings, call.as_json)}\n".encode(), None)
@@ -141,7 +163,7 @@ def without_network(call: CompareCall, settings: CompareSettings) -> Comparison:
     with progress_bar("align", call.quiet) as bar:
         return compare_classical(
             call.read("score", call.source, call.target),
-            named(call.scores, "--scores"),
+            by_name(call.scores, "--scores"),
             training=training,
             settings=settings,
             progress=bar,
@@ -151,9 +173,7 @@ def without_network(call: CompareCall, settings: CompareSettings) -> Comparison:
 def with_network(call: CompareCall, settings: CompareSettings) -> Comparison:
     """Load or train the network, fit the rest."""
     if call.neural is None and any(given is not None for given in (call.uniform, call.training)):
-        raise click.UsageError(
-            "Give --neural CKPT, or SRC and TGT; or no arguments at all, for the embedded sample."
-        )
+        raise click.UsageError("Give --neural RUN, or SRC and TGT; or no arguments, for the embedded sample.")
     from alignkit.analysis.compare import compare_networks
     from alignkit.neural.devices import set_threads
 
@@ -167,7 +187,7 @@ def with_network(call: CompareCall, settings: CompareSettings) -> Comparison:
             call.uniform,
             pairs=pairs,
             training=training,
-            others=named(call.scores, "--scores"),
+            others=by_name(call.scores, "--scores"),
             settings=settings,
             progress=bar,
         )
@@ -205,7 +225,8 @@ def render_comparison(found: Comparison, settings: CompareSettings, as_json: boo
         return to_json(found.table, settings.metric, facts)
     metric = find_metric(settings.metric)
     rows = f"{int(found.table['rows'].max())} target tokens ({len(pairs)} pairs)"
-    what = f"{metric.symbol}(u, v): {metric.describe(settings, rows)}; in brackets, {metric.chance}."
+    chance = f"; in brackets, {metric.chance}" if metric.chance else ""
+    what = f"{metric.symbol}(u, v): {metric.describe(settings, rows)}{chance}."
     lines = [
         textwrap.fill(what, 90),
         f"Fitted on {len(training)} pairs; IBM 1: {settings.iterations} iterations, "

@@ -9,14 +9,15 @@ import click
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.workflow.settings import AlignSettings
 from alignkit_cli.analysis_options import csv_option, json_option, percent_option, seed_option
+from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
-    check_outputs,
     quiet_option,
     reading_options,
     threads_option,
     with_given,
     write_output,
 )
+from alignkit_cli.parameter_types import COUNT, TEXT, InputPath, OutputPath
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -25,25 +26,30 @@ if TYPE_CHECKING:
 SHIFTS = ("", "+1")
 
 
-@click.command("heads")
-@click.argument("scores", metavar="SCORES")
-@click.argument("source", metavar="SRC")
-@click.argument("target", metavar="TGT", required=False)
-@click.option("--gold", metavar="GOLD", help="Gold links of these pairs: rank by AER.")
-@click.option(
-    "--model", metavar="FILE", help="Without --gold: compare with a saved aligner instead of fitting one."
+@alignkit_command("heads")
+@argument(
+    "scores",
+    metavar="SCORES",
+    type=InputPath(),
+    help="A file with several layers and heads, as `alignkit attention` writes it.",
 )
+@argument("source", metavar="SRC", type=TEXT, help='Its source text; or, without TGT, lines "source ||| target".')
+@argument("target", metavar="[TGT]", required=False, type=TEXT, help="Its target text.")
+@click.option("--gold", type=TEXT, help="Gold links of these pairs: rank by AER.")
 @click.option(
-    "--top", type=click.IntRange(min=1), default=10, show_default=True, help="Number of rows of the printed table."
+    "--model",
+    type=InputPath(folder=True),
+    help="Without --gold: compare with a saved aligner instead of fitting one on the text.",
 )
+@click.option("--top", type=COUNT, default=10, show_default=True, help="Number of rows of the printed table.")
 @click.option(
     "--alignment-heads",
-    metavar="FILE",
+    type=OutputPath(),
     help='Also write {"alignment_heads": [[layer, head], ...]} as CTranslate2 reads it; in an existing '
     "config.json, everything else stays.",
 )
 @percent_option
-@seed_option("Seed of the bootstrap.")
+@seed_option("The seed of the bootstrap.")
 @json_option("Print JSON with all heads, intervals and means of heads.")
 @csv_option
 @reading_options
@@ -52,9 +58,8 @@ SHIFTS = ("", "+1")
 def command(scores: str, source: str, target: str | None, **options: Any) -> None:
     """Rank every layer and head of an attention file by how well it aligns, its rows shifted and not.
 
-    SCORES has several layers and heads, as `alignkit attention` writes it; SRC and TGT are its text. With --gold,
-    heads are ranked by AER; without, by how often the best source word of an aligner that is fitted on the text
-    (that of `alignkit align`) is at the top of the head's row. A head is shown as LAYER.HEAD, with +1 for its
+    With --gold, heads are ranked by AER; without, by how often the best source word of an aligner that is fitted
+    on the text (that of `alignkit align`) is at the top of the head's row. A head is shown as LAYER.HEAD, with +1 for its
     shifted rows: each target word has the row of the step whose input it is, not of that which predicts it. The
     brackets have 95 % bootstrap intervals over sentence pairs; = marks heads that the text does not tell from the
     first.
@@ -66,7 +71,6 @@ def run_heads(scores: str, source: str, target: str | None, options: dict[str, A
     """Rank the heads, print the table, write the other outputs."""
     from alignkit.analysis.heads import rank_heads_of_file, write_alignment_heads
 
-    check_outputs(options["csv"], options["alignment_heads"])
     settings = with_given(MetricSettings(), options)
     with progress_bar("heads", options["quiet"]) as bar:
         found = rank_heads_of_file(

@@ -6,6 +6,7 @@ simalign's script numbers its lines; alignkit writes ``s-t:p``.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 
@@ -24,6 +25,14 @@ _NUMBER = re.compile(r"\d+\t", re.ASCII)
 def is_links(first: str) -> bool:
     """Whether the first line that is not blank is one of links, or there is none."""
     return not first or _LINK.match(_NUMBER.sub("", first, count=1) or "0-0") is not None
+
+
+def split_probabilities(path: PathLike) -> tuple[PathLike, PathLike | None]:
+    """The two files of ``LINKS:PROBABILITIES``; a path that is no such pair of existing files, and None."""
+    links, colon, probabilities = os.fspath(path).rpartition(":")
+    if colon and not os.path.exists(path) and os.path.exists(links) and os.path.exists(probabilities):
+        return links, probabilities
+    return path, None
 
 
 def scores_from_links(

@@ -35,7 +35,7 @@ from alignkit.interop import inseq
 from alignkit.interop.external_scores import ExternalScores, ScoreFile, words_of_tokens
 from alignkit.interop.frames import scores_from_frame
 from alignkit.interop.heads import AttentionHeads, split_choice
-from alignkit.interop.link_files import is_links, read_link_lines
+from alignkit.interop.link_files import is_links, read_link_lines, split_probabilities
 from alignkit.interop.matrix_lines import read_json_lines, read_soft_alignments
 from alignkit.scores.scores import Scores
 from alignkit.storage import read_header
@@ -85,8 +85,8 @@ def read_heads(path: PathLike, shapes: np.ndarray | None = None) -> AttentionHea
 
 
 def _read(path: PathLike, shapes: np.ndarray | None) -> ExternalScores | AttentionHeads:
-    links, colon, probabilities = os.fspath(path).rpartition(":")
-    if colon and not os.path.exists(path) and os.path.exists(links) and os.path.exists(probabilities):
+    links, probabilities = split_probabilities(path)
+    if probabilities is not None:
         file, other = ScoreFile(links, shapes), ScoreFile(probabilities)
         scores = read_link_lines(links, file.alignments, shapes, (probabilities, other.lines))
         return ExternalScores(os.fspath(path), scores)
