@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 
+from alignkit.neural.attention_settings import AttentionSettings
 from alignkit.text.line_pairs import check_has_words
 from alignkit_cli.analysis_options import device_option
 from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import note, quiet_option, reading_options, threads_option
+from alignkit_cli.options import note, quiet_option, reading_options, setting_option, threads_option, with_given
 from alignkit_cli.parameter_types import COUNT, TEXT, OutputPath, WholeNumber
 from alignkit_cli.progress import progress_bar
 
@@ -69,10 +70,7 @@ def save_attention(model: str, output: str, quiet: bool, options: dict[str, Any]
         heads = cross_attention(
             *loaded,
             *pairs,
-            layers=sorted(set(options["layers"])) or None,
-            prefix=options["prefix"],
-            batch_size=options["batch_size"],
-            device=options["device"],
+            settings=with_given(AttentionSettings(), options, layers=sorted(set(options["layers"])) or None),
             progress=bar,
         )
     heads.save(output)

@@ -96,8 +96,8 @@ class CompareCall:
     nargs=2,
     type=TEXT,
     metavar="SRC TGT",
-    help="The text to fit on: without --neural, instead of SRC and TGT; with it, that which the network was trained "
-    "on, if the run directory has lost it.",
+    help="The text to fit on: without --neural, instead of SRC and TGT; with it, the text that the network was "
+    "trained on, if the run directory has lost it.",
 )
 @setting_option(
     CompareSettings,
@@ -115,8 +115,8 @@ class CompareCall:
     multiple=True,
     type=NamedInputPath(ScoresPath()),
     help="Also compare the alpha scores of another system on the scored pairs: .npz, .parquet, .csv, JSON lines, "
-    "Marian's soft alignments, inseq's JSON or Pharaoh links; one of several heads as FILE:LAYER.HEAD. May be given "
-    "several times.",
+    "Marian's soft alignments, inseq's JSON or Pharaoh links; one of several heads as FILE:LAYER.HEAD. May be "
+    "given several times.",
 )
 @seed_option("The seed of the proxy and the bootstrap.")
 @device_option

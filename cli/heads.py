@@ -59,10 +59,10 @@ def command(scores: str, source: str, target: str | None, **options: Any) -> Non
     """Rank every layer and head of an attention file by how well it aligns, its rows shifted and not.
 
     With --gold, heads are ranked by AER; without, by how often the best source word of an aligner that is fitted
-    on the text (that of `alignkit align`) is at the top of the head's row. A head is shown as LAYER.HEAD, with +1 for its
-    shifted rows: each target word has the row of the step whose input it is, not of that which predicts it. The
-    brackets have 95 % bootstrap intervals over sentence pairs; = marks heads that the text does not tell from the
-    first.
+    on the text (that of `alignkit align`) is at the top of the head's row. A head is shown as LAYER.HEAD, with +1
+    for its shifted rows: each target word has the row of the step whose input it is, not of that which predicts
+    it. The brackets have 95 % bootstrap intervals over sentence pairs; = marks heads that the text does not tell
+    from the first.
     """
     run_heads(scores, source, target, options)
 

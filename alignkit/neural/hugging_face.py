@@ -16,6 +16,7 @@ import torch
 
 from alignkit.errors import AlignkitError
 from alignkit.interop.heads import AttentionHeads, heads_from_cross_attentions
+from alignkit.neural.attention_settings import AttentionSettings
 from alignkit.neural.devices import pick_device
 from alignkit.scores.word_groups import Grouping
 from alignkit.settings import with_options
@@ -23,27 +24,6 @@ from alignkit.text.tokenization import split_words
 from alignkit.types import PathLike, Progress
 
 _IGNORED = -100  # a label that transformers leaves out
-
-
-@dataclass(frozen=True)
-class AttentionSettings:
-    """What of a model's attention to compute, and how.
-
-    Attributes:
-        layers: which decoder layers to keep, counted from 0; all if None.
-        prefix: what the model expects before each source line (``>>deu<<``, or T5's task); it is no word of it.
-        batch_size: pairs at a time; the result does not depend on it but for rounding.
-        device: as :func:`alignkit.neural.devices.pick_device`.
-    """
-
-    layers: Sequence[int] | None = None
-    prefix: str = ""
-    batch_size: int = 16
-    device: str = "auto"
-
-    def __post_init__(self) -> None:
-        if self.batch_size < 1:
-            raise AlignkitError(f"the batch size must be at least 1, not {self.batch_size}")
 
 
 @dataclass(frozen=True, eq=False)
