@@ -70,7 +70,7 @@ def test_options_of_networks_are_refused(tmp_path, capsys, pairs):
     for name, side in zip("st", pairs, strict=True):
         (tmp_path / name).write_text("\n".join(side) + "\n")
         paths.append(str(tmp_path / name))
-    for options in (["--delta"], ["--uniform", "x"], ["--proxy-epochs", "3"]):
+    for options in (["--delta"], ["--uniform", paths[0]], ["--proxy-epochs", "3"]):
         assert run_program(["compare", *paths, *options]) == 2
         assert f"{options[0]} goes only with --neural" in capsys.readouterr().err
 

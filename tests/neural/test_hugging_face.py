@@ -107,7 +107,8 @@ def folder(request, tmp_path_factory):
     model, tokenizer = request.param(place)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.copy_(torch.randn_like(parameter) * 0.6)  # attention that is far from even
+            # attention that is far from even, but not so sharp that rounding shows; T5 does not scale its products
+            parameter.copy_(torch.randn_like(parameter) * (0.3 if request.param is make_t5 else 1))
     model.save_pretrained(place)
     tokenizer.save_pretrained(place)
     return place
@@ -179,7 +180,7 @@ def test_shifted_rows_are_those_whose_input_is_the_token(loaded, heads):
         found = heads.scores(HeadChoice(layer, 1, shifted=True))[0]
         for t in range(len(labels) - 1):
             assert inputs[t + 1] == labels[t]
-            assert np.allclose(found[t], wanted[layer, 1, t + 1], atol=1e-5)
+            assert np.allclose(found[t], wanted[layer, 1, t + 1], atol=1e-4)
         assert not found[-1].any()
 
 
@@ -188,7 +189,7 @@ def test_one_layer(loaded, heads):
 
     found = cross_attention(*loaded, SOURCE, TARGET, layers=[1], device="cpu")
     assert found.heads == ((1, 0), (1, 1))
-    assert np.allclose(found.values, heads.values[2:], atol=1e-5)
+    assert np.allclose(found.values, heads.values[2:], atol=1e-4)
 
 
 def test_a_prefix_is_no_word(loaded):
@@ -225,7 +226,7 @@ def test_the_command(folder, heads, tmp_path, capfd):
     assert capfd.readouterr().err == f"{output}: 5 sentence pairs, {heads.described}\n"
     found = read_heads(output)
     assert isinstance(found, AttentionHeads)
-    assert np.allclose(found.values, heads.values, atol=1e-5)
+    assert np.allclose(found.values, heads.values, atol=1e-4)
     assert np.array_equal(found.on_words.shapes, heads.on_words.shapes)
     assert run_program(["attention", str(tmp_path / "nothing"), *arguments[2:4], "-o", str(tmp_path / "b")]) == 2
     captured = capfd.readouterr()
