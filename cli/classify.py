@@ -45,6 +45,7 @@ class ClassifyCall:
     minimum: int | None
     vectors: str | None
     embedding: int | None
+    attention: str | None
     steps: int | None
     batch: int | None
     device: str
@@ -56,7 +57,7 @@ class ClassifyCall:
         """The settings of the standard classifier."""
         return CLASSIFIER_PRESETS[self.preset].change(
             text={"minimum": self.minimum},
-            network={"embedding": self.embedding},
+            network={"embedding": self.embedding, "attention": self.attention},
             training={"steps": self.steps, "batch": self.batch, "seed": seed},
         )
 
@@ -81,6 +82,12 @@ class ClassifyCall:
 @click.option("--minimum", type=click.IntRange(min=1), help="A word seen fewer times is unknown.  [default: 3]")
 @click.option("--vectors", metavar="FILE", help="Word vectors as text (GloVe) that the embeddings begin with.")
 @click.option("--embedding", type=click.IntRange(min=1), help="Size of an embedding.  [default: the preset's]")
+@click.option(
+    "--attention",
+    metavar="NAME",
+    help="The classifiers' attention: a score function and a normalizer of `alignkit mechanisms`.  "
+    "[default: feed-forward+softmax, the paper's]",
+)
 @click.option(
     "--steps", type=click.IntRange(min=1), help="Training steps of each network.  [default: the preset's]"
 )
