@@ -30,17 +30,27 @@ if TYPE_CHECKING:
     from alignkit.classical.settings import IBM1Settings as IBM1Settings
     from alignkit.errors import AlignkitError as AlignkitError
     from alignkit.errors import InputError as InputError
+    from alignkit.links.aligned_pair import AlignedPair as AlignedPair
+    from alignkit.links.aligned_pair import Link as Link
+    from alignkit.links.files import read_gold as read_gold
+    from alignkit.links.files import read_links as read_links
     from alignkit.links.links import GoldLinks as GoldLinks
     from alignkit.links.links import Links as Links
     from alignkit.links.symmetrization import symmetrize as symmetrize
     from alignkit.metrics.aer import evaluate as evaluate
     from alignkit.metrics.agreement import agreement as agreement
+    from alignkit.metrics.kendall import kendall as kendall
+    from alignkit.metrics.protocol import MetricSettings as MetricSettings
+    from alignkit.metrics.registry import compare as compare
     from alignkit.scores.scores import Scores as Scores
     from alignkit.text.bitext import Bitext as Bitext
     from alignkit.text.bitext import Corpus as Corpus
     from alignkit.text.reading import read_bitext as read_bitext
     from alignkit.text.vocabulary import Vocabulary as Vocabulary
+    from alignkit.workflow.align import AlignedText as AlignedText
     from alignkit.workflow.align import align as align
+    from alignkit.workflow.align import align_stream as align_stream
+    from alignkit.workflow.loading import load as load
     from alignkit.workflow.settings import AlignSettings as AlignSettings
 
 #: public name -> its module, imported when the name is first used
@@ -62,17 +72,27 @@ _WHERE = {
     "IBM1Settings": "alignkit.classical.settings",
     "AlignkitError": "alignkit.errors",
     "InputError": "alignkit.errors",
+    "AlignedPair": "alignkit.links.aligned_pair",
+    "Link": "alignkit.links.aligned_pair",
+    "read_gold": "alignkit.links.files",
+    "read_links": "alignkit.links.files",
     "GoldLinks": "alignkit.links.links",
     "Links": "alignkit.links.links",
     "symmetrize": "alignkit.links.symmetrization",
     "evaluate": "alignkit.metrics.aer",
     "agreement": "alignkit.metrics.agreement",
+    "kendall": "alignkit.metrics.kendall",
+    "MetricSettings": "alignkit.metrics.protocol",
+    "compare": "alignkit.metrics.registry",
     "Scores": "alignkit.scores.scores",
     "Bitext": "alignkit.text.bitext",
     "Corpus": "alignkit.text.bitext",
     "read_bitext": "alignkit.text.reading",
     "Vocabulary": "alignkit.text.vocabulary",
+    "AlignedText": "alignkit.workflow.align",
     "align": "alignkit.workflow.align",
+    "align_stream": "alignkit.workflow.align",
+    "load": "alignkit.workflow.loading",
     "AlignSettings": "alignkit.workflow.settings",
 }
 

@@ -25,6 +25,7 @@ from inputs import need_files, run_benchmark
 import alignkit
 from alignkit.analysis.classification import QUANTITIES, Classification, classify
 from alignkit.analysis.settings import ClassifySettings
+from alignkit.metrics.intervals import against_chance
 from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS
 from alignkit.neural.devices import set_threads
 from alignkit.report.tables import records
@@ -159,8 +160,8 @@ def render(facts: dict, found: Classification) -> str:
         f"validation texts are scored. beta_uf is that of step {found.uniform_step}, where A(alpha, beta_uf) is "
         "largest (A.7); its interval does not count that choice.",
         "",
-        "| quantity | A % | 95 % interval | chance % | decided by a tie % | tau | 95 % interval | xi % |",
-        "|---|---|---|---|---|---|---|---|",
+        "| quantity | A % | 95 % interval | chance % | A is | decided by a tie % | tau | 95 % interval | xi % |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in found.row.itertuples():
         span = f"{100 * row.low:.1f} to {100 * row.high:.1f}"
@@ -169,6 +170,7 @@ def render(facts: dict, found: Classification) -> str:
             f"{100 * row.agreement:.1f}",
             span,
             f"{100 * row.chance:.1f}",
+            f"{against_chance(row.low, row.high, row.chance)} chance",
             f"{100 * row.ties:.1f}",
         ]
         xi = "not reached" if row.xi != row.xi else f"{100 * row.xi:.1f}"
@@ -177,7 +179,7 @@ def render(facts: dict, found: Classification) -> str:
     lines += ["", f"xi* (the standard classifier's accuracy): {100 * found.best_accuracy:.1f} %"]
     lines += [
         "",
-        *(f"- {name}: {meaning}" for name, u, v, meaning in QUANTITIES if name in set(found.row.quantity)),
+        *(f"- {name}: {question}" for name, u, v, question in QUANTITIES if name in set(found.row.quantity)),
     ]
     lines += ["", "| model | accuracy % | 95 % interval | best step |", "|---|---|---|---|"]
     for row in found.accuracy.itertuples():

@@ -63,10 +63,10 @@ DIAGONAL, TENSION, BAYES = {"favor_diagonal": True}, {"optimize_tension": True},
 #: name -> (fast_align's options, ours)
 SETTINGS: dict[str, tuple[dict[str, bool], Fit]] = {
     "IBM 1": ({}, lambda text, n: fit_ibm1(text, iterations=n)),
-    "IBM 1, -v": (BAYES, lambda text, n: fit_ibm1(text, iterations=n, alpha=0.01)),
-    "-d": (DIAGONAL, lambda text, n: fit_diagonal(text, iterations=n, alpha=None, optimize_tension=False)),
+    "IBM 1, -v": (BAYES, lambda text, n: fit_ibm1(text, iterations=n, dirichlet=0.01)),
+    "-d": (DIAGONAL, lambda text, n: fit_diagonal(text, iterations=n, dirichlet=None, optimize_tension=False)),
     "-d -v": (DIAGONAL | BAYES, lambda text, n: fit_diagonal(text, iterations=n, optimize_tension=False)),
-    "-d -o": (DIAGONAL | TENSION, lambda text, n: fit_diagonal(text, iterations=n, alpha=None)),
+    "-d -o": (DIAGONAL | TENSION, lambda text, n: fit_diagonal(text, iterations=n, dirichlet=None)),
     "-d -o -v": (DIAGONAL | TENSION | BAYES, lambda text, n: fit_diagonal(text, iterations=n)),
     "-d -o -v, lengths exchanged": (DIAGONAL | TENSION | BAYES, lambda text, n: as_the_authors(text, n)),
 }

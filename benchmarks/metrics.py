@@ -20,7 +20,7 @@ import numpy as np
 from inputs import run_benchmark
 
 from alignkit.metrics.agreement import agreement
-from alignkit.metrics.kendall import rank_correlation, sum_tau
+from alignkit.metrics.kendall import kendall, sum_tau
 from alignkit.scores.scores import Scores, flat_offsets
 
 HEIGHT = 20
@@ -48,7 +48,7 @@ def measure(rows: int, length: int, threads: int) -> list[Row]:
     few = random_scores(HEIGHT, length, 2)
     metrics: dict[str, Callable[[Scores, Scores], Any]] = {
         "A, top 5 %, with chance and interval": lambda u, v: agreement(u, v, threads=threads),
-        "tau-b, with interval": lambda u, v: rank_correlation(u, v, threads=threads),
+        "tau-b, with interval": lambda u, v: kendall(u, v, threads=threads),
     }
     found = []
     for name, metric in metrics.items():

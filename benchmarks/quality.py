@@ -51,8 +51,12 @@ ABLATION: dict[str, dict[str, Any]] = {
     "no fertility": {"fertility": 0.0},
     "a link's own part not taken out of its counts": {"exclude": False},
     "neither fertility nor back-off": {"fertility": 0.0, "back_off": 0.0},
+    "no evidence from spelling": {"spelling": 0.0},
+    "punctuation is linked like any word": {"punctuation": 1.0},
+    "neither spelling nor punctuation": {"spelling": 0.0, "punctuation": 1.0},
+    "at first, jumps of -1 and 1 are equally likely": {"centre": 0.0},
     "no prior on jumps": {"transition_prior": 0.0},
-    "lexical prior 1e-4": {"lexical_prior": 1e-4},
+    "lexical prior 1e-3": {"lexical_prior": 1e-3},
     "lexical prior 1e-2": {"lexical_prior": 1e-2},
     "p0 = 0.2": {"null_probability": 0.2},
     "5 iterations of the chain, whatever still moves": {"iterations": 5, "tolerance": 0.0},
@@ -63,6 +67,8 @@ ABLATION: dict[str, dict[str, Any]] = {
         "back_off": 0.0,
         "fertility": 0.0,
         "exclude": False,
+        "spelling": 0.0,
+        "punctuation": 1.0,
     },
 }
 Row = dict[str, Any]

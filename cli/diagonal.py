@@ -30,11 +30,11 @@ from alignkit_cli.options import needs, setting_option, with_given
 )
 @setting_option(
     DiagonalSettings,
-    "alpha",
+    "dirichlet",
     type=click.FloatRange(min=1e-3),
     help="The concentration of the Dirichlet prior over a word's translations.",
 )
-@click.option("--no-prior", is_flag=True, help="Estimate without that prior, by maximum likelihood.")
+@click.option("--no-dirichlet", is_flag=True, help="Estimate without a Dirichlet prior, by maximum likelihood.")
 @setting_option(
     DiagonalSettings,
     "tension",
@@ -49,15 +49,15 @@ from alignkit_cli.options import needs, setting_option, with_given
 )
 @direction_options
 @result_options
-def command(no_prior: bool, **options: Any) -> None:
+def command(no_dirichlet: bool, **options: Any) -> None:
     """Align a bitext with fast_align's model: one line of source-target links per sentence pair.
 
     IBM Model 2 whose positions favour the diagonal of the sentence pair (Dyer, Chahuneau and Smith 2013). Links
     are zero-based and in Pharaoh format; a pair with a blank side gets an empty line. A fast_align run with -I n
     makes n - 1 iterations as counted here.
     """
-    needs("alpha", "a prior (without --no-prior)", not no_prior)
+    needs("dirichlet", "a prior (without --no-dirichlet)", not no_dirichlet)
     needs("null_probability", "NULL (without --no-null)", options["null"])
-    if no_prior:
-        options["alpha"] = None
+    if no_dirichlet:
+        options["dirichlet"] = None
     fit_and_write("diagonal", with_given(DiagonalSettings(), options), options)

@@ -116,7 +116,7 @@ def direction_options(command: Command) -> Command:
 def result_options(command: Command) -> Command:
     """What to write, with how many threads."""
     scores = click.option(
-        "--scores", metavar="FILE", help="Also write the score matrices (.npz, or .parquet with pyarrow)."
+        "--save-scores", metavar="FILE", help="Also write the score matrices (.npz, or .parquet with pyarrow)."
     )
     kind = click.option(
         "--kind",
@@ -125,7 +125,9 @@ def result_options(command: Command) -> Command:
         show_default=True,
         help="Scores to write: alpha, the posterior over source words, or beta, Trans(target word | source word).",
     )
-    model = click.option("--model", metavar="FILE", help="Also save the model, for `alignkit align --model FILE`.")
+    model = click.option(
+        "--save-model", metavar="FILE", help="Also save the model, for `alignkit align --model FILE`."
+    )
     seed = click.option("--seed", type=int, help="Accepted for all aligners; this one draws no random numbers.")
     others = (format_options, threads_option, seed, output_option, quiet_option)
     return apply(command, scores, kind, model, *others)
@@ -153,16 +155,16 @@ def fit_and_write(method: str, estimation: Estimation, options: Mapping[str, Any
         options,
         estimation=estimation,
         threshold=options["threshold"] if by_scores else None,
-        scored=options["scores"] is not None,
+        scored=options["save_scores"] is not None,
     )
     from alignkit.workflow.align import align
 
     progress = iteration_notes(options["quiet"])
     aligned = align(source, target, settings=settings, threads=options["threads"], progress=progress)
-    if options["model"] is not None:
-        aligned.aligner.save(options["model"])
-    if options["scores"] is not None:
-        aligned.score(options["kind"]).save(options["scores"])
+    if options["save_model"] is not None:
+        aligned.aligner.save(options["save_model"])
+    if options["save_scores"] is not None:
+        aligned.score(options["kind"]).save(options["save_scores"])
     write_alignments([aligned], options)
 
 
@@ -174,15 +176,19 @@ def check_options(method: str, options: Mapping[str, Any]) -> None:
     """
     if options["symmetrization"] is not None and options["reverse"]:
         raise click.UsageError("--symmetrize fits both directions; it does not go with --reverse.")
-    if options["reverse"] and options["scores"]:
-        raise click.UsageError("--scores writes source-to-target scores; exchange SRC and TGT to get the others.")
+    if options["reverse"] and options["save_scores"]:
+        raise click.UsageError(
+            "--save-scores writes source-to-target scores; exchange SRC and TGT to get the others."
+        )
     if options.get("max_memory") is not None and (options["prior"] or options["start"]):
         raise click.UsageError("--max-memory goes with neither --prior nor --start.")
     needs("threshold", "--symmetrize product", options["symmetrization"] in method_names(needs_scores=True))
-    needs("kind", "--scores", options["scores"] is not None)
+    needs("kind", "--save-scores", options["save_scores"] is not None)
     if "prior" in METHODS[method].takes:
         needs("prior_weight", "--prior", options["prior"] is not None)
-    check_outputs(options["output"] or "-", options["sentence_scores"], options["scores"], options["model"])
+    check_outputs(
+        options["output"] or "-", options["sentence_scores"], options["save_scores"], options["save_model"]
+    )
 
 
 def write_alignments(texts: Iterable[AlignedText], options: Mapping[str, Any]) -> None:

@@ -31,7 +31,7 @@ from alignkit_cli.options import memory_options, setting_option, with_given
 )
 @setting_option(
     IBM1Settings,
-    "alpha",
+    "dirichlet",
     type=click.FloatRange(min=1e-3),
     help="Estimate by variational Bayes with this Dirichlet prior, as 0.01.  [default: maximum likelihood]",
 )

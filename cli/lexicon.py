@@ -47,7 +47,7 @@ def command(
     minimum: float,
     output: str | None,
 ) -> None:
-    """Write the translation table of a saved model (`ibm1 --model`) as text.
+    """Write the translation table of a saved model (`ibm1 --save-model`) as text.
 
     MODEL is of the direction source to target; REVERSE, of the same text, of the other (`--reverse`). Source words
     are in order of their bytes, their translations with the likeliest first.

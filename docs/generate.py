@@ -1,5 +1,7 @@
-"""Writes docs/commands.md, the reference of all commands, from the program itself, and the index of experiments
-from their committed results.
+"""Writes the references of commands (commands.md) and library (api.md) and the index of experiments.
+
+The first comes from the program itself, the second from its docstrings (api_reference.py), the third from the
+committed results.
 
 python docs/generate.py
 """
@@ -7,6 +9,7 @@ python docs/generate.py
 from __future__ import annotations
 
 import json
+import runpy
 from pathlib import Path
 
 import click
@@ -15,6 +18,7 @@ from alignkit.experiments.registry import EXPERIMENTS
 from alignkit_cli.main import COMMANDS, cli
 
 PLACE = Path(__file__).parent / "commands.md"
+API = PLACE.with_name("api.md")
 EXPERIMENTS_PLACE = Path(__file__).parent / "experiments" / "README.md"
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results" / "experiments"
 #: settings that say which text is read, not at which size; "" if none is changed
@@ -66,5 +70,6 @@ def render_experiments() -> str:
 
 
 if __name__ == "__main__":
+    API.write_text(runpy.run_path(str(API.with_name("api_reference.py")))["render"](), encoding="utf-8")
     PLACE.write_text(render(), encoding="utf-8")
     EXPERIMENTS_PLACE.write_text(render_experiments(), encoding="utf-8")

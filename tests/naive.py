@@ -89,7 +89,7 @@ def estimate(counts, alpha=None):
     return {(i, o): math.exp(digamma(c + alpha) - digamma(totals[i])) for (i, o), c in counts.items()}
 
 
-def ibm1_with_options(pairs, iterations, target_types, null_probability=None, alpha=None):
+def ibm1_with_options(pairs, iterations, target_types, null_probability=None, dirichlet=None):
     """(parameters, log-likelihoods) as :func:`ibm1` with NULL, whose probability may be fixed, and a prior."""
 
     def prior(x, y, t):
@@ -98,7 +98,7 @@ def ibm1_with_options(pairs, iterations, target_types, null_probability=None, al
 
     trans, likelihoods = defaultdict(lambda: 1 / target_types), []
     for _ in range(iterations):
-        trans, likelihood, _ = em_step(pairs, trans, prior, alpha)
+        trans, likelihood, _ = em_step(pairs, trans, prior, dirichlet)
         likelihoods.append(likelihood)
     return trans, likelihoods
 

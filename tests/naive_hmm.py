@@ -93,13 +93,13 @@ def posteriors_by_matrices(emission, null, transition, initial, p0):
     return np.log(scales).sum(), posterior[:, :L], posterior[:, L:].sum(axis=1), moved
 
 
-def lexical_em(pairs, iterations, p0, types, prior=0.0, exclude=False):
+def lexical_em(pairs, iterations, p0, types, prior=0.0, exclude=0.0):
     """IBM Model 1 with a fixed NULL probability: ({(i, o): probability}, {o: NULL's}, log-likelihoods).
 
     Args:
         types: size of the target vocabulary.
         prior: pseudo-count of each pair that meets, and of each word of NULL's.
-        exclude: whether a link's own expectation, and that of its copies, is taken out of what judges it.
+        exclude: the share of a link's own expectation, and of its copies', that is taken out of what judges it.
     """
     pairs = [(tuple(x), tuple(y)) for x, y in pairs if x and y]
     counts, totals, null_counts, likelihoods, links = {}, {}, {}, [], {}
@@ -107,7 +107,7 @@ def lexical_em(pairs, iterations, p0, types, prior=0.0, exclude=False):
     for iteration in range(iterations):
         new, new_null, likelihood = {}, {}, 0.0
         for m, (x, y) in enumerate(pairs):
-            copies = pairs.count((x, y)) if exclude and iteration else 0
+            copies = exclude * pairs.count((x, y)) if iteration else 0
             for t, o in enumerate(y):
                 weights = []
                 for j, i in enumerate(x):

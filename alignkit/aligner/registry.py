@@ -44,7 +44,7 @@ def load_aligner(path: PathLike, threads: int | None = None) -> Aligner:
         return imported(NEURAL_LOADER)(path)
     header = read_header(path)
     if header is None:
-        raise InputError(path, "not a saved aligner, or damaged", remedy="give a file that --model wrote")
+        raise InputError(path, "not a saved aligner, or damaged", remedy="give a file that --save-model wrote")
     kind = header.get("kind")
     if not isinstance(kind, str) or kind not in LOADERS:
         raise InputError(path, f"holds {kind}, which is not an aligner this program knows")

@@ -9,6 +9,7 @@ import numpy as np
 from alignkit.aligner.alignment import links_of, scores_of_links, target_log_probabilities
 from alignkit.aligner.protocol import Aligner, check_kind
 from alignkit.links.links import Links
+from alignkit.representation import brief_repr
 from alignkit.scores.scores import Scores, cap_row_sums
 from alignkit.text.bitext import Bitext
 from alignkit.types import PathLike
@@ -23,6 +24,8 @@ class Reversed:
     """
 
     inner: Aligner
+
+    __repr__ = brief_repr
 
     @property
     def name(self) -> str:

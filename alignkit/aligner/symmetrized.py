@@ -16,6 +16,7 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.links.heuristics import DEFAULT_METHOD, DEFAULT_THRESHOLD, find_heuristic
 from alignkit.links.links import Links
 from alignkit.links.symmetrization import symmetrize, symmetrize_scores
+from alignkit.representation import brief_repr
 from alignkit.scores.scores import Scores, cap_row_sums
 from alignkit.storage import Fields, load_arrays, save_arrays
 from alignkit.text.bitext import Bitext
@@ -42,6 +43,8 @@ class Symmetrized:
     method: str = DEFAULT_METHOD
     threshold: float | None = None
     threads: int | None = None
+
+    __repr__ = brief_repr
 
     def __post_init__(self) -> None:
         needs_scores = find_heuristic(self.method).needs_scores

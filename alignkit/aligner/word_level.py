@@ -9,6 +9,7 @@ import numpy as np
 
 from alignkit.aligner.alignment import target_log_probabilities
 from alignkit.aligner.protocol import Aligner, HasTokenizer, check_kind
+from alignkit.representation import brief_repr
 from alignkit.scores.scores import Scores
 from alignkit.scores.word_groups import merge_subwords
 from alignkit.text.bitext import Bitext, Corpus
@@ -27,6 +28,8 @@ class WordLevel:
 
     inner: Aligner
     tokens: Tokenizer
+
+    __repr__ = brief_repr
 
     @property
     def name(self) -> str:

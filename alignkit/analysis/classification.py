@@ -24,6 +24,7 @@ from alignkit.analysis.time_course import TimeCourseSettings, measure_steps
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.metrics.contextual import contextualised
+from alignkit.metrics.intervals import against_chance
 from alignkit.metrics.protocol import Metric, MetricSettings
 from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.neural.aligners import ClassifierAligner
@@ -37,30 +38,25 @@ from alignkit.types import PathLike, Progress, no_progress
 if TYPE_CHECKING:
     import pandas as pd
 
-#: (name, u, v, what it says) of the quantities of the row; those without scores are left out
+#: (name, u, v, the question that it answers) of the quantities of the row; those without scores are left out
 QUANTITIES = (
+    ("A(alpha, beta_uf)", "alpha", "beta_uf", "do word meanings learned without attention predict attention?"),
+    ("A(beta_uf, beta_px)", "beta_uf", "beta_px", "does the bag-of-words proxy give the same word meanings?"),
+    ("A(beta_uf, beta_log)", "beta_uf", "beta_log", "does logistic regression?"),
+    ("A(delta, beta_uf)", "delta", "beta_uf", "do they predict which words the prediction depends on?"),
+    ("A(alpha, beta)", "alpha", "beta", "does attention go to words whose states speak for the label?"),
     (
-        "A(alpha, beta_uf)",
+        "A(alpha, alpha_fr)",
         "alpha",
-        "beta_uf",
-        "word meanings learned without attention predict attention",
-    ),
-    ("A(beta_uf, beta_px)", "beta_uf", "beta_px", "the bag-of-words proxy gives the same word meanings"),
-    ("A(beta_uf, beta_log)", "beta_uf", "beta_log", "so does logistic regression"),
-    ("A(delta, beta_uf)", "delta", "beta_uf", "word meanings predict which words the prediction depends on"),
-    ("A(alpha, beta)", "alpha", "beta", "attention goes to words whose states speak for the label"),
-    ("A(alpha, alpha_fr)", "alpha", "alpha_fr", "attention learned over frozen random states predicts attention"),
-    (
-        "A(alpha_fr, beta_uf)",
         "alpha_fr",
-        "beta_uf",
-        "word meanings predict the attention learned over frozen states",
+        "does attention learned over frozen random states predict attention?",
     ),
-    ("A(alpha, alpha_2)", "alpha", "alpha_2", "the same attention is learned from another seed"),
-    ("A(beta_uf, beta_count)", "beta_uf", "beta_count", "plain counting gives the same word meanings (ours)"),
-    ("A(alpha, beta_count)", "alpha", "beta_count", "plain counting predicts attention (ours)"),
-    ("A(alpha, beta_ibm1)", "alpha", "beta_ibm1", "IBM Model 1 by EM predicts attention (ours)"),
-    ("A(alpha, loo)", "alpha", "loo", "attention goes to words whose absence would matter"),
+    ("A(alpha_fr, beta_uf)", "alpha_fr", "beta_uf", "do word meanings predict the attention over frozen states?"),
+    ("A(alpha, alpha_2)", "alpha", "alpha_2", "is the same attention learned from another seed?"),
+    ("A(beta_uf, beta_count)", "beta_uf", "beta_count", "does plain counting give the same word meanings? (ours)"),
+    ("A(alpha, beta_count)", "alpha", "beta_count", "does plain counting predict attention? (ours)"),
+    ("A(alpha, beta_ibm1)", "alpha", "beta_ibm1", "does IBM Model 1 by EM predict attention? (ours)"),
+    ("A(alpha, loo)", "alpha", "loo", "does attention go to words whose absence would matter?"),
 )
 UNIFORM_SCORE = "beta_uf"
 
@@ -72,7 +68,8 @@ class Classification:
     Attributes:
         row: one line per quantity: quantity, u, v; agreement, chance, low, high, rows, ties; of every other metric
             its value and interval (tau, tau_low, tau_high); xi, the second run's accuracy when its alpha first
-            agrees with alpha better than v does with u, NaN if it never does; meaning.
+            agrees with alpha better than v does with u, NaN if it never does; against_chance, ``above``, ``at`` or
+            ``below``, where the interval of the agreement lies; question, which the value answers for these texts.
         accuracy: one line per model: model, step (best), accuracy with low and high, loss; on the validation text.
         time_courses: of :func:`classifier_time_course`, for alpha with ``second``'s alpha and with ``uniform``'s
             beta.
@@ -216,14 +213,15 @@ def _network_scores(
 def _row(scores: Mapping[str, Scores], second: pd.DataFrame, settings: ClassifySettings) -> pd.DataFrame:
     """The row by all metrics, with xi."""
     row = row_table(scores, MAIN, settings)
-    meaning = row.pop("meaning")
+    question = row.pop("question")
     for metric in SCORE_METRICS[1:]:
         other = row_table(scores, metric, settings)
         columns = {metric.name: metric.name, f"{metric.name}_low": "low", f"{metric.name}_high": "high"}
         row = row.assign(**{name: other[column] for name, column in columns.items()})
     performance, agreements = second["accuracy"].tolist(), second[MAIN.name].tolist()
     found = [contextualised(performance, agreements, level) for level in row[MAIN.name]]
-    return row.assign(xi=[np.nan if xi is None else xi for xi in found], meaning=meaning)
+    lies = [against_chance(each.low, each.high, each.chance) for each in row.itertuples()]
+    return row.assign(xi=[np.nan if xi is None else xi for xi in found], against_chance=lies, question=question)
 
 
 def row_table(
@@ -237,15 +235,15 @@ def row_table(
         settings: of the metric.
 
     Returns:
-        columns quantity, u, v, those of :meth:`alignkit.metrics.protocol.Metric.measure`, meaning.
+        columns quantity, u, v, those of :meth:`alignkit.metrics.protocol.Metric.measure`, question.
     """
     import pandas as pd
 
     rows = []
-    for quantity, u, v, meaning in QUANTITIES:
+    for quantity, u, v, question in QUANTITIES:
         if u in scores and v in scores:
             found = metric.measure(scores[u], scores[v], settings)
-            rows.append({"quantity": quantity, "u": u, "v": v, **found, "meaning": meaning})
+            rows.append({"quantity": quantity, "u": u, "v": v, **found, "question": question})
     return pd.DataFrame(rows)
 
 

@@ -17,13 +17,14 @@ from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.interop.other_systems import ExternalScores, read_scores
 from alignkit.interop.projection import is_between_tokens, project_scores, scores_without_specials, word_shapes
-from alignkit.metrics.registry import find_metric, metric_table
+from alignkit.metrics.registry import compare, find_metric
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.proxy import ProxyAligner
-from alignkit.neural.training.translation_run import LinePairs, TranslationRun, find_run
+from alignkit.neural.training.translation_run import TranslationRun, find_run
 from alignkit.scores.scores import Scores
 from alignkit.settings import with_options
 from alignkit.text.bitext import Bitext
+from alignkit.text.line_pairs import LinePairs
 from alignkit.text.tokenization import encode_bitext
 from alignkit.types import PathLike, Progress
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def compare(
+def compare_aligners(
     network: NeuralAligner,
     proxy: ProxyAligner,
     training: Bitext,
@@ -53,7 +54,7 @@ def compare(
             tokens, BOS and EOS are left out of the comparison.
 
     Returns:
-        the table of :func:`alignkit.metrics.registry.metric_table`.
+        the table of :func:`alignkit.metrics.registry.compare`.
 
     Raises:
         AlignkitError: ``uniform`` has other tokens, or was trained with attention; there is no such metric.
@@ -69,7 +70,7 @@ def compare(
         scores["uniform.beta"] = uniform.score(pairs, "beta")
     if others:
         scores = with_others(scores, pairs, others)
-    return metric_table(scores, metric, settings)
+    return compare(scores, metric, settings)
 
 
 def _scores(
@@ -107,7 +108,7 @@ class Comparison:
     """The result of :func:`compare_networks`.
 
     Attributes:
-        table: as :func:`compare` returns it.
+        table: as :func:`compare_aligners` returns it.
         network: the one with attention.
         training: the text that everything was fitted on.
         pairs: the text that was scored.
@@ -127,7 +128,6 @@ def compare_networks(
     training: LinePairs | None = None,
     others: Mapping[str, PathLike] | None = None,
     settings: CompareSettings | None = None,
-    device: str = "auto",
     progress: Progress | None = None,
     **options: Any,
 ) -> Comparison:
@@ -142,7 +142,6 @@ def compare_networks(
         training: the training text, for a checkpoint that no longer lies in its run directory.
         others: name -> a file of another system's alpha scores (:mod:`alignkit.interop.other_systems`).
         settings: defaults if not given.
-        device: as :func:`alignkit.neural.devices.pick_device`.
         progress: of the proxy.
         **options: fields of :class:`CompareSettings` that replace those of ``settings``.
 
@@ -151,8 +150,8 @@ def compare_networks(
     """
     settings = with_options(settings or CompareSettings(), options)
     find_metric(settings.metric)
-    network = load_network(neural, device)
-    other = load_network(uniform, device) if uniform is not None else None
+    network = load_network(neural, settings.device)
+    other = load_network(uniform, settings.device) if uniform is not None else None
     run = find_run(neural)
     text, valid = _texts(neural, network, run, training)
     scored = encode_bitext(network.tokenizer, pairs.source, pairs.target) if pairs is not None else valid
@@ -166,11 +165,11 @@ def compare_networks(
         seed=settings.seed,
         epochs=settings.proxy_epochs,
         progress=progress,
-        device=device,
+        device=settings.device,
     )
     shapes = word_shapes(scored)
     read = {name: read_scores(path, shapes) for name, path in (others or {}).items()}
-    return Comparison(compare(network, proxy, text, scored, settings, other, read), network, text, scored)
+    return Comparison(compare_aligners(network, proxy, text, scored, settings, other, read), network, text, scored)
 
 
 def _texts(

@@ -66,12 +66,16 @@ class DiagonalEstimation:
 
         def add(low: int, high: int) -> None:
             dense = np.zeros(len(self.null), np.float32)
-            kernels.add_denominators(low, high, self._index, self.rows, self._text, exponentials, dense, weights)
-            kernels.posterior_weights(low, high, self._text, self.positions.totals, null, weights, sums)
+            kernels.add_diagonal_denominators(
+                low, high, self._index, self.rows, self._text, exponentials, dense, weights
+            )
+            kernels.diagonal_posterior_weights(low, high, self._text, self.positions.totals, null, weights, sums)
 
         def count(low: int, high: int) -> None:
             room = np.zeros(len(self.null))
-            kernels.expected_counts(low, high, self._index, self.rows, self._text, exponentials, weights.z, room)
+            kernels.diagonal_expected_counts(
+                low, high, self._index, self.rows, self._text, exponentials, weights.z, room
+            )
 
         run_blocks(add, self._sentence_ranges, self.threads)
         run_blocks(count, self._row_ranges, self.threads)
@@ -81,9 +85,9 @@ class DiagonalEstimation:
 
     def m_step(self) -> None:
         """Turn expected counts into Trans, and fit the tension."""
-        normalise_rows(self.rows.offsets, self.rows.values, self.settings.alpha, self.threads)
+        normalise_rows(self.rows.offsets, self.rows.values, self.settings.dirichlet, self.threads)
         if self.settings.null:
-            self.null = m_step_null(self.null, self._null_sums, self.settings.alpha)
+            self.null = m_step_null(self.null, self._null_sums, self.settings.dirichlet)
         # Under uniform translation probabilities the posterior positions are distributed as the prior ones.
         if self.settings.optimize_tension and not self._is_uniform:
             self.positions.fit_tension(self._distance)

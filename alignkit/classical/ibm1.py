@@ -28,7 +28,7 @@ from alignkit.types import PathLike, Progress
 KIND, VERSION = "alignkit.ibm1", 1
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class IBM1(LexicalModel):
     """A fitted IBM Model 1.
 

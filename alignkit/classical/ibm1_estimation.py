@@ -184,9 +184,9 @@ class IBM1Estimation:
             if self._pseudo_counts is None:
                 self._pseudo_counts = self.prior.pseudo_counts(self.bitext, self.rows)[0]
             self.rows.values[:] += self._pseudo_counts
-        normalise_rows(self.rows.offsets, self.rows.values, self.settings.alpha, self.threads)
+        normalise_rows(self.rows.offsets, self.rows.values, self.settings.dirichlet, self.threads)
         if self.settings.null:
-            self.null = m_step_null(self.null, self._null_sums, self.settings.alpha)
+            self.null = m_step_null(self.null, self._null_sums, self.settings.dirichlet)
         self._is_uniform = False
 
     @property

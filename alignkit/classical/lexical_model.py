@@ -45,6 +45,12 @@ class LexicalModel:
         if self.null is not None and (self.null.shape, self.null.dtype) != ((len(self.target),), np.float32):
             raise ValueError("null must be float32 with one value per target word")
 
+    def __repr__(self) -> str:
+        """One line: the sizes of the model, and its last log-likelihood."""
+        sizes = f"{len(self.source)} source and {len(self.target)} target words, {len(self.table.values)} pairs"
+        fit = f", log-likelihood {self.log_likelihood[-1]:.6g}" if self.log_likelihood else ""
+        return f"{type(self).__name__}({sizes}{fit})"
+
     def ids(self, bitext: Bitext) -> tuple[np.ndarray, np.ndarray]:
         """int32 each: the model's ids of a bitext's source words and of its target words, -1 if unknown."""
         return self.source.translate(bitext.source.vocabulary), self.target.translate(bitext.target.vocabulary)

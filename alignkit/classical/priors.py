@@ -10,6 +10,7 @@ from alignkit.classical.settings import PRIOR_WEIGHT
 from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError, InputError
 from alignkit.kernels.inverted_index import TableRows
+from alignkit.representation import brief_repr
 from alignkit.text.bitext import Bitext
 from alignkit.text.reading import read_lines
 from alignkit.text.vocabulary import Vocabulary
@@ -32,6 +33,8 @@ class LexiconPrior:
     pairs: np.ndarray
     values: np.ndarray
     weight: float = PRIOR_WEIGHT
+
+    __repr__ = brief_repr
 
     def __post_init__(self) -> None:
         if not 0 <= self.weight < float("inf"):

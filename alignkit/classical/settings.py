@@ -31,7 +31,7 @@ class IBM1Settings:
         null: whether every source sentence has an empty word, NULL, besides its own words.
         null_probability: p0, the probability that a target word comes from NULL; each of the L source positions
             has (1 - p0) / L. None: NULL is one more word, and all L + 1 have 1 / (L + 1).
-        alpha: concentration of a symmetric Dirichlet prior over the target words that a source word occurs with,
+        dirichlet: concentration of a symmetric Dirichlet prior over the words that a source word occurs with,
             estimated by variational Bayes (Johnson 2007; Riley and Gildea 2012); values below 1 favour few
             translations. The rows then sum to less than 1, and the log-likelihood may fall. None: maximum
             likelihood.
@@ -46,7 +46,7 @@ class IBM1Settings:
     iterations: int = 5
     null: bool = True
     null_probability: float | None = None
-    alpha: float | None = None
+    dirichlet: float | None = None
     tolerance: float = 0.0
     prune: float = 0.0
 
@@ -66,7 +66,7 @@ class DiagonalSettings:
         tension: how strongly the diagonal is favoured at the start.
         optimize_tension: whether to fit the tension after each iteration but the first, in which posteriors equal
             the prior.
-        iterations, null, alpha, tolerance, prune: as for :class:`IBM1Settings`.
+        iterations, null, dirichlet, tolerance, prune: as for :class:`IBM1Settings`.
 
     Raises:
         AlignkitError: a value is out of range.
@@ -75,7 +75,7 @@ class DiagonalSettings:
     iterations: int = 5
     null: bool = True
     null_probability: float = 0.08
-    alpha: float | None = 0.01
+    dirichlet: float | None = 0.01
     tension: float = 4.0
     optimize_tension: bool = True
     tolerance: float = 0.0
@@ -96,8 +96,10 @@ def check_estimation(settings: IBM1Settings | DiagonalSettings) -> None:
     """Check the settings that both models have; raises AlignkitError, naming the one that is out of range."""
     if settings.iterations < 1:
         raise AlignkitError(f"the number of iterations must be at least 1, not {settings.iterations}")
-    if settings.alpha is not None and not 1e-3 <= settings.alpha < float("inf"):
-        raise AlignkitError(f"alpha must be at least 0.001, not {settings.alpha}")
+    if settings.dirichlet is not None and not 1e-3 <= settings.dirichlet < float("inf"):
+        raise AlignkitError(
+            f"the Dirichlet prior's concentration must be at least 0.001, not {settings.dirichlet}"
+        )
     if not 0 <= settings.tolerance < float("inf"):
         raise AlignkitError(f"the tolerance must be 0 or more, not {settings.tolerance}")
     if not 0 <= settings.prune < 1:

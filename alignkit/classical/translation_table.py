@@ -8,6 +8,7 @@ import numpy as np
 
 from alignkit.kernels import translation_table as kernels
 from alignkit.parallel import blocks, run_blocks
+from alignkit.representation import brief_repr
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +26,8 @@ class PairTable:
     columns: np.ndarray
     values: np.ndarray
     width: int
+
+    __repr__ = brief_repr
 
     def __post_init__(self) -> None:
         if (self.offsets.dtype, self.columns.dtype, self.values.dtype) != (np.int64, np.int32, np.float32):

@@ -15,12 +15,21 @@ from typing import NamedTuple
 import numpy as np
 
 from alignkit.kernels.compile import allocating_kernel, kernel
-from alignkit.kernels.hmm_rows import FERTILITIES, ZERO, link_numbers, padded
+from alignkit.kernels.hmm_rows import FERTILITIES, ONE, ZERO, link_numbers, padded
 from alignkit.kernels.lanes import LANES
 
 # Links less probable than this add nothing to fertilities: their products leave the range of float32, where a
 # processor is slow.
 SOME = np.float32(1e-3)
+
+
+class PairPrior(NamedTuple):
+    """The prior of all word pairs."""
+
+    pseudo_count: np.float32  # of each pair
+    factor: np.float32  # of the evidence for pairs of a word and a token that is none, such as punctuation
+    source_words: np.ndarray  # bool (V_src,), whether each token is a word
+    target_words: np.ndarray  # bool (V_tgt,)
 
 
 class BackOffClasses(NamedTuple):
@@ -78,20 +87,25 @@ def count_pairs(low, high, ids, links, sums):
 
 
 @kernel
-def start_evidence(low, high, row_offsets, sums, prior, values, evidence):
-    """The counts and the same pseudo-count everywhere, for source words low <= i < high.
+def start_evidence(low, high, rows, sums, prior, evidence):
+    """The counts and the prior's pseudo-counts, for source words low <= i < high.
 
     Args:
-        sums: float64, of the rows' elements from that of ``low``.
-        values: float32 (K,), the counts; filled.
+        rows: the values are the counts; filled.
+        sums: float64, counts of the rows' elements from that of ``low``.
+        prior: :class:`PairPrior`.
         evidence: float32 (K, 3), see :class:`.hmm_e_step.LinkArrays`; filled.
     """
+    row_offsets, columns, values = rows
+    pseudo_count, factor, source_words, target_words = prior
     first = row_offsets[low]
-    for k in range(first, row_offsets[high]):
-        values[k] = sums[k - first]
-        evidence[k, 0] = values[k]
-        evidence[k, 1] = prior
-        evidence[k, 2] = prior
+    for i in range(low, high):
+        for k in range(row_offsets[i], row_offsets[i + 1]):
+            weight = ONE if source_words[i] == target_words[columns[k]] else factor
+            values[k] = np.float32(sums[k - first]) * weight
+            evidence[k, 0] = values[k]
+            evidence[k, 1] = pseudo_count * weight
+            evidence[k, 2] = pseudo_count * weight
 
 
 @kernel

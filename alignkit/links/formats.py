@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from alignkit.errors import AlignkitError
+from alignkit.representation import brief_repr
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,6 +42,8 @@ class Alignment:
     target: Sequence[Sequence[str]] = ()
     probabilities: np.ndarray | None = None
     sentence_scores: np.ndarray | None = None
+
+    __repr__ = brief_repr
 
 
 def pharaoh(alignment: Alignment, first: int = 1) -> bytes:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alignkit.errors import InputError
+from alignkit.errors import AlignkitError, InputError
+from alignkit.scores.heat_map import MOST_PAIRS, MOST_TOKENS, first_pairs, heat_map
 from alignkit.types import PathLike
 
 # A probability may follow, as in 0-1:0.93, which alignkit also writes.
@@ -61,6 +62,21 @@ class Links:
             rows.extend(sorted(set(sentence)))
             offsets.append(len(rows))
         return cls(np.array(rows, np.int32).reshape(-1, 2), np.array(offsets, np.int64))
+
+    @classmethod
+    def from_strings(cls, lines: Iterable[str]) -> Links:
+        """Links of strings such as ``"0-0 1-2"``, one per sentence pair; possible links (``1p2``) count as well.
+
+        Raises:
+            AlignkitError: an item is not a link, or ``lines`` is a single string.
+        """
+        if isinstance(lines, str):
+            raise AlignkitError(f"give a list with a string per sentence pair, as [{lines.strip()!r}]")
+        return parse_links("links", lines).possible
+
+    def to_strings(self) -> list[str]:
+        """One string ``"s-t s-t"`` per sentence pair; :meth:`from_strings` reads them."""
+        return self.to_pharaoh().decode("ascii").split("\n")[:-1]
 
     @classmethod
     def concatenated(cls, parts: Sequence[Links]) -> Links:
@@ -117,6 +133,10 @@ class Links:
     def __repr__(self) -> str:
         return f"Links({len(self)} pairs, {len(self.pairs)} links)"
 
+    def _repr_html_(self) -> str:
+        """A grid for each of the first pairs, for notebooks: target by source tokens, links dark."""
+        return _grids(repr(self), [self], [1.0])
+
 
 @dataclass(frozen=True, eq=False)
 class GoldLinks:
@@ -131,6 +151,28 @@ class GoldLinks:
 
     def __len__(self) -> int:
         return len(self.sure)
+
+    def __repr__(self) -> str:
+        return f"GoldLinks({len(self)} pairs, {len(self.sure.pairs)} sure and {len(self.possible.pairs)} possible)"
+
+    def _repr_html_(self) -> str:
+        """A grid for each of the first pairs, for notebooks: sure links dark, possible ones lighter."""
+        return _grids(repr(self), [self.possible, self.sure], [0.4, 1.0])
+
+
+def _grids(title: str, layers: Sequence[Links], shades: Sequence[float]) -> str:
+    """Grids of the first pairs, the links of each layer in its shade, later layers over earlier ones."""
+    tables = []
+    for m in range(min(len(layers[0]), MOST_PAIRS)):
+        size = np.concatenate([layer[m] for layer in layers]).max(axis=0, initial=-1) + 1
+        matrix = np.zeros(np.minimum(size[::-1], MOST_TOKENS))
+        for layer, shade in zip(layers, shades, strict=True):
+            source, target = layer[m][(layer[m] < MOST_TOKENS).all(axis=1)].T
+            matrix[target, source] = shade
+        more = f", cut at token {MOST_TOKENS}" if (size > MOST_TOKENS).any() else ""
+        caption = f"pair {m}: target tokens by source tokens{more}"
+        tables.append(heat_map(matrix, caption=caption, by_row=False))
+    return first_pairs(title, tables, len(layers[0]))
 
 
 def parse_links(path: PathLike, lines: Iterable[str]) -> GoldLinks:
@@ -160,6 +202,45 @@ def parse_links(path: PathLike, lines: Iterable[str]) -> GoldLinks:
             if match[2] == "-":
                 sure[-1].append(link)
     return GoldLinks(Links.from_lists(sure), Links.from_lists(possible))
+
+
+def parse_probabilities(path: PathLike, lines: Iterable[str]) -> np.ndarray | None:
+    """The probabilities of links ``s-t:0.93``, in the order of the links of :func:`parse_links`.
+
+    Args:
+        path: the file of the lines, for messages.
+        lines: one per sentence pair.
+
+    Returns:
+        float64 (K,), one for each link (the first, where a link is repeated), NaN where it has none; None if no
+        link has one.
+
+    Raises:
+        InputError: a probability is not a number from 0 to 1, with its line.
+    """
+    found: list[float] = []
+    for number, line in enumerate(lines, 1):
+        known: dict[tuple[int, int], float] = {}
+        for item in line.split():
+            match = _LINK.match(item)
+            if match is not None:
+                value = _probability(path, number, item, match[4])
+                known.setdefault((int(match[1]), int(match[3])), value)
+        found += [known[link] for link in sorted(known)]
+    values = np.array(found, np.float64)
+    return None if np.isnan(values).all() else values
+
+
+def _probability(path: PathLike, line: int, item: str, text: str | None) -> float:
+    if text is None:
+        return np.nan
+    try:
+        value = float(text[1:])
+    except ValueError:
+        value = np.nan
+    if not 0 <= value <= 1:
+        raise InputError(path, f"{item!r} has no probability from 0 to 1 after its colon", line=line)
+    return value
 
 
 def check_range(path: PathLike, links: Links, shapes: np.ndarray) -> None:

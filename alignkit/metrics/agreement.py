@@ -12,7 +12,8 @@ from alignkit.kernels.score_pairs import ScorePair
 from alignkit.metrics.bootstrap import RESAMPLES, ratio
 from alignkit.metrics.protocol import PERCENT, Metric, MetricSettings, Percent, score_pair, top_share
 from alignkit.parallel import blocks, run_blocks, thread_count
-from alignkit.scores.scores import Scores
+from alignkit.representation import brief_repr
+from alignkit.scores.scores import ScoresLike
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +29,8 @@ class AgreementCounts:
     hits: np.ndarray
     ties: np.ndarray
     expected: np.ndarray
+
+    __repr__ = brief_repr
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +48,8 @@ class AgreementRows:
     best: np.ndarray
     hits: np.ndarray
     expected: np.ndarray
+
+    __repr__ = brief_repr
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ class Agreement:
 
 
 def count_agreement(
-    u: Scores, v: Scores, percent: Percent = PERCENT, threads: int | None = None
+    u: ScoresLike, v: ScoresLike, percent: Percent = PERCENT, threads: int | None = None
 ) -> AgreementCounts:
     """Count the agreement of v with u, sentence pair by sentence pair.
 
@@ -76,7 +81,7 @@ def count_agreement(
     symmetric. Rows without columns are not compared.
 
     Args:
-        u, v: scores of the same M pairs, with the same shapes.
+        u, v: scores of the same M pairs, with the same shapes (see :func:`alignkit.scores.scores.as_scores`).
         percent: the top of a row.
         threads: all there are by default.
 
@@ -84,18 +89,18 @@ def count_agreement(
         AlignkitError: the shapes differ, or the percentage is not in (0, 100].
     """
     scores, share = score_pair(u, v), top_share(percent)
-    counts = np.zeros((len(u), 4), np.float64)
+    counts = np.zeros((len(scores.shapes), 4), np.float64)
     threads = thread_count(threads)
 
     def count(low: int, high: int) -> None:
         part = (share.numerator, share.denominator)
-        kernels.count_agreement(low, high, scores, part, _work(scores), counts)
+        kernels.fill_agreement_counts(low, high, scores, part, _work(scores), counts)
 
-    run_blocks(count, blocks(np.diff(u.offsets) + 1, threads), threads)
+    run_blocks(count, blocks(np.diff(scores.offsets) + 1, threads), threads)
     return AgreementCounts(*(np.ascontiguousarray(column) for column in counts.T))
 
 
-def agreement_rows(u: Scores, v: Scores, percent: Percent = PERCENT) -> AgreementRows:
+def agreement_rows(u: ScoresLike, v: ScoresLike, percent: Percent = PERCENT) -> AgreementRows:
     """The agreement of v with u, row by row.
 
     Args:
@@ -105,17 +110,17 @@ def agreement_rows(u: Scores, v: Scores, percent: Percent = PERCENT) -> Agreemen
         AlignkitError: as :func:`count_agreement`.
     """
     scores, share = score_pair(u, v), top_share(percent)
-    rows = np.where(u.shapes[:, 1] > 0, u.shapes[:, 0], 0).astype(np.int64)
+    rows = np.where(scores.shapes[:, 1] > 0, scores.shapes[:, 0], 0).astype(np.int64)
     first, total = np.cumsum(rows) - rows, int(rows.sum())
     found = np.empty(total, np.int64), np.empty(total, np.bool_), np.empty(total, np.float64)
     part = (share.numerator, share.denominator)
-    kernels.list_agreement(0, len(u), scores, part, _work(scores), first, found)
-    return AgreementRows(np.repeat(np.arange(len(u)), rows), *found)
+    kernels.list_agreement(0, len(rows), scores, part, _work(scores), first, found)
+    return AgreementRows(np.repeat(np.arange(len(rows)), rows), *found)
 
 
 def agreement(
-    u: Scores,
-    v: Scores,
+    u: ScoresLike,
+    v: ScoresLike,
     percent: Percent = PERCENT,
     *,
     resamples: int = RESAMPLES,
@@ -140,7 +145,7 @@ def _work(scores: ScorePair) -> np.ndarray:
     return np.empty(int(scores.shapes[:, 1].max(initial=0)) + 1, np.float32)
 
 
-def _count(u: Scores, v: Scores, settings: MetricSettings) -> AgreementCounts:
+def _count(u: ScoresLike, v: ScoresLike, settings: MetricSettings) -> AgreementCounts:
     return count_agreement(u, v, settings.percent, settings.threads)
 
 

@@ -1,4 +1,4 @@
-"""Confidence intervals of shares and means: Wilson, Student, Newcombe, bootstrap."""
+"""Confidence intervals of shares and means: Wilson, Student, Newcombe, bootstrap; and where they lie."""
 
 from __future__ import annotations
 
@@ -11,6 +11,13 @@ from alignkit.metrics.bootstrap import CONFIDENCE, bootstrap_ratio
 
 #: Student's interval is used for up to this many values, where a bootstrap would be too narrow
 SMALL = 30
+
+
+def against_chance(low: float, high: float, chance: float) -> str:
+    """Where a 95 % interval lies: ``above``, ``below`` or ``at`` chance (it includes it); empty if one is NaN."""
+    if math.isnan(low) or math.isnan(high) or math.isnan(chance):
+        return ""
+    return "above" if low > chance else "below" if high < chance else "at"
 
 
 def wilson(hits: int, trials: int) -> tuple[float, float]:

@@ -11,7 +11,8 @@ from alignkit.kernels import kendall as kernels
 from alignkit.metrics.bootstrap import RESAMPLES, ratio
 from alignkit.metrics.protocol import Metric, MetricSettings, score_pair
 from alignkit.parallel import blocks, run_blocks, thread_count
-from alignkit.scores.scores import Scores
+from alignkit.representation import brief_repr
+from alignkit.scores.scores import ScoresLike
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +28,8 @@ class TauSums:
     total: np.ndarray
     rows: np.ndarray
     undefined: np.ndarray
+
+    __repr__ = brief_repr
 
 
 @dataclass(frozen=True)
@@ -49,31 +52,31 @@ class RankCorrelation:
     undefined: int
 
 
-def sum_tau(u: Scores, v: Scores, threads: int | None = None) -> TauSums:
+def sum_tau(u: ScoresLike, v: ScoresLike, threads: int | None = None) -> TauSums:
     """Kendall's tau-b of each row of u with that of v, summed sentence pair by sentence pair.
 
     tau-b = (concordant - discordant) / sqrt((n - ties in u) (n - ties in v)) over the n = L (L - 1) / 2 pairs of
     places; counted in integers. It is symmetric.
 
     Args:
-        u, v: scores of the same M pairs, with the same shapes.
+        u, v: scores of the same M pairs, with the same shapes (see :func:`alignkit.scores.scores.as_scores`).
         threads: all there are by default; no bit depends on it.
 
     Raises:
         AlignkitError: the shapes differ.
     """
     scores = score_pair(u, v)
-    sums = np.zeros((len(u), 3), np.float64)
+    sums = np.zeros((len(scores.shapes), 3), np.float64)
     threads = thread_count(threads)
     # All pairs of places of a row are compared, up to where sorting is cheaper.
-    cost = np.diff(u.offsets) * np.minimum(u.shapes[:, 1], kernels.SHORT) + 1
-    run_blocks(lambda low, high: kernels.sum_tau(low, high, scores, sums), blocks(cost, threads), threads)
+    cost = np.diff(scores.offsets) * np.minimum(scores.shapes[:, 1], kernels.SHORT) + 1
+    run_blocks(lambda low, high: kernels.fill_tau_sums(low, high, scores, sums), blocks(cost, threads), threads)
     return TauSums(*(np.ascontiguousarray(column) for column in sums.T))
 
 
-def rank_correlation(
-    u: Scores,
-    v: Scores,
+def kendall(
+    u: ScoresLike,
+    v: ScoresLike,
     *,
     resamples: int = RESAMPLES,
     seed: int = 0,

@@ -12,7 +12,7 @@ import numpy as np
 from alignkit.errors import AlignkitError
 from alignkit.kernels.score_pairs import ScorePair
 from alignkit.metrics.bootstrap import RESAMPLES, percentile_interval, resampled_sums
-from alignkit.scores.scores import Scores
+from alignkit.scores.scores import ScoresLike, as_scores
 
 #: A share in per cent; text and fractions are exact.
 Percent = float | str | Fraction
@@ -133,8 +133,9 @@ class Metric:
         return f"{100 * value:.1f}" if self.share else f"{value:.3f}"
 
 
-def score_pair(u: Scores, v: Scores) -> ScorePair:
+def score_pair(u: ScoresLike, v: ScoresLike) -> ScorePair:
     """Two sets of scores for a kernel; raises AlignkitError unless they have the same shapes."""
+    u, v = as_scores(u), as_scores(v)
     if not np.array_equal(u.shapes, v.shapes):
         raise AlignkitError("the two scores are not of the same sentence pairs: their shapes differ")
     return ScorePair(u.values, v.values, u.shapes, u.offsets)

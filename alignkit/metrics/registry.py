@@ -11,7 +11,8 @@ from alignkit.metrics.aer import AER
 from alignkit.metrics.agreement import AGREEMENT
 from alignkit.metrics.kendall import TAU
 from alignkit.metrics.protocol import Metric, MetricSettings
-from alignkit.scores.scores import Scores
+from alignkit.scores.scores import Scores, ScoresLike, as_scores
+from alignkit.settings import with_options
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,23 +52,34 @@ def prefixed(metric: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
     return {metric.name: values[metric.name], **{f"{metric.name}_{name}": x for name, x in others.items()}}
 
 
-def metric_table(
-    scores: Mapping[str, Scores], metric: Metric = MAIN, settings: MetricSettings | None = None
+def compare(
+    scores: Mapping[str, ScoresLike],
+    metric: Metric | str = MAIN,
+    settings: MetricSettings | None = None,
+    **options: Any,
 ) -> pd.DataFrame:
     """A metric of every ordered pair of different score sets.
 
     Args:
-        scores: name (as ``ibm1.beta``) -> scores, all of the same sentence pairs.
-        metric: one that compares scores with scores.
+        scores: name (as ``ibm1.beta``) -> scores, or arrays (see :func:`alignkit.scores.scores.as_scores`), all of
+            the same sentence pairs.
+        metric: one that compares scores with scores, or its name: ``agreement`` or ``tau``.
         settings: of the metric.
+        **options: fields of :class:`MetricSettings`, which replace those of ``settings``.
 
     Returns:
         one row per (u, v) with the columns u, v and those of :meth:`Metric.measure`; shares are fractions.
+
+    Raises:
+        AlignkitError: there is no such metric or option, or the scores are not of the same sentence pairs.
     """
     import pandas as pd
 
-    pairs = list(permutations(scores, 2))
-    found = [metric.measure(scores[u], scores[v], settings) for u, v in pairs]
+    settings = with_options(settings or MetricSettings(), options)
+    chosen = find_metric(metric) if isinstance(metric, str) else metric
+    sets = {name: as_scores(each) for name, each in scores.items()}
+    pairs = list(permutations(sets, 2))
+    found = [chosen.measure(sets[u], sets[v], settings) for u, v in pairs]
     rows = [{"u": u, "v": v, **values} for (u, v), values in zip(pairs, found, strict=True)]
     nothing = Scores.from_matrices([])
-    return pd.DataFrame(rows, columns=["u", "v", *metric.measure(nothing, nothing)])
+    return pd.DataFrame(rows, columns=["u", "v", *chosen.measure(nothing, nothing)])

@@ -59,6 +59,9 @@ class NeuralAligner:
     metrics: dict[str, float]
     fingerprint: str
 
+    def __repr__(self) -> str:
+        return f"NeuralAligner({self.name}, step {self.step}, {len(self.tokenizer.vocabulary)} tokens)"
+
     @property
     def name(self) -> str:
         """The architecture, such as ``lstm``; ``uniform`` for a network with uniform attention."""
@@ -129,6 +132,9 @@ class ClassifierAligner:
     step: int
     metrics: dict[str, float]
     fingerprint: str
+
+    def __repr__(self) -> str:
+        return f"ClassifierAligner({self.name} of {' and '.join(self.labels)}, step {self.step})"
 
     @property
     def name(self) -> str:

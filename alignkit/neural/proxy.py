@@ -57,6 +57,10 @@ class ProxyAligner:
         if (len(self.embedding), len(self.output)) != (len(self.source), len(self.target)):
             raise ValueError("a proxy needs a row per token of its vocabularies")
 
+    def __repr__(self) -> str:
+        words = f"{len(self.source)} source and {len(self.target)} target tokens"
+        return f"ProxyAligner({words}, validation loss {self.loss:.4g})"
+
     @property
     def name(self) -> str:
         return "proxy"

@@ -81,7 +81,9 @@ def score_runs(inputs: ReportInputs, progress: Progress | None = None) -> Scored
     facts = text_facts(inputs, training, bitext)
     facts |= {f"run {each.run.path.name}": each.facts() for each in runs}
     steps = {each.name: each.network.step for each in runs}
-    return ScoredText(bitext, training, sets, facts, time_courses, True, steps)
+    forced = {each.run.path.name: each.run.uniform_steps for each in runs if each.network.name != "uniform"}
+    forced = {name: count for name, count in forced.items() if count}
+    return ScoredText(bitext, training, sets, facts, time_courses, True, steps, forced)
 
 
 def _open(inputs: ReportInputs) -> list[NamedRun]:

@@ -69,7 +69,13 @@ def _learned(data: Mapping[str, Any]) -> str:
     if last[1] <= course["chance"]:
         return ""
     step = next(point[0] for point in series["points"] if point[1] >= half)
-    text = f"Half of that was learned by step <strong>{step:,}</strong> of {last[0]:,}"
+    text = "That agreement was half way from chance to its last value by step "
+    text += f"<strong>{step:,}</strong> of {last[0]:,}"
     accuracy = next((s for s in course["series"] if s["label"].startswith("next words predicted correctly")), None)
     then = dict(map(tuple, accuracy["points"])).get(step) if accuracy else None
-    return text + (f", when the network got {share(then)} of the next words right." if then is not None else ".")
+    text += f", when the network got {share(then)} of the next words right." if then is not None else "."
+    if series["forced"]:
+        text += (
+            f" It could not begin earlier: attention was fixed to uniform in the first {series['forced']:,} steps."
+        )
+    return text

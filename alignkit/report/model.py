@@ -12,6 +12,7 @@ import numpy as np
 from alignkit.errors import AlignkitError
 from alignkit.interop.projection import word_grouping, word_shapes
 from alignkit.links.links import GoldLinks, Links
+from alignkit.metrics.error_classes import WordFacts
 from alignkit.metrics.protocol import PERCENT, Percent
 from alignkit.scores.scores import Scores
 from alignkit.scores.word_groups import Grouping
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 _ALIGNERS = {
     "lstm": "network",
     "ibm1": "IBM Model 1",
-    "hmm": "hidden Markov model",
+    "hmm": "HMM",
+    "hmm-joint": "joint HMM",
     "diagonal": "diagonal model",
     "proxy": "bag-of-words model",
     "uniform": "network without attention",
@@ -48,8 +50,8 @@ _KNOWN = {
         "How strongly each source word votes for the target word in a model that ignores word order.",
     ),
     ("hmm", "alpha"): (
-        "Markov model's links",
-        "A hidden Markov model's guess of which source word each target word comes from; it knows that "
+        "HMM",
+        "The guess of a hidden Markov model of which source word each target word comes from; it knows that "
         "neighbours translate neighbours.",
     ),
     ("ibm1", "beta"): (
@@ -111,15 +113,18 @@ class Report:
         title: of the page.
         bitext: M pairs as the scores see them, in words or subwords, with BOS and EOS where they were scored.
         sets: at least one; all of the M pairs, with the bitext's shapes.
-        table: of :func:`alignkit.metrics.registry.metric_table`, of the sets' names.
+        table: of :func:`alignkit.metrics.registry.compare`, of the sets' names.
         counts: int64 (V_src,): how often each source type occurs in the text that was learned from.
         time_course: columns run, step, name, value, as :func:`alignkit.report.page_data.time_course_lines` reads
             them, or None.
         gold: reference links between words, or None.
+        words: the same pairs in words, with the words' counts, for errors by class; None if not known.
         specials: whether BOS and EOS at the ends of sentences are specials rather than words.
         marked: whether tokens are subwords that may carry marks.
         facts: settings and versions, nested.
         steps: training step of each network, by what comes before the kind in its sets' names.
+        uniform_steps: by what the time course calls a run, the number of its first steps in which attention was
+            fixed to uniform; runs without such steps are left out.
         percent: what counts as the top of a row.
         seed: of the bootstraps.
     """
@@ -131,12 +136,14 @@ class Report:
     counts: np.ndarray
     time_course: pd.DataFrame | None = None
     gold: GoldLinks | None = None
+    words: WordFacts | None = None
     specials: bool = True
     marked: bool = True
     facts: Mapping[str, Any] = field(default_factory=dict)
     percent: Percent = PERCENT
     seed: int = 0
     steps: Mapping[str, int] = field(default_factory=dict)
+    uniform_steps: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.sets:

@@ -51,7 +51,7 @@ def page_data(report: Report, limit: int) -> dict[str, Any]:
         "gold": report.gold is not None,
         "bands": bands(breakdown_table(report), names),
         "mass": mass(mass_table(report), report),
-        "course": time_course_lines(report.time_course, names_of(report.sets)),
+        "course": time_course_lines(report.time_course, names_of(report.sets), report.uniform_steps),
         "sentences": sentences(report, limit),
     }
 
@@ -80,17 +80,24 @@ def mass(table: pd.DataFrame, report: Report) -> list[dict[str, Any]]:
     return found
 
 
-def time_course_lines(table: pd.DataFrame | None, labels: Mapping[str, str]) -> dict[str, Any] | None:
+def time_course_lines(
+    table: pd.DataFrame | None, labels: Mapping[str, str], uniform_steps: Mapping[str, int] | None = None
+) -> dict[str, Any] | None:
     """Series of (step, share) with labels in words, and the chance level; None if there is nothing to show.
+
+    A series of the learned attention has ``forced``, the number of first steps in which it was fixed to uniform
+    and learned nothing; elsewhere that is 0. ``forced`` of the whole is the largest.
 
     Args:
         table: columns run, step, name, value. Shown are ``A(k(step), v)``, the agreement of a fixed v with the
             run's scores of kind k at that step; ``chance`` of the same; ``tau(v, k(step))``; and ``PERFORMANCE``.
         labels: name of a fixed set of scores -> label.
+        uniform_steps: as of :class:`alignkit.report.model.Report`.
     """
     if table is None or table.empty:
         return None
-    series, chances = [], []
+    series: list[dict[str, Any]] = []
+    chances = []
     several = table["run"].nunique() > 1
     for (run, name), rows in table.groupby(["run", "name"], sort=False):
         points = [[int(step), plain_number(value)] for step, value in rows[["step", "value"]].values]
@@ -103,12 +110,15 @@ def time_course_lines(table: pd.DataFrame | None, labels: Mapping[str, str]) -> 
         if label is None:
             continue
         points = sorted([step, value / unit] for step, value in points if value is not None)
-        series.append({"label": f"{label} ({run})" if several else label, "role": role, "points": points})
+        forced = (uniform_steps or {}).get(run, 0) if "alpha(step)" in _arguments(name) else 0
+        text = f"{label} ({run})" if several else label
+        series.append({"label": text, "role": role, "points": points, "forced": forced})
     if not any(len(each["points"]) > 1 for each in series):
         return None
     order = ("agreement", "correlation", "performance")
     series.sort(key=lambda each: order.index(each["role"]))
-    return {"series": series, "chance": chances[0] if len({round(x or 0, 6) for x in chances}) == 1 else None}
+    chance = chances[0] if len({round(x or 0, 6) for x in chances}) == 1 else None
+    return {"series": series, "chance": chance, "forced": max((each["forced"] for each in series), default=0)}
 
 
 def _series(name: str, labels: Mapping[str, str]) -> tuple[str | None, float, str]:

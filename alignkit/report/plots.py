@@ -33,7 +33,7 @@ def figures(report: Report) -> dict[str, tuple[tuple[float, float], Draw]]:
     if not report.table.empty:
         side = 2.2 + 1.1 * len(report.sets)
         found["agreement"] = ((side + 1, side), partial(_matrix, report))
-    shown = time_course_lines(report.time_course, names_of(report.sets))
+    shown = time_course_lines(report.time_course, names_of(report.sets), report.uniform_steps)
     if shown is not None:
         found["course"] = ((8, 4.5), partial(_time_course, shown))
     table = breakdown_table(report)
@@ -113,7 +113,12 @@ def _per_cent(axes: Axes, text: str = "per cent") -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def spread(steps: list[int]) -> list[int]:
+def _legend_above(axes: Axes) -> None:
+    """A legend over the axes, where it covers no data."""
+    axes.legend(frameon=False, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1.01), ncols=2, borderaxespad=0)
+
+
+def labelled_steps(steps: list[int]) -> list[int]:
     """Those of rising steps that have room for a label on a logarithmic axis, with the first and the last."""
     ticks = steps[:1]
     for step in steps[1:-1]:
@@ -130,29 +135,31 @@ def _time_course(shown: dict[str, Any], axes: Axes) -> None:
         colour = COLOURS[i % len(COLOURS)]
         axes.plot(steps, per_cent, style, marker="o", markersize=4, color=colour, label=_plain(series["label"]))
     if shown["chance"] is not None:
-        axes.axhline(100 * shown["chance"], color=CHANCE, linestyle=":", label="chance agreement")
+        axes.axhline(100 * shown["chance"], color=CHANCE, linestyle=":", label="agreement by chance")
+    if shown["forced"]:
+        axes.axvspan(0, shown["forced"], color="#eeeeee", zorder=0, label="attention fixed to uniform")
     steps = sorted({step for series in shown["series"] for step, _ in series["points"]})
     first = next((step for step in steps if step > 0), 1)
     axes.set_xscale("symlog", linthresh=first)
-    ticks = spread(steps)
+    ticks = labelled_steps(steps)
     axes.set_xticks(ticks, [f"{step:,}" for step in ticks])
     axes.minorticks_off()
     axes.set_xlim(0, steps[-1] * 1.05)
     axes.set_xlabel("training step")
     _per_cent(axes)
-    axes.legend(frameon=False, fontsize=9)
+    _legend_above(axes)
 
 
 def _bands(table: pd.DataFrame, words: str, pair: str, axes: Axes) -> None:
     x = np.arange(len(table))
     value, low, high, chance = (100 * table[name].to_numpy() for name in ("agreement", "low", "high", "chance"))
     errors = np.maximum([value - low, high - value], 0)
-    axes.errorbar(x, value, errors, fmt="o", color=COLOURS[0], label=f"agreement of {_plain(pair)}")
+    axes.errorbar(x, value, errors, fmt="o", color=COLOURS[0], label=f"agreement of {_plain(pair)}, 95 % interval")
     axes.hlines(chance, x - 0.2, x + 0.2, color=CHANCE, linestyle=":", label="chance")
     axes.set_xticks(x, table["band"])
     axes.set_xlabel(words)
     _per_cent(axes)
-    axes.legend(frameon=False, fontsize=9)
+    _legend_above(axes)
 
 
 def _mass(report: Report, table: pd.DataFrame, axes: Axes) -> None:
@@ -171,4 +178,4 @@ def _mass(report: Report, table: pd.DataFrame, axes: Axes) -> None:
     axes.invert_yaxis()
     axes.set_xlabel("per cent of the weight")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=9)
+    _legend_above(axes)

@@ -28,7 +28,7 @@ class ScoredText:
         time_course: makes the table of the runs' time courses, or None; the argument takes from scores of
             ``bitext`` what the report shows of them.
         specials: whether the pairs have BOS and EOS.
-        steps: training step of each network, by what comes before the kind in its sets' names.
+        steps, uniform_steps: as of :class:`alignkit.report.model.Report`.
     """
 
     bitext: Bitext
@@ -38,6 +38,7 @@ class ScoredText:
     time_course: Callable[[Callable[[Scores], Scores]], pd.DataFrame | None] = lambda crop: None
     specials: bool = False
     steps: Mapping[str, int] = field(default_factory=dict)
+    uniform_steps: Mapping[str, int] = field(default_factory=dict)
 
 
 def ibm1_sets(inputs: ReportInputs, training: Bitext, bitext: Bitext) -> list[ScoreSet]:

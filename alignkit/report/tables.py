@@ -34,7 +34,7 @@ def metric_matrix(table: pd.DataFrame, metric: Metric = MAIN) -> str:
     """A metric's table as text: u down, v across, the value with its chance level in brackets.
 
     Args:
-        table: of :func:`alignkit.metrics.registry.metric_table`.
+        table: of :func:`alignkit.metrics.registry.compare`.
         metric: that of the table.
     """
     names = list(dict.fromkeys([*table["u"], *table["v"]]))

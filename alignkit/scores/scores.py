@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError
+from alignkit.scores.heat_map import MOST_PAIRS, first_pairs, heat_map
 from alignkit.storage import Fields, atomic_write, load_arrays, save_arrays
 from alignkit.types import PathLike
 
@@ -122,6 +123,36 @@ class Scores:
 
     def __repr__(self) -> str:
         return f"Scores({len(self)} pairs, {len(self.values)} values)"
+
+    def _repr_html_(self) -> str:
+        """Heat maps of the first pairs, for notebooks; shades compare only within a row."""
+        shown = range(min(len(self), MOST_PAIRS))
+        tables = [heat_map(self[m], caption=f"pair {m}: target tokens by source tokens") for m in shown]
+        return first_pairs(repr(self), tables, len(self))
+
+
+#: Scores, or arrays that are some: see :func:`as_scores`.
+ScoresLike = Scores | np.ndarray | Sequence[Any]
+
+
+def as_scores(values: ScoresLike) -> Scores:
+    """Scores from what NumPy users have: a (T, L) matrix of one pair, a (M, T, L) array, or M matrices (T_m, L_m).
+
+    Arrays of other libraries are taken where ``numpy.asarray`` takes them. Values are rounded to float32.
+
+    Raises:
+        AlignkitError: the arrays have another number of dimensions, or a value is NaN.
+    """
+    if isinstance(values, Scores):
+        return values
+    try:
+        whole = np.asarray(values) if hasattr(values, "ndim") else None
+        matrices = [np.asarray(each, np.float32) for each in values] if whole is None else list(whole)
+        if (whole is not None and whole.ndim == 2) or (matrices and all(each.ndim == 1 for each in matrices)):
+            matrices = [np.asarray(values, np.float32)]
+        return Scores.from_matrices(matrices)
+    except (TypeError, ValueError) as error:
+        raise AlignkitError(f"scores are a (T, L) matrix for each sentence pair: {error}") from error
 
 
 def cap_row_sums(scores: Scores) -> Scores:

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError
+from alignkit.representation import brief_repr
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.reading import read_lines
 from alignkit.text.tokenization import Tokenizer, encode_lines, split_words
@@ -40,6 +41,8 @@ class LabelledText:
     corpus: Corpus
     labels: np.ndarray
     names: tuple[str, ...]
+
+    __repr__ = brief_repr
 
     def __post_init__(self) -> None:
         if self.labels.dtype != np.int32 or self.labels.shape != (len(self.corpus),):

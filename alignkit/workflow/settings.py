@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from alignkit.aligner.protocol import Aligner
     from alignkit.classical.priors import LexiconPrior
 
+#: What :func:`alignkit.workflow.align.align_stream` does at a malformed line.
+ON_ERROR = ("stop", "skip")
 Estimation = IBM1Settings | DiagonalSettings | HMMSettings
 
 
@@ -50,12 +52,16 @@ METHODS = {
         is_joint=True,
     ),
     "ibm1": Method(
-        "alignkit.classical.ibm1:fit_ibm1", IBM1Settings(), "ibm1", "ibm1 --model", KNOWLEDGE | {"block_tokens"}
+        "alignkit.classical.ibm1:fit_ibm1",
+        IBM1Settings(),
+        "ibm1",
+        "ibm1 --save-model",
+        KNOWLEDGE | {"block_tokens"},
     ),
     "diagonal": Method(
-        "alignkit.classical.diagonal:fit_diagonal", DiagonalSettings(), "diagonal", "diagonal --model"
+        "alignkit.classical.diagonal:fit_diagonal", DiagonalSettings(), "diagonal", "diagonal --save-model"
     ),
-    "hmm": Method("alignkit.classical.hmm.model:fit_hmm", HMMSettings(), "hmm", "hmm --model", KNOWLEDGE),
+    "hmm": Method("alignkit.classical.hmm.model:fit_hmm", HMMSettings(), "hmm", "hmm --save-model", KNOWLEDGE),
 }
 
 

@@ -102,7 +102,7 @@ CASES = [
     Case(
         "ibm1 with priors",
         lambda bitext, threads: fit_ibm1(
-            bitext, iterations=4, threads=threads, null_probability=0.08, alpha=0.01, prune=1e-4
+            bitext, iterations=4, threads=threads, null_probability=0.08, dirichlet=0.01, prune=1e-4
         ),
     ),
     Case("diagonal", lambda bitext, threads: fit_diagonal(bitext, iterations=4, threads=threads)),

@@ -46,7 +46,7 @@ def models(bitext):
     return fit_ibm1(bitext, iterations=3), fit_ibm1(bitext.reversed, iterations=3)
 
 
-@pytest.mark.parametrize("options", [{}, {"null": False}, {"null_probability": 0.2}, {"alpha": 0.01}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"null": False}, {"null_probability": 0.2}, {"dirichlet": 0.01}], ids=str)
 @pytest.mark.parametrize("method", method_names(needs_scores=False))
 def test_links_are_those_of_the_two_models_symmetrized(bitext, options, method):
     for threads in (1, 3):

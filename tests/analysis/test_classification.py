@@ -156,7 +156,7 @@ def test_another_metric_fills_the_same_row(found) -> None:  # type: ignore[no-un
         values=lambda sums: {"same": ratio(sums.hits, sums.rows), "rows": sums.rows},
     )
     table = row_table(found.scores, same, SETTINGS)
-    assert list(table.columns) == ["quantity", "u", "v", "same", "low", "high", "rows", "meaning"]
+    assert list(table.columns) == ["quantity", "u", "v", "same", "low", "high", "rows", "question"]
     assert list(table.quantity) == list(found.row.quantity)
     assert ((table.low <= table.same) & (table.same <= table.high)).all()
     for m, row in enumerate(found.row.itertuples()):

@@ -12,7 +12,7 @@ import pytest
 
 from alignkit.errors import AlignkitError
 from alignkit.metrics.agreement import agreement
-from alignkit.metrics.kendall import rank_correlation
+from alignkit.metrics.kendall import kendall
 from alignkit_cli.main import run as run_program
 from tests.analysis.conftest import settings_of
 
@@ -74,7 +74,7 @@ def test_every_row_is_that_of_the_scores_themselves(folder, found):
             expected.high,
             expected.rows,
         )
-        order = rank_correlation(scores[u], scores[v])
+        order = kendall(scores[u], scores[v])
         assert (one.tau, one.tau_low, one.tau_undefined) == (order.tau, order.low, order.undefined)
 
 
@@ -105,7 +105,7 @@ def test_xi_is_the_accuracy_at_the_first_step_above_the_level(folder, found, mea
     steps = []
     for step, path in other.checkpoints.items():
         moved = load_checkpoint(path, "cpu").score(run.valid, "alpha")
-        like = agreement(alpha, moved).agreement if measured == "agreement" else rank_correlation(alpha, moved).tau
+        like = agreement(alpha, moved).agreement if measured == "agreement" else kendall(alpha, moved).tau
         steps.append((step, like))
     column = "xi_accuracy" if measured == "agreement" else "tau_xi_accuracy"
     reached = 0
@@ -158,7 +158,7 @@ def test_time_courses_have_every_logged_step_of_every_run(folder, found):
     assert there["chance(alpha(step), lstm.delta)"] == expected.chance
     assert there["high(alpha(step), lstm.delta)"] == expected.high
     assert there["A(lstm.delta, alpha(step))"] == agreement(fixed, moved).agreement
-    assert there["tau(lstm.delta, alpha(step))"] == rank_correlation(fixed, moved).tau
+    assert there["tau(lstm.delta, alpha(step))"] == kendall(fixed, moved).tau
 
 
 def test_what_is_missing_is_left_out_and_said(folder):

@@ -8,7 +8,7 @@ import pytest
 from alignkit.analysis.time_course import TimeCourseSettings, series, time_course
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.metrics.agreement import AGREEMENT, agreement
-from alignkit.metrics.kendall import rank_correlation
+from alignkit.metrics.kendall import kendall
 from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.training.translation_run import TranslationRun
 from alignkit.scores.scores import Scores
@@ -35,7 +35,7 @@ def test_every_checkpoint_in_both_orders(run, dictionary):
         assert there["A(alpha(step), ibm1.beta)"] == expected.agreement
         assert there["low(alpha(step), ibm1.beta)"] == expected.low
         assert there["A(ibm1.beta, alpha(step))"] == agreement(dictionary, alpha).agreement
-        assert there["tau(ibm1.beta, alpha(step))"] == rank_correlation(dictionary, alpha).tau
+        assert there["tau(ibm1.beta, alpha(step))"] == kendall(dictionary, alpha).tau
     assert "tau(alpha(step), ibm1.beta)" not in set(table.name)  # tau is symmetric
     steps, values = series(table, "valid.accuracy")
     assert list(zip(steps.tolist(), values.tolist(), strict=True)) == run.log.series("valid.accuracy")

@@ -10,10 +10,10 @@ from alignkit.storage import load_arrays, save_arrays
 from alignkit.text.bitext import Bitext
 
 OPTIONS = [
-    {"null_probability": 0.08, "alpha": 0.01, "tension": 4.0, "optimize_tension": True},
-    {"null_probability": 0.3, "alpha": None, "tension": 1.0, "optimize_tension": True},
-    {"null_probability": 0.08, "alpha": 0.5, "tension": 9.0, "optimize_tension": False},
-    {"null": False, "alpha": None, "tension": 4.0, "optimize_tension": True},
+    {"null_probability": 0.08, "dirichlet": 0.01, "tension": 4.0, "optimize_tension": True},
+    {"null_probability": 0.3, "dirichlet": None, "tension": 1.0, "optimize_tension": True},
+    {"null_probability": 0.08, "dirichlet": 0.5, "tension": 9.0, "optimize_tension": False},
+    {"null": False, "dirichlet": None, "tension": 4.0, "optimize_tension": True},
 ]
 WITH_OPTIONS = pytest.mark.parametrize("options", OPTIONS)
 
@@ -21,7 +21,7 @@ WITH_OPTIONS = pytest.mark.parametrize("options", OPTIONS)
 def reference(pairs, iterations, options):
     types = len({o for _, y in pairs for o in y})
     probability = 0.0 if options.get("null") is False else options["null_probability"]
-    arguments = (options["alpha"], options["tension"], options["optimize_tension"])
+    arguments = (options["dirichlet"], options["tension"], options["optimize_tension"])
     return (*naive.diagonal(pairs, iterations, types, probability, *arguments), probability)
 
 
@@ -110,7 +110,7 @@ def test_the_log_likelihood_rises_without_a_prior_on_words():
     for seed in range(3):
         steps = np.diff(
             fit_diagonal(
-                bitext_of(random_pairs(seed)), iterations=12, alpha=None, optimize_tension=False
+                bitext_of(random_pairs(seed)), iterations=12, dirichlet=None, optimize_tension=False
             ).log_likelihood
         )
         assert (steps > 0).all()
@@ -190,7 +190,7 @@ def test_pruning_and_tolerance():
     bitext = bitext_of(random_pairs(3))
     whole, pruned = fit_diagonal(bitext), fit_diagonal(bitext, prune=0.05)
     assert np.array_equal(pruned.table.values, whole.table.values[whole.table.values >= 0.05])
-    assert 1 < len(fit_diagonal(bitext, iterations=500, tolerance=1e-3, alpha=None).log_likelihood) < 50
+    assert 1 < len(fit_diagonal(bitext, iterations=500, tolerance=1e-3, dirichlet=None).log_likelihood) < 50
 
 
 @pytest.mark.parametrize(
@@ -201,8 +201,8 @@ def test_pruning_and_tolerance():
         ({"tension": float("nan")}, "tension must lie in"),
         ({"null_probability": 0.0}, "NULL probability"),
         ({"null_probability": 1.0}, "NULL probability"),
-        ({"alpha": 0.0}, "alpha must be"),
-        ({"alpha": float("nan")}, "alpha must be"),
+        ({"dirichlet": 0.0}, "concentration must be"),
+        ({"dirichlet": float("nan")}, "concentration must be"),
         ({"prune": 1.0}, "pruning"),
         ({"tolerance": -1.0}, "tolerance"),
     ],

@@ -140,15 +140,20 @@ def test_wrong_options(messy_bitext):
 
 
 def test_options_replace_settings(messy_bitext):
-    settings = IBM1Settings(iterations=7, alpha=0.1)
+    settings = IBM1Settings(iterations=7, dirichlet=0.1)
     model = fit_ibm1(messy_bitext, settings, iterations=3, null=False)
-    assert parameters(model) == parameters(fit_ibm1(messy_bitext, iterations=3, alpha=0.1, null=False))
+    assert parameters(model) == parameters(fit_ibm1(messy_bitext, iterations=3, dirichlet=0.1, null=False))
     assert (len(model.log_likelihood), settings.iterations) == (3, 7)
 
 
 OPTIONS = pytest.mark.parametrize(
     "options",
-    [{"null_probability": 0.08}, {"null_probability": 0.4, "alpha": 0.01}, {"alpha": 0.01}, {"alpha": 2.0}],
+    [
+        {"null_probability": 0.08},
+        {"null_probability": 0.4, "dirichlet": 0.01},
+        {"dirichlet": 0.01},
+        {"dirichlet": 2.0},
+    ],
     ids=str,
 )
 
@@ -196,7 +201,7 @@ def test_exp_digamma_equals_scipy():
 
 def test_a_prior_leaves_fewer_translations():
     bitext = bitext_of(random_pairs(2, pairs=200))
-    plain, sparse = fit_ibm1(bitext, iterations=8), fit_ibm1(bitext, iterations=8, alpha=0.01)
+    plain, sparse = fit_ibm1(bitext, iterations=8), fit_ibm1(bitext, iterations=8, dirichlet=0.01)
     assert (sparse.table.values > 0.01).sum() < 0.8 * (plain.table.values > 0.01).sum()
 
 
@@ -225,8 +230,8 @@ def test_pruning_drops_the_improbable_and_nothing_else():
         ({"null_probability": 0.0}, "NULL probability"),
         ({"null_probability": 1.0}, "NULL probability"),
         ({"null_probability": 0.1, "null": False}, "NULL probability"),
-        ({"alpha": 0.0}, "alpha"),
-        ({"alpha": float("nan")}, "alpha"),
+        ({"dirichlet": 0.0}, "concentration"),
+        ({"dirichlet": float("nan")}, "concentration"),
         ({"tolerance": -1e-3}, "tolerance"),
         ({"tolerance": float("nan")}, "tolerance"),
         ({"prune": 1.0}, "pruning"),

@@ -13,7 +13,7 @@ from alignkit.classical.lookup import Lookup
 FITS = {
     "ibm1": lambda text: fit_ibm1(text, threads=1),
     "ibm1 without NULL": lambda text: fit_ibm1(text, null=False, threads=1),
-    "ibm1, p0": lambda text: fit_ibm1(text, null_probability=0.1, alpha=0.01, threads=1),
+    "ibm1, p0": lambda text: fit_ibm1(text, null_probability=0.1, dirichlet=0.01, threads=1),
     "diagonal": lambda text: fit_diagonal(text, threads=1),
 }
 

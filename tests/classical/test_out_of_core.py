@@ -22,7 +22,8 @@ def bits(model):
 
 @pytest.mark.parametrize("size", [1, 7, 40, 10**9])
 @pytest.mark.parametrize(
-    "options", [{}, {"null": False}, {"null_probability": 0.08, "alpha": 0.01}, {"prune": 0.1, "tolerance": 1e-3}]
+    "options",
+    [{}, {"null": False}, {"null_probability": 0.08, "dirichlet": 0.01}, {"prune": 0.1, "tolerance": 1e-3}],
 )
 def test_blocks_of_any_size_give_the_same_bits(messy_bitext, size, options):
     whole = fit_ibm1(messy_bitext, threads=1, **options)

@@ -20,7 +20,7 @@ def model(tmp_path_factory):
     from alignkit_cli.main import run
 
     path = tmp_path_factory.mktemp("model") / "m.npz"
-    assert run(["ibm1", "-q", "--sample", "--model", str(path), "-o", os.devnull]) == 0
+    assert run(["ibm1", "-q", "--sample", "--save-model", str(path), "-o", os.devnull]) == 0
     return path
 
 
@@ -178,7 +178,7 @@ def test_a_line_too_long_for_the_hmms_is_aligned_all_the_same(alignkit, write):
 
 
 def test_model_aligns_new_text(alignkit, text, write, tmp_path):
-    assert alignkit("ibm1", "-q", *text, "--model", tmp_path / "m").code == 0
+    assert alignkit("ibm1", "-q", *text, "--save-model", tmp_path / "m").code == 0
     new = write("s2", "d c\nunseen a\n\n"), write("t2", "D C\nA new\nA\n")
     outcome = alignkit("align", "-q", "--model", tmp_path / "m", *new)
     assert (outcome.code, outcome.lines) == (0, ["0-0 1-1", "1-0", ""])
@@ -192,7 +192,7 @@ def test_align_without_model(alignkit, text):
 def test_model_file_must_be_a_model(alignkit, failure, text, write, tmp_path):
     failure(alignkit("align", "--model", tmp_path / "absent", *text), "absent")
     failure(alignkit("align", "--model", text[0], *text), "s.txt")
-    alignkit("ibm1", "-q", *text, "--model", tmp_path / "m")
+    alignkit("ibm1", "-q", *text, "--save-model", tmp_path / "m")
     whole = (tmp_path / "m").read_bytes()
     for cut in (10, len(whole) // 2, len(whole) - 10):
         failure(alignkit("align", "--model", write("cut", whole[:cut]), *text), "cut")

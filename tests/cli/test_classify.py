@@ -48,6 +48,9 @@ def test_one_command_trains_and_prints_the_row(alignkit, write, tmp_path):
     out = first.out.decode()
     for part in ("A(alpha, beta_uf)", "A(beta_uf, beta_px)", "A(delta, beta_uf)", "A(alpha, beta)", "chance"):
         assert part in out
+    rows = [line for line in out.splitlines() if line.startswith("A(alpha, beta_uf)")]
+    assert rows[0].count(" chance ") == 1  # above, at or below
+    assert rows[1].endswith("predict attention?")  # a question, not a finding
     for model in ("standard", "second", "uniform", "frozen", "proxy", "majority"):
         assert f"\n{model}" in out
     assert "6 texts are held out" in first.err

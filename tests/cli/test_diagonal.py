@@ -6,10 +6,10 @@ from .conftest import DIAGONAL
 
 
 def test_diagonal(alignkit, text, tmp_path):
-    outcome = alignkit("diagonal", *text, "--model", tmp_path / "m", "--scores", tmp_path / "x.npz")
+    outcome = alignkit("diagonal", *text, "--save-model", tmp_path / "m", "--save-scores", tmp_path / "x.npz")
     assert (outcome.code, outcome.lines) == (0, DIAGONAL)
     assert "tension" in outcome.err
     assert alignkit("align", "-q", "--model", tmp_path / "m", *text).lines == DIAGONAL
     assert (tmp_path / "x.npz").stat().st_size > 0
-    for options in (["--reverse"], ["--no-null", "--no-prior"], ["--symmetrize", "union", "--fixed-tension"]):
+    for options in (["--reverse"], ["--no-null", "--no-dirichlet"], ["--symmetrize", "union", "--fixed-tension"]):
         assert alignkit("diagonal", "-q", *text, *options).lines == DIAGONAL

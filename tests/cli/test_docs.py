@@ -1,4 +1,4 @@
-"""docs/commands.md says what the program says, and the index of experiments what their results say."""
+"""The references of commands and library say what these say, the index of experiments what their results say."""
 
 from __future__ import annotations
 
@@ -11,6 +11,18 @@ DOCS = Path(__file__).parents[2] / "docs"
 def test_command_reference_is_not_stale():
     written = (DOCS / "commands.md").read_text(encoding="utf-8")
     assert written == runpy.run_path(str(DOCS / "generate.py"))["render"](), "run: python docs/generate.py"
+
+
+def test_library_reference_is_not_stale():
+    written = (DOCS / "api.md").read_text(encoding="utf-8")
+    assert written == runpy.run_path(str(DOCS / "api_reference.py"))["render"](), "run: python docs/generate.py"
+
+
+def test_library_reference_has_no_marks_of_its_source():
+    """Whatever is not understood in a docstring would stand in the page as it is."""
+    written = (DOCS / "api.md").read_text(encoding="utf-8")
+    for mark in (":func:", ":class:", ":meth:", "``s", "Args:\n ", "<object", "<class", " at 0x"):
+        assert mark not in written, mark
 
 
 def test_index_of_experiments_is_not_stale():

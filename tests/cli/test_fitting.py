@@ -15,7 +15,9 @@ def test_symmetrized_scores_and_model(alignkit, text, tmp_path, command, method)
     from alignkit import Scores, load_aligner, read_bitext
 
     model, scores = tmp_path / "m", tmp_path / "x.npz"
-    written = alignkit(command, *text, "-q", "--symmetrize", method, "--model", model, "--scores", scores)
+    written = alignkit(
+        command, *text, "-q", "--symmetrize", method, "--save-model", model, "--save-scores", scores
+    )
     assert (written.code, written.lines) == (0, DIAGONAL)
     again = alignkit("align", "-q", "--model", model, *text, "--format", "probabilities")
     assert [" ".join(item.split(":")[0] for item in line.split()) for line in again.lines] == DIAGONAL
@@ -28,23 +30,23 @@ def test_options_reach_the_model(alignkit, text, tmp_path, command):
     from alignkit import load_aligner
 
     def fitted(*options):
-        assert alignkit(command, "-q", *text, "--model", tmp_path / "m", *options).code == 0
+        assert alignkit(command, "-q", *text, "--save-model", tmp_path / "m", *options).code == 0
         return load_aligner(tmp_path / "m")
 
     plain = fitted()
     assert fitted("--null-probability", 0.3).null_probability == pytest.approx(0.3)
     assert fitted("--no-null").null is None
-    assert not (fitted("--alpha", 0.5).table.values == plain.table.values).all()
+    assert not (fitted("--dirichlet", 0.5).table.values == plain.table.values).all()
     assert len(fitted("--prune", 0.2).table.values) < len(plain.table.values)
     assert len(fitted("--iterations", 30, "--tolerance", 0.01).log_likelihood) < 30
     if command == "diagonal":
         assert fitted("--tension", 2.5, "--fixed-tension").tension == 2.5
-        assert not (fitted("--no-prior").table.values == plain.table.values).all()
+        assert not (fitted("--no-dirichlet").table.values == plain.table.values).all()
 
 
 @pytest.mark.parametrize("command", ["ibm1", "diagonal"])
 @pytest.mark.parametrize(
-    ("option", "value"), [("--null-probability", 1), ("--alpha", 0), ("--prune", 1), ("--tolerance", -1)]
+    ("option", "value"), [("--null-probability", 1), ("--dirichlet", 0), ("--prune", 1), ("--tolerance", -1)]
 )
 def test_options_out_of_range(alignkit, failure, text, command, option, value):
     failure(alignkit(command, *text, option, value), option)
@@ -58,13 +60,13 @@ def test_options_out_of_range(alignkit, failure, text, command, option, value):
             ["hmm", "--symmetrize", "union", "--threshold", "0.2"],
             "--threshold goes only with --symmetrize product",
         ),
-        (["ibm1", "--kind", "beta"], "--kind goes only with --scores"),
+        (["ibm1", "--kind", "beta"], "--kind goes only with --save-scores"),
         (["hmm", "--prior-weight", "5"], "--prior-weight goes only with --prior"),
         (["align", "--prior-weight", "5"], "--prior-weight goes only with --prior"),
-        (["diagonal", "--no-prior", "--alpha", "0.1"], "--alpha goes only with a prior"),
+        (["diagonal", "--no-dirichlet", "--dirichlet", "0.1"], "--dirichlet goes only with a prior"),
         (["diagonal", "--no-null", "--null-probability", "0.1"], "--null-probability goes only with NULL"),
         (["ibm1", "-o", "x", "--sentence-scores", "./x"], "Two outputs cannot both go to"),
-        (["ibm1", "--model", "x", "--scores", "x"], "Two outputs cannot both go to"),
+        (["ibm1", "--save-model", "x", "--save-scores", "x"], "Two outputs cannot both go to"),
         (["align", "--sentence-scores", "-"], "Two outputs cannot both go to standard output"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -82,7 +84,7 @@ OPEN = "das haus ||| house the\n" * 3
 @pytest.mark.parametrize("name", ["ibm1", "hmm", "align"])
 def test_a_lexicon_that_alignkit_wrote_decides_what_is_open(alignkit, write, tmp_path, name):
     model, lexicon = tmp_path / "m.npz", tmp_path / "lexicon.tsv"
-    assert alignkit("ibm1", "-q", write("text", TEXT), "--model", model).code == 0
+    assert alignkit("ibm1", "-q", write("text", TEXT), "--save-model", model).code == 0
     assert alignkit("lexicon", model, "-o", lexicon).code == 0
     text = write("open", OPEN)
     assert alignkit(name, "-q", text, "--prior", lexicon).lines == ["0-1 1-0"] * 3
@@ -100,7 +102,7 @@ def test_a_prior_is_turned_with_the_text(alignkit, write, options):
 def test_ibm1_goes_on_from_a_saved_model(alignkit, write, tmp_path):
     text, models = write("text", TEXT), [tmp_path / f"{n}.npz" for n in range(3)]
     for number, options in enumerate((["5"], ["2"], ["3", "--start", models[1]])):
-        found = alignkit("ibm1", "-q", text, "--model", models[number], "--iterations", *options)
+        found = alignkit("ibm1", "-q", text, "--save-model", models[number], "--iterations", *options)
         assert found.code == 0
     whole, _, rest = map(load_aligner, models)
     assert rest.table.values.tobytes() == whole.table.values.tobytes()
@@ -127,8 +129,8 @@ def test_a_threshold_trades_precision_for_recall(alignkit, tmp_path):
 
 def test_a_start_of_another_kind_says_what_to_give(alignkit, failure, write, tmp_path):
     text, model = write("text", TEXT), tmp_path / "m.npz"
-    assert alignkit("ibm1", "-q", text, "--model", model).code == 0
-    for name, maker in (("align", "align --save-model"), ("hmm", "hmm --model")):
+    assert alignkit("ibm1", "-q", text, "--save-model", model).code == 0
+    for name, maker in (("align", "align --save-model"), ("hmm", "hmm --save-model")):
         failure(alignkit(name, "-q", "--start", model, text), "is a model of kind ibm1", f"`alignkit {maker}`")
 
 
@@ -136,7 +138,7 @@ def test_a_start_of_another_kind_says_what_to_give(alignkit, failure, write, tmp
 def test_a_start_of_the_other_direction_is_refused(alignkit, failure, write, tmp_path, name):
     text, model = write("text", TEXT), tmp_path / "m.npz"
     turned = write("turned", "".join(" ||| ".join(line.split(" ||| ")[::-1]) + "\n" for line in TEXT.splitlines()))
-    assert alignkit(name, "-q", text, "--save-model" if name == "align" else "--model", model).code == 0
+    assert alignkit(name, "-q", text, "--save-model", model).code == 0
     assert alignkit(name, "-q", text, "--start", model).code == 0
     failure(alignkit(name, "-q", turned, "--start", model), "knows no source word of this text")
     if name != "align":
@@ -145,7 +147,7 @@ def test_a_start_of_the_other_direction_is_refused(alignkit, failure, write, tmp
 
 def test_what_does_not_go_together_is_an_error(alignkit, write, tmp_path):
     text, model = write("text", TEXT), tmp_path / "m.npz"
-    assert alignkit("ibm1", "-q", text, "--model", model).code == 0
+    assert alignkit("ibm1", "-q", text, "--save-model", model).code == 0
     for arguments in (
         ["align", "--model", model, "--prior", text, text],
         ["align", "--model", model, "--threshold", "0.3", text],

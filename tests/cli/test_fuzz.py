@@ -144,7 +144,9 @@ def test_a_joined_file_of_any_bytes(check, data):
 def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fuzz")
     (folder / "text").write_bytes(b"a b ||| a c\nb ||| c\na\xc3\xa4 ||| b\n")
-    assert run(["ibm1", "-q", str(folder / "text"), "--model", str(folder / "m"), "-o", str(folder / "o")]) == 0
+    assert (
+        run(["ibm1", "-q", str(folder / "text"), "--save-model", str(folder / "m"), "-o", str(folder / "o")]) == 0
+    )
     return folder / "m"
 
 

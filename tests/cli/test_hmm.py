@@ -33,7 +33,7 @@ def test_it_links_what_belongs_together(text, options):
 
 def test_agreement_is_two_models_that_share_their_links(text, tmp_path):
     path = str(tmp_path / "model.npz")
-    links = aligned(text, "--agreement", "--model", path)
+    links = aligned(text, "--agreement", "--save-model", path)
     assert links == ["0-0 1-1", "0-0 1-1", "0-0 1-1", ""]
     loaded = load_aligner(path)
     assert isinstance(loaded, JointHMM)
@@ -45,7 +45,7 @@ def test_agreement_is_two_models_that_share_their_links(text, tmp_path):
     for found, matrix in zip(loaded.score(bitext, "alpha"), expected, strict=True):
         assert np.array_equal(found, matrix)
     more = str(tmp_path / "more.npz")
-    aligned(text, "--agreement", "--start", path, "--iterations", "1", "--model", more)
+    aligned(text, "--agreement", "--start", path, "--iterations", "1", "--save-model", more)
     assert load_aligner(more).name == "hmm-joint"
 
 
@@ -62,7 +62,7 @@ def test_what_agreement_does_not_go_with(text, options):
 
 def test_the_model_that_it_saves_can_be_loaded(text, tmp_path):
     path = str(tmp_path / "model.npz")
-    aligned(text, "--model", path)
+    aligned(text, "--save-model", path)
     loaded = load_aligner(path)
     assert isinstance(loaded, HMM)
     assert loaded.forward.null_probability == 0.2
@@ -71,17 +71,19 @@ def test_the_model_that_it_saves_can_be_loaded(text, tmp_path):
 
 def test_options_reach_the_estimation(text, tmp_path):
     path = str(tmp_path / "model.npz")
-    aligned(text, "--model", path, "--iterations", "2", "--lexical-iterations", "1", "--null-probability", "0.3")
+    aligned(
+        text, "--save-model", path, "--iterations", "2", "--lexical-iterations", "1", "--null-probability", "0.3"
+    )
     loaded = load_aligner(path)
     assert len(loaded.log_likelihood) == 4
     assert loaded.forward.null_probability == 0.3
-    aligned(text, "--model", path, "--bayes")
+    aligned(text, "--save-model", path, "--bayes")
     assert load_aligner(path).forward.null_probability == 0.05
 
 
 def test_viterbi_is_kept_with_the_model(text, tmp_path):
     path = str(tmp_path / "model.npz")
-    assert aligned(text, "--decode", "viterbi", "--model", path) == ["0-0 1-1", "0-0 1-1", "0-0 1-1", ""]
+    assert aligned(text, "--decode", "viterbi", "--save-model", path) == ["0-0 1-1", "0-0 1-1", "0-0 1-1", ""]
     assert load_aligner(path).decode == "viterbi"
 
 

@@ -61,7 +61,7 @@ def test_scores(alignkit, text, tmp_path):
     from alignkit import Bitext, Scores, fit_ibm1
 
     for kind in ("alpha", "beta"):
-        assert alignkit("ibm1", "-q", *text, "--scores", tmp_path / "x.npz", "--kind", kind).code == 0
+        assert alignkit("ibm1", "-q", *text, "--save-scores", tmp_path / "x.npz", "--kind", kind).code == 0
         bitext = Bitext.from_sentences(
             *[[line.split() for line in side.splitlines()] for side in (SOURCE, TARGET)]
         )

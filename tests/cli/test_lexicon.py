@@ -9,7 +9,7 @@ SOURCE, TARGET = "a b c\nb a\nc a\nb c d\nd a\nd b\n", "A B C\nB A\nC A\nB C D\n
 def models(alignkit, write, tmp_path):
     text = write("s", SOURCE), write("t", TARGET)
     for name, extra in (("f", []), ("r", ["--reverse"])):
-        outcome = alignkit("ibm1", "-q", *text, "--iterations", 10, "--model", tmp_path / name, *extra)
+        outcome = alignkit("ibm1", "-q", *text, "--iterations", 10, "--save-model", tmp_path / name, *extra)
         assert outcome.code == 0
     return tmp_path / "f", tmp_path / "r"
 

@@ -48,7 +48,7 @@ def least(alignkit, *options):
     [
         [],
         ["--reverse", "--no-null"],
-        ["--alpha", "0.01", "--lowercase", "--format", "probabilities"],
+        ["--dirichlet", "0.01", "--lowercase", "--format", "probabilities"],
         ["--symmetrize", "grow-diag-final-and", "--format", "giza"],
         ["--symmetrize", "product"],
     ],
@@ -59,7 +59,7 @@ def test_a_limit_changes_no_byte(alignkit, small, tmp_path, options):
         small.clear()
         paths = [tmp_path / f"{name}.{kind}" for kind in ("links", "scores", "model")]
         extra = ["-o", paths[0], "--sentence-scores", paths[1], "--temp-dir", tmp_path]
-        extra += [] if "--symmetrize" in options else ["--model", paths[2]]
+        extra += [] if "--symmetrize" in options else ["--save-model", paths[2]]
         assert alignkit("ibm1", "-q", *FILES, *options, *limit, *extra).code == 0
         files[name] = [path.read_bytes() for path in paths if path.exists()]
     assert files["free"] == files["limited"]
@@ -69,7 +69,7 @@ def test_a_limit_changes_no_byte(alignkit, small, tmp_path, options):
 
 def test_what_a_limit_cannot_have(alignkit, small, tmp_path):
     limit = ["--max-memory", least(alignkit)]
-    scores = alignkit("ibm1", "-q", *FILES, *limit, "--scores", tmp_path / "s")
+    scores = alignkit("ibm1", "-q", *FILES, *limit, "--save-scores", tmp_path / "s")
     assert scores.code == 2
     assert "scores need all of the text in memory" in scores.err
     wrong = alignkit("ibm1", *FILES, "--max-memory", "much")
@@ -89,7 +89,7 @@ def program(*arguments, **options):
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
 def test_a_signal_leaves_the_old_file_and_no_other(tmp_path, name, code):
     model, out = tmp_path / "m.npz", tmp_path / "out"
-    assert program("ibm1", "-q", "--sample", "--model", model, "-o", out).wait(120) == 0
+    assert program("ibm1", "-q", "--sample", "--save-model", model, "-o", out).wait(120) == 0
     out.write_bytes(b"old\n")
 
     def heed():  # who runs this may ignore signals, as nohup does, and a child would too
@@ -110,7 +110,7 @@ def test_a_signal_leaves_the_old_file_and_no_other(tmp_path, name, code):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
-@pytest.mark.parametrize("option", ["-o", "--model", "--scores", "--sentence-scores"])
+@pytest.mark.parametrize("option", ["-o", "--save-model", "--save-scores", "--sentence-scores"])
 def test_a_full_disk_leaves_the_old_file(tmp_path, option):
     import resource
 

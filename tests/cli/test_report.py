@@ -66,7 +66,7 @@ def test_scores_links_and_gold(alignkit, text, write, tmp_path):
 
 
 def test_a_saved_model(alignkit, text, tmp_path):
-    assert alignkit("hmm", *text, "--model", tmp_path / "m.npz", "-q").code == 0
+    assert alignkit("hmm", *text, "--save-model", tmp_path / "m.npz", "-q").code == 0
     assert alignkit("report", "--text", *text, "--model", tmp_path / "m.npz", "-o", tmp_path / "a.html").code == 0
     assert {each["name"] for each in data_of(tmp_path / "a.html")["sets"]} == {"ibm1.beta", "m.alpha", "m.beta"}
 

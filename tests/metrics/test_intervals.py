@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from alignkit.metrics.bootstrap import bootstrap_ratio, percentile_interval, ratio, resampled_sums
-from alignkit.metrics.intervals import SMALL, bootstrap_mean, mean_interval, share_difference, wilson
+from alignkit.metrics.intervals import (
+    SMALL,
+    against_chance,
+    bootstrap_mean,
+    mean_interval,
+    share_difference,
+    wilson,
+)
 
 
 @pytest.mark.parametrize(("hits", "trials"), [(0, 20), (11, 20), (20, 20), (1, 3)])
@@ -25,6 +32,11 @@ def test_wilson_is_the_published_example():
     """Newcombe 1998 (two-sided intervals for the single proportion), table I: 15 of 148 and 0 of 20, method 3."""
     assert wilson(15, 148) == pytest.approx((0.0624, 0.1605), abs=5e-5)
     assert wilson(0, 20) == pytest.approx((0, 0.1611), abs=5e-5)
+
+
+def test_against_chance():
+    cases = [(0.2, 0.3, 0.1), (0.1, 0.3, 0.1), (0.1, 0.3, 0.3), (0.1, 0.3, 0.31), (math.nan, 0.3, 0.1)]
+    assert [against_chance(*case) for case in cases] == ["above", "at", "at", "below", ""]
 
 
 def test_difference_of_shares_is_the_published_example():

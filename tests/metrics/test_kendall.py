@@ -12,7 +12,7 @@ from planted import random_matrices
 
 from alignkit.errors import AlignkitError
 from alignkit.kernels import kendall as kernels
-from alignkit.metrics.kendall import rank_correlation, sum_tau
+from alignkit.metrics.kendall import kendall, sum_tau
 from alignkit.scores.scores import Scores
 
 
@@ -27,7 +27,7 @@ def scores_of(matrices, shapes):
 
 
 def tau(u, v):
-    return rank_correlation(one_row(*u), one_row(*v), resamples=0).tau
+    return kendall(one_row(*u), one_row(*v), resamples=0).tau
 
 
 def scipys(u, v):
@@ -47,7 +47,7 @@ def test_equals_scipys_row_by_row(levels):
         wanted = [value for value in wanted if not math.isnan(value)]
         assert sums.total[m] == pytest.approx(sum(wanted), abs=1e-10)
         assert (sums.rows[m], sums.undefined[m]) == (len(wanted), len(u[m]) - len(wanted))
-    found = rank_correlation(u, v)
+    found = kendall(u, v)
     assert found.tau == pytest.approx(sums.total.sum() / sums.rows.sum())
     assert found.low < found.tau < found.high
 
@@ -97,11 +97,11 @@ def test_swapping_neighbours_has_a_closed_form():
 def test_rows_without_an_order_are_left_out_and_counted():
     u = Scores.from_matrices([np.ones((2, 3)), [[1, 2, 3], [3, 2, 1]], np.ones((4, 1)), np.ones((1, 0))])
     v = Scores.from_matrices([[[1, 2, 3]] * 2, [[1, 2, 3], [7, 7, 7]], np.ones((4, 1)), np.ones((1, 0))])
-    found = rank_correlation(u, v)
+    found = kendall(u, v)
     assert (found.tau, found.rows, found.undefined) == (1, 1, 8)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        nothing = rank_correlation(u.from_matrices([np.ones((2, 3))]), v.from_matrices([np.ones((2, 3))]))
+        nothing = kendall(u.from_matrices([np.ones((2, 3))]), v.from_matrices([np.ones((2, 3))]))
     assert math.isnan(nothing.tau)
     assert math.isnan(nothing.low)
     assert (nothing.rows, nothing.undefined) == (0, 2)
@@ -110,7 +110,7 @@ def test_rows_without_an_order_are_left_out_and_counted():
 def test_it_is_symmetric_and_no_thread_changes_a_bit():
     shapes, draw = random_matrices(5, pairs=80, levels=4)
     u, v = scores_of(draw(), shapes), scores_of(draw(), shapes)
-    assert rank_correlation(u, v) == rank_correlation(v, u)
+    assert kendall(u, v) == kendall(v, u)
     sums = [sum_tau(u, v, threads) for threads in (1, 2, 3, 8)]
     for name in ("total", "rows", "undefined"):
         assert len({getattr(one, name).tobytes() for one in sums}) == 1
@@ -131,6 +131,6 @@ def test_the_interval_covers_the_truth_as_often_as_it_says():
             matrix = rng.random((int(rng.integers(1, 5)), 6))
             u.append(matrix)
             v.append(matrix if rng.random() < 0.8 else -matrix)
-        found = rank_correlation(Scores.from_matrices(u), Scores.from_matrices(v), resamples=300)
+        found = kendall(Scores.from_matrices(u), Scores.from_matrices(v), resamples=300)
         covered += found.low <= 0.6 <= found.high
     assert 0.89 <= covered / 200 <= 0.99

@@ -13,7 +13,7 @@ from alignkit.links.from_scores import best_links
 from alignkit.links.links import GoldLinks
 from alignkit.metrics.agreement import agreement
 from alignkit.metrics.protocol import MetricSettings
-from alignkit.metrics.registry import METRICS, SCORE_METRICS, find_metric, metric_table
+from alignkit.metrics.registry import METRICS, SCORE_METRICS, compare, find_metric
 from alignkit.scores.scores import Scores
 
 SETTINGS = MetricSettings(resamples=50)
@@ -76,17 +76,17 @@ def test_chance_is_what_unrelated_scores_give(metric):
 @pytest.mark.parametrize("metric", SCORE_METRICS, ids=lambda metric: metric.name)
 def test_a_table_has_every_ordered_pair(metric):
     u, v = pair_of(metric)
-    table = metric_table({"a": u, "b": v, "c": u}, metric, SETTINGS)
+    table = compare({"a": u, "b": v, "c": u}, metric, SETTINGS)
     names = [("a", "b"), ("a", "c"), ("b", "a"), ("b", "c"), ("c", "a"), ("c", "b")]
     assert list(zip(table.u, table.v, strict=True)) == names
     assert table[metric.name][0] == metric.measure(u, v, SETTINGS)[metric.name]
-    alone = metric_table({"a": u}, metric, SETTINGS)
+    alone = compare({"a": u}, metric, SETTINGS)
     assert (len(alone), list(alone.columns)) == (0, list(table.columns))
 
 
 def test_the_main_metric_is_agreement():
     u, v = pair_of(SCORE_METRICS[0])
-    table = metric_table({"a": u, "b": v}, settings=MetricSettings(percent=20, seed=3))
+    table = compare({"a": u, "b": v}, settings=MetricSettings(percent=20, seed=3))
     expected = agreement(u, v, 20, seed=3)
     assert list(table.columns) == ["u", "v", "agreement", "chance", "low", "high", "rows", "ties"]
     assert dict(table.iloc[0].drop(["u", "v"])) == vars(expected)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from alignkit.links.links import GoldLinks, Links
-from alignkit.metrics.registry import metric_table
+from alignkit.metrics.registry import compare
 from alignkit.report.model import Report, score_set
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
@@ -34,7 +34,7 @@ def make_report(pairs: int = 12, longest: int = 9, seed: int = 5, sets: int = 3,
         "title": "A <b>title</b>",
         "bitext": bitext,
         "sets": tuple(score_set(name, each) for name, each in scores.items()),
-        "table": metric_table(scores),
+        "table": compare(scores),
         "counts": draw.integers(0, 2000, len(bitext.source.vocabulary)),
         "time_course": time_course_frame(),
         "gold": GoldLinks(sure, sure),

@@ -8,7 +8,7 @@ import pytest
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.agreement import agreement_rows
 from alignkit.report import breakdown
-from alignkit.report.breakdown import band_names, breakdown_table, is_punctuation
+from alignkit.report.breakdown import breakdown_table
 from alignkit.report.gold import gold_table
 from alignkit.report.model import Report, score_set
 from alignkit.scores.scores import Scores
@@ -33,11 +33,11 @@ def planted_report():
     u = [np.array([[1.0, 0], [0, 1]]), np.eye(7)[[0, 2]]]
     v = [np.array([[1.0, 0], [1, 0]]), np.eye(7)[[0, 1]]]
     sets = [Scores.from_matrices(each) for each in (u, v)]
-    from alignkit.metrics.registry import metric_table
+    from alignkit.metrics.registry import compare
 
     counts = np.array([{"often": 30, "seldom": 3, "seldom2": 1, "x": 0}[t] for t in bitext.source.vocabulary])
     named = (score_set("lstm.alpha", sets[0]), score_set("ibm1.beta", sets[1]))
-    table = metric_table({each.name: each.scores for each in named})
+    table = compare({each.name: each.scores for each in named})
     return Report("t", bitext, named, table, counts, specials=False, marked=False)
 
 
@@ -49,11 +49,6 @@ def test_planted_bands():
     assert (rare.agreement, rare["rows"]) == (0, 2)
     assert list(part.loc["length"].index) == ["1\N{EN DASH}5", "6\N{EN DASH}10"]
     assert part.loc["length", "agreement"].tolist() == [0.5, 0.5]
-
-
-def test_names_of_bands():
-    dash = "\N{EN DASH}"
-    assert band_names((0, 3, 1000)) == ["0", f"1{dash}3", f"4{dash}1,000", "1,001+"]
 
 
 def test_intervals_are_those_of_a_plain_bootstrap():
@@ -72,21 +67,14 @@ def test_intervals_are_those_of_a_plain_bootstrap():
     assert (row.low, row.high) == pytest.approx(np.quantile(plain, [0.025, 0.975]), abs=0.1 * width)
 
 
-@pytest.mark.parametrize(
-    ("token", "wanted"), [(",", True), ("▁.", True), ("▁", False), ("a.", False), ("»", True), ("5", False)]
-)
-def test_punctuation(token, wanted):
-    assert is_punctuation(token) is wanted
-
-
 def test_mass_on_planted_attention():
     """A network that puts 0.7 on the end, 0.1 on the start and the comma, the rest on the word."""
     bitext = Bitext.from_sentences([["<s>", "▁w", "▁,", "</s>"]] * 2, [["▁y", "</s>"]] * 2)
     scores = Scores.from_matrices([np.array([[0.1, 0.1, 0.1, 0.7]] * 2)] * 2)
     sets = (score_set("lstm.alpha", scores), score_set("lstm.beta", scores))
-    from alignkit.metrics.registry import metric_table
+    from alignkit.metrics.registry import compare
 
-    table = metric_table({each.name: each.scores for each in sets})
+    table = compare({each.name: each.scores for each in sets})
     report = Report("t", bitext, sets, table, np.ones(4, np.int64))
     found = breakdown.mass_table(report)
     assert set(found["set"]) == {"lstm.alpha"}

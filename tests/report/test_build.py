@@ -23,7 +23,8 @@ def lines():
 def runs(lines, tmp_path_factory):
     """Two seeds with attention, and one run without."""
     from alignkit.neural.settings import PRESETS
-    from alignkit.neural.training.translation_run import LinePairs, train_translation
+    from alignkit.neural.training.translation_run import train_translation
+    from alignkit.text.line_pairs import LinePairs
 
     folder = tmp_path_factory.mktemp("runs")
     for name, attention, seed in (("one", "general", 0), ("two", "general", 1), ("even", "uniform", 0)):
@@ -71,6 +72,18 @@ def test_the_course_is_that_of_the_checkpoints(runs, report):
             assert course[f"chance({kind}(step), ibm1.beta)", step] == wanted.chance
     log = {(row.name, row.step): row.value for row in run.log.rows}
     assert {key: course[key] for key in log} == log
+
+
+def test_steps_of_fixed_attention_are_known(runs, report):
+    """The preset small fixes attention in its first three epochs: all of these runs' two."""
+    from alignkit.neural.training.translation_run import TranslationRun
+
+    run = TranslationRun(runs / "one")
+    assert run.settings.training.warmup == 3
+    epochs = [row.step for row in run.log.rows if row.name == "valid.loss"]
+    assert report.uniform_steps == {"one": run.uniform_steps}
+    assert run.uniform_steps == 3 * max(epochs) / 2
+    assert TranslationRun(runs / "even").uniform_steps == run.uniform_steps
 
 
 def test_counts_are_those_of_the_training_text(runs, report):
@@ -182,3 +195,27 @@ def test_compare_takes_scores_of_its_own_tokens(runs, tmp_path, capsys):
     table = {(row["u"], row["v"]): row for row in json.loads(capsys.readouterr().out)["agreement"]}
     row = table["copy.alpha", "lstm.alpha"]
     assert (row["agreement"], row["rows"]) == (1, len(valid.target.tokens))
+
+
+def test_errors_by_class_are_of_words(runs, lines, tmp_path):
+    """Subwords or not: the classes are those that `evaluate` finds for the same links between words."""
+    from alignkit.links.from_scores import best_links
+    from alignkit.links.links import parse_links
+    from alignkit.metrics.error_classes import WordFacts, error_table
+    from alignkit.report.build import build_report
+    from alignkit.report.gold import gold_classes
+    from alignkit.text.bitext import Bitext
+
+    gold = tmp_path / "gold"
+    gold.write_text("".join(f"{line}\n" for line in lines[2][120:]))
+    found = build_report(runs=[str(runs / "one")], gold=gold, device="cpu")
+    table = gold_classes(found)
+    assert table["set"].unique().tolist() == ["lstm.alpha"]
+    words = [[line.split() for line in side] for side in lines[:2]]
+    facts = WordFacts.of(*(Bitext.from_sentences(*(s[a:b] for s in words)) for a, b in ((120, None), (0, 120))))
+    # Without BOS and EOS the network's tokens are the words.
+    inner = Scores.from_matrices([matrix[:-1, 1:-1] for matrix in found.find("lstm.alpha").scores])
+    wanted = error_table(parse_links("gold", lines[2][120:]), best_links(inner), facts)
+    shared = table[table["by"] != "probability"].drop(columns="set").reset_index(drop=True)
+    assert shared.equals(wanted)
+    assert "probability" in set(table["by"])

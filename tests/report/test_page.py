@@ -129,8 +129,26 @@ def test_numbers_of_the_table_are_on_the_page(report, page):
 
 
 def test_the_headline_says_when_it_was_learned(page):
-    assert "Half of that was learned by step <strong>500</strong> of 500" in page
+    assert "half way from chance to its last value by step <strong>500</strong> of 500" in page
     assert "60\N{NO-BREAK SPACE}% of the next words right" in page
+
+
+def test_an_order_is_not_called_a_cause(page):
+    assert "The order alone does not show that one caused the other" in page
+    assert "was learned from it" not in page
+
+
+def test_steps_with_attention_fixed_to_uniform_are_marked():
+    """They are said in words and in the data; nothing is said of a run that had none."""
+    forced, free = make_report(uniform_steps={"r": 50}), make_report(uniform_steps={"other": 50})
+    course = page_data(forced, 0)["course"]
+    assert course["forced"] == 50
+    assert [each["forced"] for each in course["series"]] == [50, 50, 0, 0]  # attention's own
+    text = build_page(forced).decode()
+    assert "attention was fixed to uniform in the first 50 steps" in text
+    assert "the first 50, the training settings fixed attention to uniform" in text
+    assert page_data(free, 0)["course"]["forced"] == 0
+    assert "attention was fixed" not in build_page(free).decode()
 
 
 def test_the_course_in_words(report):
@@ -166,3 +184,13 @@ def test_two_thousand_pairs_stay_under_15_mb():
     report = make_report(2000, longest=31, sets=4)
     assert report.bitext.shapes.prod(1).mean() > 240
     assert len(build_page(report, 2000)) < 15_000_000
+
+
+def test_errors_by_class_are_on_the_page(report, page):
+    from alignkit.report.gold import gold_classes
+
+    assert "Errors by class" in page
+    table = gold_classes(report)
+    one = next(row for row in table.to_dict("records") if row["class"] == "one-to-one")
+    assert f"<b>{100 * one['aer']:.0f}\N{NO-BREAK SPACE}%</b><small>{100 * one['precision']:.0f}" in page
+    assert "Errors by class" not in build_page(make_report(gold=None)).decode()

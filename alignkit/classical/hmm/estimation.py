@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from alignkit.classical.em import run_em
+from alignkit.classical.hmm.evidence import are_words, excluded_share, spelling_counts
 from alignkit.classical.hmm.expectation import expect, text_arrays, uniform_direction
 from alignkit.classical.hmm.parameters import WIDTH, FittedHMM, HMMParameters
 from alignkit.classical.hmm.settings import HMMSettings
@@ -20,7 +21,8 @@ from alignkit.kernels import hmm_m_step
 from alignkit.kernels.forward_backward import TransitionCounts
 from alignkit.kernels.hmm_e_step import LinkArrays
 from alignkit.kernels.hmm_emissions import DirectionArrays
-from alignkit.kernels.hmm_rows import FERTILITIES
+from alignkit.kernels.hmm_m_step import PairPrior
+from alignkit.kernels.hmm_rows import FERTILITIES, ZERO
 from alignkit.parallel import blocks, run_blocks
 from alignkit.scores.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
@@ -67,6 +69,18 @@ class HMMEstimation:
         self.pseudo_counts = None if prior is None else prior.pseudo_counts(bitext, self.rows)
         self.back_off = BackOff(bitext, settings.affixes, settings.back_off) if settings.back_off > 0 else None
         self.copies = bitext.copies.astype(np.float32) if settings.exclude else None
+        self.excluded = excluded_share(bitext) if settings.exclude else 0.0
+        self.prior = self._pair_prior()
+        self.alike = spelling_counts(bitext, self.rows, threads) if settings.spelling > 0 else None
+
+    def _pair_prior(self) -> PairPrior:
+        factor, sizes = self.settings.punctuation, self.types
+        # Without a factor all tokens count as words.
+        source, target = (
+            are_words(side.vocabulary) if factor < 1 else np.ones(types, bool)
+            for side, types in zip(self.sides, sizes, strict=True)
+        )
+        return PairPrior(np.float32(self.settings.lexical_prior), np.float32(factor), source, target)
 
     def _link_arrays(self) -> LinkArrays:
         """The (T, L) matrices of the text, with the place of each element's word pair in the rows."""
@@ -86,8 +100,12 @@ class HMMEstimation:
 
     def initialise(self) -> None:
         """Emissions are uniform, and there are no transitions; with ``start`` they are those of its directions."""
-        self.links.evidence[:] = 0
-        self.links.evidence[:, 0] = self.start is None
+        evidence = self.links.evidence
+        evidence[:] = 0
+        if self.start is None:
+            prior = self.prior._replace(pseudo_count=ZERO)
+            hmm_m_step.start_evidence(0, self.types[0], self.rows, np.ones(len(evidence)), prior, evidence)
+            self._add_spelling()
         self.directions = self._initial_direction(0), self._initial_direction(1)
 
     def _initial_direction(self, side: int) -> DirectionArrays:
@@ -112,11 +130,13 @@ class HMMEstimation:
     def add_transitions(self) -> None:
         """From the next E-step on, positions depend on the one before (:attr:`HMMSettings.reach`)."""
         reach = self.settings.reach
-        far = np.abs(np.arange(-WIDTH, WIDTH + 1)) / reach if reach > 0 else np.zeros(2 * WIDTH + 1)
-        transition = np.maximum(np.exp(-far), LEAST).astype(np.float32)
+        jumps, reach = np.arange(-WIDTH, WIDTH + 1), reach if reach > 0 else np.inf
+        transition, initial = (
+            np.maximum(np.exp(-np.abs(distance) / reach), LEAST).astype(np.float32)
+            for distance in (jumps - self.settings.centre, jumps[WIDTH:])
+        )
         forward, reverse = (
-            direction._replace(transition=transition, initial=transition[WIDTH:].copy())
-            for direction in self.directions
+            direction._replace(transition=transition, initial=initial) for direction in self.directions
         )
         self.directions = forward, reverse
 
@@ -158,17 +178,17 @@ class HMMEstimation:
         """Counts and pseudo-counts of word pairs from the links; returns the totals of each direction."""
         rows, evidence = self.rows, self.links.evidence
         offsets, _, values = rows
-        prior = np.float32(self.settings.lexical_prior)
 
         def count(low: int, high: int) -> None:
             first, last = offsets[low], offsets[high]
             sums = np.zeros(last - first, np.float64)
             hmm_m_step.count_pairs(first, last, self.links.ids, self.links.links, sums)
-            hmm_m_step.start_evidence(low, high, offsets, sums, prior, values, evidence)
+            hmm_m_step.start_evidence(low, high, rows, sums, self.prior, evidence)
 
         # Each block reads the whole text, so there are no more of them than threads.
         run_blocks(count, blocks(self._frequencies(0), self.threads), self.threads)
         totals = self._row_sums(values), self._column_sums(values)
+        self._add_spelling()
         if self.pseudo_counts is not None:
             evidence[:, 1:] += self.pseudo_counts.T
         if self.back_off is not None:
@@ -176,6 +196,11 @@ class HMMEstimation:
         forward = totals[0] + self._row_sums(evidence[:, 1])
         reverse = totals[1] + self._column_sums(evidence[:, 2])
         return forward.astype(np.float32), reverse.astype(np.float32)
+
+    def _add_spelling(self) -> None:
+        if self.alike is not None:
+            places, counts = self.alike
+            self.links.evidence[places, 1:] += np.float32(self.settings.spelling) * counts[:, None]
 
     def _frequencies(self, side: int) -> np.ndarray:
         return np.bincount(self.sides[side].tokens, minlength=self.types[side])
@@ -204,7 +229,7 @@ class HMMEstimation:
             totals=totals,
             null=null.astype(np.float32),
             null_total=float(null.sum()),
-            exclude=float(settings.exclude),
+            exclude=self.excluded,
         )
         if self._has_transitions:
             counts = self.expectation.transitions[side]

@@ -7,7 +7,10 @@ What it adds to the HMM of Vogel, Ney and Tillmann (1996), each because it pays 
   form of the agreement of Liang, Taskar and Klein (2006), who multiply the posteriors.
 - **Sparse priors**, Dirichlet pseudo-counts, as in Bayesian IBM models (Mermer and Saraclar 2011). A link's own
   expectation is taken out of the counts that judge it, as a collapsed Gibbs sampler does (Asuncion et al. 2009),
-  so that a rare word cannot confirm its own links.
+  so that a rare word cannot confirm its own links; less of it where a text hardly repeats its words.
+- **Spelling.** Pseudo-counts for words that look alike: numbers, names, cognates
+  (:mod:`alignkit.classical.hmm.evidence`).
+- **Punctuation** is seldom linked to words.
 - **Back-off.** Pseudo-counts from the translations of words with the same first or last letters, less those of the
   word itself (:mod:`alignkit.classical.hmm.word_classes`).
 - **Fertility** (Brown et al. 1993, IBM Model 3), as a factor for one more link of a word, given the expected
@@ -43,7 +46,7 @@ KIND, VERSION = "alignkit.hmm-joint", 2
 LARGEST_PAIR, LARGEST_TEXT = 25_000_000, 400_000_000  # elements (t, l)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class JointHMM(FittedHMM):
     """Two fitted hidden Markov aligners that give link probabilities together.
 
@@ -130,7 +133,7 @@ def fit_joint(
     start: JointHMM | None = None,
     **options: Any,
 ) -> JointHMM:
-    """Fits both directions together.
+    """Fit hidden Markov models of both directions, which share their links while they learn.
 
     Args:
         bitext: M pairs; pairs with an empty side are ignored.

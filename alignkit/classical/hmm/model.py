@@ -27,7 +27,7 @@ from alignkit.types import PathLike, Progress
 KIND, VERSION = "alignkit.hmm", 2
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class HMM(FittedHMM):
     """A fitted hidden Markov aligner; it has no reverse direction.
 
@@ -92,7 +92,7 @@ def fit_hmm(
     start: HMM | None = None,
     **options: Any,
 ) -> HMM:
-    """Fits one direction.
+    """Fit a hidden Markov model of one direction by EM.
 
     Args:
         bitext: M pairs; pairs with an empty side are ignored.

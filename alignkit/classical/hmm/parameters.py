@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from alignkit.classical.lexical_model import LexicalModel, read_parts
+from alignkit.representation import brief_repr
 from alignkit.storage import Fields
 from alignkit.types import PathLike
 
@@ -36,6 +37,8 @@ class HMMParameters:
     transition: np.ndarray
     initial: np.ndarray
     null_probability: float
+
+    __repr__ = brief_repr
 
     def __post_init__(self) -> None:
         arrays = self.arrays.values()
@@ -67,7 +70,7 @@ class HMMParameters:
         return len(self.emission_floor), len(self.null)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FittedHMM(LexicalModel):
     """A fitted hidden Markov model of one direction, or of both over one table of word pairs.
 

@@ -28,12 +28,18 @@ class HMMSettings:
         transition_prior: the same for each jump and first position.
         reach: at first, weights of jumps and first positions fall by a factor of e with this number of positions;
             0: they are equal. A small text cannot show by itself that neighbours go together.
+        centre: at first, the jump that weights of jumps fall from on both sides.
         back_off: pseudo-count that each row gets in all from the classes of its words; 0: none.
         affixes: lengths of the first and last letters that make classes.
         fertility: exponent of the fertility factor; 0: there is none, 1: the factor as it is estimated.
         fertility_prior: pseudo-count of each word's fertilities, distributed as those of all words.
-        exclude: whether a link is judged by the evidence of other places only (kernels.hmm_emissions.emissions);
-            copies of its sentence pair do not count as other places.
+        exclude: whether a link is judged by the evidence of other places (kernels.hmm_emissions.emissions), as far
+            as the text repeats its words (:func:`alignkit.classical.hmm.evidence.excluded_share`); copies of its
+            sentence pair do not count as other places.
+        spelling: pseudo-count of a pair of identical words; pairs that are spelled alike get a part of it
+            (:func:`alignkit.classical.hmm.evidence.spelling_counts`). 0: none.
+        punctuation: factor of the evidence for each pair of a word that has a letter or digit with one that has
+            none; 1: such pairs are like any other.
         decode: how the fitted aligner of one direction finds links, one of :data:`DECODINGS`; the joint aligner
             ignores it.
     """
@@ -49,40 +55,51 @@ class HMMSettings:
     fertility: float = 0.0
     fertility_prior: float = 2.0
     exclude: bool = False
+    spelling: float = 0.0
+    punctuation: float = 1.0
     tolerance: float = 0.0
     reach: float = 0.0
+    centre: float = 0.0
     decode: str = "posterior"
 
     @property
     def is_maximum_likelihood(self) -> bool:
         """Whether this is plain EM, whose likelihood rises."""
-        priors = (self.lexical_prior, self.null_prior, self.transition_prior, self.back_off, self.fertility)
-        return not any(priors) and not self.exclude
+        return not any(self._priors) and not self.exclude and self.punctuation == 1
+
+    @property
+    def _priors(self) -> tuple[float, ...]:
+        prior = self.lexical_prior, self.null_prior, self.transition_prior
+        return (*prior, self.back_off, self.fertility, self.spelling)
 
     def __post_init__(self) -> None:
         if self.iterations < 1 or self.lexical_iterations < 0:
             raise AlignkitError("an HMM needs at least 1 iteration, and not fewer than 0 lexical ones")
         if not 0 < self.null_probability < 1:
             raise AlignkitError(f"the NULL probability must lie between 0 and 1, not {self.null_probability}")
-        priors = (self.lexical_prior, self.null_prior, self.transition_prior, self.back_off, self.fertility)
-        if min(*priors, self.tolerance, self.reach) < 0 or self.fertility_prior <= 0:
+        if min(*self._priors, self.tolerance, self.reach) < 0 or self.fertility_prior <= 0:
             raise AlignkitError("priors, the tolerance and the reach cannot be negative")
+        if not 0 < self.punctuation <= 1:
+            raise AlignkitError(f"the factor for punctuation must lie in (0, 1], not {self.punctuation}")
         if self.decode not in DECODINGS:
             raise AlignkitError(f"links are decoded by {' or '.join(DECODINGS)}, not {self.decode}")
 
 
 #: Of the joint aligner (:mod:`alignkit.classical.hmm.joint`).
 JOINT_SETTINGS = HMMSettings(
-    lexical_iterations=3,
+    lexical_iterations=5,
     iterations=10,
     tolerance=0.03,
     null_probability=0.05,
-    lexical_prior=1e-3,
+    lexical_prior=3e-3,
     null_prior=1e-3,
     transition_prior=0.5,
-    reach=5.0,
+    reach=4.0,
+    centre=0.5,
     back_off=2.0,
     affixes=(3, 5),
-    fertility=0.5,
+    fertility=0.8,
     exclude=True,
+    spelling=1.0,
+    punctuation=0.05,
 )

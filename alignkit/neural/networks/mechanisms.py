@@ -10,13 +10,9 @@ from __future__ import annotations
 
 import math
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from alignkit.errors import AlignkitError
-
-if TYPE_CHECKING:
-    from alignkit.neural.networks.normalizers import Normalizer
-    from alignkit.neural.networks.score_functions import ScoreFunction
 
 UNIFORM = "uniform"  #: the mechanism without scores
 SOFTMAX = "softmax"  #: the normalizer of a mechanism that names none
@@ -31,7 +27,7 @@ class ScoreFunctionEntry(NamedTuple):
         source: the paper it comes from.
     """
 
-    score: str | type[ScoreFunction]
+    score: str | type[Any]
     equation: str
     source: str
 
@@ -48,7 +44,7 @@ class NormalizerEntry(NamedTuple):
         sums_to_one: whether weights of a row sum to 1.
     """
 
-    normalizer: str | type[Normalizer]
+    normalizer: str | type[Any]
     equation: str
     source: str
     parameter: float | None = None

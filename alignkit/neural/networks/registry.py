@@ -10,16 +10,11 @@ torch.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.networks.mechanisms import SCORE_FUNCTIONS, UNIFORM, imported, parse_mechanism
 from alignkit.neural.validation import check_choice
-
-if TYPE_CHECKING:
-    from alignkit.neural.networks.attention import Attention
-    from alignkit.neural.networks.base import TranslationNetwork
-    from alignkit.neural.settings import NetworkSettings
 
 
 class NetworkEntry(NamedTuple):
@@ -30,11 +25,11 @@ class NetworkEntry(NamedTuple):
         network: the network, made from such settings.
     """
 
-    settings: str | type[NetworkSettings]
-    network: str | type[TranslationNetwork]
+    settings: str | type[Any]
+    network: str | type[Any]
 
 
-ATTENTIONS: dict[str, str | type[Attention]] = {
+ATTENTIONS: dict[str, str | type[Any]] = {
     UNIFORM: "alignkit.neural.networks.attention:UniformAttention",
 }
 NETWORKS: dict[str, NetworkEntry] = {
@@ -57,15 +52,15 @@ def check_attention(owner: str, name: object) -> None:
     parse_mechanism(name, owner)
 
 
-def settings_class(architecture: str) -> type[NetworkSettings]:
+def settings_class(architecture: str) -> type[Any]:
     """The settings of the network of that name; raises AlignkitError if there is none."""
     check_choice("network", "architecture", architecture, NETWORKS)
-    found: type[NetworkSettings] = imported(NETWORKS[architecture].settings)
+    found: type[Any] = imported(NETWORKS[architecture].settings)
     return found
 
 
-def network_class(architecture: str) -> type[TranslationNetwork]:
+def network_class(architecture: str) -> type[Any]:
     """The network of that name; raises AlignkitError if there is none."""
     check_choice("network", "architecture", architecture, NETWORKS)
-    found: type[TranslationNetwork] = imported(NETWORKS[architecture].network)
+    found: type[Any] = imported(NETWORKS[architecture].network)
     return found

@@ -17,7 +17,7 @@ from alignkit.neural.losses import TokenLoss
 from alignkit.neural.networks.base import TranslationNetwork, build_network, new_network
 from alignkit.neural.networks.hard import samplers, score_function_loss
 from alignkit.neural.scoring.evaluation import bleu, evaluate_network
-from alignkit.neural.settings import RunSettings, logged_steps
+from alignkit.neural.settings import RunSettings, TrainingSettings, logged_steps
 from alignkit.neural.training.trainer import Task, Trainer, TrainingPlan, seeded
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import BOS, UNK, Tokenizer
@@ -54,14 +54,14 @@ class TranslationTask(Task[TranslationNetwork, NeuralAligner]):
         self._fingerprint = bitext.fingerprint()
         self._batcher = Batcher(bitext, self.device)
         training = self.settings.training
-        epoch_steps = len(self.batches(0))
-        last = training.epochs * epoch_steps
+        steps = epoch_steps(bitext, training)
+        last = training.epochs * steps
         last = last if training.steps is None else min(last, training.steps)
         self.plan = TrainingPlan(
             training.seed,
             training.learning_rate,
             last,
-            epoch_steps,
+            steps,
             frozenset(logged_steps(last, training.schedule)),
             keep_logged=training.keep == "logged",
             measure_epochs=True,
@@ -152,6 +152,11 @@ def fit_network(
 ) -> NeuralAligner:
     """Train a network in memory, and return the best; arguments as in :func:`translation_trainer`."""
     return translation_trainer(bitext, valid, settings, tokenizer, references, device).run(progress=progress)
+
+
+def epoch_steps(bitext: Bitext, training: TrainingSettings) -> int:
+    """The number of training steps in one pass over the text; all passes have the same number."""
+    return len(training_batches(bitext, training.batch, training.seed, 0, training.buckets))
 
 
 def batch_loss(

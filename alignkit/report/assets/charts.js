@@ -17,7 +17,8 @@ function plotBox(width, height, left, right, bottom, top) {
 function legend(entries) {
   return element("ul", { className: "legend" }, ...entries.map(([kind, text]) => {
     const key = shape("svg", { width: 26, height: 12, "aria-hidden": "true" });
-    if (kind === "chance") key.append(shape("path", { class: "chance", d: "M1 6H25" }));
+    if (kind === "forced") key.append(shape("rect", { class: "forced", x: 1, y: 0, width: 24, height: 12 }));
+    else if (kind === "chance") key.append(shape("path", { class: "chance", d: "M1 6H25" }));
     else if (kind === "tick") key.append(shape("line", { class: "even", x1: 13, x2: 13, y1: 1, y2: 11 }));
     else if (kind.startsWith("bar")) {
       const group = shape("g", { class: kind.slice(4) });
@@ -52,6 +53,10 @@ function courseChart(place) {
     }
     svg.append(shape("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }));
     svg.append(shape("text", { x: (box.left + box.right) / 2, y: box.bottom + 42, "text-anchor": "middle" }, width < 480 ? "training step" : "training step (logarithmic scale)"));
+    if (course.forced) {
+      const end = x(Math.min(course.forced, steps[steps.length - 1]));
+      svg.append(shape("rect", { class: "forced", x: box.left, y: box.top, width: Math.max(end - box.left, 2), height: box.bottom - box.top }));
+    }
     if (course.chance !== null) {
       const y = box.y(course.chance);
       svg.append(shape("path", { class: "chance", d: `M${box.left} ${y}H${box.right}` }));
@@ -61,7 +66,8 @@ function courseChart(place) {
       const d = series.points.map(([step, value], k) => `${k ? "L" : "M"}${x(step).toFixed(1)} ${box.y(value).toFixed(1)}`);
       group.append(shape("path", { class: `line ${series.role}`, d: d.join("") }));
       for (const [step, value] of series.points) {
-        group.append(shape("circle", { class: "dot", cx: x(step), cy: box.y(value), r: 4 }));
+        const hollow = series.forced && step <= series.forced ? " hollow" : "";
+        group.append(shape("circle", { class: `dot${hollow}`, cx: x(step), cy: box.y(value), r: 4 }));
       }
       svg.append(group);
     });
@@ -70,16 +76,17 @@ function courseChart(place) {
       const high = i + 1 < steps.length ? (x(steps[i + 1]) + x(step)) / 2 : box.right + 6;
       const strip = shape("rect", { class: "hit", x: low, y: box.top, width: Math.max(high - low, 1), height: box.bottom - box.top });
       const lines = course.series.map((s) => [s, s.points.find((p) => p[0] === step)]).filter(([, p]) => p);
-      explain(strip, [`after ${step.toLocaleString("en")} steps`, ...lines.map(([s, p]) => `${s.label}: ${percent(p[1], 1)}`)].join("\n"));
+      explain(strip, [`after ${step.toLocaleString("en")} steps`, ...lines.map(([s, p]) => `${s.label}: ${percent(p[1], 1)}${s.forced && step <= s.forced ? " (not trained yet)" : ""}`)].join("\n"));
       svg.append(strip);
     });
     const entries = course.series.map((s, i) => [`c${i % 6} ${s.role}`, s.label]);
-    if (course.chance !== null) entries.push(["chance", `chance agreement (${percent(course.chance)})`]);
+    if (course.chance !== null) entries.push(["chance", `agreement by chance (${percent(course.chance)})`]);
+    if (course.forced) entries.push(["forced", `attention fixed to uniform (the first ${course.forced.toLocaleString("en")} steps)`]);
     place.replaceChildren(legend(entries), svg);
   };
   fitted(place, redraw);
-  const rows = course.series.flatMap((s) => s.points.map(([step, value]) => [s.label, step.toLocaleString("en"), percent(value, 1)]));
-  if (course.chance !== null) rows.push(["chance agreement", "–", percent(course.chance, 1)]);
+  const rows = course.series.flatMap((s) => s.points.map(([step, value]) => [s.label, step.toLocaleString("en"), percent(value, 1) + (s.forced && step <= s.forced ? " (attention fixed to uniform)" : "")]));
+  if (course.chance !== null) rows.push(["agreement by chance", "–", percent(course.chance, 1)]);
   table(document.getElementById("course-table"), ["What", "Step", "Value"], rows);
 }
 

@@ -8,6 +8,7 @@ import pytest
 from planted import bitext_of, hmm_of_one_pair, random_pairs
 
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
+from alignkit.classical.hmm.evidence import excluded_share
 from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.hmm.parameters import WIDTH, HMMParameters
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
@@ -63,7 +64,8 @@ def test_without_transitions_it_is_ibm_model_1_with_a_fixed_null(prior, exclude)
     pairs += pairs[:20] + pairs[:5]
     settings = HMMSettings(null_probability=0.2, lexical_prior=prior, null_prior=prior, exclude=exclude)
     bitext, model = estimation_of(pairs, settings, lexical=3)
-    trans, null, history = naive.lexical_em(pairs, 3, 0.2, len(bitext.target.vocabulary), prior, exclude)
+    share = excluded_share(bitext) if exclude else 0.0
+    trans, null, history = naive.lexical_em(pairs, 3, 0.2, len(bitext.target.vocabulary), prior, share)
     model.add_transitions()  # which a complete set of parameters has
     parameters = model.parameters(0)
     found = as_dict(bitext, model, parameters.emission)

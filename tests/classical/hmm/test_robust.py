@@ -65,12 +65,14 @@ def test_little_text_is_enough_for_something(size):
     assert joint < aer(symmetrized_ibm1(bitext).links(bitext), gold)
 
 
-def test_the_script_does_not_matter():
+def test_without_evidence_from_spelling_the_script_does_not_matter():
     """Words are only compared within a side, so spelling one side in other letters changes no link."""
+    unspelled = {"spelling": 0.0, "punctuation": 1.0}
     source, target, _ = sample(200)
     other = [["".join(chr(0x4E00 + ord(letter)) for letter in word) for word in words] for words in target]
     links = [
-        fit_joint(Bitext.from_sentences(source, side)).fitted_links.pairs.tobytes() for side in (target, other)
+        fit_joint(Bitext.from_sentences(source, side), **unspelled).fitted_links.pairs.tobytes()
+        for side in (target, other)
     ]
     assert links[0] == links[1]
 
@@ -79,6 +81,13 @@ def test_repeating_a_text_changes_little():
     source, target, gold = sample(300)
     once, often = (fit_joint(Bitext.from_sentences(source * n, target * n)).fitted_links for n in (1, 5))
     assert aer(often, gold) < aer(once, gold) + 0.02
+
+
+@pytest.mark.parametrize("copies", [1, 2, 1000])
+def test_one_sentence_alone_is_linked_in_order(copies):
+    pair = ["das", "Haus", "ist", "klein"], ["the", "house", "is", "small"]
+    links = fit_joint(bitext_of([pair] * copies)).fitted_links
+    assert all(links[m].tolist() == [[0, 0], [1, 1], [2, 2], [3, 3]] for m in range(copies))
 
 
 def test_a_handful_of_pairs():

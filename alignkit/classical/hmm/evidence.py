@@ -1,0 +1,87 @@
+"""Evidence about word pairs beside their counts: spelling, punctuation, and how far a text repeats its words."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import numpy as np
+
+from alignkit.kernels.inverted_index import TableRows
+from alignkit.kernels.spelling import Letters, similarities
+from alignkit.parallel import blocks, run_blocks
+from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.vocabulary import Vocabulary
+
+#: Words of a lower similarity than this say nothing: so much any two words have in common by chance.
+ALIKE = 0.6
+#: A text with this share of types among its tokens, or a higher one, hardly repeats any word.
+UNREPEATED, STEEPNESS = 0.75, 4
+
+
+def excluded_share(bitext: Bitext) -> float:
+    """The share of a link's own expectation that is taken out of the counts that judge it.
+
+    1 - (r / 0.75)^4, at least 0, where r is the larger of both sides' ratios of types to tokens, each pair counted
+    once however often it is there. In a text of a few sentences nearly every link is the only evidence for itself:
+    without it, nothing is left to choose by.
+    """
+    weights = 1 / np.maximum(bitext.copies, 1)
+    ratio = max(_types_per_token(side, weights) for side in (bitext.source, bitext.target))
+    return max(0.0, 1 - (ratio / UNREPEATED) ** STEEPNESS)
+
+
+def _types_per_token(corpus: Corpus, weights: np.ndarray) -> float:
+    tokens = float((corpus.lengths * weights).sum())
+    return len(np.unique(corpus.tokens)) / tokens if tokens > 0 else 0.0
+
+
+def are_words(vocabulary: Vocabulary) -> np.ndarray:
+    """bool (V,): whether each token has a letter or a digit; others are punctuation and symbols."""
+    found = (any(map(str.isalnum, token)) for token in vocabulary)
+    return np.fromiter(found, bool, len(vocabulary))
+
+
+def spelling_counts(bitext: Bitext, rows: TableRows, threads: int) -> tuple[np.ndarray, np.ndarray]:
+    """The word pairs that are spelled alike, and by how much.
+
+    The similarity of two words is the length of their longest common subsequence divided by that of the longer
+    word (Melamed 1995), marks such as accents apart. Identical words count 1; words of three letters and more with
+    a similarity s above 0.6 count (s - 0.6) / 0.4.
+
+    Args:
+        bitext: the text.
+        rows: its K word pairs, by source word.
+        threads: how many to use; no result depends on it.
+
+    Returns:
+        (int64 (N,), indices of such pairs in ``rows``; float32 (N,), above 0 and at most 1).
+    """
+    alphabet: dict[str, int] = {}
+    source, target = (letters_of(side.vocabulary, alphabet) for side in (bitext.source, bitext.target))
+    offsets = rows.offsets
+
+    def compare(low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
+        found = np.zeros(offsets[high] - offsets[low], np.float32)
+        masks = np.zeros(len(alphabet), np.uint64)
+        similarities(low, high, rows.offsets, rows.columns, source, target, masks, found)
+        counts = (found - np.float32(ALIKE)) / np.float32(1 - ALIKE)
+        places = np.flatnonzero(counts > 0)
+        return places + offsets[low], counts[places]
+
+    parts = run_blocks(compare, blocks(np.diff(offsets), 8 * threads) or [(0, 0)], threads)
+    places, counts = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return places, counts
+
+
+def letters_of(vocabulary: Vocabulary, alphabet: dict[str, int]) -> Letters:
+    """The letters of all words, in lower case and without accents, as ids of an alphabet, which grows."""
+    spelled = [word.lower() if word.isascii() else _without_marks(word.lower()) for word in vocabulary]
+    offsets = np.zeros(len(spelled) + 1, np.int64)
+    np.cumsum([len(word) for word in spelled], out=offsets[1:])
+    ids = (alphabet.setdefault(letter, len(alphabet)) for word in spelled for letter in word)
+    return Letters(np.fromiter(ids, np.int32, offsets[-1]), offsets)
+
+
+def _without_marks(word: str) -> str:
+    letters = unicodedata.normalize("NFKD", word)
+    return "".join(letter for letter in letters if not unicodedata.combining(letter)) or word

@@ -1,0 +1,113 @@
+import random
+
+import numpy as np
+import pytest
+
+from alignkit.classical.hmm.evidence import ALIKE, are_words, excluded_share, spelling_counts
+from alignkit.classical.hmm.joint import fit_joint
+from alignkit.classical.word_pairs import IndexedBitext
+from alignkit.text.bitext import Bitext
+from alignkit.text.vocabulary import Vocabulary
+
+
+def common_subsequence(a, b):
+    """The textbook recurrence."""
+    table = np.zeros((len(a) + 1, len(b) + 1), int)
+    for i, x in enumerate(a):
+        for j, y in enumerate(b):
+            table[i + 1, j + 1] = table[i, j] + 1 if x == y else max(table[i, j + 1], table[i + 1, j])
+    return int(table[-1, -1])
+
+
+def expected(a, b):
+    if a == b:
+        return 1.0
+    if min(len(a), len(b)) < 3:
+        return 0.0
+    return max(0.0, (common_subsequence(a[:64], b[:64]) / min(max(len(a), len(b)), 64) - ALIKE) / (1 - ALIKE))
+
+
+def counts_of(source, target, threads=1):
+    """{(source word, target word): count}"""
+    bitext = Bitext.from_sentences(source, target)
+    rows = IndexedBitext.of(bitext, threads).pairs()
+    places, counts = spelling_counts(bitext, rows, threads)
+    sources = np.repeat(np.arange(len(rows.offsets) - 1), np.diff(rows.offsets))
+    words = bitext.source.vocabulary, bitext.target.vocabulary
+    pairs = zip(sources[places], rows.columns[places], counts, strict=True)
+    return {(words[0][i], words[1][o]): float(count) for i, o, count in pairs}
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_spelling_counts_are_those_of_the_longest_common_subsequence(threads):
+    draw = random.Random(1)
+
+    def word():
+        return "".join(draw.choice("abcde") for _ in range(draw.choice([1, 2, 3, 4, 5, 6, 9, 63, 64])))
+
+    source, target = ([[word() for _ in range(6)] for _ in range(30)] for _ in range(2))
+    target[0][:3] = source[0][:3]
+    found = counts_of(source, target, threads)
+    pairs = {(a, b) for x, y in zip(source, target, strict=True) for a in x for b in y}
+    assert {pair for pair in pairs if expected(*pair) > 1e-6} == set(found)
+    for pair, count in found.items():
+        assert count == pytest.approx(expected(*pair), abs=1e-5)
+    assert len(found) > 20
+
+
+def test_words_are_compared_without_accents_and_beyond_latin_letters():
+    source = [["Élection", "1878", "Москва", "東京", ".", "on", "élan"]]
+    target = [["Election", "1878", "москва", "東京", ".", "no", "nale"]]
+    found = counts_of(source, target)
+    for pair in zip(source[0][:5], target[0][:5], strict=True):
+        assert found[pair] == pytest.approx(1)
+    assert ("on", "no") not in found
+    assert ("élan", "nale") not in found
+
+
+def test_identical_rare_words_are_linked():
+    """Words that occur once, of which only the spelling tells which belong together."""
+    draw = random.Random(3)
+    common = [f"w{k}" for k in range(20)]
+    source, target, truth = [], [], []
+    for m in range(40):
+        words = draw.sample(common, 4)
+        x = [*words[:2], f"{1000 + 7 * m}", f"{5000 - 13 * m}", *words[2:]]
+        order = draw.sample(range(6), 6)
+        source.append(x)
+        target.append([x[k].replace("w", "v") for k in order])
+        truth.append({(k, t) for t, k in enumerate(order) if k in (2, 3)})
+    links = fit_joint(Bitext.from_sentences(source, target)).fitted_links
+    found = sum(len(truth[m] & set(map(tuple, links[m].tolist()))) for m in range(40))
+    assert found >= 78
+    without = fit_joint(Bitext.from_sentences(source, target), spelling=0.0).fitted_links
+    assert found > sum(len(truth[m] & set(map(tuple, without[m].tolist()))) for m in range(40))
+
+
+def test_punctuation_is_what_has_neither_letter_nor_digit():
+    tokens = [".", "a", "3", "...", "«", "l'", "%", "東", "²", "__", "\u0301"]
+    assert are_words(Vocabulary.from_tokens(tokens)).tolist() == [any(c.isalnum() for c in t) for t in tokens]
+    assert are_words(Vocabulary.from_tokens(["'s", "--"])).tolist() == [True, False]
+
+
+def test_words_are_seldom_linked_to_punctuation():
+    """A comma that always stands where one side has a word more, which only co-occurrence would link."""
+    source = [["a", ",", "b"], ["a", ",", "c"], ["d", ",", "b"], ["d", ",", "c"]] * 5
+    target = [["A", "hm", "B"], ["A", "hm", "C"], ["D", "hm", "B"], ["D", "hm", "C"]] * 5
+    bitext = Bitext.from_sentences(source, target)
+    linked = fit_joint(bitext, punctuation=1.0).fitted_probabilities
+    apart = fit_joint(bitext).fitted_probabilities
+    assert min(matrix[1, 1] for matrix in linked) > max(matrix[1, 1] for matrix in apart) + 0.3
+
+
+def test_the_excluded_share_grows_with_repetition():
+    def share(sentences):
+        return excluded_share(Bitext.from_sentences(sentences, sentences))
+
+    new = [[f"{m}-{k}" for k in range(5)] for m in range(10)]
+    assert share(new) == 0
+    assert share(new * 100) == 0  # copies say nothing new
+    repeated = [[f"{(m + k) % 20}" for k in range(5)] for m in range(20)]
+    assert share(repeated) == pytest.approx(1 - (20 / 100 / 0.75) ** 4)
+    lopsided = excluded_share(Bitext.from_sentences(repeated, [["x"]] * 20))
+    assert lopsided == pytest.approx(1 - (20 / 100 / 0.75) ** 4)

@@ -1,0 +1,217 @@
+"""The library as its users meet it: five lines to links, arrays, short representations, pictures in notebooks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import alignkit
+from alignkit.classical.priors import LexiconPrior
+from alignkit.links.formats import Alignment
+from alignkit.metrics.aer import count_links
+from alignkit.metrics.agreement import agreement_rows, count_agreement
+from alignkit.metrics.kendall import sum_tau
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ["das Haus", "das Buch", "ein Buch"]
+TARGET = ["the house", "the book", "a book"]
+
+
+@pytest.fixture(scope="module")
+def aligned():
+    return alignkit.align(SOURCE, TARGET, method="ibm1", symmetrization="grow-diag-final-and")
+
+
+def test_five_lines(aligned):
+    assert aligned.links.to_strings() == ["0-0 1-1"] * 3
+    pair = aligned[1]
+    assert pair.words == [("das", "the"), ("Buch", "book")]
+    assert [(link.source, link.target) for link in pair.links] == [(0, 0), (1, 1)]
+    assert [link.probability for link in pair.links] == aligned.probabilities[2:4].tolist()
+    assert alignkit.Links.from_strings(map(str, aligned)).to_strings() == aligned.links.to_strings()
+    assert [list(each.source) for each in aligned] == [line.split() for line in SOURCE]
+    assert aligned[-1].words == [("ein", "a"), ("Buch", "book")]
+    with pytest.raises(IndexError):
+        aligned[3]
+
+
+def test_a_pair_without_links_or_words():
+    aligned = alignkit.align([*SOURCE, ""], [*TARGET, "the"], method="ibm1")
+    assert aligned[3].links == ()
+    assert str(aligned[3]) == ""
+    assert "the" in aligned[3].heat_map()
+
+
+lists = st.lists(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 300)), max_size=5), max_size=5)
+
+
+@given(lists)
+def test_links_to_strings_and_back(sentences):
+    links = alignkit.Links.from_lists(sentences)
+    strings = links.to_strings()
+    assert strings == [" ".join(f"{s}-{t}" for s, t in sorted(set(one))) for one in sentences]
+    again = alignkit.Links.from_strings(strings)
+    assert np.array_equal(again.pairs, links.pairs)
+    assert np.array_equal(again.offsets, links.offsets)
+
+
+def test_strings_that_are_no_links():
+    with pytest.raises(alignkit.AlignkitError, match="line 2: 'x' is not a link"):
+        alignkit.Links.from_strings(["0-0", "x"])
+    with pytest.raises(alignkit.AlignkitError, match=r"as \['0-0'\]"):
+        alignkit.Links.from_strings("0-0")
+
+
+def test_arrays_are_scores():
+    draw = np.random.default_rng(1)
+    u, v = (list(draw.random((4, 3, 7))) for _ in "uv")
+    scores = [alignkit.Scores.from_matrices(each) for each in (u, v)]
+    for measure in (alignkit.agreement, alignkit.kendall):
+        wanted = measure(*scores)
+        assert measure(u, v) == wanted
+        assert measure(np.stack(u), np.stack(v)) == wanted
+        assert measure(np.stack(u).tolist(), tuple(v)) == wanted
+        one = measure(u[0], v[0], resamples=0)
+        assert measure(u[0].tolist(), v[:1], resamples=0).rows == one.rows == 3
+    table = alignkit.compare({"u": u, "v": scores[1]}, percent=30)
+    assert table.agreement.tolist() == [
+        alignkit.agreement(u, v, 30).agreement,
+        alignkit.agreement(v, u, 30).agreement,
+    ]
+    assert alignkit.compare({"u": u, "v": v}, "tau").tau[0] == alignkit.kendall(u, v).tau
+
+
+@pytest.mark.parametrize("wrong", [np.zeros(3), np.zeros((1, 1, 1, 1)), [np.zeros((2, 2)), np.zeros(2)], 5, "ab"])
+def test_arrays_that_are_no_scores(wrong):
+    with pytest.raises(alignkit.AlignkitError, match="matrix for each sentence pair"):
+        alignkit.agreement(wrong, wrong)
+
+
+def test_nan_is_no_score():
+    with pytest.raises(alignkit.AlignkitError, match="NaN"):
+        alignkit.kendall(np.full((2, 2), np.nan), np.zeros((2, 2)))
+
+
+def test_compare_needs_a_known_metric():
+    with pytest.raises(alignkit.AlignkitError, match="agreement, tau"):
+        alignkit.compare({"u": np.zeros((2, 2))}, "rho")
+    with pytest.raises(alignkit.AlignkitError, match="no option 'seeds'"):
+        alignkit.compare({"u": np.zeros((2, 2))}, seeds=3)
+
+
+def test_every_public_object_is_a_short_line(aligned):
+    bitext = alignkit.Bitext.from_sentences(*([f"{x}{i} {x}".split() for i in range(999)] for x in "xy"))
+    links = alignkit.Links.from_lists([[(0, 0)]] * 999)
+    gold = alignkit.GoldLinks(links, links)
+    models = [
+        fit(bitext) for fit in (alignkit.fit_ibm1, alignkit.fit_hmm, alignkit.fit_joint, alignkit.fit_diagonal)
+    ]
+    scores = models[0].score(bitext)
+    shown = [
+        *(bitext, bitext.source, bitext.source.vocabulary, links, gold, *models, scores, aligned, aligned[0]),
+        alignkit.Symmetrized(models[0], alignkit.fit_ibm1(bitext.reversed)),
+        alignkit.cooccurrence(bitext),
+        alignkit.agreement(scores, scores),
+        alignkit.evaluate(gold, links),
+        models[1].forward,
+        LexiconPrior(
+            *([bitext.source.vocabulary] * 2), np.zeros((999, 2), np.int32), np.zeros((999, 2), np.float32)
+        ),
+        Alignment(links, probabilities=np.ones(999)),
+        *(count_links(gold, links), count_agreement(scores, scores), agreement_rows(scores, scores)),
+        sum_tau(scores, scores),
+        alignkit.align(SOURCE, TARGET, method="ibm1", reverse=True).aligner,
+    ]
+    for each in shown:
+        line = repr(each)
+        assert line.startswith(f"{type(each).__name__}("), line
+        assert "\n" not in line
+        assert len(line) <= 320, line
+    assert repr(models[0]).startswith("IBM1(1000 source and 1000 target words")
+
+
+def cells(html):
+    """The tables of an HTML fragment: the tooltips of their cells, row by row, and the words beside them."""
+    root = ElementTree.fromstring(html)
+    for table in root.iter("table"):
+        rows = list(table.iter("tr"))
+        values = [[cell.get("title") for cell in row.iter("td")] for row in rows[1:]]
+        yield values, [cell.text for cell in rows[0].iter("th")][1:], [row.find("th").text for row in rows[1:]]
+
+
+def test_pictures_in_notebooks(aligned):
+    matrix = np.array([[0.25, 0.5, -1.0], [0.0, 0.0, 0.0]])
+    html = alignkit.Scores.from_matrices([matrix] * 7)._repr_html_()
+    tables = list(cells(html))
+    assert len(tables) == 5
+    assert "first 5 of them" in html
+    assert tables[0] == ([["0.25", "0.5", "-1"], ["0", "0", "0"]], ["0", "1", "2"], ["0", "1"])
+    assert [html.count(f", {share})") for share in ("0.5", "1")] == [5, 5]
+    (links,) = list(cells(alignkit.Links.from_strings(["2-0"])._repr_html_()))
+    assert links[0] == [["0", "0", "1"]]
+    gold = alignkit.GoldLinks(*map(alignkit.Links.from_strings, (["0-0"], ["0-0 1-0"])))
+    assert next(cells(gold._repr_html_()))[0] == [["1", "0.4"]]
+    values, source, target = next(cells(aligned._repr_html_()))
+    assert (source, target) == (["das", "Haus"], ["the", "house"])
+    assert values[0][1] == values[1][0] == "0"
+    assert float(values[1][1]) == pytest.approx(aligned.probabilities[1], rel=1e-3)
+
+
+def test_pictures_of_what_is_odd_or_large():
+    words = ["<b>&", '"']
+    html = alignkit.align([words], [["x", "</td>"]], method="ibm1")._repr_html_()
+    assert next(cells(html))[1:] == (words, ["x", "</td>"])
+    large = alignkit.Scores.from_matrices([np.ones((500, 3)), np.zeros((0, 4))])
+    first, empty = cells(large._repr_html_())
+    assert (len(first[0]), len(empty[0])) == (60, 0)
+    assert "60 by 3 of 500 by 3" in large._repr_html_()
+    assert len(next(cells(alignkit.Links.from_strings(["0-0 700-3"])._repr_html_()))[0][0]) == 60
+    assert list(cells(alignkit.Links.from_strings([])._repr_html_())) == []
+
+
+def test_load_reads_whatever_was_saved(tmp_path, aligned):
+    saved = {"m.npz": aligned.aligner, "s.npz": aligned.score("alpha"), "b.npz": aligned.bitext}
+    for name, each in saved.items():
+        each.save(tmp_path / name)
+        assert type(alignkit.load(tmp_path / name)) is type(each)
+    assert np.array_equal(alignkit.load(tmp_path / "s.npz").values, saved["s.npz"].values)
+    assert alignkit.load(tmp_path / "b.npz").fingerprint() == aligned.bitext.fingerprint()
+    assert alignkit.load(tmp_path / "m.npz", threads=1).threads == 1
+    for wrong in (tmp_path / "none", ROOT / "README.md"):
+        with pytest.raises(alignkit.InputError, match=wrong.name):
+            alignkit.load(wrong)
+
+
+def test_files_of_links(tmp_path):
+    place = tmp_path / "links"
+    place.write_text("1-1 1p2\n\n0-3:0.5\n")
+    assert alignkit.read_links(place).to_strings() == ["1-1 1-2", "", "0-3"]
+    gold = alignkit.read_gold(place)
+    assert gold.sure.to_strings() == ["1-1", "", "0-3"]
+    assert alignkit.read_gold(place, base="0").possible.to_strings() == ["1-1 1-2", "", "0-3"]
+    place.write_text("1-1 1p2\n")
+    assert alignkit.read_gold(place, base="1").possible.to_strings() == ["0-0 0-1"]
+    place.write_text("0-0\n1:1\n")
+    with pytest.raises(alignkit.InputError, match="links, line 2"):
+        alignkit.read_links(place)
+
+
+def test_the_library_loads_no_torch():
+    code = """
+import sys, alignkit
+assert not {"numpy", "numba", "torch"} & set(sys.modules)
+aligned = alignkit.align(["a b", "b"], ["x y", "y"], method="ibm1")
+aligned[0]; repr(aligned); aligned._repr_html_(); aligned.links._repr_html_()
+alpha = aligned.score("alpha")
+alignkit.compare({"a": alpha, "b": [matrix for matrix in alpha]}, resamples=2)
+alignkit.kendall(alpha, alpha)
+assert not {"torch", "matplotlib", "sentencepiece"} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
