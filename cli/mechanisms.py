@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import click
-
 from alignkit.neural.networks.mechanisms import NORMALIZERS, SCORE_FUNCTIONS
 from alignkit_cli.analysis_options import json_option
+from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import write_output
 
 
-@click.command("mechanisms")
+@alignkit_command("mechanisms")
 @json_option("Print JSON.")
 def command(as_json: bool) -> None:
     """List the attention mechanisms: score functions and normalizers, any two of which go together.

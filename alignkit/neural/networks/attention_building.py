@@ -8,7 +8,7 @@ from alignkit.neural.networks.mechanisms import (
     SCORE_FUNCTIONS,
     UNIFORM,
     Mechanism,
-    imported,
+    class_of,
     parse_mechanism,
 )
 from alignkit.neural.networks.multihead import MultiHeadAttention, check_heads
@@ -30,7 +30,7 @@ def new_attention(name: str, state: int, encoding: int, heads: int = 1) -> Atten
         AlignkitError: there is no such attention, or the sizes do not fit it.
     """
     if name in ATTENTIONS:
-        attention: Attention = imported(ATTENTIONS[name])(state, encoding)
+        attention: Attention = class_of(ATTENTIONS[name])(state, encoding)
         return attention
     mechanism = parse_mechanism(name)
     if heads > 1:
@@ -64,11 +64,11 @@ def new_text_attention(name: str, encoding: int, hidden: int) -> ComposedAttenti
 
 def new_score_function(mechanism: Mechanism, state: int, encoding: int, hidden: int) -> ScoreFunction:
     """The mechanism's score function; the sizes as in :class:`ScoreFunction`."""
-    score: ScoreFunction = imported(SCORE_FUNCTIONS[mechanism.score].score)(state, encoding, hidden)
+    score: ScoreFunction = class_of(SCORE_FUNCTIONS[mechanism.score].score)(state, encoding, hidden)
     return score
 
 
 def new_normalizer(mechanism: Mechanism, heads: int) -> Normalizer:
     """The mechanism's normalizer for so many heads."""
-    normalizer: Normalizer = imported(NORMALIZERS[mechanism.normalizer].normalizer)(heads, mechanism.parameter)
+    normalizer: Normalizer = class_of(NORMALIZERS[mechanism.normalizer].normalizer)(heads, mechanism.parameter)
     return normalizer

@@ -9,10 +9,10 @@ To add a score function or a normalizer, write its class
 from __future__ import annotations
 
 import math
-from importlib import import_module
 from typing import Any, NamedTuple
 
 from alignkit.errors import AlignkitError
+from alignkit.lazy import imported
 
 UNIFORM = "uniform"  #: the mechanism without scores
 SOFTMAX = "softmax"  #: the normalizer of a mechanism that names none
@@ -186,9 +186,6 @@ def parse_mechanism(name: str, owner: str = "network") -> Mechanism:
     return Mechanism(score, normalizer, parameter)
 
 
-def imported(entry: str | type[Any]) -> Any:
+def class_of(entry: str | type[Any]) -> Any:
     """The class that ``module:class`` names, or the class itself."""
-    if not isinstance(entry, str):
-        return entry
-    module, name = entry.split(":")
-    return getattr(import_module(module), name)
+    return imported(entry) if isinstance(entry, str) else entry

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.networks.mechanisms import SCORE_FUNCTIONS, UNIFORM, imported, parse_mechanism
+from alignkit.neural.networks.mechanisms import SCORE_FUNCTIONS, UNIFORM, class_of, parse_mechanism
 from alignkit.neural.validation import check_choice
 
 
@@ -55,12 +55,12 @@ def check_attention(owner: str, name: object) -> None:
 def settings_class(architecture: str) -> type[Any]:
     """The settings of the network of that name; raises AlignkitError if there is none."""
     check_choice("network", "architecture", architecture, NETWORKS)
-    found: type[Any] = imported(NETWORKS[architecture].settings)
+    found: type[Any] = class_of(NETWORKS[architecture].settings)
     return found
 
 
 def network_class(architecture: str) -> type[Any]:
     """The network of that name; raises AlignkitError if there is none."""
     check_choice("network", "architecture", architecture, NETWORKS)
-    found: type[Any] = imported(NETWORKS[architecture].network)
+    found: type[Any] = class_of(NETWORKS[architecture].network)
     return found
