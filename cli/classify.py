@@ -114,8 +114,8 @@ class ClassifyCall:
 @click.option(
     "--attention",
     type=MechanismName(),
-    help="The attention of the classifiers: a score function and a normalizer of `alignkit mechanisms`.  [default: "
-    "feed-forward+softmax, the paper's]",
+    help="The attention of the classifiers: a score function and a normalizer of `alignkit mechanisms`.  "
+    "[default: feed-forward+softmax, the paper's]",
 )
 @click.option("--steps", type=COUNT, help="The number of training steps of each network.  [default: the preset's]")
 @click.option("--batch", type=COUNT, help="The number of texts per step.  [default: the preset's]")
