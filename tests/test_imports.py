@@ -26,6 +26,7 @@ ORDER = [
         "scores",
         "links",
         "interop",
+        "datasets",
     ),
     *("aligner", "classical", "neural", "metrics", "workflow", "analysis", "report", "experiments"),
 ]
