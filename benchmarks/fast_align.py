@@ -60,7 +60,8 @@ with open(prefix + ".links", "w") as out:
 """
 BEAM = (
     "systran-align keeps all translations here (beam_threshold -1e9), so that parameters can be compared; with "
-    "its default of -4, as in quality.md, it drops improbable ones, and its error rates are others (cdt_da_en: 18.7)."
+    "its default of -4, as in quality.md, it drops improbable ones, and its error rates are others "
+    "(cdt_da_en: 18.7)."
 )
 Fit = Callable[[Bitext, int], Any]
 DIAGONAL, TENSION, BAYES = {"favor_diagonal": True}, {"optimize_tension": True}, {"variational_bayes": True}

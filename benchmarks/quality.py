@@ -72,9 +72,9 @@ ABLATION: dict[str, dict[str, Any]] = {
 }
 #: What the tables' readers must know of the sets' texts.
 TEXTS = (
-    "Training texts: cdt_da_en and ult_hbo_en have text of the gold's own kind; that of hansards_en_fr is Tatoeba, "
-    "that of europarl_de_en Tatoeba and a sample of WMT 2014, and only their gold is of the Hansards and of Europarl "
-    "(docs/data-sets.md)."
+    "Training texts: cdt_da_en and ult_hbo_en have text of the gold's own kind; that of hansards_en_fr is "
+    "Tatoeba, that of europarl_de_en Tatoeba and a sample of WMT 2014, and only their gold is of the Hansards and "
+    "of Europarl (docs/data-sets.md)."
 )
 Row = dict[str, Any]
 
