@@ -40,6 +40,7 @@ class HMMSettings:
             (:func:`alignkit.classical.hmm.evidence.spelling_counts`). 0: none.
         punctuation: factor of the evidence for each pair of a word that has a letter or digit with one that has
             none; 1: such pairs are like any other.
+        fold_case: whether words that differ in case only are one word.
         decode: how the fitted aligner of one direction finds links, one of :data:`DECODINGS`; the joint aligner
             ignores it.
     """
@@ -60,6 +61,7 @@ class HMMSettings:
     tolerance: float = 0.0
     reach: float = 0.0
     centre: float = 0.0
+    fold_case: bool = False
     decode: str = "posterior"
 
     @property
@@ -102,4 +104,5 @@ JOINT_SETTINGS = HMMSettings(
     exclude=True,
     spelling=1.0,
     punctuation=0.05,
+    fold_case=True,
 )
