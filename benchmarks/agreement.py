@@ -24,7 +24,7 @@ from alignkit.analysis.compare import Comparison, compare_networks
 from alignkit.analysis.settings import CompareSettings
 from alignkit.neural.devices import set_threads
 from alignkit.neural.settings import PRESETS
-from alignkit.neural.training.translation_run import LinePairs, TranslationRun, train_translation
+from alignkit.neural.training.translation_run import TranslationRun, train_translation
 from alignkit.report.tables import metric_matrix, records
 from alignkit.text.reading import read_line_pairs
 
@@ -111,9 +111,7 @@ def main(data: Path, runs: Path, output: Path, preset: str, epochs: int | None, 
             if done % 500 == 0 or done == total:
                 click.echo(f"{name}: step {done} of {total}, {message}", err=True)
 
-        train_translation(
-            runs / attention, LinePairs(*text), LinePairs(*held), settings, progress, options["device"]
-        )
+        train_translation(runs / attention, text, held, settings, progress, options["device"])
     tables = {}
     for name, iterations in (
         ("IBM 1 by EM, 5 iterations", 5),

@@ -34,7 +34,7 @@ from alignkit.neural.scoring.saliency import leave_one_out_scores, saliency_scor
 from alignkit.neural.settings import PRESETS, ProxySettings
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import TranslationTask, translation_trainer
-from alignkit.neural.training.translation_run import LinePairs, learn_tokenizer
+from alignkit.neural.training.translation_run import learn_tokenizer
 from alignkit.text.bitext import Bitext
 from alignkit.text.reading import read_line_pairs
 from alignkit.text.tokenization import encode_bitext
@@ -155,8 +155,8 @@ def main() -> None:
     need_files(options.source, options.target, options.valid_source, options.valid_target)
     if options.threads:
         torch.set_num_threads(options.threads)
-    lines = LinePairs(*read_line_pairs(options.source, options.target))
-    held = LinePairs(*read_line_pairs(options.valid_source, options.valid_target))
+    lines = read_line_pairs(options.source, options.target)
+    held = read_line_pairs(options.valid_source, options.valid_target)
     settings = PRESETS["paper"].change(training={"batch": options.batch})
     tokenizer = learn_tokenizer(lines, settings.text)
     text, valid = (encode_bitext(tokenizer, side.source, side.target) for side in (lines, held))

@@ -24,7 +24,9 @@ from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from alignkit.analysis.classification import Classification
-    from alignkit.text.labelled import LabelledLines
+
+#: parameters that say how to read texts
+READING = ("label_column", "text_column", "lowercase", "encoding_errors", "split_punctuation", "longest")
 
 
 @dataclass(frozen=True)
@@ -106,12 +108,16 @@ def command(**options: Any) -> None:
     interval, beside the rank correlation of the two. Call it again with the same FOLDER to go on after an
     interruption, or to see the table of finished runs.
     """
-    run(call_of(ClassifyCall, options), with_given(ClassifySettings(), options))
+    run_classify(call_of(ClassifyCall, options), with_given(ClassifySettings(), options))
 
 
-def run(call: ClassifyCall, settings: ClassifySettings) -> None:
+def run_classify(call: ClassifyCall, settings: ClassifySettings) -> None:
     """Read, train what is missing, print."""
-    text, held, names = read(call)
+    from alignkit.workflow.training import read_training_texts
+
+    reading: dict[str, Any] = {name: getattr(call, name) for name in READING}
+    wanted = [name.strip() for name in call.labels.split(",")] if call.labels is not None else None
+    text, held, names = read_training_texts(call.data, call.valid, wanted, **reading)
     from alignkit.analysis.classification import classify
     from alignkit.neural.devices import set_threads
 
@@ -126,33 +132,11 @@ def run(call: ClassifyCall, settings: ClassifySettings) -> None:
     if call.csv is not None:
         write_output(found.row.to_csv(index=False, lineterminator="\n").encode(), call.csv)
     facts = {"labels": list(names), "training_texts": len(text), "validation_texts": len(held)}
-    render = to_json if call.as_json else to_text
+    render = classification_json if call.as_json else classification_text
     write_output(f"{render(found, settings, facts)}\n".encode(), None)
 
 
-def read(call: ClassifyCall) -> tuple[LabelledLines, LabelledLines, tuple[str, str]]:
-    """Read training text, held-out text and the two labels."""
-    from alignkit.text.labelled import hold_out, read_labelled, two_labels
-
-    reading: dict[str, Any] = {
-        name: getattr(call, name) for name in ("label_column", "text_column", "lowercase", "encoding_errors")
-    }
-    wanted = [name.strip() for name in call.labels.split(",")] if call.labels is not None else None
-    text, names = two_labels(read_labelled(call.data, **reading), wanted)
-    if call.valid is None:
-        text, held = hold_out(text)
-        note(f"no --valid: {len(held)} texts are held out", call.quiet)
-    else:
-        held = read_labelled(call.valid, **reading)
-        held = held.keep(names) if wanted is not None else held
-    if call.split_punctuation:
-        text, held = text.split_punctuation(), held.split_punctuation()
-    if call.longest is not None:
-        text, held = text.cut(call.longest), held.cut(call.longest)
-    return text, held, names
-
-
-def to_text(found: Classification, settings: ClassifySettings, facts: dict[str, Any]) -> str:
+def classification_text(found: Classification, settings: ClassifySettings, facts: dict[str, Any]) -> str:
     """The row and the accuracies."""
     from alignkit.report.tables import NONE, align_columns
 
@@ -190,7 +174,7 @@ def to_text(found: Classification, settings: ClassifySettings, facts: dict[str, 
     return "\n".join(lines)
 
 
-def to_json(found: Classification, settings: ClassifySettings, facts: dict[str, Any]) -> str:
+def classification_json(found: Classification, settings: ClassifySettings, facts: dict[str, Any]) -> str:
     """Everything but the scores."""
     from alignkit.neural.settings import to_dict
     from alignkit.report import tables

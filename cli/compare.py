@@ -11,7 +11,7 @@ import click
 
 from alignkit.analysis.settings import CompareSettings
 from alignkit.metrics.registry import SCORE_METRICS, find_metric
-from alignkit.text.line_pairs import check_has_words
+from alignkit.text.line_pairs import LinePairs, check_has_words
 from alignkit_cli.analysis_options import (
     call_of,
     csv_option,
@@ -37,7 +37,6 @@ from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from alignkit.analysis.compare import Comparison
-    from alignkit.neural.training.translation_run import LinePairs
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,6 @@ class CompareCall:
     uniform: str | None
     training: tuple[str, str] | None
     scores: tuple[str, ...]
-    device: str
     as_json: bool
     csv: str | None
     lowercase: bool
@@ -59,13 +57,12 @@ class CompareCall:
 
     def read(self, purpose: str, source: str, target: str | None) -> LinePairs:
         """Read a text for this purpose; raises AlignkitError if no pair has words on both sides."""
-        from alignkit.neural.training.translation_run import LinePairs
         from alignkit.text.reading import read_line_pairs
 
         reading: dict[str, Any] = {"lowercase": self.lowercase, "encoding_errors": self.encoding_errors}
-        sides = read_line_pairs(source, target, **reading)
-        check_has_words(sides, purpose)
-        return LinePairs(*sides)
+        pairs = read_line_pairs(source, target, **reading)
+        check_has_words(pairs, purpose)
+        return pairs
 
 
 @click.command("compare")
@@ -108,10 +105,10 @@ def command(**options: Any) -> None:
 
     Without arguments: trains a small network on the embedded German-English sample first (about a minute).
     """
-    run(call_of(CompareCall, options), with_given(CompareSettings(), options))
+    run_compare(call_of(CompareCall, options), with_given(CompareSettings(), options))
 
 
-def run(call: CompareCall, settings: CompareSettings) -> None:
+def run_compare(call: CompareCall, settings: CompareSettings) -> None:
     """Load or train the network, fit the rest, print the table."""
     if call.neural is None and any(given is not None for given in (call.source, call.uniform, call.training)):
         raise click.UsageError("Give --neural CKPT; or no arguments at all, for the embedded sample.")
@@ -124,27 +121,26 @@ def run(call: CompareCall, settings: CompareSettings) -> None:
     training = call.read("fit on (--train)", *call.training) if call.training is not None else None
     with tempfile.TemporaryDirectory(prefix="alignkit-") as folder, progress_bar("proxy", call.quiet) as bar:
         found = compare_networks(
-            call.neural or train_on_sample(folder, settings.seed, call.device, call.quiet),
+            call.neural or train_on_sample(folder, settings.seed, settings.device, call.quiet),
             call.uniform,
             pairs=pairs,
             training=training,
             others=named(call.scores, "--scores"),
             settings=settings,
-            device=call.device,
             progress=bar,
         )
     if call.csv is not None:
         write_output(found.table.to_csv(index=False, lineterminator="\n").encode(), call.csv)
-    write_output(f"{render(found, settings, call.as_json)}\n".encode(), None)
+    write_output(f"{render_comparison(found, settings, call.as_json)}\n".encode(), None)
 
 
 def train_on_sample(folder: str, seed: int, device: str, quiet: bool) -> str:
     """Train the small preset on the embedded sample; returns the run directory."""
     from alignkit.neural.settings import PRESETS
-    from alignkit.neural.training.translation_run import LinePairs, train_translation
+    from alignkit.neural.training.translation_run import train_translation
     from alignkit.text.reading import read_line_pairs
 
-    texts = [LinePairs(*read_line_pairs(*choose_text(None, None, True, part))) for part in ("train", "test")]
+    texts = [read_line_pairs(*choose_text(None, None, True, part)) for part in ("train", "test")]
     note("training a small network on the embedded sample (kept nowhere; see `alignkit train`) ...", quiet)
     with progress_bar("network", quiet) as bar:
         settings = PRESETS["small"].change(training={"seed": seed})
@@ -152,7 +148,7 @@ def train_on_sample(folder: str, seed: int, device: str, quiet: bool) -> str:
     return folder
 
 
-def render(found: Comparison, settings: CompareSettings, as_json: bool) -> str:
+def render_comparison(found: Comparison, settings: CompareSettings, as_json: bool) -> str:
     """The table as text or JSON."""
     from alignkit.report.tables import metric_matrix, to_json
 

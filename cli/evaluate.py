@@ -13,6 +13,8 @@ from alignkit.links.gold import FEWEST_LINES
 from alignkit_cli.options import quiet_option, write_output
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from alignkit.metrics.aer import LinkCounts
 
 NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
@@ -41,31 +43,39 @@ NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
     "--text",
     nargs=2,
     metavar="SRC TGT",
-    help="The text: a link outside its sentence pair is then an error, and the index base is known.",
+    help="The text: a link outside its sentence pair is then an error, and the index base is known. It may go on "
+    "after the last gold pair, as HYP may; --by-class counts words in all of it.",
+)
+@click.option(
+    "--by-class",
+    is_flag=True,
+    help="Also print errors by class: one-to-many links, and the links' probabilities if HYP has them; with "
+    "--text also word frequency, punctuation and sentence length.",
 )
 @click.option("--per-sentence", metavar="FILE", help="Also write counts and measures of every pair as CSV.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the bootstrap.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object; figures are fractions.")
 @quiet_option
-def command(
-    gold: str, hypothesis: str, per_sentence: str | None, seed: int, as_json: bool, quiet: bool, **options: Any
-) -> None:
+def command(gold: str, hypothesis: str, per_sentence: str | None, by_class: bool, **options: Any) -> None:
     """Score links HYP against gold links GOLD: AER, precision, recall and F1, with 95 % bootstrap intervals.
 
     Both hold a line per sentence pair, zero-based, source first. Gold has sure links "s-t" and possible links
     "spt" or "s?t". Only as many lines of HYP are read as GOLD has, so test pairs may stand before the training
     text.
     """
-    from alignkit.workflow.evaluation import evaluate_files
+    from alignkit.workflow.evaluation import read_evaluated
 
-    counts = evaluate_files(gold, hypothesis, **options)
+    reading = {name: options[name] for name in ("gold_format", "gold_base", "text")}
+    found = read_evaluated(gold, hypothesis, **reading)
+    counts = found.counts()
     if per_sentence is not None:
-        write_output(table(counts), per_sentence)
-    write_output(f"{as_text(counts, seed, as_json)}\n".encode(), None)
+        write_output(pairs_csv(counts), per_sentence)
+    errors = found.errors() if by_class else None
+    write_output(f"{as_text(counts, errors, options['seed'], options['as_json'])}\n".encode(), None)
 
 
-def as_text(counts: LinkCounts, seed: int, as_json: bool) -> str:
-    """The result as one line of text, or as JSON."""
+def as_text(counts: LinkCounts, errors: pd.DataFrame | None, seed: int, as_json: bool) -> str:
+    """The result as one line of text and the errors by class as tables, or everything as JSON."""
     total, intervals = counts.total(), counts.intervals(seed)
     if as_json:
         fields: dict[str, Any] = {name: number(getattr(total, name)) for name in NAMES.values()}
@@ -73,13 +83,38 @@ def as_text(counts: LinkCounts, seed: int, as_json: bool) -> str:
         fields |= {"sentences": len(counts)}
         for name, (low, high) in intervals.items():
             fields |= {f"{name}_low": number(low), f"{name}_high": number(high)}
+        if errors is not None:
+            from alignkit.report.tables import records
+
+            fields["classes"] = records(errors)
         return json.dumps(fields)
     shares = []
     for name, field in NAMES.items():
         low, high = intervals[field]
         spread = "" if math.isnan(low) else f" ({100 * low:.1f}-{100 * high:.1f})"
         shares.append(f"{name} {100 * getattr(total, field):.1f} %{spread}")
-    return "  ".join([*shares, f"links {total.links}"])
+    line = "  ".join([*shares, f"links {total.links}"])
+    return line if errors is None else f"{line}\n\n{class_tables(errors)}"
+
+
+def class_tables(errors: pd.DataFrame) -> str:
+    """The errors by class, a table for each partition."""
+    from alignkit.report.tables import NONE, align_columns
+
+    def share(value: float) -> str:
+        return NONE if math.isnan(value) else f"{100 * value:.1f}"
+
+    columns = [*(f"{name} %" for name in ("AER", "precision", "recall")), "links", "sure", "wrong", "missed"]
+    blocks = []
+    for by, part in errors.groupby("by", sort=False):
+        grid = [[str(by), *columns, "share of errors %"]]
+        for row in part.to_dict(orient="records"):
+            shares = [share(row[name]) for name in ("aer", "precision", "recall")]
+            counted = [f"{row[name]:,}" for name in ("links", "sure", "wrong", "missed")]
+            grid.append([row["class"], *shares, *counted, share(row["share_of_errors"])])
+        blocks.append(align_columns(grid))
+    note = "wrong: proposed, but no gold link; missed: a sure gold link that was not proposed"
+    return "\n\n".join([*blocks, note])
 
 
 def number(value: float) -> float | None:
@@ -87,7 +122,7 @@ def number(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def table(counts: LinkCounts) -> bytes:
+def pairs_csv(counts: LinkCounts) -> bytes:
     """CSV with a row per sentence pair; empty where a measure is not defined."""
     rows = ["line,links,sure,possible,links_in_sure,links_in_possible,aer,precision,recall,f1"]
     columns = (counts.found, counts.sure, counts.possible, counts.in_sure, counts.in_possible)

@@ -121,10 +121,10 @@ def command(**options: Any) -> None:
     is among the top 5 % by v, with chance and interval; xi, how good the second network was when its attention
     first agreed with the final one better than that; and Kendall's tau. docs/lab.md explains every column.
     """
-    run(call_of(LabCall, options), with_given(LabSettings(), options))
+    run_lab(call_of(LabCall, options), with_given(LabSettings(), options))
 
 
-def run(call: LabCall, settings: LabSettings) -> None:
+def run_lab(call: LabCall, settings: LabSettings) -> None:
     """Train if asked to, measure, print."""
     _check_usage(call)
     from alignkit.analysis.lab import lab
@@ -140,7 +140,7 @@ def run(call: LabCall, settings: LabSettings) -> None:
         write_output(found.table.to_csv(index=False, lineterminator="\n").encode(), call.csv)
     if call.csv_steps is not None:
         write_output(found.time_courses.to_csv(index=False, lineterminator="\n").encode(), call.csv_steps)
-    write_output(f"{render(found, settings, call.as_json)}\n".encode(), None)
+    write_output(f"{render_lab(found, settings, call.as_json)}\n".encode(), None)
 
 
 def _check_usage(call: LabCall) -> None:
@@ -171,27 +171,16 @@ def _runs(call: LabCall) -> tuple[str, str | None, str | None]:
 
 def train_first(call: LabCall, training: tuple[str, str], seed: int) -> None:
     """Train the three runs into the folder."""
-    from alignkit.analysis.lab_training import train_lab_runs
-    from alignkit.neural.training.translation_run import LinePairs
-    from alignkit.text.line_pairs import check_has_words, hold_out_pairs
-    from alignkit.text.reading import read_line_pairs
+    from alignkit.analysis.lab_training import train_lab_files
 
-    reading: dict[str, Any] = {"lowercase": call.lowercase, "encoding_errors": call.encoding_errors}
-    lines = read_line_pairs(*training, **reading)
-    if call.valid is None:
-        lines, held = hold_out_pairs(lines)
-    else:
-        held = read_line_pairs(*call.valid, **reading)
-    check_has_words(lines, "train on")
-    check_has_words(held, "judge the networks by (--valid)")
     assert call.folder is not None
+    reading: dict[str, Any] = {"lowercase": call.lowercase, "encoding_errors": call.encoding_errors}
     with progress_bar("training", call.quiet) as bar:
-        settings = call.run_settings(seed)
-        train_lab_runs(call.folder, LinePairs(*lines), LinePairs(*held), settings, bar, call.device)
+        train_lab_files(call.folder, training, call.valid, call.run_settings(seed), bar, call.device, **reading)
     note(f"{call.folder}: the three runs are trained", call.quiet)
 
 
-def render(found: Lab, settings: LabSettings, as_json: bool) -> str:
+def render_lab(found: Lab, settings: LabSettings, as_json: bool) -> str:
     """The table as text or JSON."""
     from alignkit.report.tables import NONE, align_columns, to_json
 

@@ -112,10 +112,10 @@ def command(**options: Any) -> None:
     --links bring, on the words of --text. The page needs no network and opens from disk.
     """
     call = call_of(ReportCall, options)
-    run(call, ReportInputs(**{name: value for name, value in options.items() if name not in vars(call)}))
+    run_report(call, ReportInputs(**{name: value for name, value in options.items() if name not in vars(call)}))
 
 
-def run(call: ReportCall, inputs: ReportInputs) -> None:
+def run_report(call: ReportCall, inputs: ReportInputs) -> None:
     """Build the report, write the page and the other outputs."""
     from alignkit.report.build import build_report
 
@@ -125,13 +125,13 @@ def run(call: ReportCall, inputs: ReportInputs) -> None:
         raise click.UsageError("--proxy is the proxy of a run; give RUN.")
     if inputs.runs and call.training is not None:
         raise click.UsageError("--train is for reports without a run; a run has its own training text.")
-    inputs = read(call, inputs)
+    inputs = with_texts(call, inputs)
     with progress_bar("checkpoints", call.quiet) as bar:
         report = build_report(inputs, bar)
-    write(report, call)
+    write_report(report, call)
 
 
-def read(call: ReportCall, inputs: ReportInputs) -> ReportInputs:
+def with_texts(call: ReportCall, inputs: ReportInputs) -> ReportInputs:
     """Read the texts and add them to the inputs."""
     from alignkit.text.reading import read_line_pairs, read_lines
 
@@ -156,7 +156,7 @@ def read(call: ReportCall, inputs: ReportInputs) -> ReportInputs:
     )
 
 
-def write(report: Report, call: ReportCall) -> None:
+def write_report(report: Report, call: ReportCall) -> None:
     """Write the outputs."""
     if call.output is not None:
         from alignkit.report.page import build_page

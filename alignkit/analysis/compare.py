@@ -20,10 +20,11 @@ from alignkit.interop.projection import is_between_tokens, project_scores, score
 from alignkit.metrics.registry import compare, find_metric
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.proxy import ProxyAligner
-from alignkit.neural.training.translation_run import LinePairs, TranslationRun, find_run
+from alignkit.neural.training.translation_run import TranslationRun, find_run
 from alignkit.scores.scores import Scores
 from alignkit.settings import with_options
 from alignkit.text.bitext import Bitext
+from alignkit.text.line_pairs import LinePairs
 from alignkit.text.tokenization import encode_bitext
 from alignkit.types import PathLike, Progress
 
@@ -127,7 +128,6 @@ def compare_networks(
     training: LinePairs | None = None,
     others: Mapping[str, PathLike] | None = None,
     settings: CompareSettings | None = None,
-    device: str = "auto",
     progress: Progress | None = None,
     **options: Any,
 ) -> Comparison:
@@ -142,7 +142,6 @@ def compare_networks(
         training: the training text, for a checkpoint that no longer lies in its run directory.
         others: name -> a file of another system's alpha scores (:mod:`alignkit.interop.other_systems`).
         settings: defaults if not given.
-        device: as :func:`alignkit.neural.devices.pick_device`.
         progress: of the proxy.
         **options: fields of :class:`CompareSettings` that replace those of ``settings``.
 
@@ -151,8 +150,8 @@ def compare_networks(
     """
     settings = with_options(settings or CompareSettings(), options)
     find_metric(settings.metric)
-    network = load_network(neural, device)
-    other = load_network(uniform, device) if uniform is not None else None
+    network = load_network(neural, settings.device)
+    other = load_network(uniform, settings.device) if uniform is not None else None
     run = find_run(neural)
     text, valid = _texts(neural, network, run, training)
     scored = encode_bitext(network.tokenizer, pairs.source, pairs.target) if pairs is not None else valid
@@ -166,7 +165,7 @@ def compare_networks(
         seed=settings.seed,
         epochs=settings.proxy_epochs,
         progress=progress,
-        device=device,
+        device=settings.device,
     )
     shapes = word_shapes(scored)
     read = {name: read_scores(path, shapes) for name, path in (others or {}).items()}

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from alignkit.neural.settings import RunSettings
-from alignkit.neural.training.translation_run import LinePairs, train_translation
+from alignkit.neural.training.translation_run import train_translation
+from alignkit.text.line_pairs import LinePairs
 from alignkit.types import PathLike, Progress
+from alignkit.workflow.training import Files, read_training_pairs
 
 #: name in the folder -> attention, and what is added to the seed
 RUNS = {"general-0": ("general", 0), "general-1": ("general", 1), "uniform-0": ("uniform", 0)}
@@ -47,6 +50,25 @@ def train_lab_runs(
         report = _named(progress, name) if progress is not None else None
         train_translation(paths[name], training, valid, own, report, device)
     return paths
+
+
+def train_lab_files(
+    folder: PathLike,
+    training: Files,
+    valid: Files | None,
+    settings: RunSettings,
+    progress: Progress | None = None,
+    device: str = "auto",
+    **reading: Any,
+) -> dict[str, Path]:
+    """Train the three runs on the text of files; see :func:`train_lab_runs`.
+
+    Args:
+        training, valid, **reading: as of :func:`alignkit.workflow.training.read_training_pairs`.
+        folder, settings, progress, device: as of :func:`train_lab_runs`.
+    """
+    pairs = read_training_pairs(training, valid, **reading)
+    return train_lab_runs(folder, *pairs, settings, progress, device)
 
 
 def _named(progress: Progress, name: str) -> Progress:

@@ -26,6 +26,7 @@ class CompareSettings(MetricSettings):
         ibm_alpha: also score IBM 1's posterior, ``ibm1.alpha``.
         delta: also score the network's saliency, ``lstm.delta``.
         proxy_epochs: the preset's if not given.
+        device: as :func:`alignkit.neural.devices.pick_device`.
     """
 
     metric: str = MAIN.name
@@ -34,6 +35,7 @@ class CompareSettings(MetricSettings):
     ibm_alpha: bool = False
     delta: bool = False
     proxy_epochs: int | None = None
+    device: str = "auto"
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ class Diagonal(LexicalModel):
         text, positions, null = self._kernel_arguments(lookup)
 
         def divide(low: int, high: int) -> None:
-            kernels.posteriors(
+            kernels.diagonal_posteriors(
                 low, high, text, positions.exponentials, positions.totals, null, matrices, log_probabilities
             )
 
@@ -100,8 +100,8 @@ class Diagonal(LexicalModel):
 
         def search(low: int, high: int) -> None:
             dense = np.zeros(lookup.width + 1, np.float32)
-            kernels.start_keys(low, high, text, positions.totals, null, keys)
-            kernels.best_sources(low, high, index, lookup.rows, text, positions.exponentials, dense, keys)
+            kernels.start_diagonal_keys(low, high, text, positions.totals, null, keys)
+            kernels.best_diagonal_sources(low, high, index, lookup.rows, text, positions.exponentials, dense, keys)
             translation_table.positions_of_keys(offsets[low], offsets[high], keys, best)
 
         run_blocks(search, blocks(text.lengths * bitext.target.lengths, lookup.threads), lookup.threads)

@@ -66,12 +66,16 @@ class DiagonalEstimation:
 
         def add(low: int, high: int) -> None:
             dense = np.zeros(len(self.null), np.float32)
-            kernels.add_denominators(low, high, self._index, self.rows, self._text, exponentials, dense, weights)
-            kernels.posterior_weights(low, high, self._text, self.positions.totals, null, weights, sums)
+            kernels.add_diagonal_denominators(
+                low, high, self._index, self.rows, self._text, exponentials, dense, weights
+            )
+            kernels.diagonal_posterior_weights(low, high, self._text, self.positions.totals, null, weights, sums)
 
         def count(low: int, high: int) -> None:
             room = np.zeros(len(self.null))
-            kernels.expected_counts(low, high, self._index, self.rows, self._text, exponentials, weights.z, room)
+            kernels.diagonal_expected_counts(
+                low, high, self._index, self.rows, self._text, exponentials, weights.z, room
+            )
 
         run_blocks(add, self._sentence_ranges, self.threads)
         run_blocks(count, self._row_ranges, self.threads)

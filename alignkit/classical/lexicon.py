@@ -8,8 +8,10 @@ import numpy as np
 
 from alignkit.aligner.protocol import Aligner
 from alignkit.aligner.symmetrized import Symmetrized
+from alignkit.classical.hmm.parameters import FittedHMM
 from alignkit.classical.lexical_model import LexicalModel
 from alignkit.classical.settings import SHORTLIST, LexiconFormat
+from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError
 from alignkit.text.vocabulary import Vocabulary
 
@@ -85,6 +87,24 @@ def lexicon_of(aligner: Aligner) -> LexicalModel:
         models = "ibm1, diagonal, hmm or align"
         raise AlignkitError(f"{aligner.name} has no translation table; give a model that {models} saved")
     return aligner
+
+
+def reverse_lexicon_of(aligner: Aligner) -> LexicalModel:
+    """The target-to-source translation table of a model of both directions: symmetrized models, or the joint one.
+
+    Raises:
+        AlignkitError: the model has one direction, or no translation probabilities between words.
+    """
+    if isinstance(aligner, Symmetrized):
+        return lexicon_of(aligner.reverse)
+    model = lexicon_of(aligner)
+    if not isinstance(model, FittedHMM) or model.reverse is None:
+        raise AlignkitError(f"{aligner.name} has one direction only; give a model of both, or a reverse one")
+    rows = np.repeat(np.arange(len(model.source), dtype=np.int32), np.diff(model.table.offsets))
+    order = np.lexsort((rows, model.table.columns))
+    offsets = np.searchsorted(model.table.columns[order], np.arange(len(model.target) + 1)).astype(np.int64)
+    table = PairTable(offsets, rows[order], model.reverse.emission[order], len(model.source))
+    return LexicalModel(model.target, model.source, table, null=model.reverse.null)
 
 
 def lexicon_files(

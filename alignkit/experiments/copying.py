@@ -71,7 +71,7 @@ def sequences_of(kind: str, settings: CopyingSettings) -> Sequences:
     return Sequences(kind, types.get(kind, settings.length), settings.length)
 
 
-def run(settings: CopyingSettings, progress: Progress = no_progress) -> Result:
+def run_copying(settings: CopyingSettings, progress: Progress = no_progress) -> Result:
     """Trains all networks and counts the failures."""
     import pandas as pd
 
@@ -87,7 +87,7 @@ def run(settings: CopyingSettings, progress: Progress = no_progress) -> Result:
     table = pd.DataFrame([_row(kind, found[kind], tables[kind], settings) for kind in settings.kinds])
     return Result(
         table,
-        claims(found, settings),
+        copying_claims(found, settings),
         {"accuracy": rows, "counts": _count_rows(tables)},
         lambda figure: _draw(figure, found, tables, settings),
     )
@@ -110,7 +110,7 @@ def _row(kind: str, runs: list[MemberRun], table: np.ndarray, settings: CopyingS
     }
 
 
-def claims(found: Mapping[str, list[MemberRun]], settings: CopyingSettings) -> tuple[Claim, ...]:
+def copying_claims(found: Mapping[str, list[MemberRun]], settings: CopyingSettings) -> tuple[Claim, ...]:
     """The claims about the kinds of sequences that were trained on."""
     length, steps = settings.length, settings.steps
     texts: tuple[tuple[str, str, dict[str, float]], ...] = (

@@ -6,6 +6,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError
 from alignkit.text.labelled import LabelledLines, read_labelled
+from alignkit.text.line_pairs import LinePairs
 from alignkit.text.reading import read_line_pairs
 from alignkit.text.tokenization import split_words
 
@@ -13,7 +14,7 @@ PLACE_WORDS = frozenset({"in", "on", "at"})  #: prepositions by which the senten
 FEWEST = 20  #: labelled sentences
 
 
-def bitext_lines(source: str, target: str, part: str = "train") -> tuple[list[str], list[str]]:
+def bitext_lines(source: str, target: str, part: str = "train") -> LinePairs:
     """The lines of both sides of a bitext, in lower case.
 
     Args:

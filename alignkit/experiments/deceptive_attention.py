@@ -114,7 +114,7 @@ def copy_but_attention(network: Classifier) -> Callable[[Classifier], None]:
     return prepare
 
 
-def run(settings: DeceptiveAttentionSettings, progress: Progress = no_progress) -> Result:
+def run_deceptive_attention(settings: DeceptiveAttentionSettings, progress: Progress = no_progress) -> Result:
     """Trains P, and a Q for every lambda, for every seed; compares them on held-out sentences."""
     import pandas as pd
 
@@ -146,7 +146,13 @@ def run(settings: DeceptiveAttentionSettings, progress: Progress = no_progress) 
         "attention and leave-one-out influence.",
         f"{len(split.training)} sentences for training, {len(split.held)} scored.",
     )
-    return Result(table, claims(raw), {"sentences": raw.round(5)}, lambda figure: _draw(figure, table), remarks)
+    return Result(
+        table,
+        deceptive_attention_claims(raw),
+        {"sentences": raw.round(5)},
+        lambda figure: _draw(figure, table),
+        remarks,
+    )
 
 
 def _compare(name: str, seed: int, split: Split, network: Classifier, teacher: Outputs) -> pd.DataFrame:
@@ -187,7 +193,7 @@ def chosen(raw: pd.DataFrame) -> tuple[str, str]:
     return keep[-1] if keep else others[0], least
 
 
-def claims(raw: pd.DataFrame) -> tuple[Claim, ...]:
+def deceptive_attention_claims(raw: pd.DataFrame) -> tuple[Claim, ...]:
     """The claims, from a row per network and sentence."""
     # Lambda is chosen on every other sentence. There predictions are kept by construction, so only the other
     # sentences can decide whether they are.

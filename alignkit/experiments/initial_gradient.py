@@ -140,7 +140,7 @@ def compared(measured: Tensor, table: Tensor) -> tuple[float, float, float]:
 
 
 @torch.inference_mode()
-def run(settings: InitialGradientSettings, progress: Progress = no_progress) -> Result:
+def run_initial_gradient(settings: InitialGradientSettings, progress: Progress = no_progress) -> Result:
     """Draws networks of every width and compares their derivatives with 2 K."""
     import pandas as pd
 
@@ -174,7 +174,9 @@ def run(settings: InitialGradientSettings, progress: Progress = no_progress) -> 
         "are over all entries of the table, against 2 (C - row mean of C); an error is relative to its norm. The "
         "statement is correct for logits (and log-probabilities); for probabilities it lacks the factor 1/O."
     )
-    return Result(means, claims(raw), {"draws": raw}, lambda figure: _draw(figure, raw), (remark,))
+    return Result(
+        means, initial_gradient_claims(raw), {"draws": raw}, lambda figure: _draw(figure, raw), (remark,)
+    )
 
 
 #: (claim, statistic, column of the raw rows, above, below), all at the largest width
@@ -217,7 +219,7 @@ _CLAIMS: tuple[tuple[str, str, str, float, float | None], ...] = (
 )
 
 
-def claims(raw: pd.DataFrame) -> tuple[Claim, ...]:
+def initial_gradient_claims(raw: pd.DataFrame) -> tuple[Claim, ...]:
     """The claims, from a row per width and seed."""
     widest = raw[raw.width == raw.width.max()]
     widest = widest.assign(**{"error ratio": widest["logit error"] / widest["predicted error"]})

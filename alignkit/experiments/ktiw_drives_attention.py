@@ -21,7 +21,7 @@ from alignkit.experiments.networks import (
     EncodedText,
     NetworkPlan,
     encode_plan,
-    first_pairs,
+    take_pairs,
     train_network,
 )
 from alignkit.experiments.protocol import Claim, Result, check_positive, claim
@@ -68,7 +68,7 @@ class KtiwSettings(NetworkPlan):
 QUICK = KtiwSettings(epochs=10, scored=60)
 
 
-def run(settings: KtiwSettings, progress: Progress = no_progress) -> Result:
+def run_ktiw_drives_attention(settings: KtiwSettings, progress: Progress = no_progress) -> Result:
     """Measures the agreements of all runs, and finds the half-way step of each curve."""
     import pandas as pd
 
@@ -87,7 +87,7 @@ def run(settings: KtiwSettings, progress: Progress = no_progress) -> Result:
     )
     return Result(
         raw.drop(columns="run").groupby("step", as_index=False).mean(),
-        claims(halves, pd.DataFrame([row for one in curves for row in one.gains()])),
+        ktiw_drives_attention_claims(halves, pd.DataFrame([row for one in curves for row in one.gains()])),
         {"steps": raw.round(5), "halves": halves},
         lambda figure: _draw(figure, raw, halves),
         remarks,
@@ -179,7 +179,7 @@ def half_way(steps: np.ndarray, curves: np.ndarray) -> np.ndarray:
 
 def from_training(settings: KtiwSettings, text: EncodedText, progress: Progress) -> AgreementCurves:
     """Trains a network and measures it at every logged step."""
-    pairs = first_pairs(text.valid, settings.scored)
+    pairs = take_pairs(text.valid, settings.scored)
     ibm1 = fit_ibm1(text.training, iterations=settings.iterations, null=False).score(pairs, "beta")
     curves = AgreementCurves(f"seed {settings.seed}")
 
@@ -200,7 +200,7 @@ def from_directory(settings: KtiwSettings, progress: Progress) -> AgreementCurve
     found = open_run(settings.run)
     if len(found.checkpoints) < 3:
         raise AlignkitError(f"{settings.run} is not a run directory with checkpoints of its logged steps")
-    pairs = first_pairs(found.valid, settings.scored)
+    pairs = take_pairs(found.valid, settings.scored)
     ibm1 = fit_ibm1(found.train, iterations=settings.iterations, null=False).score(pairs, "beta")
     curves = AgreementCurves("run")
     for place, (step, path) in enumerate(found.checkpoints.items()):
@@ -209,7 +209,7 @@ def from_directory(settings: KtiwSettings, progress: Progress) -> AgreementCurve
     return curves
 
 
-def claims(halves: pd.DataFrame, gains: pd.DataFrame) -> tuple[Claim, ...]:
+def ktiw_drives_attention_claims(halves: pd.DataFrame, gains: pd.DataFrame) -> tuple[Claim, ...]:
     """The claims, from the rows of :meth:`AgreementCurves.half_way_row` and :meth:`AgreementCurves.gains`."""
     both = halves[np.isfinite(halves.ratio)]
     # If the interval of one run is unknown, so is that of all.

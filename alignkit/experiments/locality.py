@@ -155,7 +155,7 @@ def gammas(readout: np.ndarray, place: np.ndarray, positive: np.ndarray) -> dict
     return {name: float(value[positive].mean() - value[~positive].mean()) for name, value in values.items()}
 
 
-def run(settings: LocalitySettings, progress: Progress = no_progress) -> Result:
+def run_locality(settings: LocalitySettings, progress: Progress = no_progress) -> Result:
     """Trains under uniform attention and measures gamma."""
     rows = train(settings, progress)
     curve = rows.groupby("step")[[*PLACES, "accuracy"]].mean()
@@ -165,7 +165,7 @@ def run(settings: LocalitySettings, progress: Progress = no_progress) -> Result:
     table = _table({"start": rows[rows.step == 0], "keyword known": at_early, "end": at_end})
     return Result(
         table,
-        claims(at_early, at_end),
+        locality_claims(at_early, at_end),
         {"gamma": rows},
         lambda figure: _draw(figure, curve, float(early.step.median())),
         ()
@@ -253,7 +253,7 @@ def _table(moments: dict[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def claims(early: pd.DataFrame, end: pd.DataFrame) -> tuple[Claim, ...]:
+def locality_claims(early: pd.DataFrame, end: pd.DataFrame) -> tuple[Claim, ...]:
     """The claims, from a row per run when the keyword is first known, and at the last step."""
     first = {place: early[place] / early["keyword"] for place in PLACES}
     late = (end["last"] / end["keyword"]).to_numpy()

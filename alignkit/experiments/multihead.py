@@ -160,7 +160,7 @@ def find_heads(training: HeadTraining) -> Heads:
     return found
 
 
-def run(settings: MultiheadSettings, progress: Progress = no_progress) -> Result:
+def run_multihead(settings: MultiheadSettings, progress: Progress = no_progress) -> Result:
     """Finds heads, then trains networks with each mix of them."""
     import pandas as pd
 
@@ -179,7 +179,7 @@ def run(settings: MultiheadSettings, progress: Progress = no_progress) -> Result
         remarks.append(f"'eight' in the names stands for {settings.heads}.")
     return Result(
         pd.DataFrame([_row(name, part, settings) for name, part in groups.items()]),
-        claims(found.runs, runs, settings),
+        multihead_claims(found.runs, runs, settings),
         {"accuracy": pd.concat(rows, ignore_index=True)},
         lambda figure: _draw(figure, groups, settings),
         tuple(remarks),
@@ -211,7 +211,7 @@ def _row(name: str, runs: Sequence[MemberRun], settings: MultiheadSettings) -> d
     }
 
 
-def claims(
+def multihead_claims(
     single: Sequence[MemberRun], runs: Mapping[str, Sequence[MemberRun]], settings: MultiheadSettings
 ) -> tuple[Claim, ...]:
     """The claims, from all trials of single heads and the networks with each mix of heads."""

@@ -14,8 +14,9 @@ from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.settings import PRESETS, RunSettings
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import translation_trainer
-from alignkit.neural.training.translation_run import LinePairs, learn_tokenizer
+from alignkit.neural.training.translation_run import learn_tokenizer
 from alignkit.text.bitext import Bitext
+from alignkit.text.line_pairs import LinePairs
 from alignkit.text.tokenization import Tokenizer, encode_bitext
 from alignkit.types import Progress
 
@@ -58,7 +59,7 @@ class NetworkPlan:
             raise AlignkitError("give all of source, target, valid_source and valid_target, or none (the sample)")
         source, target = bitext_lines(self.source, self.target)
         held = bitext_lines(self.valid_source, self.valid_target, "test")
-        return LinePairs(source[: self.pairs or None], target[: self.pairs or None]), LinePairs(*held)
+        return LinePairs(source[: self.pairs or None], target[: self.pairs or None]), held
 
     def settings(self) -> RunSettings:
         """The settings of text, network and training; raises AlignkitError if there is no such preset."""
@@ -112,6 +113,6 @@ def train_network(
     return trainer.run(None if measured is None else lambda now, _: measured(now), progress)
 
 
-def first_pairs(bitext: Bitext, number: int) -> Bitext:
+def take_pairs(bitext: Bitext, number: int) -> Bitext:
     """The first ``number`` pairs; all if it is 0 or there are fewer."""
     return bitext.take(np.arange(min(number or len(bitext), len(bitext))))

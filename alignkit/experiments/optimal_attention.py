@@ -29,7 +29,7 @@ from alignkit.errors import AlignkitError
 from alignkit.experiments.networks import (
     NetworkPlan,
     encode_plan,
-    first_pairs,
+    take_pairs,
     train_network,
 )
 from alignkit.experiments.protocol import Claim, Result, check_positive, claim
@@ -132,7 +132,7 @@ def _problems(network: EncoderDecoder, batch: Batch) -> list[Problem]:
     ]
 
 
-def run(settings: OptimalAttentionSettings, progress: Progress = no_progress) -> Result:
+def run_optimal_attention(settings: OptimalAttentionSettings, progress: Progress = no_progress) -> Result:
     """Finds the best attention for the held-out text, and compares it with beta and with the trained attention."""
     import pandas as pd
 
@@ -149,7 +149,7 @@ def run(settings: OptimalAttentionSettings, progress: Progress = no_progress) ->
         f"The largest duality gap is {found.gap.max():.2g} nats. Mean log p(y): {found.value.mean():.3f} with the "
         f"best attention, {logs.sum() / len(found):.3f} with the network's own.",
     )
-    judged = (*_counterexample_claims(problem), *claims(agreements))
+    judged = (*_counterexample_claims(problem), *optimal_attention_claims(agreements))
     return Result(table, judged, {"tokens": found.round(6)}, lambda figure: _draw(figure, table), remarks)
 
 
@@ -160,7 +160,7 @@ def _network(settings: OptimalAttentionSettings, progress: Progress) -> tuple[Ne
     else:
         text = encode_plan(settings)
         aligner, valid = train_network(settings, text, progress), text.valid
-    return aligner, first_pairs(valid, settings.scored)
+    return aligner, take_pairs(valid, settings.scored)
 
 
 def _counterexample_claims(problem: Problem) -> tuple[Claim, ...]:
@@ -185,7 +185,7 @@ def _counterexample_claims(problem: Problem) -> tuple[Claim, ...]:
     )
 
 
-def claims(agreements: Mapping[tuple[str, str], Agreement]) -> tuple[Claim, ...]:
+def optimal_attention_claims(agreements: Mapping[tuple[str, str], Agreement]) -> tuple[Claim, ...]:
     """The claims about the network, from the agreements of the table."""
     found = agreements["alpha_opt", "beta"]
     interval = (found.low, found.high)

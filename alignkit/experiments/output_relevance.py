@@ -80,7 +80,7 @@ def held_out_scores(usual: Classifier, uniform: Classifier, split: Split) -> dic
     }
 
 
-def run(settings: OutputRelevanceSettings, progress: Progress = no_progress) -> Result:
+def run_output_relevance(settings: OutputRelevanceSettings, progress: Progress = no_progress) -> Result:
     """Trains a classifier with and one without attention for every seed, and compares the scores of words."""
     import pandas as pd
 
@@ -102,7 +102,7 @@ def run(settings: OutputRelevanceSettings, progress: Progress = no_progress) -> 
     counts = count_tables()
     remarks = _remarks(split, np.mean(accuracies, axis=0), counts)
     rows = {"sentences": raw.round(5), "counts": counts}
-    return Result(table, claims(raw, counts), rows, lambda figure: _draw(figure, raw), remarks)
+    return Result(table, output_relevance_claims(raw, counts), rows, lambda figure: _draw(figure, raw), remarks)
 
 
 def _train(settings: OutputRelevanceSettings, split: Split, number: int, progress: Progress) -> Classifier:
@@ -133,7 +133,7 @@ def per_sentence(raw: pd.DataFrame, u: str, v: str) -> np.ndarray:
     return means
 
 
-def claims(raw: pd.DataFrame, counts: pd.DataFrame) -> tuple[Claim, ...]:
+def output_relevance_claims(raw: pd.DataFrame, counts: pd.DataFrame) -> tuple[Claim, ...]:
     """The claims, from a row per seed, sentence and pair of scores, and the counts of the example."""
     table = counts.set_index("input")
     odds = table["great"] - table["bad"]

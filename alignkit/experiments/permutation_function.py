@@ -78,7 +78,7 @@ def tasks(settings: PermutationFunctionSettings) -> dict[str, Sequences]:
     }
 
 
-def run(settings: PermutationFunctionSettings, progress: Progress = no_progress) -> Result:
+def run_permutation_function(settings: PermutationFunctionSettings, progress: Progress = no_progress) -> Result:
     """Trains both tasks with learned and with uniform attention, and probes the latter."""
     import pandas as pd
 
@@ -98,7 +98,7 @@ def run(settings: PermutationFunctionSettings, progress: Progress = no_progress)
     )
     return Result(
         pd.DataFrame([_row(task, runs, known[task], settings) for task in TASKS]),
-        claims(runs, known, difference, settings),
+        permutation_function_claims(runs, known, difference, settings),
         {"accuracy": rows, "known": probes},
         lambda figure: _draw(figure, runs, known, settings),
     )
@@ -138,7 +138,7 @@ def _row(task: str, runs: Runs, known: np.ndarray, settings: PermutationFunction
     }
 
 
-def claims(
+def permutation_function_claims(
     runs: Runs, known: dict[str, np.ndarray], difference: float, settings: PermutationFunctionSettings
 ) -> tuple[Claim, ...]:
     """The claims, from the runs, the share of known words per task, and the difference of the tables C."""

@@ -40,7 +40,8 @@ class Experiment:
 
     def run(self, settings: Any, progress: Progress = no_progress) -> Result:
         """Runs the experiment."""
-        result: Result = import_module(self.module).run(settings, progress)
+        name = self.module.rpartition(".")[2]
+        result: Result = getattr(import_module(self.module), f"run_{name}")(settings, progress)
         return result
 
 

@@ -10,7 +10,7 @@ import torch
 from alignkit.experiments.corpora import labelled_lines
 from alignkit.experiments.protocol import Claim, claim
 from alignkit.experiments.statistics import averaged
-from alignkit.experiments.topic_model import Sentences, follow, initial_model, predicted_scores
+from alignkit.experiments.topic_model import Sentences, TopicWordsSettings, follow, initial_model, predicted_scores
 from alignkit.neural.batching import DeviceCorpus
 from alignkit.text.labelled import LabelledText
 from alignkit.text.tokenization import learn_words
@@ -18,8 +18,6 @@ from alignkit.types import Progress
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from alignkit.experiments.topic_words import TopicWordsSettings
 
 
 def as_sentences(text: LabelledText, seeds: int) -> Sentences:

@@ -19,17 +19,18 @@ together where v_t . G < 0: then v_t first shrinks, and attention with it, until
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from alignkit.experiments.protocol import Claim, Result, check_positive, claim, part_of
+from alignkit.experiments.protocol import Claim, Result, claim, part_of
 from alignkit.experiments.statistics import averaged
 from alignkit.experiments.topic_model import (
     CLASSIFIERS,
     Model,
+    TopicWordsSettings,
     draw_sentences,
     follow,
     initial_model,
@@ -50,59 +51,12 @@ TRAJECTORIES = (
     ("scores frozen", "fixed", (1.0, 0.0)),
     ("embeddings frozen", "fixed", (0.0, 1.0)),
 )
-
-
-@dataclass(frozen=True)
-class TopicWordsSettings:
-    """The synthetic task, the model, and the real text.
-
-    Attributes:
-        topics, per_topic: J, and topic words of each.
-        others: m, non-topic words in a sentence.
-        dictionary: number of non-topic words.
-        sentences: N of the training text.
-        width: of the embeddings.
-        scale: norm of an embedding at initialisation.
-        query: |q|^2.
-        rate: length of the first step of gradient descent, in the time of the flow.
-        growth: factor by which each step is longer than the last.
-        steps: number of steps.
-        seeds: of texts and models.
-        labelled: a file of lines LABEL TAB TEXT, the real text; the sample if empty.
-        real_sentences, real_steps: sentences of the real text, and steps on it.
-        longest: its sentences are truncated to this length.
-        minimum: words in fewer of its sentences are ignored.
-    """
-
-    topics: int = 2
-    per_topic: int = 2
-    others: int = 20
-    dictionary: int = 5000
-    sentences: int = 800
-    width: int = 15
-    scale: float = 1.0
-    query: float = 1.0
-    rate: float = 1.0
-    growth: float = 1.003
-    steps: int = 1500
-    seeds: int = 16
-    labelled: str = ""
-    real_sentences: int = 1500
-    real_steps: int = 600
-    longest: int = 40
-    minimum: int = 10
-
-    def __post_init__(self) -> None:
-        check_positive(self, "topics", "per_topic", "others", "dictionary", "sentences", "width", "query", "rate")
-        check_positive(self, "growth", "steps", "seeds", "real_steps", "minimum")
-
-
 QUICK = TopicWordsSettings(
     sentences=200, dictionary=2000, steps=700, growth=1.005, seeds=3, real_sentences=500, real_steps=200
 )
 
 
-def run(settings: TopicWordsSettings, progress: Progress = no_progress) -> Result:
+def run_topic_words(settings: TopicWordsSettings, progress: Progress = no_progress) -> Result:
     """Follows the three classifiers, two ablations, and the model on the real text."""
     import pandas as pd
 

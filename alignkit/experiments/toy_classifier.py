@@ -117,7 +117,7 @@ def parse_start(text: str) -> tuple[float, float, float]:
     return beta0, beta1, float(np.log(p / (1 - p)))
 
 
-def run(settings: ToyClassifierSettings, progress: Progress = no_progress) -> Result:
+def run_toy_classifier(settings: ToyClassifierSettings, progress: Progress = no_progress) -> Result:
     """Integrates the flow from every start, with two steps, and compares it with equation (1)."""
     import pandas as pd
 
@@ -145,7 +145,11 @@ def run(settings: ToyClassifierSettings, progress: Progress = no_progress) -> Re
     raw = pd.concat(rows, ignore_index=True)
     remark = "drift: change of a + e^a - beta1^2/2 along a trajectory, which is 0 in theory if beta0 = 0."
     return Result(
-        table, claims(names, coarse, fine), {"courses": raw.round(8)}, lambda figure: _draw(figure, raw), (remark,)
+        table,
+        toy_classifier_claims(names, coarse, fine),
+        {"courses": raw.round(8)},
+        lambda figure: _draw(figure, raw),
+        (remark,),
     )
 
 
@@ -165,7 +169,7 @@ def _summary(name: str, trajectory: np.ndarray) -> dict[str, object]:
     }
 
 
-def claims(names: list[str], coarse: np.ndarray, fine: np.ndarray) -> tuple[Claim, ...]:
+def toy_classifier_claims(names: list[str], coarse: np.ndarray, fine: np.ndarray) -> tuple[Claim, ...]:
     """The claims, from trajectories with two step sizes, whose difference is the width of an interval."""
 
     def pair(statistic: Callable[[np.ndarray], float]) -> tuple[float, tuple[float, float]]:

@@ -141,7 +141,7 @@ def scores_from_links(path: PathLike, links: Links, shapes: np.ndarray | None) -
     return Scores(values, offsets, shapes)
 
 
-def read_links(file: ScoreFile) -> ExternalScores:
+def read_pharaoh(file: ScoreFile) -> ExternalScores:
     """Pharaoh links as scores 0 and 1."""
     links = parse_links(file.path, file.alignments).possible
     return ExternalScores(file.name, scores_from_links(file.path, links, file.shapes))
@@ -302,6 +302,6 @@ SCORE_FORMATS = {
     "csv": ScoreFormat(lambda file: file.name.endswith(".csv"), read_csv),
     "npz": ScoreFormat(lambda file: file.data.startswith(b"PK\x03\x04"), read_npz),
     "json": ScoreFormat(lambda file: file.first_line.startswith(("[", "{")), read_json_lines),
-    "links": ScoreFormat(lambda file: _LINKS.match(file.first_alignment or "0-0") is not None, read_links),
+    "links": ScoreFormat(lambda file: _LINKS.match(file.first_alignment or "0-0") is not None, read_pharaoh),
     "soft": ScoreFormat(lambda file: True, read_soft_alignments),
 }

@@ -12,6 +12,7 @@ from alignkit.scores.scores import Scores
 from alignkit.scores.word_groups import Grouping, merge_to_words, spread_to_tokens
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.subword_marks import check_words, corpus_groups, join_words, style_of, word_groups
+from alignkit.text.tokenization import SPECIALS, UNK
 
 #: The tokens of M sentence pairs: (source, target).
 TokenLists = tuple[Sequence[Sequence[str]], Sequence[Sequence[str]]]
@@ -98,6 +99,21 @@ def word_shapes(bitext: Bitext, specials: bool = True, marked: bool = True) -> n
 
 def _sizes(rows: Grouping, columns: Grouping) -> np.ndarray:
     return np.array([(t, s) for (_, t), (_, s) in zip(rows, columns, strict=True)], np.int32).reshape(-1, 2)
+
+
+def word_bitext(bitext: Bitext, specials: bool = True) -> Bitext:
+    """The words of a bitext of subwords with BOS and EOS; a word with an unknown subword is the token UNK.
+
+    Args:
+        bitext: M pairs.
+        specials: whether it consists of subwords; a bitext of words is returned as it is.
+    """
+    if not specials:
+        return bitext
+    unknown = SPECIALS[UNK]
+    sides = (_words(side, specials) for side in (bitext.source, bitext.target))
+    source, target = ([[w if w is not None else unknown for w in words] for words in side] for side in sides)
+    return Bitext.from_sentences(source, target)
 
 
 def _words(corpus: Corpus, specials: bool) -> list[list[str | None]]:

@@ -54,7 +54,7 @@ def compare_row(u, v, part, work):
 
 
 @kernel
-def count_agreement(low, high, scores, part, work, counts):
+def fill_agreement_counts(low, high, scores, part, work, counts):
     """Sufficient statistics of the agreement of v with u, for pairs low <= m < high.
 
     Args:
@@ -84,7 +84,7 @@ def list_agreement(low, high, scores, part, work, first, rows):
     """The agreement of v with u row by row, for pairs low <= m < high that have columns.
 
     Args:
-        scores, part, work: as in :func:`count_agreement`.
+        scores, part, work: as in :func:`fill_agreement_counts`.
         first: int64 (M,), where the rows of each pair go.
         rows: arrays (R,) to fill: int64 u's first argmax, bool hit, float64 expected share of hits.
     """

@@ -120,7 +120,7 @@ def normalisers(shapes, tension, totals, distances):
 
 
 @kernel
-def add_denominators(low, high, index, rows, text, exponentials, dense, denominators):
+def add_diagonal_denominators(low, high, index, rows, text, exponentials, dense, denominators):
     """z[k] += sum over l of weight * value[x_l, y_k], moments[k] the same times |(t-1)/T - l/L|, low <= m < high.
 
     rows: TableRows with every pair of the text. dense: float32 (V_tgt,), work space. Weights are not normalised.
@@ -158,7 +158,7 @@ def add_denominators(low, high, index, rows, text, exponentials, dense, denomina
 
 
 @kernel
-def posterior_weights(low, high, text, positions, null, denominators, sums):
+def diagonal_posterior_weights(low, high, text, positions, null, denominators, sums):
     """Denominators to weights, for sentences low <= m < high.
 
     With p = p0 null[y] + (1 - p0) z / total, the probability of a token: z becomes (1 - p0) / (total p), what a
@@ -191,11 +191,11 @@ def posterior_weights(low, high, text, positions, null, denominators, sums):
 
 
 @kernel
-def expected_counts(low, high, index, rows, text, exponentials, weights, sums):
+def diagonal_expected_counts(low, high, index, rows, text, exponentials, weights, sums):
     """values[i, o] *= sum over the occurrences of i and o together of their weight times ``weights`` of o's token.
 
-    For rows low <= i < high of TableRows. With weights of :func:`posterior_weights`, probabilities become expected
-    counts. sums: float64 (V_tgt,), zeros, left so.
+    For rows low <= i < high of TableRows. With weights of :func:`diagonal_posterior_weights`, probabilities become
+    expected counts. sums: float64 (V_tgt,), zeros, left so.
     """
     starts, sentences, positions = index
     row_offsets, columns, values = rows
@@ -221,9 +221,9 @@ def expected_counts(low, high, index, rows, text, exponentials, weights, sums):
 
 
 @kernel
-def start_keys(low, high, text, positions, null, keys):
+def start_diagonal_keys(low, high, text, positions, null, keys):
     """NULL's keys (:func:`.translation_table.start_keys`) of the tokens of sentences low <= m < high,
-    as weight times value. Arguments as in :func:`posterior_weights`.
+    as weight times value. Arguments as in :func:`diagonal_posterior_weights`.
     """
     words, offsets, _ = text
     shape_of, totals = positions
@@ -237,13 +237,13 @@ def start_keys(low, high, text, positions, null, keys):
 
 
 @kernel
-def best_sources(low, high, index, rows, text, exponentials, dense, keys):
+def best_diagonal_sources(low, high, index, rows, text, exponentials, dense, keys):
     """For each target token of sentences low <= m < high the largest key of all source positions and NULL.
 
     Args:
         rows: RowSpans, a row for each word of the index.
         dense: float32 (V_tgt + 1,), zeros, left so; an unknown target word has id V_tgt.
-        keys: uint64 (N_tgt,), see :func:`start_keys`.
+        keys: uint64 (N_tgt,), see :func:`start_diagonal_keys`.
     """
     starts, sentences, positions = index
     row_starts, row_ends, columns, values = rows
@@ -273,7 +273,7 @@ def best_sources(low, high, index, rows, text, exponentials, dense, keys):
 
 
 @kernel
-def posteriors(low, high, text, exponentials, positions, null, matrices, log_probabilities):
+def diagonal_posteriors(low, high, text, exponentials, positions, null, matrices, log_probabilities):
     """Lexical scores to posteriors, in place, for sentences low <= m < high.
 
     Args:

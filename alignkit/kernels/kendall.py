@@ -113,7 +113,7 @@ def kendall_tau(x, y):
 
 
 @kernel
-def sum_tau(low, high, scores, sums):
+def fill_tau_sums(low, high, scores, sums):
     """Kendall's tau-b of every row, summed per sentence pair, for pairs low <= m < high.
 
     Args:

@@ -1,9 +1,10 @@
 """Vectors of eight float32 numbers, for loops over the few positions of one sentence.
 
 Numba turns a loop over an array into vector instructions, but keeps its sums in memory or adds numbers one by one,
-and entering such a loop takes as long as 25 numbers in it. Here :func:`load` makes one value of eight neighbours
-in an array; such values are added, subtracted, multiplied and divided with + - * /, and stay in registers.
-Every number is computed by itself, so the bits are the same on every processor, and those of a plain loop.
+and entering such a loop takes as long as 25 numbers in it. Here :func:`load_lanes` makes one value of eight
+neighbours in an array; such values are added, subtracted, multiplied and divided with + - * /, and stay in
+registers. Every number is computed by itself, so the bits are the same on every processor, and those of a plain
+loop.
 
 Bounds are not checked: loading index i reads i to i + 7, so rows are padded to a multiple of ``LANES`` with zeros.
 """
@@ -63,7 +64,7 @@ def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any
 
 
 @intrinsic
-def load(typing: Any, array: Any, index: Any) -> Any:
+def load_lanes(typing: Any, array: Any, index: Any) -> Any:
     """array[index : index + 8], of a float32 array."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:

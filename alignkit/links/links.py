@@ -204,6 +204,45 @@ def parse_links(path: PathLike, lines: Iterable[str]) -> GoldLinks:
     return GoldLinks(Links.from_lists(sure), Links.from_lists(possible))
 
 
+def parse_probabilities(path: PathLike, lines: Iterable[str]) -> np.ndarray | None:
+    """The probabilities of links ``s-t:0.93``, in the order of the links of :func:`parse_links`.
+
+    Args:
+        path: the file of the lines, for messages.
+        lines: one per sentence pair.
+
+    Returns:
+        float64 (K,), one for each link (the first, where a link is repeated), NaN where it has none; None if no
+        link has one.
+
+    Raises:
+        InputError: a probability is not a number from 0 to 1, with its line.
+    """
+    found: list[float] = []
+    for number, line in enumerate(lines, 1):
+        known: dict[tuple[int, int], float] = {}
+        for item in line.split():
+            match = _LINK.match(item)
+            if match is not None:
+                value = _probability(path, number, item, match[4])
+                known.setdefault((int(match[1]), int(match[3])), value)
+        found += [known[link] for link in sorted(known)]
+    values = np.array(found, np.float64)
+    return None if np.isnan(values).all() else values
+
+
+def _probability(path: PathLike, line: int, item: str, text: str | None) -> float:
+    if text is None:
+        return np.nan
+    try:
+        value = float(text[1:])
+    except ValueError:
+        value = np.nan
+    if not 0 <= value <= 1:
+        raise InputError(path, f"{item!r} has no probability from 0 to 1 after its colon", line=line)
+    return value
+
+
 def check_range(path: PathLike, links: Links, shapes: np.ndarray) -> None:
     """Check that all links are inside their sentence pairs.
 

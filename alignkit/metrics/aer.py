@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +28,7 @@ class Evaluation:
 
 @dataclass(frozen=True, eq=False)
 class LinkCounts:
-    """Sufficient statistics of all measures, per sentence pair.
+    """Sufficient statistics of all measures, per sentence pair (or per class of links).
 
     Attributes:
         found, sure, possible: (M,), the numbers of links: of the hypothesis, sure ones, possible ones (the sure
@@ -71,20 +72,37 @@ def count_links(gold: GoldLinks, links: Links) -> LinkCounts:
     Raises:
         AlignkitError: the numbers of sentence pairs differ.
     """
+    return count_links_by(gold, links, lambda keys: keys["m"], len(gold))
+
+
+def count_links_by(
+    gold: GoldLinks, links: Links, find: Callable[[np.ndarray], np.ndarray], count: int
+) -> LinkCounts:
+    """Count links A against sure links S and possible links P, per group of links.
+
+    Args:
+        gold: S and P of M sentence pairs.
+        links: A of the same.
+        find: keys (K,) of :func:`link_keys` -> int (K,), the group of each link.
+        count: the number of groups, the length of the counts.
+
+    Raises:
+        AlignkitError: the numbers of sentence pairs differ.
+    """
     if len(gold) != len(links):
         raise AlignkitError(f"gold has {len(gold)} sentence pairs, the alignment has {len(links)}")
-    found, sure, possible = _keys(links), _keys(gold.sure), _keys(gold.possible)
+    found, sure, possible = link_keys(links), link_keys(gold.sure), link_keys(gold.possible)
     possible = np.union1d(sure, possible)
 
-    def per_pair(keys: np.ndarray) -> np.ndarray:
-        return np.bincount(keys["m"], minlength=len(gold)).astype(np.int64)
+    def per_group(keys: np.ndarray) -> np.ndarray:
+        return np.bincount(find(keys), minlength=count).astype(np.int64)
 
     return LinkCounts(
-        found=per_pair(found),
-        sure=per_pair(sure),
-        possible=per_pair(possible),
-        in_sure=per_pair(np.intersect1d(found, sure, assume_unique=True)),
-        in_possible=per_pair(np.intersect1d(found, possible, assume_unique=True)),
+        found=per_group(found),
+        sure=per_group(sure),
+        possible=per_group(possible),
+        in_sure=per_group(np.intersect1d(found, sure, assume_unique=True)),
+        in_possible=per_group(np.intersect1d(found, possible, assume_unique=True)),
     )
 
 
@@ -112,8 +130,8 @@ def _values(sums: LinkCounts) -> dict[str, Any]:
     }
 
 
-def _keys(links: Links) -> np.ndarray:
-    """One structured key per link, so that sets of links compare as sets."""
+def link_keys(links: Links) -> np.ndarray:
+    """One structured key (m, s, t) per link, so that sets of links compare as sets."""
     keys = np.empty(len(links.pairs), [("m", np.int64), ("s", np.int32), ("t", np.int32)])
     keys["m"] = links.sentences
     keys["s"], keys["t"] = links.pairs.T

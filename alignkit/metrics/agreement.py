@@ -94,7 +94,7 @@ def count_agreement(
 
     def count(low: int, high: int) -> None:
         part = (share.numerator, share.denominator)
-        kernels.count_agreement(low, high, scores, part, _work(scores), counts)
+        kernels.fill_agreement_counts(low, high, scores, part, _work(scores), counts)
 
     run_blocks(count, blocks(np.diff(scores.offsets) + 1, threads), threads)
     return AgreementCounts(*(np.ascontiguousarray(column) for column in counts.T))

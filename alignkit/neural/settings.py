@@ -276,7 +276,7 @@ def from_dict(kind: type[S], values: object) -> S:
     if issubclass(kind, NetworkSettings):
         architecture = values.get("architecture", "lstm")
         values = {name: value for name, value in values.items() if name != "architecture"}
-        kind = settings_class(architecture)  # type: ignore[assignment]
+        kind = settings_class(architecture)
     known = {f.name: f for f in fields(kind)}
     unknown = [str(name) for name in values if name not in known]
     if unknown:

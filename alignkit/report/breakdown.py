@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from itertools import permutations
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,9 @@ import numpy as np
 
 from alignkit.metrics.agreement import AgreementRows, agreement_rows
 from alignkit.metrics.bootstrap import percentile_interval, ratio, resampled_sums
+from alignkit.metrics.error_classes import band_names
 from alignkit.report.model import Report
+from alignkit.text.punctuation import is_punctuation
 from alignkit.text.subword_marks import without_mark
 from alignkit.text.tokenization import BOS, EOS, SPECIALS
 
@@ -23,15 +24,6 @@ FREQUENCIES = (0, 3, 10, 30, 100, 300, 1000, 3000)
 LENGTHS = (5, 10, 15, 20, 30, 50)
 ENDS = "sentence ends"
 CLASSES = ("sentence start", "sentence end", "punctuation", "words")
-
-
-def band_names(ends: tuple[int, ...]) -> list[str]:
-    """Names of the bands up to and above these ends: 0, 1-3, 4-10, ..., more."""
-    names, low = [], 0
-    for end in ends:
-        names.append(f"{low:,}" if low == end else f"{low:,}\N{EN DASH}{end:,}")
-        low = end + 1
-    return [*names, f"{low:,}+"]
 
 
 def frequency_bands(report: Report, rows: AgreementRows) -> tuple[np.ndarray, list[str]]:
@@ -81,16 +73,11 @@ def banded(
     return found
 
 
-def is_punctuation(token: str) -> bool:
-    """True if all characters of a token, without subword marks, are punctuation or symbols."""
-    text = without_mark(token)
-    return text != "" and all(unicodedata.category(letter)[0] in "PS" for letter in text)
-
-
 def token_classes(report: Report) -> np.ndarray:
     """int64 (N,): index in ``CLASSES`` of every source token."""
     source = report.bitext.source
-    kinds = np.array([2 if is_punctuation(token) else 3 for token in source.vocabulary.tokens], np.int64)
+    marks = [is_punctuation(without_mark(token)) for token in source.vocabulary.tokens]
+    kinds = np.where(np.array(marks, bool), 2, 3)
     if report.specials:
         for kind, special in ((0, BOS), (1, EOS)):
             index = source.vocabulary.id(SPECIALS[special])

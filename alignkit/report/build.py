@@ -20,21 +20,21 @@ from alignkit.interop.projection import (
     project_scores,
     scores_without_specials,
     without_specials,
-    word_grouping,
+    word_bitext,
     word_shapes,
 )
 from alignkit.links.gold import parse_gold
 from alignkit.links.links import check_range
+from alignkit.metrics.error_classes import WordFacts, occurrences
 from alignkit.metrics.registry import compare
 from alignkit.report.inputs import ReportInputs, Sides
 from alignkit.report.model import Report, ScoreSet, score_set
 from alignkit.report.scored_text import ScoredText, ibm1_sets, text_facts
 from alignkit.scores.scores import Scores
 from alignkit.settings import with_options
-from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.bitext import Bitext
 from alignkit.text.reading import read_lines
-from alignkit.text.subword_marks import join_words
-from alignkit.text.tokenization import SPECIALS, UNK, split_words
+from alignkit.text.tokenization import split_words
 from alignkit.types import PathLike, Progress
 from alignkit.version import versions
 
@@ -79,9 +79,10 @@ def build_report(inputs: ReportInputs | None = None, progress: Progress | None =
         bitext=bitext,
         sets=tuple(sets),
         table=compare({each.name: each.scores for each in sets}, settings=inputs),
-        counts=_counts(scored.training.source, bitext.source),
+        counts=occurrences(scored.training.source, bitext.source),
         time_course=scored.time_course(crop),
         gold=_gold(inputs.gold, shapes) if inputs.gold is not None else None,
+        words=_word_facts(scored) if inputs.gold is not None else None,
         specials=specials,
         marked=scored.specials,
         facts={**scored.facts, "versions": versions()},
@@ -139,17 +140,15 @@ def _pieces(lines: Sides | None) -> tuple[list[list[str]], list[list[str]]] | No
     return [split_words(line) for line in lines[0]], [split_words(line) for line in lines[1]]
 
 
+def _word_facts(scored: ScoredText) -> WordFacts:
+    """The words of the pairs, and how often the text that was learned from has each."""
+    return WordFacts.of(*(word_bitext(text, scored.specials) for text in (scored.bitext, scored.training)))
+
+
 def _gold(path: PathLike, shapes: np.ndarray) -> GoldLinks:
     found = parse_gold(path, read_lines(path), shapes=shapes).gold
     check_range(path, found.possible, shapes)
     return found
-
-
-def _counts(training: Corpus, scored: Corpus) -> np.ndarray:
-    """int64 (V,): the number of occurrences in ``training`` of each type of ``scored``."""
-    counts = np.bincount(training.tokens, minlength=len(training.vocabulary))
-    places = training.vocabulary.translate(scored.vocabulary)
-    return np.where(places >= 0, counts[np.maximum(places, 0)] if len(counts) else 0, 0).astype(np.int64)
 
 
 def _model_sets(inputs: ReportInputs, scored: ScoredText) -> list[ScoreSet]:
@@ -163,12 +162,7 @@ def _model_sets(inputs: ReportInputs, scored: ScoredText) -> list[ScoreSet]:
         if not scored.specials:
             found = [(kind, model.score(scored.bitext, kind)) for kind in model.kinds]
         else:
-            sides = []
-            for side in (scored.bitext.source, scored.bitext.target):
-                groups = [group for group, _ in word_grouping(side, scored.specials)]
-                joined = [join_words(side.words(m), group) for m, group in enumerate(groups)]
-                sides.append([[SPECIALS[UNK] if word is None else word for word in line] for line in joined])
-            alpha = ExternalScores(os.fspath(path), model.score(Bitext.from_sentences(*sides), "alpha"))
+            alpha = ExternalScores(os.fspath(path), model.score(word_bitext(scored.bitext), "alpha"))
             found = [("alpha", project_scores(alpha, scored.bitext, specials=True))]
         sets += [score_set(f"{label}.{kind}", scores, aligner=model.name, suffix=label) for kind, scores in found]
     return sets

@@ -11,7 +11,7 @@ from alignkit.errors import AlignkitError
 from alignkit.metrics.protocol import Metric, MetricSettings
 from alignkit.metrics.registry import MAIN, SCORE_METRICS, compare
 from alignkit.report.breakdown import breakdown_table, mass_table
-from alignkit.report.gold import gold_table
+from alignkit.report.gold import gold_classes, gold_table
 from alignkit.report.model import Report
 from alignkit.storage import atomic_write
 from alignkit.types import PathLike
@@ -43,7 +43,8 @@ def score_frame(report: Report) -> pd.DataFrame:
 
 
 def frames(report: Report) -> dict[str, Callable[[], pd.DataFrame]]:
-    """Name -> what makes the table of that name: agreement, tau, bands, mass, scores; gold and course if any."""
+    """Name -> what makes the table of that name: agreement, tau, bands, mass, scores; gold, errors and
+    course if any."""
     made: dict[str, Callable[[], pd.DataFrame]] = {
         MAIN.name: lambda: report.table,
         **{metric.name: partial(_metric_frame, report, metric) for metric in SCORE_METRICS if metric is not MAIN},
@@ -53,6 +54,7 @@ def frames(report: Report) -> dict[str, Callable[[], pd.DataFrame]]:
     }
     if report.gold is not None:
         made["gold"] = lambda: gold_table(report)
+        made["errors"] = lambda: gold_classes(report)
     steps = report.time_course
     if steps is not None:
         made["course"] = lambda: steps

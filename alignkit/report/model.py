@@ -12,6 +12,7 @@ import numpy as np
 from alignkit.errors import AlignkitError
 from alignkit.interop.projection import word_grouping, word_shapes
 from alignkit.links.links import GoldLinks, Links
+from alignkit.metrics.error_classes import WordFacts
 from alignkit.metrics.protocol import PERCENT, Percent
 from alignkit.scores.scores import Scores
 from alignkit.scores.word_groups import Grouping
@@ -117,6 +118,7 @@ class Report:
         time_course: columns run, step, name, value, as :func:`alignkit.report.page_data.time_course_lines` reads
             them, or None.
         gold: reference links between words, or None.
+        words: the same pairs in words, with the words' counts, for errors by class; None if not known.
         specials: whether BOS and EOS at the ends of sentences are specials rather than words.
         marked: whether tokens are subwords that may carry marks.
         facts: settings and versions, nested.
@@ -134,6 +136,7 @@ class Report:
     counts: np.ndarray
     time_course: pd.DataFrame | None = None
     gold: GoldLinks | None = None
+    words: WordFacts | None = None
     specials: bool = True
     marked: bool = True
     facts: Mapping[str, Any] = field(default_factory=dict)

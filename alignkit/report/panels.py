@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from alignkit.report.gold import gold_table
+from alignkit.report.gold import gold_classes, gold_table, linking_sets
 from alignkit.report.html import DASH, asset, figure, look, share, table
 from alignkit.report.model import Report, names_of
 from alignkit.text.subword_marks import style_of
@@ -19,7 +19,7 @@ from alignkit.text.subword_marks import style_of
 
 def agreement_panel(report: Report, data: Mapping[str, Any]) -> str:
     """The agreement table, and the error rate of each aligner against gold links."""
-    return f"{_matrix(report)}{_gold(report)}"
+    return f"{_matrix(report)}{_gold(report)}{_errors_by_class(report)}"
 
 
 def _matrix(report: Report) -> str:
@@ -87,6 +87,45 @@ def _gold(report: Report) -> str:
         "with few errors."
     )
     return f"<h3>{title}</h3>{table(title, header, rows)}{look(text)}"
+
+
+def _errors_by_class(report: Report) -> str:
+    """How the error rate differs between rare and frequent words, one-to-one and other links, and so on."""
+    found = gold_classes(report, empty=True)
+    if found.empty:
+        return ""
+    labels = {each.name: each.label for each in linking_sets(report)}
+    rows = []
+    for by, part in found.groupby("by", sort=False):
+        rows.append(
+            f'<tr class="group"><th colspan="{2 + len(labels)}" scope="rowgroup">{escape(str(by))}</th></tr>'
+        )
+        for name, row in part.groupby("class", sort=False):
+            own = {each["set"]: each for each in row.to_dict("records")}
+            if not any(each["links"] or each["sure"] for each in own.values()):
+                continue
+            sure = max(int(each["sure"]) for each in own.values())
+            cells = "".join(_class_cell(own.get(each)) for each in labels)
+            gold = DASH if by == "probability" else f"{sure:,}"
+            rows.append(f'<tr><th scope="row">{escape(str(name))}</th><td>{gold}</td>{cells}</tr>')
+    title = "Errors by class"
+    text = (
+        "The large number is the error rate of the links of that class, below it stand precision and recall; of a "
+        "probability there is precision only, which should lie in the band if probabilities mean what they say. A "
+        "link belongs to the class of its two words: how often the rarer of them occurs in the text learned from, "
+        "how many sure gold links each has, whether they are punctuation, and how long their sentence is. Look "
+        "for classes with many gold links and a high error rate: there the most is to be gained."
+    )
+    shown = table(title, ["Class", "Sure gold links", *labels.values()], rows, "classes")
+    return f"<details><summary>{title}</summary>{shown}{look(text)}</details>"
+
+
+def _class_cell(row: Mapping[str, Any] | None) -> str:
+    if row is None:
+        return f"<td>{DASH}</td>"
+    if math.isnan(row["aer"]):
+        return f"<td>{share(row['precision'])}<small>of {row['links']:,} links are right</small></td>"
+    return f"<td><b>{share(row['aer'])}</b><small>{share(row['precision'])} / {share(row['recall'])}</small></td>"
 
 
 def time_course_panel(report: Report, data: Mapping[str, Any]) -> str:

@@ -118,7 +118,7 @@ def _legend_above(axes: Axes) -> None:
     axes.legend(frameon=False, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1.01), ncols=2, borderaxespad=0)
 
 
-def spread(steps: list[int]) -> list[int]:
+def labelled_steps(steps: list[int]) -> list[int]:
     """Those of rising steps that have room for a label on a logarithmic axis, with the first and the last."""
     ticks = steps[:1]
     for step in steps[1:-1]:
@@ -141,7 +141,7 @@ def _time_course(shown: dict[str, Any], axes: Axes) -> None:
     steps = sorted({step for series in shown["series"] for step, _ in series["points"]})
     first = next((step for step in steps if step > 0), 1)
     axes.set_xscale("symlog", linthresh=first)
-    ticks = spread(steps)
+    ticks = labelled_steps(steps)
     axes.set_xticks(ticks, [f"{step:,}" for step in ticks])
     axes.minorticks_off()
     axes.set_xlim(0, steps[-1] * 1.05)

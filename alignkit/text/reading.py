@@ -19,6 +19,7 @@ import numpy as np
 from alignkit.errors import AlignkitError, InputError
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.decompression import decompressed
+from alignkit.text.line_pairs import LinePairs
 from alignkit.text.pair_formats import pair_format
 from alignkit.text.utf8 import BOM, split_lines, valid_text
 from alignkit.text.vocabulary import Vocabulary
@@ -210,11 +211,11 @@ def read_lines(path: PathLike, *, encoding_errors: str = "strict", lowercase: bo
 
 def read_line_pairs(
     source: PathLike, target: PathLike | None = None, *, encoding_errors: str = "strict", lowercase: bool = False
-) -> tuple[list[str], list[str]]:
+) -> LinePairs:
     """The lines of both sides of a bitext, equal in number; arguments and errors as of :func:`read_bitext`."""
     sides = read_sides(source, target, encoding_errors=encoding_errors, lowercase=lowercase)
-    lines = (split_lines(sides[0]), split_lines(sides[1]))
-    check_counts(source, target, (len(lines[0]), len(lines[1])))
+    lines = LinePairs(split_lines(sides[0]), split_lines(sides[1]))
+    check_counts(source, target, (len(lines.source), len(lines.target)))
     return lines
 
 

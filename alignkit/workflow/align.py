@@ -17,7 +17,7 @@ from alignkit.aligner.registry import load_aligner
 from alignkit.aligner.symmetrized import Symmetrized
 from alignkit.aligner.word_level import WordLevel, on_words
 from alignkit.classical import memory
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, InputError
 from alignkit.links.aligned_pair import AlignedPair, Link
 from alignkit.links.formats import Alignment
 from alignkit.links.heuristics import DEFAULT_METHOD
@@ -33,7 +33,7 @@ from alignkit.text.streaming import PairBatch, pair_batches
 from alignkit.types import PathLike, Progress
 from alignkit.workflow.fitting import Fitting
 from alignkit.workflow.reading import Side, read_text, read_within_memory
-from alignkit.workflow.settings import AlignSettings
+from alignkit.workflow.settings import ON_ERROR, AlignSettings
 from alignkit.workflow.writing import AlignmentWriter
 
 log = logging.getLogger(__name__)
@@ -52,12 +52,14 @@ class AlignedText:
         aligner: of whitespace words; :func:`alignkit.load_aligner` reads what its ``save`` writes.
         ranges: the blocks [low, high) of pairs that are linked at a time.
         fitted_links: links that were found while the aligner was fitted, or None.
+        errors: those of malformed lines, which are pairs of blank sides here.
     """
 
     bitext: Bitext
     aligner: Aligner
     ranges: list[tuple[int, int]]
     fitted_links: Links | None = None
+    errors: tuple[InputError, ...] = ()
 
     @cached_property
     def links(self) -> Links:
@@ -183,6 +185,7 @@ def align_stream(
     *,
     settings: AlignSettings | None = None,
     threads: int | None = 1,
+    on_error: str = ON_ERROR[0],
     **options: Any,
 ) -> Iterator[AlignedText]:
     """Align the pairs of a stream by a fitted model as soon as they come, in bounded memory.
@@ -193,10 +196,15 @@ def align_stream(
         stream: lines ``source ||| target`` or source TAB target.
         model, settings, **options: as of :func:`align`.
         threads: one by default: batches are small, and more threads would cost more than they gain.
+        on_error: ``stop`` at a malformed line, or ``skip`` it: its pair is blank, and the error is among the
+            ``errors`` of its :class:`AlignedText`.
 
     Raises:
         InputError: as for files; the pairs before the bad line have been handed on by then.
+        AlignkitError: a setting is not valid.
     """
+    if on_error not in ON_ERROR:
+        raise AlignkitError(f"on_error must be {' or '.join(ON_ERROR)}, not {on_error!r}")
     chosen = with_options(settings or AlignSettings(), options)
     aligner = _usable(model, chosen, threads)
     parts = (aligner.forward, aligner.reverse) if isinstance(aligner, Symmetrized) else (aligner,)
@@ -207,13 +215,14 @@ def align_stream(
         encoding_errors=chosen.encoding_errors,
         lowercase=chosen.lowercase,
         single=any(isinstance(part, WordLevel) for part in parts),
+        skip=on_error == "skip",
     )
     return (_aligned_batch(batch, aligner) for batch in batches)
 
 
 def _aligned_batch(batch: PairBatch, aligner: Aligner) -> AlignedText:
     bitext = Bitext(encode_text(batch.source), encode_text(batch.target))
-    return AlignedText(bitext, aligner, [(0, len(bitext))])
+    return AlignedText(bitext, aligner, [(0, len(bitext))], errors=batch.errors)
 
 
 def _usable(model: Model, settings: AlignSettings, threads: int | None) -> Aligner:

@@ -3,25 +3,61 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from alignkit.links.gold import FEWEST_LINES, is_naacl, parse_gold
-from alignkit.links.links import Links, check_range
+from alignkit.links.links import GoldLinks, Links, check_range, parse_probabilities
 from alignkit.metrics.aer import LinkCounts, count_links
+from alignkit.text.bitext import Bitext
 from alignkit.text.reading import read_bitext, read_lines
 from alignkit.types import PathLike
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 log = logging.getLogger(__name__)
 
 
-def evaluate_files(
+@dataclass(frozen=True, eq=False)
+class EvaluatedLinks:
+    """A hypothesis beside its gold links.
+
+    Attributes:
+        gold: of M sentence pairs.
+        links: of the same.
+        bitext: the text; the M pairs come first, and the rest was learned from as well; None if it is not known.
+        probabilities: float64 (K,), of the K links, NaN where unknown; None if no link has one.
+    """
+
+    gold: GoldLinks
+    links: Links
+    bitext: Bitext | None = None
+    probabilities: np.ndarray | None = None
+
+    def counts(self) -> LinkCounts:
+        """How many links of each sentence pair are gold links."""
+        return count_links(self.gold, self.links)
+
+    def errors(self) -> pd.DataFrame:
+        """The table of :func:`alignkit.metrics.error_classes.error_table`."""
+        from alignkit.metrics.error_classes import WordFacts, error_table
+
+        facts = WordFacts.of(self.bitext) if self.bitext is not None else None
+        return error_table(self.gold, self.links, facts, self.probabilities)
+
+
+def read_evaluated(
     gold: PathLike,
     hypothesis: PathLike,
     *,
     gold_format: str = "auto",
     gold_base: str = "auto",
     text: tuple[PathLike, PathLike] | None = None,
-) -> LinkCounts:
-    """Count how many links of a file are in another file of gold links.
+) -> EvaluatedLinks:
+    """Read a file of links and a file of gold links, and their text if it is given.
 
     Only as many lines of the hypothesis are read as there are gold sentence pairs, so that test pairs may stand
     before a training text. A warning is logged where token indices seem to be counted from 1.
@@ -36,27 +72,41 @@ def evaluate_files(
         InputError: a file cannot be read, a line is not a list of links, or a link is outside its sentence pair.
         AlignkitError: the hypothesis has fewer sentence pairs than the gold links.
     """
-    shapes = read_bitext(*text).shapes if text is not None else None
+    bitext = read_bitext(*text) if text is not None else None
+    shapes = bitext.shapes if bitext is not None else None
     known = parse_gold(gold, read_lines(gold), file_format=gold_format, base=gold_base, shapes=shapes)
     if known.warning:
         log.warning(known.warning)
-    links = _read_hypothesis(hypothesis, len(known.gold), checked=shapes is not None)
+    links, probabilities = _read_hypothesis(hypothesis, len(known.gold), checked=shapes is not None)
     if shapes is not None:
         check_range(gold, known.gold.possible, shapes)
         check_range(hypothesis, links, shapes)
-    return count_links(known.gold, links)
+    return EvaluatedLinks(known.gold, links, bitext, probabilities)
 
 
-def _read_hypothesis(path: PathLike, count: int, checked: bool) -> Links:
-    """The links of the first ``count`` sentence pairs."""
+def evaluate_files(
+    gold: PathLike,
+    hypothesis: PathLike,
+    *,
+    gold_format: str = "auto",
+    gold_base: str = "auto",
+    text: tuple[PathLike, PathLike] | None = None,
+) -> LinkCounts:
+    """Count how many links of a file are in another file of gold links; arguments as of :func:`read_evaluated`."""
+    options = {"gold_format": gold_format, "gold_base": gold_base}
+    return read_evaluated(gold, hypothesis, text=text, **options).counts()
+
+
+def _read_hypothesis(path: PathLike, count: int, checked: bool) -> tuple[Links, np.ndarray | None]:
+    """The links of the first ``count`` sentence pairs, and their probabilities if they have any."""
     lines = read_lines(path)
     if is_naacl(lines):
         links = parse_gold(path, lines, file_format="naacl").gold.possible
         sentences = [[(int(s), int(t)) for s, t in pair] for pair in links][:count]
         # A pair without links has no line in this format.
-        return Links.from_lists([*sentences, *([[]] * (count - len(sentences)))])
+        return Links.from_lists([*sentences, *([[]] * (count - len(sentences)))]), None
     links = parse_gold(path, lines[:count], file_format="pharaoh", base="0").gold.possible
     linked = sum(len(pair) > 0 for pair in links)
     if not checked and linked >= FEWEST_LINES and not (links.pairs == 0).any():
         log.warning("%s: index 0 never occurs; links are read as counting from 0", path)
-    return links
+    return links, parse_probabilities(path, lines[:count])

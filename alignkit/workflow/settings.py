@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from alignkit.aligner.protocol import Aligner
     from alignkit.classical.priors import LexiconPrior
 
+#: What :func:`alignkit.workflow.align.align_stream` does at a malformed line.
+ON_ERROR = ("stop", "skip")
 Estimation = IBM1Settings | DiagonalSettings | HMMSettings
 
 

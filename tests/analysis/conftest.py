@@ -25,7 +25,7 @@ def settings_of(**training):
 def folder(lines, tmp_path_factory):
     """The three runs of a lab: 250 training and 50 validation pairs."""
     from alignkit.analysis.lab_training import train_lab_runs
-    from alignkit.neural.training.translation_run import LinePairs
+    from alignkit.text.line_pairs import LinePairs
 
     place = tmp_path_factory.mktemp("lab")
     texts = [LinePairs(*(side[part] for side in lines)) for part in (slice(0, 250), slice(250, 300))]

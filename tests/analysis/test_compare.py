@@ -18,7 +18,8 @@ from alignkit_cli.main import run as run_program
 def runs(lines, tmp_path_factory):
     """Two trained runs, with attention and without."""
     from alignkit.neural.settings import PRESETS
-    from alignkit.neural.training.translation_run import LinePairs, train_translation
+    from alignkit.neural.training.translation_run import train_translation
+    from alignkit.text.line_pairs import LinePairs
 
     folder = tmp_path_factory.mktemp("runs")
     for attention in ("general", "uniform"):

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 from planted import bitext_of, random_pairs
 
+from alignkit.aligner.symmetrized import Symmetrized
+from alignkit.classical.hmm.joint import fit_joint
+from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.lexical_model import LexicalModel
-from alignkit.classical.lexicon import lexicon_of, moses, tsv
+from alignkit.classical.lexicon import lexicon_of, moses, reverse_lexicon_of, tsv
 from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError
 from alignkit.text.vocabulary import Vocabulary
@@ -104,3 +107,21 @@ def test_what_has_no_table():
 
     with pytest.raises(AlignkitError, match="lstm has no translation table"):
         lexicon_of(Network())
+
+
+def test_the_reverse_table_of_one_model_of_both_directions(messy_bitext):
+    sides = messy_bitext, messy_bitext.reversed
+    both = Symmetrized(*(fit_ibm1(side) for side in sides))
+    assert reverse_lexicon_of(both) is both.reverse
+    joint = fit_joint(messy_bitext)
+    turned = reverse_lexicon_of(joint)
+    for i in range(len(joint.source)):
+        columns, _ = joint.table.row(i)
+        start = joint.table.offsets[i]
+        for k, o in enumerate(columns.tolist()):
+            assert turned.table.value(o, i) == joint.reverse.emission[start + k]
+    assert len(turned.table.values) == len(joint.table.values)
+    assert (turned.source, turned.target) == (joint.target, joint.source)
+    for one_way in (fit_ibm1(messy_bitext), fit_hmm(messy_bitext)):
+        with pytest.raises(AlignkitError, match="one direction only"):
+            reverse_lexicon_of(one_way)

@@ -165,3 +165,36 @@ def test_sample_gold(alignkit, write):
     result = json.loads(outcome.out)
     assert result["aer"] < 0.2
     assert result["aer_low"] < result["aer"] < result["aer_high"]
+
+
+def test_errors_by_class(alignkit, write):
+    """Text that goes on after the gold is learned from, too; the links' probabilities are read."""
+    gold = write("gold", "0-0 1-1 1-2\n0-0\n")
+    links = write("links", "0-0:0.95 1-1:0.41 2-2:0.12\n1-0:0.3\n0-0:1\n")
+    sides = write("s", "das Haus .\nja nein\nja nein\n"), write("t", "the small house\nyes no\nyes no\n")
+    outcome = alignkit("evaluate", gold, links, "--by-class", "--text", *sides, "--json")
+    rows = {(row["by"], row["class"]): row for row in json.loads(outcome.out)["classes"]}
+    assert rows["frequency of the rarer word", "1"]["links"] == 3
+    dash = "\N{EN DASH}"
+    assert rows["frequency of the rarer word", f"2{dash}5"]["links"] == 1  # nein and yes, twice each
+    assert rows["punctuation", "word and punctuation"]["wrong"] == 1
+    assert rows["probability", f"0.4{dash}0.5"]["precision"] == 1
+    assert rows["probability", f"0.1{dash}0.2"]["precision"] == 0
+    assert rows["probability", "not proposed"]["missed"] == 2
+    assert rows["gold links of the two words", "one-to-many"]["recall"] == 0.5
+    text = alignkit("evaluate", gold, links, "--by-class", "--text", *sides).out.decode()
+    assert text.split("\n")[0] == alignkit("evaluate", gold, links).lines[0]
+    assert text.count(" missed ") == 5  # one table for each
+    for line in ("one-to-many", "words on the longer side", "not proposed"):
+        assert f"\n{line} " in text
+    alone = alignkit("evaluate", gold, write("plain", "0-0 1-1\n1-0\n"), "--by-class").out.decode()
+    assert alone.count(" missed ") == 1
+    assert "gold links of the two words" in alone
+
+
+@pytest.mark.parametrize("text", ["1e", "1.2.3", "7"])
+def test_a_probability_that_is_none(alignkit, write, text):
+    outcome = alignkit("evaluate", write("gold", "0-0\n"), write("links", f"0-0:{text}\n"))
+    assert outcome.code == 2
+    assert "line 1" in outcome.err
+    assert "no probability from 0 to 1" in outcome.err

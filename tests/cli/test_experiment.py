@@ -37,7 +37,7 @@ def test_every_experiment_keeps_to_the_protocol(name):
     module = import_module(EXPERIMENTS[name].module)
     assert is_dataclass(module.QUICK)
     assert type(module.QUICK).__dataclass_params__.frozen
-    assert callable(module.run)
+    assert callable(getattr(module, f"run_{name.replace('-', '_')}"))
     assert module.__doc__.startswith(f"``{name}``")
 
 

@@ -16,7 +16,8 @@ from alignkit.links.formats import OUTPUT_FORMATS
 from alignkit.links.heuristics import HEURISTICS
 from alignkit.metrics.registry import SCORE_METRICS
 from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS
-from alignkit.neural.settings import PRESETS
+from alignkit.neural.networks.registry import ATTENTIONS, NETWORKS
+from alignkit.neural.settings import PRESETS, Keep, Tokens, When
 from alignkit.report.frames import FORMATS
 from alignkit.report.inputs import ReportInputs
 from alignkit.workflow.settings import AlignSettings
@@ -33,6 +34,10 @@ SETTINGS = {
     "classify": (ClassifySettings, set()),
     "report": (ReportInputs, {"models", "scores", "links", "pieces"}),  # which may be given several times
 }
+
+
+#: training options that one test gives at once, all different from the preset's
+GIVEN = {"pieces": 77, "epochs": 3, "steps": 9, "batch": 5, "seed": 4}
 
 
 def options_of(name):
@@ -71,6 +76,12 @@ def test_those_of_reading_and_directions_are_the_same_everywhere(name):
         ("symmetrize", "method", [name for name, each in HEURISTICS.items() if not each.needs_scores]),
         ("hmm", "decode", list(DECODINGS)),
         ("compare", "metric", [metric.name for metric in SCORE_METRICS]),
+        ("train", "preset", list(PRESETS)),
+        ("train", "architecture", list(NETWORKS)),
+        ("train", "attention", list(ATTENTIONS)),
+        ("train", "tokens", list(get_args(Tokens))),
+        ("train", "bleu", list(get_args(When))),
+        ("train", "keep", list(get_args(Keep))),
         ("lab", "preset", list(PRESETS)),
         ("lab", "on", list(get_args(Part))),
         ("classify", "preset", list(CLASSIFIER_PRESETS)),
@@ -79,3 +90,19 @@ def test_those_of_reading_and_directions_are_the_same_everywhere(name):
 )
 def test_choices_are_those_of_the_registries(name, option, choices):
     assert list(options_of(name)[option].type.choices) == choices
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_train_changes_nothing_of_a_preset_that_is_not_asked_for(preset):
+    train = import_module(COMMANDS["train"][0])
+
+    def settings(*more):
+        arguments = ["text", "-o", "run", "--preset", preset, *more]
+        return train.run_settings(train.command.make_context("train", arguments).params)
+
+    assert settings() == PRESETS[preset]
+    asked = [word for name, value in GIVEN.items() for word in (f"--{name}", str(value))]
+    training = {name: value for name, value in GIVEN.items() if name != "pieces"}
+    changed = settings(*asked, "--attention", "dot")
+    assert changed != PRESETS[preset]
+    assert changed == PRESETS[preset].change(text={"pieces": 77}, network={"attention": "dot"}, training=training)

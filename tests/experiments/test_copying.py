@@ -32,10 +32,10 @@ def test_failures_are_counted_at_the_last_step():
 def test_claims_of_copying_follow_the_counts():
     good, bad = member(0.1, 1.0), member(0.1, 0.2)
     found = {"permutation": [good] * 10 + [bad] * 10, "subset": [good] * 20, "independent": [bad] * 20}
-    verdicts = [c.verdict for c in copying.claims(found, copying.CopyingSettings())]
+    verdicts = [c.verdict for c in copying.copying_claims(found, copying.CopyingSettings())]
     assert verdicts == [Verdict.HOLDS, Verdict.HOLDS, Verdict.HOLDS, Verdict.FAILS]
     found = {"permutation": [good] * 20}
-    assert [c.verdict for c in copying.claims(found, copying.CopyingSettings())] == [
+    assert [c.verdict for c in copying.copying_claims(found, copying.CopyingSettings())] == [
         Verdict.UNDECIDED,
         Verdict.FAILS,
     ]
@@ -43,7 +43,7 @@ def test_claims_of_copying_follow_the_counts():
 
 def test_copying_reports_every_network():
     settings = copying.CopyingSettings(seeds=3, length=4, subset_types=6, pairs=40, **TINY)
-    result = copying.run(settings)
+    result = copying.run_copying(settings)
     table = result.table.set_index("setting")
     assert table.index.tolist() == list(settings.kinds)
     assert table.types.tolist() == [4, 6, 4, 8]
@@ -58,7 +58,7 @@ def test_copying_reports_every_network():
     counts = result.rows["counts"]
     assert len(counts) == 10 + 21 + 10 + 36  # upper triangles
     assert (counts[counts.kind == "permutation"]["count"] == 0.25).all()
-    again = copying.run(settings)
+    again = copying.run_copying(settings)
     assert again.rows["accuracy"].equals(rows)
     assert again.claims == result.claims
 
@@ -102,7 +102,7 @@ def test_reordering_is_not_learned_where_copying_is():
     settings = permutation_function.PermutationFunctionSettings(
         seeds=1, length=12, types=24, hidden=64, batch=32, steps=220, every=20, learning_rate=2e-3, pairs=20
     )
-    result = permutation_function.run(settings)
+    result = permutation_function.run_permutation_function(settings)
     table = result.table.set_index("task")
     assert table.loc["copy", "failed"] == 0
     assert table.loc["reorder", "failed"] == 1
@@ -155,14 +155,14 @@ def test_networks_differ_in_their_heads_only():
 def test_too_few_heads_are_an_error():
     settings = multihead.MultiheadSettings(candidates=2, trials=1, length=4, **TINY)
     with pytest.raises(AlignkitError, match="of 2 heads 0 are good"):
-        multihead.run(settings)
+        multihead.run_multihead(settings)
 
 
 def test_two_trials_of_a_head_count_as_one_run():
     settings = multihead.MultiheadSettings(trials=2, learned=0.9)
     single = [member(0, accuracy) for accuracy in (0.2, 0.3, 0.95, 0.99, 0.1, 0.2)]
     runs = {mix: [member(0, 0.99), member(0, 0.99)] for mix in multihead.MIXES}
-    found = multihead.claims(single, runs, settings)[-1]
+    found = multihead.multihead_claims(single, runs, settings)[-1]
     assert (found.value, found.low, found.high) == pytest.approx(share_difference(0, 2, 2, 3))
 
 
@@ -172,7 +172,7 @@ def test_multihead_reports_every_network():
     settings = multihead.MultiheadSettings(
         heads=2, samples=3, good_heads=1, bad_heads=2, candidates=8, trials=1, length=4, seed=0, **changes
     )
-    result = multihead.run(settings)
+    result = multihead.run_multihead(settings)
     assert result.table.heads.tolist() == ["one, tried", *multihead.MIXES]
     assert result.table.runs.tolist()[1:] == [3, 3, 3]
     assert result.table.runs[0] % 4 == 0  # tried in fours

@@ -78,7 +78,9 @@ def test_same_predictions_other_attention(two_telling_words):
         weights=(0.0, 0.02),
     )
     told = []
-    table = experiment.run(settings, lambda *what: told.append(what[:2])).table.set_index("lambda")
+    table = experiment.run_deceptive_attention(settings, lambda *what: told.append(what[:2])).table.set_index(
+        "lambda"
+    )
     assert told == [(step, 15 * 26) for step in range(1, 15 * 26 + 1)]
     assert table.loc["P", "right"] > 0.95
     assert table.loc["P", ["TVD", "JSD"]].tolist() == [0, 0]
@@ -106,7 +108,7 @@ def test_the_first_claim_can_fail():
 
     first = np.arange(40) % 2 == 0
     raw = pd.concat([rows("P", np.ones(40)), rows("0", np.ones(40)), rows("0.1", first.astype(float))])
-    found = experiment.claims(raw)[0]
+    found = experiment.deceptive_attention_claims(raw)[0]
     assert "lambda 0.1 " in found.statistic
     assert (found.value, found.verdict) == (-1, Verdict.FAILS)
 

@@ -62,7 +62,9 @@ def test_statistics_on_known_arrays():
 
 @pytest.fixture(scope="module")
 def found():
-    return experiment.run(experiment.InitialGradientSettings(pairs=200, words=60, widths=(64, 256, 1024), seeds=3))
+    return experiment.run_initial_gradient(
+        experiment.InitialGradientSettings(pairs=200, words=60, widths=(64, 256, 1024), seeds=3)
+    )
 
 
 def test_the_statement_is_right_for_logits_and_not_for_probabilities(found):
@@ -77,6 +79,8 @@ def test_the_statement_is_right_for_logits_and_not_for_probabilities(found):
 
 
 def test_same_seed_same_rows(found):
-    again = experiment.run(experiment.InitialGradientSettings(pairs=200, words=60, widths=(64,), seeds=3))
+    again = experiment.run_initial_gradient(
+        experiment.InitialGradientSettings(pairs=200, words=60, widths=(64,), seeds=3)
+    )
     raw = found.rows["draws"]
     assert again.rows["draws"].equals(raw[raw.width == 64].reset_index(drop=True))

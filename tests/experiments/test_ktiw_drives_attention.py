@@ -37,7 +37,9 @@ def texts(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def found(texts):
-    return experiment.run(experiment.KtiwSettings(**texts, pieces=60, epochs=25, scored=40, runs=1))
+    return experiment.run_ktiw_drives_attention(
+        experiment.KtiwSettings(**texts, pieces=60, epochs=25, scored=40, runs=1)
+    )
 
 
 def test_curves_rise_and_are_those_of_agreement(found, texts):
@@ -65,7 +67,7 @@ def test_a_run_directory_gives_its_own_agreements(texts, tmp_path):
     lines, held = plan.lines()
     settings = plan.settings().change(training={"keep": "logged"})
     train_translation(tmp_path, lines, held, settings, device="cpu")
-    result = experiment.run(experiment.KtiwSettings(run=str(tmp_path), scored=0))
+    result = experiment.run_ktiw_drives_attention(experiment.KtiwSettings(run=str(tmp_path), scored=0))
     steps, run = result.rows["steps"], TranslationRun(tmp_path)
     assert steps.step.tolist() == list(run.checkpoints)
     ibm1 = fit_ibm1(run.train, iterations=5, null=False).score(run.valid, "beta")
@@ -78,18 +80,18 @@ def test_a_run_directory_gives_its_own_agreements(texts, tmp_path):
 
 def test_not_a_run(tmp_path):
     with pytest.raises(AlignkitError, match=r"config\.json"):
-        experiment.run(experiment.KtiwSettings(run=str(tmp_path)))
+        experiment.run_ktiw_drives_attention(experiment.KtiwSettings(run=str(tmp_path)))
 
 
 def test_a_run_whose_interval_is_unknown_leaves_the_claim_undecided():
     """Two runs, of which one has no interval: nothing is known of the least of both."""
     halves = pd.DataFrame({"ratio": [1.5, 1.4], "low": [1.2, 1.3], "high": [1.8, 1.9]})
     ends = pd.DataFrame({"curve": experiment.CURVES, "gain": 0.3, "low": 0.2, "high": 0.4})
-    found = experiment.claims(halves, ends)
+    found = experiment.ktiw_drives_attention_claims(halves, ends)
     assert [claim.verdict for claim in found] == [Verdict.HOLDS] * 3
     assert (found[0].value, found[0].low, found[0].high) == (1.4, 1.2, 1.9)
     halves.loc[1, ["low", "high"]] = np.nan
-    assert experiment.claims(halves, ends)[0].verdict is Verdict.UNDECIDED
+    assert experiment.ktiw_drives_attention_claims(halves, ends)[0].verdict is Verdict.UNDECIDED
 
 
 def test_half_way_steps_of_counts_and_their_bootstrap():

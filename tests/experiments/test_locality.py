@@ -84,18 +84,18 @@ def test_the_loss_is_binary_cross_entropy():
 
 def test_early_at_the_keyword_and_late_everywhere():
     settings = locality.LocalitySettings(seeds=2, length=16, types=16, hidden=32, batch=32, steps=160, measured=64)
-    result = locality.run(settings)
+    result = locality.run_locality(settings)
     assert [result.claims[i].verdict for i in (0, 2, 3)] == [Verdict.HOLDS] * 3
     table = result.table.set_index("moment")
     known = table.loc["keyword known"]
     assert known["last"] < known["mean"] < known["after"] < known["keyword"]
     assert table.loc["end", "accuracy"] > 0.95
     assert abs(table.loc["start", "keyword"]) < 0.2
-    assert result.rows["gamma"].equals(locality.run(settings).rows["gamma"])
+    assert result.rows["gamma"].equals(locality.run_locality(settings).rows["gamma"])
 
 
 def test_where_the_keyword_is_never_known_nothing_is_decided():
-    result = locality.run(replace(SETTINGS, known=100.0))
+    result = locality.run_locality(replace(SETTINGS, known=100.0))
     assert [c.verdict for c in result.claims if "early" in c.statistic or "first" in c.statistic] == (
         [Verdict.UNDECIDED] * 3
     )

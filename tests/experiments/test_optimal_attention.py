@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments import optimal_attention as experiment
-from alignkit.experiments.networks import encode_plan, first_pairs, train_network
+from alignkit.experiments.networks import encode_plan, take_pairs, train_network
 from alignkit.experiments.protocol import Verdict
 from alignkit.experiments.simplex import Problem, best_attention, maximise_quadratic, project
 from alignkit.metrics.agreement import Agreement
@@ -117,7 +117,7 @@ def test_where_cosh_b_is_small_there_is_no_counterexample():
 
 @pytest.fixture(scope="module")
 def found():
-    return experiment.run(
+    return experiment.run_optimal_attention(
         experiment.OptimalAttentionSettings(pairs=200, pieces=300, epochs=2, scored=12, tolerance=1e-3)
     )
 
@@ -135,7 +135,7 @@ def test_nothing_serves_better_than_the_best_attention():
     """Neither the network's own attention nor a state alone, token by token."""
     settings = experiment.OptimalAttentionSettings(pairs=100, pieces=300, epochs=1)
     text = encode_plan(settings)
-    network, some = train_network(settings, text, no_progress), first_pairs(text.valid, 5)
+    network, some = train_network(settings, text, no_progress), take_pairs(text.valid, 5)
     _, rows = experiment.optimal_scores(network, some, 1e-6)
     beta = network.score(some, "beta")
     own = network.log_probabilities(some)
@@ -147,11 +147,11 @@ def test_nothing_serves_better_than_the_best_attention():
 
 def test_a_network_that_does_not_add_is_refused():
     with pytest.raises(AlignkitError, match="output = sum"):
-        experiment.run(
+        experiment.run_optimal_attention(
             experiment.OptimalAttentionSettings(output="hidden", pairs=60, pieces=200, epochs=1, scored=3)
         )
     with pytest.raises(AlignkitError, match="valid_source"):
-        experiment.run(experiment.OptimalAttentionSettings(source="x", target="y"))
+        experiment.run_optimal_attention(experiment.OptimalAttentionSettings(source="x", target="y"))
 
 
 def test_less_is_not_concluded_of_intervals_that_overlap():
@@ -162,7 +162,7 @@ def test_less_is_not_concluded_of_intervals_that_overlap():
             ("alpha", "beta"): Agreement(own[0], 0.1, own[1], own[2], 50, 0.0),
             ("alpha_opt", "beta"): Agreement(best[0], 0.1, best[1], best[2], 50, 0.0),
         }
-        return experiment.claims(found)[-1].verdict
+        return experiment.optimal_attention_claims(found)[-1].verdict
 
     assert verdict((0.53, 0.50, 0.56), (0.53, 0.49, 0.57)) is Verdict.UNDECIDED
     assert verdict((0.46, 0.44, 0.48), (0.94, 0.93, 0.95)) is Verdict.HOLDS

@@ -56,7 +56,7 @@ def test_same_seed_same_network(split, networks):
 def test_every_claim_holds_on_planted_words(one_telling_word):
     told = []
     settings = output_relevance.OutputRelevanceSettings(labelled=one_telling_word, seeds=1, minimum=1, **SMALL)
-    result = output_relevance.run(settings, lambda *what: told.append(what[:2]))
+    result = output_relevance.run_output_relevance(settings, lambda *what: told.append(what[:2]))
     assert [claim.verdict for claim in result.claims] == [Verdict.HOLDS] * 4
     assert told == [(step, 180) for step in range(1, 181)]
     table = result.table.set_index(["u", "v"])

@@ -111,7 +111,7 @@ def test_topicality_by_hand():
 @pytest.fixture(scope="module")
 def found():
     sizes = {"sentences": 80, "dictionary": 1000, "others": 10, "steps": 350, "growth": 1.01, "seeds": 3}
-    return experiment.run(
+    return experiment.run_topic_words(
         experiment.TopicWordsSettings(**sizes, width=10, real_sentences=120, real_steps=30, minimum=4)
     )
 

@@ -58,7 +58,7 @@ def test_first_directions_exactly():
 
 
 def test_every_claim_holds_at_the_quick_size():
-    result = experiment.run(experiment.QUICK)
+    result = experiment.run_toy_classifier(experiment.QUICK)
     assert {claim.verdict for claim in result.claims} == {Verdict.HOLDS}
     table = result.table.set_index("start")
     assert table.loc["0:0:0.5", "last p"] > 0.8
@@ -69,6 +69,6 @@ def test_every_claim_holds_at_the_quick_size():
 
 def test_bad_start():
     with pytest.raises(AlignkitError, match="beta0:beta1:p"):
-        experiment.run(experiment.ToyClassifierSettings(starts=("1:2",)))
+        experiment.run_toy_classifier(experiment.ToyClassifierSettings(starts=("1:2",)))
     with pytest.raises(AlignkitError, match="0 < p < 1"):
         experiment.parse_start("1:2:1.0")

@@ -7,7 +7,7 @@ import pytest
 from numba.core.errors import TypingError
 
 from alignkit.kernels.compile import kernel
-from alignkit.kernels.lanes import LANES, choose, larger, largest, load, smaller, splat, store, total
+from alignkit.kernels.lanes import LANES, choose, larger, largest, load_lanes, smaller, splat, store, total
 
 NUMBERS = np.random.default_rng(0).normal(size=(2, 3 * LANES)).astype(np.float32)
 
@@ -15,13 +15,13 @@ NUMBERS = np.random.default_rng(0).normal(size=(2, 3 * LANES)).astype(np.float32
 @kernel
 def arithmetic(a, b, out):
     for k, place in ((0, 0), (1, LANES + 3)):
-        x, y = load(a, place), load(b, place)
+        x, y = load_lanes(a, place), load_lanes(b, place)
         store(out, k * LANES, x * y + x / y - y)
 
 
 @kernel
 def choices(a, b, out):
-    x, y = load(a, 0), load(b, 0)
+    x, y = load_lanes(a, 0), load_lanes(b, 0)
     store(out, 0, larger(x, y))
     store(out, LANES, smaller(x, y))
     store(out, 2 * LANES, choose(x, splat(np.float32(0.25)), y, splat(np.float32(0))))
@@ -29,7 +29,7 @@ def choices(a, b, out):
 
 @kernel
 def reductions(a):
-    return total(load(a, 1)), largest(load(a, 1))
+    return total(load_lanes(a, 1)), largest(load_lanes(a, 1))
 
 
 def test_arithmetic_has_the_bits_of_single_numbers():

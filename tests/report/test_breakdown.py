@@ -8,7 +8,7 @@ import pytest
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.agreement import agreement_rows
 from alignkit.report import breakdown
-from alignkit.report.breakdown import band_names, breakdown_table, is_punctuation
+from alignkit.report.breakdown import breakdown_table
 from alignkit.report.gold import gold_table
 from alignkit.report.model import Report, score_set
 from alignkit.scores.scores import Scores
@@ -51,11 +51,6 @@ def test_planted_bands():
     assert part.loc["length", "agreement"].tolist() == [0.5, 0.5]
 
 
-def test_names_of_bands():
-    dash = "\N{EN DASH}"
-    assert band_names((0, 3, 1000)) == ["0", f"1{dash}3", f"4{dash}1,000", "1,001+"]
-
-
 def test_intervals_are_those_of_a_plain_bootstrap():
     """The share of the middle 95 % of resamples of whole sentences, drawn one by one."""
     report = make_report(60)
@@ -70,13 +65,6 @@ def test_intervals_are_those_of_a_plain_bootstrap():
     plain = [hits[pick].sum() / count[pick].sum() for pick in picks if count[pick].sum()]
     width = row.high - row.low
     assert (row.low, row.high) == pytest.approx(np.quantile(plain, [0.025, 0.975]), abs=0.1 * width)
-
-
-@pytest.mark.parametrize(
-    ("token", "wanted"), [(",", True), ("▁.", True), ("▁", False), ("a.", False), ("»", True), ("5", False)]
-)
-def test_punctuation(token, wanted):
-    assert is_punctuation(token) is wanted
 
 
 def test_mass_on_planted_attention():

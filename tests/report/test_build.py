@@ -23,7 +23,8 @@ def lines():
 def runs(lines, tmp_path_factory):
     """Two seeds with attention, and one run without."""
     from alignkit.neural.settings import PRESETS
-    from alignkit.neural.training.translation_run import LinePairs, train_translation
+    from alignkit.neural.training.translation_run import train_translation
+    from alignkit.text.line_pairs import LinePairs
 
     folder = tmp_path_factory.mktemp("runs")
     for name, attention, seed in (("one", "general", 0), ("two", "general", 1), ("even", "uniform", 0)):
@@ -194,3 +195,27 @@ def test_compare_takes_scores_of_its_own_tokens(runs, tmp_path, capsys):
     table = {(row["u"], row["v"]): row for row in json.loads(capsys.readouterr().out)["agreement"]}
     row = table["copy.alpha", "lstm.alpha"]
     assert (row["agreement"], row["rows"]) == (1, len(valid.target.tokens))
+
+
+def test_errors_by_class_are_of_words(runs, lines, tmp_path):
+    """Subwords or not: the classes are those that `evaluate` finds for the same links between words."""
+    from alignkit.links.from_scores import best_links
+    from alignkit.links.links import parse_links
+    from alignkit.metrics.error_classes import WordFacts, error_table
+    from alignkit.report.build import build_report
+    from alignkit.report.gold import gold_classes
+    from alignkit.text.bitext import Bitext
+
+    gold = tmp_path / "gold"
+    gold.write_text("".join(f"{line}\n" for line in lines[2][120:]))
+    found = build_report(runs=[str(runs / "one")], gold=gold, device="cpu")
+    table = gold_classes(found)
+    assert table["set"].unique().tolist() == ["lstm.alpha"]
+    words = [[line.split() for line in side] for side in lines[:2]]
+    facts = WordFacts.of(*(Bitext.from_sentences(*(s[a:b] for s in words)) for a, b in ((120, None), (0, 120))))
+    # Without BOS and EOS the network's tokens are the words.
+    inner = Scores.from_matrices([matrix[:-1, 1:-1] for matrix in found.find("lstm.alpha").scores])
+    wanted = error_table(parse_links("gold", lines[2][120:]), best_links(inner), facts)
+    shared = table[table["by"] != "probability"].drop(columns="set").reset_index(drop=True)
+    assert shared.equals(wanted)
+    assert "probability" in set(table["by"])

@@ -10,7 +10,7 @@ import pytest
 
 from alignkit.errors import AlignkitError
 from alignkit.report.frames import SCORE_COLUMNS, save_frames, score_frame
-from alignkit.report.plots import save_plots, spread
+from alignkit.report.plots import labelled_steps, save_plots
 from tests.report.conftest import make_report
 
 
@@ -30,7 +30,7 @@ def test_frames_as_csv(report, tmp_path):
     paths = save_frames(report, tmp_path / "new" / "folder")
     assert sorted(p.name for p in paths) == [
         *("agreement.csv", "bands.csv", "course.csv"),
-        *("gold.csv", "mass.csv", "scores.csv", "tau.csv"),
+        *("errors.csv", "gold.csv", "mass.csv", "scores.csv", "tau.csv"),
     ]
     table = pd.read_csv(tmp_path / "new" / "folder" / "agreement.csv")
     assert np.allclose(table["agreement"], report.table["agreement"])
@@ -66,7 +66,7 @@ def test_frames_refuse(report, tmp_path):
     ],
 )
 def test_labels_of_steps_have_room(steps, labelled):
-    assert spread(steps) == labelled
+    assert labelled_steps(steps) == labelled
 
 
 def test_plots(report, tmp_path):

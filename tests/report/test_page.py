@@ -184,3 +184,13 @@ def test_two_thousand_pairs_stay_under_15_mb():
     report = make_report(2000, longest=31, sets=4)
     assert report.bitext.shapes.prod(1).mean() > 240
     assert len(build_page(report, 2000)) < 15_000_000
+
+
+def test_errors_by_class_are_on_the_page(report, page):
+    from alignkit.report.gold import gold_classes
+
+    assert "Errors by class" in page
+    table = gold_classes(report)
+    one = next(row for row in table.to_dict("records") if row["class"] == "one-to-one")
+    assert f"<b>{100 * one['aer']:.0f}\N{NO-BREAK SPACE}%</b><small>{100 * one['precision']:.0f}" in page
+    assert "Errors by class" not in build_page(make_report(gold=None)).decode()

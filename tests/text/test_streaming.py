@@ -112,3 +112,40 @@ def test_available_chunks_a_file_like_object_without_read1():
     chunks = list(available_chunks(Old()))
     assert b"".join(chunks) == b"x" * 100_000
     assert len(chunks) == 2
+
+
+FINE = [b"a b ||| c\n", b"\n", b" ||| x\n", "\u00e4 ||| \u00f6\r\n".encode()]
+MALFORMED = [b"no separator\n", b"a ||| b ||| c\n", b"\xff ||| b\n", b"tab\tonly\n"]
+
+
+@given(
+    st.lists(
+        st.sampled_from([b"a b ||| c\n", b"\n", b" ||| x\n", "\u00e4 ||| \u00f6\r\n".encode(), *MALFORMED]),
+        min_size=1,
+    ),
+    st.sets(st.integers(0, 100)),
+    st.booleans(),
+)
+@settings(max_examples=200, deadline=None)
+def test_malformed_lines_are_skipped_and_no_other_changes(lines, cuts, single):
+    data = b"x ||| y\n" + b"".join(lines)
+    bounds = [0, *sorted(cut for cut in cuts if 0 < cut < len(data)), len(data)]
+    stream = Slow(data[a:b] for a, b in pairwise(bounds))
+    batches = list(pair_batches("-", stream, single=single, skip=True))
+    repaired = b"x ||| y\n" + b"".join(b"\n" if line in MALFORMED else line for line in lines)
+    found = tuple(b"".join(sides) for sides in zip(*((b.source, b.target) for b in batches), strict=True))
+    assert found == BARS.split("-", repaired)
+    wrong = [number for number, line in enumerate(lines, 2) if line in MALFORMED]
+    assert [error.line for batch in batches for error in batch.errors] == wrong
+
+
+def test_what_separates_is_decided_by_the_first_line_that_is_not_skipped():
+    (batch,) = pair_batches("-", Slow([b"none\na\tb\tc\na ||| b\tc\nd\te\n"]), skip=True)
+    assert (batch.source, batch.target) == (b"\n\na \n\n", b"\n\n b\tc\n\n")
+    assert [error.line for error in batch.errors] == [1, 2, 4]
+
+
+def test_a_damaged_archive_cannot_be_skipped():
+    data = gzip.compress(b"a\tb\n" * 1000)[:-9]
+    with pytest.raises(InputError, match="damaged or truncated gzip"):
+        list(pair_batches("-", Slow([data]), skip=True))

@@ -262,3 +262,18 @@ def test_one_line_of_code(tmp_path):
     sides = [Path(str(alignkit_data.path(f"test.{side}"))) for side in ("de", "en")]
     alignkit.align(*sides).write(tmp_path / "links")
     assert len((tmp_path / "links").read_text().splitlines()) == 100
+
+
+def test_a_stream_goes_on_after_malformed_lines():
+    model = fit_ibm1(BITEXT)
+    pairs = [f"{x} ||| {y}\n" for x, y in zip(SOURCE, TARGET, strict=True)]
+    broken = [*pairs[:5], "no separator\n", *pairs[5:9], "a ||| b ||| c\n", "\n", *pairs[9:]]
+    texts = list(align_stream(io.BytesIO("".join(broken).encode()), model, on_error="skip"))
+    found = [line for text in texts for line in text.links.to_strings()]
+    wanted = align(SOURCE, TARGET, model=model).links.to_strings()
+    assert found == [*wanted[:5], "", *wanted[5:9], "", "", *wanted[9:]]
+    assert [error.line for text in texts for error in text.errors] == [6, 11]
+    with pytest.raises(InputError, match="line 6"):
+        list(align_stream(io.BytesIO("".join(broken).encode()), model))
+    with pytest.raises(AlignkitError, match="stop or skip"):
+        align_stream(io.BytesIO(), model, on_error="ignore")

@@ -9,14 +9,9 @@ To add an attention, write a class (:class:`alignkit.neural.networks.attention.A
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from alignkit.neural.validation import check_choice
-
-if TYPE_CHECKING:
-    from alignkit.neural.networks.attention import Attention
-    from alignkit.neural.networks.base import TranslationNetwork
-    from alignkit.neural.settings import NetworkSettings
 
 
 class NetworkEntry(NamedTuple):
@@ -27,11 +22,11 @@ class NetworkEntry(NamedTuple):
         network: the network, made from such settings.
     """
 
-    settings: str | type[NetworkSettings]
-    network: str | type[TranslationNetwork]
+    settings: str | type[Any]
+    network: str | type[Any]
 
 
-ATTENTIONS: dict[str, str | type[Attention]] = {
+ATTENTIONS: dict[str, str | type[Any]] = {
     "general": "alignkit.neural.networks.attention:GeneralAttention",
     "dot": "alignkit.neural.networks.attention:DotAttention",
     "uniform": "alignkit.neural.networks.attention:UniformAttention",
@@ -43,19 +38,19 @@ NETWORKS: dict[str, NetworkEntry] = {
 }
 
 
-def attention_class(name: str) -> type[Attention]:
-    """The attention of that name; raises AlignkitError if there is none."""
+def attention_class(name: str) -> type[Any]:
+    """The subclass of :class:`.attention.Attention` of that name; raises AlignkitError if there is none."""
     check_choice("network", "attention", name, ATTENTIONS)
     return _loaded(ATTENTIONS[name])
 
 
-def settings_class(architecture: str) -> type[NetworkSettings]:
+def settings_class(architecture: str) -> type[Any]:
     """The settings of the network of that name; raises AlignkitError if there is none."""
     check_choice("network", "architecture", architecture, NETWORKS)
     return _loaded(NETWORKS[architecture].settings)
 
 
-def network_class(architecture: str) -> type[TranslationNetwork]:
+def network_class(architecture: str) -> type[Any]:
     """The network of that name; raises AlignkitError if there is none."""
     check_choice("network", "architecture", architecture, NETWORKS)
     return _loaded(NETWORKS[architecture].network)

@@ -12,10 +12,9 @@ state.pt            the state from which training is resumed; written last, so t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import NeuralAligner
@@ -29,20 +28,9 @@ from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import epoch_steps, translation_trainer
 from alignkit.storage import atomic_write
 from alignkit.text.bitext import Bitext
+from alignkit.text.line_pairs import LinePairs
 from alignkit.text.tokenization import Tokenizer, encode_bitext, learn_words, train_subwords
 from alignkit.types import PathLike, Progress
-
-
-@dataclass(frozen=True)
-class LinePairs:
-    """Raw text: line m of ``source`` and line m of ``target`` are a pair."""
-
-    source: Sequence[str]
-    target: Sequence[str]
-
-    def describe(self) -> dict[str, Any]:
-        """The number of pairs and the SHA-256 of the lines, which identify the text."""
-        return {"pairs": len(self.source), "sha256": fingerprint(self.source, self.target)}
 
 
 @dataclass(frozen=True)
@@ -133,7 +121,7 @@ def train_translation(
             )
     pick_device(device)  # a missing device is reported before anything is written
     run = TranslationRun(Path(run_dir))
-    described = {"training": text.describe(), "validation": valid.describe()}
+    described = {"training": _describe(text), "validation": _describe(valid)}
     run.open({"settings": to_dict(settings), "text": described})
     finished = run.finished
     if run.begun:
@@ -153,6 +141,11 @@ def learn_tokenizer(text: LinePairs, settings: TextSettings) -> Tokenizer:
     if settings.tokens == "words":
         return learn_words(both, settings.minimum)
     return train_subwords(both, settings.pieces)
+
+
+def _describe(text: LinePairs) -> dict[str, object]:
+    """The number of pairs and the SHA-256 of the lines, which identify the text."""
+    return {"pairs": len(text.source), "sha256": fingerprint(*text)}
 
 
 def _begin(

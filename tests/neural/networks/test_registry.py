@@ -26,7 +26,8 @@ from alignkit.neural.scoring.probes import lexical_scores
 from alignkit.neural.scoring.saliency import autograd_saliency, saliency_scores
 from alignkit.neural.settings import NetworkSettings, RunSettings, from_dict, to_dict
 from alignkit.neural.training.translation import fit_network
-from alignkit.neural.training.translation_run import LinePairs, TranslationRun, train_translation
+from alignkit.neural.training.translation_run import TranslationRun, train_translation
+from alignkit.text.line_pairs import LinePairs
 from alignkit.text.tokenization import EOS
 from alignkit_cli.main import run
 

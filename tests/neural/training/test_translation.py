@@ -19,8 +19,9 @@ from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.settings import PRESETS, RunSettings, from_dict, logged_steps, to_dict
 from alignkit.neural.training.log import TrainingLog
 from alignkit.neural.training.translation import fit_network, translation_trainer
-from alignkit.neural.training.translation_run import LinePairs, TranslationRun, find_run, train_translation
+from alignkit.neural.training.translation_run import TranslationRun, find_run, train_translation
 from alignkit.text.bitext import Bitext
+from alignkit.text.line_pairs import LinePairs
 from alignkit.text.tokenization import Tokenizer
 
 from ..conftest import random_lines, small_settings

@@ -1,0 +1,225 @@
+"""Errors of an alignment by class: how well it does on rare words, one-to-many links, punctuation, long sentences.
+
+A class is a property of a pair of positions (source, target) in a sentence pair, so every link, proposed or gold,
+is in one class of each partition, and the counts of a partition's classes add up to those of the whole. Frequency,
+punctuation and length need the text; probability needs the proposed links' probabilities, and a gold link that was
+not proposed has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from alignkit.links.links import GoldLinks, Links
+from alignkit.metrics.aer import LinkCounts, count_links_by, link_keys
+from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.punctuation import punctuation_types
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: upper ends of the classes of how often the rarer of the two words occurs in the text
+FREQUENCIES = (0, 1, 5, 20, 100, 1000)
+#: upper ends of the classes of the number of words on the longer side
+LENGTHS = (5, 10, 15, 20, 30, 50)
+#: by the number of sure gold links of the source word and of the target word
+FERTILITIES = ("one-to-one", "one-to-many", "many-to-one", "many-to-many", "word without sure link")
+PUNCTUATION = ("two words", "word and punctuation", "two punctuation marks")
+NOT_PROPOSED = "not proposed"
+COLUMNS = ("by", "class", "aer", "precision", "recall", "links", "sure", "wrong", "missed", "share_of_errors")
+
+
+def band_names(ends: tuple[int, ...]) -> list[str]:
+    """Names of the bands up to and above these ends: 0, 1-3, 4-10, ..., more."""
+    names, low = [], 0
+    for end in ends:
+        names.append(f"{low:,}" if low == end else f"{low:,}\N{EN DASH}{end:,}")
+        low = end + 1
+    return [*names, f"{low:,}+"]
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Classes of which each link is in exactly one.
+
+    Attributes:
+        by: what tells them apart.
+        classes: their names.
+        find: structured keys (K,) of :func:`alignkit.metrics.aer.link_keys` -> int64 (K,), the class of each link.
+        comparable: whether gold links are told apart as proposed ones are; otherwise there is no recall.
+    """
+
+    by: str
+    classes: tuple[str, ...]
+    find: Callable[[np.ndarray], np.ndarray]
+    comparable: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class WordFacts:
+    """The text of a partition: M sentence pairs at least, and how often each of its types occurs.
+
+    Attributes:
+        bitext: of words.
+        counts: int64 (V_src,) and (V_tgt,), occurrences of each type in the text that was learned from.
+    """
+
+    bitext: Bitext
+    counts: tuple[np.ndarray, np.ndarray]
+
+    @classmethod
+    def of(cls, bitext: Bitext, training: Bitext | None = None) -> WordFacts:
+        """With the counts of ``training``, or of the bitext itself."""
+        learned = training if training is not None else bitext
+        sides = ((learned.source, bitext.source), (learned.target, bitext.target))
+        source, target = (occurrences(known, wanted) for known, wanted in sides)
+        return cls(bitext, (source, target))
+
+
+def occurrences(training: Corpus, corpus: Corpus) -> np.ndarray:
+    """int64 (V,): how often each type of ``corpus`` occurs in ``training``, whose vocabulary may be another."""
+    counts = np.bincount(training.tokens, minlength=len(training.vocabulary))
+    places = training.vocabulary.translate(corpus.vocabulary)
+    known = counts[np.maximum(places, 0)] if len(counts) else 0
+    return np.where(places >= 0, known, 0).astype(np.int64)
+
+
+def error_table(
+    gold: GoldLinks,
+    links: Links,
+    facts: WordFacts | None = None,
+    probabilities: np.ndarray | None = None,
+    *,
+    empty: bool = False,
+) -> pd.DataFrame:
+    """Precision, recall and AER in each class that has links, and how many of all errors it has.
+
+    Args:
+        gold: of M sentence pairs.
+        links: of the same.
+        facts: their text; without it there are no classes of frequency, punctuation and length.
+        probabilities: float (K,), one for each of the K links, NaN where it is not known.
+        empty: also give the classes without links.
+
+    Returns:
+        columns ``COLUMNS``, a row per class: ``links`` and ``sure`` count proposed and sure gold links; ``wrong``
+        are proposed links that are not even possible ones, ``missed`` sure links that were not proposed, and
+        ``share_of_errors`` is their share of all wrong and missed ones. Shares are fractions, NaN where not
+        defined.
+
+    Raises:
+        AlignkitError: the numbers of sentence pairs differ.
+    """
+    import pandas as pd
+
+    rows = []
+    for partition in partitions(gold, links, facts, probabilities):
+        counts = count_links_by(gold, links, partition.find, len(partition.classes))
+        rows += _rows(partition, counts, empty)
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _rows(partition: Partition, counts: LinkCounts, empty: bool) -> list[dict[str, object]]:
+    wrong, missed = counts.found - counts.in_possible, counts.sure - counts.in_sure
+    errors = max(int((wrong + missed).sum()), 1)
+    rows: list[dict[str, object]] = []
+    for k, measures in enumerate(counts.each()):
+        if not empty and counts.found[k] == 0 and counts.possible[k] == 0:
+            continue
+        if not partition.comparable:
+            measures = replace(measures, aer=float("nan"), recall=float("nan"))
+        row: dict[str, object] = {"by": partition.by, "class": partition.classes[k], "aer": measures.aer}
+        row |= {"precision": measures.precision, "recall": measures.recall}
+        row |= {"links": int(counts.found[k]), "sure": int(counts.sure[k])}
+        row |= {"wrong": int(wrong[k]), "missed": int(missed[k])}
+        rows.append({**row, "share_of_errors": float(wrong[k] + missed[k]) / errors})
+    return rows
+
+
+def partitions(
+    gold: GoldLinks, links: Links, facts: WordFacts | None = None, probabilities: np.ndarray | None = None
+) -> list[Partition]:
+    """The partitions for which there is what they need; arguments as of :func:`error_table`."""
+    found = [_by_fertility(gold.sure)]
+    if facts is not None:
+        found = [_by_frequency(facts), *found, _by_punctuation(facts.bitext), _by_length(facts.bitext)]
+    if probabilities is not None:
+        found.append(_by_probability(links, probabilities))
+    return found
+
+
+def _tokens(corpus: Corpus, sentences: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """The token at a position of a sentence, for each link."""
+    return corpus.tokens[corpus.offsets[sentences] + positions]
+
+
+def _by_frequency(facts: WordFacts) -> Partition:
+    def find(keys: np.ndarray) -> np.ndarray:
+        sides = zip((facts.bitext.source, facts.bitext.target), facts.counts, ("s", "t"), strict=True)
+        source, target = (counts[_tokens(side, keys["m"], keys[name])] for side, counts, name in sides)
+        return np.searchsorted(np.array(FREQUENCIES), np.minimum(source, target), side="left")
+
+    return Partition("frequency of the rarer word", tuple(band_names(FREQUENCIES)), find)
+
+
+def _by_fertility(sure: Links) -> Partition:
+    known = link_keys(sure)
+
+    def degrees(keys: np.ndarray, name: str) -> np.ndarray:
+        """The number of sure links of the word at this end of each link."""
+        own = known["m"] << 32 | known[name]
+        words, counts = np.unique(own, return_counts=True)
+        wanted = keys["m"] << 32 | keys[name]
+        if len(words) == 0:
+            return np.zeros(len(wanted), np.int64)
+        place = np.minimum(np.searchsorted(words, wanted), len(words) - 1)
+        return np.where(words[place] == wanted, counts[place], 0)
+
+    def find(keys: np.ndarray) -> np.ndarray:
+        source, target = degrees(keys, "s"), degrees(keys, "t")
+        kind = (source > 1) * 1 + (target > 1) * 2
+        return np.where((source == 0) | (target == 0), 4, kind).astype(np.int64)
+
+    return Partition("gold links of the two words", FERTILITIES, find)
+
+
+def _by_punctuation(bitext: Bitext) -> Partition:
+    marks = [punctuation_types(side.vocabulary) for side in (bitext.source, bitext.target)]
+
+    def find(keys: np.ndarray) -> np.ndarray:
+        sides = zip((bitext.source, bitext.target), marks, ("s", "t"), strict=True)
+        source, target = (mark[_tokens(side, keys["m"], keys[name])] for side, mark, name in sides)
+        return source.astype(np.int64) + target
+
+    return Partition("punctuation", PUNCTUATION, find)
+
+
+def _by_length(bitext: Bitext) -> Partition:
+    longer = bitext.shapes.max(axis=1) if len(bitext) else np.zeros(0, np.int32)
+    names = band_names(LENGTHS)
+    names[0] = names[0].replace("0", "1", 1)  # a side with a link is not empty
+    ends = np.array(LENGTHS)
+    return Partition(
+        "words on the longer side", tuple(names), lambda keys: np.searchsorted(ends, longer[keys["m"]])
+    )
+
+
+def _by_probability(links: Links, probabilities: np.ndarray) -> Partition:
+    own = link_keys(links)
+    order = np.argsort(own)
+    names = [f"{low / 10:.1f}\N{EN DASH}{(low + 1) / 10:.1f}" for low in range(10)]
+
+    def find(keys: np.ndarray) -> np.ndarray:
+        if len(own) == 0:
+            return np.full(len(keys), len(names), np.int64)
+        place = order[np.minimum(np.searchsorted(own, keys, sorter=order), len(own) - 1)]
+        known = (own[place] == keys) & ~np.isnan(probabilities[place])
+        # 1 belongs to the last band, and 0.7 to the band that it begins, though ten times a float may be below 7
+        band = np.clip(np.floor(np.nan_to_num(probabilities[place]) * 10 + 1e-6), 0, 9).astype(np.int64)
+        return np.where(known, band, len(names))
+
+    return Partition("probability", (*names, NOT_PROPOSED), find, comparable=False)
