@@ -32,13 +32,12 @@ from alignkit.classical.hmm.inference import log_likelihoods, posteriors
 from alignkit.classical.hmm.joint_aligner import FittedText, JointAligner
 from alignkit.classical.hmm.parameters import FittedHMM, unpack_hmm
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD, HMMSettings
-from alignkit.classical.hmm.windows import training_pairs
+from alignkit.classical.hmm.windows import sums_in_windows, training_pairs
+from alignkit.classical.memory import MemoryLimit
 from alignkit.classical.priors import LexiconPrior
-from alignkit.errors import AlignkitError, InputError
-from alignkit.links.from_scores import links_above
-from alignkit.links.links import Links
+from alignkit.errors import InputError
 from alignkit.parallel import thread_count
-from alignkit.scores.scores import Scores, cap_row_sums
+from alignkit.scores.scores import Scores
 from alignkit.settings import with_options
 from alignkit.storage import load_arrays, save_arrays
 from alignkit.text.bitext import Bitext
@@ -73,23 +72,22 @@ class JointHMM(FittedHMM, JointAligner):
 
     def whole_probabilities(self, bitext: Bitext) -> Scores:
         """See :meth:`JointAligner.whole_probabilities`."""
-        return posteriors(bitext, self, (self.share, 1 - self.share), thread_count(self.threads))[0]
+        return posteriors(bitext, self, (self.share, 1 - self.share), self.threads)[0]
 
     def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
-        """beta[t, l] = p(y_t | x_l), 0 for pairs never seen; alpha: :meth:`probabilities`, rows that sum to more
-        than 1 divided by their sum."""
+        """beta[t, l] = p(y_t | x_l), 0 for pairs never seen; alpha: :meth:`probabilities`."""
         check_kind(self, kind)
         if kind == "beta":
             return self.lookup(bitext).scores()
-        return cap_row_sums(self.probabilities(bitext))
+        return self.probabilities(bitext)
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): log p(target | source) of each pair, up to the factor for its length; no fertility."""
-        return log_likelihoods(bitext, self, (1.0, 0.0), thread_count(self.threads))
+        return sums_in_windows(bitext, lambda text: log_likelihoods(text, self, (1.0, 0.0), self.threads))
 
     def reverse_log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): the same of log p(source | target)."""
-        return log_likelihoods(bitext, self, (0.0, 1.0), thread_count(self.threads))
+        return sums_in_windows(bitext, lambda text: log_likelihoods(text, self, (0.0, 1.0), self.threads))
 
     def save(self, path: PathLike) -> None:
         """Writes the model; :func:`alignkit.load_aligner` reads it."""
@@ -111,11 +109,11 @@ def fit_joint(
     bitext: Bitext,
     settings: HMMSettings | None = None,
     *,
-    threshold: float = JOINT_THRESHOLD,
     threads: int | None = None,
     progress: Progress | None = None,
     prior: LexiconPrior | None = None,
     start: JointHMM | None = None,
+    memory: MemoryLimit | None = None,
     **options: Any,
 ) -> JointHMM:
     """Fit hidden Markov models of both directions, which share their links while they learn.
@@ -123,25 +121,23 @@ def fit_joint(
     Args:
         bitext: M pairs; pairs with an empty side are ignored.
         settings: of the estimation, by default :data:`JOINT_SETTINGS`.
-        threshold: see :class:`JointHMM`.
         threads: all there are by default; the result has the same bits for any number.
         progress: called with (done, total, message) after each iteration.
         prior: a lexicon from another text, as pseudo-counts.
         start: a fitted model that the iterations go on from, as in :func:`alignkit.classical.hmm.model.fit_hmm`.
+        memory: not to be exceeded; what does not fit is kept on disk, with the same result.
         options: fields of the settings, instead of or in addition to ``settings``.
 
     Raises:
-        AlignkitError: the threshold is outside [0, 1], there is no such option, or a setting is out of its range.
+        AlignkitError: there is no such option, a setting is out of its range, or the text needs more memory.
     """
-    if not 0 <= threshold <= 1:
-        raise AlignkitError(f"the threshold must lie in [0, 1], not {threshold}")
     settings = with_options(settings or JOINT_SETTINGS, options)
     text = lowercased(bitext) if settings.fold_case else bitext
     text, chosen = training_pairs(text)
     tokens = len(text.source.tokens), len(text.target.tokens)
     # Each direction explains the tokens of one side: where that is the longer one, it says more.
     share = (tokens[1] + 1) / (sum(tokens) + 2)
-    model = HMMEstimation(text, settings, (0.5, 0.5), thread_count(threads), prior, start)
+    model = HMMEstimation(text, settings, (0.5, 0.5), thread_count(threads), prior, start, memory)
     estimate(model, progress, last_shares=(share, 1 - share))
     forward, reverse = model.parameters(0), model.parameters(1)
     probabilities = model.probabilities()
@@ -155,7 +151,7 @@ def fit_joint(
         reverse,
         fold_case=settings.fold_case,
         share=share,
-        threshold=threshold,
+        threshold=settings.threshold,
         threads=threads,
         fitted=FittedText(bitext, probabilities, chosen),
     )

@@ -1,4 +1,4 @@
-"""The base of aligners that link words where the probability of a link, by both directions, reaches a threshold."""
+"""The base of aligners that link words where the probability of a link reaches a threshold."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignkit.aligner.alignment import scores_of_links
-from alignkit.classical.hmm.windows import Linked, in_windows, is_long, linked_in_blocks, spliced
+from alignkit.classical.hmm.windows import Linked, linked_in_blocks, scores_in_windows, spliced
 from alignkit.errors import AlignkitError
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import Links
@@ -58,10 +58,7 @@ class JointAligner:
     def probabilities(self, bitext: Bitext) -> Scores:
         """The probability of every link, (T, L) for each pair. A row may sum to more than 1: a word can have
         several links. In pairs of more than four million elements, links far from the diagonal have 0."""
-        if not is_long(bitext).any():
-            return self.whole_probabilities(bitext)
-        windows = in_windows(bitext)
-        return windows.scores(self.whole_probabilities(windows.bitext))
+        return scores_in_windows(bitext, self.whole_probabilities)
 
     def links_and_probabilities(self, bitext: Bitext) -> Linked:
         """Links whose probability reaches the threshold, and their probabilities, float64 (K,)."""

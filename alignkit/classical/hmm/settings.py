@@ -43,6 +43,7 @@ class HMMSettings:
         fold_case: whether words that differ in case only are one word.
         decode: how the fitted aligner of one direction finds links, one of :data:`DECODINGS`; the joint aligner
             ignores it.
+        threshold: the least probability of a link of the joint aligner; others ignore it.
     """
 
     lexical_iterations: int = 5
@@ -63,6 +64,7 @@ class HMMSettings:
     centre: float = 0.0
     fold_case: bool = False
     decode: str = "posterior"
+    threshold: float = JOINT_THRESHOLD
 
     @property
     def is_maximum_likelihood(self) -> bool:
@@ -83,6 +85,8 @@ class HMMSettings:
             raise AlignkitError("priors, the tolerance and the reach cannot be negative")
         if not 0 < self.punctuation <= 1:
             raise AlignkitError(f"the factor for punctuation must lie in (0, 1], not {self.punctuation}")
+        if not 0 <= self.threshold <= 1:
+            raise AlignkitError(f"the threshold must lie in [0, 1], not {self.threshold}")
         if self.decode not in DECODINGS:
             raise AlignkitError(f"links are decoded by {' or '.join(DECODINGS)}, not {self.decode}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -17,7 +18,9 @@ LARGEST_PAIR, WINDOW = 1 << 22, 1 << 19
 #: Pairs are aligned in blocks of about this number of elements, each with some 30 bytes.
 BLOCK_ELEMENTS = 1 << 24
 
+#: Links, and the probability of each, float64 (K,).
 Linked = tuple[Links, np.ndarray]
+Result = TypeVar("Result")
 
 
 def is_long(bitext: Bitext) -> np.ndarray:
@@ -108,15 +111,37 @@ def linked_in_blocks(bitext: Bitext, find: Callable[[Bitext], Linked]) -> Linked
         find: links of a few pairs, and their probabilities.
     """
     windows = in_windows(bitext) if is_long(bitext).any() else None
-    text = bitext if windows is None else windows.bitext
-    elements = text.source.lengths * text.target.lengths
-    ranges = blocks(elements, max(1, -(-int(elements.sum()) // BLOCK_ELEMENTS)))
-    if windows is None and len(ranges) == 1:
-        return find(bitext)
-    found = [find(text.block(low, high)) for low, high in ranges]
-    links = Links.concatenated([links for links, _ in found])
-    probabilities = np.concatenate([np.empty(0), *(values for _, values in found)])
+    found = _in_blocks(bitext if windows is None else windows.bitext, find)
+    if len(found) == 1:
+        links, probabilities = found[0]
+    else:
+        links = Links.concatenated([links for links, _ in found])
+        probabilities = np.concatenate([np.empty(0), *(values for _, values in found)])
     return (links, probabilities) if windows is None else windows.merged(links, probabilities)
+
+
+def scores_in_windows(bitext: Bitext, find: Callable[[Bitext], Scores]) -> Scores:
+    """The scores of a bitext; those of long pairs are found in windows, and 0 far from the diagonal."""
+    if not is_long(bitext).any():
+        return find(bitext)
+    windows = in_windows(bitext)
+    return windows.scores(find(windows.bitext))
+
+
+def sums_in_windows(bitext: Bitext, find: Callable[[Bitext], np.ndarray]) -> np.ndarray:
+    """float64 (M,): a value of each pair; that of a long one is the sum of its windows', which do not overlap."""
+    windows = in_windows(bitext, overlap=0.0) if is_long(bitext).any() else None
+    parts = _in_blocks(bitext if windows is None else windows.bitext, find)
+    values = np.concatenate([np.empty(0), *parts])
+    return values if windows is None else windows.sums(values)
+
+
+def _in_blocks(bitext: Bitext, find: Callable[[Bitext], Result]) -> list[Result]:
+    elements = bitext.source.lengths * bitext.target.lengths
+    ranges = blocks(elements, max(1, -(-int(elements.sum()) // BLOCK_ELEMENTS)))
+    if len(ranges) <= 1:
+        return [find(bitext)]
+    return [find(bitext.block(low, high)) for low, high in ranges]
 
 
 def spliced(is_first: np.ndarray, first: Linked, second: Linked) -> Linked:
