@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 import shutil
@@ -10,9 +11,13 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numba.core.caching import NullCache
 
 from alignkit.kernels import cache_folder
+from alignkit.kernels import compile as compile_module
+from alignkit.kernels.compile import allocating_kernel, kernel
 
 KERNELS = Path(__file__).parents[1] / "alignkit" / "kernels"
 CALLER = """from alignkit.kernels.callee import change
@@ -46,7 +51,7 @@ def room(tmp_path):
     """A package of two kernels, one calling the other, with the real decorator."""
     kernels = tmp_path / "alignkit" / "kernels"
     kernels.mkdir(parents=True)
-    for name in ("__init__.py", "compile.py", "cache_folder.py"):
+    for name in ("__init__.py", "compile.py", "compiler.py", "cache_folder.py"):
         shutil.copy(KERNELS / name, kernels / name)
     (tmp_path / "alignkit" / "__init__.py").touch()
     (kernels / "caller.py").write_text(CALLER)
@@ -137,10 +142,44 @@ def test_old_folders_are_removed_and_nothing_else(tmp_path, monkeypatch):
     assert time.time() - own.stat().st_mtime < cache_folder.DAY
 
 
+@kernel
+def half(value):
+    if value % 2:
+        raise ValueError("an odd number")
+    return value // 2
+
+
+@kernel
+def quarter(value):
+    return half(half(value))
+
+
+@allocating_kernel
+def quarters(values):
+    out = np.empty(len(values), np.int64)
+    for place, value in enumerate(values):
+        out[place] = quarter(value)
+    return out
+
+
+def test_functions_that_only_kernels_call_get_no_machine_code(monkeypatch):
+    monkeypatch.setattr(compile_module, "_cache_class", lambda: lambda function: NullCache())
+    assert gc.isenabled()
+    assert quarters(np.array([8, 4])).tolist() == [2, 1]
+    with pytest.raises(ValueError, match="an odd number"):  # two calls down
+        quarters(np.array([6]))
+    assert gc.isenabled()
+    has_code = {}
+    for dispatcher in (half.inner, quarter.inner, quarters.dispatcher):
+        (overload,) = dispatcher.overloads.values()
+        has_code[dispatcher.py_func.__name__] = overload.library._compiled_object is not None
+    assert has_code == {"half": False, "quarter": False, "quarters": True}
+
+
 def test_private_names_of_numba_are_there():
-    """Where a new Numba renames them: mend alignkit/kernels/compile.py, then raise the bound in setup.cfg."""
+    """Where a new Numba renames them: mend compile.py and compiler.py, then raise the bound in setup.cfg."""
     import numba
-    from numba.core import caching, options, types
+    from numba.core import caching, codegen, compiler, cpu, options, types
 
     expected = {
         "ensure_cache_path": "_CacheLocator",
@@ -161,4 +200,26 @@ def test_private_names_of_numba_are_there():
     assert caching.FunctionCache._impl_class is caching.CompileResultCacheImpl
     assert isinstance(numba.njit(lambda: None)._cache, caching.NullCache)
     assert "_nrt" in inspect.getsource(options.DefaultOptions)
+    library = [
+        "_codegen",
+        "_data_layout",
+        "_engine",
+        "_linking_libraries",
+        "_optimize_functions",
+        "_optimize_final_module",
+        "_finalize_final_module",
+        "_finalize_dynamic_globals",
+        "_verify_declare_only_symbols",
+        "_ensure_finalized",
+        "_finalized",
+        "enable_object_caching",
+        "get_pointer_to_function",
+        "is_symbol_defined",
+        "set_env",
+    ]
+    lacking = sorted(name for name in library if name not in inspect.getsource(codegen))
+    assert not lacking, f"Numba {numba.__version__} lacks {lacking} of numba.core.codegen"
+    assert "library.codegen.set_env" in inspect.getsource(cpu.CPUContext.get_executable)
+    expected_arguments = ["self", "typingctx", "targetctx", "library", "args", "return_type", "flags", "locals"]
+    assert list(inspect.signature(compiler.CompilerBase.__init__).parameters) == expected_arguments
     assert hasattr(types, "Dispatcher")

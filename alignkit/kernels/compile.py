@@ -1,4 +1,4 @@
-"""The decorator of all kernels, and every private name of Numba that alignkit uses outside of intrinsics.
+"""The decorator of all kernels; here and in ``compiler.py`` is every private name of Numba that alignkit uses.
 
 ``tests/test_kernel_cache.py`` lists those names; setup.cfg bounds the version of Numba by the last that has them.
 """
@@ -14,12 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from alignkit.kernels.cache_folder import kernel_folder, make_writable, prune, source_hash
+from alignkit.kernels.compiler import inner_compiler, outer_compiler
 
 log = logging.getLogger(__name__)
 
 # Without Numba's run-time (_nrt) the references of arrays are not counted. Counting took a third or more of the
 # time of loops that slice arrays or hand them on: an atomic operation each, on memory that all threads share.
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False, "_nrt": False}
+_OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "error_model": "numpy",
+    "boundscheck": False,
+    "no_cfunc_wrapper": True,
+    "_nrt": False,
+}
 _lock = threading.RLock()
 
 
@@ -47,7 +54,7 @@ class Kernel:
             if self._dispatcher is None:
                 import numba
 
-                dispatcher = numba.njit(**self.options)(self.py_func)
+                dispatcher = numba.njit(**self.options, pipeline_class=outer_compiler())(self.py_func)
                 dispatcher._cache = _cache_class()(self.py_func)
                 self._dispatcher = dispatcher
             return self._dispatcher
@@ -57,7 +64,8 @@ class Kernel:
         """The dispatcher for kernels that call this one; it has no cache, for theirs holds its code."""
         import numba
 
-        return numba.njit(**self.options)(self.py_func)
+        options = {**self.options, "no_cpython_wrapper": True, "pipeline_class": inner_compiler()}
+        return numba.njit(**options)(self.py_func)
 
     @property
     def _numba_type_(self) -> Any:
