@@ -89,15 +89,22 @@ class JointHMM(FittedHMM, JointAligner):
         """float64 (M,): the same of log p(source | target)."""
         return sums_in_windows(bitext, lambda text: log_likelihoods(text, self, (0.0, 1.0), self.threads))
 
+    def header(self) -> dict[str, Any]:
+        """The numbers of a saved file."""
+        return super().header() | {"share": self.share, "threshold": self.threshold}
+
     def save(self, path: PathLike) -> None:
         """Writes the model; :func:`alignkit.load_aligner` reads it."""
-        header = self.header() | {"share": self.share, "threshold": self.threshold}
-        save_arrays(path, KIND, VERSION, self.arrays(), header)
+        save_arrays(path, KIND, VERSION, self.arrays(), self.header())
 
 
 def load_joint(path: PathLike) -> JointHMM:
     """Reads what :meth:`JointHMM.save` wrote; raises InputError if it is missing, damaged or of another kind."""
-    arrays, header = load_arrays(path, KIND, VERSION)
+    return unpack_joint(path, *load_arrays(path, KIND, VERSION))
+
+
+def unpack_joint(path: PathLike, arrays: dict[str, np.ndarray], header: dict[str, Any]) -> JointHMM:
+    """A model from its ``arrays`` and ``header``; raises InputError, with the path, if they are damaged."""
     try:
         share, threshold = float(header["share"]), float(header["threshold"])
         return JointHMM(**unpack_hmm(path, arrays, header, 2), share=share, threshold=threshold)
