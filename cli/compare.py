@@ -22,9 +22,10 @@ from alignkit_cli.analysis_options import (
     proxy_epochs_option,
     seed_option,
 )
+from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
+    by_name,
     choose_text,
-    named,
     note,
     quiet_option,
     reading_options,
@@ -33,6 +34,7 @@ from alignkit_cli.options import (
     with_given,
     write_output,
 )
+from alignkit_cli.parameter_types import TEXT, InputPath, NamedInputPath
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ class CompareCall:
     neural: str | None
     uniform: str | None
     training: tuple[str, str] | None
-    scores: tuple[str, ...]
+    scores: tuple[tuple[str, str], ...]
     as_json: bool
     csv: str | None
     lowercase: bool
@@ -65,17 +67,41 @@ class CompareCall:
         return pairs
 
 
-@click.command("compare")
-@click.argument("source", metavar="[SRC", required=False)
-@click.argument("target", metavar="TGT]", required=False)
-@click.option("--neural", metavar="CKPT", help="A checkpoint (.pt) or run directory of `alignkit train`.")
-@click.option("--uniform", metavar="CKPT", help="A second network, trained with --attention uniform.")
-@click.option("--train", "training", nargs=2, metavar="SRC TGT", help="The training text, if the run has lost it.")
+@alignkit_command("compare")
+@argument(
+    "source",
+    metavar="[SRC]",
+    required=False,
+    type=TEXT,
+    help='With --neural: the source text to score; or, without TGT, lines "source ||| target".  [default: the '
+    "validation text of the run]",
+)
+@argument("target", metavar="[TGT]", required=False, type=TEXT, help="The target text to score.")
+@click.option(
+    "--neural",
+    type=InputPath(folder=True),
+    metavar="RUN",
+    help="A network: a run directory of `alignkit train`, or one of its checkpoints (.pt).",
+)
+@click.option(
+    "--uniform",
+    type=InputPath(folder=True),
+    metavar="RUN",
+    help="A second network, trained with --attention uniform, for uniform.beta.",
+)
+@click.option(
+    "--train",
+    "training",
+    nargs=2,
+    type=TEXT,
+    metavar="SRC TGT",
+    help="The text that the network was trained on, if the run directory has lost it.",
+)
 @setting_option(
     CompareSettings,
     "metric",
     type=click.Choice([metric.name for metric in SCORE_METRICS]),
-    help="The metric of the table.",
+    help="What the table shows: the top-5 % agreement, or Kendall's tau.",
 )
 @click.option("--ibm-alpha", is_flag=True, help="Also compare IBM Model 1's posterior, ibm1.alpha.")
 @click.option("--delta", is_flag=True, help="Also compare the network's saliency, lstm.delta.")
@@ -85,11 +111,11 @@ class CompareCall:
 @click.option(
     "--scores",
     multiple=True,
-    metavar="NAME=FILE",
-    help="Also the alpha scores of another system on the scored pairs: .npz, .parquet, .csv, JSON lines, Marian's "
-    "soft alignments or Pharaoh links.",
+    type=NamedInputPath(),
+    help="Also compare the alpha scores of another system on the scored pairs: .npz, .parquet, .csv, JSON lines, "
+    "Marian's soft alignments or Pharaoh links. May be given several times.",
 )
-@seed_option("Seed of the proxy and the bootstrap.")
+@seed_option("The seed of the proxy and the bootstrap.")
 @device_option
 @json_option("Print JSON with counts and intervals.")
 @csv_option
@@ -97,13 +123,14 @@ class CompareCall:
 @threads_option
 @quiet_option
 def command(**options: Any) -> None:
-    """Score IBM Model 1, the proxy and a network against each other.
+    """Compare what a network's attention, IBM Model 1 and a bag-of-words proxy align.
 
-    IBM Model 1 and the bag-of-words proxy are fitted on the text that the network was trained on, with the same
-    tokens; then all of them score the run's validation pairs, or SRC and TGT if given. The table shows A(u, v):
-    the share of target tokens whose best source token by u is among the top 5 % by v; in brackets, chance.
+    IBM Model 1 and the proxy are fitted on the text that the network was trained on, with the same tokens; then
+    all of them score the same sentence pairs. The table shows A(u, v): the share of target tokens whose best
+    source token by u is among the top 5 % by v; in brackets, chance.
 
-    Without arguments: trains a small network on the embedded German-English sample first (about a minute).
+    Without arguments, a small network is trained first on the German-English sample that comes with the program
+    (about a minute).
     """
     run_compare(call_of(CompareCall, options), with_given(CompareSettings(), options))
 
@@ -125,7 +152,7 @@ def run_compare(call: CompareCall, settings: CompareSettings) -> None:
             call.uniform,
             pairs=pairs,
             training=training,
-            others=named(call.scores, "--scores"),
+            others=by_name(call.scores, "--scores"),
             settings=settings,
             progress=bar,
         )
@@ -165,7 +192,8 @@ def render_comparison(found: Comparison, settings: CompareSettings, as_json: boo
         return to_json(found.table, settings.metric, facts)
     metric = find_metric(settings.metric)
     rows = f"{int(found.table['rows'].max())} target tokens ({len(pairs)} pairs)"
-    what = f"{metric.symbol}(u, v): {metric.describe(settings, rows)}; in brackets, {metric.chance}."
+    chance = f"; in brackets, {metric.chance}" if metric.chance else ""
+    what = f"{metric.symbol}(u, v): {metric.describe(settings, rows)}{chance}."
     lines = [
         textwrap.fill(what, 90),
         f"Fitted on {len(training)} pairs; IBM 1: {settings.iterations} iterations, "

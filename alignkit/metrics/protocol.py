@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, abbreviated
 from alignkit.kernels.score_pairs import ScorePair
 from alignkit.metrics.bootstrap import RESAMPLES, percentile_interval, resampled_sums
 from alignkit.scores.scores import ScoresLike, as_scores
@@ -25,12 +25,15 @@ def top_share(percent: Percent) -> Fraction:
     Raises:
         AlignkitError: not above 0 and at most 100.
     """
+    text = str(percent)
     try:
-        share = Fraction(str(percent)) / 100
+        # As a Fraction, 1e999999999 would have a billion digits.
+        tiny_or_huge = "/" not in text and not 1e-300 < float(text) <= 100
+        share = Fraction(0) if tiny_or_huge else Fraction(text) / 100
     except (ValueError, ZeroDivisionError) as error:
-        raise AlignkitError(f"{percent!r} is not a percentage") from error
+        raise AlignkitError(f"{abbreviated(text)!r} is not a percentage") from error
     if not 0 < share <= 1:
-        raise AlignkitError(f"the percentage must lie above 0 and at most 100, not {percent}")
+        raise AlignkitError(f"the percentage must lie above 0 and at most 100, not {abbreviated(text)}")
     # A denominator of 10^9 times the longest row still fits int64, and rounds what a float adds to 100/3.
     return max(share.limit_denominator(10**9), Fraction(1, 10**9))
 

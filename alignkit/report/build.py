@@ -158,10 +158,11 @@ def _model_sets(inputs: ReportInputs, scored: ScoredText) -> list[ScoreSet]:
         if isinstance(model, HasTokenizer):
             raise AlignkitError(f"{path} is a network: give it as a run, and not with --model")
         label = Path(path).stem
+        suffix = label if label != model.name else ""
         if not scored.specials:
             found = [(kind, model.score(scored.bitext, kind)) for kind in model.kinds]
         else:
             alpha = ExternalScores(os.fspath(path), model.score(word_bitext(scored.bitext), "alpha"))
             found = [("alpha", project_scores(alpha, scored.bitext, specials=True))]
-        sets += [score_set(f"{label}.{kind}", scores, aligner=model.name, suffix=label) for kind, scores in found]
+        sets += [score_set(f"{label}.{kind}", scores, aligner=model.name, suffix=suffix) for kind, scores in found]
     return sets

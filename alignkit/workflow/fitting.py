@@ -8,13 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from alignkit.aligner.protocol import Aligner, with_threshold
-from alignkit.aligner.registry import imported, load_aligner
+from alignkit.aligner.registry import load_aligner
 from alignkit.aligner.reversed import Reversed
 from alignkit.aligner.symmetrized import Symmetrized
 from alignkit.classical.inverted_index import bags_of
 from alignkit.classical.memory import MemoryLimit, parse_size
 from alignkit.classical.priors import LexiconPrior, read_prior
 from alignkit.errors import InputError
+from alignkit.lazy import imported
 from alignkit.links.heuristics import DEFAULT_METHOD
 from alignkit.parallel import thread_count
 from alignkit.text.bitext import Bitext

@@ -21,7 +21,7 @@ from alignkit.neural.settings import PRESETS, Keep, Tokens, When
 from alignkit.report.frames import FORMATS
 from alignkit.report.inputs import ReportInputs
 from alignkit.workflow.settings import AlignSettings
-from alignkit_cli.main import COMMANDS
+from alignkit_cli.group import COMMANDS
 
 #: command -> (its settings, options that have another default on purpose)
 SETTINGS = {
@@ -97,7 +97,7 @@ def test_train_changes_nothing_of_a_preset_that_is_not_asked_for(preset):
     train = import_module(COMMANDS["train"][0])
 
     def settings(*more):
-        arguments = ["text", "-o", "run", "--preset", preset, *more]
+        arguments = [__file__, "-o", "run", "--preset", preset, *more]
         return train.run_settings(train.command.make_context("train", arguments).params)
 
     assert settings() == PRESETS[preset]

@@ -59,7 +59,7 @@ def test_without_valid_the_end_is_held_out(
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
-        (["--device", "nonsense"], "cannot compute on device 'nonsense'"),
+        (["--device", "nonsense"], "'nonsense' is none of auto, cpu, cuda"),
         (["--batch", "0"], "--batch"),
         (["--attention", "psychic"], "--attention"),
     ],

@@ -8,9 +8,9 @@ To add an attention, write a class (:class:`alignkit.neural.networks.attention.A
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any, NamedTuple
 
+from alignkit.lazy import imported
 from alignkit.neural.validation import check_choice
 
 
@@ -57,7 +57,4 @@ def network_class(architecture: str) -> type[Any]:
 
 
 def _loaded(entry: str | type[Any]) -> Any:
-    if not isinstance(entry, str):
-        return entry
-    module, name = entry.split(":")
-    return getattr(import_module(module), name)
+    return imported(entry) if isinstance(entry, str) else entry

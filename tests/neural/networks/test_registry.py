@@ -223,9 +223,9 @@ def test_settings_name_their_network():
     assert to_dict(settings)["network"]["architecture"] == "bag"
     back = settings.change(network={"architecture": "lstm"})
     assert back.network == RunSettings().network
-    with pytest.raises(AlignkitError, match="architecture must be one of lstm, bag, not 'gru'"):
+    with pytest.raises(AlignkitError, match=f"architecture must be one of {', '.join(NETWORKS)}, not 'gru'"):
         settings.change(network={"architecture": "gru"})
-    with pytest.raises(AlignkitError, match="attention must be one of general, dot, uniform, additive"):
+    with pytest.raises(AlignkitError, match=f"attention must be one of {', '.join(ATTENTIONS)}"):
         settings.change(network={"attention": "none"})
     for value in ([], 3, None):
         with pytest.raises(AlignkitError, match="architecture must be one of"):
