@@ -54,6 +54,10 @@ _KNOWN = {
         "The guess of a hidden Markov model of which source word each target word comes from; it knows that "
         "neighbours translate neighbours.",
     ),
+    ("hmm-joint", "alpha"): (
+        "Joint HMM",
+        "The probability of each link by two hidden Markov models, one for each direction, that learned together.",
+    ),
     ("ibm1", "beta"): (
         "IBM dictionary",
         "Translation probabilities that IBM Model 1 counts out of the text: which words occur together.",

@@ -43,8 +43,8 @@ def _matrix(report: Report) -> str:
         "For each target word, take the source word that the aligner on the left ranks first, and see whether "
         f"the aligner above has it among its top {percent} % (in a sentence of up to {_single(report)} words: at "
         "the very top). The large number is the share of target words where it has; below it the 95 % interval "
-        "and what a source word drawn at random would reach. Look for numbers whose interval lies well above "
-        "chance."
+        "and what a source word drawn at random would reach. The darker a cell, the larger its number. Look for "
+        "numbers whose interval lies well above chance."
     )
     return table("Agreement table", header, rows, "matrix") + look(text) + legend
 
@@ -111,10 +111,11 @@ def _errors_by_class(report: Report) -> str:
     title = "Errors by class"
     text = (
         "The large number is the error rate of the links of that class, below it stand precision and recall; of a "
-        "probability there is precision only, which should lie in the band if probabilities mean what they say. A "
-        "link belongs to the class of its two words: how often the rarer of them occurs in the text learned from, "
-        "how many sure gold links each has, whether they are punctuation, and how long their sentence is. Look "
-        "for classes with many gold links and a high error rate: there the most is to be gained."
+        "probability there is precision only, with the number of links; it should lie in the band if "
+        "probabilities mean what they say. A link belongs to the class of its two words: how often the rarer of "
+        "them occurs in the text learned from, how many sure gold links each has, whether they are "
+        "punctuation, and how long their sentence is. Look for classes with many "
+        "gold links and a high error rate: there the most is to be gained."
     )
     shown = table(title, ["Class", "Sure gold links", *labels.values()], rows, "classes")
     return f"<details><summary>{title}</summary>{shown}{look(text)}</details>"
@@ -124,7 +125,7 @@ def _class_cell(row: Mapping[str, Any] | None) -> str:
     if row is None:
         return f"<td>{DASH}</td>"
     if math.isnan(row["aer"]):
-        return f"<td>{share(row['precision'])}<small>of {row['links']:,} links are right</small></td>"
+        return f"<td>{share(row['precision'])}<small>of {row['links']:,}</small></td>"
     return f"<td><b>{share(row['aer'])}</b><small>{share(row['precision'])} / {share(row['recall'])}</small></td>"
 
 
@@ -173,8 +174,8 @@ def frequency_panel(report: Report, data: Mapping[str, Any]) -> str:
         "frequency",
         "Each dot is the agreement over the target words whose favourite source word (of <span data-u></span>) "
         "occurs that often in the training text; the line is its 95&nbsp;% interval, the grey mark what a "
-        "source word drawn at random would reach. Look for a slope: where rare words lie much lower, there was "
-        "too little text to learn them from.",
+        "source word drawn at random would reach. Look for a slope: where rare words lie much lower, there may "
+        "have been too little text to learn them from.",
     )
 
 
@@ -195,8 +196,8 @@ def mass_panel(report: Report, data: Mapping[str, Any]) -> str:
         "mass",
         "The share of each aligner&#39;s weight that goes to words, to punctuation and to the marks of the "
         "sentence&#39;s start and end. The upright stroke is what weights spread evenly would give. Look for bars "
-        "far beyond their stroke: a sentence end that draws much weight is used as a place to rest, not as a "
-        "translation.",
+        "far beyond their stroke: a sentence end that draws much weight may be used as a place to rest rather "
+        "than as a translation.",
     )
 
 

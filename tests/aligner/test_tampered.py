@@ -14,7 +14,9 @@ from alignkit.aligner.registry import load_aligner
 from alignkit.aligner.symmetrized import Symmetrized
 from alignkit.classical.diagonal import fit_diagonal
 from alignkit.classical.hmm.joint import fit_joint
+from alignkit.classical.hmm.joint_views import fit_views
 from alignkit.classical.hmm.model import fit_hmm
+from alignkit.classical.hmm.views import View
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.interop.other_systems import read_scores
 from alignkit.metrics.agreement import agreement
@@ -42,6 +44,7 @@ FITTED = {
     "hmm": fit_hmm,
     "hmm-viterbi": lambda text: fit_hmm(text, decode="viterbi"),
     "joint": fit_joint,
+    "views": lambda text: fit_views(text, views=(View(), View(letters=2))),
     "symmetrized": both,
 }
 

@@ -268,3 +268,107 @@ def test_two_thousand_pairs_are_quick(browser, tmp_path):
     assert loaded < 20  # a machine that does much else beside
     assert browser.run(timed) < 1500
     assert browser.problems == []
+
+
+@pytest.fixture(scope="module")
+def long_page(tmp_path_factory):
+    """A page of long sentences and three aligners."""
+    path = tmp_path_factory.mktemp("long") / "report.html"
+    path.write_bytes(build_page(make_report(12, longest=60)))
+    return path
+
+
+def longest_first(browser):
+    browser.run("(() => { const o = document.getElementById('order'); o.value = 'longest';"
+                " o.dispatchEvent(new Event('change')); })()")  # fmt: skip
+    frames(browser)
+
+
+def shown_maps(browser):
+    return browser.run(
+        "[...document.querySelectorAll('#maps figure')].map((f) => !f.hidden && f.offsetHeight > 0)"
+    )
+
+
+def press(browser, text):
+    browser.run(f"[...document.querySelectorAll('#views button')].find((b) => b.textContent === '{text}').click()")
+    frames(browser)
+
+
+@pytest.mark.parametrize(("width", "height", "phone"), [(1280, 700, False), (390, 800, True)])
+def test_the_numbers_and_the_list_stay_in_view(browser, long_page, width, height, phone):
+    """However far down a long sentence's picture one scrolls; on a phone the list makes room."""
+    browser.size(width, height, phone=phone)
+    browser.open(long_page)
+    longest_first(browser)
+    press(browser, "side by side")
+    browser.run("document.querySelector('#maps figure:not([hidden]) canvas').focus({preventScroll: true})")
+    browser.run("document.getElementById('maps').scrollIntoView({block: 'end', behavior: 'instant'})")
+    frames(browser)
+    boxes = browser.run("""['#readout', '#list', '#maps'].map((name) => {
+        const box = document.querySelector(name).getBoundingClientRect();
+        return [box.top, box.bottom];
+    })""")
+    (top, bottom), list_box, maps_box = boxes
+    assert maps_box[0] < -100  # the picture is higher than the window
+    assert -1 <= top < bottom <= height / 2
+    assert "no. " in readout(browser)
+    if not phone:
+        assert list_box[0] < 60
+        assert list_box[1] > height - 100
+
+
+def test_pictures_side_by_side_or_one_at_a_time(opened, report):
+    """All where they fit beside each other; a button shows one, and all again."""
+    search(opened, "#4")
+    frames(opened)
+    assert shown_maps(opened) == [True] * 3
+    tops = opened.run("[...document.querySelectorAll('#maps figure')].map((f) => f.offsetTop)")
+    assert tops[0] == tops[1]
+    press(opened, report.sets[1].label)
+    assert shown_maps(opened) == [False, True, False]
+    assert opened.run("document.querySelector('#views [aria-pressed=true]').textContent") == report.sets[1].label
+    press(opened, "side by side")
+    assert shown_maps(opened) == [True] * 3
+
+
+def test_a_long_sentence_shows_one_picture(browser, long_page):
+    """On a phone there is room for one, with the numbers of all; the others are a button away."""
+    browser.size(390, 800, phone=True)
+    browser.open(long_page)
+    longest_first(browser)
+    assert shown_maps(browser) == [True, False, False]
+    browser.run("document.querySelector('#maps figure:not([hidden]) canvas').focus()")
+    assert browser.run("document.querySelectorAll('#readout li b').length") == 3
+    press(browser, "side by side")
+    assert shown_maps(browser) == [True] * 3
+    assert browser.run("document.documentElement.scrollWidth") <= 390
+
+
+def test_every_mark_has_a_legend(opened):
+    text = opened.run("document.getElementById('keys').textContent")
+    for part in ("strongest of its row", "gold link", "possible gold link", "target word whose favourite by"):
+        assert part in text
+    for place in ("frequency", "length"):
+        legend = opened.run(f"document.querySelector('#{place}-figure .legend').textContent")
+        assert "95 % interval" in legend
+        assert "chance" in legend
+    overlap = opened.run("""['course', 'frequency', 'length', 'mass'].map((name) => {
+        const [legend, plot] = ['.legend', ':scope > svg'].map((part) =>
+            document.querySelector(`#${name}-figure`).querySelector(part).getBoundingClientRect());
+        return legend.bottom > plot.top + 1;
+    })""")
+    assert overlap == [False] * 4
+
+
+def test_tables_scroll_on_a_phone(browser, long_page):
+    """The page itself stays as wide as the screen; a wide table moves under its first column."""
+    browser.size(320, 800, phone=True)
+    browser.open(long_page)
+    found = browser.run("""(() => {
+        const box = document.querySelector('.matrix').parentElement, first = box.querySelector('tbody th');
+        const before = first.getBoundingClientRect().left;
+        box.scrollLeft = 80;
+        return [box.scrollWidth > box.clientWidth, box.scrollLeft, first.getBoundingClientRect().left - before];
+    })()""")
+    assert found == [True, 80, 0]

@@ -40,12 +40,12 @@ class ClassifierRun(RunDirectory):
     @property
     def train(self) -> LabelledText:
         """The encoded training text."""
-        return LabelledText.from_bitext(self.encoded("training", "train.npz"))
+        return LabelledText.from_bitext(self.encoded("training"))
 
     @property
     def valid(self) -> LabelledText:
         """The encoded validation text."""
-        return LabelledText.from_bitext(self.encoded("validation", "valid.npz"))
+        return LabelledText.from_bitext(self.encoded("validation"))
 
     def load(self, step: int | None = None, device: str = "auto") -> ClassifierAligner:
         """The classifier of a logged step, or the best; errors as :meth:`RunDirectory.load`."""
@@ -110,9 +110,7 @@ def train_classifier(
         prepare = None if start is None else lambda network: start.fill(network.embedding)
         training = classification_trainer(*texts, settings, tokenizer, prepare=prepare, device=device)
         run.open(config)
-        run.describe_encoded(*(part.bitext for part in texts))
-        for name, part in zip(("train.npz", "valid.npz"), texts, strict=True):
-            part.bitext.save(run.path / name)
+        run.save_texts(*(part.bitext for part in texts))
     state = {"tokenizer": tokenizer.state()}
     best = training.run(lambda now, improved: run.commit(now, improved, state), progress)
     return best.to(device)

@@ -61,7 +61,7 @@ class TrainingLog:
         try:
             with open(path, encoding="utf-8", newline="\n") as stream:
                 for number, line in enumerate(stream, 1):
-                    rows.append(row_of(Record(path, parse_json(path, line, line=number), line=number)))
+                    rows.append(log_row(Record(path, parse_json(path, line, line=number), line=number)))
         except OSError as error:
             raise InputError(path, error.strerror or str(error)) from error
         except UnicodeDecodeError as error:
@@ -69,6 +69,6 @@ class TrainingLog:
         return cls(tuple(rows))
 
 
-def row_of(record: Record, last_step: int = LARGEST) -> Row:
+def log_row(record: Record, last_step: int = LARGEST) -> Row:
     """The row in a record; raises InputError if a value is missing, of another type or out of its range."""
     return Row(record.whole("step", 0, last_step), record.text("name"), record.number("value"))

@@ -31,6 +31,7 @@ from alignkit.text.tokenization import Tokenizer, tokenizer_from_state
 
 VERSION = 2
 _STEP = re.compile(r"step-([0-9]{6,18})\.pt")
+TEXTS = {"training": "train.npz", "validation": "valid.npz"}  #: the encoded texts of a run
 _REMEDY = "put the run's own file back, or train it again"
 CONFIG, STATE, LOG, CHECKPOINTS = "config.json", "state.pt", "log.jsonl", "checkpoints"
 
@@ -118,17 +119,20 @@ class RunDirectory:
         self._configure({"kind": self.KIND, "version": VERSION, **new, "versions": versions})
         (path / CHECKPOINTS).mkdir(exist_ok=True)
 
-    def describe_encoded(self, training: Bitext, validation: Bitext) -> None:
-        """Note in the configuration which encoded texts belong to the run."""
-        marks = {"training": training.fingerprint(), "validation": validation.fingerprint()}
-        self._configure({**self.config, "encoded": marks})
+    def save_texts(self, training: Bitext, validation: Bitext) -> None:
+        """Write the encoded texts, after their fingerprints are noted in the configuration."""
+        texts = {"training": training, "validation": validation}
+        self._configure({**self.config, "encoded": {name: text.fingerprint() for name, text in texts.items()}})
+        for name, text in texts.items():
+            text.save(self.path / TEXTS[name])
 
-    def encoded(self, name: str, file: str) -> Bitext:
-        """The encoded text ``name`` of the run, in that file of its directory.
+    def encoded(self, name: str) -> Bitext:
+        """The encoded text of that name in :data:`TEXTS`.
 
         Raises:
             InputError: it is missing, damaged, or not of this run.
         """
+        file = TEXTS[name]
         text = Bitext.load(self.path / file)
         if text.fingerprint() != Record(self.path / CONFIG, self.config).part("encoded").text(name):
             raise InputError(self.path / file, f"not the {name} text of this run", remedy=_REMEDY)

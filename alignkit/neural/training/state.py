@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from alignkit.errors import InputError
-from alignkit.neural.training.log import Row, TrainingLog, row_of
+from alignkit.neural.training.log import Row, TrainingLog, log_row
 from alignkit.records import Record
 from alignkit.types import PathLike
 
@@ -52,7 +52,7 @@ def _row(path: PathLike, place: int, row: object, last_step: int) -> Row:
     if not isinstance(row, list | tuple) or len(row) != len(Row._fields):
         raise InputError(path, f"damaged: row {place} of its log should be {', '.join(Row._fields)}")
     named = dict(zip(Row._fields, row, strict=True))
-    return row_of(Record(path, named, name=f"row {place} of its log"), last_step)
+    return log_row(Record(path, named, name=f"row {place} of its log"), last_step)
 
 
 def load_moments(optimiser: torch.optim.Optimizer, moments: object, steps: int) -> None:

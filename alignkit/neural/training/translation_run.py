@@ -50,12 +50,12 @@ class TranslationRun(RunDirectory):
     @property
     def train(self) -> Bitext:
         """The encoded training text."""
-        return self.encoded("training", "train.npz")
+        return self.encoded("training")
 
     @property
     def valid(self) -> Bitext:
         """The encoded validation text."""
-        return self.encoded("validation", "valid.npz")
+        return self.encoded("validation")
 
     @property
     def uniform_steps(self) -> int:
@@ -159,9 +159,7 @@ def _begin(
     encoded = encode_bitext(tokenizer, text.source, text.target)
     held = encode_bitext(tokenizer, valid.source, valid.target)
     training = translation_trainer(encoded, held, settings, tokenizer, valid.target, device)
-    run.describe_encoded(encoded, held)
-    encoded.save(run.path / "train.npz")
-    held.save(run.path / "valid.npz")
+    run.save_texts(encoded, held)
     with atomic_write(run.path / "valid.tgt.txt") as stream:
         for line in valid.target:
             stream.write(line.encode("utf-8", "surrogatepass") + b"\n")

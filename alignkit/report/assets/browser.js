@@ -130,15 +130,32 @@ function pairControls(changed) {
   document.getElementById("pair-controls").append(choose("u", "The favourite of"), choose("v", "is looked up in"));
 }
 
-function keysText() {
+// What every mark and colour of the pictures means.
+function heatLegend() {
+  const colours = palette(), key = (width) => shape("svg", { width, height: 14, "aria-hidden": "true" });
+  const scale = key(62), dot = key(14), sure = key(14), possible = key(14), word = key(34);
+  for (let i = 0; i < 6; i++) scale.append(shape("rect", { x: 10 * i + 1, y: 1, width: 10, height: 12, fill: colours.heat(i / 5) }));
+  dot.append(shape("rect", { x: 0, y: 0, width: 14, height: 14, fill: colours.heat(1) }), shape("circle", { cx: 7, cy: 7, r: 2.5, fill: colours.mark }));
+  const box = { x: 1, y: 1, width: 12, height: 12, fill: "none", stroke: colours.gold, "stroke-width": 2 };
+  sure.append(shape("rect", box));
+  possible.append(shape("rect", { ...box, "stroke-dasharray": "3 2" }));
+  const text = shape("text", { x: 0, y: 11, class: "rust" }, "word");
+  word.append(text);
+  const range = maps.shade === "row" ? "0 to the strongest of its row" : "0 to 1";
+  const entries = [[scale, range], [dot, "the strongest of its row"]];
+  if (data.gold) entries.push([sure, "gold link"], [possible, "possible gold link"]);
   const [u, v] = [data.sets[chosen.u].label, data.sets[chosen.v].label];
-  const gold = data.gold ? " Boxes mark gold links (dashed: possible links)." : "";
-  const rust = sets < 2 ? "" : ` A target word is rust-coloured if the favourite of “${u}” is not at the top of “${v}”.`;
-  document.getElementById("keys").textContent = `Dots mark each row's strongest cell.${gold}${rust}`;
+  if (sets > 1) entries.push([word, `target word whose favourite by “${u}” is not at the top of “${v}”`]);
+  return element("ul", { className: "legend" }, ...entries.map(([mark, said]) => element("li", {}, mark, said)));
+}
+
+function explainKeys() {
+  const u = data.sets[chosen.u].label;
+  document.getElementById("keys").replaceChildren(heatLegend());
   for (const place of document.querySelectorAll("[data-u]")) place.textContent = u;
 }
 
-const maps = new HeatMaps(document.getElementById("maps"), document.getElementById("readout"));
+const maps = new HeatMaps(document.getElementById("maps"), document.getElementById("readout"), document.getElementById("views"));
 const browser = new Browser(maps);
 for (const place of ["frequency", "length"]) {
   const empty = Object.keys(data.bands[place]).length === 0;
@@ -150,12 +167,17 @@ const charts = [
   bandChart("length", "source words in the sentence", "source words in the sentence"),
 ];
 pairControls(() => {
-  keysText();
+  explainKeys();
   browser.refresh();
   for (const redraw of charts) redraw();
 });
-keysText();
-document.getElementById("shade").addEventListener("change", (event) => { maps.shade = event.target.value; maps.draw(); });
+explainKeys();
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", explainKeys);
+document.getElementById("shade").addEventListener("change", (event) => {
+  maps.shade = event.target.value;
+  maps.draw();
+  explainKeys();
+});
 if (data.course) courseChart(document.getElementById("course-figure"));
 if (data.mass.length) massChart(document.getElementById("mass-figure"));
 document.documentElement.dataset.ready = "yes";

@@ -19,7 +19,11 @@ function legend(entries) {
     const key = shape("svg", { width: 26, height: 12, "aria-hidden": "true" });
     if (kind === "forced") key.append(shape("rect", { class: "forced", x: 1, y: 0, width: 24, height: 12 }));
     else if (kind === "chance") key.append(shape("path", { class: "chance", d: "M1 6H25" }));
-    else if (kind === "tick") key.append(shape("line", { class: "even", x1: 13, x2: 13, y1: 1, y2: 11 }));
+    else if (kind === "dot" || kind === "range") {
+      const group = shape("g", { class: "c0" });
+      group.append(kind === "dot" ? shape("circle", { class: "dot", cx: 13, cy: 6, r: 5 }) : shape("line", { class: "range", x1: 13, x2: 13, y1: 0, y2: 12 }));
+      key.append(group);
+    } else if (kind === "tick") key.append(shape("line", { class: "even", x1: 13, x2: 13, y1: 1, y2: 11 }));
     else if (kind.startsWith("bar")) {
       const group = shape("g", { class: kind.slice(4) });
       group.append(shape("rect", { class: "bar", x: 3, y: 1, width: 20, height: 10, rx: 2 }));
@@ -116,7 +120,7 @@ function bandChart(name, unit, short) {
     });
     svg.append(group);
     const pair = `${data.sets[chosen.u].label} and ${data.sets[chosen.v].label}`;
-    place.replaceChildren(legend([["c0", `agreement of ${pair}`], ["chance", "chance"]]), svg);
+    place.replaceChildren(legend([["dot", `agreement of ${pair}`], ["range", "its 95 % interval"], ["chance", "agreement by chance"]]), svg);
     const header = [unit, "Target words", "Agreement", "95 % interval", "Chance"];
     table(document.getElementById(`${name}-table`), header, bands.map(([band, count, value, chance, low, high]) =>
       [band, count.toLocaleString("en"), percent(value, 1), `${percent(low)} to ${percent(high)}`, percent(chance, 1)]));
@@ -127,11 +131,11 @@ function bandChart(name, unit, short) {
 function massChart(place) {
   const redraw = (width) => {
     const classes = [...new Set(data.mass.flatMap((s) => s.rows.map((r) => r[0])))];
-    const left = Math.min(150, width * 0.36), bar = 20, gap = 22, step = data.mass.length * (bar + 4) + gap;
+    const left = Math.min(150, Math.max(width * 0.36, 122)), bar = 20, gap = 22, step = data.mass.length * (bar + 4) + gap;
     const height = classes.length * step + 40;
     const svg = shape("svg", { width, height, role: "group", "aria-label": "Where the weight goes" });
     const x = (share) => left + (width - left - 56) * share;
-    for (let share = 0; share <= 1.001; share += 0.25) {
+    for (let share = 0; share <= 1.001; share += width < 480 ? 0.5 : 0.25) {
       svg.append(shape("line", { class: "grid", x1: x(share), x2: x(share), y1: 4, y2: height - 30 }));
       svg.append(shape("text", { x: x(share), y: height - 10, "text-anchor": "middle" }, `${Math.round(100 * share)} %`));
     }

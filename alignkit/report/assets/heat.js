@@ -65,10 +65,13 @@ function palette() {
 const FACE = 'px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif';
 const clip = (text) => ([...text].length > 18 ? `${[...text].slice(0, 17).join("")}…` : text);
 
+const SMALLEST = 13; // pixels of a cell, for pictures side by side
+
 class HeatMaps {
-  constructor(place, readout) {
+  constructor(place, readout, views) {
     this.place = place;
     this.readout = readout;
+    this.view = "auto"; // or "all", or the number of an aligner
     this.shade = "row";
     this.cursor = null;
     this.m = null;
@@ -83,6 +86,12 @@ class HeatMaps {
       return { canvas, figure: element("figure", {}, caption, element("div", { className: "hold" }, canvas)) };
     });
     place.replaceChildren(...this.maps.map((map) => map.figure));
+    this.buttons = sets < 2 ? [] : ["all", ...data.sets.keys()].map((view) => {
+      const button = element("button", { type: "button", textContent: view === "all" ? "side by side" : data.sets[view].label });
+      button.addEventListener("click", () => { this.view = view; this.draw(); });
+      return { view, button };
+    });
+    views.replaceChildren(...this.buttons.map(({ button }) => button));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
     new ResizeObserver(() => { if (this.width !== place.clientWidth) this.draw(); }).observe(place);
   }
@@ -107,10 +116,15 @@ class HeatMaps {
     const longest = (tokens) => Math.max(20, ...tokens.map((t) => pen.measureText(clip(t)).width));
     this.width = this.place.clientWidth;
     const left = Math.ceil(longest(y)) + 12, rise = Math.ceil(longest(x) * 0.8) + 14, tail = Math.ceil(rise * 0.55);
-    const fit = (columns) => Math.floor(((this.width - 22 * (columns - 1)) / columns - left - tail) / Math.max(x.length, 1));
-    const two = Math.min(26, fit(2));
-    const cell = two >= 13 ? two : Math.max(15, Math.min(26, fit(1)));
-    return { left, rise, cell, tail };
+    const fit = (columns) => Math.min(26, Math.floor(((this.width - 22 * (columns - 1)) / columns - left - tail) / Math.max(x.length, 1)));
+    const most = [3, 2].find((count) => count <= sets && fit(count) >= SMALLEST) || 1;
+    const columns = Math.ceil(sets / Math.ceil(sets / most)); // four as two and two
+    // Where two do not fit beside each other, one at a time: then its numbers and its words are in sight together.
+    const view = this.view !== "auto" ? this.view : sets > 1 && columns === 1 ? chosen.u : "all";
+    // Small enough to see all rows of pictures at once below the numbers, if that leaves something to be seen.
+    const high = Math.floor(((innerHeight - 130) / Math.ceil(sets / columns) - rise - 40) / Math.max(y.length, 1));
+    const cell = view === "all" && columns > 1 ? Math.min(fit(columns), Math.max(SMALLEST, high)) : Math.max(15, fit(1));
+    return { left, rise, cell, tail, view };
   }
 
   draw() {
@@ -119,7 +133,10 @@ class HeatMaps {
     const ratio = window.devicePixelRatio || 1, form = this.layout();
     this.form = form;
     const agree = sets < 2 ? y.map(() => true) : hits(this.m, chosen.u, chosen.v);
-    this.maps.forEach(({ canvas }, k) => {
+    for (const { view, button } of this.buttons) button.setAttribute("aria-pressed", String(view === form.view));
+    this.maps.forEach(({ canvas, figure }, k) => {
+      figure.hidden = form.view !== "all" && form.view !== k;
+      if (figure.hidden) return;
       const width = form.left + form.cell * x.length + form.tail, height = form.rise + form.cell * y.length + 4;
       canvas.width = Math.round(width * ratio);
       canvas.height = Math.round(height * ratio);
