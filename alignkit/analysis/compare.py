@@ -96,7 +96,7 @@ def with_others(
     """
     named = {name if name.endswith(".alpha") else f"{name}.alpha": found for name, found in others.items()}
     if len(named) < len(others) or set(named) & set(scores):
-        raise AlignkitError(f"scores from elsewhere need names of their own; taken are {', '.join(scores)}")
+        raise AlignkitError(f"the names of other systems' scores must be new; taken are {', '.join(scores)}")
     joined = {**scores, **{name: project_scores(found, pairs) for name, found in named.items()}}
     if all(is_between_tokens(found, pairs) for found in named.values()):
         return joined
