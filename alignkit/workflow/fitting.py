@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from alignkit.aligner.protocol import Aligner, with_threshold
@@ -87,6 +88,8 @@ class Fitting:
         if block_tokens is not None:
             more["block_tokens"] = block_tokens
         estimation = self.settings.estimation or self.method.estimation
+        if self.settings.iterations is not None:
+            estimation = replace(estimation, iterations=self.settings.iterations)
         return imported(self.method.fit)(text, estimation, threads=threads, progress=progress, **more)
 
 

@@ -72,6 +72,7 @@ class AlignSettings:
     Attributes:
         method: what to fit, a name in :data:`METHODS`; ignored if there is a fitted model.
         estimation: settings of the method; its defaults if None.
+        iterations: of EM, instead of those of the estimation.
         symmetrization: fit both directions, and combine them by this heuristic of
             :data:`alignkit.links.heuristics.HEURISTICS`. None: one direction, or a joint model.
         reverse: fit the target-to-source direction. Links have their source first all the same.
@@ -94,6 +95,7 @@ class AlignSettings:
 
     method: str = "joint"
     estimation: Estimation | None = None
+    iterations: int | None = None
     symmetrization: str | None = None
     reverse: bool = False
     threshold: float | None = None
