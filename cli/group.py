@@ -22,6 +22,7 @@ COMMANDS = {
     "lexicon": ("alignkit_cli.lexicon", "Write the translation table of a saved model as text."),
     "cooc": ("alignkit_cli.cooc", "Count which words occur together."),
     "train": ("alignkit_cli.train", "Train a neural aligner."),
+    "mechanisms": ("alignkit_cli.mechanisms", "List the attention mechanisms that networks can have."),
     "compare": ("alignkit_cli.compare", "Score classical and neural aligners against each other."),
     "lab": ("alignkit_cli.lab", "Measure what a network's attention agrees with."),
     "classify": ("alignkit_cli.classify", "Train classifiers on labelled text and compare what they learn."),

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from alignkit.errors import AlignkitError, InputError, abbreviated
+from alignkit.neural.networks.registry import check_attention
 from alignkit.settings import GREATEST_THREAD_COUNT
 
 #: A size that is not bounded by what it is used for.
@@ -108,6 +109,19 @@ class Device(click.ParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if not re.fullmatch(r"auto|cpu|mps|cuda(:\d{1,3})?", value):
             self.fail(f"{abbreviated(value)!r} is none of auto, cpu, cuda, cuda:1 and so on.", param, ctx)
+        return str(value)
+
+
+class MechanismName(click.ParamType):
+    """The name of an attention: a score function, perhaps with a normalizer."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            check_attention("network", value)
+        except AlignkitError as error:
+            self.fail(str(error).partition(": ")[2], param, ctx)
         return str(value)
 
 
