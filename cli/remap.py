@@ -35,7 +35,7 @@ from alignkit_cli.parameter_types import TEXT
     type=click.Choice(ON_ERROR),
     default=ON_ERROR[0],
     show_default=True,
-    help="Stop at a sentence that has other characters in --to than in --from, or skip its pair: print an empty line.",
+    help="Stop at a sentence with other characters in --to than in --from, or skip its pair: print an empty line.",
 )
 @output_option
 @quiet_option
@@ -44,10 +44,10 @@ def command(
 ) -> None:
     """Move links from one tokenization of a text to another.
 
-    Words of tokenized text, subwords (marked as by SentencePiece, BPE or WordPiece) and the words between the spaces
-    of untokenized text can stand on either side. Two new tokens are linked if they share a character with two old
-    tokens that are linked; links of words come back the same from subwords. Prints a line of links for each line of
-    LINKS.
+    Words of tokenized text, subwords (marked as by SentencePiece, BPE or WordPiece) and the words between the
+    spaces of untokenized text can stand on either side. Two new tokens are linked if they share a character with
+    two old tokens that are linked; links of words come back the same from subwords. Prints a line of links for
+    each line of LINKS.
     """
     from alignkit.workflow.remapping import remap_files
 
