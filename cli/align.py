@@ -57,8 +57,8 @@ from alignkit_cli.progress import progress_bar
     type=click.Choice(ON_ERROR),
     default=ON_ERROR[0],
     show_default=True,
-    help='With --model and "-" as SRC: stop at a malformed line, or skip it and print an empty line for it; at the '
-    "end, their number is printed on standard error.",
+    help='With --model and "-" as SRC: stop at a malformed line, or skip it and print an empty line for it; at '
+    "the end, their number is printed on standard error.",
 )
 @threads_option
 @output_option
