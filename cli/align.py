@@ -41,8 +41,11 @@ from alignkit_cli.progress import progress_bar
     help="Link two words if the probability of the link is at least this: higher for precision, lower for "
     f"recall.  [default: {JOINT_THRESHOLD}, or the model's]",
 )
-@click.option(
-    "--iterations", type=PASSES, help="The most EM iterations of the HMMs.  [default: until they settle]"
+@setting_option(
+    AlignSettings,
+    "iterations",
+    type=PASSES,
+    help="Greatest number of EM iterations.  [default: until links settle]",
 )
 @knowledge_options
 @click.option(
