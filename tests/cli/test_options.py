@@ -28,7 +28,7 @@ SETTINGS = {
     "align": (AlignSettings, set()),
     "ibm1": (IBM1Settings, set()),
     "diagonal": (DiagonalSettings, set()),
-    "hmm": (HMMSettings, {"null_probability"}),  # which depends on --bayes
+    "hmm": (HMMSettings, {"null_probability", "threshold"}),  # which depend on --bayes and on --symmetrize
     "compare": (CompareSettings, set()),
     "lab": (LabSettings, set()),
     "classify": (ClassifySettings, set()),
