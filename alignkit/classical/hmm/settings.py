@@ -112,7 +112,7 @@ JOINT_SETTINGS = HMMSettings(
     punctuation=0.05,
     fold_case=True,
 )
-#: Of its quick variant: fewer iterations, and no back-off.
-FAST_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=3, iterations=2, back_off=0.0)
+#: Of its quick variant: fewer iterations.
+FAST_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=2, iterations=3)
 #: Of the joint aligners of several views (:mod:`alignkit.classical.hmm.joint_views`).
 VIEWS_SETTINGS = replace(JOINT_SETTINGS, threshold=VIEWS_THRESHOLD)
