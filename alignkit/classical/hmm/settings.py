@@ -10,7 +10,7 @@ from alignkit.errors import AlignkitError
 #: the whole sentence.
 DECODINGS = ("posterior", "viterbi")
 #: The least probability of a link of the joint aligner.
-JOINT_THRESHOLD = 0.45
+JOINT_THRESHOLD = 0.5
 #: The same where the probabilities of several views are averaged.
 VIEWS_THRESHOLD = 0.38
 
