@@ -8,13 +8,14 @@ from typing import Any
 import click
 
 from alignkit.classical.hmm.settings import JOINT_THRESHOLD
-from alignkit.workflow.settings import AlignSettings
+from alignkit.workflow.settings import QUALITIES, AlignSettings
 from alignkit_cli.command import alignkit_command
 from alignkit_cli.fitting import knowledge_options, text_options, write_alignments
 from alignkit_cli.options import (
     choose_text,
     format_options,
     give_memory_back,
+    memory_options,
     needs,
     output_option,
     quiet_option,
@@ -41,7 +42,20 @@ from alignkit_cli.progress import progress_bar
     help="Link two words if the probability of the link is at least this: higher for precision, lower for "
     f"recall.  [default: {JOINT_THRESHOLD}, or the model's]",
 )
+@setting_option(
+    AlignSettings,
+    "quality",
+    type=click.Choice(list(QUALITIES)),
+    help="How much time to spend: fast takes about half as long as normal, best about ten times.",
+)
+@setting_option(
+    AlignSettings,
+    "keep_case",
+    is_flag=True,
+    help="Take words that differ in case only for different words.",
+)
 @knowledge_options
+@memory_options
 @click.option(
     "--save-model",
     type=OutputPath(replaces="start"),
@@ -58,9 +72,10 @@ def command(model: str | None, save_model: str | None, **options: Any) -> None:
     and the second source word to the third target word. The line is empty if a side is blank.
 
     Without --model, two hidden Markov models are fitted on this text, one for each direction, which share their
-    links while they learn; if the text is too large for them, IBM Model 1 is fitted in both directions
-    (grow-diag-final-and). With --model, a saved aligner links new text; words it has never seen get no link. A
-    neural aligner's links are between whitespace words, from attention summed over their subwords.
+    links while they learn; with --quality best, several times on different views of the text, as words and as
+    subwords, whose link probabilities are averaged. With --model, a saved aligner links new text; words it has
+    never seen get no link. A neural aligner's links are between whitespace words, from attention summed over their
+    subwords.
 
     With --model and "-" as SRC, pairs are read from standard input and answered line by line, in bounded memory.
     """

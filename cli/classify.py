@@ -22,7 +22,7 @@ from alignkit_cli.analysis_options import (
 )
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import encoding_option, note, quiet_option, threads_option, with_given, write_output
-from alignkit_cli.parameter_types import COUNT, TEXT, InputPath, OutputFolder, WholeNumber
+from alignkit_cli.parameter_types import COUNT, TEXT, InputPath, MechanismName, OutputFolder, WholeNumber
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class ClassifyCall:
     minimum: int | None
     vectors: str | None
     embedding: int | None
+    attention: str | None
     steps: int | None
     batch: int | None
     device: str
@@ -74,7 +75,7 @@ class ClassifyCall:
         """The settings of the standard classifier."""
         return CLASSIFIER_PRESETS[self.preset].change(
             text={"minimum": self.minimum},
-            network={"embedding": self.embedding},
+            network={"embedding": self.embedding, "attention": self.attention},
             training={"steps": self.steps, "batch": self.batch, "seed": seed},
         )
 
@@ -109,6 +110,12 @@ class ClassifyCall:
 @click.option("--vectors", type=TEXT, help="Word vectors as text (as GloVe's), which the embeddings start from.")
 @click.option(
     "--embedding", type=WholeNumber(1, 100_000), help="The size of an embedding.  [default: the preset's]"
+)
+@click.option(
+    "--attention",
+    type=MechanismName(),
+    help="The attention of the classifiers: a score function and a normalizer of `alignkit mechanisms`.  "
+    "[default: feed-forward+softmax, the paper's]",
 )
 @click.option("--steps", type=COUNT, help="The number of training steps of each network.  [default: the preset's]")
 @click.option("--batch", type=COUNT, help="The number of texts per step.  [default: the preset's]")

@@ -21,10 +21,14 @@ COMMANDS = {
     "lexicon": ("alignkit_cli.lexicon", "Write the translation table of a saved model as text."),
     "cooc": ("alignkit_cli.cooc", "Count which words occur together."),
     "train": ("alignkit_cli.train", "Train a neural aligner."),
+    "mechanisms": ("alignkit_cli.mechanisms", "List the attention mechanisms that networks can have."),
     "compare": ("alignkit_cli.compare", "Score classical and neural aligners against each other."),
+    "attention": ("alignkit_cli.attention", "Save the cross-attention of a Hugging Face model."),
+    "heads": ("alignkit_cli.heads", "Rank the heads of an attention file by how well they align."),
     "lab": ("alignkit_cli.lab", "Measure what a network's attention agrees with."),
     "classify": ("alignkit_cli.classify", "Train classifiers on labelled text and compare what they learn."),
     "report": ("alignkit_cli.report", "Write one HTML page that shows what aligners see in a text."),
+    "fetch": ("alignkit_cli.fetch", "Download a public data set that the benchmarks use."),
     "experiment": ("alignkit_cli.experiment", "Reproduce an experiment of the papers."),
 }
 

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import click
 
-from alignkit.neural.networks.registry import ATTENTIONS, NETWORKS
+from alignkit.neural.networks.registry import NETWORKS
 from alignkit.neural.settings import (
     PRESETS,
     Keep,
@@ -28,7 +28,17 @@ from alignkit_cli.options import (
     setting_option,
     text_arguments,
 )
-from alignkit_cli.parameter_types import COUNT, PASSES, SEED, TEXT, THREADS, Device, OutputFolder, WholeNumber
+from alignkit_cli.parameter_types import (
+    COUNT,
+    PASSES,
+    SEED,
+    TEXT,
+    THREADS,
+    Device,
+    MechanismName,
+    OutputFolder,
+    WholeNumber,
+)
 from alignkit_cli.progress import progress_bar
 
 
@@ -65,12 +75,16 @@ from alignkit_cli.progress import progress_bar
     type=click.Choice(list(NETWORKS)),
     help="The kind of network; another than the preset's has its own default sizes.  [default: the preset's]",
 )
-@setting_option(
-    NetworkSettings,
-    "attention",
-    type=click.Choice(list(ATTENTIONS)),
-    help="How the decoder's state s scores an encoder state h: general, h·(W s + b); dot, h·s; uniform, not at "
-    "all: the weights are 1/L.",
+@click.option(
+    "--attention",
+    type=MechanismName(),
+    help="A score function and a normalizer, such as additive+sparsemax, or uniform (the weights are 1/L); "
+    "`alignkit mechanisms` lists them. Without a normalizer it is softmax.  [default: the preset's]",
+)
+@click.option(
+    "--heads",
+    type=WholeNumber(1, 1024),
+    help="The number of heads of the attention, each with maps of its own.  [default: the preset's]",
 )
 @click.option(
     "--tokens",
@@ -117,7 +131,7 @@ from alignkit_cli.progress import progress_bar
 )
 @quiet_option
 def command(run_dir: str, quiet: bool, **options: Any) -> None:
-    """Train a neural aligner, an encoder-decoder with one attention head, into the directory RUN.
+    """Train a neural aligner, an encoder-decoder with attention, into the directory RUN.
 
     The same command continues an interrupted run, and ends in the same network. RUN can then be given wherever a
     saved aligner is asked for: it stands for the network with the lowest validation loss.

@@ -16,7 +16,7 @@ from alignkit.links.formats import OUTPUT_FORMATS
 from alignkit.links.heuristics import HEURISTICS
 from alignkit.metrics.registry import SCORE_METRICS
 from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS
-from alignkit.neural.networks.registry import ATTENTIONS, NETWORKS
+from alignkit.neural.networks.registry import NETWORKS
 from alignkit.neural.settings import PRESETS, Keep, Tokens, When
 from alignkit.report.frames import FORMATS
 from alignkit.report.inputs import ReportInputs
@@ -28,7 +28,7 @@ SETTINGS = {
     "align": (AlignSettings, set()),
     "ibm1": (IBM1Settings, set()),
     "diagonal": (DiagonalSettings, set()),
-    "hmm": (HMMSettings, {"null_probability"}),  # which depends on --bayes
+    "hmm": (HMMSettings, {"null_probability", "threshold"}),  # which depend on --bayes and on --symmetrize
     "compare": (CompareSettings, set()),
     "lab": (LabSettings, set()),
     "classify": (ClassifySettings, set()),
@@ -78,7 +78,6 @@ def test_those_of_reading_and_directions_are_the_same_everywhere(name):
         ("compare", "metric", [metric.name for metric in SCORE_METRICS]),
         ("train", "preset", list(PRESETS)),
         ("train", "architecture", list(NETWORKS)),
-        ("train", "attention", list(ATTENTIONS)),
         ("train", "tokens", list(get_args(Tokens))),
         ("train", "bleu", list(get_args(When))),
         ("train", "keep", list(get_args(Keep))),
