@@ -17,6 +17,7 @@ COMMANDS = {
     "diagonal": ("alignkit_cli.diagonal", "Align with fast_align's model, which favours the diagonal."),
     "hmm": ("alignkit_cli.hmm", "Align with a hidden Markov model."),
     "symmetrize": ("alignkit_cli.symmetrize", "Combine the alignments of two directions."),
+    "remap": ("alignkit_cli.remap", "Move links between words, subwords and untokenized text."),
     "evaluate": ("alignkit_cli.evaluate", "Score links against gold links: precision, recall, F1, AER."),
     "lexicon": ("alignkit_cli.lexicon", "Write the translation table of a saved model as text."),
     "cooc": ("alignkit_cli.cooc", "Count which words occur together."),

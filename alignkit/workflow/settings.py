@@ -88,6 +88,7 @@ class AlignSettings:
     Attributes:
         method: what to fit, a name in :data:`METHODS`; ignored if there is a fitted model.
         estimation: settings of the method; its defaults if None.
+        iterations: of EM, instead of those of the estimation.
         symmetrization: fit both directions, and combine them by this heuristic of
             :data:`alignkit.links.heuristics.HEURISTICS`. None: one direction, or a joint model.
         reverse: fit the target-to-source direction. Links have their source first all the same.
@@ -113,6 +114,7 @@ class AlignSettings:
 
     method: str = "joint"
     estimation: Estimation | None = None
+    iterations: int | None = None
     symmetrization: str | None = None
     reverse: bool = False
     threshold: float | None = None
@@ -166,6 +168,8 @@ class AlignSettings:
         """What is fitted, and its settings."""
         name, estimation = QUALITIES[self.quality] if self.method == "joint" else (self.method, None)
         chosen = self.estimation or estimation or METHODS[name].estimation
+        if self.iterations is not None:
+            chosen = replace(chosen, iterations=self.iterations)
         if self.keep_case and isinstance(chosen, HMMSettings):
             chosen = replace(chosen, fold_case=False)
         return METHODS[name], chosen

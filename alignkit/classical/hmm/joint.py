@@ -47,7 +47,7 @@ from alignkit.types import PathLike, Progress
 KIND, VERSION = "alignkit.hmm-joint", 3
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class JointHMM(FittedHMM, JointAligner):
     """Two fitted hidden Markov aligners that give link probabilities together.
 

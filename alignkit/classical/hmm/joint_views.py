@@ -17,6 +17,7 @@ from alignkit.classical.memory import MemoryLimit
 from alignkit.classical.priors import LexiconPrior
 from alignkit.errors import AlignkitError, InputError
 from alignkit.parallel import thread_count
+from alignkit.representation import brief_repr
 from alignkit.scores.scores import Scores, flat_offsets
 from alignkit.settings import with_options
 from alignkit.storage import Fields, load_arrays, save_arrays
@@ -44,6 +45,8 @@ class JointViews(JointAligner):
     name: str = "hmm-views"
     kinds: tuple[str, ...] = ("alpha", "beta")
     fitted: FittedText | None = field(default=None, compare=False, repr=False)
+
+    __repr__ = brief_repr
 
     def __post_init__(self) -> None:
         if not self.models or len(self.models) != len(self.views):
