@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from alignkit.errors import AlignkitError, InputError
+from alignkit.errors import AlignkitError, InputError, check_list
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.devices import pick_device
 from alignkit.neural.networks.base import TranslationNetwork
@@ -116,9 +116,11 @@ def train_translation(
 
     Raises:
         AlignkitError: the directory contains something else, or a run with other settings or text; the two sides
-            of a text differ in length; there is no such device.
+            of a text differ in length, or are strings; there is no such device.
     """
     for name, part in (("training", text), ("validation", valid)):
+        for side in part:
+            check_list(side, f"the {name} text must have a list of lines on each side")
         if len(part.source) != len(part.target):
             raise AlignkitError(
                 f"the {name} text has {len(part.source)} source and {len(part.target)} target lines"
