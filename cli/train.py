@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import click
 
+from alignkit.neural.assignments import assign
 from alignkit.neural.networks.registry import NETWORKS
 from alignkit.neural.settings import (
     PRESETS,
@@ -35,6 +36,7 @@ from alignkit_cli.parameter_types import (
     TEXT,
     THREADS,
     Device,
+    InputPath,
     MechanismName,
     OutputFolder,
     WholeNumber,
@@ -85,6 +87,22 @@ from alignkit_cli.progress import progress_bar
     "--heads",
     type=WholeNumber(1, 1024),
     help="The number of heads of the attention, each with maps of its own.  [default: the preset's]",
+)
+@click.option(
+    "--guide",
+    type=InputPath(),
+    metavar="LINKS",
+    help="Links of the text (Pharaoh), such as those of `alignkit align`, which attention is pulled towards "
+    "while it learns; training.guide_weight says how much.",
+)
+@click.option(
+    "--set",
+    "assignments",
+    type=TEXT,
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Any other setting, such as network.layers=2 or training.label_smoothing=0.1; a name that does not exist "
+    "lists them all. May be given several times.",
 )
 @click.option(
     "--tokens",
@@ -148,7 +166,7 @@ def command(run_dir: str, quiet: bool, **options: Any) -> None:
             valid,
             run_settings(options),
             progress=bar,
-            **{name: options[name] for name in ("threads", "device", "lowercase", "encoding_errors")},
+            **{name: options[name] for name in ("threads", "device", "guide", "lowercase", "encoding_errors")},
         )
     measured = ", ".join(f"{name} {best.metrics[name]:.3f}" for name in ("valid.loss", "valid.accuracy"))
     note(f"{run_dir}: best at step {best.step}, {measured}", quiet)
@@ -161,4 +179,4 @@ def run_settings(options: Mapping[str, Any]) -> RunSettings:
         part: {field.name: options[field.name] for field in fields(settings) if field.name in options}
         for part, settings in parts.items()
     }
-    return PRESETS[options["preset"]].change(**given)
+    return assign(PRESETS[options["preset"]].change(**given), options["assignments"])
