@@ -1,4 +1,4 @@
-"""The layer of a network whose attention aligns best, chosen by the agreement of two directions, without gold links."""
+"""The layer whose attention aligns best, chosen by the agreement of two directions, without gold links."""
 
 from __future__ import annotations
 
