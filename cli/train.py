@@ -154,7 +154,7 @@ def command(run_dir: str, quiet: bool, **options: Any) -> None:
     The same command continues an interrupted run, and ends in the same network. RUN can then be given wherever a
     saved aligner is asked for: it stands for the network with the lowest validation loss.
     """
-    from alignkit.workflow.training import train_files
+    from alignkit.workflow.training import TrainingFiles, train_files
 
     text, valid = choose_text(options["source"], options["target"], options["sample"]), options["valid"]
     if valid is None and options["sample"]:
@@ -162,11 +162,10 @@ def command(run_dir: str, quiet: bool, **options: Any) -> None:
     with progress_bar("training", quiet) as bar:
         best = train_files(
             run_dir,
-            text,
-            valid,
+            TrainingFiles(text, valid, options["guide"]),
             run_settings(options),
             progress=bar,
-            **{name: options[name] for name in ("threads", "device", "guide", "lowercase", "encoding_errors")},
+            **{name: options[name] for name in ("threads", "device", "lowercase", "encoding_errors")},
         )
     measured = ", ".join(f"{name} {best.metrics[name]:.3f}" for name in ("valid.loss", "valid.accuracy"))
     note(f"{run_dir}: best at step {best.step}, {measured}", quiet)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from alignkit.errors import InputError
 from alignkit.links.files import read_links
@@ -84,27 +84,37 @@ def read_training_texts(
     return text, held, names
 
 
+class TrainingFiles(NamedTuple):
+    """The files that a network is trained on.
+
+    Attributes:
+        text, valid: as of :func:`read_training_pairs`.
+        guide: links between the words of the text, which attention is pulled towards; line m is that of pair m.
+    """
+
+    text: Files
+    valid: Files | None = None
+    guide: PathLike | None = None
+
+
 def train_files(
     run_dir: PathLike,
-    text: Files,
-    valid: Files | None,
+    files: TrainingFiles,
     settings: RunSettings,
     *,
     threads: int | None = None,
     device: str = "auto",
     progress: Progress | None = None,
-    guide: PathLike | None = None,
     **reading: Any,
 ) -> NeuralAligner:
     """Train a network on the text of files into a run directory, or continue an interrupted or a finished run.
 
     Args:
         run_dir: made if it does not exist.
-        text, valid, **reading: as of :func:`read_training_pairs`.
+        files: the text, and what goes with it.
+        **reading: as of :func:`read_training_pairs`.
         settings: of text, network and training.
         threads: all cores by default; another number may change the last bits of the result.
-        guide: a file of links between the words of the text, which attention is pulled towards; its line m is that
-            of pair m.
         device, progress: as of :func:`alignkit.neural.training.translation_run.train_translation`.
 
     Returns:
@@ -114,8 +124,8 @@ def train_files(
         AlignkitError: as of :func:`read_training_pairs`; a text is not the one that the run was started on; there
             is no such device.
     """
-    pairs = read_training_pairs(text, valid, **reading)
-    links = None if guide is None else _guide(guide, pairs, valid is None)
+    pairs = read_training_pairs(files.text, files.valid, **reading)
+    links = None if files.guide is None else _guide(files.guide, pairs, files.valid is None)
     # Imported only now: torch takes a second or two, which an error in the input need not wait for.
     from alignkit.neural.devices import set_threads
     from alignkit.neural.training.translation_run import TranslationRun, train_translation

@@ -15,7 +15,7 @@ from alignkit.neural.training.translation import fit_network
 from alignkit.neural.training.translation_run import train_translation
 from alignkit.text.line_pairs import LinePairs
 from alignkit.text.tokenization import encode_bitext, train_subwords
-from alignkit.workflow.training import train_files
+from alignkit.workflow.training import TrainingFiles, train_files
 
 from ..conftest import random_lines, small_settings
 
@@ -112,7 +112,7 @@ def test_impossible_guides(tokenizer, tmp_path):
         (tmp_path / name).write_text("\n".join(lines) + "\n")
     files = tmp_path / "x", tmp_path / "y"
     with pytest.raises(InputError, match="has 1 lines of links, the text has 40 sentence pairs"):
-        train_files(tmp_path / "run", files, None, small_settings(), guide=tmp_path / "links")
+        train_files(tmp_path / "run", TrainingFiles(files, guide=tmp_path / "links"), small_settings())
     assert not (tmp_path / "run").exists()
 
 
@@ -121,6 +121,6 @@ def test_files_with_held_out_text(tmp_path):
         (tmp_path / name).write_text("\n".join(lines) + "\n")
     files = tmp_path / "x", tmp_path / "y"
     settings = small_settings(epochs=1)
-    found = train_files(tmp_path / "run", files, None, settings, guide=tmp_path / "links", device="cpu")
-    plain = train_files(tmp_path / "plain", files, None, settings, device="cpu")
+    found = train_files(tmp_path / "run", TrainingFiles(files, guide=tmp_path / "links"), settings, device="cpu")
+    plain = train_files(tmp_path / "plain", TrainingFiles(files), settings, device="cpu")
     assert found.metrics != plain.metrics
