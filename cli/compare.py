@@ -26,6 +26,7 @@ from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
     by_name,
     choose_text,
+    needs,
     note,
     quiet_option,
     reading_options,
@@ -34,11 +35,11 @@ from alignkit_cli.options import (
     with_given,
     write_output,
 )
-from alignkit_cli.parameter_types import TEXT, InputPath, NamedInputPath
+from alignkit_cli.parameter_types import TEXT, InputPath, NamedInputPath, ScoresPath
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from alignkit.analysis.compare import Comparison
+    from alignkit.analysis.classical import Comparison
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class CompareCall:
     metavar="[SRC]",
     required=False,
     type=TEXT,
-    help='With --neural: the source text to score; or, without TGT, lines "source ||| target".  [default: the '
+    help='The source text to score; or, without TGT, lines "source ||| target".  [default with --neural: the '
     "validation text of the run]",
 )
 @argument("target", metavar="[TGT]", required=False, type=TEXT, help="The target text to score.")
@@ -95,7 +96,8 @@ class CompareCall:
     nargs=2,
     type=TEXT,
     metavar="SRC TGT",
-    help="The text that the network was trained on, if the run directory has lost it.",
+    help="The text to fit on: without --neural, instead of SRC and TGT; with it, the text that the network was "
+    "trained on, if the run directory has lost it.",
 )
 @setting_option(
     CompareSettings,
@@ -111,9 +113,10 @@ class CompareCall:
 @click.option(
     "--scores",
     multiple=True,
-    type=NamedInputPath(),
+    type=NamedInputPath(ScoresPath()),
     help="Also compare the alpha scores of another system on the scored pairs: .npz, .parquet, .csv, JSON lines, "
-    "Marian's soft alignments or Pharaoh links. May be given several times.",
+    "Marian's soft alignments, inseq's JSON or Pharaoh links; one of several heads as FILE:LAYER.HEAD. May be "
+    "given several times.",
 )
 @seed_option("The seed of the proxy and the bootstrap.")
 @device_option
@@ -123,11 +126,16 @@ class CompareCall:
 @threads_option
 @quiet_option
 def command(**options: Any) -> None:
-    """Compare what a network's attention, IBM Model 1 and a bag-of-words proxy align.
+    """Compare what classical aligners, a network's attention and other systems align.
 
-    IBM Model 1 and the proxy are fitted on the text that the network was trained on, with the same tokens; then
-    all of them score the same sentence pairs. The table shows A(u, v): the share of target tokens whose best
-    source token by u is among the top 5 % by v; in brackets, chance.
+    The table shows A(u, v): the share of target tokens whose best source token by u is among the top 5 % by v; in
+    brackets, chance.
+
+    With SRC and TGT alone, no network is needed: IBM Model 1 and the aligner of `alignkit align` are fitted on
+    this text (or that of --train) and compared with each other and with --scores, between words.
+
+    With --neural, IBM Model 1 and a bag-of-words proxy are fitted on the text that the network was trained on,
+    with the same tokens; then all of them score the same sentence pairs.
 
     Without arguments, a small network is trained first on the German-English sample that comes with the program
     (about a minute).
@@ -136,9 +144,36 @@ def command(**options: Any) -> None:
 
 
 def run_compare(call: CompareCall, settings: CompareSettings) -> None:
-    """Load or train the network, fit the rest, print the table."""
-    if call.neural is None and any(given is not None for given in (call.source, call.uniform, call.training)):
-        raise click.UsageError("Give --neural CKPT; or no arguments at all, for the embedded sample.")
+    """Compare, print the table."""
+    alone = call.neural is None and call.source is not None
+    found = without_network(call, settings) if alone else with_network(call, settings)
+    if call.csv is not None:
+        write_output(found.table.to_csv(index=False, lineterminator="\n").encode(), call.csv)
+    write_output(f"{render_comparison(found, settings, call.as_json)}\n".encode(), None)
+
+
+def without_network(call: CompareCall, settings: CompareSettings) -> Comparison:
+    """Compare classical aligners and the scores of other systems."""
+    from alignkit.analysis.classical import compare_classical
+
+    for name in ("uniform", "delta", "proxy_epochs", "device"):
+        needs(name, "--neural", there=False)
+    assert call.source is not None
+    training = call.read("fit on (--train)", *call.training) if call.training is not None else None
+    with progress_bar("align", call.quiet) as bar:
+        return compare_classical(
+            call.read("score", call.source, call.target),
+            by_name(call.scores, "--scores"),
+            training=training,
+            settings=settings,
+            progress=bar,
+        )
+
+
+def with_network(call: CompareCall, settings: CompareSettings) -> Comparison:
+    """Load or train the network, fit the rest."""
+    if call.neural is None and any(given is not None for given in (call.uniform, call.training)):
+        raise click.UsageError("Give --neural RUN, or SRC and TGT; or no arguments, for the embedded sample.")
     from alignkit.analysis.compare import compare_networks
     from alignkit.neural.devices import set_threads
 
@@ -147,7 +182,7 @@ def run_compare(call: CompareCall, settings: CompareSettings) -> None:
     pairs = call.read("score", call.source, call.target) if call.source is not None else None
     training = call.read("fit on (--train)", *call.training) if call.training is not None else None
     with tempfile.TemporaryDirectory(prefix="alignkit-") as folder, progress_bar("proxy", call.quiet) as bar:
-        found = compare_networks(
+        return compare_networks(
             call.neural or train_on_sample(folder, settings.seed, settings.device, call.quiet),
             call.uniform,
             pairs=pairs,
@@ -156,9 +191,6 @@ def run_compare(call: CompareCall, settings: CompareSettings) -> None:
             settings=settings,
             progress=bar,
         )
-    if call.csv is not None:
-        write_output(found.table.to_csv(index=False, lineterminator="\n").encode(), call.csv)
-    write_output(f"{render_comparison(found, settings, call.as_json)}\n".encode(), None)
 
 
 def train_on_sample(folder: str, seed: int, device: str, quiet: bool) -> str:
@@ -181,14 +213,15 @@ def render_comparison(found: Comparison, settings: CompareSettings, as_json: boo
 
     network, training, pairs = found.network, found.training, found.pairs
     if as_json:
-        facts = {
+        facts: dict[str, Any] = {
             "percent": float(settings.percent),
             "ibm1": {"iterations": settings.iterations, "null": settings.null},
-            "network": {"step": network.step, "attention": network.settings.network.attention},
             "training_pairs": len(training),
             "scored_pairs": len(pairs),
-            "fingerprint": network.fingerprint,
+            "fingerprint": training.fingerprint() if network is None else network.fingerprint,
         }
+        if network is not None:
+            facts["network"] = {"step": network.step, "attention": network.settings.network.attention}
         return to_json(found.table, settings.metric, facts)
     metric = find_metric(settings.metric)
     rows = f"{int(found.table['rows'].max())} target tokens ({len(pairs)} pairs)"
@@ -197,7 +230,7 @@ def render_comparison(found: Comparison, settings: CompareSettings, as_json: boo
     lines = [
         textwrap.fill(what, 90),
         f"Fitted on {len(training)} pairs; IBM 1: {settings.iterations} iterations, "
-        f"{'with' if settings.null else 'without'} NULL; network: step {network.step}.",
+        f"{'with' if settings.null else 'without'} NULL{f'; network: step {network.step}' if network else ''}.",
         "",
         metric_matrix(found.table, metric),
     ]

@@ -12,7 +12,7 @@ from alignkit.links.formats import GOLD_BASES, GOLD_FORMATS
 from alignkit.links.gold import FEWEST_LINES
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import quiet_option, write_output
-from alignkit_cli.parameter_types import SEED, TEXT, OutputPath
+from alignkit_cli.parameter_types import SEED, TEXT, OutputPath, ScoresPath
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +27,11 @@ NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
     "gold", metavar="GOLD", type=TEXT, help='Gold links: sure ones as "s-t", possible ones as "spt" or "s?t".'
 )
 @argument(
-    "hypothesis", metavar="HYP", type=TEXT, help="The links to score. Lines beyond those of GOLD are not read."
+    "hypothesis",
+    metavar="HYP",
+    type=ScoresPath(stdin=True),
+    help="The links to score. Lines beyond those of GOLD are not read. Or a head of an attention file, as "
+    "FILE:LAYER.HEAD (see `alignkit heads`), whose links are the best source words.",
 )
 @click.option(
     "--gold-format",

@@ -113,8 +113,8 @@ def direction_options(command: Command) -> Command:
     return apply(command, reverse, symmetrization, threshold)
 
 
-def result_options(command: Command) -> Command:
-    """What to write, with how many threads."""
+def score_options(command: Command) -> Command:
+    """--save-scores and --kind."""
     scores = click.option(
         "--save-scores",
         type=OutputPath(*SCORE_ENDINGS),
@@ -128,6 +128,11 @@ def result_options(command: Command) -> Command:
         help="The scores that --save-scores writes: alpha, the posterior over source words, or beta, Trans(target "
         "word | source word).",
     )
+    return apply(command, scores, kind)
+
+
+def result_options(command: Command) -> Command:
+    """What to write, with how many threads."""
     model = click.option(
         "--save-model",
         type=OutputPath(replaces="start"),
@@ -137,7 +142,7 @@ def result_options(command: Command) -> Command:
         "--seed", type=SEED, help="Accepted like that of the other aligners; this one draws no random numbers."
     )
     others = (format_options, threads_option, seed, output_option, quiet_option)
-    return apply(command, scores, kind, model, *others)
+    return apply(command, score_options, model, *others)
 
 
 def text_options(command: Command) -> Command:
@@ -170,9 +175,14 @@ def fit_and_write(method: str, estimation: Estimation, options: Mapping[str, Any
     aligned = align(source, target, settings=settings, threads=options["threads"], progress=progress)
     if options["save_model"] is not None:
         aligned.aligner.save(options["save_model"])
+    save_scores(aligned, options)
+    write_alignments([aligned], options)
+
+
+def save_scores(aligned: AlignedText, options: Mapping[str, Any]) -> None:
+    """Write score matrices, if --save-scores asks for them."""
     if options["save_scores"] is not None:
         aligned.score(options["kind"]).save(options["save_scores"])
-    write_alignments([aligned], options)
 
 
 def check_options(method: str, options: Mapping[str, Any]) -> None:
@@ -196,18 +206,27 @@ def check_options(method: str, options: Mapping[str, Any]) -> None:
 
 
 def write_alignments(texts: Iterable[AlignedText], options: Mapping[str, Any]) -> None:
-    """Write the alignments of texts as they come, by --output, --format and --sentence-scores."""
+    """Write the alignments of texts as they come, by --output, --format and --sentence-scores.
+
+    At the end, say how many pairs have an empty line because a side is blank or a line malformed.
+    """
     from alignkit.text.reading import blank_pairs
     from alignkit.workflow.writing import AlignmentWriter
 
-    blanks = 0
+    blanks, errors = 0, 0
     output = options["output"] or "-"
     with AlignmentWriter(output, options["output_format"], options["sentence_scores"]) as writer:
         for text in texts:
             for alignment in text.alignments(**writer.wanted):
                 writer.write(alignment)
-            blanks += blank_pairs(text.bitext)
+            if text.errors and not errors:
+                note(f"skipped {text.errors[0]}", options["quiet"])
+            errors += len(text.errors)
+            blanks += blank_pairs(text.bitext) - len(text.errors)
     note_blanks(blanks, options["quiet"])
+    if errors:
+        lines = "line: its output line is" if errors == 1 else "lines: their output lines are"
+        note(f"{errors} malformed {lines} empty", options["quiet"])
 
 
 def iteration_notes(quiet: bool) -> Progress:

@@ -48,11 +48,17 @@ from alignkit_cli.parameter_types import COUNT, SHARE, InputPath
     show_default=True,
     help="Leave out word pairs with a lower probability.",
 )
+@click.option(
+    "--both",
+    is_flag=True,
+    help="Take both directions from MODEL, a model of both (`align`, or --symmetrize), as if REVERSE were given.",
+)
 @output_option
 @quiet_option
 def command(
     model: str,
     reverse: str | None,
+    both: bool,
     file_format: LexiconFormat,
     best: int | None,
     minimum: float,
@@ -64,11 +70,15 @@ def command(
     Source words are in the order of their bytes, their translations with the likeliest first.
     """
     from alignkit.aligner.registry import load_aligner
-    from alignkit.classical.lexicon import lexicon_files, lexicon_of
+    from alignkit.classical.lexicon import lexicon_files, lexicon_of, reverse_lexicon_of
 
-    if reverse is not None and file_format == "moses" and output in (None, "-"):
+    if both and reverse is not None:
+        raise click.UsageError("Give REVERSE or --both, not both of them.")
+    if (both or reverse is not None) and file_format == "moses" and output in (None, "-"):
         raise click.UsageError("Two Moses files cannot both go to standard output; give -o PREFIX.")
-    lexicons = [lexicon_of(load_aligner(path)) for path in (model, reverse) if path is not None]
+    aligners = [load_aligner(path) for path in (model, reverse) if path is not None]
+    lexicons = [lexicon_of(aligner) for aligner in aligners]
+    lexicons += [reverse_lexicon_of(aligners[0])] if both else []
     files = lexicon_files(*lexicons, file_format=file_format, best=best, minimum=minimum)
     for suffix, parts in files.items():
         write_parts(parts, f"{output}{suffix}" if suffix else output)

@@ -154,10 +154,26 @@ class InputPath(click.ParamType):
         return path
 
 
+class ScoresPath(InputPath):
+    """A file of scores, or a part of one as FILE:LAYER.HEAD, or LINKS:PROBABILITIES."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        for path in score_files(os.fspath(value)):
+            super().convert(path, param, ctx)
+        return os.fspath(value)
+
+
 class NamedInputPath(click.ParamType):
-    """NAME=FILE, a file that is there and can be read."""
+    """NAME=FILE, a file that is there and can be read.
+
+    Args:
+        kind: the type of the file.
+    """
 
     name = "name=file"
+
+    def __init__(self, kind: InputPath | None = None) -> None:
+        self.kind = kind or InputPath()
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
         if isinstance(value, tuple):  # converted already
@@ -165,7 +181,7 @@ class NamedInputPath(click.ParamType):
         name, equals, path = value.partition("=")
         if not equals or not name.strip() or not path:
             self.fail(f"it must be NAME=FILE, not {abbreviated(value)!r}.", param, ctx)
-        return name, InputPath().convert(path, param, ctx)
+        return name, self.kind.convert(path, param, ctx)
 
 
 class OutputPath(click.ParamType):
@@ -279,6 +295,14 @@ def check_paths(ctx: click.Context) -> None:
             outputs[place] = name
 
 
+def score_files(value: str) -> list[str]:
+    """The files that a path of scores names."""
+    from alignkit.interop.heads import split_choice
+    from alignkit.interop.link_files import split_probabilities
+
+    return [os.fspath(path) for path in split_probabilities(split_choice(value)[0]) if path is not None]
+
+
 def _is_special(path: str) -> bool:
     """Whether it is a pipe or a device."""
     return path != "-" and os.path.exists(path) and not os.path.isfile(path)
@@ -289,13 +313,15 @@ def _paths(kind: click.ParamType, value: Any) -> Iterator[tuple[click.ParamType,
     if value is None:
         if isinstance(kind, OutputPath) and kind.result:
             yield kind, "-"
+    elif isinstance(value, str) and isinstance(kind, ScoresPath):
+        yield from ((InputPath(stdin=True), path) for path in score_files(value))
     elif isinstance(value, str):
         yield kind, value
     elif isinstance(kind, click.Tuple) and value and isinstance(value[0], str):
         for each, part in zip(kind.types, value, strict=True):
             yield from _paths(each, part)
     elif isinstance(kind, NamedInputPath) and value and isinstance(value[0], str):
-        yield InputPath(), value[1]
+        yield from _paths(kind.kind, value[1])
     elif isinstance(value, tuple):
         for part in value:
             yield from _paths(kind, part)

@@ -23,7 +23,15 @@ from alignkit_cli.options import (
     threads_option,
     write_output,
 )
-from alignkit_cli.parameter_types import TEXT, InputPath, NamedInputPath, OutputFolder, OutputPath, WholeNumber
+from alignkit_cli.parameter_types import (
+    TEXT,
+    InputPath,
+    NamedInputPath,
+    OutputFolder,
+    OutputPath,
+    ScoresPath,
+    WholeNumber,
+)
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -85,9 +93,9 @@ class ReportCall:
 @click.option(
     "--scores",
     multiple=True,
-    type=NamedInputPath(),
+    type=NamedInputPath(ScoresPath()),
     help="Also show the scores of another system: .npz, .parquet, .csv, JSON lines, "
-    "Marian's soft alignments or Pharaoh links.",
+    "Marian's soft alignments, inseq's JSON or Pharaoh links; one of several heads as FILE:LAYER.HEAD.",
 )
 @click.option(
     "--links",

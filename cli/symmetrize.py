@@ -33,9 +33,7 @@ def command(forward: str, reverse: str, method: str, output: str | None, quiet: 
 
     Prints a line of links for each line of FORWARD and REVERSE.
     """
-    from alignkit.links.links import parse_links
+    from alignkit.links.files import read_links
     from alignkit.links.symmetrization import symmetrize
-    from alignkit.text.reading import read_lines
 
-    first, second = (parse_links(path, read_lines(path)).possible for path in (forward, reverse))
-    write_output(symmetrize(first, second, method).to_pharaoh(), output)
+    write_output(symmetrize(read_links(forward), read_links(reverse), method).to_pharaoh(), output)

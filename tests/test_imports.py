@@ -29,6 +29,7 @@ ORDER = [
         "scores",
         "links",
         "interop",
+        "datasets",
     ),
     *("aligner", "classical", "neural", "metrics", "workflow", "analysis", "report", "experiments"),
 ]

@@ -17,6 +17,7 @@ LOADERS = {
     "alignkit.diagonal": "alignkit.classical.diagonal:load_diagonal",
     "alignkit.hmm": "alignkit.classical.hmm.model:load_hmm",
     "alignkit.hmm-joint": "alignkit.classical.hmm.joint:load_joint",
+    "alignkit.hmm-views": "alignkit.classical.hmm.joint_views:load_views",
     "alignkit.symmetrized": "alignkit.aligner.symmetrized:load_symmetrized",
 }
 #: the loader of a checkpoint or a run directory

@@ -50,5 +50,7 @@ def remap_files(links: PathLike, old: Files, new: Files, *, on_error: str = ON_E
         error = InputError(new[side], problem, line=m + 1, remedy=remedy)
         if on_error == "stop":
             raise error
-        log.warning("%d pairs differ and have no links; the first: %s", int(differs.sum()), error)
+        count = int(differs.sum())
+        pairs = "1 pair differs and has no links" if count == 1 else f"{count} pairs differ and have no links"
+        log.warning("%s; the first: %s, line %d", pairs, error.path, m + 1)
     return remap_through(found, *maps)

@@ -23,9 +23,9 @@ from alignkit_cli.parameter_types import (
 )
 
 #: parameters that are any text
-FREE = {"title", "label_column", "text_column"}
-#: parameters that their command checks, and nothing before it: names of experiments and their settings
-OWN = {("experiment", "name"), ("experiment", "changes")}
+FREE = {"title", "label_column", "text_column", "prefix", "source_language", "target_language"}
+#: parameters that their command checks, and nothing before it: names of experiments and their settings, of models
+OWN = {("experiment", "name"), ("experiment", "changes"), ("attention", "model")}
 NUMBERS = (WholeNumber, RealNumber, Percentage, MemorySize)
 OUTPUTS = (OutputPath, OutputFolder, ExistingFolder)
 
@@ -106,9 +106,8 @@ def test_outputs_without_permission(alignkit, failure, tmp_path, name, parameter
 def test_inputs_that_are_not_there(alignkit, failure, tmp_path, name, parameter):
     count = max(parameter.nargs, 1)
     prefix = "a=" if isinstance(parameter.type, NamedInputPath) else ""
-    failure(
-        alignkit(name, *given(parameter), *count * [f"{prefix}{tmp_path}/none"]), f"{tmp_path}/none", "No such"
-    )
+    before = ["name"] if name == "attention" and isinstance(parameter, click.Argument) else given(parameter)
+    failure(alignkit(name, *before, *count * [f"{prefix}{tmp_path}/none"]), f"{tmp_path}/none", "No such")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from alignkit.errors import AlignkitError
 
@@ -11,6 +11,8 @@ from alignkit.errors import AlignkitError
 DECODINGS = ("posterior", "viterbi")
 #: The least probability of a link of the joint aligner.
 JOINT_THRESHOLD = 0.45
+#: The same where the probabilities of several views are averaged.
+VIEWS_THRESHOLD = 0.38
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,10 @@ class HMMSettings:
             (:func:`alignkit.classical.hmm.evidence.spelling_counts`). 0: none.
         punctuation: factor of the evidence for each pair of a word that has a letter or digit with one that has
             none; 1: such pairs are like any other.
+        fold_case: whether words that differ in case only are one word.
         decode: how the fitted aligner of one direction finds links, one of :data:`DECODINGS`; the joint aligner
             ignores it.
+        threshold: the least probability of a link of the joint aligner; others ignore it.
     """
 
     lexical_iterations: int = 5
@@ -60,7 +64,9 @@ class HMMSettings:
     tolerance: float = 0.0
     reach: float = 0.0
     centre: float = 0.0
+    fold_case: bool = False
     decode: str = "posterior"
+    threshold: float = JOINT_THRESHOLD
 
     @property
     def is_maximum_likelihood(self) -> bool:
@@ -81,6 +87,8 @@ class HMMSettings:
             raise AlignkitError("priors, the tolerance and the reach cannot be negative")
         if not 0 < self.punctuation <= 1:
             raise AlignkitError(f"the factor for punctuation must lie in (0, 1], not {self.punctuation}")
+        if not 0 <= self.threshold <= 1:
+            raise AlignkitError(f"the threshold must lie in [0, 1], not {self.threshold}")
         if self.decode not in DECODINGS:
             raise AlignkitError(f"links are decoded by {' or '.join(DECODINGS)}, not {self.decode}")
 
@@ -102,4 +110,9 @@ JOINT_SETTINGS = HMMSettings(
     exclude=True,
     spelling=1.0,
     punctuation=0.05,
+    fold_case=True,
 )
+#: Of its quick variant: fewer iterations, and no back-off.
+FAST_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=3, iterations=2, back_off=0.0)
+#: Of the joint aligners of several views (:mod:`alignkit.classical.hmm.joint_views`).
+VIEWS_SETTINGS = replace(JOINT_SETTINGS, threshold=VIEWS_THRESHOLD)
