@@ -12,7 +12,7 @@ from torch import Tensor
 from alignkit.errors import AlignkitError
 from alignkit.links.links import Links
 from alignkit.neural.batching import Batch, to_device
-from alignkit.scores.word_groups import words_of_tokens
+from alignkit.scores.word_groups import token_words
 from alignkit.text.bitext import Bitext
 from alignkit.text.line_pairs import LinePairs
 from alignkit.text.tokenization import Tokenizer, split_words
@@ -83,7 +83,7 @@ def word_guide(links: Links, text: LinePairs, bitext: Bitext, tokenizer: Tokeniz
 
 def _tokens_by_word(tokenizer: Tokenizer, line: str, ids: Sequence[int] | np.ndarray) -> list[list[int]]:
     """The tokens of every whitespace word of an encoded line."""
-    words = words_of_tokens(tokenizer, line, np.asarray(ids))
+    words = token_words(tokenizer, line, np.asarray(ids))
     found: list[list[int]] = [[] for _ in split_words(line)]
     for token, word in enumerate(words.tolist()):
         if word >= 0:
