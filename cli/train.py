@@ -98,7 +98,6 @@ from alignkit_cli.progress import progress_bar
 @click.option(
     "--set",
     "assignments",
-    type=TEXT,
     multiple=True,
     metavar="NAME=VALUE",
     help="Any other setting, such as network.layers=2 or training.label_smoothing=0.1; a name that does not exist "
