@@ -16,12 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from alignkit.errors import AlignkitError, InputError
+from alignkit.errors import AlignkitError, InputError, check_list
 from alignkit.links.links import Links
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.checkpoints import BEST
 from alignkit.neural.devices import pick_device
-from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.settings import RunSettings, TextSettings, from_dict, to_dict
 from alignkit.neural.training.guidance import word_guide
@@ -45,15 +43,21 @@ class TranslationRun(RunDirectory):
     def settings(self) -> RunSettings:
         return from_dict(RunSettings, self.config.get("settings"))
 
+    def load(self, step: int | None = None, device: str = "auto") -> NeuralAligner:
+        """The network of a logged step, or the best; errors as :meth:`RunDirectory.load`."""
+        found = super().load(step, device)
+        assert isinstance(found, NeuralAligner)  # of these settings
+        return found
+
     @property
     def train(self) -> Bitext:
         """The encoded training text."""
-        return Bitext.load(self.path / "train.npz")
+        return self.encoded("training")
 
     @property
     def valid(self) -> Bitext:
         """The encoded validation text."""
-        return Bitext.load(self.path / "valid.npz")
+        return self.encoded("validation")
 
     @property
     def uniform_steps(self) -> int:
@@ -116,9 +120,11 @@ def train_translation(
 
     Raises:
         AlignkitError: the directory contains something else, or a run with other settings or text; the two sides
-            of a text differ in length; there is no such device.
+            of a text differ in length, or are strings; there is no such device.
     """
     for name, part in (("training", text), ("validation", valid)):
+        for side in part:
+            check_list(side, f"the {name} text must have a list of lines on each side")
         if len(part.source) != len(part.target):
             raise AlignkitError(
                 f"the {name} text has {len(part.source)} source and {len(part.target)} target lines"
@@ -167,8 +173,7 @@ def _begin(
     held = encode_bitext(tokenizer, valid.source, valid.target)
     own = None if guide is None else word_guide(guide, text, encoded, tokenizer)
     training = translation_trainer(encoded, held, settings, tokenizer, valid.target, device, own)
-    encoded.save(run.path / "train.npz")
-    held.save(run.path / "valid.npz")
+    run.save_texts(encoded, held)
     with atomic_write(run.path / "valid.tgt.txt") as stream:
         for line in valid.target:
             stream.write(line.encode("utf-8", "surrogatepass") + b"\n")
@@ -178,10 +183,7 @@ def _begin(
 def _resume(
     run: TranslationRun, settings: RunSettings, text: LinePairs, device: str, guide: Links | None
 ) -> tuple[Trainer[TranslationNetwork, NeuralAligner], Tokenizer]:
-    best = load_checkpoint(run.path / BEST, device="cpu")
-    if not isinstance(best, NeuralAligner):
-        raise InputError(run.path / BEST, "not the checkpoint of a run")
-    texts = run.train, run.valid
+    best, texts = run.load(device="cpu"), (run.train, run.valid)
 
     def make(tokenizer: Tokenizer) -> Trainer[TranslationNetwork, NeuralAligner]:
         own = None if guide is None else word_guide(guide, text, texts[0], tokenizer)
