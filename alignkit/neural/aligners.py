@@ -19,11 +19,12 @@ from alignkit.neural.classifier_settings import ClassifierRunSettings
 from alignkit.neural.devices import pick_device
 from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.networks.classifier import Classifier
+from alignkit.neural.reading import Reading
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
 from alignkit.neural.scoring.evaluation import translation_log_probabilities
 from alignkit.neural.scoring.probes import attention_scores, lexical_scores
 from alignkit.neural.scoring.saliency import leave_one_out_scores, saliency_scores
-from alignkit.neural.settings import Reading, RunSettings, to_dict
+from alignkit.neural.settings import RunSettings, to_dict
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.labelled import LabelledText

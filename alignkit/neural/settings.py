@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.networks.registry import check_attention, settings_class
+from alignkit.neural.reading import Reading
 from alignkit.neural.validation import (
     check_choice,
     check_factors,
@@ -50,26 +51,6 @@ class TextSettings:
     def __post_init__(self) -> None:
         check_choice("text", "tokens", self.tokens, get_args(Tokens))
         check_sizes("text", pieces=self.pieces, minimum=self.minimum)
-
-
-@dataclass(frozen=True)
-class Reading:
-    """Which of a network's attention weights are its ``alpha`` scores.
-
-    Attributes:
-        layer: the layer of the decoder, from 1 on; 0 for the mean over layers.
-        head: the head, from 1 on; 0 for the mean over heads.
-        shifted: row t has the weights of the step whose input is y_t, not of the step that predicts it: the
-            decoder then knows the word that it aligns (Chen et al. 2020).
-    """
-
-    layer: int = 0
-    head: int = 0
-    shifted: bool = False
-
-    def __post_init__(self) -> None:
-        check_not_negative("reading", layer=self.layer, head=self.head)
-        check_flag("reading", shifted=self.shifted)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from alignkit.links.links import Links
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.networks.transformer import Transformer
 from alignkit.neural.networks.transformer_settings import TransformerSettings
-from alignkit.neural.settings import Reading, RunSettings, TextSettings
+from alignkit.neural.reading import Reading
+from alignkit.neural.settings import RunSettings, TextSettings
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import learn_words
 

@@ -6,7 +6,8 @@ import pytest
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.assignments import assign
-from alignkit.neural.settings import Reading, RunSettings
+from alignkit.neural.reading import Reading
+from alignkit.neural.settings import RunSettings
 
 
 def test_fields_of_all_parts_are_set():

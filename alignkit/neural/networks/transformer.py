@@ -208,7 +208,7 @@ class Transformer(TranslationNetwork):
 
     The attention to the source is that of the settings; self-attention is scaled dot-product attention. The
     decoder's state is the keys and values of each layer's self-attention so far, (S, N, 2 E). ``alpha`` is the
-    mean over layers and heads unless a reading says otherwise (:class:`alignkit.neural.settings.Reading`).
+    mean over layers and heads unless a reading says otherwise (:class:`alignkit.neural.reading.Reading`).
     """
 
     settings: TransformerSettings

@@ -9,9 +9,9 @@ from alignkit.neural.batch_sizes import BatchSizes, batch_sizes
 from alignkit.neural.batching import Batch
 from alignkit.neural.devices import device_of
 from alignkit.neural.networks.base import Encoding, TranslationNetwork
+from alignkit.neural.reading import Reading
 from alignkit.neural.scoring.matrices import element_places, elements_of, score_batches
 from alignkit.neural.scoring.output_layer import log_probabilities_of
-from alignkit.neural.settings import Reading
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
 

@@ -17,9 +17,10 @@ from alignkit.neural.devices import pick_device
 from alignkit.neural.losses import TokenLoss
 from alignkit.neural.networks.base import TranslationNetwork, build_network, new_network
 from alignkit.neural.networks.hard import samplers, score_function_loss
+from alignkit.neural.reading import Reading
 from alignkit.neural.scoring.evaluation import bleu, evaluate_network
 from alignkit.neural.scoring.probes import read_weights
-from alignkit.neural.settings import Reading, RunSettings, TrainingSettings, logged_steps
+from alignkit.neural.settings import RunSettings, TrainingSettings, logged_steps
 from alignkit.neural.training.guidance import Guide, guide_loss
 from alignkit.neural.training.trainer import Task, Trainer, TrainingPlan, seeded
 from alignkit.text.bitext import Bitext

@@ -9,7 +9,7 @@ import torch
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.links import Links
 from alignkit.neural.batching import Batcher
-from alignkit.neural.settings import Reading
+from alignkit.neural.reading import Reading
 from alignkit.neural.training.guidance import guide_loss, word_guide
 from alignkit.neural.training.translation import fit_network
 from alignkit.neural.training.translation_run import train_translation
