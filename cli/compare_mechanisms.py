@@ -99,17 +99,17 @@ def command(folder: str, quiet: bool, **options: Any) -> None:
     names = [name.strip() for name in (options["mechanisms"] or ",".join(MECHANISMS)).split(",") if name.strip()]
     set_threads(options["threads"])
     with progress_bar("training", quiet) as bar:
-        table = compare_mechanisms(folder, text, names, run_settings(options), bar, options["device"])
+        table = compare_mechanisms(folder, text, names, common_settings(options), bar, options["device"])
     if options["csv"] is not None:
         write_output(table.to_csv(index=False, lineterminator="\n").encode(), options["csv"])
     if options["plot"] is not None:
         from alignkit.report.mechanism_plot import save_mechanism_plot
 
         save_mechanism_plot(table, options["plot"])
-    write_output(f"{render(table, options['as_json'])}\n".encode(), None)
+    write_output(f"{mechanism_table(table, options['as_json'])}\n".encode(), None)
 
 
-def run_settings(options: dict[str, Any]) -> RunSettings:
+def common_settings(options: dict[str, Any]) -> RunSettings:
     """The preset with the options that were given."""
     from alignkit.neural.assignments import assign
 
@@ -117,7 +117,7 @@ def run_settings(options: dict[str, Any]) -> RunSettings:
     return assign(PRESETS[options["preset"]].change(training=training), options["assignments"])
 
 
-def render(table: pd.DataFrame, as_json: bool) -> str:
+def mechanism_table(table: pd.DataFrame, as_json: bool) -> str:
     """The table as text or JSON."""
     from alignkit.report.tables import NONE, align_columns, to_json
 
