@@ -18,6 +18,7 @@ from typing import IO, Any
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError
+from alignkit.records import plainly_shown, shown
 from alignkit.types import PathLike
 
 HEADER = "header.json"
@@ -185,11 +186,11 @@ def load_arrays(path: PathLike, kind: str, version: int) -> tuple[dict[str, np.n
     if header is None:
         raise InputError(path, f"not an {kind} file, or damaged")
     if header.get("kind") != kind:
-        raise InputError(path, f"holds {header.get('kind')}, not {kind}")
-    if header.get("version") != version:
+        raise InputError(path, f"holds {plainly_shown(header.get('kind'))}, not {kind}")
+    if type(header.get("version")) is not int or header["version"] != version:
         raise InputError(
             path,
-            f"format version {header.get('version')} of {kind}, this program reads {version}",
+            f"format version {shown(header.get('version'))} of {kind}, this program reads {version}",
             remedy="write it again with this version of alignkit",
         )
     arrays = {}

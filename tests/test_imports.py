@@ -23,6 +23,7 @@ ORDER = [
         "representation",
         "lazy",
         "parallel",
+        "records",
         "storage",
         "kernels",
         "text",

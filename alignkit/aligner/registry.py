@@ -8,6 +8,7 @@ from pathlib import Path
 from alignkit.aligner.protocol import Aligner, with_threads
 from alignkit.errors import InputError
 from alignkit.lazy import imported
+from alignkit.records import plainly_shown
 from alignkit.storage import read_header
 from alignkit.types import PathLike
 
@@ -47,6 +48,6 @@ def load_aligner(path: PathLike, threads: int | None = None) -> Aligner:
         raise InputError(path, "not a saved aligner, or damaged", remedy="give a file that --save-model wrote")
     kind = header.get("kind")
     if not isinstance(kind, str) or kind not in LOADERS:
-        raise InputError(path, f"holds {kind}, which is not an aligner this program knows")
+        raise InputError(path, f"holds {plainly_shown(kind)}, which is not an aligner this program knows")
     aligner: Aligner = imported(LOADERS[kind])(path)
     return with_threads(aligner, threads)

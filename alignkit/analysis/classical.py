@@ -85,7 +85,7 @@ def compare_classical(
     classical["align.alpha"] = aligned.aligner.score(bitext, "alpha")
     taken = sorted(set(classical) & set(scores))
     if taken:
-        raise AlignkitError(f"scores from elsewhere need names of their own; taken is {taken[0]}")
+        raise AlignkitError(f"the names of other systems' scores must be new; taken is {taken[0]}")
     return Comparison(compare({**classical, **scores}, metric, settings), None, text, bitext)
 
 
@@ -105,7 +105,7 @@ def with_others(
     """
     named = {name if name.endswith(".alpha") else f"{name}.alpha": found for name, found in others.items()}
     if len(named) < len(others) or set(named) & set(scores):
-        raise AlignkitError(f"scores from elsewhere need names of their own; taken are {', '.join(scores)}")
+        raise AlignkitError(f"the names of other systems' scores must be new; taken are {', '.join(scores)}")
     joined = {**scores, **{name: project_scores(found, pairs, specials=specials) for name, found in named.items()}}
     if not specials or all(is_between_tokens(found, pairs) for found in named.values()):
         return joined

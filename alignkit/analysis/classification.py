@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 QUANTITIES = (
     ("A(alpha, beta_uf)", "alpha", "beta_uf", "do word meanings learned without attention predict attention?"),
     ("A(beta_uf, beta_px)", "beta_uf", "beta_px", "does the bag-of-words proxy give the same word meanings?"),
-    ("A(beta_uf, beta_log)", "beta_uf", "beta_log", "does logistic regression?"),
-    ("A(delta, beta_uf)", "delta", "beta_uf", "do they predict which words the prediction depends on?"),
+    ("A(beta_uf, beta_log)", "beta_uf", "beta_log", "does logistic regression give the same word meanings?"),
+    ("A(delta, beta_uf)", "delta", "beta_uf", "do word meanings predict which words the prediction depends on?"),
     ("A(alpha, beta)", "alpha", "beta", "does attention go to words whose states speak for the label?"),
     (
         "A(alpha, alpha_fr)",

@@ -20,6 +20,7 @@ from alignkit.neural.validation import (
     check_share,
     check_sizes,
 )
+from alignkit.records import plainly_shown
 
 Output = Literal["hidden", "sum"]
 Tokens = Literal["subwords", "words"]
@@ -299,4 +300,4 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = ""
         if isinstance(before, Mapping) and isinstance(now, Mapping):
             yield from differences(before, now, f"{prefix}{name}.")
         elif before != now:
-            yield f"{prefix}{name}: {before} before, now {now}"
+            yield f"{prefix}{name}: {plainly_shown(before)} before, now {plainly_shown(now)}"

@@ -37,9 +37,10 @@ from alignkit.classical.memory import MemoryLimit
 from alignkit.classical.priors import LexiconPrior
 from alignkit.errors import InputError
 from alignkit.parallel import thread_count
+from alignkit.records import Record
 from alignkit.scores.scores import Scores
 from alignkit.settings import with_options
-from alignkit.storage import load_arrays, save_arrays
+from alignkit.storage import Fields, load_arrays, save_arrays
 from alignkit.text.bitext import Bitext
 from alignkit.text.units import lowercased
 from alignkit.types import PathLike, Progress
@@ -100,16 +101,17 @@ class JointHMM(FittedHMM, JointAligner):
 
 def load_joint(path: PathLike) -> JointHMM:
     """Reads what :meth:`JointHMM.save` wrote; raises InputError if it is missing, damaged or of another kind."""
-    return unpack_joint(path, *load_arrays(path, KIND, VERSION))
+    arrays, header = load_arrays(path, KIND, VERSION)
+    return unpack_joint(Fields(path, arrays), Record(path, header))
 
 
-def unpack_joint(path: PathLike, arrays: dict[str, np.ndarray], header: dict[str, Any]) -> JointHMM:
-    """A model from its ``arrays`` and ``header``; raises InputError, with the path, if they are damaged."""
+def unpack_joint(fields: Fields, header: Record) -> JointHMM:
+    """A model from its ``arrays`` and ``header``; raises InputError if they are damaged."""
     try:
-        share, threshold = float(header["share"]), float(header["threshold"])
-        return JointHMM(**unpack_hmm(path, arrays, header, 2), share=share, threshold=threshold)
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(path, f"damaged: {error}") from error
+        share, threshold = header.number("share", 0, 1), header.number("threshold", 0, 1)
+        return JointHMM(**unpack_hmm(fields, header, 2), share=share, threshold=threshold)
+    except (TypeError, ValueError) as error:
+        raise InputError(fields.path, f"damaged: {error}") from error
 
 
 def fit_joint(

@@ -17,6 +17,7 @@ from alignkit.classical.memory import MemoryLimit
 from alignkit.classical.priors import LexiconPrior
 from alignkit.errors import AlignkitError, InputError
 from alignkit.parallel import thread_count
+from alignkit.records import Record
 from alignkit.representation import brief_repr
 from alignkit.scores.scores import Scores, flat_offsets
 from alignkit.settings import with_options
@@ -93,17 +94,18 @@ class JointViews(JointAligner):
 
 def load_views(path: PathLike) -> JointViews:
     """Reads what :meth:`JointViews.save` wrote; raises InputError if it is missing, damaged or of another kind."""
-    arrays, header = load_arrays(path, KIND, VERSION)
-    views, models = [], []
+    arrays, values = load_arrays(path, KIND, VERSION)
+    header, views, models = Record(path, values), [], []
     try:
-        for n, part in enumerate(header["parts"]):
+        for n, values in enumerate(header.rows("parts")):
+            part = Record(path, values, name=f"part {n}")
             own = {name.partition(".")[2]: array for name, array in arrays.items() if name.startswith(f"{n}.")}
-            views.append(unpack_view(Fields(path, own), part["view"]))
-            models.append(unpack_joint(path, own, part["model"]))
-        return JointViews(tuple(views), tuple(models), float(header["threshold"]))
+            views.append(unpack_view(Fields(path, own), part.part("view")))
+            models.append(unpack_joint(Fields(path, own), part.part("model")))
+        return JointViews(tuple(views), tuple(models), header.number("threshold", 0, 1))
     except InputError:
         raise
-    except (AlignkitError, AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AlignkitError, ValueError) as error:
         raise InputError(path, f"damaged: {error}") from error
 
 

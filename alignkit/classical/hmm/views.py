@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from alignkit.errors import AlignkitError
 from alignkit.kernels.views import UnitCounts, add_merged
 from alignkit.parallel import blocks, run_blocks
+from alignkit.records import Record
 from alignkit.scores.scores import Scores
 from alignkit.storage import Fields
 from alignkit.text.bitext import Bitext
@@ -72,15 +71,9 @@ class View:
         return {name: np.frombuffer(model, np.uint8) for name, model in zip(TOKENIZERS, models, strict=False)}
 
 
-def unpack_view(fields: Fields, header: Mapping[str, Any]) -> View:
-    """A view from what its ``arrays`` and ``header`` wrote.
-
-    Raises:
-        AlignkitError, KeyError, TypeError, ValueError: it is damaged.
-    """
-    letters, subwords = int(header["letters"]), int(header["subwords"])
-    if min(letters, subwords) < 0:
-        raise ValueError("a view cannot have less than 0 letters")
+def unpack_view(fields: Fields, header: Record) -> View:
+    """A view from what its ``arrays`` and ``header`` wrote; raises AlignkitError if they are damaged."""
+    letters, subwords = header.whole("letters"), header.whole("subwords")
     if not subwords:
         return View(letters)
     source, target = (SubwordTokenizer(fields.get(name, np.uint8).tobytes()) for name in TOKENIZERS)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from alignkit.errors import AlignkitError
 from alignkit.lazy import imported
+from alignkit.records import shown
 
 UNIFORM = "uniform"  #: the mechanism without scores
 SOFTMAX = "softmax"  #: the normalizer of a mechanism that names none
@@ -156,6 +157,8 @@ def parse_mechanism(name: str, owner: str = "network") -> Mechanism:
         AlignkitError: ``owner`` is told that there is no such score function or normalizer, or that the
             normalizer takes no number or not this one.
     """
+    if not isinstance(name, str):
+        raise AlignkitError(f"{owner}: the attention must be a name, not {shown(name)}")
     score, plus, rest = name.partition("+")
     if score not in SCORE_FUNCTIONS:
         raise AlignkitError(

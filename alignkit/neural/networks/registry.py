@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from alignkit.errors import AlignkitError
 from alignkit.neural.networks.mechanisms import SCORE_FUNCTIONS, UNIFORM, class_of, parse_mechanism
 from alignkit.neural.validation import check_choice
+from alignkit.records import shown
 
 
 class NetworkEntry(NamedTuple):
@@ -47,7 +48,7 @@ def check_attention(owner: str, name: object) -> None:
         known = ", ".join([*ATTENTIONS, *SCORE_FUNCTIONS])
         raise AlignkitError(
             f"{owner}: attention must be one of {known}, or a score function of these and a normalizer, such as "
-            f"additive+sparsemax, not {name!r}"
+            f"additive+sparsemax, not {shown(name)}"
         )
     parse_mechanism(name, owner)
 
