@@ -41,9 +41,7 @@ def heat_map(
     parts = [f'<table rules="all" style="{_TABLE}">']
     if caption:
         parts.append(f'<caption style="text-align: left">{escape(caption)}</caption>')
-    parts.append(
-        "<tr><th></th>" + "".join(f'<th style="{_HEAD}">{escape(word)}</th>' for word in heads) + "</tr>"
-    )
+    parts.append("<tr><th></th>" + "".join(f'<th style="{_HEAD}">{escape(word)}</th>' for word in heads) + "</tr>")
     for t, side in enumerate(sides):
         row = matrix[t, :columns].astype(np.float64)
         largest = float(matrix[t].max(initial=0)) if by_row else 1.0
