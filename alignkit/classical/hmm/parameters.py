@@ -53,7 +53,9 @@ class HMMParameters:
         if not all(np.isfinite(array).all() and (array >= 0).all() for array in arrays):
             raise ValueError("the numbers of an HMM must be finite and not negative")
         # A little more than 1, for sums are rounded.
-        if any((array > 1.001).any() for array in (self.emission, self.emission_floor, self.null)):
+        if any(
+            (array > 1.001).any() for array in (self.emission, self.emission_floor, self.emission_alike, self.null)
+        ):
             raise ValueError("the probabilities of an HMM must lie between 0 and 1")
         if any((array > LARGEST_WEIGHT).any() for array in (self.transition, self.initial)):
             raise ValueError(f"weights of transitions cannot exceed {LARGEST_WEIGHT:g}")
