@@ -16,7 +16,7 @@ from alignkit.types import Progress, no_progress
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment of the papers.
+    """An experiment: its name, its summary, what it reproduces, and the size of that.
 
     Attributes:
         name: of the experiment.
