@@ -76,6 +76,6 @@ def new_score_function(mechanism: Mechanism, state: int, encoding: int, hidden: 
 
 
 def new_normalizer(mechanism: Mechanism, heads: int) -> Normalizer:
-    """The mechanism's normalizer for so many heads."""
+    """The mechanism's normalizer for this number of heads."""
     normalizer: Normalizer = class_of(NORMALIZERS[mechanism.normalizer].normalizer)(heads, mechanism.parameter)
     return normalizer

@@ -26,7 +26,7 @@ State = tuple[Tensor, ...]
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """What the decoder sees of B source sentences.
+    """The encoder's output for B source sentences.
 
     Attributes:
         h: (B, L, D), the encoder's states; those at padding are arbitrary.

@@ -47,7 +47,7 @@ class MultiHeadAttention(Attention):
 
 
 def check_heads(size: int, heads: int) -> None:
-    """Raise AlignkitError if states of this size cannot be divided among so many heads."""
+    """Raise AlignkitError if states of this size cannot be divided among this number of heads."""
     if size % heads:
         raise AlignkitError(f"network: encoder states of {size} numbers cannot be divided among {heads} heads")
 
