@@ -78,7 +78,7 @@ def erased_until_flip(decision: Decision, order: np.ndarray) -> float:
     return float((np.argmax(flipped) + 1) / len(order)) if flipped.any() else float("nan")
 
 
-def jensen_shannon(one: np.ndarray, other: np.ndarray) -> float:
+def attention_distance(one: np.ndarray, other: np.ndarray) -> float:
     """The Jensen-Shannon divergence of two distributions, nats; at most log 2."""
     return float(_spread((one + other) / 2).sum() - (_spread(one).sum() + _spread(other).sum()) / 2)
 

@@ -15,8 +15,8 @@ import numpy as np
 from alignkit.analysis.attention_tests import (
     Decision,
     adversarial_attention,
+    attention_distance,
     erased_until_flip,
-    jensen_shannon,
     permutation_change,
     sigmoid,
     uniform_change,
@@ -205,7 +205,7 @@ def _adversaries(
     meaning = f"largest JSD, of log 2, of an attention that changes p by at most {settings.epsilon:g}"
     rows = [_row("adversary, JSD", found, meaning)]
     if others is not None:
-        apart = [jensen_shannon(decided[m].alpha, others[m].alpha) / most for m in usable]
+        apart = [attention_distance(decided[m].alpha, others[m].alpha) / most for m in usable]
         rows.append(_row("seeds, JSD", apart, "JSD, of log 2, of the attention of another seed"))
         outputs = [abs(float(sigmoid(decided[m].logit) - sigmoid(others[m].logit))) for m in usable]
         rows.append(_row("seeds, change", outputs, "change of p with another seed"))

@@ -12,8 +12,8 @@ from scipy.spatial.distance import jensenshannon
 from alignkit.analysis.attention_tests import (
     Decision,
     adversarial_attention,
+    attention_distance,
     erased_until_flip,
-    jensen_shannon,
     permutation_change,
     sigmoid,
     uniform_change,
@@ -35,8 +35,8 @@ def random_decision(seed, length=6):
 def test_divergence_is_scipys():
     for seed in range(5):
         one, other = random_decision(seed).alpha, random_decision(seed + 50).alpha
-        assert jensen_shannon(one, other) == pytest.approx(jensenshannon(one, other) ** 2)
-    assert jensen_shannon(np.array([1.0, 0]), np.array([0, 1.0])) == pytest.approx(np.log(2))
+        assert attention_distance(one, other) == pytest.approx(jensenshannon(one, other) ** 2)
+    assert attention_distance(np.array([1.0, 0]), np.array([0, 1.0])) == pytest.approx(np.log(2))
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.6])
@@ -48,7 +48,7 @@ def test_the_adversary_is_allowed_and_no_other_corner_is_further(seed, epsilon):
     assert attention.min() >= 0
     assert attention.sum() == pytest.approx(1)
     assert abs(decision.probability(attention) - sigmoid(decision.logit)) <= epsilon + 1e-9
-    assert jensen_shannon(decision.alpha, attention) == pytest.approx(value)
+    assert attention_distance(decision.alpha, attention) == pytest.approx(value)
     p = sigmoid(decision.logit)
     ends = [min(max(p + sign * epsilon, 1e-12), 1 - 1e-12) for sign in (-1, 1)]
     low, high = (np.log(end / (1 - end)) - decision.bias for end in ends)
@@ -62,7 +62,7 @@ def test_the_adversary_is_allowed_and_no_other_corner_is_further(seed, epsilon):
             b_eq=[1],
             bounds=(0, 1),
         ).x
-        assert jensen_shannon(decision.alpha, np.clip(corner, 0, None)) <= value + 1e-7
+        assert attention_distance(decision.alpha, np.clip(corner, 0, None)) <= value + 1e-7
 
 
 def test_erasure_equals_a_loop():
