@@ -149,16 +149,16 @@ def test_hmms_give_distributions_over_sentences(joint):
     from alignkit.classical.hmm.settings import JOINT_SETTINGS
 
     pairs = [("a b", "x y"), ("a c", "x z"), ("b c b", "y z y"), ("a", "x"), ("c b a", "z y x")]
-    text = bitext_of(pairs)
+    text = bitext_of([(x.split(), y.split()) for x, y in pairs])
     model = fit_joint(text) if joint else fit_hmm(text, JOINT_SETTINGS)
     assert model.forward.fertility.shape[1] > 1
     for source in ("a", "b c", "a c b"):
-        every = [(source, " ".join(words)) for words in product("xyz", repeat=3)]
+        every = [(source.split(), list(words)) for words in product("xyz", repeat=3)]
         forward = np.exp(model.log_probabilities(bitext_of(every)))
         assert forward.sum() <= 1 + 1e-4
         assert (forward > 0).all()
     if joint:
         for target in ("x", "y z"):
-            every = [(" ".join(words), target) for words in product("abc", repeat=3)]
+            every = [(list(words), target.split()) for words in product("abc", repeat=3)]
             reverse = np.exp(model.reverse_log_probabilities(bitext_of(every)))
             assert reverse.sum() <= 1 + 1e-4

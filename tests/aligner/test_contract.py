@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from planted import bitext_of, random_pairs
 
-from alignkit.aligner.protocol import Aligner
+from alignkit.aligner.protocol import Aligner, GivesLinksAndProbabilities
 from alignkit.aligner.registry import load_aligner
 from alignkit.aligner.symmetrized import Symmetrized
 from alignkit.classical.diagonal import fit_diagonal
@@ -167,6 +167,7 @@ def test_n_pairs_in_n_matrices_out(aligner, bitext):
 
 
 def test_alpha_rows_are_shares_of_at_most_one(aligner, bitext):
+    """But for aligners whose alpha is the probability of a link: a word can have several."""
     if "alpha" not in aligner.kinds:
         with pytest.raises(AlignkitError, match="has no alpha scores"):
             aligner.score(bitext, "alpha")
@@ -174,7 +175,8 @@ def test_alpha_rows_are_shares_of_at_most_one(aligner, bitext):
     for matrix in aligner.score(bitext, "alpha"):
         assert (matrix >= 0).all()
         assert (matrix <= 1 + 1e-6).all()
-        assert (matrix.sum(axis=1, dtype=np.float64) <= 1 + 1e-5).all()
+        if not isinstance(aligner, GivesLinksAndProbabilities):
+            assert (matrix.sum(axis=1, dtype=np.float64) <= 1 + 1e-5).all()
 
 
 def test_beta_is_a_probability(aligner, bitext):

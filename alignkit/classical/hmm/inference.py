@@ -53,9 +53,17 @@ def log_likelihoods(
 ) -> np.ndarray:
     """float64 (M,): log p(y | x) of each pair, up to the factor for its length; arguments of :func:`posteriors`.
 
-    Without fertility: its factors are for links given the others, and make no distribution over sentences.
+    Without fertility, whose factors are for links given the others, and without spelling, which gives words that
+    the model has never seen together more than is left for them: neither makes a distribution over sentences.
     """
-    plain = [replace(each, fertility=np.ones((each.types[0], 1), np.float32)) for each in model.directions]
+    plain = [
+        replace(
+            each,
+            fertility=np.ones((each.types[0], 1), np.float32),
+            emission_alike=np.zeros_like(each.emission_alike),
+        )
+        for each in model.directions
+    ]
     parts = model.source, model.target, model.table
     return posteriors(bitext, FittedHMM(*parts, *plain, fold_case=model.fold_case), shares, threads)[1]
 
