@@ -17,6 +17,7 @@ from alignkit_cli.options import (
     give_memory_back,
     memory_options,
     needs,
+    note,
     output_option,
     quiet_option,
     setting_option,
@@ -24,7 +25,7 @@ from alignkit_cli.options import (
     with_given,
 )
 from alignkit_cli.parameter_types import PASSES, SHARE, InputPath, OutputPath
-from alignkit_cli.progress import progress_bar
+from alignkit_cli.progress import FitProgress
 
 
 @alignkit_command("align")
@@ -114,8 +115,10 @@ def command(model: str | None, save_model: str | None, on_error: str, **options:
         return
     if model is None:
         give_memory_back()
-    with progress_bar("aligning", quiet) as bar:
-        aligned = align(source, target, settings=settings, model=model, threads=threads, progress=bar)
+    with FitProgress(quiet=quiet) as progress:
+        aligned = align(source, target, settings=settings, model=model, threads=threads, progress=progress)
+    if progress.summary:
+        note(f"{aligned.aligner.name}: {progress.summary}", quiet)
     if save_model is not None:
         aligned.aligner.save(save_model)
     save_scores(aligned, options)
