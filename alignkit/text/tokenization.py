@@ -22,7 +22,6 @@ PAD, BOS, EOS, UNK = range(4)
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
 MOST_WORDS = 1 << 20  # to train subwords on
 WORD_START = "\u2581"  # SentencePiece's mark of the start of a word
-SEPARATORS = " \t"  # of words; a no-break space is part of its word
 
 
 def split_words(line: str) -> list[str]:

@@ -196,7 +196,7 @@ def align_stream(
 ) -> Iterator[AlignedText]:
     """Align the pairs of a stream by a fitted model as soon as they come, in bounded memory.
 
-    The model is loaded at once, the stream is read as the result is.
+    The model is loaded immediately; the stream is read while the result is iterated over.
 
     Args:
         stream: lines ``source ||| target`` or source TAB target.
@@ -238,7 +238,7 @@ def _usable(model: Model, settings: AlignSettings, threads: int | None) -> Align
         AlignkitError: it cannot be read, or a setting is not for it.
     """
     if settings.prior is not None or settings.start is not None or settings.reverse:
-        raise AlignkitError("a fitted model is used as it is; it goes with none of prior, start and reverse")
+        raise AlignkitError("a fitted model is not fitted again; prior, start and reverse cannot be given with it")
     if isinstance(model, tuple):
         forward, reverse = (_loaded(each, threads) for each in model)
         return Symmetrized(
