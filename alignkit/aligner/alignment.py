@@ -7,6 +7,7 @@ import numpy as np
 from alignkit.aligner.protocol import (
     Aligner,
     GivesLinks,
+    GivesLinksAndProbabilities,
     HasLikelihood,
     HasLinkProbabilities,
     HasReverseLikelihood,
@@ -93,10 +94,27 @@ def per_word(totals: np.ndarray, shapes: np.ndarray) -> np.ndarray:
     return np.where((shapes == 0).any(axis=1), np.nan, totals / np.maximum(shapes[:, 0], 1))
 
 
+def linked(aligner: Aligner, bitext: Bitext) -> tuple[Links, np.ndarray]:
+    """The links of a bitext, and the probability of each, float64 (K,); see :func:`link_probabilities`.
+
+    Raises:
+        AlignkitError: the aligner has no rule for links and no alpha scores.
+    """
+    if isinstance(aligner, GivesLinksAndProbabilities):
+        return aligner.links_and_probabilities(bitext)
+    if not isinstance(aligner, GivesLinks):
+        alpha = aligner.score(bitext, "alpha")
+        links = best_links(alpha)
+        return links, scores_of_links(links, alpha)
+    links = aligner.links(bitext)
+    return links, link_probabilities(aligner, bitext, links)
+
+
 def alignment_of(
     aligner: Aligner,
     bitext: Bitext,
     links: Links | None = None,
+    known: np.ndarray | None = None,
     *,
     probabilities: bool = False,
     scored: bool = False,
@@ -108,26 +126,24 @@ def alignment_of(
         aligner: of whitespace words.
         bitext: M pairs of whitespace words.
         links: of the bitext, if they are known already.
+        known: their probabilities, float64 (K,), likewise.
         probabilities, scored, words: whether the result is to have the probabilities of the links, the scores of
             the sentences, and the words of both sides. Words come with sentence scores where the aligner has them.
 
     Raises:
         AlignkitError: the aligner does not give what is asked for.
     """
-    alpha = None
-    if links is None and not isinstance(aligner, GivesLinks):
-        alpha = aligner.score(bitext, "alpha")
-        links = best_links(alpha)
+    if links is None and probabilities:
+        links, known = linked(aligner, bitext)
     elif links is None:
         links = links_of(aligner, bitext)
-    found = None
-    if probabilities:
-        found = link_probabilities(aligner, bitext, links) if alpha is None else scores_of_links(links, alpha)
+    elif probabilities and known is None:
+        known = link_probabilities(aligner, bitext, links)
     scored = scored or (words and isinstance(aligner, HasLikelihood | HasReverseLikelihood))
     return Alignment(
         links,
         [bitext.source.words(m) for m in range(len(bitext))] if words else (),
         [bitext.target.words(m) for m in range(len(bitext))] if words else (),
-        found,
+        known if probabilities else None,
         sentence_scores(aligner, bitext) if scored else None,
     )

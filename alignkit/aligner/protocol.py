@@ -54,6 +54,15 @@ class GivesLinks(Protocol):
 
 
 @runtime_checkable
+class GivesLinksAndProbabilities(Protocol):
+    """An aligner that finds links and their probabilities at the same time."""
+
+    def links_and_probabilities(self, bitext: Bitext) -> tuple[Links, np.ndarray]:
+        """The links of M pairs, source first, and the probability of each, float64 (K,)."""
+        ...
+
+
+@runtime_checkable
 class HasLinkProbabilities(Protocol):
     """An aligner whose links have probabilities other than their alpha scores."""
 

@@ -6,6 +6,7 @@ import math
 import os
 import re
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -25,12 +26,32 @@ WHOLE_TOKEN, WHOLE_PAIR = 24, 30
 BLOCK_TOKEN, SPOOLED_PAIR = 40, 30
 #: Memory by pair of words that occur together: while a table is fitted, and afterwards.
 FITTED, KEPT = 16, 8
+#: Memory of a hidden Markov model while it is fitted: by pair of words that occur together, and by element (t, l).
+HMM_FITTED, HMM_ELEMENT = 36, 8
 #: A limit of this many times the size of the text always allows reading it at once.
 TEXT = 8
 LEAST_BLOCK = 1 << 18  # tokens
 _BUCKETS = 4096  # of the sketch: its standard error is 1 / sqrt(4096), 1.6 %
 _SKETCHED = 1 << 22  # tokens at a time
 _SIZE = re.compile(r"(\d+(?:\.\d*)?)\s*([KMGT]?)I?B?", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class MemoryLimit:
+    """Memory that a fit should not exceed.
+
+    Attributes:
+        bytes: as a number; None: half of the machine's memory, as far as that can be kept.
+        folder: where the rest is kept; None: where the system has temporary files.
+    """
+
+    bytes: int | None = None
+    folder: str | None = None
+
+    @property
+    def limit(self) -> int:
+        """The number of bytes."""
+        return usual_limit() if self.bytes is None else self.bytes
 
 
 def parse_size(text: str) -> int:
@@ -144,3 +165,24 @@ def block_tokens(bitext: Bitext, limit: int, *, both: bool, threads: int, strict
             f"{show_size(limit)} of --max-memory; allow {needed}, or give less text"
         )
     return max(room, LEAST_BLOCK)
+
+
+def are_links_on_disk(pairs: int, elements: int, memory: MemoryLimit) -> bool:
+    """Whether the matrices of a hidden Markov model have to be kept on disk while it is fitted.
+
+    Args:
+        pairs: how many pairs of words occur together.
+        elements: of all (T, L) matrices.
+        memory: the limit.
+
+    Raises:
+        AlignkitError: the rest alone is larger than a limit that was asked for.
+    """
+    fixed = BASE + HMM_FITTED * pairs
+    if memory.bytes is not None and fixed > memory.bytes:
+        needed = show_size(fixed)
+        raise AlignkitError(
+            f"this text needs about {needed} of memory ({pairs:.3g} pairs of words meet in it), more than the "
+            f"{show_size(memory.bytes)} of --max-memory; allow {needed}, or give less text"
+        )
+    return fixed + HMM_ELEMENT * elements > memory.limit

@@ -13,6 +13,7 @@ from alignkit.kernels.inverted_index import TableRows
 from alignkit.representation import brief_repr
 from alignkit.text.bitext import Bitext
 from alignkit.text.reading import read_lines
+from alignkit.text.units import lowercase
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike
 
@@ -23,7 +24,7 @@ class LexiconPrior:
 
     Attributes:
         source, target: its words.
-        pairs: int32 (K, 2), (source word, target word), each pair once.
+        pairs: int32 (K, 2), (source word, target word).
         values: float32 (K, 2), p(target word | source word) and p(source word | target word).
         weight: how many occurrences of each word the lexicon counts for.
     """
@@ -49,12 +50,23 @@ class LexiconPrior:
         """The prior for texts with their sides exchanged."""
         return LexiconPrior(self.target, self.source, self.pairs[:, ::-1], self.values[:, ::-1], self.weight)
 
+    @property
+    def lowercased(self) -> LexiconPrior:
+        """The prior for texts in lower case."""
+        source, target = lowercase(self.source), lowercase(self.target)
+        pairs = np.stack([source.ids[self.pairs[:, 0]], target.ids[self.pairs[:, 1]]], axis=1)
+        return LexiconPrior(source.vocabulary, target.vocabulary, pairs, self.values, self.weight)
+
     def pseudo_counts(self, bitext: Bitext, rows: TableRows) -> np.ndarray:
-        """float32 (2, K): for every word pair of a text's rows, ``weight`` times p(o|i), and times p(i|o)."""
+        """float32 (2, K): for every word pair of a text's rows, ``weight`` times p(o|i), and times p(i|o).
+
+        Of a pair that is there more than once the highest values count.
+        """
         ids = (bitext.source.vocabulary.translate(self.source), bitext.target.vocabulary.translate(self.target))
         found, indices = find_pairs(ids[0][self.pairs[:, 0]], ids[1][self.pairs[:, 1]], rows, bitext)
         counts = np.zeros((2, len(rows.columns)), np.float32)
-        counts[:, indices] = np.float32(self.weight) * self.values[found].T
+        for each, values in zip(counts, self.values[found].T, strict=True):
+            np.maximum.at(each, indices, np.float32(self.weight) * values)
         return counts
 
 

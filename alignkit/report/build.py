@@ -11,7 +11,6 @@ import numpy as np
 
 from alignkit.aligner.protocol import HasTokenizer
 from alignkit.aligner.registry import load_aligner
-from alignkit.classical.hmm.joint import fits_in_memory
 from alignkit.classical.hmm.model import fit_hmm
 from alignkit.errors import AlignkitError
 from alignkit.interop.other_systems import ExternalScores, read_scores
@@ -107,7 +106,7 @@ def _score_text(inputs: ReportInputs) -> ScoredText:
     training = _words(inputs.training) if inputs.training is not None else bitext
     sets = ibm1_sets(inputs, training, bitext)
     alone = not (inputs.models or inputs.scores or inputs.links)
-    if alone and fits_in_memory(training):
+    if alone:
         hmm = fit_hmm(training, threads=inputs.threads)
         sets.insert(0, score_set("hmm.alpha", hmm.score(bitext, "alpha")))
     return ScoredText(bitext, training, sets, text_facts(inputs, training, bitext))

@@ -76,6 +76,29 @@ class DiskArray:
             return np.frombuffer(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY), self.dtype)
 
 
+def scratch_array(size: int, dtype: Any, folder: str | None) -> np.ndarray:
+    """Zeros (size,) in a file without a name, mapped into memory; the file goes when the array does.
+
+    Raises:
+        AlignkitError: there is no room for it.
+    """
+    dtype = np.dtype(dtype)
+    if size == 0:
+        return np.zeros(0, dtype)
+    with temporary_file(folder) as file:
+        try:
+            # Reserved at once: a disk that is full later would end the process without a word.
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size * dtype.itemsize)
+            else:
+                for low in range(0, size * dtype.itemsize, CHUNK):
+                    file.write(bytes(min(CHUNK, size * dtype.itemsize - low)))
+                file.flush()
+        except OSError as error:
+            raise no_room(folder, error) from error
+        return np.frombuffer(mmap.mmap(file.fileno(), size * dtype.itemsize, access=mmap.ACCESS_WRITE), dtype)
+
+
 def release(*arrays: np.ndarray) -> None:
     """Give back the memory of mapped arrays, which are read again when they are used again.
 

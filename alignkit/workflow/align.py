@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import IO, Any
 
@@ -17,6 +16,7 @@ from alignkit.aligner.registry import load_aligner
 from alignkit.aligner.symmetrized import Symmetrized
 from alignkit.aligner.word_level import WordLevel, on_words
 from alignkit.classical import memory
+from alignkit.classical.hmm.joint_aligner import JointAligner
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.aligned_pair import AlignedPair, Link
 from alignkit.links.formats import Alignment
@@ -36,8 +36,6 @@ from alignkit.workflow.reading import Side, read_text, read_within_memory
 from alignkit.workflow.settings import ON_ERROR, AlignSettings
 from alignkit.workflow.writing import AlignmentWriter
 
-log = logging.getLogger(__name__)
-
 BLOCK = 10_000  # sentence pairs that a saved aligner links at a time, or that are described at a time
 #: A fitted aligner or the file of one; or two of them, source to target and target to source.
 Model = Aligner | PathLike | tuple[Aligner | PathLike, Aligner | PathLike]
@@ -51,14 +49,15 @@ class AlignedText:
         bitext: M pairs of whitespace words.
         aligner: of whitespace words; :func:`alignkit.load_aligner` reads what its ``save`` writes.
         ranges: the blocks [low, high) of pairs that are linked at a time.
-        fitted_links: links that were found while the aligner was fitted, or None.
+        fitted: links that were found while the aligner was fitted, and the probability of each, float64 (K,); or
+            None. Such an aligner has ``fitted_probabilities``.
         errors: those of malformed lines, which are pairs of blank sides here.
     """
 
     bitext: Bitext
     aligner: Aligner
     ranges: list[tuple[int, int]]
-    fitted_links: Links | None = None
+    fitted: tuple[Links, np.ndarray] | None = None
     errors: tuple[InputError, ...] = ()
 
     @cached_property
@@ -69,6 +68,8 @@ class AlignedText:
     @cached_property
     def probabilities(self) -> np.ndarray:
         """float64 (K,): the probability of each link."""
+        if self.fitted is not None:
+            return self.fitted[1]
         return link_probabilities(self.aligner, self.bitext, self.links)
 
     @cached_property
@@ -100,6 +101,9 @@ class AlignedText:
 
     def score(self, kind: str = "alpha") -> Scores:
         """The (T, L) matrix of every pair; raises AlignkitError for a kind that the aligner does not have."""
+        if self.fitted is not None and kind == "alpha":
+            assert isinstance(self.aligner, JointAligner)
+            return self.aligner.fitted_probabilities
         return self.aligner.score(self.bitext, kind)
 
     def alignments(self, **wanted: bool) -> Iterator[Alignment]:
@@ -110,14 +114,17 @@ class AlignedText:
         """
         for low, high in self.ranges:
             text = self.bitext if len(self.ranges) == 1 else self.bitext.block(low, high)
-            links = None if self.fitted_links is None else self.fitted_links.block(low, high)
-            if not any(wanted.values()) or len(text) <= BLOCK:
-                yield alignment_of(self.aligner, text, links, **wanted)
-            else:
-                links = links_of(self.aligner, text) if links is None else links
-                for start in range(0, len(text), BLOCK):
-                    block = start, min(start + BLOCK, len(text))
-                    yield alignment_of(self.aligner, text.block(*block), links.block(*block), **wanted)
+            links, known = self.fitted or (None, None)
+            step = max(BLOCK if any(wanted.values()) else len(text), 1)
+            if links is None and len(text) > step:
+                links = links_of(self.aligner, text)
+            for start in range(0, max(len(text), 1), step):
+                end = min(start + step, len(text))
+                part, values = None, None
+                if links is not None:
+                    part = links.block(start, end)
+                    values = None if known is None else known[links.offsets[start] : links.offsets[end]]
+                yield alignment_of(self.aligner, text.block(start, end), part, values, **wanted)
             release_bitext(self.bitext)
 
     def write(
@@ -141,8 +148,7 @@ def align(
 ) -> AlignedText:
     """Align a text by a fitted model, or by one that is fitted on it.
 
-    By default two hidden Markov models are fitted that share their links while they learn; where the text is too
-    large for them, IBM Model 1 in both directions.
+    By default two hidden Markov models are fitted that share their links while they learn.
 
     Args:
         source, target: a bitext; two files, or one whose lines are ``source ||| target`` or source TAB target
@@ -253,30 +259,7 @@ def _loaded(model: Aligner | PathLike, threads: int | None) -> Aligner:
 
 
 def _align_jointly(fitting: Fitting, bitext: Bitext, threads: int, progress: Progress | None) -> AlignedText:
-    """The text aligned by the joint model, or, if it is too large for that, by IBM Model 1 in both directions.
-
-    Raises:
-        AlignkitError: the text is too large, and something is set that only the joint model has.
-    """
-    # Imported here: other methods need not wait for its kernels.
-    from alignkit.classical.hmm.joint import JointHMM, fits_in_memory
-
-    ranges = [(0, len(bitext))]
-    if not fits_in_memory(bitext):
-        return AlignedText(bitext, _smaller(fitting).fit(bitext, threads=threads, progress=progress), ranges)
+    """The text aligned by the joint model, with what was found while it was fitted."""
     aligner = fitting.fit(bitext, threads=threads, progress=progress)
-    assert isinstance(aligner, JointHMM)
-    return AlignedText(bitext, aligner, ranges, aligner.fitted_links)
-
-
-def _smaller(fitting: Fitting) -> Fitting:
-    """IBM Model 1 in both directions instead of the joint model."""
-    settings = fitting.settings
-    problem = "too long lines or too much text for the HMMs"
-    if settings.threshold is not None or fitting.start:
-        raise AlignkitError(f"{problem}, which --threshold and --start are for; split the text, or use ibm1")
-    log.info("%s: IBM Model 1 in both directions instead", problem)
-    fallback = replace(
-        settings, method="ibm1", estimation=None, symmetrization=DEFAULT_METHOD, prior=fitting.prior
-    )
-    return Fitting(fallback)
+    assert isinstance(aligner, JointAligner)
+    return AlignedText(bitext, aligner, [(0, len(bitext))], aligner.fitted_links_and_probabilities)

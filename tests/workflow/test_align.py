@@ -14,7 +14,6 @@ import alignkit
 import alignkit_data
 from alignkit.aligner.protocol import with_threshold
 from alignkit.aligner.symmetrized import Symmetrized
-from alignkit.classical.hmm import joint
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.hmm.settings import HMMSettings
@@ -94,17 +93,6 @@ def test_the_joint_model_is_the_default():
     high = align(BITEXT, threshold=0.9)
     assert high.aligner.threshold == 0.9
     assert pharaoh(high) == with_threshold(fitted, 0.9).fitted_links.to_pharaoh() != pharaoh(aligned)
-
-
-def test_a_text_too_large_for_it_is_aligned_by_ibm1(monkeypatch, caplog):
-    monkeypatch.setattr(joint, "LARGEST_TEXT", 100)
-    with caplog.at_level("INFO", "alignkit"):
-        aligned = align(BITEXT)
-    assert "IBM Model 1" in caplog.text
-    assert aligned.aligner.name == "symmetrized-ibm1"
-    assert pharaoh(aligned) == Symmetrized(fit_ibm1(BITEXT), fit_ibm1(BITEXT.reversed)).links(BITEXT).to_pharaoh()
-    with pytest.raises(AlignkitError, match="too much text for the HMMs"):
-        align(BITEXT, threshold=0.5)
 
 
 def test_settings_and_options_reach_the_fit():

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import math
 
 import numpy as np
 
 from alignkit.classical.em import run_em
-from alignkit.classical.hmm.evidence import are_words, excluded_share, spelling_counts
+from alignkit.classical.hmm.evidence import excluded_share
 from alignkit.classical.hmm.expectation import expect, text_arrays, uniform_direction
+from alignkit.classical.hmm.pair_evidence import PairEvidence
 from alignkit.classical.hmm.parameters import WIDTH, FittedHMM, HMMParameters
 from alignkit.classical.hmm.settings import HMMSettings
-from alignkit.classical.hmm.word_classes import BackOff
 from alignkit.classical.inverted_index import token_index
+from alignkit.classical.memory import HMM_ELEMENT, MemoryLimit, are_links_on_disk, show_size
 from alignkit.classical.priors import LexiconPrior, start_null, start_values
 from alignkit.classical.translation_table import PairTable
 from alignkit.classical.word_pairs import IndexedBitext
@@ -21,12 +23,14 @@ from alignkit.kernels import hmm_m_step
 from alignkit.kernels.forward_backward import TransitionCounts
 from alignkit.kernels.hmm_e_step import LinkArrays
 from alignkit.kernels.hmm_emissions import DirectionArrays
-from alignkit.kernels.hmm_m_step import PairPrior
-from alignkit.kernels.hmm_rows import FERTILITIES, ZERO
+from alignkit.kernels.hmm_rows import FERTILITIES
 from alignkit.parallel import blocks, run_blocks
 from alignkit.scores.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
+from alignkit.text.on_disk import scratch_array
 from alignkit.types import Progress
+
+log = logging.getLogger(__name__)
 
 LEAST = 1e-5  # of a weight at the start, the largest being 1
 # Fertilities are counted in this number of blocks, whatever the number of threads: few, as each needs an array of
@@ -48,6 +52,7 @@ class HMMEstimation:
         threads: how many to use; no result depends on it.
         prior: a lexicon from another text, as pseudo-counts.
         start: a fitted model to go on from; it has the directions that run, and transitions.
+        memory: not to be exceeded; larger matrices are kept on disk, with the same result.
     """
 
     def __init__(
@@ -58,34 +63,22 @@ class HMMEstimation:
         threads: int,
         prior: LexiconPrior | None = None,
         start: FittedHMM | None = None,
+        memory: MemoryLimit | None = None,
     ) -> None:
         self.bitext, self.settings, self.shares, self.threads = bitext, settings, shares, threads
         self.start = start
         self.sides = (bitext.source, bitext.target)
         self.types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
         self.indexed = IndexedBitext.of(bitext, threads)
-        self.rows = self.indexed.pairs()
-        self.links = self._link_arrays()
-        self.pseudo_counts = None if prior is None else prior.pseudo_counts(bitext, self.rows)
-        self.back_off = BackOff(bitext, settings.affixes, settings.back_off) if settings.back_off > 0 else None
+        self.pairs = PairEvidence(bitext, self.indexed, settings, prior)
+        self.links = self._link_arrays(memory or MemoryLimit())
         self.copies = bitext.copies.astype(np.float32) if settings.exclude else None
         self.excluded = excluded_share(bitext) if settings.exclude else 0.0
-        self.prior = self._pair_prior()
-        self.alike = spelling_counts(bitext, self.rows, threads) if settings.spelling > 0 else None
 
-    def _pair_prior(self) -> PairPrior:
-        factor, sizes = self.settings.punctuation, self.types
-        # Without a factor all tokens count as words.
-        source, target = (
-            are_words(side.vocabulary) if factor < 1 else np.ones(types, bool)
-            for side, types in zip(self.sides, sizes, strict=True)
-        )
-        return PairPrior(np.float32(self.settings.lexical_prior), np.float32(factor), source, target)
-
-    def _link_arrays(self) -> LinkArrays:
+    def _link_arrays(self, memory: MemoryLimit) -> LinkArrays:
         """The (T, L) matrices of the text, with the place of each element's word pair in the rows."""
-        offsets, text = flat_offsets(self.bitext.shapes), text_arrays(self.bitext)
-        ids, rows = np.empty(offsets[-1], np.int32), self.rows
+        offsets, text, rows = flat_offsets(self.bitext.shapes), text_arrays(self.bitext), self.pairs.rows
+        ids, links = _matrices(int(offsets[-1]), len(rows.columns), memory)
         index = token_index(self.bitext.source, self.threads)
         if len(rows.columns) >= 2**31:
             raise AlignkitError("the text has more than two thousand million word pairs; give it in parts")
@@ -95,17 +88,11 @@ class HMMEstimation:
             hmm_m_step.pair_ids(low, high, index, text, offsets, rows, places, ids)
 
         self.indexed.over_rows(fill)
-        evidence = np.zeros((len(rows.columns), 3), np.float32)
-        return LinkArrays(offsets, ids, evidence, np.zeros(len(ids), np.float32))
+        return LinkArrays(offsets, ids, self.pairs.evidence, links)
 
     def initialise(self) -> None:
         """Emissions are uniform, and there are no transitions; with ``start`` they are those of its directions."""
-        evidence = self.links.evidence
-        evidence[:] = 0
-        if self.start is None:
-            prior = self.prior._replace(pseudo_count=ZERO)
-            hmm_m_step.start_evidence(0, self.types[0], self.rows, np.ones(len(evidence)), prior, evidence)
-            self._add_spelling()
+        self.pairs.initialise(is_uniform=self.start is None)
         self.directions = self._initial_direction(0), self._initial_direction(1)
 
     def _initial_direction(self, side: int) -> DirectionArrays:
@@ -116,8 +103,8 @@ class HMMEstimation:
         if self.start is None or parameters is None:
             return direction
         known = self.start.source, self.start.target
-        self.links.evidence[:, 1 + side] = start_values(
-            self.start.table, known, parameters.emission, self.bitext, self.rows, bool(side)
+        self.pairs.evidence[:, 1 + side] = start_values(
+            self.start.table, known, parameters.emission, self.bitext, self.pairs.rows, bool(side)
         )
         return direction._replace(
             totals=np.ones(states, np.float32),
@@ -146,7 +133,7 @@ class HMMEstimation:
 
     def m_step(self) -> None:
         """Counts and pseudo-counts of word pairs, and each direction's other parameters."""
-        totals = self._count_pairs()
+        totals = self.pairs.update(self.links.ids, self.links.links)
         fertilities = self._count_fertilities() if self.settings.fertility > 0 and self._has_transitions else None
         forward, reverse = (self._updated(side, totals[side]) for side in (0, 1))
         if fertilities is not None:
@@ -162,7 +149,7 @@ class HMMEstimation:
     @property
     def status(self) -> str:
         """What a progress message says after an iteration."""
-        plain = self.settings.is_maximum_likelihood and self.pseudo_counts is None
+        plain = self.settings.is_maximum_likelihood and self.pairs.pseudo_counts is None
         return f"{'log-likelihood' if plain else 'score'} {self.log_likelihood:.6g}"
 
     def has_converged(self, history: list[float]) -> bool:
@@ -173,51 +160,6 @@ class HMMEstimation:
     @property
     def _has_transitions(self) -> bool:
         return len(self.directions[0].transition) > 0
-
-    def _count_pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Counts and pseudo-counts of word pairs from the links; returns the totals of each direction."""
-        rows, evidence = self.rows, self.links.evidence
-        offsets, _, values = rows
-
-        def count(low: int, high: int) -> None:
-            first, last = offsets[low], offsets[high]
-            sums = np.zeros(last - first, np.float64)
-            hmm_m_step.count_pairs(first, last, self.links.ids, self.links.links, sums)
-            hmm_m_step.start_evidence(low, high, rows, sums, self.prior, evidence)
-
-        # Each block reads the whole text, so there are no more of them than threads.
-        run_blocks(count, blocks(self._frequencies(0), self.threads), self.threads)
-        totals = self._row_sums(values), self._column_sums(values)
-        self._add_spelling()
-        if self.pseudo_counts is not None:
-            evidence[:, 1:] += self.pseudo_counts.T
-        if self.back_off is not None:
-            self.back_off.add(rows, totals, evidence, self.threads)
-        forward = totals[0] + self._row_sums(evidence[:, 1])
-        reverse = totals[1] + self._column_sums(evidence[:, 2])
-        return forward.astype(np.float32), reverse.astype(np.float32)
-
-    def _add_spelling(self) -> None:
-        if self.alike is not None:
-            places, counts = self.alike
-            self.links.evidence[places, 1:] += np.float32(self.settings.spelling) * counts[:, None]
-
-    def _frequencies(self, side: int) -> np.ndarray:
-        return np.bincount(self.sides[side].tokens, minlength=self.types[side])
-
-    def _row_sums(self, values: np.ndarray) -> np.ndarray:
-        offsets, sums = self.rows.offsets, np.empty(self.types[0], np.float64)
-        self.indexed.over_rows(lambda low, high: hmm_m_step.row_sums(low, high, offsets, values, sums))
-        return sums
-
-    def _column_sums(self, values: np.ndarray) -> np.ndarray:
-        columns, sums = self.rows.columns, np.zeros(self.types[1], np.float64)
-
-        def add(low: int, high: int) -> None:
-            hmm_m_step.column_sums(low, high, columns, values, sums)
-
-        run_blocks(add, blocks(self._frequencies(1), self.threads), self.threads)
-        return sums
 
     def _updated(self, side: int, totals: np.ndarray) -> DirectionArrays:
         """A direction's parameters but fertility from its expected counts."""
@@ -257,10 +199,10 @@ class HMMEstimation:
     def parameters(self, side: int) -> HMMParameters:
         """What was found for the forward (0) or the reverse (1) direction."""
         direction = self.directions[side]
-        offsets, columns, counts = self.rows
+        offsets, columns, counts = self.pairs.rows
         states = columns if side else np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets))
         totals = np.maximum(direction.totals, np.float32(1e-30))
-        emission = np.minimum((counts + self.links.evidence[:, 1 + side]) / totals[states], np.float32(1))
+        emission = np.minimum((counts + self.pairs.evidence[:, 1 + side]) / totals[states], np.float32(1))
         floor = np.minimum(np.float32(self.settings.lexical_prior) / totals, np.float32(1))
         # A word that no link supports says nothing: its floor would be all there is.
         floor = np.where(direction.totals > 0, floor, np.float32(0)).astype(np.float32)
@@ -277,7 +219,7 @@ class HMMEstimation:
 
     def table(self, forward: HMMParameters) -> PairTable:
         """The word pairs of the text, with the emissions of the forward direction."""
-        offsets, columns, _ = self.rows
+        offsets, columns, _ = self.pairs.rows
         return PairTable(offsets, columns, forward.emission, self.types[1])
 
     def probabilities(self) -> Scores:
@@ -312,6 +254,16 @@ def estimate(
     model.e_step()
     model.links = model.links._replace(ids=np.empty(0, np.int32))  # the memory is wanted for what follows
     return (*history, model.log_likelihood)
+
+
+def _matrices(elements: int, pairs: int, memory: MemoryLimit) -> tuple[np.ndarray, np.ndarray]:
+    """int32 and float32 (elements,), zeros, in memory or on disk."""
+    if not are_links_on_disk(pairs, elements, memory):
+        return np.zeros(elements, np.int32), np.zeros(elements, np.float32)
+    size = show_size(HMM_ELEMENT * elements)
+    log.info("a large text: matrices of %.3g elements (%s) are kept on disk", elements, size)
+    ids, links = (scratch_array(elements, dtype, memory.folder) for dtype in (np.int32, np.float32))
+    return ids, links
 
 
 def _transition_weights(

@@ -13,7 +13,7 @@ from alignkit.classical.null import UNSEEN
 from alignkit.kernels import hmm_m_step, viterbi
 from alignkit.kernels.hmm_e_step import LinkArrays
 from alignkit.kernels.hmm_emissions import DirectionArrays
-from alignkit.parallel import blocks, run_blocks
+from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
 
@@ -25,7 +25,7 @@ Running = tuple[HMMParameters | None, HMMParameters | None]
 
 
 def posteriors(
-    bitext: Bitext, model: FittedHMM, shares: tuple[float, float], threads: int
+    bitext: Bitext, model: FittedHMM, shares: tuple[float, float], threads: int | None
 ) -> tuple[Scores, np.ndarray]:
     """Link probabilities (T, L) of M pairs, and the log-likelihood of each, float64 (M,).
 
@@ -34,9 +34,9 @@ def posteriors(
         model: with one direction or both.
         shares: the weight of the forward and the reverse direction's posteriors in the result; one of weight 0 is
             not run, and the log-likelihoods of two are added. Fertility is judged by the mean of both.
-        threads: how many to use; no result depends on it.
+        threads: all there are by default; no result depends on it.
     """
-    running = _running(model, shares)
+    running, threads = _running(model, shares), thread_count(threads)
     ids, rounds = model.ids(bitext), _rounds(running)
     links = _link_arrays(bitext, model, ids, running, threads)
     mean = shares if None in running else (0.5, 0.5)
@@ -47,21 +47,24 @@ def posteriors(
     return Scores(np.clip(links.links, 0, 1, out=links.links), links.offsets, bitext.shapes), likelihood
 
 
-def log_likelihoods(bitext: Bitext, model: FittedHMM, shares: tuple[float, float], threads: int) -> np.ndarray:
+def log_likelihoods(
+    bitext: Bitext, model: FittedHMM, shares: tuple[float, float], threads: int | None
+) -> np.ndarray:
     """float64 (M,): log p(y | x) of each pair, up to the factor for its length; arguments of :func:`posteriors`.
 
     Without fertility: its factors are for links given the others, and make no distribution over sentences.
     """
     plain = [replace(each, fertility=np.ones((each.types[0], 1), np.float32)) for each in model.directions]
-    return posteriors(bitext, FittedHMM(model.source, model.target, model.table, *plain), shares, threads)[1]
+    parts = model.source, model.target, model.table
+    return posteriors(bitext, FittedHMM(*parts, *plain, fold_case=model.fold_case), shares, threads)[1]
 
 
-def viterbi_positions(bitext: Bitext, model: FittedHMM, threads: int) -> np.ndarray:
+def viterbi_positions(bitext: Bitext, model: FittedHMM, threads: int | None) -> np.ndarray:
     """int32 (N_tgt,): source positions of target tokens in the forward direction's Viterbi alignment, or -1.
 
     With fertility, it is the likeliest alignment given the expected links of the other words.
     """
-    shares = (1.0, 0.0)
+    shares, threads = (1.0, 0.0), thread_count(threads)
     running, ids = _running(model, shares), model.ids(bitext)
     links = _link_arrays(bitext, model, ids, running, threads)
     for i in range(_rounds(running) - 1):

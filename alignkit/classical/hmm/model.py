@@ -12,6 +12,13 @@ from alignkit.classical.hmm.estimation import HMMEstimation, estimate
 from alignkit.classical.hmm.inference import log_likelihoods, posteriors, viterbi_positions
 from alignkit.classical.hmm.parameters import FittedHMM, unpack_hmm
 from alignkit.classical.hmm.settings import DECODINGS, HMMSettings
+from alignkit.classical.hmm.windows import (
+    Linked,
+    linked_in_blocks,
+    scores_in_windows,
+    sums_in_windows,
+    training_pairs,
+)
 from alignkit.classical.priors import LexiconPrior
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.from_positions import links_from_positions
@@ -22,9 +29,10 @@ from alignkit.scores.scores import Scores
 from alignkit.settings import with_options
 from alignkit.storage import load_arrays, save_arrays
 from alignkit.text.bitext import Bitext
+from alignkit.text.units import lowercased
 from alignkit.types import PathLike, Progress
 
-KIND, VERSION = "alignkit.hmm", 2
+KIND, VERSION = "alignkit.hmm", 3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,19 +60,28 @@ class HMM(FittedHMM):
         check_kind(self, kind)
         if kind == "beta":
             return self.lookup(bitext).scores()
-        return posteriors(bitext, self, (1.0, 0.0), thread_count(self.threads))[0]
+        return scores_in_windows(bitext, self._posteriors)
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): log p(target | source) of each pair, up to the factor for its length; no fertility."""
-        return log_likelihoods(bitext, self, (1.0, 0.0), thread_count(self.threads))
+        return sums_in_windows(bitext, lambda text: log_likelihoods(text, self, (1.0, 0.0), self.threads))
 
     def links(self, bitext: Bitext) -> Links:
         """Links by ``decode``: ``posterior``, each target word with its likeliest source position, if NULL is not
         likelier; ``viterbi``, the links of the likeliest alignment of the sentence as a whole."""
+        return linked_in_blocks(bitext, self._linked)[0]
+
+    def _posteriors(self, bitext: Bitext) -> Scores:
+        return posteriors(bitext, self, (1.0, 0.0), self.threads)[0]
+
+    def _linked(self, bitext: Bitext) -> Linked:
+        """The links of pairs that are not long; no probabilities."""
         if self.decode == "viterbi":
             threads = thread_count(self.threads)
-            return links_from_positions(viterbi_positions(bitext, self, threads), bitext, threads)
-        return best_links(self.score(bitext))
+            links = links_from_positions(viterbi_positions(bitext, self, threads), bitext, threads)
+        else:
+            links = best_links(self._posteriors(bitext))
+        return links, np.zeros(len(links.pairs))
 
     def save(self, path: PathLike) -> None:
         """Writes the model; :func:`alignkit.load_aligner` reads it."""
@@ -108,9 +125,17 @@ def fit_hmm(
         AlignkitError: no such option, or a setting out of its range.
     """
     settings = with_options(settings or HMMSettings(), options)
-    model = HMMEstimation(bitext, settings, (1.0, 0.0), thread_count(threads), prior, start)
+    text, _ = training_pairs(lowercased(bitext) if settings.fold_case else bitext)
+    model = HMMEstimation(text, settings, (1.0, 0.0), thread_count(threads), prior, start)
     likelihoods = estimate(model, progress)
     forward = model.parameters(0)
-    vocabularies = bitext.source.vocabulary, bitext.target.vocabulary
-    fitted = (*vocabularies, model.table(forward), forward)
-    return HMM(*fitted, log_likelihood=likelihoods, threads=threads, decode=settings.decode)
+    return HMM(
+        text.source.vocabulary,
+        text.target.vocabulary,
+        model.table(forward),
+        forward,
+        fold_case=settings.fold_case,
+        log_likelihood=likelihoods,
+        threads=threads,
+        decode=settings.decode,
+    )

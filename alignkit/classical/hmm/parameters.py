@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,8 @@ import numpy as np
 from alignkit.classical.lexical_model import LexicalModel, read_parts
 from alignkit.representation import brief_repr
 from alignkit.storage import Fields
+from alignkit.text.bitext import Bitext
+from alignkit.text.units import lowercase
 from alignkit.types import PathLike
 
 #: W: jumps and first positions beyond it share a weight.
@@ -77,12 +79,14 @@ class FittedHMM(LexicalModel):
     Attributes:
         forward: the parameters of the direction whose states are source words; its emissions are the table.
         reverse: those of the other direction, if there is one.
+        fold_case: whether words that differ in case only are one word; the vocabularies are in lower case then.
 
     The other attributes are those of :class:`LexicalModel`.
     """
 
     forward: HMMParameters
     reverse: HMMParameters | None = None
+    fold_case: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -99,6 +103,17 @@ class FittedHMM(LexicalModel):
         """The parameters of each direction."""
         return (self.forward,) if self.reverse is None else (self.forward, self.reverse)
 
+    def ids(self, bitext: Bitext) -> tuple[np.ndarray, np.ndarray]:
+        """See :meth:`LexicalModel.ids`."""
+        if not self.fold_case:
+            return super().ids(bitext)
+        units = lowercase(bitext.source.vocabulary), lowercase(bitext.target.vocabulary)
+        source, target = (
+            own.translate(side.vocabulary)[side.ids]
+            for own, side in zip((self.source, self.target), units, strict=True)
+        )
+        return source, target
+
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays of a saved file."""
         arrays = super().arrays()
@@ -109,7 +124,7 @@ class FittedHMM(LexicalModel):
 
     def header(self) -> dict[str, Any]:
         """The numbers of a saved file."""
-        return super().header() | {"null_probability": self.forward.null_probability}
+        return super().header() | {"null_probability": self.forward.null_probability, "fold_case": self.fold_case}
 
 
 def unpack_hmm(
@@ -123,6 +138,7 @@ def unpack_hmm(
     attributes = read_parts(Fields(path, arrays), header)
     found = Fields(path, arrays | {"forward_emission": attributes["table"].values})
     null_probability = float(header["null_probability"])
+    attributes["fold_case"] = bool(header["fold_case"])
     for direction in ("forward", "reverse")[:directions]:
         parameters = {
             field.name: found.get(f"{direction}_{field.name}", np.float32, 2 if field.name == "fertility" else 1)

@@ -40,8 +40,10 @@ class HMMSettings:
             (:func:`alignkit.classical.hmm.evidence.spelling_counts`). 0: none.
         punctuation: factor of the evidence for each pair of a word that has a letter or digit with one that has
             none; 1: such pairs are like any other.
+        fold_case: whether words that differ in case only are one word.
         decode: how the fitted aligner of one direction finds links, one of :data:`DECODINGS`; the joint aligner
             ignores it.
+        threshold: the least probability of a link of the joint aligner; others ignore it.
     """
 
     lexical_iterations: int = 5
@@ -60,7 +62,9 @@ class HMMSettings:
     tolerance: float = 0.0
     reach: float = 0.0
     centre: float = 0.0
+    fold_case: bool = False
     decode: str = "posterior"
+    threshold: float = JOINT_THRESHOLD
 
     @property
     def is_maximum_likelihood(self) -> bool:
@@ -81,6 +85,8 @@ class HMMSettings:
             raise AlignkitError("priors, the tolerance and the reach cannot be negative")
         if not 0 < self.punctuation <= 1:
             raise AlignkitError(f"the factor for punctuation must lie in (0, 1], not {self.punctuation}")
+        if not 0 <= self.threshold <= 1:
+            raise AlignkitError(f"the threshold must lie in [0, 1], not {self.threshold}")
         if self.decode not in DECODINGS:
             raise AlignkitError(f"links are decoded by {' or '.join(DECODINGS)}, not {self.decode}")
 
@@ -102,4 +108,5 @@ JOINT_SETTINGS = HMMSettings(
     exclude=True,
     spelling=1.0,
     punctuation=0.05,
+    fold_case=True,
 )

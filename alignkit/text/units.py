@@ -1,0 +1,67 @@
+"""The words of a text as sequences of units: their lower-case forms, their first letters, their subwords."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """Every word of a vocabulary as a sequence of units.
+
+    Attributes:
+        vocabulary: the units.
+        ids: int32, units of the first word, of the second, and so on.
+        offsets: int64 (V + 1,), where each word starts in ``ids``; no word is without units.
+    """
+
+    vocabulary: Vocabulary
+    ids: np.ndarray
+    offsets: np.ndarray
+
+    @cached_property
+    def is_one_to_one(self) -> bool:
+        """Whether every word is one unit."""
+        return len(self.ids) == len(self.offsets) - 1
+
+    def encode(self, corpus: Corpus) -> Corpus:
+        """The units of a corpus whose words these are."""
+        if self.is_one_to_one:
+            return Corpus(self.ids[corpus.tokens], corpus.offsets, self.vocabulary)
+        counts = self.counts(corpus)
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        places = np.arange(ends[-1]) + np.repeat(self.offsets[corpus.tokens] - ends[:-1], counts)
+        return Corpus(self.ids[places], ends[corpus.offsets], self.vocabulary)
+
+    def counts(self, corpus: Corpus) -> np.ndarray:
+        """int64 (N,): the number of units of each token."""
+        return np.diff(self.offsets)[corpus.tokens]
+
+
+def units_of(vocabulary: Vocabulary, split: Callable[[str], Iterable[str]]) -> Units:
+    """The units of all words: of each word those that ``split`` gives, numbered as they first appear."""
+    known: dict[str, int] = {}
+    ids: list[int] = []
+    offsets = np.zeros(len(vocabulary) + 1, np.int64)
+    for i, word in enumerate(vocabulary):
+        ids.extend(known.setdefault(unit, len(known)) for unit in split(word))
+        offsets[i + 1] = len(ids)
+    return Units(Vocabulary.from_tokens(known), np.array(ids, np.int32), offsets)
+
+
+def lowercase(vocabulary: Vocabulary) -> Units:
+    """The words in lower case, one unit each."""
+    return units_of(vocabulary, lambda word: (word.lower(),))
+
+
+def lowercased(bitext: Bitext) -> Bitext:
+    """A bitext in lower case."""
+    source, target = (lowercase(side.vocabulary).encode(side) for side in (bitext.source, bitext.target))
+    return Bitext(source, target)
