@@ -27,7 +27,7 @@ ORDER = [
         "links",
         "interop",
     ),
-    *("aligner", "classical", "neural", "metrics", "workflow", "analysis", "report", "experiments"),
+    *("embeddings", "aligner", "classical", "neural", "metrics", "workflow", "analysis", "report", "experiments"),
 ]
 #: Side by side: none of them imports another.
 APART = {"alignkit.classical", "alignkit.neural", "alignkit.metrics"}

@@ -237,8 +237,10 @@ def _usable(model: Model, settings: AlignSettings, threads: int | None) -> Align
     Raises:
         AlignkitError: it cannot be read, or a setting is not for it.
     """
-    if settings.prior is not None or settings.start is not None or settings.reverse:
-        raise AlignkitError("a fitted model is used as it is; it goes with none of prior, start and reverse")
+    if settings.reverse or any(each is not None for each in (settings.prior, settings.embeddings, settings.start)):
+        raise AlignkitError(
+            "a fitted model is used as it is; it goes with none of prior, embeddings, start and reverse"
+        )
     if isinstance(model, tuple):
         forward, reverse = (_loaded(each, threads) for each in model)
         return Symmetrized(

@@ -14,6 +14,7 @@ from alignkit.types import PathLike
 if TYPE_CHECKING:
     from alignkit.aligner.protocol import Aligner
     from alignkit.classical.priors import LexiconPrior
+    from alignkit.embeddings.levels import Embeddings
 
 #: What :func:`alignkit.workflow.align.align_stream` does at a malformed line.
 ON_ERROR = ("stop", "skip")
@@ -29,7 +30,7 @@ class Method:
         estimation: its default settings.
         model: the name of the fitted aligner.
         saved_by: the command and option that save it.
-        takes: what else the function takes: ``prior``, ``start``, ``block_tokens``.
+        takes: what else the function takes: ``prior``, ``embeddings`` (as a prior), ``start``, ``block_tokens``.
         is_joint: whether it fits both directions by itself.
     """
 
@@ -48,7 +49,7 @@ METHODS = {
         JOINT_SETTINGS,
         "hmm-joint",
         "align --save-model",
-        KNOWLEDGE,
+        KNOWLEDGE | {"embeddings"},
         is_joint=True,
     ),
     "ibm1": Method(
@@ -79,6 +80,8 @@ class AlignSettings:
             scores; None: the model's, or the default.
         prior: a lexicon from another text, or the file that `alignkit lexicon` wrote it to, as pseudo-counts.
         prior_weight: how many occurrences of each word a lexicon that is read from a file counts for.
+        embeddings: vectors that say which words are alike (:mod:`alignkit.embeddings`); ``e5`` for those of the
+            extra ``embeddings``; or a file of word vectors, or two of them with a comma between them.
         start: a fitted model, or its file, to go on from instead of uniform parameters.
         max_memory: memory not to exceed, in bytes or as "800M" or "4G": a larger text is kept on disk and fitted
             in blocks, with the same result. For IBM Model 1 without ``prior`` and ``start``. None: half of the
@@ -99,6 +102,7 @@ class AlignSettings:
     threshold: float | None = None
     prior: LexiconPrior | PathLike | None = None
     prior_weight: float = PRIOR_WEIGHT
+    embeddings: Embeddings | str | None = None
     start: Aligner | PathLike | None = None
     max_memory: int | str | None = None
     temp_folder: str | None = None
@@ -126,7 +130,12 @@ class AlignSettings:
             raise AlignkitError(f"{self.method} is a model of both directions; there is no reverse one")
         if self.threshold is not None and not (method.is_joint or by_scores):
             raise AlignkitError("a threshold needs the joint model, or a heuristic of scores")
-        taken = {"prior": self.prior, "start": self.start, "block_tokens": self.max_memory}
+        taken = {
+            "prior": self.prior,
+            "embeddings": self.embeddings,
+            "start": self.start,
+            "block_tokens": self.max_memory,
+        }
         for name, value in taken.items():
             if value is not None and name not in method.takes:
                 shown = "max_memory" if name == "block_tokens" else name
