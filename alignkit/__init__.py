@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from alignkit.links.files import read_links as read_links
     from alignkit.links.links import GoldLinks as GoldLinks
     from alignkit.links.links import Links as Links
+    from alignkit.links.remapping import remap_links as remap_links
+    from alignkit.links.span_projection import ProjectedSpan as ProjectedSpan
+    from alignkit.links.span_projection import project_spans as project_spans
     from alignkit.links.symmetrization import symmetrize as symmetrize
     from alignkit.metrics.aer import evaluate as evaluate
     from alignkit.metrics.agreement import agreement as agreement
@@ -78,6 +81,9 @@ _WHERE = {
     "read_links": "alignkit.links.files",
     "GoldLinks": "alignkit.links.links",
     "Links": "alignkit.links.links",
+    "remap_links": "alignkit.links.remapping",
+    "ProjectedSpan": "alignkit.links.span_projection",
+    "project_spans": "alignkit.links.span_projection",
     "symmetrize": "alignkit.links.symmetrization",
     "evaluate": "alignkit.metrics.aer",
     "agreement": "alignkit.metrics.agreement",

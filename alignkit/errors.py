@@ -40,3 +40,8 @@ class InputError(AlignkitError):
         message = f"{place}: {problem}" + (f"; {remedy}" if remedy else "")
         # Text from the file may contain line ends; the message stays one line.
         super().__init__(" ".join(message.splitlines()))
+
+
+def abbreviated(text: str, length: int = 40) -> str:
+    """The text, or its beginning and end if it is longer than ``length``, to be quoted in an error."""
+    return text if len(text) <= length else f"{text[: length // 2]}...{text[-length // 4 :]}"

@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from alignkit.errors import AlignkitError
+from alignkit.settings import GREATEST_THREAD_COUNT
 
 Result = TypeVar("Result")
 
@@ -20,14 +21,14 @@ def thread_count(threads: int | None = None) -> int:
     """The number of threads to use; by default, the number of cores that this process may run on.
 
     Raises:
-        AlignkitError: the number is less than one.
+        AlignkitError: the number is less than 1 or more than :data:`alignkit.settings.GREATEST_THREAD_COUNT`.
     """
     if threads is None:
         if hasattr(os, "sched_getaffinity"):
             return len(os.sched_getaffinity(0))
         return os.cpu_count() or 1
-    if threads < 1:
-        raise AlignkitError(f"the number of threads must be at least 1, not {threads}")
+    if not 1 <= threads <= GREATEST_THREAD_COUNT:
+        raise AlignkitError(f"the number of threads must lie in [1, {GREATEST_THREAD_COUNT}], not {threads}")
     return threads
 
 

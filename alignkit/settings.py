@@ -1,4 +1,4 @@
-"""Settings given as a dataclass, as single options, or both."""
+"""Settings given as a dataclass, as single options, or both; the limit of one that everything has."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from alignkit.errors import AlignkitError
+
+#: The most threads that can be asked for.
+GREATEST_THREAD_COUNT = 1024
 
 Settings = TypeVar("Settings")
 

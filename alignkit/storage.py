@@ -18,9 +18,12 @@ from typing import IO, Any
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError
+from alignkit.records import plainly_shown, shown
 from alignkit.types import PathLike
 
 HEADER = "header.json"
+#: Endings of compressed files: these are read, and not written.
+COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 # Zip entries carry a date; a fixed one keeps equal content equal in bytes.
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -60,6 +63,51 @@ def atomic_write(path: PathLike) -> Iterator[IO[bytes]]:
     finally:
         if os.path.exists(name):
             os.unlink(name)
+
+
+def check_writable(path: PathLike) -> None:
+    """Check, before the work whose result it will hold, that a file can be written.
+
+    Raises:
+        AlignkitError: its folder is missing or not writable, it is a folder, or its name is that of a compressed
+            file, which are not written.
+    """
+    target = Path(path).resolve()
+    if target.is_dir():
+        raise AlignkitError(f"cannot write {path}: it is a folder")
+    if not target.parent.is_dir():
+        raise AlignkitError(f"cannot write {path}: there is no folder {target.parent}")
+    # A file is replaced by a new one, which its folder has to allow; a pipe or a device is written to.
+    replaced = target.parent if target.is_file() or not target.exists() else target
+    if not os.access(replaced, os.W_OK):
+        raise AlignkitError(f"cannot write {path}: no permission to write to {replaced}")
+    if target.suffix in COMPRESSED:
+        remedy = f"leave out {target.suffix} and compress the file afterwards"
+        raise AlignkitError(f"cannot write {path}: outputs are not compressed; {remedy}")
+
+
+def check_folder(path: PathLike) -> None:
+    """Check, before the work, that a folder is there or can be made, and files in it written.
+
+    Raises:
+        AlignkitError: a part of the path is no folder, or may not be written to.
+    """
+    place = folder = Path(path).resolve()
+    while not folder.exists():
+        folder = folder.parent
+    if not folder.is_dir():
+        raise AlignkitError(f"cannot write to {path}: {folder} is not a folder")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        missing = "" if folder == place else ", where it would be made"
+        raise AlignkitError(f"cannot write to {path}: no permission to write to {folder}{missing}")
+
+
+def check_ending(path: PathLike, endings: tuple[str, ...]) -> None:
+    """Check that the name of a file ends in that of a format that can be written; raises AlignkitError."""
+    if not os.fspath(path).endswith(endings):
+        raise AlignkitError(
+            f"cannot write {path}: its name must end in {' or '.join(endings)}, which says the format"
+        )
 
 
 def _mode(target: Path) -> int:
@@ -138,11 +186,11 @@ def load_arrays(path: PathLike, kind: str, version: int) -> tuple[dict[str, np.n
     if header is None:
         raise InputError(path, f"not an {kind} file, or damaged")
     if header.get("kind") != kind:
-        raise InputError(path, f"holds {header.get('kind')}, not {kind}")
-    if header.get("version") != version:
+        raise InputError(path, f"holds {plainly_shown(header.get('kind'))}, not {kind}")
+    if type(header.get("version")) is not int or header["version"] != version:
         raise InputError(
             path,
-            f"format version {header.get('version')} of {kind}, this program reads {version}",
+            f"format version {shown(header.get('version'))} of {kind}, this program reads {version}",
             remedy="write it again with this version of alignkit",
         )
     arrays = {}

@@ -1,4 +1,4 @@
-"""Types that every room uses."""
+"""Types that the whole package uses."""
 
 from __future__ import annotations
 

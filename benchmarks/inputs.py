@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ MULTI30K = "Multi30k (https://github.com/multi30k/dataset), tokenised and lower-
 TEXTS = f"give files with a sentence on each line, as of {MULTI30K}, or the small ones in data/sample"
 SETS = (
     "ALIGNKIT_DATA=DATA names a folder with gold-aligned sets: DATA/aer/NAME has train.src, train.tgt, test.src, "
-    "test.tgt and test.gold (docs/formats.md, gold links)"
+    "test.tgt and test.gold (docs/data-sets.md says where ours come from, docs/formats.md how gold links look)"
 )
 
 
@@ -46,6 +47,14 @@ def gold_sets(part: str, names: list[str] | None = None) -> list[Path]:
     for path in found:
         need_files(*(path / f"{name}.{side}" for name in ("train", part) for side in ("src", "tgt")), remedy=SETS)
     return found
+
+
+def machine() -> str:
+    """The processor and the system, in words."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.exists() else []
+    cpu = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "")
+    return f"{os.cpu_count()} cores of {cpu or platform.processor() or platform.machine()}, {platform.system()}"
 
 
 def run_benchmark(main: Callable[[], Any]) -> None:

@@ -16,7 +16,6 @@ a time.
 from __future__ import annotations
 
 import json
-import os
 import platform
 import subprocess
 import sys
@@ -30,7 +29,7 @@ from typing import Any
 
 import click
 import numpy as np
-from inputs import gold_sets, run_benchmark
+from inputs import gold_sets, machine, run_benchmark
 from quality_systems import Cost, System, importable, measured, systems
 
 from alignkit.classical.hmm.joint import fit_joint
@@ -71,6 +70,12 @@ ABLATION: dict[str, dict[str, Any]] = {
         "punctuation": 1.0,
     },
 }
+#: What the tables' readers must know of the sets' texts.
+TEXTS = (
+    "Training texts: cdt_da_en and ult_hbo_en have text of the gold's own kind; that of hansards_en_fr is "
+    "Tatoeba, that of europarl_de_en Tatoeba and a sample of WMT 2014, and only their gold is of the Hansards and "
+    "of Europarl (docs/data-sets.md)."
+)
 Row = dict[str, Any]
 
 
@@ -177,9 +182,6 @@ def thresholds(name: str, probabilities: Scores, gold: GoldLinks) -> list[Row]:
 
 def environment(peer_python: str) -> dict[str, str]:
     """The machine and the versions."""
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text().splitlines() if path.exists() else []
-    cpu = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "")
     found = {"python": platform.python_version()}
     git = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
     with suppress(OSError):
@@ -191,7 +193,7 @@ def environment(peer_python: str) -> dict[str, str]:
         if importable(peer_python, module):
             done = subprocess.run([peer_python, "-c", code, package], capture_output=True, text=True)
             found[package] = done.stdout.strip()
-    return {"machine": f"{os.cpu_count()} cores of {cpu or platform.processor()}, {platform.system()}", **found}
+    return {"machine": machine(), **found}
 
 
 def markdown(title: str, rows: list[Row]) -> str:
@@ -255,7 +257,7 @@ class Results:
         tables = "".join(markdown(name.capitalize(), self.tables[name]) for name in TABLES)
         remark = f"{self.remark}\n\n" if self.remark else ""
         title = f"# Alignment quality, {self.part} sets\n\n{versions}\n\n"
-        self.markdown.write_text(f"{title}{remark}{notes}\n{tables}".rstrip() + "\n")
+        self.markdown.write_text(f"{title}{TEXTS}\n\n{remark}{notes}\n{tables}".rstrip() + "\n")
 
 
 def run_ablation(results: Results, folders: list[Path], part: str, threads: int, again: bool) -> None:

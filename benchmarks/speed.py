@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from inputs import need_files, run_benchmark
+from inputs import machine, need_files, run_benchmark
 
 SYSTRAN = """
 import sys, systran_align
@@ -269,7 +269,7 @@ def main() -> None:
     parser.add_argument("--fast-align", metavar="PATH", help="the program of Dyer, Chahuneau and Smith")
     parser.add_argument("--peer-python", metavar="PATH", default=sys.executable)
     parser.add_argument("--times", type=int, default=1, help="the text so many times over, lines shuffled")
-    parser.add_argument("--machine", default="", help="the machine in words, for the record")
+    parser.add_argument("--machine", default=machine(), help="the machine in words, for the record [%(default)s]")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--scaling", metavar="FILE.csv")
     parser.add_argument("--plot", metavar="FILE.png")

@@ -8,13 +8,14 @@ from typing import Any
 import click
 
 from alignkit.classical.hmm.settings import JOINT_THRESHOLD
-from alignkit.workflow.settings import AlignSettings
-from alignkit_cli.fitting import knowledge_options, text_options, write_alignments
+from alignkit.workflow.settings import ON_ERROR, QUALITIES, AlignSettings
+from alignkit_cli.command import alignkit_command
+from alignkit_cli.fitting import knowledge_options, save_scores, score_options, text_options, write_alignments
 from alignkit_cli.options import (
-    check_outputs,
     choose_text,
     format_options,
     give_memory_back,
+    memory_options,
     needs,
     output_option,
     quiet_option,
@@ -22,20 +23,42 @@ from alignkit_cli.options import (
     threads_option,
     with_given,
 )
+from alignkit_cli.parameter_types import PASSES, SHARE, InputPath, OutputPath
 from alignkit_cli.progress import progress_bar
 
 
-@click.command("align")
+@alignkit_command("align")
 @text_options
 @click.option(
-    "--model", metavar="FILE", help="Use a saved aligner, a checkpoint or a run directory instead of fitting one."
+    "--model",
+    type=InputPath(folder=True),
+    help="Align with a saved model, or with a checkpoint or run directory of `alignkit train`, instead of fitting "
+    "one.",
 )
 @setting_option(
     AlignSettings,
     "threshold",
-    type=click.FloatRange(min=0, max=1),
-    help="Link where the probability of a link is at least this: higher for precision, lower for recall.  "
-    f"[default: {JOINT_THRESHOLD}, or the model's]",
+    type=SHARE,
+    help="Link two words if the probability of the link is at least this: higher for precision, lower for "
+    f"recall.  [default: {JOINT_THRESHOLD}, or the model's]",
+)
+@setting_option(
+    AlignSettings,
+    "iterations",
+    type=PASSES,
+    help="Greatest number of EM iterations.  [default: until links settle]",
+)
+@setting_option(
+    AlignSettings,
+    "quality",
+    type=click.Choice(list(QUALITIES)),
+    help="How much time to spend: fast takes about half as long as normal, best about ten times.",
+)
+@setting_option(
+    AlignSettings,
+    "keep_case",
+    is_flag=True,
+    help="Take words that differ in case only for different words.",
 )
 @knowledge_options
 @setting_option(
@@ -46,34 +69,56 @@ from alignkit_cli.progress import progress_bar
     "four minutes of a core for 10,000 sentence pairs), or vectors of both languages' words in one space, from "
     "one file or from two, in the text format of word2vec and fastText.",
 )
-@click.option("--save-model", metavar="FILE", help="Also save the fitted model, for --model and --start.")
+@memory_options
+@click.option(
+    "--save-model",
+    type=OutputPath(replaces="start"),
+    help="Also save the fitted model, for --model and --start of later calls.",
+)
+@score_options
 @format_options
+@click.option(
+    "--on-error",
+    type=click.Choice(ON_ERROR),
+    default=ON_ERROR[0],
+    show_default=True,
+    help='With --model and "-" as SRC: stop at a malformed line, or skip it and print an empty line for it; at '
+    "the end, their number is printed on standard error.",
+)
 @threads_option
 @output_option
 @quiet_option
-def command(model: str | None, save_model: str | None, **options: Any) -> None:
-    """Align a bitext: one line of source-target links per sentence pair (zero-based, Pharaoh format).
+def command(model: str | None, save_model: str | None, on_error: str, **options: Any) -> None:
+    """Align a text with the best aligner, or with a saved one.
+
+    Prints a line of links for each sentence pair: "0-0 1-2" links the first source word to the first target word
+    and the second source word to the third target word. The line is empty if a side is blank.
 
     Without --model, two hidden Markov models are fitted on this text, one for each direction, which share their
-    links while they learn; if the text is too large for them, IBM Model 1 in both directions
-    (grow-diag-final-and). With --model, a saved aligner links new text; words it has never seen get no link. A
-    neural aligner's links are between whitespace words, from attention summed over their subwords.
+    links while they learn; with --quality best, several times on different views of the text, as words and as
+    subwords, whose link probabilities are averaged. With --model, a saved aligner links new text; words it has
+    never seen get no link. A neural aligner's links are between whitespace words, from attention summed over their
+    subwords.
 
-    With --model and "-", pairs are read from standard input ("SRC ||| TGT" or SRC<tab>TGT) and answered line by
-    line, in bounded memory.
+    With --model and "-" as SRC, pairs are read from standard input and answered line by line, in bounded memory.
     """
     if model is not None and (save_model or any(options[name] for name in ("prior", "embeddings", "start"))):
         others = "--prior, --embeddings, --start, --save-model"
         raise click.UsageError(f"--model fits nothing; it goes with none of {others}.")
+    needs("iterations", "a fit, not with --model", model is None)
     needs("prior_weight", "--prior", options["prior"] is not None)
-    check_outputs(options["output"] or "-", options["sentence_scores"], save_model)
+    needs("kind", "--save-scores", options["save_scores"] is not None)
     source, target = choose_text(options["source"], options["target"], options["sample"])
-    settings = with_given(AlignSettings(), options)
+    streamed = model is not None and source == "-" and target is None
+    needs("on_error", '--model and "-" as SRC', streamed)
+    if streamed and options["save_scores"] is not None:
+        raise click.UsageError("--save-scores needs the whole text: give it as a file, not as a stream.")
+    settings = with_given(AlignSettings(), options, scored=options["save_scores"] is not None)
     threads, quiet = options["threads"], options["quiet"]
     from alignkit.workflow.align import align, align_stream
 
-    if model is not None and source == "-" and target is None:
-        texts = align_stream(sys.stdin.buffer, model, settings=settings, threads=threads or 1)
+    if model is not None and streamed:
+        texts = align_stream(sys.stdin.buffer, model, settings=settings, threads=threads or 1, on_error=on_error)
         write_alignments(texts, options)
         return
     if model is None:
@@ -82,4 +127,5 @@ def command(model: str | None, save_model: str | None, **options: Any) -> None:
         aligned = align(source, target, settings=settings, model=model, threads=threads, progress=bar)
     if save_model is not None:
         aligned.aligner.save(save_model)
+    save_scores(aligned, options)
     write_alignments([aligned], options)

@@ -10,36 +10,46 @@ import click
 
 from alignkit.analysis.settings import CompareSettings, Part
 from alignkit_cli.options import apply, setting_option
+from alignkit_cli.parameter_types import PASSES, SEED, Device, OutputPath, Percentage
 
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 Call = TypeVar("Call")
 
 percent_option: Option = setting_option(
-    CompareSettings, "percent", type=str, metavar="NUMBER", help="The top of a row for the agreement, in per cent."
+    CompareSettings,
+    "percent",
+    type=Percentage(),
+    help="How many source tokens count as the top ones for the agreement, in per cent of the sentence.",
 )
-device_option: Option = click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda.")
+device_option: Option = click.option(
+    "--device",
+    type=Device(),
+    default="auto",
+    show_default=True,
+    help="Where the network runs: cpu, cuda, cuda:1 and so on; auto takes a GPU if there is one.",
+)
 proxy_epochs_option: Option = setting_option(
     CompareSettings,
     "proxy_epochs",
-    type=click.IntRange(min=1),
-    help="Epochs of the proxy.  [default: its preset's]",
+    type=PASSES,
+    help="Number of epochs that the bag-of-words proxy is trained for.  [default: its preset's]",
 )
-csv_option: Option = click.option("--csv", metavar="FILE", help="Also write the table as CSV.")
+csv_option: Option = click.option("--csv", type=OutputPath(), help="Also write the table as CSV.")
 
 
 def ibm1_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """--iterations and --null, of IBM Model 1."""
-    number, null = click.IntRange(min=1), "--null/--no-null"
+    null = "--null/--no-null"
     return apply(
         command,
-        setting_option(CompareSettings, "iterations", type=number, help="EM iterations of IBM Model 1."),
-        setting_option(CompareSettings, "null", null, help="NULL in IBM Model 1."),
+        setting_option(CompareSettings, "iterations", type=PASSES, help="Number of EM iterations of IBM Model 1."),
+        setting_option(CompareSettings, "null", null, help="Whether IBM Model 1 has the empty word NULL."),
     )
 
 
 def seed_option(what: str) -> Option:
     """--seed; ``what`` says of what."""
-    return setting_option(CompareSettings, "seed", type=click.IntRange(min=0), help=what)
+    return setting_option(CompareSettings, "seed", type=SEED, help=what)
 
 
 def part_option(settings: object, field: str, what: str) -> Option:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alignkit.analysis.settings import ClassifySettings
+from alignkit.errors import abbreviated
 from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS, ClassifierRunSettings
 from alignkit_cli.analysis_options import (
     call_of,
@@ -19,7 +20,9 @@ from alignkit_cli.analysis_options import (
     preset_option,
     seed_option,
 )
+from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import encoding_option, note, quiet_option, threads_option, with_given, write_output
+from alignkit_cli.parameter_types import COUNT, TEXT, InputPath, MechanismName, OutputFolder, WholeNumber
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -27,6 +30,19 @@ if TYPE_CHECKING:
 
 #: parameters that say how to read texts
 READING = ("label_column", "text_column", "lowercase", "encoding_errors", "split_punctuation", "longest")
+
+
+class TwoLabels(click.ParamType):
+    """Two labels with a comma between them."""
+
+    name = "a,b"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """The two labels; fails if there are not two, or the same twice."""
+        labels = [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+        if len(labels) != 2 or labels[0] == labels[1] or not all(labels):
+            self.fail(f"{abbreviated(value)!r} is not two labels with a comma between them.", param, ctx)
+        return labels[0], labels[1]
 
 
 @dataclass(frozen=True)
@@ -38,7 +54,7 @@ class ClassifyCall:
     valid: str | None
     label_column: str | None
     text_column: str | None
-    labels: str | None
+    labels: tuple[str, str] | None
     lowercase: bool
     split_punctuation: bool
     longest: int | None
@@ -47,6 +63,7 @@ class ClassifyCall:
     minimum: int | None
     vectors: str | None
     embedding: int | None
+    attention: str | None
     steps: int | None
     batch: int | None
     device: str
@@ -58,36 +75,51 @@ class ClassifyCall:
         """The settings of the standard classifier."""
         return CLASSIFIER_PRESETS[self.preset].change(
             text={"minimum": self.minimum},
-            network={"embedding": self.embedding},
+            network={"embedding": self.embedding, "attention": self.attention},
             training={"steps": self.steps, "batch": self.batch, "seed": seed},
         )
 
 
-@click.command("classify")
-@click.argument("data", metavar="DATA")
-@click.option("-o", "--output", "folder", metavar="FOLDER", required=True, help="Where the runs are kept.")
+@alignkit_command("classify")
+@argument(
+    "data",
+    metavar="DATA",
+    type=InputPath(stdin=True, folder=True),
+    help="Labelled texts: a file of lines LABEL<tab>TEXT; a table (CSV, or tab-separated) with --label-column and "
+    "--text-column; or a folder with a subfolder of .txt files per label.",
+)
+@click.option(
+    "-o", "--output", "folder", type=OutputFolder(), required=True, help="The folder that the runs are kept in."
+)
 @click.option(
     "--valid",
+    type=InputPath(stdin=True, folder=True),
     metavar="DATA",
-    help="Held-out texts, which say when a network is best and are scored.  [default: one text in ten, at most "
-    "1,000, drawn by a fixed seed]",
+    help="Held-out texts, by which the best network is chosen and which are scored.  [default: one text in ten, "
+    "at most 1,000, drawn by a fixed seed]",
 )
-@click.option("--label-column", metavar="NAME", help="DATA is a table; this column is the label.")
-@click.option("--text-column", metavar="NAME", help="DATA is a table; this column is the text.")
-@click.option("--labels", metavar="A,B", help="Keep only the texts with these two labels.")
+@click.option("--label-column", metavar="NAME", help="The column of the label, if DATA is a table.")
+@click.option("--text-column", metavar="NAME", help="The column of the text, if DATA is a table.")
+@click.option("--labels", type=TwoLabels(), help="Keep only the texts with these two labels.")
 @click.option("--lowercase", is_flag=True, help="Lower-case the texts while reading.")
 @click.option("--split-punctuation", is_flag=True, help="Make every punctuation mark a word.")
-@click.option("--longest", type=click.IntRange(min=1), help="Read only this number of words of a text.")
+@click.option("--longest", type=COUNT, help="Read only the first words of a text, this many.")
 @encoding_option
-@preset_option(CLASSIFIER_PRESETS, "paper: as published; small: for trying out.")
-@click.option("--minimum", type=click.IntRange(min=1), help="A word seen fewer times is unknown.  [default: 3]")
-@click.option("--vectors", metavar="FILE", help="Word vectors as text (GloVe) that the embeddings begin with.")
-@click.option("--embedding", type=click.IntRange(min=1), help="Size of an embedding.  [default: the preset's]")
+@preset_option(CLASSIFIER_PRESETS, "Sizes and training: paper, as published; small, for trying it out.")
+@click.option("--minimum", type=COUNT, help="Words seen fewer times than this are unknown.  [default: 3]")
+@click.option("--vectors", type=TEXT, help="Word vectors as text (as GloVe's), which the embeddings start from.")
 @click.option(
-    "--steps", type=click.IntRange(min=1), help="Training steps of each network.  [default: the preset's]"
+    "--embedding", type=WholeNumber(1, 100_000), help="The size of an embedding.  [default: the preset's]"
 )
-@click.option("--batch", type=click.IntRange(min=1), help="Texts per step.  [default: the preset's]")
-@seed_option("Seed of the first run and the bootstrap; the other runs have the next seeds.")
+@click.option(
+    "--attention",
+    type=MechanismName(),
+    help="The attention of the classifiers: a score function and a normalizer of `alignkit mechanisms`.  "
+    "[default: feed-forward+softmax, the paper's]",
+)
+@click.option("--steps", type=COUNT, help="The number of training steps of each network.  [default: the preset's]")
+@click.option("--batch", type=COUNT, help="The number of texts per step.  [default: the preset's]")
+@seed_option("The seed of the first run and the bootstrap; the other runs have the next seeds.")
 @part_option(ClassifySettings, "scored", "The text whose scores are compared.")
 @click.option("--leave-one-out", "loo", is_flag=True, help="Also score by leaving out each word in turn.")
 @percent_option
@@ -98,9 +130,6 @@ class ClassifyCall:
 @quiet_option
 def command(**options: Any) -> None:
     """Train classifiers on labelled text and show what their attention has learned.
-
-    DATA is a file with LABEL<tab>TEXT on each line; a table (CSV, or tab-separated) with --label-column and
-    --text-column; or a folder with a subfolder of .txt files per label.
 
     Trains the paper's classifier twice, once with attention fixed to 1/L and once with nothing but the attention
     trained, each from a seed of its own; fits a bag-of-words proxy, logistic regression and counts; then prints
@@ -116,8 +145,7 @@ def run_classify(call: ClassifyCall, settings: ClassifySettings) -> None:
     from alignkit.workflow.training import read_training_texts
 
     reading: dict[str, Any] = {name: getattr(call, name) for name in READING}
-    wanted = [name.strip() for name in call.labels.split(",")] if call.labels is not None else None
-    text, held, names = read_training_texts(call.data, call.valid, wanted, **reading)
+    text, held, names = read_training_texts(call.data, call.valid, call.labels, **reading)
     from alignkit.analysis.classification import classify
     from alignkit.neural.devices import set_threads
 

@@ -22,9 +22,11 @@ from alignkit_cli.analysis_options import (
     proxy_epochs_option,
     seed_option,
 )
+from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
+    by_name,
     choose_text,
-    named,
+    needs,
     note,
     quiet_option,
     reading_options,
@@ -33,10 +35,11 @@ from alignkit_cli.options import (
     with_given,
     write_output,
 )
+from alignkit_cli.parameter_types import TEXT, InputPath, NamedInputPath, ScoresPath
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from alignkit.analysis.compare import Comparison
+    from alignkit.analysis.classical import Comparison
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class CompareCall:
     neural: str | None
     uniform: str | None
     training: tuple[str, str] | None
-    scores: tuple[str, ...]
+    scores: tuple[tuple[str, str], ...]
     as_json: bool
     csv: str | None
     lowercase: bool
@@ -65,17 +68,42 @@ class CompareCall:
         return pairs
 
 
-@click.command("compare")
-@click.argument("source", metavar="[SRC", required=False)
-@click.argument("target", metavar="TGT]", required=False)
-@click.option("--neural", metavar="CKPT", help="A checkpoint (.pt) or run directory of `alignkit train`.")
-@click.option("--uniform", metavar="CKPT", help="A second network, trained with --attention uniform.")
-@click.option("--train", "training", nargs=2, metavar="SRC TGT", help="The training text, if the run has lost it.")
+@alignkit_command("compare")
+@argument(
+    "source",
+    metavar="[SRC]",
+    required=False,
+    type=TEXT,
+    help='The source text to score; or, without TGT, lines "source ||| target".  [default with --neural: the '
+    "validation text of the run]",
+)
+@argument("target", metavar="[TGT]", required=False, type=TEXT, help="The target text to score.")
+@click.option(
+    "--neural",
+    type=InputPath(folder=True),
+    metavar="RUN",
+    help="A network: a run directory of `alignkit train`, or one of its checkpoints (.pt).",
+)
+@click.option(
+    "--uniform",
+    type=InputPath(folder=True),
+    metavar="RUN",
+    help="A second network, trained with --attention uniform, for uniform.beta.",
+)
+@click.option(
+    "--train",
+    "training",
+    nargs=2,
+    type=TEXT,
+    metavar="SRC TGT",
+    help="The text to fit on: without --neural, instead of SRC and TGT; with it, the text that the network was "
+    "trained on, if the run directory has lost it.",
+)
 @setting_option(
     CompareSettings,
     "metric",
     type=click.Choice([metric.name for metric in SCORE_METRICS]),
-    help="The metric of the table.",
+    help="What the table shows: the top-5 % agreement, or Kendall's tau.",
 )
 @click.option("--ibm-alpha", is_flag=True, help="Also compare IBM Model 1's posterior, ibm1.alpha.")
 @click.option("--delta", is_flag=True, help="Also compare the network's saliency, lstm.delta.")
@@ -85,11 +113,12 @@ class CompareCall:
 @click.option(
     "--scores",
     multiple=True,
-    metavar="NAME=FILE",
-    help="Also the alpha scores of another system on the scored pairs: .npz, .parquet, .csv, JSON lines, Marian's "
-    "soft alignments or Pharaoh links.",
+    type=NamedInputPath(ScoresPath()),
+    help="Also compare the alpha scores of another system on the scored pairs: .npz, .parquet, .csv, JSON lines, "
+    "Marian's soft alignments, inseq's JSON or Pharaoh links; one of several heads as FILE:LAYER.HEAD. May be "
+    "given several times.",
 )
-@seed_option("Seed of the proxy and the bootstrap.")
+@seed_option("The seed of the proxy and the bootstrap.")
 @device_option
 @json_option("Print JSON with counts and intervals.")
 @csv_option
@@ -97,21 +126,54 @@ class CompareCall:
 @threads_option
 @quiet_option
 def command(**options: Any) -> None:
-    """Score IBM Model 1, the proxy and a network against each other.
+    """Compare what classical aligners, a network's attention and other systems align.
 
-    IBM Model 1 and the bag-of-words proxy are fitted on the text that the network was trained on, with the same
-    tokens; then all of them score the run's validation pairs, or SRC and TGT if given. The table shows A(u, v):
-    the share of target tokens whose best source token by u is among the top 5 % by v; in brackets, chance.
+    The table shows A(u, v): the share of target tokens whose best source token by u is among the top 5 % by v; in
+    brackets, chance.
 
-    Without arguments: trains a small network on the embedded German-English sample first (about a minute).
+    With SRC and TGT alone, no network is needed: IBM Model 1 and the aligner of `alignkit align` are fitted on
+    this text (or that of --train) and compared with each other and with --scores, between words.
+
+    With --neural, IBM Model 1 and a bag-of-words proxy are fitted on the text that the network was trained on,
+    with the same tokens; then all of them score the same sentence pairs.
+
+    Without arguments, a small network is trained first on the German-English sample that comes with the program
+    (about a minute).
     """
     run_compare(call_of(CompareCall, options), with_given(CompareSettings(), options))
 
 
 def run_compare(call: CompareCall, settings: CompareSettings) -> None:
-    """Load or train the network, fit the rest, print the table."""
-    if call.neural is None and any(given is not None for given in (call.source, call.uniform, call.training)):
-        raise click.UsageError("Give --neural CKPT; or no arguments at all, for the embedded sample.")
+    """Compare, print the table."""
+    alone = call.neural is None and call.source is not None
+    found = without_network(call, settings) if alone else with_network(call, settings)
+    if call.csv is not None:
+        write_output(found.table.to_csv(index=False, lineterminator="\n").encode(), call.csv)
+    write_output(f"{render_comparison(found, settings, call.as_json)}\n".encode(), None)
+
+
+def without_network(call: CompareCall, settings: CompareSettings) -> Comparison:
+    """Compare classical aligners and the scores of other systems."""
+    from alignkit.analysis.classical import compare_classical
+
+    for name in ("uniform", "delta", "proxy_epochs", "device"):
+        needs(name, "--neural", there=False)
+    assert call.source is not None
+    training = call.read("fit on (--train)", *call.training) if call.training is not None else None
+    with progress_bar("align", call.quiet) as bar:
+        return compare_classical(
+            call.read("score", call.source, call.target),
+            by_name(call.scores, "--scores"),
+            training=training,
+            settings=settings,
+            progress=bar,
+        )
+
+
+def with_network(call: CompareCall, settings: CompareSettings) -> Comparison:
+    """Load or train the network, fit the rest."""
+    if call.neural is None and any(given is not None for given in (call.uniform, call.training)):
+        raise click.UsageError("Give --neural RUN, or SRC and TGT; or no arguments, for the embedded sample.")
     from alignkit.analysis.compare import compare_networks
     from alignkit.neural.devices import set_threads
 
@@ -120,18 +182,15 @@ def run_compare(call: CompareCall, settings: CompareSettings) -> None:
     pairs = call.read("score", call.source, call.target) if call.source is not None else None
     training = call.read("fit on (--train)", *call.training) if call.training is not None else None
     with tempfile.TemporaryDirectory(prefix="alignkit-") as folder, progress_bar("proxy", call.quiet) as bar:
-        found = compare_networks(
+        return compare_networks(
             call.neural or train_on_sample(folder, settings.seed, settings.device, call.quiet),
             call.uniform,
             pairs=pairs,
             training=training,
-            others=named(call.scores, "--scores"),
+            others=by_name(call.scores, "--scores"),
             settings=settings,
             progress=bar,
         )
-    if call.csv is not None:
-        write_output(found.table.to_csv(index=False, lineterminator="\n").encode(), call.csv)
-    write_output(f"{render_comparison(found, settings, call.as_json)}\n".encode(), None)
 
 
 def train_on_sample(folder: str, seed: int, device: str, quiet: bool) -> str:
@@ -154,22 +213,24 @@ def render_comparison(found: Comparison, settings: CompareSettings, as_json: boo
 
     network, training, pairs = found.network, found.training, found.pairs
     if as_json:
-        facts = {
+        facts: dict[str, Any] = {
             "percent": float(settings.percent),
             "ibm1": {"iterations": settings.iterations, "null": settings.null},
-            "network": {"step": network.step, "attention": network.settings.network.attention},
             "training_pairs": len(training),
             "scored_pairs": len(pairs),
-            "fingerprint": network.fingerprint,
+            "fingerprint": training.fingerprint() if network is None else network.fingerprint,
         }
+        if network is not None:
+            facts["network"] = {"step": network.step, "attention": network.settings.network.attention}
         return to_json(found.table, settings.metric, facts)
     metric = find_metric(settings.metric)
     rows = f"{int(found.table['rows'].max())} target tokens ({len(pairs)} pairs)"
-    what = f"{metric.symbol}(u, v): {metric.describe(settings, rows)}; in brackets, {metric.chance}."
+    chance = f"; in brackets, {metric.chance}" if metric.chance else ""
+    what = f"{metric.symbol}(u, v): {metric.describe(settings, rows)}{chance}."
     lines = [
         textwrap.fill(what, 90),
         f"Fitted on {len(training)} pairs; IBM 1: {settings.iterations} iterations, "
-        f"{'with' if settings.null else 'without'} NULL; network: step {network.step}.",
+        f"{'with' if settings.null else 'without'} NULL{f'; network: step {network.step}' if network else ''}.",
         "",
         metric_matrix(found.table, metric),
     ]

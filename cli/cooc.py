@@ -6,7 +6,8 @@ from typing import Any, get_args
 
 import click
 
-from alignkit.classical.settings import Weighting
+from alignkit.classical.settings import TABLE_ENDINGS, Weighting
+from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import (
     choose_text,
     note,
@@ -15,9 +16,10 @@ from alignkit_cli.options import (
     text_arguments,
     threads_option,
 )
+from alignkit_cli.parameter_types import OutputPath
 
 
-@click.command("cooc")
+@alignkit_command("cooc")
 @text_arguments
 @sample_option
 @click.option(
@@ -25,9 +27,16 @@ from alignkit_cli.options import (
     type=click.Choice(get_args(Weighting)),
     default=get_args(Weighting)[0],
     show_default=True,
-    help="What two tokens that occur in a sentence pair count: 1/L, 1/T, 1; or one per pair (presence).",
+    help="What a source and a target token of the same sentence pair count: 1 / the length of the source "
+    "sentence, 1 / that of the target sentence, or one; presence counts the sentence pairs that hold both words.",
 )
-@click.option("-o", "--output", metavar="FILE", required=True, help="FILE.npz, or FILE.tsv with words.")
+@click.option(
+    "-o",
+    "--output",
+    type=OutputPath(*TABLE_ENDINGS),
+    required=True,
+    help="The table: FILE.tsv with words, or FILE.npz with arrays.",
+)
 @threads_option
 @quiet_option
 def command(weighting: Weighting, output: str, threads: int | None, quiet: bool, **options: Any) -> None:

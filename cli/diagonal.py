@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from alignkit.classical.settings import TENSION_RANGE, DiagonalSettings
+from alignkit.classical.settings import DIRICHLET_RANGE, TENSION_RANGE, DiagonalSettings
+from alignkit_cli.command import alignkit_command
 from alignkit_cli.fitting import (
-    PROBABILITY,
     direction_options,
     estimation_options,
     fit_and_write,
@@ -16,30 +16,30 @@ from alignkit_cli.fitting import (
     text_options,
 )
 from alignkit_cli.options import needs, setting_option, with_given
+from alignkit_cli.parameter_types import PROBABILITY, RealNumber
 
 
-@click.command("diagonal")
+@alignkit_command("diagonal")
 @text_options
 @estimation_options(DiagonalSettings)
 @setting_option(
     DiagonalSettings,
     "null_probability",
     type=PROBABILITY,
-    metavar="P0",
     help="The probability that a target word comes from NULL.",
 )
 @setting_option(
     DiagonalSettings,
     "dirichlet",
-    type=click.FloatRange(min=1e-3),
-    help="The concentration of the Dirichlet prior over a word's translations.",
+    type=RealNumber(*DIRICHLET_RANGE),
+    help="The concentration of the Dirichlet prior over a word's translations; the lower, the fewer translations.",
 )
 @click.option("--no-dirichlet", is_flag=True, help="Estimate without a Dirichlet prior, by maximum likelihood.")
 @setting_option(
     DiagonalSettings,
     "tension",
-    type=click.FloatRange(*TENSION_RANGE),
-    help="How strongly the diagonal is favoured at the start.",
+    type=RealNumber(*TENSION_RANGE),
+    help="How strongly the diagonal is favoured before the first iteration, from 0.1 to 14.",
 )
 @setting_option(
     DiagonalSettings,
@@ -50,13 +50,15 @@ from alignkit_cli.options import needs, setting_option, with_given
 @direction_options
 @result_options
 def command(no_dirichlet: bool, **options: Any) -> None:
-    """Align a bitext with fast_align's model: one line of source-target links per sentence pair.
+    """Align a text with fast_align's model, fitted on it.
 
-    IBM Model 2 whose positions favour the diagonal of the sentence pair (Dyer, Chahuneau and Smith 2013). Links
-    are zero-based and in Pharaoh format; a pair with a blank side gets an empty line. A fast_align run with -I n
-    makes n - 1 iterations as counted here.
+    IBM Model 2 whose positions favour the diagonal of the sentence pair (Dyer, Chahuneau and Smith 2013). A
+    fast_align run with -I n makes n - 1 iterations as counted here.
+
+    Prints a line of links for each sentence pair: "0-0 1-2" links the first source word to the first target word
+    and the second source word to the third target word. The line is empty if a side is blank.
     """
-    needs("dirichlet", "a prior (without --no-dirichlet)", not no_dirichlet)
+    needs("dirichlet", "a Dirichlet prior (without --no-dirichlet)", not no_dirichlet)
     needs("null_probability", "NULL (without --no-null)", options["null"])
     if no_dirichlet:
         options["dirichlet"] = None

@@ -10,7 +10,9 @@ import click
 
 from alignkit.links.formats import GOLD_BASES, GOLD_FORMATS
 from alignkit.links.gold import FEWEST_LINES
+from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import quiet_option, write_output
+from alignkit_cli.parameter_types import SEED, TEXT, OutputPath, ScoresPath
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,9 +22,17 @@ if TYPE_CHECKING:
 NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
 
 
-@click.command("evaluate")
-@click.argument("gold", metavar="GOLD")
-@click.argument("hypothesis", metavar="HYP")
+@alignkit_command("evaluate")
+@argument(
+    "gold", metavar="GOLD", type=TEXT, help='Gold links: sure ones as "s-t", possible ones as "spt" or "s?t".'
+)
+@argument(
+    "hypothesis",
+    metavar="HYP",
+    type=ScoresPath(stdin=True),
+    help="The links to score. Lines beyond those of GOLD are not read. Or a head of an attention file, as "
+    "FILE:LAYER.HEAD (see `alignkit heads`), whose links are the best source words.",
+)
 @click.option(
     "--gold-format",
     type=click.Choice(GOLD_FORMATS),
@@ -42,6 +52,7 @@ NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
 @click.option(
     "--text",
     nargs=2,
+    type=TEXT,
     metavar="SRC TGT",
     help="The text: a link outside its sentence pair is then an error, and the index base is known. It may go on "
     "after the last gold pair, as HYP may; --by-class counts words in all of it.",
@@ -52,16 +63,16 @@ NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
     help="Also print errors by class: one-to-many links, and the links' probabilities if HYP has them; with "
     "--text also word frequency, punctuation and sentence length.",
 )
-@click.option("--per-sentence", metavar="FILE", help="Also write counts and measures of every pair as CSV.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the bootstrap.")
+@click.option("--per-sentence", type=OutputPath(), help="Also write counts and measures of every pair as CSV.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="The seed of the bootstrap.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object; figures are fractions.")
 @quiet_option
 def command(gold: str, hypothesis: str, per_sentence: str | None, by_class: bool, **options: Any) -> None:
-    """Score links HYP against gold links GOLD: AER, precision, recall and F1, with 95 % bootstrap intervals.
+    """Score links against gold links: alignment error rate (AER), precision, recall and F1.
 
-    Both hold a line per sentence pair, zero-based, source first. Gold has sure links "s-t" and possible links
-    "spt" or "s?t". Only as many lines of HYP are read as GOLD has, so test pairs may stand before the training
-    text.
+    Each comes with its 95 % bootstrap interval. GOLD and HYP have a line of links for each sentence pair, counted
+    from 0, with the source first. Since lines of HYP after those of GOLD are not read, test pairs may stand before
+    the training text.
     """
     from alignkit.workflow.evaluation import read_evaluated
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import click
 
+from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import note, quiet_option, write_output
+from alignkit_cli.parameter_types import THREADS, OutputFolder
 from alignkit_cli.progress import progress_bar
 
 
@@ -21,8 +23,8 @@ def list_experiments(context: click.Context, _: click.Parameter, listing: bool) 
         context.exit()
 
 
-@click.command("experiment")
-@click.argument("name", metavar="NAME", required=False)
+@alignkit_command("experiment")
+@argument("name", metavar="NAME", required=False, help="One of the experiments that --list shows.")
 @click.option(
     "--list",
     is_flag=True,
@@ -37,10 +39,14 @@ def list_experiments(context: click.Context, _: click.Parameter, listing: bool) 
     "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a setting; may be given several times."
 )
 @click.option(
-    "-o", "--output", "folder", metavar="FOLDER", help="Also write JSON, raw rows (CSV) and the picture."
+    "-o",
+    "--output",
+    "folder",
+    type=OutputFolder(),
+    help="Also write the result as JSON, its rows as CSV, and the picture (needs matplotlib).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-@click.option("--threads", type=click.IntRange(min=1), help="Threads of torch.  [default: all cores]")
+@click.option("--threads", type=THREADS, help="Number of threads.  [default: all cores]")
 @quiet_option
 def command(
     name: str | None,

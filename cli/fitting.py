@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit.classical.settings import KINDS
+from alignkit.classical.settings import GREATEST_PRIOR_WEIGHT, KINDS
 from alignkit.links.heuristics import DEFAULT_THRESHOLD, method_names
+from alignkit.scores.endings import SCORE_ENDINGS
 from alignkit.workflow.settings import METHODS, AlignSettings, Estimation
 from alignkit_cli.options import (
     Command,
     apply,
-    check_outputs,
     choose_text,
     format_options,
     give_memory_back,
@@ -28,34 +28,33 @@ from alignkit_cli.options import (
     threads_option,
     with_given,
 )
+from alignkit_cli.parameter_types import PASSES, SEED, SHARE, TEXT, InputPath, OutputPath, RealNumber
 
 if TYPE_CHECKING:
     from alignkit.types import Progress
     from alignkit.workflow.align import AlignedText
 
-PROBABILITY = click.FloatRange(min=0, max=1, min_open=True, max_open=True)
-
 
 def estimation_options(settings: object) -> Callable[[Command], Command]:
     """--iterations, --null and when to stop and what to drop, with the defaults of a model's settings."""
-    iterations = setting_option(settings, "iterations", type=click.IntRange(min=1), help="EM iterations.")
+    iterations = setting_option(settings, "iterations", type=PASSES, help="Number of EM iterations.")
     null = setting_option(
         settings,
         "null",
         "--null/--no-null",
-        help="Give every source sentence an empty word besides its own.",
+        help="Whether a target word may come from NULL, an empty word that every source sentence gets.",
     )
     tolerance = setting_option(
         settings,
         "tolerance",
-        type=click.FloatRange(min=0),
+        type=RealNumber(0, 1),
         help="Stop earlier, once the log-likelihood rises by less than this share of itself.",
     )
     prune = setting_option(
         settings,
         "prune",
-        type=click.FloatRange(min=0, max=1, max_open=True),
-        help="Drop word pairs with a lower probability after the last iteration; the others keep theirs.",
+        type=RealNumber(0, 1, 1),
+        help="Drop word pairs with a lower probability than this after the last iteration; others keep theirs.",
     )
     return lambda command: apply(command, iterations, null, tolerance, prune)
 
@@ -65,20 +64,20 @@ def knowledge_options(command: Command) -> Command:
     prior = setting_option(
         AlignSettings,
         "prior",
-        metavar="LEXICON",
-        help="A lexicon from another text, as `alignkit lexicon` writes it: its probabilities count like "
+        type=TEXT,
+        help="Use the lexicon of another text, as `alignkit lexicon` writes it: its probabilities count like "
         "--prior-weight occurrences of each word.",
     )
     weight = setting_option(
         AlignSettings,
         "prior_weight",
-        type=click.FloatRange(min=0),
+        type=RealNumber(0, GREATEST_PRIOR_WEIGHT),
         help="The number of occurrences of each word that the lexicon of --prior counts for.",
     )
     start = setting_option(
         AlignSettings,
         "start",
-        metavar="MODEL",
+        type=InputPath(),
         help="Start from a saved model of the same kind and direction instead of uniform probabilities. Word "
         "pairs that it does not have are initialised uniformly.",
     )
@@ -105,32 +104,45 @@ def direction_options(command: Command) -> Command:
     )
     threshold = click.option(
         "--threshold",
-        type=click.FloatRange(min=0, max=1),
+        type=SHARE,
         default=DEFAULT_THRESHOLD,
         show_default=True,
-        help="With --symmetrize product: link where the geometric mean of both posteriors is at least this.",
+        help="With --symmetrize product: link two words if the geometric mean of their posteriors is at least "
+        "this.",
     )
     return apply(command, reverse, symmetrization, threshold)
 
 
-def result_options(command: Command) -> Command:
-    """What to write, with how many threads."""
+def score_options(command: Command) -> Command:
+    """--save-scores and --kind."""
     scores = click.option(
-        "--save-scores", metavar="FILE", help="Also write the score matrices (.npz, or .parquet with pyarrow)."
+        "--save-scores",
+        type=OutputPath(*SCORE_ENDINGS),
+        help="Also write the score matrices to FILE.npz, or with pyarrow to FILE.parquet.",
     )
     kind = click.option(
         "--kind",
         type=click.Choice(list(KINDS)),
         default=KINDS[0],
         show_default=True,
-        help="Scores to write: alpha, the posterior over source words, or beta, Trans(target word | source word).",
+        help="The scores that --save-scores writes: alpha, the posterior over source words, or beta, Trans(target "
+        "word | source word).",
     )
+    return apply(command, scores, kind)
+
+
+def result_options(command: Command) -> Command:
+    """What to write, with how many threads."""
     model = click.option(
-        "--save-model", metavar="FILE", help="Also save the model, for `alignkit align --model FILE`."
+        "--save-model",
+        type=OutputPath(replaces="start"),
+        help="Also save the fitted model, for `alignkit align --model FILE`.",
     )
-    seed = click.option("--seed", type=int, help="Accepted for all aligners; this one draws no random numbers.")
+    seed = click.option(
+        "--seed", type=SEED, help="Accepted like that of the other aligners; this one draws no random numbers."
+    )
     others = (format_options, threads_option, seed, output_option, quiet_option)
-    return apply(command, scores, kind, model, *others)
+    return apply(command, score_options, model, *others)
 
 
 def text_options(command: Command) -> Command:
@@ -163,9 +175,14 @@ def fit_and_write(method: str, estimation: Estimation, options: Mapping[str, Any
     aligned = align(source, target, settings=settings, threads=options["threads"], progress=progress)
     if options["save_model"] is not None:
         aligned.aligner.save(options["save_model"])
+    save_scores(aligned, options)
+    write_alignments([aligned], options)
+
+
+def save_scores(aligned: AlignedText, options: Mapping[str, Any]) -> None:
+    """Write score matrices, if --save-scores asks for them."""
     if options["save_scores"] is not None:
         aligned.score(options["kind"]).save(options["save_scores"])
-    write_alignments([aligned], options)
 
 
 def check_options(method: str, options: Mapping[str, Any]) -> None:
@@ -186,24 +203,30 @@ def check_options(method: str, options: Mapping[str, Any]) -> None:
     needs("kind", "--save-scores", options["save_scores"] is not None)
     if "prior" in METHODS[method].takes:
         needs("prior_weight", "--prior", options["prior"] is not None)
-    check_outputs(
-        options["output"] or "-", options["sentence_scores"], options["save_scores"], options["save_model"]
-    )
 
 
 def write_alignments(texts: Iterable[AlignedText], options: Mapping[str, Any]) -> None:
-    """Write the alignments of texts as they come, by --output, --format and --sentence-scores."""
+    """Write the alignments of texts as they come, by --output, --format and --sentence-scores.
+
+    At the end, say how many pairs have an empty line because a side is blank or a line malformed.
+    """
     from alignkit.text.reading import blank_pairs
     from alignkit.workflow.writing import AlignmentWriter
 
-    blanks = 0
+    blanks, errors = 0, 0
     output = options["output"] or "-"
     with AlignmentWriter(output, options["output_format"], options["sentence_scores"]) as writer:
         for text in texts:
             for alignment in text.alignments(**writer.wanted):
                 writer.write(alignment)
-            blanks += blank_pairs(text.bitext)
+            if text.errors and not errors:
+                note(f"skipped {text.errors[0]}", options["quiet"])
+            errors += len(text.errors)
+            blanks += blank_pairs(text.bitext) - len(text.errors)
     note_blanks(blanks, options["quiet"])
+    if errors:
+        lines = "line: its output line is" if errors == 1 else "lines: their output lines are"
+        note(f"{errors} malformed {lines} empty", options["quiet"])
 
 
 def iteration_notes(quiet: bool) -> Progress:

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from alignkit.classical.hmm.settings import DECODINGS, JOINT_SETTINGS, JOINT_THRESHOLD, HMMSettings
+from alignkit_cli.command import alignkit_command
 from alignkit_cli.fitting import (
-    PROBABILITY,
     direction_options,
     fit_and_write,
     knowledge_options,
@@ -17,23 +17,23 @@ from alignkit_cli.fitting import (
     text_options,
 )
 from alignkit_cli.options import setting_option, with_given
+from alignkit_cli.parameter_types import GREATEST_PASSES, PASSES, PROBABILITY, WholeNumber
 
 NULL = f"{HMMSettings.null_probability}; with --bayes {JOINT_SETTINGS.null_probability}"
 
 
-@click.command("hmm")
+@alignkit_command("hmm")
 @text_options
-@setting_option(HMMSettings, "iterations", type=click.IntRange(min=1), help="EM iterations.")
+@setting_option(HMMSettings, "iterations", type=PASSES, help="Number of EM iterations.")
 @setting_option(
     HMMSettings,
     "lexical_iterations",
-    type=click.IntRange(min=0),
-    help="Iterations of IBM Model 1 before them.",
+    type=WholeNumber(0, GREATEST_PASSES),
+    help="Number of iterations of IBM Model 1 before these.",
 )
 @click.option(
     "--null-probability",
     type=PROBABILITY,
-    metavar="P0",
     help=f"The probability that a target word comes from NULL.  [default: {NULL}]",
 )
 @click.option(
@@ -59,10 +59,12 @@ NULL = f"{HMMSettings.null_probability}; with --bayes {JOINT_SETTINGS.null_proba
 @direction_options
 @result_options
 def command(bayes: bool, agreement: bool, null_probability: float | None, **options: Any) -> None:
-    """Align a bitext with a hidden Markov model: one line of source-target links per sentence pair.
+    """Align a text with a hidden Markov model, fitted on it.
 
-    The source position of a word depends on that of the word before (Vogel, Ney and Tillmann 1996). Links are
-    zero-based and in Pharaoh format; a pair with a blank side gets an empty line.
+    The source position of a word depends on that of the word before (Vogel, Ney and Tillmann 1996).
+
+    Prints a line of links for each sentence pair: "0-0 1-2" links the first source word to the first target word
+    and the second source word to the third target word. The line is empty if a side is blank.
     """
     directed = options["symmetrization"] or options["reverse"] or options["decode"] != HMMSettings.decode
     if agreement and directed:

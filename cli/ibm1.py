@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
-from alignkit.classical.settings import IBM1Settings
+from alignkit.classical.settings import DIRICHLET_RANGE, IBM1Settings
+from alignkit_cli.command import alignkit_command
 from alignkit_cli.fitting import (
-    PROBABILITY,
     direction_options,
     estimation_options,
     fit_and_write,
@@ -17,32 +15,36 @@ from alignkit_cli.fitting import (
     text_options,
 )
 from alignkit_cli.options import memory_options, setting_option, with_given
+from alignkit_cli.parameter_types import PROBABILITY, RealNumber
 
 
-@click.command("ibm1")
+@alignkit_command("ibm1")
 @text_options
 @estimation_options(IBM1Settings)
 @setting_option(
     IBM1Settings,
     "null_probability",
     type=PROBABILITY,
-    metavar="P0",
-    help="Fix the probability of NULL; the L source words share the rest.  [default: NULL is one of L + 1 words]",
+    help="Fix the probability that a target word comes from NULL; the L source words share the rest.  [default: "
+    "NULL is one of L + 1 words]",
 )
 @setting_option(
     IBM1Settings,
     "dirichlet",
-    type=click.FloatRange(min=1e-3),
-    help="Estimate by variational Bayes with this Dirichlet prior, as 0.01.  [default: maximum likelihood]",
+    type=RealNumber(*DIRICHLET_RANGE),
+    help="Estimate by variational Bayes with a Dirichlet prior of this concentration, such as 0.01: few "
+    "translations for each word.  [default: maximum likelihood]",
 )
 @knowledge_options
 @direction_options
 @memory_options
 @result_options
 def command(**options: Any) -> None:
-    """Align a bitext with IBM Model 1: one line of source-target links per sentence pair.
+    """Align a text with IBM Model 1, fitted on it.
 
-    Links are zero-based and in Pharaoh format: "0-0 1-2" links source token 0 to target token 0 and source
-    token 1 to target token 2. A pair with a blank side gets an empty line.
+    All source positions are equally likely (Brown et al. 1993).
+
+    Prints a line of links for each sentence pair: "0-0 1-2" links the first source word to the first target word
+    and the second source word to the third target word. The line is empty if a side is blank.
     """
     fit_and_write("ibm1", with_given(IBM1Settings(), options), options)

@@ -24,6 +24,7 @@ from alignkit_cli.analysis_options import (
     proxy_epochs_option,
     seed_option,
 )
+from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
     needs,
     note,
@@ -33,6 +34,7 @@ from alignkit_cli.options import (
     with_given,
     write_output,
 )
+from alignkit_cli.parameter_types import COUNT, PASSES, TEXT, InputPath, OutputFolder, OutputPath, WholeNumber
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -73,37 +75,63 @@ class LabCall:
         )
 
 
-@click.command("lab")
-@click.argument("run_dir", metavar="[RUN]", required=False)
-@click.option("--other", metavar="RUN", help="A run of another seed on the same text: gives xi.")
-@click.option(
-    "--uniform", metavar="RUN", help="A run with uniform attention on the same text: gives uniform.beta."
+@alignkit_command("lab")
+@argument(
+    "run_dir",
+    metavar="[RUN]",
+    required=False,
+    type=InputPath(folder=True),
+    help="A run directory of `alignkit train` with attention, or the FOLDER of an earlier --train.",
 )
-@click.option("--train", "training", nargs=2, metavar="SRC TGT", help="Train the three runs on this text first.")
-@click.option("--valid", nargs=2, metavar="SRC TGT", help="With --train: the held-out text.")
-@click.option("-o", "--output", "folder", metavar="FOLDER", help="With --train: where the three runs go.")
-@preset_option(PRESETS, "With --train.")
-@click.option("--tokens", type=click.Choice(get_args(Tokens)), help="With --train.  [default: the preset's]")
-@click.option("--pieces", type=click.IntRange(min=1), help="With --train: subwords.  [default: the preset's]")
-@click.option("--epochs", type=click.IntRange(min=1), help="With --train.  [default: the preset's]")
-@click.option("--steps", type=click.IntRange(min=0), help="With --train: stop after this number of batches.")
-@part_option(LabSettings, "on", "Score the validation or the training text.")
+@click.option(
+    "--other",
+    type=InputPath(folder=True),
+    metavar="RUN",
+    help="A run of another seed on the same text, which xi is computed from.",
+)
+@click.option(
+    "--uniform",
+    type=InputPath(folder=True),
+    metavar="RUN",
+    help="A run with --attention uniform on the same text, for uniform.beta.",
+)
+@click.option(
+    "--train", "training", nargs=2, type=TEXT, metavar="SRC TGT", help="Train all three runs on this text first."
+)
+@click.option("--valid", nargs=2, type=TEXT, metavar="SRC TGT", help="With --train: the held-out text.")
+@click.option(
+    "-o", "--output", "folder", type=OutputFolder(), help="With --train: the folder that the three runs go to."
+)
+@preset_option(PRESETS, "With --train: the sizes of the networks, and how they are trained.")
+@click.option(
+    "--tokens",
+    type=click.Choice(get_args(Tokens)),
+    help="With --train: the unit of the vocabulary.  [default: the preset's]",
+)
+@click.option("--pieces", type=COUNT, help="With --train: the number of subwords.  [default: the preset's]")
+@click.option("--epochs", type=PASSES, help="With --train: passes over the text.  [default: the preset's]")
+@click.option("--steps", type=WholeNumber(0), help="With --train: stop after this number of batches.")
+@part_option(LabSettings, "on", "The text whose pairs are scored: the validation or the training text.")
 @click.option(
     "--limit",
-    type=click.IntRange(min=1),
+    type=COUNT,
     help="Score only this number of pairs, drawn at random.  [default: all for valid, 1,000 for train]",
 )
 @ibm1_options
-@click.option("--bleu", is_flag=True, help="Translate at every checkpoint of --other for xi by BLEU; takes long.")
+@click.option(
+    "--bleu",
+    is_flag=True,
+    help="Also xi by BLEU, which takes long: --other translates at each of its checkpoints.",
+)
 @proxy_epochs_option
 @percent_option
-@seed_option("Seed of the drawn pairs, the proxy and the bootstrap; with --train, of the networks.")
+@seed_option("The seed of the drawn pairs, the proxy and the bootstrap; with --train, of the networks.")
 @device_option
 @json_option("Print JSON with counts and intervals.")
 @csv_option
 @click.option(
     "--csv-steps",
-    metavar="FILE",
+    type=OutputPath(),
     help="Also write agreement, tau and performance at every logged step of every run as CSV.",
 )
 @reading_options
@@ -112,10 +140,9 @@ class LabCall:
 def command(**options: Any) -> None:
     """Measure what a network's attention agrees with, and how much that is.
 
-    RUN is a run of `alignkit train` with attention, or the FOLDER of an earlier --train. With --train, what is
-    needed is trained first: two seeds with attention and one run without (FOLDER/general-0, general-1 and
-    uniform-0); the same command goes on where it was interrupted. Runs must keep their checkpoints, as the paper
-    preset does.
+    With --train, what is needed is trained first: two runs of different seeds with attention, and one without
+    (FOLDER/general-0, general-1 and uniform-0); the same command goes on where it was interrupted. Runs must keep
+    their checkpoints, as those of the paper preset do.
 
     For each pair of scores u, v the table gives A(u, v), the share of target tokens whose best source token by u
     is among the top 5 % by v, with chance and interval; xi, how good the second network was when its attention

@@ -9,12 +9,22 @@ from typing import get_args
 import click
 
 from alignkit.classical.settings import SHORTLIST, LexiconFormat
-from alignkit_cli.options import output_option
+from alignkit_cli.command import alignkit_command, argument
+from alignkit_cli.options import output_option, quiet_option
+from alignkit_cli.parameter_types import COUNT, SHARE, InputPath
 
 
-@click.command("lexicon")
-@click.argument("model", metavar="MODEL")
-@click.argument("reverse", metavar="[REVERSE]", required=False)
+@alignkit_command("lexicon")
+@argument(
+    "model", metavar="MODEL", type=InputPath(), help="A model of the direction source to target (--save-model)."
+)
+@argument(
+    "reverse",
+    metavar="[REVERSE]",
+    required=False,
+    type=InputPath(),
+    help="A model of the other direction of the same text (--reverse).",
+)
 @click.option(
     "--format",
     "file_format",
@@ -27,37 +37,48 @@ from alignkit_cli.options import output_option
 )
 @click.option(
     "--best",
-    type=click.IntRange(min=1),
-    help=f"The largest number of translations of a source word.  [default: all; shortlist: {SHORTLIST}]",
+    type=COUNT,
+    help=f"The largest number of translations to write for a source word.  [default: all; shortlist: {SHORTLIST}]",
 )
 @click.option(
     "--min-probability",
     "minimum",
-    type=click.FloatRange(min=0, max=1),
+    type=SHARE,
     default=0.0,
     show_default=True,
-    help="The lowest probability of a pair.",
+    help="Leave out word pairs with a lower probability.",
+)
+@click.option(
+    "--both",
+    is_flag=True,
+    help="Take both directions from MODEL, a model of both (`align`, or --symmetrize), as if REVERSE were given.",
 )
 @output_option
+@quiet_option
 def command(
     model: str,
     reverse: str | None,
+    both: bool,
     file_format: LexiconFormat,
     best: int | None,
     minimum: float,
     output: str | None,
+    quiet: bool,
 ) -> None:
-    """Write the translation table of a saved model (`ibm1 --save-model`) as text.
+    """Write the translation table of a saved model as text.
 
-    MODEL is of the direction source to target; REVERSE, of the same text, of the other (`--reverse`). Source words
-    are in order of their bytes, their translations with the likeliest first.
+    Source words are in the order of their bytes, their translations with the likeliest first.
     """
     from alignkit.aligner.registry import load_aligner
-    from alignkit.classical.lexicon import lexicon_files, lexicon_of
+    from alignkit.classical.lexicon import lexicon_files, lexicon_of, reverse_lexicon_of
 
-    if reverse is not None and file_format == "moses" and output in (None, "-"):
+    if both and reverse is not None:
+        raise click.UsageError("Give REVERSE or --both, not both of them.")
+    if (both or reverse is not None) and file_format == "moses" and output in (None, "-"):
         raise click.UsageError("Two Moses files cannot both go to standard output; give -o PREFIX.")
-    lexicons = [lexicon_of(load_aligner(path)) for path in (model, reverse) if path is not None]
+    aligners = [load_aligner(path) for path in (model, reverse) if path is not None]
+    lexicons = [lexicon_of(aligner) for aligner in aligners]
+    lexicons += [reverse_lexicon_of(aligners[0])] if both else []
     files = lexicon_files(*lexicons, file_format=file_format, best=best, minimum=minimum)
     for suffix, parts in files.items():
         write_parts(parts, f"{output}{suffix}" if suffix else output)

@@ -1,79 +1,81 @@
-"""The ``alignkit`` program: a group whose commands are imported only when they run."""
+"""The ``alignkit`` program: from its arguments to its exit code.
+
+Nothing but Python's own modules is imported before signals are heeded, so that Ctrl-C never prints a traceback.
+"""
 
 from __future__ import annotations
 
 import signal
 import sys
-from importlib import import_module
+from types import FrameType
+from typing import NoReturn
 
-import click
-
-from alignkit.errors import AlignkitError
-from alignkit.version import __version__
-
-#: command -> (module, one line for the list of commands)
-COMMANDS = {
-    "align": ("alignkit_cli.align", "Align with the best aligner, or with a saved one."),
-    "ibm1": ("alignkit_cli.ibm1", "Align with IBM Model 1."),
-    "diagonal": ("alignkit_cli.diagonal", "Align with fast_align's model, which favours the diagonal."),
-    "hmm": ("alignkit_cli.hmm", "Align with a hidden Markov model."),
-    "symmetrize": ("alignkit_cli.symmetrize", "Combine the alignments of two directions."),
-    "evaluate": ("alignkit_cli.evaluate", "Score links against gold links: precision, recall, F1, AER."),
-    "lexicon": ("alignkit_cli.lexicon", "Write the translation table of a saved model as text."),
-    "cooc": ("alignkit_cli.cooc", "Count which words occur together."),
-    "train": ("alignkit_cli.train", "Train a neural aligner."),
-    "compare": ("alignkit_cli.compare", "Score classical and neural aligners against each other."),
-    "lab": ("alignkit_cli.lab", "Measure what a network's attention agrees with."),
-    "classify": ("alignkit_cli.classify", "Train classifiers on labelled text and compare what they learn."),
-    "report": ("alignkit_cli.report", "Write one HTML page that shows what aligners see in a text."),
-    "experiment": ("alignkit_cli.experiment", "Reproduce an experiment of the papers."),
-}
-
-
-class LazyGroup(click.Group):
-    """A group that imports a command when it is asked for, so that help loads neither Numba nor torch."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        return import_module(COMMANDS[cmd_name][0]).command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
-
-
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, prog_name="alignkit")
-def cli() -> None:
-    """Word alignment, classical and neural side by side.
-
-    SRC and TGT are two files with a sentence per line; or give one file whose lines are "SRC ||| TGT" or
-    SRC<tab>TGT. Files may be .gz, .xz, .zst or .bz2; "-" is standard input. Results go to standard output,
-    everything else to standard error.
-    """
+INTERRUPTED = 130  # the exit code that shells give a program after Ctrl-C
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the program and exit: 0 done, 2 usage or input error (one line on standard error), 130 interrupted."""
-    for name in ("SIGTERM", "SIGHUP"):
-        # By default Python would leave half-written files behind. A signal that is ignored, as under nohup, stays
-        # ignored.
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) == signal.SIG_DFL:
-            signal.signal(number, _stop)
-    sys.exit(run(arguments))
+    received = _heed_signals()
+    try:
+        code = run(arguments)
+    except Exception:
+        # An import that a signal interrupts may end in an error of any other kind.
+        if not received:
+            raise
+        code = 128 + received[0]
+        if code == INTERRUPTED:
+            _fail("interrupted")
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing is left to clean up
+    sys.exit(code)
 
 
-def _stop(number: int, _: object) -> None:
-    raise SystemExit(128 + number)
+def _heed_signals() -> list[int]:
+    """Turn the signals that end a program into exceptions, so that no half-written file is left behind.
+
+    A signal that is ignored, as under nohup, stays ignored.
+
+    Returns:
+        the signals that have come, at first none.
+    """
+    received: list[int] = []
+
+    def stop(number: int, _: FrameType | None) -> NoReturn:
+        received.append(number)
+        raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
+
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        known = getattr(signal, name, None)
+        if known is not None and signal.getsignal(known) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(known, stop)
+    show = sys.unraisablehook
+
+    def again(lost: sys.UnraisableHookArgs) -> None:
+        # Raised where Python can only print it, as in a callback of an import: raise it once more, elsewhere.
+        if issubclass(lost.exc_type, KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        else:
+            show(lost)
+
+    sys.unraisablehook = again
+    return received
 
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the program; return its exit code."""
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt:
+        _fail("interrupted")
+        return INTERRUPTED
+
+
+def _run(arguments: list[str] | None) -> int:
+    import click
+
+    from alignkit.errors import AlignkitError
+    from alignkit_cli.group import cli
+
     try:
         cli.main(args=arguments, prog_name="alignkit", standalone_mode=False)
     except click.UsageError as error:
@@ -86,9 +88,8 @@ def run(arguments: list[str] | None = None) -> int:
         return _fail(error.format_message())
     except AlignkitError as error:
         return _fail(str(error))
-    except (KeyboardInterrupt, click.Abort):
-        _fail("interrupted")
-        return 130
+    except click.Abort as error:
+        raise KeyboardInterrupt from error
     except MemoryError:
         return _fail("out of memory; give less text at a time")
     except OSError as error:
@@ -99,7 +100,8 @@ def run(arguments: list[str] | None = None) -> int:
 def _fail(message: str, command: str = "alignkit") -> int:
     # File names may hold anything; the message stays on one line.
     line = " ".join(message.split())
-    click.echo(f"{command}: error: {line}", err=True)
+    if sys.stderr is not None:
+        print(f"{command}: error: {line}", file=sys.stderr)
     return 2
 
 

@@ -14,6 +14,8 @@ from click.core import ParameterSource
 
 from alignkit.links.formats import OUTPUT_FORMATS
 from alignkit.workflow.settings import AlignSettings
+from alignkit_cli.command import argument
+from alignkit_cli.parameter_types import TEXT, THREADS, ExistingFolder, MemorySize, OutputPath
 
 Command = Callable[..., Any]
 Settings = TypeVar("Settings")
@@ -49,8 +51,21 @@ def apply(command: Command, *decorators: Callable[[Command], Command]) -> Comman
 
 def text_arguments(command: Command) -> Command:
     """SRC [TGT], and how to read them."""
-    source = click.argument("source", metavar="SRC", required=False)
-    target = click.argument("target", metavar="TGT", required=False)
+    source = argument(
+        "source",
+        metavar="SRC",
+        required=False,
+        type=TEXT,
+        help='The source text, a sentence per line, words separated by spaces; or, without TGT, lines "source ||| '
+        'target" or source<tab>target. "-" is standard input.',
+    )
+    target = argument(
+        "target",
+        metavar="[TGT]",
+        required=False,
+        type=TEXT,
+        help="The target text: line n translates line n of SRC.",
+    )
     return apply(command, source, target, reading_options)
 
 
@@ -68,20 +83,20 @@ def encoding_option(command: Command) -> Command:
         AlignSettings,
         "encoding_errors",
         type=click.Choice(["strict", "replace"]),
-        help="What to do with bytes that are not UTF-8: stop, or put U+FFFD in their place.",
+        help="What to do about bytes that are not UTF-8: stop with an error, or replace them by U+FFFD.",
     )(command)
 
 
 def sample_option(command: Command) -> Command:
     """--sample."""
-    text = "Use the embedded German-English sample instead of SRC and TGT."
+    text = "Take the German-English sample that comes with the program instead of SRC and TGT."
     return click.option("--sample", is_flag=True, help=text)(command)
 
 
 def threads_option(command: Command) -> Command:
     """--threads."""
     text = "Number of threads; the result does not depend on it.  [default: all cores]"
-    return click.option("--threads", type=click.IntRange(min=1), help=text)(command)
+    return click.option("--threads", type=THREADS, help=text)(command)
 
 
 def memory_options(command: Command) -> Command:
@@ -89,7 +104,7 @@ def memory_options(command: Command) -> Command:
     limit = setting_option(
         AlignSettings,
         "max_memory",
-        metavar="SIZE",
+        type=MemorySize(),
         help="Do not use more memory than this, as 800M or 4G: a larger text is kept on disk and fitted in parts, "
         "with the same result. If the limit is too low for that, the program stops before fitting and prints an "
         "estimate of what is needed.  [default: half of the machine's memory, exceeded if there is no other way]",
@@ -99,8 +114,8 @@ def memory_options(command: Command) -> Command:
         "temp_folder",
         "--temp-dir",
         "temp_folder",
-        metavar="DIR",
-        help="Folder for a text that is too large for memory.  [default: $TMPDIR]",
+        type=ExistingFolder(),
+        help="Where to keep a text that is too large for memory.  [default: $TMPDIR]",
     )
     return apply(command, limit, folder)
 
@@ -108,7 +123,7 @@ def memory_options(command: Command) -> Command:
 def output_option(command: Command) -> Command:
     """-o FILE."""
     text = "Write the result to FILE, whole or not at all, instead of standard output."
-    return click.option("-o", "--output", metavar="FILE", help=text)(command)
+    return click.option("-o", "--output", type=OutputPath(result=True), help=text)(command)
 
 
 def format_options(command: Command) -> Command:
@@ -123,7 +138,7 @@ def format_options(command: Command) -> Command:
     )
     sentence_scores = click.option(
         "--sentence-scores",
-        metavar="FILE",
+        type=OutputPath(stdout=True),
         help="Also write a line per pair: log p(target | source) per target word (natural logarithm); with two "
         "directions, log p(source | target) per source word after a tab; nan if a side is blank.",
     )
@@ -172,29 +187,10 @@ def needs(name: str, wanted: str, there: bool) -> None:
         raise click.UsageError(f"{option} goes only with {wanted}.")
 
 
-def check_outputs(*paths: str | None) -> None:
-    """Refuse two outputs to one file, where the second would replace the first; None is an output not written.
-
-    Raises:
-        click.UsageError: a file is given twice.
-    """
-    seen = set()
-    for path in paths:
-        if path is None or (os.path.exists(path) and not os.path.isfile(path)):
-            continue  # both may go to /dev/null
-        place = "standard output" if path == "-" else os.path.realpath(path)
-        if place in seen:
-            raise click.UsageError(f"Two outputs cannot both go to {place}; give another file for one.")
-        seen.add(place)
-
-
-def named(options: Sequence[str], option: str) -> dict[str, str]:
-    """Options of the form NAME=FILE as a dict; raises click.UsageError for another form or a repeated name."""
+def by_name(options: Sequence[tuple[str, str]], option: str) -> dict[str, str]:
+    """Options of the form NAME=FILE as a dict; raises click.UsageError for a repeated name."""
     found: dict[str, str] = {}
-    for text in options:
-        name, equals, path = text.partition("=")
-        if not equals or not name.strip() or not path:
-            raise click.UsageError(f"{option} must be NAME=FILE, not {text!r}.")
+    for name, path in options:
         if name in found:
             raise click.UsageError(f"{option} is given twice with the name {name!r}.")
         found[name] = path

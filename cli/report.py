@@ -12,15 +12,25 @@ from alignkit.report.frames import FORMATS
 from alignkit.report.inputs import ReportInputs, Sides
 from alignkit.report.page_data import SHOWN_PAIRS
 from alignkit_cli.analysis_options import call_of, device_option, ibm1_options, percent_option, seed_option
+from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
+    by_name,
     choose_text,
-    named,
     note,
     quiet_option,
     reading_options,
     sample_option,
     threads_option,
     write_output,
+)
+from alignkit_cli.parameter_types import (
+    TEXT,
+    InputPath,
+    NamedInputPath,
+    OutputFolder,
+    OutputPath,
+    ScoresPath,
+    WholeNumber,
 )
 from alignkit_cli.progress import progress_bar
 
@@ -34,8 +44,8 @@ class ReportCall:
 
     text: tuple[str, str] | None
     training: tuple[str, str] | None
-    scores: Sequence[str]
-    links: Sequence[str]
+    scores: Sequence[tuple[str, str]]
+    links: Sequence[tuple[str, str]]
     pieces: Sequence[tuple[str, str, str]]
     sample: bool
     output: str | None
@@ -48,68 +58,96 @@ class ReportCall:
     quiet: bool
 
 
-@click.command("report")
-@click.argument("runs", metavar="[RUN]...", nargs=-1)
-@click.option("-o", "--output", metavar="FILE", help="The page, one HTML file.")
-@click.option("--text", nargs=2, metavar="SRC TGT", help="Score this text.  [default: the run's validation text]")
+@alignkit_command("report")
+@argument(
+    "runs",
+    metavar="[RUN]...",
+    nargs=-1,
+    type=InputPath(folder=True),
+    help="Run directories of `alignkit train`; their network's attention and word knowledge are set beside IBM "
+    "Model 1, fitted on the same training text.",
+)
+@click.option("-o", "--output", type=OutputPath(), help="The page to write, one HTML file.")
+@click.option(
+    "--text",
+    nargs=2,
+    type=TEXT,
+    metavar="SRC TGT",
+    help="The text to score.  [default: the run's validation text]",
+)
 @click.option(
     "--train",
     "training",
     nargs=2,
+    type=TEXT,
     metavar="SRC TGT",
     help="Without a run: fit IBM Model 1 on this text.  [default: on the text that is scored]",
 )
-@click.option("--model", "models", multiple=True, metavar="FILE", help="Also the scores of a saved aligner.")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    type=InputPath(),
+    help="Also show a saved aligner (`--save-model`). May be given several times, like the next three.",
+)
 @click.option(
     "--scores",
     multiple=True,
-    metavar="NAME=FILE",
-    help="Also the scores of another system: .npz, .parquet, .csv, JSON lines, "
-    "Marian's soft alignments or Pharaoh links.",
+    type=NamedInputPath(ScoresPath()),
+    help="Also show the scores of another system: .npz, .parquet, .csv, JSON lines, "
+    "Marian's soft alignments, inseq's JSON or Pharaoh links; one of several heads as FILE:LAYER.HEAD.",
 )
 @click.option(
-    "--links", multiple=True, metavar="NAME=FILE", help="Also links of another system, as scores 0 and 1."
+    "--links",
+    multiple=True,
+    type=NamedInputPath(),
+    help="Also show the links of another system, as scores of 0 and 1.",
 )
 @click.option(
     "--pieces",
     multiple=True,
     nargs=3,
+    type=(str, TEXT, TEXT),
     metavar="NAME SRC TGT",
-    help="The subwords that the scores NAME are of, a sentence per line; they are merged to words.",
+    help="The subwords that the scores NAME belong to, a sentence per line; their scores are merged to words'.",
 )
-@click.option("--gold", metavar="FILE", help="Gold links between whitespace words, shown as boxes.")
-@click.option("--proxy", is_flag=True, help="Also the bag-of-words model of the run, trained if it is not there.")
+@click.option("--gold", type=TEXT, help="Gold links between whitespace words, which are shown as boxes.")
+@click.option(
+    "--proxy",
+    is_flag=True,
+    help="Also show the bag-of-words proxy of the run, which is trained if it is not there.",
+)
 @ibm1_options
 @click.option(
     "--limit",
-    type=click.IntRange(min=0),
+    type=WholeNumber(0),
     default=SHOWN_PAIRS,
     show_default=True,
-    help="Number of sentence pairs, the first ones, that the page shows one by one; the figures count all.",
+    help="Show only this number of sentence pairs one by one, the first ones; the figures count all.",
 )
-@click.option("--title", help="Of the page.")
-@click.option("--plots", metavar="FOLDER", help="Also write the figures as PNG and SVG (needs matplotlib).")
-@click.option("--frames", metavar="FOLDER", help="Also write every number as tidy tables.")
+@click.option("--title", help="The title of the page.  [default: one that names what is shown]")
+@click.option("--plots", type=OutputFolder(), help="Also write the figures as PNG and SVG (needs matplotlib).")
+@click.option("--frames", type=OutputFolder(), help="Also write every number as tidy tables.")
 @click.option(
     "--frame-format",
     type=click.Choice(FORMATS),
     default=FORMATS[0],
     show_default=True,
-    help="Of --frames; Parquet needs pyarrow.",
+    help="The format of --frames; Parquet needs pyarrow.",
 )
 @percent_option
-@seed_option("Seed of the intervals and the proxy.")
+@seed_option("The seed of the intervals and the proxy.")
 @device_option
 @sample_option
 @reading_options
 @threads_option
 @quiet_option
 def command(**options: Any) -> None:
-    """One page that shows what aligners see in a text: agreement, learning, every sentence, where the mass goes.
+    """Write one HTML page that shows what aligners see in a text.
 
-    RUN is a directory of `alignkit train`; its network's attention and word knowledge are set beside IBM Model 1,
-    fitted on the same training text. Without RUN, the aligners are IBM Model 1 and whatever --model, --scores and
-    --links bring, on the words of --text. The page needs no network and opens from disk.
+    It shows how far they agree, how a network's attention was learned, every sentence pair, and where the
+    attention goes. Without RUN, the aligners are IBM Model 1 and those of --model, --scores and --links, on the
+    words of --text. The page is one file that a browser opens from disk, without the internet.
     """
     call = call_of(ReportCall, options)
     run_report(call, ReportInputs(**{name: value for name, value in options.items() if name not in vars(call)}))
@@ -150,8 +188,8 @@ def with_texts(call: ReportCall, inputs: ReportInputs) -> ReportInputs:
         inputs,
         text=sides(text),
         training=sides(training),
-        scores=named(call.scores, "--scores"),
-        links=named(call.links, "--links"),
+        scores=by_name(call.scores, "--scores"),
+        links=by_name(call.links, "--links"),
         pieces={name: (read_lines(source), read_lines(target)) for name, source, target in call.pieces},
     )
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 import click
 
 from alignkit.links.heuristics import DEFAULT_METHOD, method_names
-from alignkit_cli.options import output_option, write_output
+from alignkit_cli.command import alignkit_command, argument
+from alignkit_cli.options import output_option, quiet_option, write_output
+from alignkit_cli.parameter_types import TEXT
 
 
-@click.command("symmetrize")
-@click.argument("forward", metavar="FORWARD")
-@click.argument("reverse", metavar="REVERSE")
+@alignkit_command("symmetrize")
+@argument("forward", metavar="FORWARD", type=TEXT, help="Links of a source-to-target model, a line per pair.")
+@argument(
+    "reverse",
+    metavar="REVERSE",
+    type=TEXT,
+    help="Links of a target-to-source model (--reverse), with the source index first as well.",
+)
 @click.option(
     "-m",
     "--method",
@@ -20,14 +27,13 @@ from alignkit_cli.options import output_option, write_output
     help="How to combine them, as in Moses.",
 )
 @output_option
-def command(forward: str, reverse: str, method: str, output: str | None) -> None:
-    """Combine two alignments of the same text, both with the source index first.
+@quiet_option
+def command(forward: str, reverse: str, method: str, output: str | None, quiet: bool) -> None:
+    """Combine the alignments of both directions of a text.
 
-    FORWARD comes from the source-to-target model, REVERSE from the target-to-source model (`--reverse`).
+    Prints a line of links for each line of FORWARD and REVERSE.
     """
-    from alignkit.links.links import parse_links
+    from alignkit.links.files import read_links
     from alignkit.links.symmetrization import symmetrize
-    from alignkit.text.reading import read_lines
 
-    first, second = (parse_links(path, read_lines(path)).possible for path in (forward, reverse))
-    write_output(symmetrize(first, second, method).to_pharaoh(), output)
+    write_output(symmetrize(read_links(forward), read_links(reverse), method).to_pharaoh(), output)

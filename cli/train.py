@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import click
 
-from alignkit.neural.networks.registry import ATTENTIONS, NETWORKS
+from alignkit.neural.networks.registry import NETWORKS
 from alignkit.neural.settings import (
     PRESETS,
     Keep,
@@ -19,30 +19,49 @@ from alignkit.neural.settings import (
     TrainingSettings,
     When,
 )
+from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import (
     choose_text,
     note,
     quiet_option,
-    reading_options,
     sample_option,
     setting_option,
+    text_arguments,
+)
+from alignkit_cli.parameter_types import (
+    COUNT,
+    PASSES,
+    SEED,
+    TEXT,
+    THREADS,
+    Device,
+    MechanismName,
+    OutputFolder,
+    WholeNumber,
 )
 from alignkit_cli.progress import progress_bar
 
 
-@click.command("train")
-@click.argument("source", metavar="SRC", required=False)
-@click.argument("target", metavar="TGT", required=False)
-@reading_options
+@alignkit_command("train")
+@text_arguments
 @sample_option
 @click.option(
     "--valid",
     nargs=2,
+    type=TEXT,
     metavar="SRC TGT",
     help="Validation text, by which the best network is chosen.  [default: the last 1,000 pairs of the text, or "
     "one in twenty if that is fewer]",
 )
-@click.option("-o", "--output", "run_dir", metavar="RUN", required=True, help="Directory of the run.")
+@click.option(
+    "-o",
+    "--output",
+    "run_dir",
+    type=OutputFolder(),
+    metavar="RUN",
+    required=True,
+    help="The directory of the run.",
+)
 @click.option(
     "--preset",
     type=click.Choice(list(PRESETS)),
@@ -54,28 +73,33 @@ from alignkit_cli.progress import progress_bar
 @click.option(
     "--architecture",
     type=click.Choice(list(NETWORKS)),
-    help="Kind of network; another than the preset's has its own default sizes.  [default: the preset's]",
+    help="The kind of network; another than the preset's has its own default sizes.  [default: the preset's]",
 )
-@setting_option(
-    NetworkSettings,
-    "attention",
-    type=click.Choice(list(ATTENTIONS)),
-    help="How the decoder's state s scores an encoder state h: general, h·(W s + b); dot, h·s; uniform, not at "
-    "all: the weights are 1/L.",
+@click.option(
+    "--attention",
+    type=MechanismName(),
+    help="A score function and a normalizer, such as additive+sparsemax, or uniform (the weights are 1/L); "
+    "`alignkit mechanisms` lists them. Without a normalizer it is softmax.  [default: the preset's]",
+)
+@click.option(
+    "--heads",
+    type=WholeNumber(1, 1024),
+    help="The number of heads of the attention, each with maps of its own.  [default: the preset's]",
 )
 @click.option(
     "--tokens",
     type=click.Choice(get_args(Tokens)),
-    help=f"Unit of the vocabulary.  [default: {TextSettings.tokens}]",
+    help=f"The unit of the vocabulary.  [default: {TextSettings.tokens}]",
 )
-@click.option("--pieces", type=click.IntRange(min=1), help="Number of subwords.  [default: the preset's]")
+@click.option("--pieces", type=COUNT, help="The number of subwords.  [default: the preset's]")
 @click.option(
     "--epochs",
-    type=click.IntRange(min=1),
-    help="Passes over the text; with more of them, a finished run is continued.  [default: the preset's]",
+    type=PASSES,
+    help="The number of passes over the text; with more of them, a finished run is continued.  [default: the "
+    "preset's]",
 )
-@click.option("--steps", type=click.IntRange(min=0), help="Number of batches to stop after.  [default: no limit]")
-@click.option("--batch", type=click.IntRange(min=1), help="Sentence pairs in a batch.  [default: the preset's]")
+@click.option("--steps", type=WholeNumber(0), help="The number of batches to stop after.  [default: no limit]")
+@click.option("--batch", type=COUNT, help="The number of sentence pairs in a batch.  [default: the preset's]")
 @click.option(
     "--bleu",
     type=click.Choice(get_args(When)),
@@ -87,22 +111,27 @@ from alignkit_cli.progress import progress_bar
     help="Which networks to keep: that of every logged step, for `alignkit report`, or the best.  "
     "[default: the preset's]",
 )
-@setting_option(TrainingSettings, "seed", type=click.IntRange(min=0), help="Seed of every random choice.")
+@setting_option(
+    TrainingSettings,
+    "seed",
+    type=SEED,
+    help="The seed of all random choices: weights, the order of batches, dropout.",
+)
 @click.option(
     "--device",
+    type=Device(),
     default="auto",
     show_default=True,
-    metavar="NAME",
-    help="cpu, cuda, cuda:1, ...; auto takes a GPU where there is one.",
+    help="Where the network is trained: cpu, cuda, cuda:1 and so on; auto takes a GPU if there is one.",
 )
 @click.option(
     "--threads",
-    type=click.IntRange(min=1),
+    type=THREADS,
     help="Number of threads; another number may change the last bits of the result.  [default: all cores]",
 )
 @quiet_option
 def command(run_dir: str, quiet: bool, **options: Any) -> None:
-    """Train a neural aligner, an encoder-decoder with one attention head, into the directory RUN.
+    """Train a neural aligner, an encoder-decoder with attention, into the directory RUN.
 
     The same command continues an interrupted run, and ends in the same network. RUN can then be given wherever a
     saved aligner is asked for: it stands for the network with the lowest validation loss.

@@ -27,7 +27,17 @@ GROUPS = {
     "Fit": ("fit_joint", "fit_hmm", "fit_ibm1", "fit_diagonal", "HMMSettings", "IBM1Settings", "DiagonalSettings"),
     "Aligners": ("Aligner", "JointHMM", "HMM", "IBM1", "Diagonal", "Symmetrized"),
     "Text": ("read_bitext", "Bitext", "Corpus", "Vocabulary", "cooccurrence"),
-    "Links": ("Links", "GoldLinks", "read_links", "read_gold", "symmetrize", "evaluate"),
+    "Links": (
+        "Links",
+        "GoldLinks",
+        "read_links",
+        "read_gold",
+        "symmetrize",
+        "evaluate",
+        "remap_links",
+        "project_spans",
+        "ProjectedSpan",
+    ),
     "Scores": ("Scores", "agreement", "kendall", "compare", "MetricSettings"),
     "Errors": ("AlignkitError", "InputError"),
 }

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from alignkit.experiments.registry import EXPERIMENTS
-from alignkit_cli.main import COMMANDS, cli
+from alignkit_cli.group import COMMANDS, cli
 
 PLACE = Path(__file__).parent / "commands.md"
 API = PLACE.with_name("api.md")

@@ -9,6 +9,7 @@ import select
 import shutil
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -134,9 +135,14 @@ class Browser:
         """Moves the mouse, in pixels of the window."""
         self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
 
-    def picture(self, path: Path, *, whole: bool = False) -> None:
-        """A screenshot as PNG."""
-        found = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+    def picture(self, path: Path, *, whole: bool = False, box: Sequence[float] | None = None) -> None:
+        """A screenshot as PNG: of the window, the whole page, or a box (x, y, width, height) of the page."""
+        clip = {}
+        if box is not None:
+            clip = {"clip": {**dict(zip(("x", "y", "width", "height"), box, strict=True)), "scale": 1}}
+        found = self.send(
+            "Page.captureScreenshot", format="png", captureBeyondViewport=whole or bool(clip), **clip
+        )
         path.write_bytes(base64.b64decode(found["data"]))
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 import sys
 from pathlib import Path
@@ -44,6 +45,7 @@ def lacks(monkeypatch, tmp_path, capsys):
         (["agreement.py", "none", "runs", *OUT], "none/val.en: no such file; DATA holds these parts of Multi30k"),
         (["classification.py", ".", "runs", *OUT], "sst2/train.tsv, sst2/dev.tsv: no such file; write SST-2"),
         (["classification.py", ".", "runs", "--only", "sms", *OUT], "as lines of LABEL<tab>TEXT"),
+        (["quality_plot.py", "none.json", *OUT], "none.json: no such file; benchmarks/quality.py writes it"),
         (["quality.py", *OUT], "ALIGNKIT_DATA is not set; ALIGNKIT_DATA=DATA names a folder"),
     ],
 )
@@ -70,3 +72,31 @@ def test_a_missing_peer_is_one_line(lacks, tmp_path):
     call = ["fast_align.py", str(text), str(text), *OUT, "--peer-python"]
     assert "/bin/false has no systran-align; pip install systran-align" in lacks(*call, "/bin/false")
     assert "no-python: No such file or directory" in lacks(*call, str(tmp_path / "no-python"))
+
+
+def test_the_picture_shows_each_aligner_at_its_best(monkeypatch, tmp_path):
+    """Of several ways to join directions the one with the lowest error rate, on one thread; ours first."""
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(FOLDER)
+    module = runpy.run_path(str(FOLDER / "quality_plot.py"))
+    keys = ("set", "aligner", "threads", "aer", "seconds")
+    rows = [
+        *(("x", "eflomal", 1, 0.3, 9.0), ("x", "eflomal", 1, 0.2, 9.0), ("x", "eflomal", 2, 0.1, 9.0)),
+        *(("y", "alignkit align (joint HMM)", 1, 0.1, 1.0), ("x", "alignkit hmm", 1, 0.1, 1.0)),
+        ("x", "alignkit align (joint HMM)", 1, 0.15, 2.0),
+    ]
+    quality = [dict(zip(keys, row, strict=True)) for row in rows]
+    found = module["best_rows"](quality)
+    assert list(found) == ["alignkit align (joint HMM)", "eflomal"]
+    assert found["eflomal"]["x"]["aer"] == 0.2
+    results, picture = tmp_path / "q.json", tmp_path / "q.png"
+    results.write_text(json.dumps({"quality": quality}))
+    for _ in range(2):
+        module["main"].callback(results, picture)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert picture.stat().st_size < 150_000
+
+
+def test_pictures_of_the_readme_are_small():
+    for path in (FOLDER / "results" / "quality.png", FOLDER.parent / "docs" / "report.png"):
+        assert path.stat().st_size < 150_000

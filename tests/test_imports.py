@@ -1,11 +1,13 @@
-"""The structure of the package: imports go downwards, modules stay readable."""
+"""The structure of the package: imports go downwards, modules stay readable, names are not used twice."""
 
 from __future__ import annotations
 
 import ast
 import configparser
+import re
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -19,13 +21,16 @@ ORDER = [
         "errors",
         "settings",
         "representation",
+        "lazy",
         "parallel",
+        "records",
         "storage",
         "kernels",
         "text",
         "scores",
         "links",
         "interop",
+        "datasets",
     ),
     *("embeddings", "aligner", "classical", "neural", "metrics", "workflow", "analysis", "report", "experiments"),
 ]
@@ -33,6 +38,12 @@ ORDER = [
 APART = {"alignkit.classical", "alignkit.neural", "alignkit.metrics"}
 RANKS = {f"alignkit.{name}": rank for rank, name in enumerate(ORDER)}
 RANKS |= {"alignkit": len(ORDER), "alignkit_cli": len(ORDER) + 1, "alignkit.__main__": len(ORDER) + 2}
+
+MOST_LINES = 350  # of a module
+MOST_FUNCTION_LINES = 60  # from def to the last line, with docstring and comments
+MOST_PARAMETERS = 8  # *args and **options count as one each
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def modules():
@@ -66,8 +77,8 @@ def imports(name, top_only=False):
     return found
 
 
-def room(name):
-    """The room of a module: ``alignkit.text`` of ``alignkit.text.reading``; None for what is not ours."""
+def place_of(name):
+    """The place of a module: ``alignkit.text`` of ``alignkit.text.reading``; None for what is not ours."""
     places = [place for place in RANKS if name == place or (place != "alignkit" and name.startswith(place + "."))]
     return max(places, key=len, default=None)
 
@@ -84,17 +95,37 @@ def test_every_package_is_installed():
     assert set(described["options"]["packages"].split()) == found | {"alignkit_data"}
 
 
-def test_every_module_has_a_room():
-    assert [name for name in MODULES if room(name) is None] == []
+def test_the_table_for_contributors_is_the_order():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.partition("| under `alignkit/` |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == ORDER
+
+
+def test_the_changes_for_contributors_name_files_and_registries():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.partition("| change | code | registry |")[2].partition("\n\n")[0]
+    rows = [row.split("|")[2:4] for row in table.splitlines()[2:]]
+    assert len(rows) > 10
+    new = {"neural/networks/transformer.py", "experiments/NAME.py", "metrics/NAME.py"}
+    for code, registry in rows:
+        files = {name: ROOT / "alignkit" / name for name in re.findall(r"`([\w/]+\.py)`", code + registry)}
+        assert [name for name, path in files.items() if not path.is_file() and name not in new] == []
+        sources = "".join(path.read_text(encoding="utf-8") for path in files.values() if path.is_file())
+        for name in re.findall(r"`([A-Z_]{3,})`", registry):
+            assert re.search(rf"^{name}\b", sources, re.MULTILINE), name
+
+
+def test_every_module_has_a_place():
+    assert [name for name in MODULES if place_of(name) is None] == []
     assert len(MODULES) > 20
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_imports_go_downwards(name):
-    own = room(name)
+    own = place_of(name)
     for imported in filter(ours, imports(name)):
-        place = room(imported)
-        assert place is not None, f"{name} imports {imported}, which has no room"
+        place = place_of(imported)
+        assert place is not None, f"{name} imports {imported}, which has no place"
         assert RANKS[place] <= RANKS[own], f"{name} imports {imported}, which stands above it"
         if own != place:
             assert not {own, place} <= APART, f"{name} imports {imported}"
@@ -127,7 +158,7 @@ def test_kernels_import_numpy_numba_and_llvmlite_only(name):
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_torch_and_matplotlib_stay_in_their_rooms(name):
+def test_torch_and_matplotlib_stay_in_their_packages(name):
     packages = {imported.split(".")[0] for imported in imports(name)}
     if not name.startswith(("alignkit.neural", "alignkit.analysis", "alignkit.experiments")):
         assert "torch" not in packages
@@ -135,6 +166,45 @@ def test_torch_and_matplotlib_stay_in_their_rooms(name):
         assert "matplotlib" not in packages
     at_once = {imported.split(".")[0] for imported in imports(name, top_only=True)}
     assert "matplotlib" not in at_once, "matplotlib is an extra: import it where it is used"
+
+
+def functions(tree):
+    return [node for node in ast.walk(tree) if isinstance(node, Function)]
+
+
+def parameters(function):
+    """The names of all parameters but the instance or class of a method."""
+    given = function.args
+    named = [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    named += [each.arg for each in (given.vararg, given.kwarg) if each is not None]
+    return [name for name in named if name not in ("self", "cls")]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_and_functions_are_short(name):
+    assert len(MODULES[name].read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+    found = functions(TREES[name])
+    long = [each.name for each in found if each.end_lineno - each.lineno + 1 > MOST_FUNCTION_LINES]
+    assert long == []
+    assert [each.name for each in found if len(parameters(each)) > MOST_PARAMETERS] == []
+
+
+def test_what_is_counted():
+    (found,) = functions(ast.parse("@decorated\ndef f(self, a, /, b, *c, d, **e):\n    return 1\n"))
+    assert parameters(found) == ["a", "b", "d", "c", "e"]
+    assert (found.lineno, found.end_lineno) == (2, 3)
+
+
+def test_public_functions_and_classes_have_names_of_their_own():
+    places = defaultdict(list)
+    for name, tree in TREES.items():
+        for node in tree.body:
+            if isinstance(node, Function | ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(name)
+    assert len(places) > 500
+    commands = places.pop("command")  # the click command of each module that alignkit_cli.main names
+    assert {name.split(".")[0] for name in commands} == {"alignkit_cli"}
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
 def loaded_by(code):

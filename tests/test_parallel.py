@@ -64,8 +64,10 @@ def test_blocks_cover_all_and_share_the_work(count):
     assert blocks(work[:0], count) == []
 
 
-def test_a_number_of_threads_must_be_positive():
+def test_a_number_of_threads_has_bounds():
     assert thread_count(3) == 3
     assert thread_count() >= 1
-    with pytest.raises(AlignkitError, match="at least 1, not 0"):
+    with pytest.raises(AlignkitError, match=r"must lie in .1, 1024., not 0"):
         thread_count(0)
+    with pytest.raises(AlignkitError, match=r"must lie in .1, 1024., not 1000000"):
+        thread_count(10**6)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from alignkit_cli.main import COMMANDS
+from alignkit_cli.group import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -11,7 +11,17 @@ import pytest
 
 from alignkit.aligner.registry import load_aligner
 from alignkit.errors import AlignkitError, InputError
-from alignkit.storage import HEADER, Fields, atomic_write, load_arrays, read_header, save_arrays
+from alignkit.storage import (
+    HEADER,
+    Fields,
+    atomic_write,
+    check_ending,
+    check_folder,
+    check_writable,
+    load_arrays,
+    read_header,
+    save_arrays,
+)
 
 ARRAYS = {"a": np.arange(5, dtype=np.int32), "b": np.ones((2, 3), np.float32), "none": np.empty(0, np.int64)}
 
@@ -333,3 +343,27 @@ def test_load_aligner_refuses_what_is_none(saved, tmp_path):
         (tmp_path / "text").write_text("a text")
         with pytest.raises(InputError, match=message):
             load_aligner(path)
+
+
+def test_what_can_be_written_is_known_before(tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to(tmp_path / "none" / "x")
+    for path in ("file", "new", os.devnull):
+        check_writable(tmp_path / path)
+    for path, problem in (
+        ("", "is a folder"),
+        ("none/x", "there is no folder"),
+        ("link", "there is no folder"),
+        ("file/x", "there is no folder"),
+        ("x.gz", "not compressed"),
+    ):
+        with pytest.raises(AlignkitError, match=problem):
+            check_writable(tmp_path / path)
+    for path in ("", "new", "new/newer"):
+        check_folder(tmp_path / path)
+    with pytest.raises(AlignkitError, match="is not a folder"):
+        check_folder(tmp_path / "file" / "x")
+    check_ending("a.tsv", (".npz", ".tsv"))
+    with pytest.raises(AlignkitError, match=r"must end in \.npz or \.tsv"):
+        check_ending("a.csv", (".npz", ".tsv"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from alignkit.aligner.protocol import Aligner, with_threads
 from alignkit.errors import InputError
+from alignkit.lazy import imported
+from alignkit.records import plainly_shown
 from alignkit.storage import read_header
 from alignkit.types import PathLike
 
@@ -19,6 +18,7 @@ LOADERS = {
     "alignkit.diagonal": "alignkit.classical.diagonal:load_diagonal",
     "alignkit.hmm": "alignkit.classical.hmm.model:load_hmm",
     "alignkit.hmm-joint": "alignkit.classical.hmm.joint:load_joint",
+    "alignkit.hmm-views": "alignkit.classical.hmm.joint_views:load_views",
     "alignkit.symmetrized": "alignkit.aligner.symmetrized:load_symmetrized",
 }
 #: the loader of a checkpoint or a run directory
@@ -41,17 +41,13 @@ def load_aligner(path: PathLike, threads: int | None = None) -> Aligner:
         raise InputError(path, "no such file")
     if Path(path).is_dir() or os.fspath(path).endswith(".pt"):
         imported(TORCH_THREADS)(threads)
-        return imported(NEURAL_LOADER)(path)
+        network: Aligner = imported(NEURAL_LOADER)(path)
+        return network
     header = read_header(path)
     if header is None:
         raise InputError(path, "not a saved aligner, or damaged", remedy="give a file that --save-model wrote")
     kind = header.get("kind")
     if not isinstance(kind, str) or kind not in LOADERS:
-        raise InputError(path, f"holds {kind}, which is not an aligner this program knows")
-    return with_threads(imported(LOADERS[kind])(path), threads)
-
-
-def imported(place: str) -> Callable[..., Any]:
-    """The function at ``module:function``, imported now."""
-    module, name = place.split(":")
-    return getattr(import_module(module), name)
+        raise InputError(path, f"holds {plainly_shown(kind)}, which is not an aligner this program knows")
+    aligner: Aligner = imported(LOADERS[kind])(path)
+    return with_threads(aligner, threads)

@@ -13,9 +13,10 @@ from alignkit.aligner.protocol import Aligner, GivesLinks, check_kind, with_thre
 from alignkit.aligner.registry import load_aligner
 from alignkit.aligner.word_level import WordLevel, on_words
 from alignkit.errors import AlignkitError, InputError
-from alignkit.links.heuristics import DEFAULT_METHOD, DEFAULT_THRESHOLD, find_heuristic
+from alignkit.links.heuristics import DEFAULT_METHOD, DEFAULT_THRESHOLD, HEURISTICS, find_heuristic
 from alignkit.links.links import Links
 from alignkit.links.symmetrization import symmetrize, symmetrize_scores
+from alignkit.records import Record
 from alignkit.representation import brief_repr
 from alignkit.scores.scores import Scores, cap_row_sums
 from alignkit.storage import Fields, load_arrays, save_arrays
@@ -127,18 +128,21 @@ def load_symmetrized(path: PathLike) -> Symmetrized:
     Raises:
         InputError: the file is missing or damaged, or holds something else.
     """
-    arrays, header = load_arrays(path, KIND, VERSION)
-    fields = Fields(path, arrays)
+    arrays, values = load_arrays(path, KIND, VERSION)
+    fields, header = Fields(path, arrays), Record(path, values)
+    method = header.text("method", HEURISTICS)
+    threshold = header.number("threshold", 0, 1) if header.optional("threshold") else None
+    suffixes = header.texts("suffixes", 2)
     try:
         with tempfile.TemporaryDirectory() as folder:
             aligners = []
-            for side, suffix in zip(("forward", "reverse"), header["suffixes"], strict=True):
+            for side, suffix in zip(("forward", "reverse"), suffixes, strict=True):
                 place = Path(folder, side + (".pt" if suffix == ".pt" else ".npz"))
                 fields.get(side, np.uint8).tofile(place)
                 aligners.append(load_aligner(place))
         forward, reverse = aligners
-        return Symmetrized(forward, reverse, str(header["method"]), header["threshold"])
+        return Symmetrized(forward, reverse, method, threshold)
     except InputError as error:
         raise InputError(path, f"damaged: {error.problem}") from error
-    except (AlignkitError, KeyError, TypeError, ValueError) as error:
+    except AlignkitError as error:
         raise InputError(path, f"damaged: {error}") from error

@@ -28,6 +28,7 @@ from alignkit.metrics.intervals import against_chance
 from alignkit.metrics.protocol import Metric, MetricSettings
 from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.neural.aligners import ClassifierAligner
+from alignkit.neural.networks.mechanisms import UNIFORM
 from alignkit.neural.proxy import ProxyAligner
 from alignkit.neural.training.classifier_run import ClassifierRun, train_classifier
 from alignkit.scores.scores import Scores
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
 QUANTITIES = (
     ("A(alpha, beta_uf)", "alpha", "beta_uf", "do word meanings learned without attention predict attention?"),
     ("A(beta_uf, beta_px)", "beta_uf", "beta_px", "does the bag-of-words proxy give the same word meanings?"),
-    ("A(beta_uf, beta_log)", "beta_uf", "beta_log", "does logistic regression?"),
-    ("A(delta, beta_uf)", "delta", "beta_uf", "do they predict which words the prediction depends on?"),
+    ("A(beta_uf, beta_log)", "beta_uf", "beta_log", "does logistic regression give the same word meanings?"),
+    ("A(delta, beta_uf)", "delta", "beta_uf", "do word meanings predict which words the prediction depends on?"),
     ("A(alpha, beta)", "alpha", "beta", "does attention go to words whose states speak for the label?"),
     (
         "A(alpha, alpha_fr)",
@@ -119,7 +120,7 @@ def classify(
         AlignkitError: the folder holds runs with other settings or text; impossible settings or text.
     """
     settings = settings or ClassifySettings()
-    if settings.runs.network.attention != "learned" or settings.runs.training.trained != "all":
+    if settings.runs.network.attention == UNIFORM or settings.runs.training.trained != "all":
         raise AlignkitError("the standard classifier learns its attention and everything else")
     place = Path(folder)
     told = progress or no_progress

@@ -7,16 +7,17 @@ chance, since attention learns early which words co-occur, as IBM Model 1 does.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from alignkit.analysis.classical import Comparison, with_others
 from alignkit.analysis.networks import load_network
 from alignkit.analysis.proxy import proxy_of
 from alignkit.analysis.settings import CompareSettings
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
-from alignkit.interop.other_systems import ExternalScores, read_scores
-from alignkit.interop.projection import is_between_tokens, project_scores, scores_without_specials, word_shapes
+from alignkit.interop.external_scores import ExternalScores
+from alignkit.interop.other_systems import read_scores
+from alignkit.interop.projection import word_shapes
 from alignkit.metrics.registry import compare, find_metric
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.proxy import ProxyAligner
@@ -84,40 +85,6 @@ def _scores(
     kinds = ("alpha", "beta", "delta") if settings.delta else ("alpha", "beta")
     scored += [(f"{network.name}.{kind}", network.score(pairs, kind)) for kind in kinds]
     return scored
-
-
-def with_others(
-    scores: Mapping[str, Scores], pairs: Bitext, others: Mapping[str, ExternalScores]
-) -> dict[str, Scores]:
-    """The scores with those of other systems beside them, as ``NAME.alpha``, on the same tokens.
-
-    Raises:
-        AlignkitError: a name is taken, or scores are not of these pairs.
-    """
-    named = {name if name.endswith(".alpha") else f"{name}.alpha": found for name, found in others.items()}
-    if len(named) < len(others) or set(named) & set(scores):
-        raise AlignkitError(f"scores from elsewhere need names of their own; taken are {', '.join(scores)}")
-    joined = {**scores, **{name: project_scores(found, pairs) for name, found in named.items()}}
-    if all(is_between_tokens(found, pairs) for found in named.values()):
-        return joined
-    return {name: scores_without_specials(each, pairs) for name, each in joined.items()}
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The result of :func:`compare_networks`.
-
-    Attributes:
-        table: as :func:`compare_aligners` returns it.
-        network: the one with attention.
-        training: the text that everything was fitted on.
-        pairs: the text that was scored.
-    """
-
-    table: pd.DataFrame
-    network: NeuralAligner
-    training: Bitext
-    pairs: Bitext
 
 
 def compare_networks(

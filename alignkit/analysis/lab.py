@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from alignkit.analysis.networks import load_network, open_run
+from alignkit.analysis.networks import open_run
 from alignkit.analysis.proxy import proxy_of
 from alignkit.analysis.settings import LabSettings
 from alignkit.analysis.time_course import COLUMNS, TimeCourseSettings, at_step, row_name, series, time_course
@@ -122,13 +122,13 @@ def open_lab_runs(run: PathLike, other: PathLike | None, uniform: PathLike | Non
     """
     main = open_run(run)
     opened = [open_run(path) if path is not None else None for path in (other, uniform)]
-    network = load_network(main.path, device)
+    network = main.load(device=device)
     if network.name != "lstm":
         raise AlignkitError(f"{main.path} was trained with uniform attention; give it as --uniform")
     for found, name, option in zip(opened, ("lstm", "uniform"), ("--other", "--uniform"), strict=True):
         if found is None:
             continue
-        second = load_network(found.path, "cpu")
+        second = found.load(device="cpu")
         if second.name != name:
             wanted = "attention" if name == "lstm" else "uniform attention"
             raise AlignkitError(f"{found.path} was not trained with {wanted}, which {option} needs")
@@ -190,7 +190,7 @@ class _Measurement:
             for kind in ("beta", "alpha"):
                 scores[f"ibm1({iterations}).{kind}"] = ibm1.score(pairs, kind)
         if self.runs.uniform is not None:
-            uniform = load_network(self.runs.uniform.path, self.device)
+            uniform = self.runs.uniform.load(device=self.device)
             scores["uniform.beta"] = uniform.score(pairs, "beta")
         return scores
 
@@ -240,7 +240,7 @@ class _Measurement:
             return self.scores["uniform.beta"]
         step = int(steps[np.nanargmax(values)])
         self.notes.append(f"A(lstm.alpha, uniform.beta) is at step {step} of the uniform run, where it is largest")
-        return load_network(run.checkpoints[step], self.device).score(self.pairs, "beta")
+        return run.load(step, self.device).score(self.pairs, "beta")
 
     def _row(self, u: str, v: str, v_scores: Scores | None = None) -> dict[str, object]:
         """Every metric, and xi by it, of one pair of scores."""

@@ -8,15 +8,22 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.checkpoints import BEST
 from alignkit.neural.loading import load_checkpoint
-from alignkit.neural.training.translation_run import TranslationRun
+from alignkit.neural.training.translation_run import TranslationRun, find_run
 from alignkit.types import PathLike
 
 
 def load_network(path: PathLike, device: str = "auto") -> NeuralAligner:
-    """The network of a checkpoint or run directory; raises AlignkitError if it holds another aligner."""
+    """The network of a checkpoint or run directory.
+
+    Raises:
+        AlignkitError: it holds another aligner, or lies in a run directory that it does not belong to.
+    """
     network = load_checkpoint(path, device)
     if not isinstance(network, NeuralAligner):
         raise AlignkitError(f"{path} holds a {network.name}, not a network of `alignkit train`")
+    run = find_run(path)
+    if run is not None:
+        run.check(network, Path(path))
     return network
 
 

@@ -54,7 +54,7 @@ def fit_or_load_proxy(
     progress: Progress | None = None,
     device: str = "auto",
 ) -> ProxyAligner:
-    """The proxy of a text: read from ``cache`` if that holds one of these settings and words, else trained.
+    """The proxy of a text: read from ``cache`` if that holds one of these settings and this text, else trained.
 
     One that is trained is written to the cache.
 
@@ -62,11 +62,11 @@ def fit_or_load_proxy(
         cache: a .pt file beside the text it belongs to, or None to train in any case.
         training, valid, settings, progress, device: as in :func:`alignkit.neural.proxy.fit_proxy`.
     """
+    wanted = settings, training.fingerprint()
     if cache is not None and cache.exists():
         with suppress(AlignkitError):  # a damaged cache is trained again
             found = load_checkpoint(cache, device)
-            wanted = settings, training.source.vocabulary, training.target.vocabulary
-            if isinstance(found, ProxyAligner) and (found.settings, found.source, found.target) == wanted:
+            if isinstance(found, ProxyAligner) and (found.settings, found.fingerprint) == wanted:
                 return found
     proxy = fit_proxy(training, valid, settings, progress, device)
     if cache is not None:

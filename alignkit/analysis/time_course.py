@@ -11,7 +11,6 @@ import numpy as np
 from alignkit.metrics.protocol import Metric, MetricSettings
 from alignkit.metrics.registry import SCORE_METRICS
 from alignkit.neural.aligners import ClassifierAligner, NeuralAligner
-from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.scoring.evaluation import bleu as translation_bleu
 from alignkit.neural.training.run_directory import RunDirectory
 from alignkit.neural.training.translation_run import TranslationRun
@@ -93,9 +92,8 @@ def measure_steps(
     Raises:
         AlignkitError: a checkpoint is damaged, or ``references`` are not of these pairs.
     """
-    for step, path in run.checkpoints.items():
-        network = load_checkpoint(path, device)
-        assert isinstance(network, NeuralAligner | ClassifierAligner)
+    for step in run.checkpoints:
+        network = run.load(step, device)
         kinds = settings.kinds or (("beta",) if network.name == "uniform" else ("alpha",))
         scores = {at_step(kind): crop(network.score(pairs, kind)) for kind in kinds}
         yield MeasuredStep(step, network, _measure(scores, references, settings))

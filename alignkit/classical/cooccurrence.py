@@ -9,12 +9,12 @@ from typing import get_args
 import numpy as np
 
 from alignkit.classical.inverted_index import bags_of
-from alignkit.classical.settings import Weighting
+from alignkit.classical.settings import TABLE_ENDINGS, Weighting
 from alignkit.classical.translation_table import PairTable
 from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.errors import AlignkitError
 from alignkit.parallel import thread_count
-from alignkit.storage import atomic_write, save_arrays
+from alignkit.storage import atomic_write, check_ending, save_arrays
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike
@@ -57,7 +57,12 @@ def cooccurrence(bitext: Bitext, weighting: Weighting = "source-length", threads
 
 
 def save_table(path: PathLike, table: PairTable, source: Vocabulary, target: Vocabulary, weighting: str) -> None:
-    """Write a co-occurrence table: TSV with words (source, target, count) if the name ends in .tsv, else npz."""
+    """Write a co-occurrence table: ``.tsv`` with words (source, target, count), or ``.npz``.
+
+    Raises:
+        AlignkitError: the name has another ending, or the file cannot be written.
+    """
+    check_ending(path, TABLE_ENDINGS)
     if os.fspath(path).endswith(".tsv"):
         with atomic_write(path) as stream:
             for i, word in enumerate(source):

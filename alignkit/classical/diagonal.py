@@ -24,6 +24,7 @@ from alignkit.kernels.translation_table import Matrices
 from alignkit.links.from_positions import links_from_positions
 from alignkit.links.links import Links
 from alignkit.parallel import blocks, run_blocks, thread_count
+from alignkit.records import Record
 from alignkit.scores.scores import Scores
 from alignkit.settings import with_options
 from alignkit.storage import Fields, load_arrays, save_arrays
@@ -115,11 +116,12 @@ class Diagonal(LexicalModel):
 
 def load_diagonal(path: PathLike) -> Diagonal:
     """Read what :meth:`Diagonal.save` wrote; raises InputError if it is missing, damaged or of another kind."""
-    arrays, header = load_arrays(path, KIND, VERSION)
+    arrays, values = load_arrays(path, KIND, VERSION)
+    header = Record(path, values)
     try:
         parts = read_parts(Fields(path, arrays), header)
         for name in ("null_probability", "tension"):
-            parts[name] = float(header.get(name, -1))
+            parts[name] = header.number(name)
         return Diagonal(**parts)
     except (TypeError, ValueError) as error:
         raise InputError(path, f"damaged: {error}") from error

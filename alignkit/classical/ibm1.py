@@ -19,6 +19,7 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.links.from_positions import links_from_positions
 from alignkit.links.links import Links
 from alignkit.parallel import thread_count
+from alignkit.records import Record
 from alignkit.scores.scores import Scores
 from alignkit.settings import with_options
 from alignkit.storage import Fields, load_arrays, save_arrays
@@ -83,10 +84,10 @@ class IBM1(LexicalModel):
 
 def load_ibm1(path: PathLike) -> IBM1:
     """Read what :meth:`IBM1.save` wrote; raises InputError if it is missing, damaged or of another kind."""
-    arrays, header = load_arrays(path, KIND, VERSION)
+    arrays, values = load_arrays(path, KIND, VERSION)
+    header = Record(path, values)
     try:
-        probability = header.get("null_probability")
-        probability = None if probability is None else float(probability)
+        probability = header.number("null_probability", 0, 1) if header.optional("null_probability") else None
         return IBM1(**read_parts(Fields(path, arrays), header), null_probability=probability)
     except (TypeError, ValueError) as error:
         raise InputError(path, f"damaged: {error}") from error

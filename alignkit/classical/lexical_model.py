@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from alignkit.classical.lookup import Lookup
 from alignkit.classical.translation_table import PairTable
 from alignkit.parallel import thread_count
+from alignkit.records import Record
 from alignkit.storage import Fields
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
@@ -44,6 +44,10 @@ class LexicalModel:
             raise ValueError(f"table of shape {self.table.shape} does not fit the vocabularies")
         if self.null is not None and (self.null.shape, self.null.dtype) != ((len(self.target),), np.float32):
             raise ValueError("null must be float32 with one value per target word")
+        probabilities = [self.table.values] if self.null is None else [self.table.values, self.null]
+        # A little more than 1, for sums are rounded; NaN is neither.
+        if not all(((each >= 0) & (each <= 1.001)).all() for each in probabilities):
+            raise ValueError("translation probabilities must lie between 0 and 1")
 
     def __repr__(self) -> str:
         """One line: the sizes of the model, and its last log-likelihood."""
@@ -71,7 +75,7 @@ class LexicalModel:
         return {"log_likelihood": list(self.log_likelihood)}
 
 
-def read_parts(fields: Fields, header: Mapping[str, Any]) -> dict[str, Any]:
+def read_parts(fields: Fields, header: Record) -> dict[str, Any]:
     """The arguments of a :class:`LexicalModel` from what its ``arrays`` and ``header`` wrote.
 
     Raises:
@@ -87,5 +91,5 @@ def read_parts(fields: Fields, header: Mapping[str, Any]) -> dict[str, Any]:
         "target": target,
         "table": PairTable(fields.get("offsets", np.int64), columns, values, len(target)),
         "null": fields.get("null", np.float32) if "null" in fields.arrays else None,
-        "log_likelihood": tuple(float(value) for value in header.get("log_likelihood", ())),
+        "log_likelihood": header.numbers("log_likelihood"),
     }

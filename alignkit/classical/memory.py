@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, abbreviated
 from alignkit.kernels import out_of_core as kernels
 from alignkit.kernels.out_of_core import Words
 from alignkit.parallel import blocks, run_blocks
@@ -61,10 +61,10 @@ def parse_size(text: str) -> int:
         AlignkitError: it is none of these, or 0.
     """
     match = _SIZE.fullmatch(text.strip())
-    size = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ")) if match else 0
-    if size <= 0:
-        raise AlignkitError(f"{text!r} is not an amount of memory; it looks like 800M or 4G")
-    return size
+    size = float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ") if match else 0.0
+    if not 1 <= size < 2**63:
+        raise AlignkitError(f"{abbreviated(text)!r} is not an amount of memory; it looks like 800M or 4G")
+    return int(size)
 
 
 def show_size(size: float) -> str:

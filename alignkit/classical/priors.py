@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alignkit.classical.settings import PRIOR_WEIGHT
+from alignkit.classical.settings import GREATEST_PRIOR_WEIGHT, PRIOR_WEIGHT
 from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError, InputError
 from alignkit.kernels.inverted_index import TableRows
@@ -38,8 +38,10 @@ class LexiconPrior:
     __repr__ = brief_repr
 
     def __post_init__(self) -> None:
-        if not 0 <= self.weight < float("inf"):
-            raise AlignkitError(f"the weight of a prior must be 0 or more, not {self.weight}")
+        if not 0 <= self.weight <= GREATEST_PRIOR_WEIGHT:
+            raise AlignkitError(
+                f"the weight of a prior must lie in [0, {GREATEST_PRIOR_WEIGHT:g}], not {self.weight}"
+            )
         if self.pairs.shape != self.values.shape or self.pairs.ndim != 2 or self.pairs.shape[1] != 2:
             raise ValueError("a prior needs two words and two values for each pair")
         if not (np.isfinite(self.values).all() and (self.values >= 0).all()):

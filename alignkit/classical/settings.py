@@ -11,12 +11,19 @@ from alignkit.errors import AlignkitError
 KINDS = ("alpha", "beta")
 #: What a meeting of two tokens counts in :func:`alignkit.classical.cooccurrence.cooccurrence`.
 Weighting = Literal["source-length", "target-length", "one", "presence"]
+#: The endings of the files that :func:`alignkit.classical.cooccurrence.save_table` writes.
+TABLE_ENDINGS = (".npz", ".tsv")
 #: The formats of :func:`alignkit.classical.lexicon.lexicon_files`.
 LexiconFormat = Literal["tsv", "moses", "shortlist"]
 #: How many translations of a word a shortlist has by default, as in Marian.
 SHORTLIST = 100
 #: How many occurrences of each word a lexicon from another text counts for.
 PRIOR_WEIGHT = 5.0
+#: The most that it may count for; more would not change a link, and soon the sums would overflow.
+GREATEST_PRIOR_WEIGHT = 1e6
+#: The range of the concentration of a Dirichlet prior: below it probabilities are lost to rounding, above it all
+#: counts are.
+DIRICHLET_RANGE = (1e-3, 1e6)
 #: The range of the diagonal model's tension, as in fast_align: below it the diagonal hardly counts,
 #: above it nothing else does.
 TENSION_RANGE = (0.1, 14.0)
@@ -96,9 +103,10 @@ def check_estimation(settings: IBM1Settings | DiagonalSettings) -> None:
     """Check the settings that both models have; raises AlignkitError, naming the one that is out of range."""
     if settings.iterations < 1:
         raise AlignkitError(f"the number of iterations must be at least 1, not {settings.iterations}")
-    if settings.dirichlet is not None and not 1e-3 <= settings.dirichlet < float("inf"):
+    low, high = DIRICHLET_RANGE
+    if settings.dirichlet is not None and not low <= settings.dirichlet <= high:
         raise AlignkitError(
-            f"the Dirichlet prior's concentration must be at least 0.001, not {settings.dirichlet}"
+            f"the concentration of the Dirichlet prior must lie in [{low}, {high:g}], not {settings.dirichlet}"
         )
     if not 0 <= settings.tolerance < float("inf"):
         raise AlignkitError(f"the tolerance must be 0 or more, not {settings.tolerance}")

@@ -11,7 +11,6 @@ import numpy as np
 from alignkit.experiments.corpora import labelled_lines
 from alignkit.experiments.protocol import check_positive
 from alignkit.neural.classifier_settings import (
-    ClassifierAttention,
     ClassifierRunSettings,
     ClassifierSettings,
     ClassifierTraining,
@@ -80,7 +79,7 @@ def read_split(plan: ClassifierPlan) -> Split:
 
 
 def classifier_settings(
-    plan: ClassifierPlan, split: Split, seed: int, epochs: int, attention: ClassifierAttention = "learned"
+    plan: ClassifierPlan, split: Split, seed: int, epochs: int, attention: str = "feed-forward"
 ) -> ClassifierRunSettings:
     """The settings of one classifier of a plan."""
     network = ClassifierSettings(

@@ -109,7 +109,7 @@ def _train(settings: OutputRelevanceSettings, split: Split, number: int, progres
     """Network ``number`` of all: for every seed, the usual one and then the one with uniform attention."""
     seed, uniform = divmod(number, 2)
     training = classifier_settings(
-        settings, split, seed + 1000 * uniform, settings.epochs, "uniform" if uniform else "learned"
+        settings, split, seed + 1000 * uniform, settings.epochs, "uniform" if uniform else "feed-forward"
     )
     steps = training.training.steps
     return train_in_memory(split, training, part_of(progress, number * steps, 2 * settings.seeds * steps))

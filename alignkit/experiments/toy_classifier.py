@@ -1,8 +1,11 @@
 """``toy-classifier``: two tokens (blog post "Understanding Attention Training via Output Relevance").
 
-A sentence has a neutral token and one that indicates its class y = +1 or -1; both classes are equally frequent.
-The neutral token's relevance (logit) is beta0, that of the indicative token y beta1, and attention to the latter
-is p = sigma(a), so that with u_y = p beta1 + y (1 - p) beta0 the loss is the mean over y of -log sigma(u_y). With
+A sentence has a neutral token of relevance (logit) beta0 and one of relevance beta1 that indicates the right
+class; p is the attention to the latter. In the source, the loss is p (beta0 - beta1), p is any number, and
+gradient flow is linear: :mod:`alignkit.experiments.toy_flow` solves it in closed form.
+
+**Extension** (ours): probabilities. There are two equally frequent classes y = +1 and -1, attention is
+p = sigma(a), so that with u_y = p beta1 + y (1 - p) beta0 the loss is the mean over y of -log sigma(u_y). With
 r_y = sigma(-u_y), R = (r_+ + r_-)/2 and D = (r_+ - r_-)/2, gradient flow on (beta0, beta1, a) is
 
     beta0' = (1 - p) D,    beta1' = p R,
@@ -15,9 +18,6 @@ If beta0 = 0, both classes have the same r, so D = 0 and beta0 stays 0; then a' 
 
 attention is a function of relevance alone, and rises if |beta1| does. In one variable, beta1' = p(beta1)
 sigma(-p(beta1) beta1) then gives the time as an integral over beta1.
-
-The blog post gives the starts (beta0, beta1, p); that there are two symmetric classes is our reading: with one
-class, nothing would distinguish the two tokens at (0, 0, 0.5), from where p is said to rise.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from scipy.special import expit, wrightomega
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments.protocol import Claim, Result, check_positive, claim
+from alignkit.experiments.toy_flow import linear_flow, linear_loss, solve_linear, turning_time
 from alignkit.types import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -46,17 +47,21 @@ class ToyClassifierSettings:
     """The starts, and the integration.
 
     Attributes:
-        starts: each beta0:beta1:p; the three that the claims are about are always added.
-        time: of the flow.
-        step: of the Runge-Kutta method; all results are also computed with half this step.
+        source_starts: of the source's flow, each beta0:beta1:p; those that the claims are about are always added.
+        source_time: of the source's flow, which grows exponentially.
+        starts: of the extension; the three that the claims are about are always added.
+        time: of the extension.
+        step: of the Runge-Kutta method; all results of the extension are also computed with half this step.
     """
 
+    source_starts: tuple[str, ...] = (RISING, FALLING, "-1:3:0.5", "-10:30:0.5", SOLVED, "0.3:0:0.5")
+    source_time: float = 3.0
     starts: tuple[str, ...] = (RISING, FALLING, SOLVED, "0:0:0.1", "0:-3:0.5", "3:0:0.5", "0:1:0.9")
     time: float = 400.0
     step: float = 0.02
 
     def __post_init__(self) -> None:
-        check_positive(self, "time", "step")
+        check_positive(self, "source_time", "time", "step")
 
 
 QUICK = ToyClassifierSettings(time=100.0, step=0.05)
@@ -91,36 +96,52 @@ def attention_logit(beta1: np.ndarray, constant: float) -> np.ndarray:
     return a
 
 
-def integrate(start: np.ndarray, time: float, steps: int) -> np.ndarray:
-    """The flow from (beta0, beta1, a) (3, K) by the classical Runge-Kutta method; (steps + 1, 3, K)."""
+def integrate(
+    start: np.ndarray, time: float, steps: int, field: Callable[[np.ndarray], np.ndarray] = flow
+) -> np.ndarray:
+    """A flow from states (3, K) by the classical Runge-Kutta method; (steps + 1, 3, K).
+
+    Args:
+        start: (beta0, beta1, a) of K trajectories.
+        time: of the flow.
+        steps: of the method.
+        field: d/dt of the state.
+    """
     h = time / steps
     trajectory = np.empty((steps + 1, *start.shape))
     trajectory[0] = state = start
     for n in range(steps):
-        k1 = flow(state)
-        k2 = flow(state + h / 2 * k1)
-        k3 = flow(state + h / 2 * k2)
-        k4 = flow(state + h * k3)
+        k1 = field(state)
+        k2 = field(state + h / 2 * k1)
+        k3 = field(state + h / 2 * k2)
+        k4 = field(state + h * k3)
         state = state + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
         trajectory[n + 1] = state
     return trajectory
 
 
-def parse_start(text: str) -> tuple[float, float, float]:
-    """(beta0, beta1, a) from beta0:beta1:p; raises AlignkitError if the text is not of this form."""
+def read_start(text: str) -> np.ndarray:
+    """(beta0, beta1, p) from beta0:beta1:p; raises AlignkitError if the text is not of this form."""
     try:
         beta0, beta1, p = (float(part) for part in text.split(":"))
         if not 0 < p < 1:
             raise ValueError
     except ValueError as error:
         raise AlignkitError(f"a start is beta0:beta1:p with 0 < p < 1, not {text!r}") from error
+    return np.array([beta0, beta1, p])
+
+
+def parse_start(text: str) -> tuple[float, float, float]:
+    """(beta0, beta1, a) from beta0:beta1:p; raises AlignkitError if the text is not of this form."""
+    beta0, beta1, p = read_start(text)
     return beta0, beta1, float(np.log(p / (1 - p)))
 
 
 def run_toy_classifier(settings: ToyClassifierSettings, progress: Progress = no_progress) -> Result:
-    """Integrates the flow from every start, with two steps, and compares it with equation (1)."""
+    """Solves the source's flow and integrates the extension's from every start, and checks both."""
     import pandas as pd
 
+    solved, source_table, source_claims = source_flow(settings)
     names = list(dict.fromkeys([*settings.starts, RISING, FALLING, SOLVED]))
     start = np.array([parse_start(name) for name in names]).T
     steps = max(1, round(settings.time / settings.step))
@@ -128,7 +149,10 @@ def run_toy_classifier(settings: ToyClassifierSettings, progress: Progress = no_
     progress(1, 3, "Runge-Kutta")
     fine = integrate(start, settings.time, 2 * steps)[::2]
     progress(3, 3, "Runge-Kutta")
-    table = pd.DataFrame([_summary(name, fine[:, :, k]) for k, name in enumerate(names)])
+    table = pd.concat(
+        [source_table, pd.DataFrame([_summary(name, fine[:, :, k]) for k, name in enumerate(names)])],
+        ignore_index=True,
+    )
     kept = np.unique(np.round(np.append(0, np.geomspace(1, steps, KEPT - 1))).astype(np.int64))
     rows = [
         pd.DataFrame(
@@ -143,13 +167,80 @@ def run_toy_classifier(settings: ToyClassifierSettings, progress: Progress = no_
         for k, name in enumerate(names)
     ]
     raw = pd.concat(rows, ignore_index=True)
-    remark = "drift: change of a + e^a - beta1^2/2 along a trajectory, which is 0 in theory if beta0 = 0."
+    remarks = (
+        "flow source: loss p (beta0 - beta1), p unbounded, in closed form; extension: two classes, p = sigma(a).",
+        "turns: the time at which p, falling at first, begins to rise; NaN if never. drift: for the source, the "
+        "largest deviation of Runge-Kutta from the closed form, relative; for the extension, the change of "
+        "a + e^a - beta1^2/2 along a trajectory, which is 0 in theory if beta0 = 0.",
+    )
     return Result(
         table,
-        toy_classifier_claims(names, coarse, fine),
-        {"courses": raw.round(8)},
-        lambda figure: _draw(figure, raw),
-        (remark,),
+        (*source_claims, *toy_classifier_claims(names, coarse, fine)),
+        {"courses": raw.round(8), "source": solved.round(8)},
+        lambda figure: _draw(figure, raw, solved),
+        remarks,
+    )
+
+
+def source_flow(settings: ToyClassifierSettings) -> tuple[pd.DataFrame, pd.DataFrame, tuple[Claim, ...]]:
+    """The source's flow: its courses, a table with a row per start, and the claims about it."""
+    import pandas as pd
+
+    names = list(dict.fromkeys([*settings.source_starts, RISING, FALLING]))
+    time = np.linspace(0, settings.source_time, KEPT)
+    frames, rows, courses = [], [], {}
+    steps = (KEPT - 1) * max(1, round(settings.source_time / settings.step / (KEPT - 1)))
+    for name in names:
+        start = read_start(name)
+        courses[name] = course = solve_linear(start, time)
+        numeric = integrate(start[:, None], settings.source_time, steps, linear_flow)[:: steps // (KEPT - 1), :, 0]
+        turn = turning_time(start)
+        columns = dict(zip(("beta0", "beta1", "p"), course.T, strict=True))
+        frames.append(pd.DataFrame({"start": name, "time": time, **columns, "loss": linear_loss(course.T)}))
+        rows.append(
+            {
+                "flow": "source",
+                "start": name,
+                "dp/dt at 0": float(linear_flow(start)[2]),
+                "turns": turn if np.isfinite(turn) else np.nan,
+                "least p": course[:, 2].min(),
+                "last p": course[-1, 2],
+                "last beta0": course[-1, 0],
+                "last beta1": course[-1, 1],
+                "first loss": float(linear_loss(start)),
+                "last loss": float(linear_loss(course[-1])),
+                "drift": float(np.abs(numeric - course).max() / np.abs(course).max()),
+            }
+        )
+    table = pd.DataFrame(rows)
+    return (
+        pd.concat(frames, ignore_index=True),
+        table,
+        _source_claims(courses[RISING], float(table["drift"].max())),
+    )
+
+
+def _source_claims(rising: np.ndarray, drift: float) -> tuple[Claim, ...]:
+    """The claims about the source's flow, which are exact."""
+    return (
+        claim(
+            "From (0, 0, 0.5), p rises throughout, in the source's flow",
+            "smallest change of p from one time to the next",
+            float(np.diff(rising[:, 2]).min()),
+            above=0.0,
+        ),
+        claim(
+            "From (10, -10, 0.5), p first falls, in the source's flow",
+            "dp/dt at time 0",
+            float(linear_flow(read_start(FALLING))[2]),
+            below=0.0,
+        ),
+        claim(
+            "The closed form is the flow: against numerical integration",
+            "largest relative deviation over all trajectories",
+            drift,
+            below=1e-6,
+        ),
     )
 
 
@@ -157,6 +248,7 @@ def _summary(name: str, trajectory: np.ndarray) -> dict[str, object]:
     p = expit(trajectory[:, 2])
     drift = np.abs(invariant(trajectory.T) - invariant(trajectory[0])).max()
     return {
+        "flow": "extension",
         "start": name,
         "dp/dt at 0": float(flow(trajectory[0])[2] * p[0] * (1 - p[0])),
         "least p": p.min(),
@@ -182,19 +274,19 @@ def toy_classifier_claims(names: list[str], coarse: np.ndarray, fine: np.ndarray
     zero = [k for k, name in enumerate(names) if fine[0, 0, k] == 0]
     return (
         claim(
-            "From (0, 0, 0.5), p rises throughout: the indicative token becomes relevant, then attended",
+            "Extension: from (0, 0, 0.5), p rises throughout: the token becomes relevant, then attended",
             "smallest change of p from one step to the next",
             *pair(lambda trajectory: np.diff(p(trajectory, RISING)).min()),
             above=0.0,
         ),
         claim(
-            "From (10, -10, 0.5), p first falls: attention follows relevance, even wrong relevance",
+            "Extension: from (10, -10, 0.5), p first falls: attention follows relevance, even wrong relevance",
             "smallest p of the trajectory, minus 0.5",
             *pair(lambda trajectory: p(trajectory, FALLING).min() - 0.5),
             below=-0.1,
         ),
         claim(
-            "The loss can be low with uniform attention, so that hardly any gradient is left",
+            "Extension: the loss can be low with uniform attention, so that hardly any gradient is left",
             "loss at (0, 20, 0.5), nats",
             float(loss(fine[0])[names.index(SOLVED)]),
             below=1e-3,
@@ -206,7 +298,7 @@ def toy_classifier_claims(names: list[str], coarse: np.ndarray, fine: np.ndarray
             below=0.05,
         ),
         claim(
-            "If beta0 = 0, a + e^a - beta1^2/2 is constant: closed form against numerical integration",
+            "Extension: if beta0 = 0, a + e^a - beta1^2/2 is constant: closed form against numerical integration",
             "largest drift over all these trajectories",
             *pair(lambda trajectory: max(np.abs(np.ptp(invariant(trajectory[:, :, k].T))) for k in zero)),
             below=1e-6,
@@ -214,8 +306,16 @@ def toy_classifier_claims(names: list[str], coarse: np.ndarray, fine: np.ndarray
     )
 
 
-def _draw(figure: Figure, raw: pd.DataFrame) -> None:
-    left, right = figure.subplots(1, 2)
+def _draw(figure: Figure, raw: pd.DataFrame, solved: pd.DataFrame) -> None:
+    source, left, right = figure.subplots(1, 3)
+    for name, part in solved.groupby("start", sort=False):
+        source.plot(part.time, part.p, label=str(name).replace(":", ", "))
+    source.set_yscale("symlog", linthresh=1)
+    source.set_title("the source's flow")
+    source.set_xlabel("time")
+    source.set_ylabel("p, attention to the indicative token")
+    source.legend(title="beta0, beta1, p", fontsize=8)
+    left.set_title("extension: probabilities")
     for number, (name, part) in enumerate(raw.groupby("start", sort=False)):
         left.plot(part.time, part.p, label=str(name).replace(":", ", "))
         if part.beta0.iloc[0] == 0:
@@ -227,5 +327,5 @@ def _draw(figure: Figure, raw: pd.DataFrame) -> None:
     left.set_xlabel("time")
     left.set_ylabel("p, attention to the indicative token")
     left.legend(title="beta0, beta1, p", fontsize=8)
-    right.set_xlabel("beta1, relevance of the indicative token")
+    right.set_xlabel("beta1")
     right.set_ylabel("a = logit of p (dashed: closed form)")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from alignkit.errors import InputError
-from alignkit.interop.other_systems import ExternalScores
+from alignkit.interop.external_scores import ExternalScores
 from alignkit.scores.scores import Scores
 from alignkit.scores.word_groups import Grouping, merge_to_words, spread_to_tokens
 from alignkit.text.bitext import Bitext, Corpus
@@ -42,9 +42,11 @@ def project_scores(
         raise InputError(path, f"has scores for {len(scores)} sentence pairs, the text has {len(bitext)}")
     if is_between_tokens(found, bitext, tokens):
         return _reshaped(scores, shapes)
-    tokens = _known_tokens(found, tokens)
-    if tokens is not None:
-        scores = _merged(path, scores, tokens, bitext, specials)
+    known = _known_tokens(found, tokens)
+    if tokens is None and found.words is not None:
+        scores = merge_to_words(scores, found.words[1], found.words[0])
+    elif known is not None:
+        scores = _merged(path, scores, known, bitext, specials)
     columns, rows = (word_grouping(side, specials, specials) for side in (bitext.source, bitext.target))
     scores = _checked(path, scores, _sizes(rows, columns), "words", shapes)
     return spread_to_tokens(scores, rows, columns)
@@ -53,6 +55,8 @@ def project_scores(
 def is_between_tokens(found: ExternalScores, bitext: Bitext, tokens: TokenLists | None = None) -> bool:
     """Whether the scores are between the bitext's own tokens, with BOS and EOS; arguments as of
     :func:`project_scores`."""
+    if tokens is None and found.words is not None:
+        return False
     tokens = _known_tokens(found, tokens)
     if len(found.scores) != len(bitext) or first_mismatch(found.scores, bitext.shapes) is not None:
         return False

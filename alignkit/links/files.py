@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from alignkit.links.gold import parse_gold
-from alignkit.links.links import GoldLinks, Links
-from alignkit.text.reading import read_lines
+from alignkit.links.links import GoldLinks, Links, parse_links
+from alignkit.links.plain_text import read_plain_links
+from alignkit.text.reading import read_lines, read_utf8
+from alignkit.text.utf8 import split_lines
 from alignkit.types import PathLike
 
 
@@ -16,7 +18,9 @@ def read_links(path: PathLike) -> Links:
     Raises:
         InputError: it cannot be read, or an item is not a link, with its line.
     """
-    return parse_gold(path, read_lines(path), file_format="pharaoh", base="0").gold.possible
+    data = read_utf8(path)
+    links = read_plain_links(data)
+    return links if links is not None else parse_links(path, split_lines(data)).possible
 
 
 def read_gold(path: PathLike, *, file_format: str = "auto", base: str = "auto") -> GoldLinks:

@@ -10,11 +10,15 @@ from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores.scores import Scores
 
 
-def best_links(scores: Scores) -> Links:
+def best_links(scores: Scores, *, null: bool = True) -> Links:
     """Link each target word to the source word with the largest score, the first of several.
 
     A target word stays unlinked if its row has no positive score, or if NULL is more probable than the best source
     word: NULL's posterior is the difference between 1 and the sum of the row. Meant for ``alpha`` scores.
+
+    Args:
+        scores: of M pairs.
+        null: False to take what a row lacks to 1 for something else than NULL, as attention to ``</s>``.
     """
     sentences: list[list[tuple[int, int]]] = []
     for matrix in scores:
@@ -23,8 +27,8 @@ def best_links(scores: Scores) -> Links:
             continue
         best = matrix.argmax(axis=1)
         value = matrix[np.arange(len(matrix)), best]
-        null = 1 - matrix.sum(axis=1, dtype=np.float64)
-        linked = np.flatnonzero((value > 0) & (value >= null))
+        missing = 1 - matrix.sum(axis=1, dtype=np.float64)
+        linked = np.flatnonzero((value > 0) & ((value >= missing) | (not null)))
         sentences.append([(int(best[t]), int(t)) for t in linked])
     return Links.from_lists(sentences)
 

@@ -6,12 +6,11 @@ because the command line reads its choices from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, NamedTuple
 
 from alignkit.errors import AlignkitError
+from alignkit.lazy import imported
 
 
 class Steps(NamedTuple):
@@ -32,28 +31,24 @@ class Steps(NamedTuple):
 
 @dataclass(frozen=True)
 class Heuristic:
-    """A way to combine two directed alignments, either from their links or from their scores.
+    """A way to combine two directed alignments: by the steps of Moses' heuristics, or by a function of its own.
 
     Attributes:
         steps: of a heuristic on links.
-        function: of a heuristic on scores, as "module:function", imported when needed. It is called as
-            ``function(forward, reverse, threshold)`` by :func:`alignkit.links.symmetrization.symmetrize_scores`.
+        function: instead of steps, "module:function", imported when needed: called as ``function(forward,
+            reverse)`` with :class:`.Links`, both with the source first; with ``needs_scores``, as
+            ``function(forward, reverse, threshold)`` with :class:`.Scores`. It returns links.
+        needs_scores: whether it combines the scores of both directions rather than their links.
     """
 
     steps: Steps | None = None
     function: str | None = None
+    needs_scores: bool = False
 
-    @property
-    def needs_scores(self) -> bool:
-        """Whether it combines the scores of both directions rather than their links."""
-        return self.function is not None
-
-    @property
-    def from_scores(self) -> Callable[..., Any]:
-        """The function of a heuristic on scores."""
+    def load(self) -> Any:
+        """The function of a heuristic without steps."""
         assert self.function is not None
-        module, _, name = self.function.partition(":")
-        return getattr(import_module(module), name)
+        return imported(self.function)
 
 
 HEURISTICS = {
@@ -62,7 +57,7 @@ HEURISTICS = {
     "grow-diag": Heuristic(Steps(neighbours=8)),
     "grow-diag-final": Heuristic(Steps(neighbours=8, unlinked=1)),
     "grow-diag-final-and": Heuristic(Steps(neighbours=8, unlinked=2)),
-    "product": Heuristic(function="alignkit.links.symmetrization:product_links"),
+    "product": Heuristic(function="alignkit.links.symmetrization:product_links", needs_scores=True),
 }
 DEFAULT_METHOD = "grow-diag-final-and"
 #: The default threshold of heuristics on scores: about the best for IBM Model 1 on three development sets.

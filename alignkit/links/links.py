@@ -14,6 +14,8 @@ from alignkit.types import PathLike
 
 # A probability may follow, as in 0-1:0.93, which alignkit also writes.
 _LINK = re.compile(r"(\d{1,9})([-p?])(\d{1,9})(:[0-9.e+-]+)?\Z", re.ASCII)
+# simalign numbers its lines: the number, a tab, the links.
+_NUMBERED = re.compile(r"(\d{1,12})\t(?=\s*(?:\d+[-p?]\d|\Z))", re.ASCII)
 
 _LONGEST = 1 << 18  # sentences with more tokens are not sorted by counting
 
@@ -175,10 +177,29 @@ def _grids(title: str, layers: Sequence[Links], shades: Sequence[float]) -> str:
     return first_pairs(title, tables, len(layers[0]))
 
 
+def without_line_numbers(path: PathLike, lines: Sequence[str]) -> Sequence[str]:
+    """Lines of links without the number and tab that simalign begins them with; other lines as they are.
+
+    Raises:
+        InputError: the first line has a number, and a later one has none or not the next.
+    """
+    first = _NUMBERED.match(lines[0]) if lines else None
+    if first is None or int(first[1]) > 1:
+        return lines
+    kept = []
+    for number, line in enumerate(lines):
+        match = _NUMBERED.match(line)
+        if match is None or int(match[1]) != int(first[1]) + number:
+            problem = f"lines are numbered, but this one does not begin with {int(first[1]) + number} and a tab"
+            raise InputError(path, problem, line=number + 1)
+        kept.append(line[match.end() :])
+    return kept
+
+
 def parse_links(path: PathLike, lines: Iterable[str]) -> GoldLinks:
     """Parse lines of links ``s-t`` (sure) and ``spt`` or ``s?t`` (possible), zero-based, source first.
 
-    A link may end with a probability, ``s-t:0.93``, which is ignored.
+    A link may end with a probability, ``s-t:0.93``, which is ignored; lines may be numbered, as simalign's are.
 
     Args:
         path: the file of the lines, for messages.
@@ -189,7 +210,7 @@ def parse_links(path: PathLike, lines: Iterable[str]) -> GoldLinks:
     """
     sure: list[list[tuple[int, int]]] = []
     possible: list[list[tuple[int, int]]] = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(without_line_numbers(path, list(lines)), 1):
         sure.append([])
         possible.append([])
         for item in line.split():

@@ -45,7 +45,7 @@ def symmetrize(forward: Links, reverse: Links, method: str = DEFAULT_METHOD, thr
     Raises:
         AlignkitError: an unknown method, different numbers of sentence pairs, or an index of millions.
     """
-    steps = find_heuristic(method, needs_scores=False).steps
+    heuristic = find_heuristic(method, needs_scores=False)
     if len(forward) != len(reverse):
         raise AlignkitError(f"{len(forward)} sentence pairs in one alignment, {len(reverse)} in the other")
     if not len(forward.pairs) + len(reverse.pairs):
@@ -55,6 +55,9 @@ def symmetrize(forward: Links, reverse: Links, method: str = DEFAULT_METHOD, thr
     )
     if max(length, height) > MOST_TOKENS:
         raise AlignkitError(f"a link has the token index {max(length, height) - 1}; no sentence is that long")
+    if heuristic.steps is None:
+        found: Links = heuristic.load()(forward, reverse)
+        return found
     most = forward.offsets + reverse.offsets  # where the links of each pair would start if all were kept
     size = max(int(np.diff(most).max()), min(height, _FEWEST_BLOCKS)) + 2
     sizes = np.zeros(len(forward), np.int64)
@@ -63,7 +66,7 @@ def symmetrize(forward: Links, reverse: Links, method: str = DEFAULT_METHOD, thr
     def combine(low: int, high: int) -> None:
         directions = (forward.pairs, forward.offsets), (reverse.pairs, reverse.offsets)
         workspace = _workspace(length, height, size)
-        kernels.symmetrize_pairs(low, high, *directions, steps, workspace, (pairs, sizes))
+        kernels.symmetrize_pairs(low, high, *directions, heuristic.steps, workspace, (pairs, sizes))
 
     threads = thread_count(threads)
     ranges = blocks(np.diff(most), threads)
@@ -102,7 +105,7 @@ def symmetrize_scores(
     Raises:
         AlignkitError: an unknown method, shapes that do not match, or a threshold outside [0, 1].
     """
-    combine = find_heuristic(method, needs_scores=True).from_scores
+    combine = find_heuristic(method, needs_scores=True).load()
     if not np.array_equal(forward.shapes, reverse.shapes[:, ::-1]):
         raise AlignkitError("the two scores are not of the same sentence pairs, one of them reversed")
     if not 0 <= threshold <= 1:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, abbreviated
 from alignkit.kernels.score_pairs import ScorePair
 from alignkit.metrics.bootstrap import RESAMPLES, percentile_interval, resampled_sums
 from alignkit.scores.scores import ScoresLike, as_scores
@@ -25,12 +25,15 @@ def top_share(percent: Percent) -> Fraction:
     Raises:
         AlignkitError: not above 0 and at most 100.
     """
+    text = str(percent)
     try:
-        share = Fraction(str(percent)) / 100
+        # As a Fraction, 1e999999999 would have a billion digits.
+        tiny_or_huge = "/" not in text and not 1e-300 < float(text) <= 100
+        share = Fraction(0) if tiny_or_huge else Fraction(text) / 100
     except (ValueError, ZeroDivisionError) as error:
-        raise AlignkitError(f"{percent!r} is not a percentage") from error
+        raise AlignkitError(f"{abbreviated(text)!r} is not a percentage") from error
     if not 0 < share <= 1:
-        raise AlignkitError(f"the percentage must lie above 0 and at most 100, not {percent}")
+        raise AlignkitError(f"the percentage must lie above 0 and at most 100, not {abbreviated(text)}")
     # A denominator of 10^9 times the longest row still fits int64, and rounds what a float adds to 100/3.
     return max(share.limit_denominator(10**9), Fraction(1, 10**9))
 
@@ -107,6 +110,14 @@ class Metric:
         drawn = resampled_sums(np.stack(_columns(counts), axis=1), settings.seed, settings.resamples)
         values = self.values(type(counts)(*drawn.T))
         return {name: percentile_interval(draws) for name, draws in values.items() if name not in self.whole}
+
+    def draws(self, counts: Any, settings: MetricSettings) -> np.ndarray:
+        """float64 (resamples,): the metric of resampled sentence pairs.
+
+        The same settings and number of pairs draw the same pairs, so that differences of two draws are paired.
+        """
+        drawn = resampled_sums(np.stack(_columns(counts), axis=1), settings.seed, settings.resamples)
+        return np.asarray(self.values(type(counts)(*drawn.T))[self.name])
 
     def summary(self, counts: Any, settings: MetricSettings) -> dict[str, Any]:
         """The values over all sentence pairs with ``low`` and ``high``, the interval of the first of them."""

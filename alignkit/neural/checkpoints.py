@@ -9,13 +9,16 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from alignkit.errors import AlignkitError, InputError
+from alignkit.records import plainly_shown, shown
 from alignkit.storage import atomic_write
 from alignkit.types import PathLike
 
@@ -23,6 +26,7 @@ NETWORK, PROXY, TRAINING = "alignkit.network", "alignkit.proxy", "alignkit.train
 CLASSIFIER = "alignkit.classifier"
 BEST = "best.pt"  #: the network with the lowest validation loss, in a run directory
 VERSION = 2
+LARGEST_WEIGHT = 1e6  #: in absolute value: sums and products of such numbers are finite in float32
 
 
 def save_payload(path: PathLike, kind: str, payload: Mapping[str, Any]) -> None:
@@ -58,7 +62,9 @@ def load_payload(path: PathLike, *kinds: str) -> dict[str, Any]:
         InputError: the file is missing, damaged, contains code, or is of another kind or version.
     """
     try:
-        payload = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's, about files of other kinds: the error says what matters
+            payload = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
         raise InputError(path, error.strerror or str(error)) from error
     except Exception as error:  # torch raises a dozen kinds of error for a bad file
@@ -68,15 +74,36 @@ def load_payload(path: PathLike, *kinds: str) -> dict[str, Any]:
     header = payload.get("header") if isinstance(payload, dict) else None
     if not isinstance(header, dict) or "kind" not in header:
         raise InputError(path, "not a checkpoint that alignkit wrote")
-    if header["kind"] not in kinds:
-        raise InputError(path, f"holds {header['kind']}, not {' or '.join(kinds)}")
-    if header.get("version") != VERSION:
+    kind = header["kind"]
+    if not isinstance(kind, str) or kind not in kinds:
+        raise InputError(path, f"holds {plainly_shown(kind)}, not {' or '.join(kinds)}")
+    version = header.get("version")
+    if type(version) is not int or version != VERSION:
         raise InputError(
             path,
-            f"format version {header.get('version')} of {header['kind']}, this program reads {VERSION}",
+            f"format version {shown(version)} of {header['kind']}, this program reads {VERSION}",
             remedy="train again, or use the version of alignkit that wrote it",
         )
     return payload
+
+
+_CAUSED = AlignkitError, LookupError, TypeError, ValueError, RuntimeError, AttributeError, ArithmeticError
+
+
+@contextmanager
+def readable(path: PathLike) -> Iterator[None]:
+    """Within the block the content of a file is made into objects: what fails there is the file's fault.
+
+    Raises:
+        InputError: instead of any error that wrong content can cause.
+    """
+    try:
+        yield
+    except (InputError, torch.OutOfMemoryError):
+        raise
+    except _CAUSED as error:
+        problem = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(path, f"damaged: {problem}") from error
 
 
 def weights_of(network: nn.Module) -> dict[str, Tensor]:
@@ -112,8 +139,8 @@ def checked_weights(weights: object) -> dict[str, Tensor]:
     if not isinstance(weights, dict):
         raise ValueError("no weights")
     for name, tensor in weights.items():
-        if not isinstance(tensor, Tensor) or tensor.dtype != torch.float32:
+        if not isinstance(tensor, Tensor) or tensor.dtype != torch.float32 or tensor.layout != torch.strided:
             raise ValueError(f"weight {name} is not a float32 tensor")
-        if not bool(torch.isfinite(tensor).all()):
-            raise ValueError(f"weight {name} is not finite")
+        if not bool((tensor.abs() <= LARGEST_WEIGHT).all()):  # not true of NaN either
+            raise ValueError(f"weight {name} is not finite, or too large for any trained network")
     return weights

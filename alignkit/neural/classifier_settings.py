@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from alignkit.errors import AlignkitError
+from alignkit.neural.networks.mechanisms import UNIFORM, parse_mechanism
 from alignkit.neural.settings import Keep, ProxySettings, Schedule, TextSettings, change_parts
 from alignkit.neural.validation import (
     check_choice,
@@ -20,7 +21,6 @@ from alignkit.neural.validation import (
     check_sizes,
 )
 
-ClassifierAttention = Literal["learned", "uniform"]
 Trained = Literal["all", "attention"]
 
 
@@ -32,22 +32,25 @@ class ClassifierSettings:
         vocabulary: V, the number of words; 0 means the tokenizer's.
         embedding: size of a word's embedding.
         hidden: size of each LSTM direction.
-        attention_hidden: size of Q h in the attention's score v · ReLU(Q h).
-        attention: ``learned``; or ``uniform``, weights fixed to 1/L (beta_uf).
+        attention_hidden: size of the hidden layer of the attention's score function, if it has one: Q h in the
+            paper's v · ReLU(Q h).
+        attention: a score function and a normalizer (:mod:`alignkit.neural.networks.mechanisms`; softmax if none
+            is named), where the score has no decoder state; or ``uniform``, weights fixed to 1/L (beta_uf).
     """
 
     vocabulary: int = 0
     embedding: int = 300
     hidden: int = 256
     attention_hidden: int = 256
-    attention: ClassifierAttention = "learned"
+    attention: str = "feed-forward"
 
     def __post_init__(self) -> None:
         sizes = {"embedding": self.embedding, "hidden": self.hidden, "attention_hidden": self.attention_hidden}
         check_sizes("classifier", **sizes)
         if self.vocabulary != 0:
             check_sizes("classifier", vocabulary=self.vocabulary)
-        check_choice("classifier", "attention", self.attention, get_args(ClassifierAttention))
+        if self.attention != UNIFORM:
+            parse_mechanism(self.attention, "classifier")
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ class ClassifierRunSettings:
     training: ClassifierTraining = field(default_factory=ClassifierTraining)
 
     def __post_init__(self) -> None:
-        if self.network.attention == "uniform" and self.training.trained == "attention":
+        if self.network.attention == UNIFORM and self.training.trained == "attention":
             raise AlignkitError("classifier: uniform attention has no parameters, so it cannot be trained alone")
 
     def change(

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from alignkit.errors import AlignkitError
+from alignkit.parallel import thread_count
 
 Products = Literal["float32", "bfloat16"]
 
@@ -18,9 +19,12 @@ def set_threads(threads: int | None) -> None:
     """Set the number of threads that torch uses on the CPU; None leaves it as it is (all cores).
 
     With MKL (see :mod:`alignkit.neural`) results have the same bits with any number.
+
+    Raises:
+        AlignkitError: the number is out of range.
     """
     if threads is not None:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(thread_count(threads))
 
 
 @contextmanager

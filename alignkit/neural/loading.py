@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from alignkit.aligner.protocol import Aligner
-from alignkit.errors import AlignkitError, InputError
+from alignkit.errors import InputError
 from alignkit.neural.aligners import ClassifierAligner, NeuralAligner
-from alignkit.neural.checkpoints import BEST, CLASSIFIER, NETWORK, PROXY, checked_weights, load_payload
+from alignkit.neural.checkpoints import BEST, CLASSIFIER, NETWORK, PROXY, checked_weights, load_payload, readable
 from alignkit.neural.classifier_settings import ClassifierRunSettings
 from alignkit.neural.devices import pick_device
 from alignkit.neural.networks.base import build_network
 from alignkit.neural.networks.classifier import build_classifier
 from alignkit.neural.proxy import ProxyAligner
 from alignkit.neural.settings import ProxySettings, RunSettings, from_dict
-from alignkit.text.tokenization import tokenizer_from_state
+from alignkit.records import Record
+from alignkit.text.tokenization import Tokenizer, tokenizer_from_state
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike
 
@@ -37,56 +39,50 @@ def load_checkpoint(path: PathLike, device: str = "auto") -> Aligner:
         if not (place / BEST).exists():
             raise InputError(path, f"a folder without {BEST}, so it is not a run, or one that has only just begun")
         place = place / BEST
-    payload = load_payload(place, NETWORK, PROXY, CLASSIFIER)
-    try:
-        if payload["header"]["kind"] == CLASSIFIER:
-            return load_classifier(payload, pick_device(device))
-        if payload["header"]["kind"] == PROXY:
-            return _proxy(payload, pick_device(device))
-        return _network(payload, pick_device(device))
-    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, OverflowError) as error:
-        problem = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise InputError(place, f"damaged: {problem}") from error
-    except AlignkitError as error:
-        if isinstance(error, InputError) or str(error).startswith("cannot compute"):
-            raise
-        raise InputError(place, f"damaged: {error}") from error
+    payload, where = load_payload(place, NETWORK, PROXY, CLASSIFIER), pick_device(device)
+    loaders: dict[str, Callable[[Record, torch.device], Aligner]]
+    loaders = {NETWORK: _network, PROXY: _proxy, CLASSIFIER: _classifier}
+    load = loaders[payload["header"]["kind"]]
+    with readable(place):
+        return load(Record(place, payload), where)
 
 
-def load_classifier(payload: dict[str, Any], device: torch.device) -> ClassifierAligner:
-    """The classifier in the content of a checkpoint.
+def _classifier(content: Record, device: torch.device) -> ClassifierAligner:
+    settings = from_dict(ClassifierRunSettings, content.value("settings"))
+    tokenizer = _tokenizer(content, settings.network.vocabulary)
+    first, second = content.texts("labels", 2)
+    network = build_classifier(settings.network, content.value("weights")).to(device)
+    return ClassifierAligner(network, tokenizer, (first, second), settings, **_training(content))
 
-    Raises:
-        KeyError, TypeError, ValueError, RuntimeError, AlignkitError: the content is damaged.
-    """
-    settings = from_dict(ClassifierRunSettings, payload["settings"])
-    tokenizer = tokenizer_from_state(payload["tokenizer"])
-    if len(tokenizer.vocabulary) != settings.network.vocabulary:
+
+def _network(content: Record, device: torch.device) -> NeuralAligner:
+    settings = from_dict(RunSettings, content.value("settings"))
+    tokenizer = _tokenizer(content, settings.network.vocabulary)
+    network = build_network(settings.network, content.value("weights")).to(device)
+    return NeuralAligner(network, tokenizer, settings, **_training(content))
+
+
+def _tokenizer(content: Record, size: int) -> Tokenizer:
+    tokenizer = tokenizer_from_state(content.value("tokenizer"))
+    if len(tokenizer.vocabulary) != size:
         raise ValueError("the vocabularies of tokenizer and network differ in size")
-    first, second = (str(name) for name in payload["labels"])
-    network = build_classifier(settings.network, payload["weights"]).to(device)
-    metrics = {str(name): float(value) for name, value in payload["metrics"].items()}
-    step, mark = int(payload["step"]), str(payload["fingerprint"])
-    return ClassifierAligner(network, tokenizer, (first, second), settings, step, metrics, mark)
+    return tokenizer
 
 
-def _network(payload: dict[str, Any], device: torch.device) -> NeuralAligner:
-    settings = from_dict(RunSettings, payload["settings"])
-    tokenizer = tokenizer_from_state(payload["tokenizer"])
-    if len(tokenizer.vocabulary) != settings.network.vocabulary:
-        raise ValueError("the vocabularies of tokenizer and network differ in size")
-    network = build_network(settings.network, payload["weights"]).to(device)
-    metrics = {str(name): float(value) for name, value in payload["metrics"].items()}
-    return NeuralAligner(network, tokenizer, settings, int(payload["step"]), metrics, str(payload["fingerprint"]))
+def _training(content: Record) -> dict[str, Any]:
+    """Where and on what the network was trained: ``step``, ``metrics`` and ``fingerprint``."""
+    measured = content.part("metrics")
+    metrics = {name: measured.number(name) for name in measured}
+    return {"step": content.whole("step"), "metrics": metrics, "fingerprint": content.text("fingerprint")}
 
 
-def _proxy(payload: dict[str, Any], device: torch.device) -> ProxyAligner:
-    weights = checked_weights(payload["weights"])
-    return ProxyAligner(
-        weights["embedding"].to(device),
-        weights["output"].to(device),
-        Vocabulary.from_tokens(payload["source"]),
-        Vocabulary.from_tokens(payload["target"]),
-        from_dict(ProxySettings, payload["settings"]),
-        float(payload["loss"]),
-    )
+def _proxy(content: Record, device: torch.device) -> ProxyAligner:
+    weights = checked_weights(content.value("weights"))
+    source, target = (Vocabulary.from_tokens(content.texts(side)) for side in ("source", "target"))
+    settings = from_dict(ProxySettings, content.value("settings"))
+    shapes = {"embedding": (len(source), settings.embedding), "output": (len(target), settings.embedding)}
+    if {name: tuple(weight.shape) for name, weight in weights.items()} != shapes:
+        raise ValueError("the weights do not fit the vocabularies")
+    embedding, output = (weights[name].to(device) for name in shapes)
+    loss, mark = content.number("loss"), content.text("fingerprint")
+    return ProxyAligner(embedding, output, source, target, settings, loss, mark)

@@ -21,6 +21,7 @@ from alignkit.neural.batching import to_device, usable
 from alignkit.neural.checkpoints import PROXY, save_payload
 from alignkit.neural.devices import pick_device
 from alignkit.neural.losses import BagLoss
+from alignkit.neural.scoring.matrices import finite_scores
 from alignkit.neural.scoring.modes import scoring_mode
 from alignkit.neural.settings import ProxySettings, to_dict
 from alignkit.scores.scores import Scores, flat_offsets
@@ -40,6 +41,7 @@ class ProxyAligner:
         target: vocabulary of the target.
         settings: of its training.
         loss: its validation loss, nats per token.
+        fingerprint: of the training text (:meth:`Bitext.fingerprint`).
     """
 
     embedding: Tensor = field(repr=False)
@@ -48,6 +50,7 @@ class ProxyAligner:
     target: Vocabulary
     settings: ProxySettings
     loss: float
+    fingerprint: str
 
     def __post_init__(self) -> None:
         if self.embedding.ndim != 2 or self.output.ndim != 2:
@@ -91,7 +94,7 @@ class ProxyAligner:
         sizes = sizes or batch_sizes("proxy", self.output.device)
         with scoring_mode(self.output.device):
             values[known] = self._pairs(x[known], y[known], sizes.logits)
-        return Scores(values, offsets, shapes)
+        return finite_scores(values, offsets, shapes)
 
     def _pairs(self, x: np.ndarray, y: np.ndarray, logits: int) -> np.ndarray:
         """float32: softmax(W e(x))[y] of each word pair; the softmax is computed once per distinct x.
@@ -122,6 +125,7 @@ class ProxyAligner:
             "source": list(self.source.tokens),
             "target": list(self.target.tokens),
             "loss": self.loss,
+            "fingerprint": self.fingerprint,
             "weights": {name: tensor.cpu().contiguous() for name, tensor in weights.items()},
         }
         save_payload(path, PROXY, payload)
@@ -227,7 +231,8 @@ def fit_proxy(
             best, lowest = weights.copy(), now
         if progress is not None:
             progress(epoch + 1, settings.epochs, f"proxy: validation loss {now:.3f}")
-    return ProxyAligner(*best, bitext.source.vocabulary, bitext.target.vocabulary, settings, lowest)
+    vocabularies = bitext.source.vocabulary, bitext.target.vocabulary
+    return ProxyAligner(*best, *vocabularies, settings, lowest, bitext.fingerprint())
 
 
 def _initial_weights(bitext: Bitext, settings: ProxySettings, device: torch.device) -> _Weights:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.networks.registry import ATTENTIONS, settings_class
+from alignkit.neural.networks.registry import check_attention, settings_class
 from alignkit.neural.validation import (
     check_choice,
     check_flag,
@@ -20,6 +20,7 @@ from alignkit.neural.validation import (
     check_share,
     check_sizes,
 )
+from alignkit.records import plainly_shown
 
 Output = Literal["hidden", "sum"]
 Tokens = Literal["subwords", "words"]
@@ -58,20 +59,23 @@ class NetworkSettings:
             subclass.
         vocabulary: V, the size of the joint vocabulary; 0 means the tokenizer's.
         embedding: size of the one embedding of source and target tokens.
-        attention: a name in :data:`alignkit.neural.networks.registry.ATTENTIONS`. ``general``, a_tl = h_l · (W s_t
-            + b); ``dot``, a_tl = h_l · s_t; ``uniform``, weights fixed to 1/L (beta_uf).
+        attention: a score function and a normalizer, such as ``additive+sparsemax``
+            (:mod:`alignkit.neural.networks.mechanisms`; softmax if none is named). ``general``, a_tl = h_l · (W
+            s_t + b); ``dot``, a_tl = h_l · s_t; ``uniform``, weights fixed to 1/L (beta_uf).
+        heads: K, the number of heads of the attention.
     """
 
     architecture: str = field(default="", init=False)
     vocabulary: int = 0
     embedding: int = 256
     attention: str = "general"
+    heads: int = 1
 
     def __post_init__(self) -> None:
-        check_sizes("network", embedding=self.embedding)
+        check_sizes("network", embedding=self.embedding, heads=self.heads)
         if self.vocabulary != 0:
             check_sizes("network", vocabulary=self.vocabulary)
-        check_choice("network", "attention", self.attention, ATTENTIONS)
+        check_attention("network", self.attention)
 
 
 @dataclass(frozen=True)
@@ -296,4 +300,4 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = ""
         if isinstance(before, Mapping) and isinstance(now, Mapping):
             yield from differences(before, now, f"{prefix}{name}.")
         elif before != now:
-            yield f"{prefix}{name}: {before} before, now {now}"
+            yield f"{prefix}{name}: {plainly_shown(before)} before, now {plainly_shown(now)}"

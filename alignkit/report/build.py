@@ -13,7 +13,8 @@ from alignkit.aligner.protocol import HasTokenizer
 from alignkit.aligner.registry import load_aligner
 from alignkit.classical.hmm.model import fit_hmm
 from alignkit.errors import AlignkitError
-from alignkit.interop.other_systems import ExternalScores, read_scores
+from alignkit.interop.external_scores import ExternalScores
+from alignkit.interop.other_systems import read_scores
 from alignkit.interop.projection import (
     is_between_tokens,
     project_scores,

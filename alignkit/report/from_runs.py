@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.analysis.proxy import PROXY_CACHE, fit_or_load_proxy
@@ -93,6 +94,7 @@ def _open(inputs: ReportInputs) -> list[NamedRun]:
         network, run = load_checkpoint(path, inputs.device), find_run(path)
         if run is None or not isinstance(network, NeuralAligner):
             raise AlignkitError(f"{path} is not a run directory of `alignkit train`")
+        run.check(network, Path(path))
         found.append((run, network))
     found.sort(key=lambda pair: pair[1].name == "uniform")
     first, main = found[0]

@@ -21,8 +21,8 @@ class ReportInputs(MetricSettings):
         models: files of saved aligners.
         text: the lines to score; the first run's validation text if not given.
         training: the lines that IBM 1 is fitted on; the first run's training text, or without a run ``text``.
-        scores: name -> a file of scores from elsewhere.
-        links: name -> a file of links from elsewhere.
+        scores: name -> a file of scores of another system.
+        links: name -> a file of links of another system.
         pieces: name -> (source, target) lines of the subwords that the scores of that name are of.
         gold: a file of gold links between words, or None.
         iterations, null: of IBM 1; the paper's Trans is 1 without NULL.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ScoredText:
-    """A text with its scores, before those from elsewhere are added.
+    """A text with its scores, before those of other systems are added.
 
     Attributes:
         bitext: M pairs, as they are scored.

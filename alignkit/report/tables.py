@@ -31,17 +31,18 @@ def to_json(table: pd.DataFrame, name: str, facts: Mapping[str, Any] | None = No
 
 
 def metric_matrix(table: pd.DataFrame, metric: Metric = MAIN) -> str:
-    """A metric's table as text: u down, v across, the value with its chance level in brackets.
+    """A metric's table as text: u down, v across, the value, and in brackets its chance level if it has one.
 
     Args:
         table: of :func:`alignkit.metrics.registry.compare`.
         metric: that of the table.
     """
     names = list(dict.fromkeys([*table["u"], *table["v"]]))
-    cells = {
-        (u, v): NONE if math.isnan(value) else f"{metric.text(value)} ({metric.text(chance)})"
-        for u, v, value, chance in table[["u", "v", metric.name, "chance"]].itertuples(index=False)
-    }
+    cells = {}
+    for row in table.to_dict(orient="records"):
+        value = row[metric.name]
+        chance = f" ({metric.text(row['chance'])})" if metric.chance else ""
+        cells[row["u"], row["v"]] = NONE if math.isnan(value) else metric.text(value) + chance
     grid = [["u \\ v", *names]]
     grid += [[u, *(cells.get((u, v), NONE) for v in names)] for u in names]
     return align_columns(grid)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError
+from alignkit.scores.endings import SCORE_ENDINGS
 from alignkit.scores.heat_map import MOST_PAIRS, first_pairs, heat_map
-from alignkit.storage import Fields, atomic_write, load_arrays, save_arrays
+from alignkit.storage import Fields, atomic_write, check_ending, load_arrays, save_arrays
 from alignkit.types import PathLike
 
 if TYPE_CHECKING:
@@ -100,7 +101,12 @@ class Scores:
         return pd.DataFrame(columns)
 
     def save(self, path: PathLike) -> None:
-        """Write an npz file without pickle, or Parquet (:meth:`to_frame`) if the name ends in .parquet."""
+        """Write ``.npz``, without pickle, or ``.parquet`` (:meth:`to_frame`, needs pyarrow).
+
+        Raises:
+            AlignkitError: the name has another ending, the file cannot be written, or there is no pyarrow.
+        """
+        check_ending(path, SCORE_ENDINGS)
         if os.fspath(path).endswith(".parquet"):
             frame = self.to_frame()
             try:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignkit.errors import InputError
+from alignkit.records import Record
 from alignkit.storage import Fields, load_arrays, save_arrays
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike
@@ -177,7 +178,7 @@ class Bitext:
         fields = Fields(path, arrays)
         try:
             source = _load_corpus(fields, "source", _load_vocabulary(fields, "source"))
-            shared = header.get("shared")
+            shared = Record(path, header).flag("shared")
             vocabulary = source.vocabulary if shared else _load_vocabulary(fields, "target")
             target = _load_corpus(fields, "target", vocabulary)
             return cls(source, target)

@@ -20,6 +20,8 @@ from alignkit.text.vocabulary import UNKNOWN, Vocabulary
 
 PAD, BOS, EOS, UNK = range(4)
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
+MOST_WORDS = 1 << 20  # to train subwords on
+WORD_START = "\u2581"  # SentencePiece's mark of the start of a word
 SEPARATORS = " \t"  # of words; a no-break space is part of its word
 
 
@@ -105,6 +107,13 @@ class SubwordTokenizer:
             ids = self._known[word] = self._processor.EncodeAsIds(word.replace("\0", "\ufffd"))
         return ids
 
+    def pieces(self, word: str) -> list[str]:
+        """The subwords of a word, at least one."""
+        found = self._processor.EncodeAsPieces(word.replace("\0", "\ufffd"))
+        if len(found) > 1 and found[0] == WORD_START:  # a mark of its own says nothing
+            found = [found[0] + found[1], *found[2:]]
+        return found or [WORD_START]
+
     def encode(self, line: str) -> list[int]:
         """The ids of a line, encoded word by word.
 
@@ -158,6 +167,23 @@ def train_subwords(lines: Iterable[str], size: int) -> SubwordTokenizer:
     except RuntimeError as error:  # the size is smaller than the number of distinct characters
         raise AlignkitError(f"cannot learn {size} subwords: {str(error).split('] ')[-1].strip()}") from error
     return SubwordTokenizer(model.getvalue())
+
+
+def train_word_pieces(corpus: Corpus, size: int) -> SubwordTokenizer:
+    """Train a SentencePiece model (unigram) on the words of one side in lower case, as often as they occur.
+
+    Args:
+        corpus: the side.
+        size: of the vocabulary; a small text gets a smaller one.
+
+    Raises:
+        AlignkitError: there is no text, or it has more distinct characters than ``size``.
+    """
+    counts = np.bincount(corpus.tokens, minlength=len(corpus.vocabulary))
+    # What a larger text repeats teaches nothing new.
+    counts = np.ceil(counts * min(1.0, MOST_WORDS / max(len(corpus.tokens), 1))).astype(np.int64)
+    words = zip(corpus.vocabulary, counts.tolist(), strict=True)
+    return train_subwords((" ".join([word.lower()] * count) for word, count in words), size)
 
 
 def learn_words(lines: Iterable[str], minimum: int = 1) -> WordTokenizer:

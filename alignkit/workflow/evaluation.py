@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from alignkit.interop.heads import split_choice
+from alignkit.interop.other_systems import read_heads
+from alignkit.links.from_scores import best_links
 from alignkit.links.gold import FEWEST_LINES, is_naacl, parse_gold
 from alignkit.links.links import GoldLinks, Links, check_range, parse_probabilities
 from alignkit.metrics.aer import LinkCounts, count_links
@@ -64,7 +67,8 @@ def read_evaluated(
 
     Args:
         gold: sure and possible links of M sentence pairs.
-        hypothesis: links of at least as many.
+        hypothesis: links of at least as many; or ``FILE:LAYER.HEAD``, a head of an attention file, each of whose
+            target words is linked to the source word that it attends to most.
         gold_format, gold_base: as of :func:`alignkit.links.gold.parse_gold`.
         text: the two sides of the text; a link outside its sentence pair is then an error.
 
@@ -99,6 +103,9 @@ def evaluate_files(
 
 def _read_hypothesis(path: PathLike, count: int, checked: bool) -> tuple[Links, np.ndarray | None]:
     """The links of the first ``count`` sentence pairs, and their probabilities if they have any."""
+    place, choice = split_choice(path)
+    if choice is not None:
+        return best_links(read_heads(place).word_scores(choice), null=False).block(0, count), None
     lines = read_lines(path)
     if is_naacl(lines):
         links = parse_gold(path, lines, file_format="naacl").gold.possible

@@ -8,19 +8,21 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from alignkit.aligner.protocol import Aligner, with_threshold
-from alignkit.aligner.registry import imported, load_aligner
+from alignkit.aligner.registry import load_aligner
 from alignkit.aligner.reversed import Reversed
 from alignkit.aligner.symmetrized import Symmetrized
 from alignkit.classical.inverted_index import bags_of
+from alignkit.classical.memory import MemoryLimit, parse_size
 from alignkit.classical.priors import LexiconPrior, read_prior
 from alignkit.embeddings.find import find_embeddings
 from alignkit.embeddings.levels import Embeddings
 from alignkit.errors import InputError
+from alignkit.lazy import imported
 from alignkit.links.heuristics import DEFAULT_METHOD
 from alignkit.parallel import thread_count
 from alignkit.text.bitext import Bitext
 from alignkit.types import Progress
-from alignkit.workflow.settings import METHODS, AlignSettings, Method
+from alignkit.workflow.settings import AlignSettings, Method
 
 
 class Fitting:
@@ -37,7 +39,10 @@ class Fitting:
     def __init__(self, settings: AlignSettings) -> None:
         settings.check_fit()
         self.settings = settings
-        self.method: Method = METHODS[settings.method]
+        self.method, self.estimation = settings.chosen()
+        self.memory = MemoryLimit(None, settings.temp_folder)
+        if settings.max_memory is not None:
+            self.memory = MemoryLimit(parse_size(str(settings.max_memory)), settings.temp_folder)
         self.prior = _prior(settings)
         self.embeddings = _embeddings(settings)
         self.start: tuple[Aligner, ...] = ()
@@ -90,8 +95,9 @@ class Fitting:
             _check_words_shared(self.settings.start, more["start"], text)
         if block_tokens is not None:
             more["block_tokens"] = block_tokens
-        estimation = self.settings.estimation or self.method.estimation
-        return imported(self.method.fit)(text, estimation, threads=threads, progress=progress, **more)
+        if "memory" in self.method.takes:
+            more["memory"] = self.memory
+        return imported(self.method.fit)(text, self.estimation, threads=threads, progress=progress, **more)
 
 
 def fit_symmetrized(

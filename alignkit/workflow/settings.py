@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
+from alignkit.classical.hmm.settings import FAST_SETTINGS, JOINT_SETTINGS, VIEWS_SETTINGS, HMMSettings
 from alignkit.classical.settings import PRIOR_WEIGHT, DiagonalSettings, IBM1Settings
 from alignkit.errors import AlignkitError
 from alignkit.links.heuristics import find_heuristic
@@ -49,7 +49,15 @@ METHODS = {
         JOINT_SETTINGS,
         "hmm-joint",
         "align --save-model",
-        KNOWLEDGE | {"embeddings"},
+        KNOWLEDGE | {"memory", "embeddings"},
+        is_joint=True,
+    ),
+    "views": Method(
+        "alignkit.classical.hmm.joint_views:fit_views",
+        VIEWS_SETTINGS,
+        "hmm-views",
+        "align --quality best --save-model",
+        frozenset({"prior", "memory"}),
         is_joint=True,
     ),
     "ibm1": Method(
@@ -66,6 +74,14 @@ METHODS = {
 }
 
 
+#: What to fit where the joint method is asked for: a method, and its settings.
+QUALITIES = {
+    "fast": ("joint", FAST_SETTINGS),
+    "normal": ("joint", JOINT_SETTINGS),
+    "best": ("views", VIEWS_SETTINGS),
+}
+
+
 @dataclass(frozen=True)
 class AlignSettings:
     """Settings of :func:`alignkit.workflow.align.align`: how to read a text, what to fit on it, how to link.
@@ -73,6 +89,7 @@ class AlignSettings:
     Attributes:
         method: what to fit, a name in :data:`METHODS`; ignored if there is a fitted model.
         estimation: settings of the method; its defaults if None.
+        iterations: of EM, instead of those of the estimation.
         symmetrization: fit both directions, and combine them by this heuristic of
             :data:`alignkit.links.heuristics.HEURISTICS`. None: one direction, or a joint model.
         reverse: fit the target-to-source direction. Links have their source first all the same.
@@ -83,13 +100,16 @@ class AlignSettings:
         embeddings: vectors that say which words are alike (:mod:`alignkit.embeddings`); ``e5`` for those of the
             extra ``embeddings``; or a file of word vectors, or two of them with a comma between them.
         start: a fitted model, or its file, to go on from instead of uniform parameters.
-        max_memory: memory not to exceed, in bytes or as "800M" or "4G": a larger text is kept on disk and fitted
-            in blocks, with the same result. For IBM Model 1 without ``prior`` and ``start``. None: half of the
+        max_memory: memory not to exceed, in bytes or as "800M" or "4G": what is larger is kept on disk, with the
+            same result. For joint models, and for IBM Model 1 without ``prior`` and ``start``. None: half of the
             machine's memory, as far as that can be kept.
-        temp_folder: where a text too large for memory is kept; None: where the system has temporary files.
+        temp_folder: where what is too large for memory is kept; None: where the system has temporary files.
         scored: refuse a text too large for memory, because scores of all of it will be asked for.
         encoding_errors: ``strict``, or ``replace`` to read invalid UTF-8 as U+FFFD.
         lowercase: whether to read both sides in lower case.
+        quality: of the joint method, a name in :data:`QUALITIES`: ``fast`` takes half of the time of ``normal``,
+            ``best`` ten times as long.
+        keep_case: whether words that differ in case only are different words to a joint model.
 
     Raises:
         AlignkitError: there is no such method, or its settings are those of another one.
@@ -97,6 +117,7 @@ class AlignSettings:
 
     method: str = "joint"
     estimation: Estimation | None = None
+    iterations: int | None = None
     symmetrization: str | None = None
     reverse: bool = False
     threshold: float | None = None
@@ -109,10 +130,16 @@ class AlignSettings:
     scored: bool = False
     encoding_errors: str = "strict"
     lowercase: bool = False
+    quality: str = "normal"
+    keep_case: bool = False
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise AlignkitError(f"unknown method {self.method!r}; known are {', '.join(METHODS)}")
+        if self.quality not in QUALITIES:
+            raise AlignkitError(f"unknown quality {self.quality!r}; known are {', '.join(QUALITIES)}")
+        if self.quality != "normal" and self.method != "joint":
+            raise AlignkitError(f"{self.method} has no quality {self.quality}; joint has")
         wanted = type(METHODS[self.method].estimation)
         if self.estimation is not None and not isinstance(self.estimation, wanted):
             given = type(self.estimation).__name__
@@ -120,7 +147,7 @@ class AlignSettings:
 
     def check_fit(self) -> None:
         """Check the settings of a fit; raises AlignkitError if some of them exclude each other."""
-        method, by_scores = METHODS[self.method], False
+        method, by_scores = self.chosen()[0], False
         if self.symmetrization is not None:
             by_scores = find_heuristic(self.symmetrization).needs_scores
             if method.is_joint or self.reverse:
@@ -130,15 +157,29 @@ class AlignSettings:
             raise AlignkitError(f"{self.method} is a model of both directions; there is no reverse one")
         if self.threshold is not None and not (method.is_joint or by_scores):
             raise AlignkitError("a threshold needs the joint model, or a heuristic of scores")
-        taken = {
-            "prior": self.prior,
-            "embeddings": self.embeddings,
-            "start": self.start,
-            "block_tokens": self.max_memory,
-        }
-        for name, value in taken.items():
-            if value is not None and name not in method.takes:
-                shown = "max_memory" if name == "block_tokens" else name
-                raise AlignkitError(f"{self.method} cannot be fitted with {shown}")
-        if self.max_memory is not None and (self.prior is not None or self.start is not None):
+        for name, takes in (
+            ("prior", {"prior"}),
+            ("embeddings", {"embeddings"}),
+            ("start", {"start"}),
+            ("max_memory", {"memory", "block_tokens"}),
+        ):
+            if getattr(self, name) is not None and not takes & method.takes:
+                raise AlignkitError(f"{self.shown_method} cannot be fitted with {name}")
+        by_block = self.max_memory is not None and "block_tokens" in method.takes
+        if by_block and (self.prior is not None or self.start is not None):
             raise AlignkitError("max_memory goes with neither prior nor start")
+
+    def chosen(self) -> tuple[Method, Estimation]:
+        """What is fitted, and its settings."""
+        name, estimation = QUALITIES[self.quality] if self.method == "joint" else (self.method, None)
+        chosen = self.estimation or estimation or METHODS[name].estimation
+        if self.iterations is not None:
+            chosen = replace(chosen, iterations=self.iterations)
+        if self.keep_case and isinstance(chosen, HMMSettings):
+            chosen = replace(chosen, fold_case=False)
+        return METHODS[name], chosen
+
+    @property
+    def shown_method(self) -> str:
+        """The method as messages name it."""
+        return self.method if self.quality == "normal" else f"{self.method} of quality {self.quality}"

@@ -162,8 +162,8 @@ def test_the_metric_can_be_chosen(runs, found, capsys):
     ("arguments", "part"),
     [
         (["--neural", "absent"], "absent"),
-        (["--uniform", "x"], "--neural"),
-        (["x", "y"], "--neural"),
+        (["--uniform", "RUN"], "--neural"),
+        (["RUN/log.jsonl", "RUN/log.jsonl"], "--neural"),
         (["--neural", "RUN", "--percent", "0"], "percentage"),
         (["--neural", "RUN", "--percent", "five"], "percentage"),
         (["--neural", "RUN", "absent", "absent"], "absent"),

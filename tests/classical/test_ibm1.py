@@ -133,7 +133,7 @@ def test_progress_is_reported_after_each_iteration(messy_bitext):
 def test_wrong_options(messy_bitext):
     with pytest.raises(AlignkitError, match="iterations must be at least 1, not 0"):
         fit_ibm1(messy_bitext, iterations=0)
-    with pytest.raises(AlignkitError, match="threads must be at least 1, not -1"):
+    with pytest.raises(AlignkitError, match=r"threads must lie in .1, 1024., not -1"):
         fit_ibm1(messy_bitext, threads=-1)
     with pytest.raises(AlignkitError, match="IBM1Settings has no option 'iteration'; it has iterations, null,"):
         fit_ibm1(messy_bitext, iteration=3)
@@ -232,6 +232,7 @@ def test_pruning_drops_the_improbable_and_nothing_else():
         ({"null_probability": 0.1, "null": False}, "NULL probability"),
         ({"dirichlet": 0.0}, "concentration"),
         ({"dirichlet": float("nan")}, "concentration"),
+        ({"dirichlet": 1e308}, "concentration"),
         ({"tolerance": -1e-3}, "tolerance"),
         ({"tolerance": float("nan")}, "tolerance"),
         ({"prune": 1.0}, "pruning"),

@@ -85,7 +85,7 @@ def test_sizes():
     sizes = {"100": 100, "1k": 1024, "800M": 800 << 20, "4G": 4 << 30, "1.5 GiB": 3 << 29, "2tb": 2 << 40}
     for text, size in sizes.items():
         assert parse_size(text) == size
-    for text in ("", "0", "G", "-1G", "4X", "1e9"):
+    for text in ("", "0", "0.1", "G", "-1G", "4X", "1e9", "8388608T", "9" * 400):
         with pytest.raises(AlignkitError, match="not an amount of memory"):
             parse_size(text)
     assert [show_size(n) for n in (1, 800 << 20, 3 << 30)] == ["1K", "800M", "3.0G"]

@@ -104,8 +104,9 @@ def test_a_malformed_lexicon_is_an_error(text, message, tmp_path):
 def test_impossible_priors_are_errors():
     words = Vocabulary.from_tokens(["a"])
     pairs = np.zeros((1, 2), np.int32)
-    with pytest.raises(AlignkitError, match="weight"):
-        LexiconPrior(words, words, pairs, np.ones((1, 2), np.float32), -1.0)
+    for weight in (-1.0, 1e308, float("nan")):
+        with pytest.raises(AlignkitError, match="weight"):
+            LexiconPrior(words, words, pairs, np.ones((1, 2), np.float32), weight)
     with pytest.raises(ValueError, match="negative"):
         LexiconPrior(words, words, pairs, -np.ones((1, 2), np.float32))
     with pytest.raises(ValueError, match="two"):

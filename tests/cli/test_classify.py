@@ -98,7 +98,7 @@ def test_tables_labels_and_held_out_text(alignkit, write, tmp_path):
         (data(), ["--labels", "ham,eggs"], "no text has the label 'eggs'"),
         (data(), ["--label-column", "x"], "name both the column"),
         (data(), ["--percent", "0"], "percentage"),
-        (data(), ["--device", "nonsense"], "cannot compute on device 'nonsense'"),
+        (data(), ["--device", "nonsense"], "'nonsense' is none of auto, cpu, cuda"),
         (data(), ["--vectors", "/no/such/file"], "/no/such/file: cannot be read"),
     ],
 )

@@ -10,3 +10,8 @@ def test_cooc(alignkit, text, tmp_path):
     assert counts["b\tA"] == "2"
     assert alignkit("cooc", *text, "-o", tmp_path / "c.npz").code == 0
     assert (tmp_path / "c.npz").stat().st_size > 0
+
+
+def test_a_name_of_another_format_is_refused(alignkit, failure, text, tmp_path):
+    failure(alignkit("cooc", *text, "-o", tmp_path / "c.csv"), "c.csv", "must end in .npz or .tsv")
+    assert not (tmp_path / "c.csv").exists()

@@ -108,4 +108,4 @@ def test_what_is_wrong_is_one_line(alignkit, failure, arguments, part):
 
 
 def test_an_output_folder_that_cannot_be(alignkit, failure, write):
-    failure(alignkit("experiment", "copying", *TINY, "-q", "-o", write("file", "x")), "cannot make the folder")
+    failure(alignkit("experiment", "copying", *TINY, "-q", "-o", write("file", "x")), "is not a folder")

@@ -7,8 +7,8 @@ from alignkit.classical.hmm.joint import JointHMM, fit_joint
 from alignkit.classical.hmm.model import HMM
 from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.text.bitext import Bitext
+from alignkit_cli.group import cli
 from alignkit_cli.hmm import command
-from alignkit_cli.main import cli
 
 TEXT = "das haus ||| the house\ndas buch ||| the book\nein buch ||| a book\n ||| x\n"
 

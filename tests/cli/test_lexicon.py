@@ -53,3 +53,20 @@ def test_errors(alignkit, models, failure, write, tmp_path):
     failure(alignkit("lexicon", *models, "--format", "moses"), "-o PREFIX")
     failure(alignkit("lexicon", models[0], "--best", 0), "--best")
     failure(alignkit("lexicon", models[0], "-o", tmp_path / "no" / "x"), "cannot write")
+
+
+def test_both_directions_of_one_model(alignkit, models, write, tmp_path, failure):
+    text = write("s", SOURCE), write("t", TARGET)
+    options = ["--iterations", 10, "--symmetrize", "union", "--save-model", tmp_path / "both"]
+    assert alignkit("ibm1", "-q", *text, *options).code == 0
+    assert alignkit("lexicon", tmp_path / "both", "--both").out == alignkit("lexicon", *models).out
+    for place, given in (("one", [tmp_path / "both", "--both"]), ("two", models)):
+        assert alignkit("lexicon", *given, "--format", "moses", "-o", tmp_path / place).code == 0
+    for suffix in ("f2e", "e2f"):
+        assert (tmp_path / f"one.{suffix}").read_bytes() == (tmp_path / f"two.{suffix}").read_bytes()
+    assert alignkit("align", "-q", *text, "--save-model", tmp_path / "joint").code == 0
+    rows = [line.split("\t") for line in alignkit("lexicon", tmp_path / "joint", "--both", "--best", 1).lines]
+    assert [row[:2] for row in rows] == [["a", "A"], ["b", "B"], ["c", "C"], ["d", "D"]]
+    assert all(float(row[3]) > 0.5 for row in rows)
+    failure(alignkit("lexicon", models[0], "--both"), "one direction only")
+    failure(alignkit("lexicon", *models, "--both"), "not both of them")

@@ -69,7 +69,7 @@ def test_a_limit_changes_no_byte(alignkit, small, tmp_path, options):
 
 def test_what_a_limit_cannot_have(alignkit, small, tmp_path):
     limit = ["--max-memory", least(alignkit)]
-    scores = alignkit("ibm1", "-q", *FILES, *limit, "--save-scores", tmp_path / "s")
+    scores = alignkit("ibm1", "-q", *FILES, *limit, "--save-scores", tmp_path / "s.npz")
     assert scores.code == 2
     assert "scores need all of the text in memory" in scores.err
     wrong = alignkit("ibm1", *FILES, "--max-memory", "much")
@@ -114,7 +114,7 @@ def test_a_signal_leaves_the_old_file_and_no_other(tmp_path, name, code):
 def test_a_full_disk_leaves_the_old_file(tmp_path, option):
     import resource
 
-    out = tmp_path / "out"
+    out = tmp_path / "out.npz"
     out.write_bytes(b"old\n")
 
     def limit():
@@ -128,7 +128,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, option):
     assert error.count(b"\n") == 1
     assert b"cannot write" in error
     assert out.read_bytes() == b"old\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert [path.name for path in tmp_path.iterdir()] == ["out.npz"]
 
 
 def test_a_limit_is_said_as_it_was_given(alignkit, failure):

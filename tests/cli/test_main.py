@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from alignkit_cli.main import COMMANDS
+from alignkit_cli.group import COMMANDS
 
 from .conftest import DIAGONAL
 

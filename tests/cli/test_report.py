@@ -96,7 +96,9 @@ def test_failures(alignkit, failure, text, write, tmp_path):
     failure(alignkit("report", "--text", *text), "-o FILE")
     failure(alignkit("report", *out), "--text")
     failure(alignkit("report", "--text", *text, "--scores", "x", *out), "NAME=FILE")
-    failure(alignkit("report", "--text", *text, "--scores", "a=x", "--scores", "a=y", *out), "twice")
+    failure(
+        alignkit("report", "--text", *text, "--scores", f"a={text[0]}", "--scores", f"a={text[1]}", *out), "twice"
+    )
     bad = write("bad", "0-0\n0-9\n\n")
     failure(alignkit("report", "--text", *text, "--links", f"a={bad}", *out), "bad, line 2", "0-9")
     failure(alignkit("report", "--text", *text, "--gold", bad, *out), "bad, line 2", "0-9")

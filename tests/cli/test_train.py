@@ -59,9 +59,9 @@ def test_without_valid_the_end_is_held_out(
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
-        (["--device", "nonsense"], "cannot compute on device 'nonsense'"),
+        (["--device", "nonsense"], "'nonsense' is none of auto, cpu, cuda"),
         (["--batch", "0"], "--batch"),
-        (["--attention", "psychic"], "--attention"),
+        (["--attention", "psychic"], "attention must be one of"),
     ],
 )
 def test_impossible_options_are_one_line(

@@ -107,6 +107,26 @@ def test_counterexample_in_closed_form(a, b, c):
     assert int(beta.argmax()) == 2
 
 
+def test_the_example_of_the_paper():
+    """Its best attention is (0, .5, .5) with p = .859, which is e^a / (e^a + 2) for a = 2.5.
+
+    beta is largest at the first word, which the best attention ignores.
+    """
+    Z = torch.tensor([[1, 0, 0], [2.5, 3, -3], [2.5, -3, 3]], dtype=torch.float64)
+    alpha, value, gap = best_attention([Problem(Z, torch.zeros(1, 3).double(), torch.zeros(1).long())], 1e-10)
+    assert alpha[0].tolist() == pytest.approx([0, 0.5, 0.5], abs=1e-5)
+    assert math.exp(float(value)) == pytest.approx(0.859, abs=5e-4)
+    assert float(gap) <= 1e-10
+    three = Problem(Z, torch.zeros(3, 3).double(), torch.zeros(3).long())
+    beta = experiment.probabilities(three, torch.eye(3, dtype=torch.float64))
+    assert int(beta.argmax()) == 0
+    # whatever else is attended, p is lower
+    for other in np.random.default_rng(0).dirichlet(np.ones(3), 200):
+        assert log_probability(Problem(Z, torch.zeros(1, 3).double(), torch.zeros(1).long()), 0, other) <= float(
+            value
+        )
+
+
 def test_where_cosh_b_is_small_there_is_no_counterexample():
     """The condition cosh b > e^(a - c) is sharp: with a smaller b, beta is largest at the attended words."""
     problem = experiment.counterexample(2.0, 1.0, 1.0)

@@ -14,7 +14,7 @@ from alignkit.types import no_progress
 SMALL = {"embedding": 16, "hidden": 12, "epochs": 6, "rate": 5e-3}
 
 
-def train(split, plan, attention="learned"):
+def train(split, plan, attention="feed-forward"):
     return train_in_memory(split, classifier_settings(plan, split, 1, plan.epochs, attention), no_progress)
 
 
@@ -25,7 +25,7 @@ def split(one_telling_word):
 
 @pytest.fixture(scope="module")
 def networks(split):
-    return [train(split, ClassifierPlan(**SMALL), attention) for attention in ("learned", "uniform")]
+    return [train(split, ClassifierPlan(**SMALL), attention) for attention in ("feed-forward", "uniform")]
 
 
 def test_counts_of_the_example():

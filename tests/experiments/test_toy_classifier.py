@@ -9,6 +9,7 @@ from scipy.optimize import brentq
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments import toy_classifier as experiment
+from alignkit.experiments import toy_flow
 from alignkit.experiments.protocol import Verdict
 
 
@@ -60,11 +61,56 @@ def test_first_directions_exactly():
 def test_every_claim_holds_at_the_quick_size():
     result = experiment.run_toy_classifier(experiment.QUICK)
     assert {claim.verdict for claim in result.claims} == {Verdict.HOLDS}
-    table = result.table.set_index("start")
+    table = result.table[result.table["flow"] == "extension"].set_index("start")
     assert table.loc["0:0:0.5", "last p"] > 0.8
     assert table.loc["10:-10:0.5", "dp/dt at 0"] < 0
     courses = result.rows["courses"]
     assert courses.groupby("start").time.max().to_numpy() == pytest.approx(experiment.QUICK.time)
+
+
+@pytest.mark.parametrize("start", ["0:0:0.5", "10:-10:0.5", "-1:3:0.5", "0.3:0:0.5", "2:1.5:0.9"])
+def test_the_flow_of_the_source_is_solved(start):
+    """Against scipy's integration of the equations as the source states them."""
+    first = experiment.read_start(start)
+
+    def equations(t, x):
+        beta0, beta1, p = x
+        return [-p, p, beta1 - beta0]
+
+    times = np.linspace(0, 3, 7)
+    theirs = solve_ivp(equations, (0, 3), first, t_eval=times, method="DOP853", rtol=1e-12, atol=1e-12).y.T
+    assert toy_flow.solve_linear(first, times) == pytest.approx(theirs, rel=1e-8, abs=1e-8)
+
+
+def test_the_flow_of_the_source_is_the_negative_gradient_of_its_loss():
+    state = np.random.default_rng(1).normal(size=(3, 8))
+    steps = 1e-6 * np.eye(3)[:, :, None]
+    slopes = [(toy_flow.linear_loss(state + h) - toy_flow.linear_loss(state - h)) / 2e-6 for h in steps]
+    assert toy_flow.linear_flow(state) == pytest.approx(-np.array(slopes), abs=1e-8)
+
+
+def test_when_attention_turns():
+    """0.3:0:0.5 has a wrong relevance that attention outgrows, 10:-10:0.5 one that it does not."""
+    first = experiment.read_start("0.3:0:0.5")
+    turn = toy_flow.turning_time(first)
+    around = toy_flow.solve_linear(first, turn + np.array([-0.01, 0, 0.01]))[:, 2]
+    assert around[0] > around[1] < around[2]
+    assert brentq(
+        lambda t: np.subtract(*toy_flow.solve_linear(first, np.array([t]))[0, :2]), 0, 2
+    ) == pytest.approx(turn)
+    assert toy_flow.turning_time(experiment.read_start("10:-10:0.5")) == np.inf
+    assert toy_flow.turning_time(experiment.read_start("-1:3:0.5")) == 0
+    far = toy_flow.solve_linear(experiment.read_start("10:-10:0.5"), np.linspace(0, 5, 50))
+    assert (np.diff(far[:, 2]) < 0).all()
+    assert far[-1, 2] < -100
+
+
+def test_the_course_of_the_example_with_a_scale():
+    """From (-K, 3K, 0.5): p = cosh(wt)/2 + 4K/w sinh(wt)."""
+    time, w = np.array([0.0, 0.5, 2.0]), 2**0.5
+    for scale in (1, 10):
+        p = toy_flow.solve_linear(np.array([-scale, 3 * scale, 0.5]), time)[:, 2]
+        assert p == pytest.approx(np.cosh(w * time) / 2 + 4 * scale / w * np.sinh(w * time))
 
 
 def test_bad_start():

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.interop import other_systems
+from alignkit.interop.external_scores import ExternalScores
 from alignkit.interop.frames import scores_from_frame
-from alignkit.interop.other_systems import ExternalScores, ScoreFormat, read_scores
+from alignkit.interop.other_systems import ScoreFormat, read_scores
 from alignkit.scores.scores import Scores
 
 MATRICES = [
@@ -79,13 +80,13 @@ def test_arrays_come_in_the_order_of_their_numbers(tmp_path):
     assert read_scores(tmp_path / "a.npz").scores.values.tolist() == list(range(12))
 
 
-def test_links_are_ones(tmp_path):
+def test_links_are_ones_or_their_probabilities(tmp_path):
     (tmp_path / "a.links").write_text("0-1 2-0\n\n1-2:0.25 0p0\n")
     found = read_scores(tmp_path / "a.links", PLANTED.shapes).scores
     assert [matrix.tolist() for matrix in found] == [
         [[0, 0, 1], [1, 0, 0]],
         [[0]],
-        [[1, 0], [0, 0], [0, 1]],
+        [[1, 0], [0, 0], [0, 0.25]],
     ]
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from alignkit.errors import InputError
-from alignkit.interop.other_systems import ExternalScores, read_scores
+from alignkit.interop.external_scores import ExternalScores
+from alignkit.interop.other_systems import read_scores
 from alignkit.interop.projection import (
     is_between_tokens,
     project_scores,

@@ -123,6 +123,23 @@ def test_a_new_heuristic_is_one_entry(monkeypatch):
     assert both([forward], [reverse], "grow-diag") == [forward | reverse]
 
 
+def one_to_one(forward, reverse):
+    """The links of both directions whose words have no other link."""
+
+    def alone(point, points):
+        return not any(other != point and (other[0] == point[0] or other[1] == point[1]) for other in points)
+
+    pairs = zip(as_sets(forward), as_sets(reverse), strict=True)
+    return Links.from_lists([[point for point in f & r if alone(point, f | r)] for f, r in pairs])
+
+
+def test_a_heuristic_may_be_a_function(monkeypatch):
+    monkeypatch.setitem(HEURISTICS, "one-to-one", Heuristic(function=f"{__name__}:one_to_one"))
+    assert "one-to-one" in method_names(needs_scores=False)
+    forward, reverse = {(0, 0), (1, 1), (2, 3)}, {(0, 0), (1, 1), (1, 2)}
+    assert both([forward, set()], [reverse, {(0, 1)}], "one-to-one") == [{(0, 0)}, set()]
+
+
 def test_errors():
     one, two = Links.from_lists([[]]), Links.from_lists([[], []])
     with pytest.raises(AlignkitError, match="cannot symmetrize by 'best' here; choose one of intersection"):

@@ -116,7 +116,9 @@ def test_percentages_are_exact():
     assert top_share("66.66667") == Fraction(6666667, 10**7)
 
 
-@pytest.mark.parametrize("percent", [0, -1, 100.1, "x", float("nan"), float("inf"), "1/0", ""])
+@pytest.mark.parametrize(
+    "percent", [0, -1, 100.1, "x", float("nan"), float("inf"), "1/0", "", "1e999999999", "1e-999999999"]
+)
 def test_wrong_percentages(percent):
     with pytest.raises(AlignkitError, match="percentage"):
         agreement(one_row(1), one_row(1), percent)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from alignkit.links.links import GoldLinks
 from alignkit.metrics.agreement import agreement
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.metrics.registry import METRICS, SCORE_METRICS, compare, find_metric
+from alignkit.report.tables import metric_matrix
 from alignkit.scores.scores import Scores
 
 SETTINGS = MetricSettings(resamples=50)
@@ -106,3 +108,16 @@ def test_nothing_to_measure():
         assert math.isnan(found[metric.name])
         assert math.isnan(found["low"])
         assert found["rows"] == 0
+
+
+@pytest.mark.parametrize("metric", SCORE_METRICS, ids=[metric.name for metric in SCORE_METRICS])
+def test_a_table_shows_the_chance_level_of_a_metric_that_has_one(metric):
+    u, v = pair_of(metric)
+    without = replace(
+        metric, chance="", values=lambda sums: {metric.name: metric.values(sums)[metric.name]}, whole=()
+    )
+    for one in (metric, without):
+        row = metric_matrix(compare({"u": u, "v": v}, one, SETTINGS), one).splitlines()[1]
+        value = metric.text(metric.measure(u, v, SETTINGS)[metric.name])
+        assert row.split()[2] == value
+        assert ("(" in row) == bool(one.chance)

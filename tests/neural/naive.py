@@ -65,7 +65,7 @@ class NaiveNetwork:
     def attention(self, s, h):
         if self.settings.attention == "uniform":
             return np.full(len(h), 1 / len(h))
-        query = self.w["attention.query.weight"] @ s + self.w["attention.query.bias"]
+        query = self.w["attention.score.query.weight"] @ s + self.w["attention.score.query.bias"]
         return softmax(np.array([state @ query for state in h]))
 
     def predict(self, s, mixed):
@@ -104,7 +104,7 @@ def delta_by_autograd(network, source, target):
     if size.attention == "uniform":
         weights = torch.full((len(target), len(source)), 1 / len(source), dtype=torch.float64)
     else:
-        weights = torch.softmax(network.attention.query(s) @ h.t(), 1)
+        weights = torch.softmax(network.attention.score.query(s) @ h.t(), 1)
     logits = network.output(network.features(s, network.context(weights @ h)))
     logs = torch.log_softmax(logits, 1)[range(len(target)), torch.tensor(np.array(target, np.int64))]
     return np.array([torch.autograd.grad(one, omega, retain_graph=True)[0].numpy() for one in logs])

@@ -176,7 +176,7 @@ def test_compare_takes_scores_of_others(runs, lines, tmp_path, capsys):
     assert row["rows"] == sum(len(line.split()) for line in lines[1][120:])
     assert row["agreement"] > 0.8 > row["chance"] + 0.3
     assert run_program([*arguments, "--scores", f"lstm={gold}"]) == 2
-    assert "names of their own" in capsys.readouterr().err
+    assert "must be new" in capsys.readouterr().err
 
 
 def test_compare_takes_scores_of_its_own_tokens(runs, tmp_path, capsys):

@@ -75,6 +75,13 @@ def test_save_and_load(tmp_path):
     assert np.array_equal(loaded.shapes, scores.shapes)
 
 
+@pytest.mark.parametrize("name", ["a.txt", "a", "a.npz.gz", "npz"])
+def test_a_name_of_another_format_is_refused(tmp_path, name):
+    with pytest.raises(AlignkitError, match=r"must end in \.npz or \.parquet"):
+        Scores.from_matrices(MATRICES).save(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_parquet(tmp_path):
     scores = Scores.from_matrices(MATRICES)
     path = tmp_path / "a.parquet"

@@ -12,18 +12,20 @@ from planted import bitext_of, random_pairs
 
 import alignkit
 import alignkit_data
+from alignkit.aligner.alignment import scores_of_links
 from alignkit.aligner.protocol import with_threshold
 from alignkit.aligner.symmetrized import Symmetrized
+from alignkit.classical import memory
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError, InputError
-from alignkit.links.from_scores import best_links
+from alignkit.links.from_scores import best_links, links_above
 from alignkit.workflow import align as workflow
 from alignkit.workflow.align import align, align_stream
-from alignkit.workflow.settings import METHODS, AlignSettings
+from alignkit.workflow.settings import METHODS, QUALITIES, AlignSettings
 
 PAIRS = [pair for pair in random_pairs(41, pairs=60) if all(pair)]
 SOURCE, TARGET = ([" ".join(side) for side in sides] for sides in zip(*PAIRS, strict=True))
@@ -81,7 +83,7 @@ def test_a_saved_model_of_any_method_gives_its_links_again(method, tmp_path):
     for model in (first.aligner, tmp_path / "model", str(tmp_path / "model")):
         again = align(SOURCE, TARGET, model=model)
         assert pharaoh(again) == first.aligner.links(BITEXT).to_pharaoh()
-        assert (again.score("alpha").values == first.score("alpha").values).all()
+        assert (again.score("alpha").values == first.aligner.score(BITEXT, "alpha").values).all()
         assert np.array_equal(again.sentence_scores, first.sentence_scores)
 
 
@@ -93,6 +95,49 @@ def test_the_joint_model_is_the_default():
     high = align(BITEXT, threshold=0.9)
     assert high.aligner.threshold == 0.9
     assert pharaoh(high) == with_threshold(fitted, 0.9).fitted_links.to_pharaoh() != pharaoh(aligned)
+
+
+def test_one_probability_is_thresholded_printed_and_scored():
+    aligned = align(BITEXT)
+    scores, probabilities = aligned.score("alpha"), aligned.probabilities
+    assert probabilities.min() >= np.float32(aligned.aligner.threshold)
+    assert links_above(scores, aligned.aligner.threshold).to_pharaoh() == aligned.links.to_pharaoh()
+    assert scores_of_links(aligned.links, scores).tolist() == probabilities.tolist()
+    printed = [alignment.probabilities for alignment in aligned.alignments(probabilities=True)]
+    assert np.concatenate(printed).tolist() == probabilities.tolist()
+
+
+@pytest.mark.parametrize("quality", QUALITIES)
+def test_qualities(quality, tmp_path):
+    aligned = align(BITEXT, quality=quality)
+    aligned.aligner.save(tmp_path / "model")
+    again = align(BITEXT, model=tmp_path / "model")
+    assert pharaoh(again) == aligned.aligner.links(BITEXT).to_pharaoh()
+    assert aligned.probabilities.min() >= np.float32(aligned.aligner.threshold)
+    if quality != "normal":
+        with pytest.raises(AlignkitError, match="no quality"):
+            align(BITEXT, method="ibm1", quality=quality)
+    with pytest.raises(AlignkitError, match="known are fast, normal, best"):
+        align(BITEXT, quality="perfect")
+
+
+def test_case_is_folded_unless_it_is_kept():
+    shouted = [line.upper() if m % 2 else line for m, line in enumerate(TARGET)]
+    lower = [line.lower() for line in TARGET]
+    links = [pharaoh(align(SOURCE, side)) for side in (shouted, lower)]
+    assert links[0] == links[1]
+    assert pharaoh(align(SOURCE, shouted, keep_case=True)) != links[0]
+    model = align(SOURCE, lower).aligner
+    assert pharaoh(align(SOURCE, shouted, model=model)) == pharaoh(align(SOURCE, lower, model=model))
+
+
+def test_a_limit_of_memory_changes_no_byte_of_the_joint_model():
+    whole = align(BITEXT)
+    spooled = align(BITEXT, max_memory=memory.BASE + 36 * len(whole.aligner.table.values))
+    assert pharaoh(spooled) == pharaoh(whole)
+    assert spooled.probabilities.tolist() == whole.probabilities.tolist()
+    with pytest.raises(AlignkitError, match="of memory"):
+        align(BITEXT, max_memory="100M")
 
 
 def test_settings_and_options_reach_the_fit():
@@ -207,7 +252,7 @@ def test_an_aligner_of_scores_alone():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"method": "xor"}, "unknown method 'xor'; known are joint, ibm1"),
+        ({"method": "xor"}, "unknown method 'xor'; known are joint, views, ibm1"),
         (
             {"method": "ibm1", "estimation": HMMSettings()},
             "ibm1 needs IBM1Settings, not HMMSettings",

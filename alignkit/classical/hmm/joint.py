@@ -39,9 +39,10 @@ from alignkit.classical.priors import LexiconPrior
 from alignkit.embeddings.levels import Embeddings
 from alignkit.errors import InputError
 from alignkit.parallel import thread_count
+from alignkit.records import Record
 from alignkit.scores.scores import Scores
 from alignkit.settings import with_options
-from alignkit.storage import load_arrays, save_arrays
+from alignkit.storage import Fields, load_arrays, save_arrays
 from alignkit.text.bitext import Bitext
 from alignkit.text.units import lowercased
 from alignkit.types import PathLike, Progress
@@ -50,7 +51,7 @@ Prior = LexiconPrior | Embeddings
 KIND, VERSION = "alignkit.hmm-joint", 3
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class JointHMM(FittedHMM, JointAligner):
     """Two fitted hidden Markov aligners that give link probabilities together.
 
@@ -92,20 +93,28 @@ class JointHMM(FittedHMM, JointAligner):
         """float64 (M,): the same of log p(source | target)."""
         return sums_in_windows(bitext, lambda text: log_likelihoods(text, self, (0.0, 1.0), self.threads))
 
+    def header(self) -> dict[str, Any]:
+        """The numbers of a saved file."""
+        return super().header() | {"share": self.share, "threshold": self.threshold}
+
     def save(self, path: PathLike) -> None:
         """Writes the model; :func:`alignkit.load_aligner` reads it."""
-        header = self.header() | {"share": self.share, "threshold": self.threshold}
-        save_arrays(path, KIND, VERSION, self.arrays(), header)
+        save_arrays(path, KIND, VERSION, self.arrays(), self.header())
 
 
 def load_joint(path: PathLike) -> JointHMM:
     """Reads what :meth:`JointHMM.save` wrote; raises InputError if it is missing, damaged or of another kind."""
     arrays, header = load_arrays(path, KIND, VERSION)
+    return unpack_joint(Fields(path, arrays), Record(path, header))
+
+
+def unpack_joint(fields: Fields, header: Record) -> JointHMM:
+    """A model from its ``arrays`` and ``header``; raises InputError if they are damaged."""
     try:
-        share, threshold = float(header["share"]), float(header["threshold"])
-        return JointHMM(**unpack_hmm(path, arrays, header, 2), share=share, threshold=threshold)
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(path, f"damaged: {error}") from error
+        share, threshold = header.number("share", 0, 1), header.number("threshold", 0, 1)
+        return JointHMM(**unpack_hmm(fields, header, 2), share=share, threshold=threshold)
+    except (TypeError, ValueError) as error:
+        raise InputError(fields.path, f"damaged: {error}") from error
 
 
 def fit_joint(

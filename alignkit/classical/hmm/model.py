@@ -25,9 +25,10 @@ from alignkit.links.from_positions import links_from_positions
 from alignkit.links.from_scores import best_links
 from alignkit.links.links import Links
 from alignkit.parallel import thread_count
+from alignkit.records import Record
 from alignkit.scores.scores import Scores
 from alignkit.settings import with_options
-from alignkit.storage import load_arrays, save_arrays
+from alignkit.storage import Fields, load_arrays, save_arrays
 from alignkit.text.bitext import Bitext
 from alignkit.text.units import lowercased
 from alignkit.types import PathLike, Progress
@@ -90,12 +91,11 @@ class HMM(FittedHMM):
 
 def load_hmm(path: PathLike) -> HMM:
     """Reads what :meth:`HMM.save` wrote; raises InputError if it is missing, damaged or of another kind."""
-    arrays, header = load_arrays(path, KIND, VERSION)
+    arrays, values = load_arrays(path, KIND, VERSION)
+    header = Record(path, values)
     try:
-        return HMM(**unpack_hmm(path, arrays, header, 1), decode=header.get("decode", "posterior"))
-    except (KeyError, TypeError, ValueError, AlignkitError) as error:
-        if isinstance(error, InputError):
-            raise
+        return HMM(**unpack_hmm(Fields(path, arrays), header, 1), decode=header.text("decode", DECODINGS))
+    except (TypeError, ValueError) as error:
         raise InputError(path, f"damaged: {error}") from error
 
 

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from alignkit.classical.lexical_model import LexicalModel, read_parts
+from alignkit.records import Record
 from alignkit.representation import brief_repr
 from alignkit.storage import Fields
 from alignkit.text.bitext import Bitext
 from alignkit.text.units import lowercase
-from alignkit.types import PathLike
 
 #: W: jumps and first positions beyond it share a weight.
 WIDTH = 100
+LARGEST_WEIGHT = 1e6  #: of a jump or first position: sums of such numbers are finite in float32
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +49,11 @@ class HMMParameters:
             raise TypeError("the arrays of an HMM must be float32")
         if not all(np.isfinite(array).all() and (array >= 0).all() for array in arrays):
             raise ValueError("the numbers of an HMM must be finite and not negative")
+        # A little more than 1, for sums are rounded.
+        if any((array > 1.001).any() for array in (self.emission, self.emission_floor, self.null)):
+            raise ValueError("the probabilities of an HMM must lie between 0 and 1")
+        if any((array > LARGEST_WEIGHT).any() for array in (self.transition, self.initial)):
+            raise ValueError(f"weights of transitions cannot exceed {LARGEST_WEIGHT:g}")
         if (
             self.fertility.ndim != 2
             or len(self.fertility) != len(self.emission_floor)
@@ -127,18 +133,16 @@ class FittedHMM(LexicalModel):
         return super().header() | {"null_probability": self.forward.null_probability, "fold_case": self.fold_case}
 
 
-def unpack_hmm(
-    path: PathLike, arrays: dict[str, np.ndarray], header: dict[str, Any], directions: int
-) -> dict[str, Any]:
+def unpack_hmm(arrays: Fields, header: Record, directions: int) -> dict[str, Any]:
     """The attributes of :class:`FittedHMM` with 1 or 2 directions, from what its ``arrays`` and ``header`` wrote.
 
     Raises:
-        InputError, KeyError, TypeError, ValueError: the file is damaged.
+        InputError, TypeError, ValueError: the file is damaged.
     """
-    attributes = read_parts(Fields(path, arrays), header)
-    found = Fields(path, arrays | {"forward_emission": attributes["table"].values})
-    null_probability = float(header["null_probability"])
-    attributes["fold_case"] = bool(header["fold_case"])
+    attributes = read_parts(arrays, header)
+    found = Fields(arrays.path, {**arrays.arrays, "forward_emission": attributes["table"].values})
+    null_probability = header.number("null_probability", 0, 1)
+    attributes["fold_case"] = header.flag("fold_case")
     for direction in ("forward", "reverse")[:directions]:
         parameters = {
             field.name: found.get(f"{direction}_{field.name}", np.float32, 2 if field.name == "fertility" else 1)

@@ -94,7 +94,7 @@ def from_network(network: EncoderDecoder) -> Parameters:
     found["output"], found["output_bias"] = network.output.weight.t(), network.output.bias
     found = {name: value.detach().clone().contiguous()[None] for name, value in found.items()}
     if network.settings.attention == "general":
-        return found | _head(network.attention.query, network.context)  # type: ignore[arg-type]
+        return found | _head(network.attention.score.query, network.context)  # type: ignore[union-attr,arg-type]
     context = {"context": network.context.weight.t(), "context_bias": network.context.bias}
     return found | {name: value.detach().clone()[None, None] for name, value in context.items()}
 
@@ -117,8 +117,8 @@ def to_network(parameters: Parameters, at: int, settings: LstmSettings) -> Encod
         network.context.weight.copy_(one["context"][0].t())
         network.context.bias.copy_(one["context_bias"][0])
         if settings.attention == "general":
-            network.attention.query.weight.copy_(one["query"][0].t())  # type: ignore[union-attr,operator]
-            network.attention.query.bias.copy_(one["query_bias"][0])  # type: ignore[union-attr,operator]
+            network.attention.score.query.weight.copy_(one["query"][0].t())  # type: ignore[union-attr,operator]
+            network.attention.score.query.bias.copy_(one["query_bias"][0])  # type: ignore[union-attr,operator]
     return network
 
 

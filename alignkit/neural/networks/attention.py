@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
-from alignkit.errors import AlignkitError
 from alignkit.neural.devices import one_thread
+from alignkit.neural.networks.hard import samplers
+from alignkit.neural.networks.normalizers import Normalizer, NormalizerWithDerivative, Softmax
+from alignkit.neural.networks.score_functions import QueryScore, ScoreFunction
 
 
 class Attention(nn.Module, ABC):
     """An attention, which gives decoder states their contexts and weights over encoder states.
 
-    To add one, write a subclass and a line in :data:`alignkit.neural.networks.registry.ATTENTIONS`. Saliency works
-    with any of them, by autograd; with :class:`AttentionWithDerivatives` it is faster.
+    To add one that is not a score function and a normalizer (:mod:`alignkit.neural.networks.mechanisms`), write a
+    subclass that takes ``state`` and ``encoding``, and a line in
+    :data:`alignkit.neural.networks.registry.ATTENTIONS`. Saliency works with any of them, by autograd; with
+    :class:`AttentionWithDerivatives` it is faster.
 
     Args:
         state: H, the size of a decoder state.
@@ -37,8 +43,12 @@ class Attention(nn.Module, ABC):
 
         Returns:
             contexts (B, T, D), or (B, 1, D) if they are the same for all t: the weighted means of h; and weights
-            (B, T, L), 0 where padded, whose gradient is not needed.
+            (B, T, L), 0 where padded; the means of the heads' if there are several.
         """
+
+    def head_weights(self, s: Tensor, h: Tensor, mask: Tensor | None) -> Tensor:
+        """The weights of the K heads, (B, K, T, L); arguments as in :meth:`forward`."""
+        return self(s, h, mask)[1].unsqueeze(1)
 
 
 class StateGradient(NamedTuple):
@@ -87,27 +97,27 @@ class _Attend(torch.autograd.Function):
                 scores = scores.masked_fill_(~mask.unsqueeze(1), float("-inf"))
             weights = torch.softmax(scores, dim=2)
             context = torch.bmm(weights, h)
-        ctx.mark_non_differentiable(weights)
+        ctx.set_materialize_grads(False)
         ctx.save_for_backward(query, h, weights)
         return context, weights
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         query, h, weights = ctx.saved_tensors
+        by_context, by_weight = grads
+        if by_context is None:
+            by_context = torch.zeros_like(query)
         with one_thread(query.device):
-            by_score = _score_gradient(h, weights, grads[0])
-            by_h = torch.bmm(by_score.transpose(1, 2), query).baddbmm_(weights.transpose(1, 2), grads[0])
+            total = torch.bmm(by_context, h.transpose(1, 2))
+            if by_weight is not None:  # a loss of the weights themselves
+                total += by_weight
+            by_score = weights * (total - (total * weights).sum(2, keepdim=True))
+            by_h = torch.bmm(by_score.transpose(1, 2), query).baddbmm_(weights.transpose(1, 2), by_context)
             return torch.bmm(by_score, h), by_h, None
 
 
-def _score_gradient(h: Tensor, weights: Tensor, by_context: Tensor) -> Tensor:
-    """(B, T, L): the derivatives in the scores, of which softmax makes the weights."""
-    by_weight = torch.bmm(by_context, h.transpose(1, 2))
-    return weights * (by_weight - (by_weight * weights).sum(2, keepdim=True))
-
-
 def dot_product_attention(query: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Attention by scores a_tl = query_t · h_l: contexts (B, T, D) and weights (B, T, L).
+    """Softmax attention by scores a_tl = query_t · h_l: contexts (B, T, D) and weights (B, T, L).
 
     Args:
         query: (B, T, D).
@@ -118,66 +128,102 @@ def dot_product_attention(query: Tensor, h: Tensor, mask: Tensor | None) -> tupl
 
 
 def weighted_mean(scores: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Attention by given scores (B, T, L): contexts and weights as :meth:`Attention.forward` returns them."""
+    """Softmax attention by given scores (B, T, L); returns what :meth:`Attention.forward` does."""
     if mask is not None:
         scores = scores.masked_fill(~mask.unsqueeze(1), float("-inf"))
     weights = torch.softmax(scores, dim=2)
     return torch.bmm(weights, h), weights
 
 
-class QueryAttention(AttentionWithDerivatives):
-    """a_tl = query_t · h_l with a query made from s_t; alpha = softmax over l."""
+class _OnOneThread(torch.autograd.Function):
+    """The outputs of a function of tensors, computed by one thread on a CPU, forwards and backwards."""
 
-    @abstractmethod
-    def queries(self, s: Tensor) -> Tensor:
-        """Queries (B, T, D) of states (B, T, H)."""
+    @staticmethod
+    def forward(ctx: Any, function: Callable[..., tuple[Tensor, ...]], *tensors: Tensor) -> tuple[Tensor, ...]:
+        with one_thread(tensors[0].device), torch.enable_grad():
+            inputs = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors]
+            outputs = function(*inputs)
+        ctx.set_materialize_grads(False)
+        ctx.inputs, ctx.outputs = inputs, outputs
+        return tuple(output.detach() for output in outputs)
 
-    @abstractmethod
-    def pull_back(self, by_query: Tensor) -> Tensor:
-        """The derivatives in the states, (B, T, H), from those in the queries, (B, T, D)."""
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        wanted = [tensor for tensor in ctx.inputs if tensor.requires_grad]
+        known = [
+            (output, by)
+            for output, by in zip(ctx.outputs, grads, strict=True)
+            if by is not None and output.requires_grad
+        ]
+        found: list[Tensor | None] = [None] * len(wanted)
+        if known and wanted:
+            with one_thread(ctx.inputs[0].device):
+                outputs, by = zip(*known, strict=True)
+                found = list(torch.autograd.grad(outputs, wanted, by, retain_graph=True, allow_unused=True))
+        rest = iter(found)
+        return (None, *(next(rest) if tensor.requires_grad else None for tensor in ctx.inputs))
 
-    def forward(self, s: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        return dot_product_attention(self.queries(s), h, mask)
+
+class ComposedAttention(Attention):
+    """An attention whose scores a normalizer turns into weights.
+
+    Args:
+        score: the score function.
+        normalizer: the normalizer.
+    """
+
+    def __init__(self, score: ScoreFunction, normalizer: Normalizer) -> None:
+        super().__init__(0, 0)
+        self.score, self.normalizer = score, normalizer
+
+    def forward(self, s: Tensor | None, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """As :meth:`Attention.forward`; ``s`` may be None if the score function does without (T is then 1)."""
+        weights = self.normalizer(self.score(s, h, mask).unsqueeze(1), mask).squeeze(1)
+        return torch.bmm(weights, h), weights
+
+
+def attend(attention: Attention, s: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """``attention(s, h, mask)`` by one thread on a CPU, also backwards, so that the bits do not depend on threads.
+
+    That of samplers (:class:`alignkit.neural.networks.hard.Reinforce`), whose gradient has a path of its own, runs
+    backwards on all threads.
+    """
+    if s.device.type != "cpu" or not torch.is_grad_enabled() or any(True for _ in samplers(attention)):
+        with one_thread(s.device):
+            found: tuple[Tensor, Tensor] = attention(s, h, mask)
+        return found
+    parameters = dict(attention.named_parameters())
+
+    def function(s: Tensor, h: Tensor, *values: Tensor) -> tuple[Tensor, Tensor]:
+        return functional_call(attention, dict(zip(parameters, values, strict=True)), (s, h, mask))
+
+    return _OnOneThread.apply(function, s, h, *parameters.values())
+
+
+class QueryAttention(ComposedAttention, AttentionWithDerivatives):
+    """A composed attention whose derivatives are written out: a_tl = query_t · h_l with a query made from s_t."""
+
+    score: QueryScore
+    normalizer: NormalizerWithDerivative
+
+    def forward(self, s: Tensor | None, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        if isinstance(self.normalizer, Softmax):
+            return dot_product_attention(self.score.queries(s, h), h, mask)
+        return super().forward(s, h, mask)
 
     def derivatives(
         self, s: Tensor, h: Tensor, weights: Tensor, by_context: Tensor
     ) -> tuple[Tensor | None, tuple[StateGradient, ...]]:
-        query = self.queries(s)
+        mean = StateGradient(weights, by_context)
         with one_thread(s.device):
-            by_score = _score_gradient(h, weights, by_context)
+            by_weight = torch.bmm(by_context, h.transpose(1, 2))
+            # A dimension for the head, whose parameters the normalizer may have.
+            by_score = self.normalizer.pull_back(weights.unsqueeze(1), by_weight.unsqueeze(1))
+            if by_score is None:
+                return None, (mean,)
+            by_score = by_score.squeeze(1)
             by_query = torch.bmm(by_score, h)
-        return self.pull_back(by_query), (StateGradient(weights, by_context), StateGradient(by_score, query))
-
-
-class GeneralAttention(QueryAttention):
-    """a_tl = h_l · (W s_t + b), the paper's; "general" in Luong et al. (2015), "bilinear" elsewhere."""
-
-    def __init__(self, state: int, encoding: int) -> None:
-        super().__init__(state, encoding)
-        self.query = nn.Linear(state, encoding)
-
-    def queries(self, s: Tensor) -> Tensor:
-        queries: Tensor = self.query(s)
-        return queries
-
-    def pull_back(self, by_query: Tensor) -> Tensor:
-        return by_query @ self.query.weight
-
-
-class DotAttention(QueryAttention):
-    """a_tl = h_l · s_t (Luong et al. 2015); the two directions of a bidirectional encoder's h_l are added."""
-
-    def __init__(self, state: int, encoding: int) -> None:
-        super().__init__(state, encoding)
-        if encoding % state:
-            raise AlignkitError(f"dot attention needs encoder states of {state} numbers, not {encoding}")
-        self.directions = encoding // state
-
-    def queries(self, s: Tensor) -> Tensor:
-        return s.repeat(1, 1, self.directions)
-
-    def pull_back(self, by_query: Tensor) -> Tensor:
-        return by_query.unflatten(2, (self.directions, -1)).sum(2)
+        return self.score.pull_back(by_query), (mean, StateGradient(by_score, self.score.queries(s, h)))
 
 
 class UniformAttention(AttentionWithDerivatives):

@@ -12,20 +12,7 @@ from alignkit.neural.checkpoints import network_with_weights
 from alignkit.neural.classifier_settings import ClassifierSettings
 from alignkit.neural.devices import one_thread
 from alignkit.neural.networks.attention import uniform_weights
-
-
-class ScoredAttention(nn.Module):
-    """a_l = v · ReLU(Q h_l), alpha = softmax over l."""
-
-    def __init__(self, encoding: int, hidden: int) -> None:
-        super().__init__()
-        self.query = nn.Linear(encoding, hidden)
-        self.value = nn.Linear(hidden, 1)
-
-    def forward(self, h: Tensor, mask: Tensor) -> Tensor:
-        """alpha (B, L) of states h (B, L, D); ``mask`` (B, L) is True where there is a word."""
-        scores = self.value(torch.relu(self.query(h))).squeeze(2)
-        return torch.softmax(scores.masked_fill(~mask, float("-inf")), 1)
+from alignkit.neural.networks.attention_building import new_text_attention
 
 
 class Classifier(nn.Module):
@@ -42,8 +29,7 @@ class Classifier(nn.Module):
         # takes four times as long on a CPU as reversing the texts.
         self.forwards = nn.LSTM(size, hidden)
         self.backwards = nn.LSTM(size, hidden)
-        learned = settings.attention == "learned"
-        self.attention = ScoredAttention(2 * hidden, settings.attention_hidden) if learned else None
+        self.attention = new_text_attention(settings.attention, 2 * hidden, settings.attention_hidden)
         self.output = nn.Linear(2 * hidden, 1)
 
     def encode(self, words: Tensor, lengths: np.ndarray, omega: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -74,8 +60,8 @@ class Classifier(nn.Module):
         """alpha (B, L); 0 at padding."""
         if self.attention is None:
             return uniform_weights(h, mask).squeeze(1)
-        alpha: Tensor = self.attention(h, mask)
-        return alpha
+        alpha: Tensor = self.attention(None, h, mask)[1]
+        return alpha.squeeze(1)
 
     def judge(self, h: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Logits (B,), log p(y = 1) - log p(y = 0), and the attention alpha (B, L) that gives them."""

@@ -11,14 +11,14 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from alignkit.neural.networks.attention import Attention, UniformAttention
+from alignkit.neural.networks.attention import Attention, UniformAttention, attend
+from alignkit.neural.networks.attention_building import new_attention
 from alignkit.neural.networks.base import Decoded, Encoding, State, TranslationNetwork
-from alignkit.neural.networks.registry import attention_class
 from alignkit.neural.settings import LstmSettings
 
 
 class EncoderDecoder(TranslationNetwork):
-    """One attention head over a (bi)directional LSTM encoder.
+    """One attention over a (bi)directional LSTM encoder.
 
     The decoder's state is h and c, each (layers, N, H). LSTMs run time first, (L, B, .), which is fastest in both
     oneDNN and cuDNN.
@@ -34,7 +34,7 @@ class EncoderDecoder(TranslationNetwork):
         self.embedding = nn.Embedding(settings.vocabulary, size)
         self.encoder = nn.LSTM(size, hidden, settings.layers, bidirectional=settings.bidirectional, **between)
         self.decoder = nn.LSTM(size, hidden, settings.layers, **between)
-        self.attention: Attention = attention_class(settings.attention)(hidden, encoding)
+        self.attention: Attention = new_attention(settings.attention, hidden, encoding, settings.heads)
         self.context = nn.Linear(encoding, hidden)
         if settings.output == "hidden":
             self.combine = nn.Linear(2 * hidden, hidden)
@@ -81,13 +81,13 @@ class EncoderDecoder(TranslationNetwork):
         # The K hypotheses of a sentence share its encoder states, like K times as many target tokens.
         s = s.reshape(len(encoding.h), -1, self.settings.hidden)
         attention = UniformAttention(0, 0) if uniform else self.attention
-        mean, weights = attention(s, encoding.h, encoding.mask)
+        mean, weights = attend(attention, s, encoding.h, encoding.mask)
         features = self.features(s, self.context(mean).expand(-1, s.shape[1], -1))
         return Decoded(features.reshape(*shape, -1), weights.reshape(*shape, weights.shape[2]), state)
 
     def attention_weights(self, encoding: Encoding, previous: Tensor) -> Tensor:
         s, _ = self.states(previous, encoding.start)
-        weights: Tensor = self.attention(s, encoding.h, encoding.mask)[1]
+        weights: Tensor = attend(self.attention, s, encoding.h, encoding.mask)[1]
         return weights
 
     def features(self, s: Tensor, c: Tensor) -> Tensor:

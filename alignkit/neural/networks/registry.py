@@ -1,17 +1,21 @@
 """The registries of attentions and translation networks, by the names that settings give them.
 
-To add an attention, write a class (:class:`alignkit.neural.networks.attention.Attention`) and a line in
-:data:`ATTENTIONS`; to add a network, a file with its settings and its class
-(:class:`alignkit.neural.networks.base.TranslationNetwork`) and a line in :data:`NETWORKS`. An entry is a class, or
-``module:name``, which is imported when it is needed, so that the names are known without torch.
+An attention is a score function and a normalizer (:mod:`alignkit.neural.networks.mechanisms`), or one of
+:data:`ATTENTIONS`: to add one that is not composed, write a class
+(:class:`alignkit.neural.networks.attention.Attention`) and a line there. To add a network, write a file with its
+settings and its class (:class:`alignkit.neural.networks.base.TranslationNetwork`) and a line in :data:`NETWORKS`.
+An entry is a class, or ``module:name``, which is imported when it is needed, so that the names are known without
+torch.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any, NamedTuple
 
+from alignkit.errors import AlignkitError
+from alignkit.neural.networks.mechanisms import SCORE_FUNCTIONS, UNIFORM, class_of, parse_mechanism
 from alignkit.neural.validation import check_choice
+from alignkit.records import shown
 
 
 class NetworkEntry(NamedTuple):
@@ -27,9 +31,7 @@ class NetworkEntry(NamedTuple):
 
 
 ATTENTIONS: dict[str, str | type[Any]] = {
-    "general": "alignkit.neural.networks.attention:GeneralAttention",
-    "dot": "alignkit.neural.networks.attention:DotAttention",
-    "uniform": "alignkit.neural.networks.attention:UniformAttention",
+    UNIFORM: "alignkit.neural.networks.attention:UniformAttention",
 }
 NETWORKS: dict[str, NetworkEntry] = {
     "lstm": NetworkEntry(
@@ -38,26 +40,28 @@ NETWORKS: dict[str, NetworkEntry] = {
 }
 
 
-def attention_class(name: str) -> type[Any]:
-    """The subclass of :class:`.attention.Attention` of that name; raises AlignkitError if there is none."""
-    check_choice("network", "attention", name, ATTENTIONS)
-    return _loaded(ATTENTIONS[name])
+def check_attention(owner: str, name: object) -> None:
+    """Raise AlignkitError, on behalf of ``owner``, if there is no attention of that name."""
+    if isinstance(name, str) and name in ATTENTIONS:
+        return
+    if not isinstance(name, str) or name.partition("+")[0] not in SCORE_FUNCTIONS:
+        known = ", ".join([*ATTENTIONS, *SCORE_FUNCTIONS])
+        raise AlignkitError(
+            f"{owner}: attention must be one of {known}, or a score function of these and a normalizer, such as "
+            f"additive+sparsemax, not {shown(name)}"
+        )
+    parse_mechanism(name, owner)
 
 
 def settings_class(architecture: str) -> type[Any]:
     """The settings of the network of that name; raises AlignkitError if there is none."""
     check_choice("network", "architecture", architecture, NETWORKS)
-    return _loaded(NETWORKS[architecture].settings)
+    found: type[Any] = class_of(NETWORKS[architecture].settings)
+    return found
 
 
 def network_class(architecture: str) -> type[Any]:
     """The network of that name; raises AlignkitError if there is none."""
     check_choice("network", "architecture", architecture, NETWORKS)
-    return _loaded(NETWORKS[architecture].network)
-
-
-def _loaded(entry: str | type[Any]) -> Any:
-    if not isinstance(entry, str):
-        return entry
-    module, name = entry.split(":")
-    return getattr(import_module(module), name)
+    found: type[Any] = class_of(NETWORKS[architecture].network)
+    return found

@@ -14,6 +14,7 @@ from alignkit.neural.batch_sizes import batch_sizes
 from alignkit.neural.batching import DeviceCorpus, scoring_batches, to_device
 from alignkit.neural.devices import device_of, one_thread
 from alignkit.neural.networks.classifier import Classifier
+from alignkit.neural.scoring.matrices import finite_scores
 from alignkit.neural.scoring.modes import evaluation_mode
 from alignkit.scores.scores import Scores, flat_offsets
 from alignkit.text.labelled import LabelledText
@@ -113,7 +114,7 @@ def classifier_scores(network: Classifier, text: LabelledText, kind: str) -> Sco
             rows = _ROWS[kind](network, batch).cpu().numpy()
             for m, row, length in zip(batch.texts, rows, batch.lengths, strict=True):
                 values[offsets[m] : offsets[m] + length] = row[:length]
-    return Scores(values, offsets, shapes)
+    return finite_scores(values, offsets, shapes)
 
 
 def classifier_logits(network: Classifier, text: LabelledText) -> np.ndarray:

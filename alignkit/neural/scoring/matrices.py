@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from alignkit.errors import AlignkitError
 from alignkit.neural.batch_sizes import BatchSizes
 from alignkit.neural.batching import Batch, Batcher, scoring_batches, to_device
 from alignkit.neural.devices import device_of
@@ -42,6 +43,20 @@ def score_batches(
     elements = np.diff(offsets)
     for pairs, flat in parts:  # the host waits for the device only now
         values[_runs(offsets[pairs], elements[pairs])] = flat.cpu().numpy()
+    return finite_scores(values, offsets, shapes)
+
+
+def finite_scores(values: np.ndarray, offsets: np.ndarray, shapes: np.ndarray) -> Scores:
+    """The scores of a network; arguments as of :class:`Scores`.
+
+    Raises:
+        AlignkitError: one of them is not finite.
+    """
+    if not np.isfinite(values).all():
+        raise AlignkitError(
+            "the network gives scores that are not finite, so its weights are damaged or its training diverged; "
+            "train it again, with a smaller learning rate"
+        )
     return Scores(values, offsets, shapes)
 
 

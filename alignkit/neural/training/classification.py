@@ -16,6 +16,7 @@ from alignkit.neural.batching import DeviceCorpus, training_batches, usable
 from alignkit.neural.classifier_settings import ClassifierRunSettings
 from alignkit.neural.devices import one_thread, pick_device
 from alignkit.neural.networks.classifier import Classifier, build_classifier
+from alignkit.neural.networks.hard import samplers, score_function_loss
 from alignkit.neural.scoring.classifier import classifier_logits, judge_logits
 from alignkit.neural.settings import logged_steps
 from alignkit.neural.training.trainer import Task, Trainer, TrainingPlan, seeded
@@ -107,7 +108,11 @@ class ClassificationTask(Task[Classifier, ClassifierAligner]):
         # last bits with the number of threads.
         seen = h.detach().requires_grad_(everything)
         with one_thread(self.device):
-            loss = self.loss(Judged(batch, y, *network.judge(seen, mask), mask))
+            judged = Judged(batch, y, *network.judge(seen, mask), mask)
+            loss = self.loss(judged)
+            if any(True for _ in samplers(network)):
+                losses = binary_cross_entropy_with_logits(judged.logits, y, reduction="none")
+                loss = loss + score_function_loss(network, losses, torch.arange(len(y), device=self.device))
             loss.backward()
         if everything:
             h.backward(seen.grad)

@@ -15,16 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from alignkit.errors import InputError
 from alignkit.neural.aligners import ClassifierAligner
-from alignkit.neural.checkpoints import BEST
 from alignkit.neural.classifier_settings import ClassifierRunSettings
-from alignkit.neural.loading import load_checkpoint
+from alignkit.neural.devices import pick_device
 from alignkit.neural.settings import from_dict, to_dict
 from alignkit.neural.training.classification import classification_trainer
 from alignkit.neural.training.run_directory import RunDirectory, fingerprint
 from alignkit.neural.vectors import read_vectors
-from alignkit.text.bitext import Bitext
 from alignkit.text.labelled import LabelledLines, LabelledText
 from alignkit.text.tokenization import Tokenizer, learn_words, train_subwords
 from alignkit.types import PathLike, Progress
@@ -43,23 +40,17 @@ class ClassifierRun(RunDirectory):
     @property
     def train(self) -> LabelledText:
         """The encoded training text."""
-        return LabelledText.from_bitext(Bitext.load(self.path / "train.npz"))
+        return LabelledText.from_bitext(self.encoded("training"))
 
     @property
     def valid(self) -> LabelledText:
         """The encoded validation text."""
-        return LabelledText.from_bitext(Bitext.load(self.path / "valid.npz"))
+        return LabelledText.from_bitext(self.encoded("validation"))
 
     def load(self, step: int | None = None, device: str = "auto") -> ClassifierAligner:
-        """The classifier of a logged step, or the best.
-
-        Raises:
-            InputError: there is no such checkpoint, or it is damaged.
-        """
-        place = self.path / BEST if step is None else self.checkpoints.get(step, self.path / f"step {step}")
-        found = load_checkpoint(place, device)
-        if not isinstance(found, ClassifierAligner):
-            raise InputError(place, "not the checkpoint of a classifier")
+        """The classifier of a logged step, or the best; errors as :meth:`RunDirectory.load`."""
+        found = super().load(step, device)
+        assert isinstance(found, ClassifierAligner)  # of these settings
         return found
 
 
@@ -97,6 +88,7 @@ def train_classifier(
         AlignkitError: the directory contains something else, or a run with other settings or text; a label is not
             among ``labels``; the vectors and the embeddings differ in size.
     """
+    pick_device(device)  # a missing device is reported before anything is written
     run = ClassifierRun(Path(run_dir))
     tokenizer = _learn(text, settings)
     size = settings.network.embedding
@@ -118,8 +110,7 @@ def train_classifier(
         prepare = None if start is None else lambda network: start.fill(network.embedding)
         training = classification_trainer(*texts, settings, tokenizer, prepare=prepare, device=device)
         run.open(config)
-        for name, part in zip(("train.npz", "valid.npz"), texts, strict=True):
-            part.bitext.save(run.path / name)
+        run.save_texts(*(part.bitext for part in texts))
     state = {"tokenizer": tokenizer.state()}
     best = training.run(lambda now, improved: run.commit(now, improved, state), progress)
     return best.to(device)

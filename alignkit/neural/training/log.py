@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from alignkit.errors import InputError
+from alignkit.records import LARGEST, Record, parse_json
 from alignkit.storage import atomic_write
 from alignkit.types import PathLike
 
@@ -61,7 +61,7 @@ class TrainingLog:
         try:
             with open(path, encoding="utf-8", newline="\n") as stream:
                 for number, line in enumerate(stream, 1):
-                    rows.append(_row(path, number, line))
+                    rows.append(log_row(Record(path, parse_json(path, line, line=number), line=number)))
         except OSError as error:
             raise InputError(path, error.strerror or str(error)) from error
         except UnicodeDecodeError as error:
@@ -69,12 +69,6 @@ class TrainingLog:
         return cls(tuple(rows))
 
 
-def _row(path: PathLike, number: int, line: str) -> Row:
-    try:
-        value = json.loads(line)
-        row = Row(int(value["step"]), str(value["name"]), float(value["value"]))
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(path, "not a row of a training log", line=number) from error
-    if math.isnan(row.value):
-        raise InputError(path, "a value that is not a number", line=number)
-    return row
+def log_row(record: Record, last_step: int = LARGEST) -> Row:
+    """The row in a record; raises InputError if a value is missing, of another type or out of its range."""
+    return Row(record.whole("step", 0, last_step), record.text("name"), record.number("value"))

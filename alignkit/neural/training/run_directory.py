@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +17,22 @@ from typing import Any, ClassVar
 import torch
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.neural.checkpoints import BEST, TRAINING, load_payload, save_payload
-from alignkit.neural.settings import differences
+from alignkit.neural.aligners import ClassifierAligner, NeuralAligner
+from alignkit.neural.checkpoints import BEST, TRAINING, load_payload, readable, save_payload
+from alignkit.neural.loading import load_checkpoint
+from alignkit.neural.settings import differences, from_dict, to_dict
 from alignkit.neural.training.log import TrainingLog
+from alignkit.neural.training.state import TrainingState
 from alignkit.neural.training.trainer import Found, Trainer
+from alignkit.records import Record, parse_json, shown
 from alignkit.storage import atomic_write
+from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import Tokenizer, tokenizer_from_state
 
 VERSION = 2
+_STEP = re.compile(r"step-([0-9]{6,18})\.pt")
+TEXTS = {"training": "train.npz", "validation": "valid.npz"}  #: the encoded texts of a run
+_REMEDY = "put the run's own file back, or train it again"
 CONFIG, STATE, LOG, CHECKPOINTS = "config.json", "state.pt", "log.jsonl", "checkpoints"
 
 
@@ -40,15 +49,16 @@ class RunDirectory:
         """The contents of config.json; raises InputError if it is not that of such a run."""
         place = self.path / CONFIG
         try:
-            config = json.loads(place.read_text(encoding="utf-8"))
+            text = place.read_text(encoding="utf-8")
         except OSError as error:
             raise InputError(place, error.strerror or str(error)) from error
-        except ValueError as error:
+        except UnicodeDecodeError as error:
             raise InputError(place, f"damaged: {error}") from error
+        config = parse_json(place, text)
         if not isinstance(config, dict) or config.get("kind") != self.KIND:
             raise InputError(place, "not the configuration of a run")
         if config.get("version") != VERSION:
-            version = config.get("version")
+            version = shown(config.get("version"))
             raise InputError(place, f"format version {version} of a run, this program reads {VERSION}")
         return config
 
@@ -58,10 +68,10 @@ class RunDirectory:
 
     @property
     def checkpoints(self) -> dict[int, Path]:
-        """The checkpoints of the logged steps, in ascending order of steps."""
+        """The checkpoints of the logged steps, in ascending order of steps; other files are ignored."""
         paths = (self.path / CHECKPOINTS).glob("step-*.pt")
         # Sorted by number, because names of a million steps and more are longer.
-        return dict(sorted((int(path.stem.removeprefix("step-")), path) for path in paths))
+        return dict(sorted((int(found[1]), path) for path in paths if (found := _STEP.fullmatch(path.name))))
 
     @property
     def begun(self) -> bool:
@@ -109,6 +119,60 @@ class RunDirectory:
         self._configure({"kind": self.KIND, "version": VERSION, **new, "versions": versions})
         (path / CHECKPOINTS).mkdir(exist_ok=True)
 
+    def save_texts(self, training: Bitext, validation: Bitext) -> None:
+        """Write the encoded texts, after their fingerprints are noted in the configuration."""
+        texts = {"training": training, "validation": validation}
+        self._configure({**self.config, "encoded": {name: text.fingerprint() for name, text in texts.items()}})
+        for name, text in texts.items():
+            text.save(self.path / TEXTS[name])
+
+    def encoded(self, name: str) -> Bitext:
+        """The encoded text of that name in :data:`TEXTS`.
+
+        Raises:
+            InputError: it is missing, damaged, or not of this run.
+        """
+        file = TEXTS[name]
+        text = Bitext.load(self.path / file)
+        if text.fingerprint() != Record(self.path / CONFIG, self.config).part("encoded").text(name):
+            raise InputError(self.path / file, f"not the {name} text of this run", remedy=_REMEDY)
+        return text
+
+    def load(self, step: int | None = None, device: str = "auto") -> NeuralAligner | ClassifierAligner:
+        """The network of a logged step, or the best.
+
+        Raises:
+            InputError: there is no such checkpoint, or it is damaged, or not of this run.
+        """
+        place = self.path / BEST if step is None else self.checkpoints.get(step, self.path / f"step {step}")
+        network = load_checkpoint(place, device)
+        if not isinstance(network, NeuralAligner | ClassifierAligner):
+            raise InputError(place, "not the checkpoint of a run")
+        self.check(network, place, step)
+        return network
+
+    def check(self, network: NeuralAligner | ClassifierAligner, place: Path, step: int | None = None) -> None:
+        """Check that a network is of this run.
+
+        Args:
+            network: read from ``place``.
+            place: the file, for errors.
+            step: at which it should be, if that is known.
+
+        Raises:
+            InputError: it was trained on another text or with other settings, or is of another step.
+        """
+        config = Record(self.path / CONFIG, self.config)
+        if network.fingerprint != config.part("encoded").text("training"):
+            raise InputError(place, "a network of another run: it was trained on another text", remedy=_REMEDY)
+        with readable(self.path / CONFIG):
+            own = to_dict(from_dict(type(network.settings), config.value("settings")))
+        changes = list(differences(_without_length(own), _without_length(to_dict(network.settings))))
+        if changes:
+            raise InputError(place, f"a network of another run ({'; '.join(changes)})", remedy=_REMEDY)
+        if step is not None and network.step != step:
+            raise InputError(place, f"the network of step {network.step}, not of step {step}", remedy=_REMEDY)
+
     def _configure(self, config: Mapping[str, Any]) -> None:
         with atomic_write(self.path / CONFIG) as stream:
             stream.write(json.dumps(config, indent=1, sort_keys=True).encode() + b"\n")
@@ -126,12 +190,11 @@ class RunDirectory:
             InputError: the state is damaged.
         """
         state = load_payload(self.path / STATE, TRAINING)
-        try:
-            tokenizer = tokenizer_from_state(state["tokenizer"])
+        place = self.path / STATE
+        with readable(place):
+            tokenizer = tokenizer_from_state(Record(place, state).value("tokenizer"))
             trainer = make(tokenizer)
-            trainer.restore(state, best)
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise InputError(self.path / STATE, f"damaged: {error}") from error
+            trainer.restore(TrainingState.read(place, state, trainer.plan.last_step), best)
         return trainer, tokenizer
 
     def commit(self, now: Trainer[Any, Any], improved: bool, state: Mapping[str, Any]) -> None:
@@ -159,6 +222,13 @@ def is_longer(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     except (KeyError, TypeError):
         return False
     return more and not list(differences({name: old.get(name, {}) for name in new}, as_before))
+
+
+def _without_length(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a run without those in which its networks may differ: it may have been made longer."""
+    network = {name: value for name, value in settings["network"].items() if name != "vocabulary"}
+    training = {name: value for name, value in settings["training"].items() if name not in ("epochs", "steps")}
+    return {**settings, "network": network, "training": training}
 
 
 def fingerprint(*parts: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,9 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from alignkit.neural.checkpoints import weights_of
+from alignkit.errors import AlignkitError
+from alignkit.neural.checkpoints import checked_weights, weights_of
 from alignkit.neural.devices import precision
-from alignkit.neural.training.log import Row, TrainingLog
+from alignkit.neural.training.log import TrainingLog
+from alignkit.neural.training.state import TrainingState, load_moments
 from alignkit.types import PathLike, Progress
 
 
@@ -204,6 +207,7 @@ class Trainer(Generic[Network, Found]):
         self._loss.zero_()
         self._since = 0
         values += self.task.measure(self.network, self.step)
+        self._check_converging(values)
         rank = self.task.rank
         improved = self.best is None or rank(dict(values)) < rank(self.best.metrics)
         self.log = self.log.add(self.step, values)
@@ -211,6 +215,20 @@ class Trainer(Generic[Network, Found]):
             self.best = self.snapshot()
         if commit is not None:
             commit(self, improved)
+
+    def _check_converging(self, values: list[tuple[str, float]]) -> None:
+        """Raises AlignkitError if a measurement or a weight has left all bounds."""
+        wild = next((name for name, value in values if not math.isfinite(value)), None)
+        if wild is None:
+            try:
+                checked_weights(weights_of(self.network))
+            except ValueError:
+                wild = "a weight"
+        if wild is not None:
+            raise AlignkitError(
+                f"training diverged: {wild} is not finite or far too large after step {self.step}; "
+                "use a smaller learning rate"
+            )
 
     def snapshot(self) -> Found:
         """A copy of the network as it is now, with the measurements of this step."""
@@ -228,7 +246,7 @@ class Trainer(Generic[Network, Found]):
             "finished": self.finished,
         }
 
-    def restore(self, state: dict[str, Any], best: Found) -> None:
+    def restore(self, state: TrainingState, best: Found) -> None:
         """Return to the step at which a :meth:`state` was taken.
 
         Args:
@@ -236,17 +254,16 @@ class Trainer(Generic[Network, Found]):
             best: the best network at that step, or a later one, which training will reach again.
 
         Raises:
-            KeyError, TypeError, ValueError, RuntimeError: the state is damaged or belongs to another network.
+            KeyError, ValueError, RuntimeError: the state belongs to another network or task.
         """
-        self.network = self.task.rebuild(state["weights"]).to(self.task.device)
+        self.network = self.task.rebuild(state.weights).to(self.task.device)
         self._optimiser = self._new_optimiser()
-        self._optimiser.load_state_dict(state["optimiser"])
-        rows = [Row(int(s), str(n), float(v)) for s, n, v in state["log"]]
-        self.step = int(state["step"])
-        self.finished = bool(state["finished"]) and self.step >= self.plan.last_step
-        if state["finished"] and not self.finished:  # a finished run that is now to be longer
-            rows = [row for row in rows if row.name not in self.task.concluding]
-        self.log = TrainingLog(tuple(rows))
+        load_moments(self._optimiser, state.moments, state.step)
+        rows, self.step = state.log.rows, state.step
+        self.finished = state.finished and self.step >= self.plan.last_step
+        if state.finished and not self.finished:  # a finished run that is now to be longer
+            rows = tuple(row for row in rows if row.name not in self.task.concluding)
+        self.log = TrainingLog(rows)
         steps = sorted({row.step for row in self.log.rows})
         step = min(steps, key=lambda step: self.task.rank(self.log.at(step)))
         if best.step != step:

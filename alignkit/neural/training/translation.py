@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.aligners import NeuralAligner
@@ -14,6 +15,7 @@ from alignkit.neural.batching import Batch, Batcher, training_batches, usable
 from alignkit.neural.devices import pick_device
 from alignkit.neural.losses import TokenLoss
 from alignkit.neural.networks.base import TranslationNetwork, build_network, new_network
+from alignkit.neural.networks.hard import samplers, score_function_loss
 from alignkit.neural.scoring.evaluation import bleu, evaluate_network
 from alignkit.neural.settings import RunSettings, TrainingSettings, logged_steps
 from alignkit.neural.training.trainer import Task, Trainer, TrainingPlan, seeded
@@ -176,6 +178,9 @@ def batch_loss(
     if len(batch.places) < len(x):
         x = x[batch.places]
     loss: Tensor = TokenLoss.apply(x, network.output.weight, network.output.bias, batch.targets)
+    if any(True for _ in samplers(network)):
+        losses = cross_entropy(network.output(x.detach()), batch.targets, reduction="none")
+        loss = loss + score_function_loss(network, losses, batch.places)
     return loss
 
 

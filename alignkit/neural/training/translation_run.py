@@ -18,9 +18,7 @@ from typing import ClassVar
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.checkpoints import BEST
 from alignkit.neural.devices import pick_device
-from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.settings import RunSettings, TextSettings, from_dict, to_dict
 from alignkit.neural.training.run_directory import CONFIG, RunDirectory, fingerprint
@@ -43,15 +41,21 @@ class TranslationRun(RunDirectory):
     def settings(self) -> RunSettings:
         return from_dict(RunSettings, self.config.get("settings"))
 
+    def load(self, step: int | None = None, device: str = "auto") -> NeuralAligner:
+        """The network of a logged step, or the best; errors as :meth:`RunDirectory.load`."""
+        found = super().load(step, device)
+        assert isinstance(found, NeuralAligner)  # of these settings
+        return found
+
     @property
     def train(self) -> Bitext:
         """The encoded training text."""
-        return Bitext.load(self.path / "train.npz")
+        return self.encoded("training")
 
     @property
     def valid(self) -> Bitext:
         """The encoded validation text."""
-        return Bitext.load(self.path / "valid.npz")
+        return self.encoded("validation")
 
     @property
     def uniform_steps(self) -> int:
@@ -155,8 +159,7 @@ def _begin(
     encoded = encode_bitext(tokenizer, text.source, text.target)
     held = encode_bitext(tokenizer, valid.source, valid.target)
     training = translation_trainer(encoded, held, settings, tokenizer, valid.target, device)
-    encoded.save(run.path / "train.npz")
-    held.save(run.path / "valid.npz")
+    run.save_texts(encoded, held)
     with atomic_write(run.path / "valid.tgt.txt") as stream:
         for line in valid.target:
             stream.write(line.encode("utf-8", "surrogatepass") + b"\n")
@@ -166,8 +169,5 @@ def _begin(
 def _resume(
     run: TranslationRun, settings: RunSettings, device: str
 ) -> tuple[Trainer[TranslationNetwork, NeuralAligner], Tokenizer]:
-    best = load_checkpoint(run.path / BEST, device="cpu")
-    if not isinstance(best, NeuralAligner):
-        raise InputError(run.path / BEST, "not the checkpoint of a run")
-    texts = run.train, run.valid
+    best, texts = run.load(device="cpu"), (run.train, run.valid)
     return run.resume(lambda own: translation_trainer(*texts, settings, own, run.references, device), best)

@@ -117,10 +117,13 @@ class HeatMaps {
     this.width = this.place.clientWidth;
     const left = Math.ceil(longest(y)) + 12, rise = Math.ceil(longest(x) * 0.8) + 14, tail = Math.ceil(rise * 0.55);
     const fit = (columns) => Math.min(26, Math.floor(((this.width - 22 * (columns - 1)) / columns - left - tail) / Math.max(x.length, 1)));
-    const columns = [3, 2].find((count) => count <= sets && fit(count) >= SMALLEST) || 1;
+    const most = [3, 2].find((count) => count <= sets && fit(count) >= SMALLEST) || 1;
+    const columns = Math.ceil(sets / Math.ceil(sets / most)); // four as two and two
     // Where two do not fit beside each other, one at a time: then its numbers and its words are in sight together.
     const view = this.view !== "auto" ? this.view : sets > 1 && columns === 1 ? chosen.u : "all";
-    const cell = view === "all" && columns > 1 ? fit(columns) : Math.max(15, fit(1));
+    // Small enough to see all rows of pictures at once below the numbers, if that leaves something to be seen.
+    const high = Math.floor(((innerHeight - 130) / Math.ceil(sets / columns) - rise - 40) / Math.max(y.length, 1));
+    const cell = view === "all" && columns > 1 ? Math.min(fit(columns), Math.max(SMALLEST, high)) : Math.max(15, fit(1));
     return { left, rise, cell, tail, view };
   }
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.neural.networks.attention import GeneralAttention, dot_product_attention
+from alignkit.neural.networks.attention import dot_product_attention
+from alignkit.neural.networks.attention_building import new_attention
 from alignkit.neural.settings import LstmSettings, ProxySettings, RunSettings, TrainingSettings
 from alignkit.neural.training.translation import fit_network
 from alignkit.text.tokenization import encode_bitext, learn_words
@@ -29,18 +30,18 @@ def test_gradient_equals_finite_differences(masked):
 
 def test_context_and_weights_are_those_of_plain_softmax():
     torch.manual_seed(2)
-    attention = GeneralAttention(3, 4)
+    attention = new_attention("general", 3, 4)
     s, h = torch.randn(2, 5, 3), torch.randn(2, 6, 4)
     context, weights = attention(s, h, None)
     for b in range(2):
         for t in range(5):
-            query = attention.query.weight @ s[b, t] + attention.query.bias
+            query = attention.score.query.weight @ s[b, t] + attention.score.query.bias
             expected = torch.softmax(h[b] @ query, 0)
             assert torch.allclose(weights[b, t], expected, atol=1e-6)
             assert torch.allclose(context[b, t], expected @ h[b], atol=1e-6)
 
 
-@pytest.mark.parametrize("attention", ["general", "uniform"])
+@pytest.mark.parametrize("attention", ["general", "uniform", "additive+sparsemax"])
 def test_training_and_scores_have_the_same_bits_at_any_number_of_threads(attention):
     if not torch.backends.mkl.is_available():
         pytest.skip("only MKL's products are the same at any number of threads")

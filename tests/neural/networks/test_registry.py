@@ -36,7 +36,7 @@ from ..conftest import random_lines, small_network, small_settings
 CPU = torch.device("cpu")
 
 
-class AdditiveAttention(Attention):
+class CustomAttention(Attention):
     """a_tl = v · tanh(W s_t + U h_l) (Bahdanau et al. 2015)."""
 
     def __init__(self, state, encoding):
@@ -88,7 +88,7 @@ class BagNetwork(TranslationNetwork):
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
-    monkeypatch.setitem(ATTENTIONS, "additive", AdditiveAttention)
+    monkeypatch.setitem(ATTENTIONS, "custom", CustomAttention)
     monkeypatch.setitem(NETWORKS, "bag", NetworkEntry(BagSettings, BagNetwork))
 
 
@@ -107,7 +107,7 @@ def larger(network, seed=3):
     return network.eval()
 
 
-@pytest.mark.parametrize("name", ["general", "dot", "additive", "bag"])
+@pytest.mark.parametrize("name", ["general", "dot", "custom", "bag"])
 def test_a_registered_network_learns_scores_translates_and_is_saved(name, tmp_path, bitext, tokenizer):
     settings = settings_of(name, epochs=12, learning_rate=2e-2)
     found = fit_network(bitext, bitext, settings, tokenizer, device="cpu")
@@ -129,7 +129,7 @@ def test_a_registered_network_learns_scores_translates_and_is_saved(name, tmp_pa
         assert translate(again.network, bitext.source, beam) == translate(found.network, bitext.source, beam)
 
 
-@pytest.mark.parametrize("name", ["additive", "bag"])
+@pytest.mark.parametrize("name", ["custom", "bag"])
 def test_a_run_directory_goes_on(name, tmp_path):
     texts = [LinePairs(random_lines(12, seed), random_lines(12, seed + 1)) for seed in (1, 3)]
     whole = train_translation(tmp_path / "whole", *texts, settings_of(name, epochs=2), device="cpu")
@@ -139,7 +139,7 @@ def test_a_run_directory_goes_on(name, tmp_path):
     assert TranslationRun(tmp_path / "parts").settings == settings_of(name, epochs=2)
 
 
-@pytest.mark.parametrize("name", ["general", "dot", "uniform", "additive", "bag"])
+@pytest.mark.parametrize("name", ["general", "dot", "uniform", "custom", "bag"])
 def test_the_probability_of_a_hypothesis_is_that_of_its_tokens(name):
     """Step by step with a state, K hypotheses to a sentence, as at once under teacher forcing."""
     network = larger(new_network(settings_of(name).change(network={"vocabulary": 9}).network))
@@ -164,7 +164,7 @@ def test_the_fast_probe_is_the_plain_one(bitext, changes, monkeypatch):
     np.testing.assert_allclose(lexical_scores(network, bitext).values, fast.values, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["general", "dot", "uniform", "additive", "bag"])
+@pytest.mark.parametrize("name", ["general", "dot", "uniform", "custom", "bag"])
 def test_saliency_equals_autograd_and_finite_differences(name, bitext):
     settings = settings_of(name).change(network={"vocabulary": 24}).network
     network = larger(new_network(settings).double())
@@ -195,7 +195,7 @@ def test_without_its_only_token_a_source_is_empty(bitext):
     network = small_network()
     empty = torch.empty(0, 2, dtype=torch.int64)
     found = network(empty, np.zeros(2, np.int64), torch.tensor([[1, 1], [5, 6]]))
-    for changes in ({"attention": "uniform"}, {"attention": "additive"}, {"attention": "dot"}):
+    for changes in ({"attention": "uniform"}, {"attention": "custom"}, {"attention": "dot"}):
         other = small_network(**changes)
         other.load_state_dict(network.state_dict(), strict=False)
         torch.testing.assert_close(other(empty, np.zeros(2, np.int64), torch.tensor([[1, 1], [5, 6]])), found)
@@ -204,8 +204,8 @@ def test_without_its_only_token_a_source_is_empty(bitext):
 def test_dot_attention_adds_the_directions():
     general, dot = (small_network(attention=name, bidirectional=True) for name in ("general", "dot"))
     with torch.no_grad():
-        general.attention.query.bias.zero_()
-        general.attention.query.weight.copy_(torch.eye(6).repeat(2, 1))
+        general.attention.score.query.bias.zero_()
+        general.attention.score.query.weight.copy_(torch.eye(6).repeat(2, 1))
     weights = {name: value for name, value in general.state_dict().items() if not name.startswith("attention")}
     dot.load_state_dict(weights)
     source, previous = torch.tensor([[4], [5], [6]]), torch.tensor([[1], [7]])
@@ -223,9 +223,9 @@ def test_settings_name_their_network():
     assert to_dict(settings)["network"]["architecture"] == "bag"
     back = settings.change(network={"architecture": "lstm"})
     assert back.network == RunSettings().network
-    with pytest.raises(AlignkitError, match="architecture must be one of lstm, bag, not 'gru'"):
+    with pytest.raises(AlignkitError, match=f"architecture must be one of {', '.join(NETWORKS)}, not 'gru'"):
         settings.change(network={"architecture": "gru"})
-    with pytest.raises(AlignkitError, match="attention must be one of general, dot, uniform, additive"):
+    with pytest.raises(AlignkitError, match=f"attention must be one of {', '.join(ATTENTIONS)}, general"):
         settings.change(network={"attention": "none"})
     for value in ([], 3, None):
         with pytest.raises(AlignkitError, match="architecture must be one of"):

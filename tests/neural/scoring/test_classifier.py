@@ -27,14 +27,14 @@ NAMES = ("bad", "good")
 KINDS = ("alpha", "beta", "delta", "loo", "relevance")
 
 
-def small_classifier(attention: str = "learned", dtype: torch.dtype = torch.float32) -> Classifier:
+def small_classifier(attention: str = "feed-forward", dtype: torch.dtype = torch.float32) -> Classifier:
     torch.manual_seed(5)
     settings = ClassifierSettings(
         vocabulary=24,
         embedding=5,
         hidden=6,
         attention_hidden=7,
-        attention=attention,  # type: ignore[arg-type]
+        attention=attention,
     )
     network = Classifier(settings).to(dtype)
     with torch.no_grad():
@@ -76,8 +76,8 @@ class Naive:
         h = np.concatenate([self.lstm("forwards", x), self.lstm("backwards", x[::-1])[::-1]], 1)
         alpha = np.full(len(ids), 1 / len(ids)) if len(ids) else np.zeros(0)
         if not self.uniform:
-            hidden = np.maximum(0, h @ w["attention.query.weight"].T + w["attention.query.bias"])
-            scores = hidden @ w["attention.value.weight"][0] + w["attention.value.bias"]
+            hidden = np.maximum(0, h @ w["attention.score.query.weight"].T + w["attention.score.query.bias"])
+            scores = hidden @ w["attention.score.value.weight"][0] + w["attention.score.value.bias"]
             alpha = np.exp(scores) / np.exp(scores).sum()
         weight, bias = w["output.weight"][0], w["output.bias"][0]
         return float(alpha @ h @ weight + bias), alpha, h @ weight + bias
@@ -96,7 +96,7 @@ def test_the_papers_classifier_has_the_papers_size() -> None:
     assert parameter_count(network) - parameter_count(network.embedding) == 1_274_882
 
 
-@pytest.mark.parametrize("attention", ["learned", "uniform"])
+@pytest.mark.parametrize("attention", ["feed-forward", "uniform"])
 def test_scores_equal_the_naive_ones(text: LabelledText, attention: str) -> None:
     network = small_classifier(attention)
     naive = Naive(network)

@@ -10,7 +10,9 @@ import torch
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.classifier_settings import ClassifierRunSettings, ClassifierSettings, ClassifierTraining
+from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.networks.classifier import Classifier
+from alignkit.neural.networks.mechanisms import NORMALIZERS, SCORE_FUNCTIONS
 from alignkit.neural.settings import TextSettings, from_dict, logged_steps, to_dict
 from alignkit.neural.training.classification import Judged, classification_trainer
 from alignkit.neural.training.classifier_run import ClassifierRun, train_classifier
@@ -67,8 +69,8 @@ def test_settings_survive_json() -> None:
     assert from_dict(ClassifierRunSettings, to_dict(SMALL)) == SMALL
     with pytest.raises(AlignkitError, match="cannot be trained alone"):
         SMALL.change(network={"attention": "uniform"}, training={"trained": "attention"})
-    with pytest.raises(AlignkitError, match="attention must be one of learned, uniform"):
-        SMALL.change(network={"attention": "general"})
+    with pytest.raises(AlignkitError, match="score function must be one of general, dot"):
+        SMALL.change(network={"attention": "bahdanau"})
 
 
 def test_it_learns_the_word_that_decides(tmp_path: Path) -> None:
@@ -216,3 +218,25 @@ def test_training_starts_from_prepared_weights() -> None:
     for name, value in started.network.state_dict().items():
         other = fresh if name.startswith("attention.") else None
         assert torch.equal(value, (other.network if other else first).state_dict()[name]), name
+
+
+MECHANISMS = [
+    *(f"feed-forward+{name}" for name in NORMALIZERS),
+    *(f"{name}+sparsemax" for name in SCORE_FUNCTIONS),
+]
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_every_mechanism_finds_the_telling_words(tmp_path: Path, name: str) -> None:
+    """Hard attention that is trained by samples takes more steps than a test has."""
+    settings = SMALL.change(network={"attention": name}, training={"steps": 120, "learning_rate": 2e-2})
+    best = start(tmp_path / "run", settings)
+    assert best.metrics["valid.accuracy"] > (0.6 if name.endswith("reinforce") else 0.85)
+    text = ClassifierRun(tmp_path / "run").valid
+    alpha = best.score(text.bitext, "alpha")
+    if NORMALIZERS[name.split("+")[1]].sums_to_one:
+        np.testing.assert_allclose([row.sum() for row in alpha], 1, rtol=1e-5)
+    again = load_checkpoint(tmp_path / "run", device="cpu")
+    for kind in best.kinds:
+        assert np.isfinite(best.score(text.bitext, kind).values).all()
+        assert np.array_equal(again.score(text.bitext, kind).values, best.score(text.bitext, kind).values)

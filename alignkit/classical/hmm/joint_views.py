@@ -1,0 +1,165 @@
+"""Joint hidden Markov models of several views of a text, whose link probabilities are averaged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from alignkit.aligner.protocol import check_kind
+from alignkit.classical.hmm.joint import JointHMM, fit_joint, unpack_joint
+from alignkit.classical.hmm.joint_aligner import FittedText, JointAligner
+from alignkit.classical.hmm.settings import VIEWS_SETTINGS, VIEWS_THRESHOLD, HMMSettings
+from alignkit.classical.hmm.views import VIEWS, View, ViewedText, trained_views, unpack_view
+from alignkit.classical.hmm.windows import training_pairs
+from alignkit.classical.memory import MemoryLimit
+from alignkit.classical.priors import LexiconPrior
+from alignkit.errors import AlignkitError, InputError
+from alignkit.parallel import thread_count
+from alignkit.records import Record
+from alignkit.representation import brief_repr
+from alignkit.scores.scores import Scores, flat_offsets
+from alignkit.settings import with_options
+from alignkit.storage import Fields, load_arrays, save_arrays
+from alignkit.text.bitext import Bitext
+from alignkit.types import PathLike, Progress
+
+KIND, VERSION = "alignkit.hmm-views", 1
+
+
+@dataclass(frozen=True, eq=False)
+class JointViews(JointAligner):
+    """Fitted joint models of several views, which give link probabilities together.
+
+    Attributes:
+        views: what the models see; the first is words.
+        models: one for each view.
+
+    The others are those of :class:`JointAligner`.
+    """
+
+    views: tuple[View, ...]
+    models: tuple[JointHMM, ...]
+    threshold: float = VIEWS_THRESHOLD
+    threads: int | None = field(default=None, compare=False, kw_only=True)
+    name: str = "hmm-views"
+    kinds: tuple[str, ...] = ("alpha", "beta")
+    fitted: FittedText | None = field(default=None, compare=False, repr=False)
+
+    __repr__ = brief_repr
+
+    def __post_init__(self) -> None:
+        if not self.models or len(self.models) != len(self.views):
+            raise ValueError("every view needs a model")
+        if not 0 <= self.threshold <= 1:
+            raise ValueError("the threshold must lie between 0 and 1")
+
+    @property
+    def words(self) -> JointHMM:
+        """The model of whole words."""
+        return self.models[0]
+
+    def whole_probabilities(self, bitext: Bitext) -> Scores:
+        """See :meth:`JointAligner.whole_probabilities`."""
+        total = _zeros(bitext)
+        for view, model in zip(self.views, self.models, strict=True):
+            viewed = ViewedText(view, bitext)
+            scores = replace(model, threads=self.threads).whole_probabilities(viewed.bitext)
+            viewed.add(scores, 1 / len(self.models), total, thread_count(self.threads))
+        return total
+
+    def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
+        """beta: that of the model of words; alpha: :meth:`probabilities`."""
+        check_kind(self, kind)
+        return self.words.score(bitext, kind) if kind == "beta" else self.probabilities(bitext)
+
+    def log_probabilities(self, bitext: Bitext) -> np.ndarray:
+        """float64 (M,): of the model of words, see :meth:`JointHMM.log_probabilities`."""
+        return self.words.log_probabilities(bitext)
+
+    def reverse_log_probabilities(self, bitext: Bitext) -> np.ndarray:
+        """float64 (M,): of the model of words."""
+        return self.words.reverse_log_probabilities(bitext)
+
+    def save(self, path: PathLike) -> None:
+        """Writes the models; :func:`alignkit.load_aligner` reads them."""
+        arrays: dict[str, np.ndarray] = {}
+        headers = []
+        for n, (view, model) in enumerate(zip(self.views, self.models, strict=True)):
+            arrays |= {f"{n}.{name}": array for name, array in (model.arrays() | view.arrays()).items()}
+            headers.append({"model": model.header(), "view": view.header()})
+        save_arrays(path, KIND, VERSION, arrays, {"threshold": self.threshold, "parts": headers})
+
+
+def load_views(path: PathLike) -> JointViews:
+    """Reads what :meth:`JointViews.save` wrote; raises InputError if it is missing, damaged or of another kind."""
+    arrays, values = load_arrays(path, KIND, VERSION)
+    header, views, models = Record(path, values), [], []
+    try:
+        for n, values in enumerate(header.rows("parts")):
+            part = Record(path, values, name=f"part {n}")
+            own = {name.partition(".")[2]: array for name, array in arrays.items() if name.startswith(f"{n}.")}
+            views.append(unpack_view(Fields(path, own), part.part("view")))
+            models.append(unpack_joint(Fields(path, own), part.part("model")))
+        return JointViews(tuple(views), tuple(models), header.number("threshold", 0, 1))
+    except InputError:
+        raise
+    except (AlignkitError, ValueError) as error:
+        raise InputError(path, f"damaged: {error}") from error
+
+
+def fit_views(
+    bitext: Bitext,
+    settings: HMMSettings | None = None,
+    *,
+    views: tuple[View, ...] = VIEWS,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    prior: LexiconPrior | None = None,
+    memory: MemoryLimit | None = None,
+    **options: Any,
+) -> JointViews:
+    """Fits a joint model to each view of a text, and averages their link probabilities on words.
+
+    Args:
+        bitext: M pairs; pairs with an empty side are ignored.
+        settings: of the estimation, by default :data:`VIEWS_SETTINGS`; case is folded whatever they say.
+        views: what to look at; subwords are trained on the text, and left out where the text is too small.
+        threads, progress, memory: as of :func:`alignkit.classical.hmm.joint.fit_joint`.
+        prior: a lexicon of words from another text, as pseudo-counts; for views whose units are whole words.
+        options: fields of the settings, instead of or in addition to ``settings``.
+
+    Raises:
+        AlignkitError: as of :func:`alignkit.classical.hmm.joint.fit_joint`.
+    """
+    settings = with_options(settings or VIEWS_SETTINGS, options)
+    text, chosen = training_pairs(bitext)
+    count, total = thread_count(threads), _zeros(text)
+    views, models = trained_views(views, text), []
+    for n, view in enumerate(views):
+        viewed = ViewedText(view, text)
+        model = fit_joint(
+            viewed.bitext,
+            replace(settings, fold_case=False, spelling=settings.spelling if view.is_spelled else 0.0),
+            threads=threads,
+            progress=None if progress is None else _labelled(progress, n, len(views)),
+            prior=None if prior is None or not view.has_words else prior.lowercased,
+            memory=memory,
+        )
+        viewed.add(model.fitted_probabilities, 1 / len(views), total, count)
+        models.append(replace(model, fitted=None))
+    if chosen is not None and not chosen.any():
+        total = Scores.from_matrices([])
+    fitted = FittedText(bitext, total, chosen)
+    return JointViews(views, tuple(models), settings.threshold, threads=threads, fitted=fitted)
+
+
+def _labelled(progress: Progress, n: int, views: int) -> Progress:
+    """Progress of one of the views."""
+    return lambda done, total, message: progress(n * total + done, views * total, f"view {n + 1}, {message}")
+
+
+def _zeros(bitext: Bitext) -> Scores:
+    offsets = flat_offsets(bitext.shapes)
+    return Scores(np.zeros(offsets[-1], np.float32), offsets, bitext.shapes)

@@ -1,0 +1,143 @@
+"""Views of a text: its words in lower case, their first letters, and subwords of several sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from alignkit.errors import AlignkitError
+from alignkit.kernels.views import UnitCounts, add_merged
+from alignkit.parallel import blocks, run_blocks
+from alignkit.records import Record
+from alignkit.scores.scores import Scores
+from alignkit.storage import Fields
+from alignkit.text.bitext import Bitext
+from alignkit.text.tokenization import SubwordTokenizer, train_word_pieces
+from alignkit.text.units import Units, units_of
+
+#: A view by subwords needs this many times as many types of words on each side as it has subwords.
+TYPES_PER_SUBWORD = 1.0
+#: From this number of subwords on they are long enough to be compared by their spelling.
+SPELLED = 3000
+TOKENIZERS = ("source_subwords", "target_subwords")  # names in saved files
+
+
+@dataclass(frozen=True)
+class View:
+    """A way to write the words of a text as units.
+
+    Attributes:
+        letters: how many first letters of a word make its only unit; 0: all.
+        subwords: the size of the vocabulary of subwords; 0: words are one unit each.
+        tokenizers: of the source and the target words, if there are subwords.
+    """
+
+    letters: int = 0
+    subwords: int = 0
+    tokenizers: tuple[SubwordTokenizer, SubwordTokenizer] | None = None
+
+    @property
+    def has_words(self) -> bool:
+        """Whether the units are whole words."""
+        return not self.letters and not self.subwords
+
+    @property
+    def is_spelled(self) -> bool:
+        """Whether units can be compared by their spelling."""
+        return not self.subwords or self.subwords >= SPELLED
+
+    def units(self, bitext: Bitext) -> tuple[Units, Units]:
+        """The units of the source and of the target words of a bitext."""
+        if self.tokenizers is not None:
+            source, target = (tokenizer.pieces for tokenizer in self.tokenizers)
+        else:
+            source = target = self._first_letters
+        return (
+            units_of(bitext.source.vocabulary, lambda word: source(word.lower())),
+            units_of(bitext.target.vocabulary, lambda word: target(word.lower())),
+        )
+
+    def _first_letters(self, word: str) -> list[str]:
+        return [word[: self.letters or None]]
+
+    def header(self) -> dict[str, int]:
+        """The numbers of a saved file."""
+        return {"letters": self.letters, "subwords": self.subwords}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays of a saved file."""
+        models = [tokenizer.model for tokenizer in self.tokenizers or ()]
+        return {name: np.frombuffer(model, np.uint8) for name, model in zip(TOKENIZERS, models, strict=False)}
+
+
+def unpack_view(fields: Fields, header: Record) -> View:
+    """A view from what its ``arrays`` and ``header`` wrote; raises AlignkitError if they are damaged."""
+    letters, subwords = header.whole("letters"), header.whole("subwords")
+    if not subwords:
+        return View(letters)
+    source, target = (SubwordTokenizer(fields.get(name, np.uint8).tobytes()) for name in TOKENIZERS)
+    for tokenizer in (source, target):
+        tokenizer.pieces("a")  # which a damaged one cannot
+    return View(letters, subwords, (source, target))
+
+
+#: What `alignkit align --quality best` looks at.
+VIEWS = (
+    View(),
+    View(letters=4),
+    View(letters=6),
+    View(subwords=1000),
+    View(subwords=2000),
+    View(subwords=4000),
+    View(subwords=8000),
+)
+
+
+def trained_views(views: tuple[View, ...], bitext: Bitext) -> tuple[View, ...]:
+    """The views with their tokenizers, trained on the words of a text; without those for which it is too small."""
+    found = []
+    for view in views:
+        if not view.subwords:
+            found.append(view)
+            continue
+        sides = bitext.source, bitext.target
+        if min(len(side.vocabulary) for side in sides) < TYPES_PER_SUBWORD * view.subwords:
+            continue
+        try:
+            source, target = (train_word_pieces(side, view.subwords) for side in sides)
+        except AlignkitError:  # more letters than subwords, as in Chinese
+            continue
+        found.append(View(view.letters, view.subwords, (source, target)))
+    return tuple(found)
+
+
+class ViewedText:
+    """A bitext as a view shows it.
+
+    Args:
+        view: trained.
+        bitext: M pairs.
+    """
+
+    def __init__(self, view: View, bitext: Bitext) -> None:
+        sides = bitext.source, bitext.target
+        units = view.units(bitext)
+        source, target = (each.encode(side) for each, side in zip(units, sides, strict=True))
+        self.bitext = Bitext(source, target)
+        self._counts = [
+            UnitCounts(each.counts(side), side.offsets) for each, side in zip(units, sides, strict=True)
+        ]
+        self._is_one_to_one = all(each.is_one_to_one for each in units)
+
+    def add(self, scores: Scores, weight: float, total: Scores, threads: int) -> None:
+        """Adds the scores between units, times the weight, to the scores between words."""
+        if self._is_one_to_one:
+            total.values[:] += np.float32(weight) * scores.values
+            return
+        matrices, words = (scores.values, scores.offsets), (total.values, total.offsets)
+
+        def merge(low: int, high: int) -> None:
+            add_merged(low, high, *self._counts, matrices, np.float32(weight), words)
+
+        run_blocks(merge, blocks(np.diff(scores.offsets), threads), threads)

@@ -1,0 +1,1 @@
+"""Public data sets: where they are, and downloading them."""

@@ -1,0 +1,199 @@
+"""The public data sets that the benchmarks use: addresses, licences, and what is known of each file.
+
+Every address names a Git commit, so its content does not change. A size and a SHA-256 are given only where they
+are known: those of Multi30k are of the copies that the benchmarks ran on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from alignkit.errors import AlignkitError
+
+_RAW = "https://raw.githubusercontent.com"
+_TATOEBA = "Tatoeba sentences (export of manythings.org/anki): CC BY 2.0 France, to be attributed to tatoeba.org"
+#: books of the Old Testament; Genesis, Psalms, Isaiah and Ezekiel were not used
+_BOOKS = (
+    *(
+        "02-EXO",
+        "03-LEV",
+        "04-NUM",
+        "05-DEU",
+        "06-JOS",
+        "07-JDG",
+        "08-RUT",
+        "09-1SA",
+        "10-2SA",
+        "11-1KI",
+        "12-2KI",
+    ),
+    *(
+        "13-1CH",
+        "14-2CH",
+        "15-EZR",
+        "16-NEH",
+        "17-EST",
+        "18-JOB",
+        "20-PRO",
+        "21-ECC",
+        "22-SNG",
+        "24-JER",
+        "25-LAM",
+    ),
+    *(
+        "27-DAN",
+        "28-HOS",
+        "29-JOL",
+        "30-AMO",
+        "31-OBA",
+        "32-JON",
+        "33-MIC",
+        "34-NAM",
+        "35-HAB",
+        "36-ZEP",
+        "37-HAG",
+    ),
+    *("38-ZEC", "39-MAL"),
+)
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file to download.
+
+    Attributes:
+        name: it is stored under.
+        url: its address.
+        size: in bytes, or None if not known.
+        sha256: of its content, in hexadecimal digits, or None if not known.
+    """
+
+    name: str
+    url: str
+    size: int | None = None
+    sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Files that belong together.
+
+    Attributes:
+        name: as users write it.
+        title: what it is, in one line.
+        licence: under which terms it may be used, as far as its publishers say.
+        files: all of them.
+        remark: what else a user should know.
+    """
+
+    name: str
+    title: str
+    licence: str
+    files: tuple[RemoteFile, ...]
+    remark: str = ""
+
+
+def _github(repository: str, commit: str, *paths: str) -> tuple[RemoteFile, ...]:
+    """Files of a repository at a commit."""
+    return tuple(
+        RemoteFile(path.rpartition("/")[2], f"{_RAW}/{repository}/{commit}/{path.replace(' ', '%20')}")
+        for path in paths
+    )
+
+
+def _multi30k() -> tuple[RemoteFile, ...]:
+    place = f"{_RAW}/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/tok"
+    known: tuple[tuple[str, str, int | None, str | None], ...] = (
+        ("train", "de", 2150008, "cb5a23529b65ec2061f1dc446192a9c37382b63cc75f81a0be59d34894b3a505"),
+        ("train", "en", None, None),
+        ("val", "de", 77273, "97232bd273eceb7207f689527386a97e4be2616b18ada47576bdaf96c8ae1f00"),
+        ("val", "en", 64608, "46573ce391ae227f1c72f873392436a20ef18e0a6d518098cfbd70b77c8572ec"),
+        ("test_2016_flickr", "de", 71917, "c6a33d39d48f9f510de147651316cd9d918e09ad0219df734a2f16b6baccacc4"),
+        ("test_2016_flickr", "en", 63307, "5b7f32627cf99eced828311b955dae9800bb52bc8b91cf8b6526829e605b29d2"),
+    )
+    return tuple(
+        RemoteFile(f"{part.split('_')[0]}.{language}", f"{place}/{part}.lc.norm.tok.{language}", size, digest)
+        for part, language, size, digest in known
+    )
+
+
+_SETS = (
+    DataSet(
+        "multi30k",
+        "image captions, German and English, tokenised, lower-cased: 29,000 pairs, 1,014 and 1,000 held out",
+        "no licence file; by its README derived from Flickr30K, for non-commercial research and education",
+        _multi30k(),
+    ),
+    DataSet(
+        "cdt_da_en",
+        "Copenhagen Dependency Treebank, Danish and English newspaper text, aligned by hand",
+        "MIT, CC BY-SA 4.0 or LGPL, at choice; the Danish texts are those of PAROLE-DK",
+        (
+            RemoteFile(
+                "copenhagen-dependency-treebank.zip",
+                "https://github.com/mbkromann/copenhagen-dependency-treebank/archive/"
+                "f72eb56a05f0105f4f20e242bde2131685240653.zip",
+            ),
+        ),
+        "the whole repository; the texts are in releases/cdt1+2/{da,en,da-en}",
+    ),
+    DataSet(
+        "europarl_de_en",
+        "100 gold-aligned German-English pairs of Europarl; training text of Tatoeba and of WMT 2014",
+        "gold: copyright E. Bicici 2014, may be used for training and testing, citation asked; WMT sample: none "
+        f"stated; {_TATOEBA}",
+        (
+            *_github(
+                "bicici/SMTData", "eb81ef33c1d77412eee2b5a0ab8dd97936d23cb0", "German-English_WordAlignment.zip"
+            ),
+            *_github("jhamburg/dats6450_nlp", "fc38d83c4353d753fb9b34d98e945cbc5fab2811", "deu-eng.zip"),
+            *_github(
+                "lmthang/nmt.hybrid",
+                "50d5c025f18ed280ff0fd2e2adce327f4170a2c3",
+                *("data/train.10k.de", "data/train.10k.en"),
+            ),
+        ),
+    ),
+    DataSet(
+        "hansards_en_fr",
+        "447 and 37 gold-aligned English-French pairs of the Hansards (WPT 2003); training text of Tatoeba",
+        f"gold: none stated in the repositories that carry it; {_TATOEBA}",
+        (
+            *_github(
+                "neulab/awesome-align",
+                "5f150d45bbe51e167daf0a84abebaeb07c3323d1",
+                *("examples/enfr.src-tgt", "examples/enfr.gold"),
+            ),
+            *_github(
+                "santhoshrajamanickam/nlp2-projects",
+                "fe242641fd7e5298cd82388a9a3fb5a3ff96efc4",
+                *(f"Project 1/validation/dev.{name}" for name in ("e", "f", "wa.nonullalign")),
+            ),
+            *_github("genimind/seq2seq", "4f3f8eb0adde54fcc8b89394336b002e7961244c", "fra-eng.zip"),
+        ),
+    ),
+    DataSet(
+        "ult_hbo_en",
+        "unfoldingWord Literal Text, 35 books of the Old Testament in English, aligned to the Hebrew",
+        "CC BY-SA 4.0; the Hebrew text is in the public domain",
+        _github(
+            "openbible-io/en_ult",
+            "3a491790706bc1a5ec842e99583a43e47df950d9",
+            *(f"{book}.usfm" for book in _BOOKS),
+        ),
+        "the Hebrew words are those of HELFI (Yli-Jyrä et al., LREC 2020), which is not downloaded",
+    ),
+)
+#: All data sets by name.
+DATA_SETS: dict[str, DataSet] = {each.name: each for each in _SETS}
+
+
+def find_data_set(name: str) -> DataSet:
+    """The data set of that name.
+
+    Raises:
+        AlignkitError: there is none.
+    """
+    if name not in DATA_SETS:
+        raise AlignkitError(f"there is no data set {name!r}; there are {', '.join(DATA_SETS)}")
+    return DATA_SETS[name]

@@ -1,0 +1,52 @@
+"""Scores between units of words as scores between words."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from alignkit.kernels.compile import kernel
+from alignkit.kernels.hmm_rows import ONE, ZERO
+
+
+class UnitCounts(NamedTuple):
+    """One side of a text: the number of units of each token."""
+
+    counts: np.ndarray  # int64 (N,), at least 1
+    offsets: np.ndarray  # int64 (M + 1,), where each sentence starts in ``counts``
+
+
+@kernel
+def add_merged(low, high, source, target, matrices, weight, words):
+    """words += weight * the scores between the units of pairs low <= m < high, merged.
+
+    The score of a pair of words is the sum over the source word's units of the mean over the target word's, at
+    most 1.
+
+    Args:
+        source, target: :class:`UnitCounts`.
+        matrices: (values float32, offsets int64 (M + 1,)), scores between units, row by row.
+        words: the same between words; added to.
+    """
+    values, starts = matrices
+    sums, word_starts = words
+    for m in range(low, high):
+        first, last = source.offsets[m], source.offsets[m + 1]
+        width = 0
+        for s in range(first, last):
+            width += source.counts[s]
+        row, place = starts[m], word_starts[m]
+        for t in range(target.offsets[m], target.offsets[m + 1]):
+            count = target.counts[t]
+            share = ONE / np.float32(count)
+            column = row
+            for s in range(first, last):
+                total = ZERO
+                for u in range(count):
+                    for k in range(source.counts[s]):
+                        total += values[column + u * width + k]
+                column += source.counts[s]
+                sums[place] += weight * min(total * share, ONE)
+                place += 1
+            row += count * width

@@ -1,0 +1,82 @@
+"""Links between the tokens of one tokenization of a bitext, moved to those of another."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from alignkit.errors import AlignkitError
+from alignkit.links.links import Links, check_range
+from alignkit.text.bitext import Bitext
+from alignkit.text.token_maps import TokenMap, first_difference, token_map
+
+#: Links that are made at a time, before repetitions are dropped.
+_MOST_LINKS = 1 << 22
+
+
+def remap_links(links: Links, old: Bitext, new: Bitext) -> Links:
+    """Links between the tokens of ``new``, from those between the tokens of ``old``, another tokenization.
+
+    Words of tokenized text, subwords, and the words between the spaces of untokenized text can stand on either
+    side. Two new tokens are linked if two linked old tokens share a character with them
+    (:func:`alignkit.text.token_maps.token_map`). From words to subwords, all subwords of linked words are linked
+    with each other; back, the words of linked subwords. The way to subwords and back to words thus gives the same
+    links, and so does every way over a finer tokenization and back.
+
+    Args:
+        links: of M pairs, between the tokens of ``old``.
+        old, new: M pairs with the same characters on each side.
+
+    Raises:
+        AlignkitError: a sentence has other characters in ``new`` than in ``old``, or a link is outside its pair.
+    """
+    check_range("links", links, old.shapes)
+    if not len(links) == len(old) == len(new):
+        raise AlignkitError(f"{len(links)} lines of links, {len(old)} old and {len(new)} new sentence pairs")
+    maps = token_map(old.source, new.source), token_map(old.target, new.target)
+    for side, each in zip(("source", "target"), maps, strict=True):
+        if each.differs.any():
+            m = int(each.differs.argmax())
+            raise AlignkitError(f"{side} sentence {m} has other characters in the new text: {difference(each, m)}")
+    return remap_through(links, *maps)
+
+
+def difference(tokens: TokenMap, m: int) -> str:
+    """The first difference between the characters of sentence m, for messages."""
+    old, new = first_difference(tokens.old.words(m), tokens.new.words(m))
+    return f"{new!r} where the old one has {old!r}"
+
+
+def remap_through(links: Links, source: TokenMap, target: TokenMap) -> Links:
+    """Links moved through the maps of both sides; those of a pair with a side that differs are dropped."""
+    sentence = links.sentences
+    places = [tokens.old.offsets[sentence] + links.pairs[:, side] for side, tokens in enumerate((source, target))]
+    low = [tokens.first[place] for tokens, place in zip((source, target), places, strict=True)]
+    high = [tokens.end[place] for tokens, place in zip((source, target), places, strict=True)]
+    size = [stop - start for start, stop in zip(low, high, strict=True)]
+    counts = size[0].astype(np.int64) * size[1]
+    total = np.concatenate([[0], np.cumsum(counts)])
+    ends = total[links.offsets]  # the first new link of each pair, with repetitions
+    widths = [int(tokens.new.lengths.max(initial=0)) + 1 for tokens in (source, target)]
+    most_pairs = max((1 << 62) // (widths[0] * widths[1]), 1)  # a key for each place fits int64
+    parts, begin = [], 0
+    while begin < len(links):
+        stop = max(int(np.searchsorted(ends, ends[begin] + _MOST_LINKS, "right")) - 1, begin + 1)
+        stop = min(stop, begin + most_pairs)
+        span = slice(links.offsets[begin], links.offsets[stop])
+        repeats = counts[span]
+        within = np.arange(ends[stop] - ends[begin]) - np.repeat(total[:-1][span] - ends[begin], repeats)
+        row, column = np.divmod(within, np.repeat(size[1][span], repeats))
+        row += np.repeat((sentence[span] - begin) * widths[0] + low[0][span], repeats)
+        column += np.repeat(low[1][span], repeats)
+        parts.append(_links_of_keys(row * widths[1] + column, widths, stop - begin))
+        begin = stop
+    return Links.concatenated(parts)
+
+
+def _links_of_keys(keys: np.ndarray, widths: list[int], count: int) -> Links:
+    """Links of ``count`` pairs from keys (m * widths[0] + s) * widths[1] + t, with repetitions."""
+    keys.sort()  # numpy.unique would hash them, which takes ten times as long
+    keys = keys[np.append(True, keys[1:] != keys[:-1])[: len(keys)]]
+    rows, target = np.divmod(keys, widths[1])
+    offsets = np.searchsorted(rows, np.arange(count + 1, dtype=np.int64) * widths[0])
+    return Links(np.stack([rows % widths[0], target], axis=1).astype(np.int32), offsets.astype(np.int64))

@@ -1,0 +1,77 @@
+"""``alignkit attention``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from alignkit.neural.attention_settings import AttentionSettings
+from alignkit.text.line_pairs import check_has_words
+from alignkit_cli.analysis_options import device_option
+from alignkit_cli.command import alignkit_command, argument
+from alignkit_cli.options import note, quiet_option, reading_options, setting_option, threads_option, with_given
+from alignkit_cli.parameter_types import COUNT, TEXT, OutputPath, WholeNumber
+from alignkit_cli.progress import progress_bar
+
+
+@alignkit_command("attention")
+@argument("model", metavar="MODEL", help="A folder with the model, or a name that transformers downloads.")
+@argument("source", metavar="SRC", type=TEXT, help='The source text; or, without TGT, lines "source ||| target".')
+@argument("target", metavar="[TGT]", required=False, type=TEXT, help="The target text.")
+@click.option("-o", "--output", required=True, type=OutputPath(".npz"), help="The attention file to write.")
+@click.option(
+    "--layer",
+    "layers",
+    type=WholeNumber(0),
+    multiple=True,
+    help="Only this decoder layer, counted from 0; may be given several times.  [default: all]",
+)
+@setting_option(
+    AttentionSettings,
+    "prefix",
+    metavar="WORDS",
+    show_default=False,
+    help='What the model expects before each source line, as ">>deu<<".',
+)
+@click.option("--source-language", metavar="CODE", help="The language code of a multilingual model, as deu_Latn.")
+@click.option("--target-language", metavar="CODE", help="The same of the target.")
+@setting_option(AttentionSettings, "batch_size", type=COUNT, help="Number of sentence pairs at a time.")
+@device_option
+@reading_options
+@threads_option
+@quiet_option
+def command(model: str, output: str, quiet: bool, **options: Any) -> None:
+    """Save the cross-attention of a Hugging Face encoder-decoder model: every layer and head.
+
+    The model (Marian, NLLB, mBART, T5, BART and others) is given both sides of the text and generates nothing: a
+    row is the attention while its target token is predicted. The file goes wherever scores are read, as
+    FILE:LAYER.HEAD (FILE:LAYER.HEAD+1 for the shifted rows, those of the step after each token); `alignkit heads`
+    finds the head that aligns best.
+
+    Needs transformers: pip install 'alignkit[transformers]'.
+    """
+    save_attention(model, output, quiet, options)
+
+
+def save_attention(model: str, output: str, quiet: bool, options: dict[str, Any]) -> None:
+    """Read the text, load the model, save its attention."""
+    from alignkit.neural.devices import set_threads
+    from alignkit.neural.hugging_face import cross_attention, load_pretrained
+    from alignkit.text.reading import read_line_pairs
+
+    reading = {name: options[name] for name in ("encoding_errors", "lowercase")}
+    pairs = read_line_pairs(options["source"], options["target"], **reading)
+    check_has_words(pairs, "score")
+    set_threads(options["threads"])
+    languages = {name: options[name] for name in ("source_language", "target_language")}
+    loaded = load_pretrained(model, **languages)
+    with progress_bar("attention", quiet) as bar:
+        heads = cross_attention(
+            *loaded,
+            *pairs,
+            settings=with_given(AttentionSettings(), options, layers=sorted(set(options["layers"])) or None),
+            progress=bar,
+        )
+    heads.save(output)
+    note(f"{output}: {len(heads)} sentence pairs, {heads.described}", quiet)

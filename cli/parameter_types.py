@@ -1,0 +1,327 @@
+"""Types of arguments and options: each checks its value before any work begins."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from errno import EACCES, EISDIR
+from typing import Any
+
+import click
+
+from alignkit.errors import AlignkitError, InputError, abbreviated
+from alignkit.neural.networks.registry import check_attention
+from alignkit.settings import GREATEST_THREAD_COUNT
+
+#: A size that is not bounded by what it is used for.
+GREATEST = 2**31 - 1
+#: Passes over a text; more would not end.
+GREATEST_PASSES = 1_000_000
+
+
+class WholeNumber(click.ParamType):
+    """A whole number of a range, both ends included."""
+
+    name = "n"
+
+    def __init__(self, least: int = 1, greatest: int = GREATEST) -> None:
+        self.least = least
+        self.greatest = greatest
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            number = int(value)
+        except ValueError:
+            number = self.least - 1
+        if not self.least <= number <= self.greatest:
+            shown = abbreviated(str(value))
+            self.fail(f"{shown} is not a whole number from {self.least} to {self.greatest}.", param, ctx)
+        return number
+
+
+class RealNumber(click.ParamType):
+    """A number of a range.
+
+    Args:
+        least, greatest: the ends of the range.
+        outside: which of the ends are not allowed themselves.
+    """
+
+    name = "x"
+
+    def __init__(self, least: float, greatest: float, *outside: float) -> None:
+        self.least = least
+        self.greatest = greatest
+        self.outside = outside
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            number = float(value)
+        except ValueError:
+            number = float("nan")
+        if not self.least <= number <= self.greatest or number in self.outside:
+            limits = " and ".join(
+                f"{'below' if end == self.greatest else 'above'} {end:g}"
+                if end in self.outside
+                else f"{'at most' if end == self.greatest else 'at least'} {end:g}"
+                for end in (self.least, self.greatest)
+            )
+            self.fail(f"{abbreviated(str(value))} is not a number that is {limits}.", param, ctx)
+        return number
+
+
+class Percentage(click.ParamType):
+    """A share of a row in per cent, above 0 and at most 100, as text, which is exact."""
+
+    name = "percent"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from alignkit.metrics.protocol import top_share
+
+        try:
+            top_share(str(value))
+        except AlignkitError as error:
+            self.fail(f"{error}.", param, ctx)
+        return str(value)
+
+
+class MemorySize(click.ParamType):
+    """An amount of memory, as 800M or 4G."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from alignkit.classical.memory import parse_size
+
+        try:
+            parse_size(value)
+        except AlignkitError as error:
+            self.fail(f"{error}.", param, ctx)
+        return str(value)
+
+
+class Device(click.ParamType):
+    """The name of a device of torch's; whether the machine has it is seen when torch is loaded."""
+
+    name = "device"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not re.fullmatch(r"auto|cpu|mps|cuda(:\d{1,3})?", value):
+            self.fail(f"{abbreviated(value)!r} is none of auto, cpu, cuda, cuda:1 and so on.", param, ctx)
+        return str(value)
+
+
+class MechanismName(click.ParamType):
+    """The name of an attention: a score function, perhaps with a normalizer."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            check_attention("network", value)
+        except AlignkitError as error:
+            self.fail(str(error).partition(": ")[2], param, ctx)
+        return str(value)
+
+
+class InputPath(click.ParamType):
+    """A file that is there and can be read.
+
+    Args:
+        stdin: "-" is standard input.
+        folder: it may be a folder.
+    """
+
+    name = "file"
+
+    def __init__(self, *, stdin: bool = False, folder: bool = False) -> None:
+        self.stdin = stdin
+        self.folder = folder
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        path = os.fspath(value)
+        if path == "-" and self.stdin:
+            return path
+        try:
+            if os.path.isdir(path) and not self.folder:
+                raise IsADirectoryError(EISDIR, os.strerror(EISDIR))
+            os.stat(path)
+            if not os.access(path, os.R_OK):
+                raise PermissionError(EACCES, os.strerror(EACCES))
+        except (OSError, ValueError) as error:
+            raise InputError(path, f"cannot be read: {getattr(error, 'strerror', error)}") from error
+        return path
+
+
+class ScoresPath(InputPath):
+    """A file of scores, or a part of one as FILE:LAYER.HEAD, or LINKS:PROBABILITIES."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        for path in score_files(os.fspath(value)):
+            super().convert(path, param, ctx)
+        return os.fspath(value)
+
+
+class NamedInputPath(click.ParamType):
+    """NAME=FILE, a file that is there and can be read.
+
+    Args:
+        kind: the type of the file.
+    """
+
+    name = "name=file"
+
+    def __init__(self, kind: InputPath | None = None) -> None:
+        self.kind = kind or InputPath()
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        if isinstance(value, tuple):  # converted already
+            return value
+        name, equals, path = value.partition("=")
+        if not equals or not name.strip() or not path:
+            self.fail(f"it must be NAME=FILE, not {abbreviated(value)!r}.", param, ctx)
+        return name, self.kind.convert(path, param, ctx)
+
+
+class OutputPath(click.ParamType):
+    """A file that can be written.
+
+    Args:
+        endings: of the names of files in formats that can be written; none: any name will do.
+        result: of the command, which goes to standard output if no file or "-" is given.
+        stdout: "-" is standard output.
+        replaces: the name of the parameter whose file it may replace; all other inputs are kept.
+    """
+
+    name = "file"
+
+    def __init__(
+        self, *endings: str, result: bool = False, stdout: bool = False, replaces: str | None = None
+    ) -> None:
+        self.endings = endings
+        self.result = result
+        self.stdout = stdout or result
+        self.replaces = replaces
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from alignkit.storage import check_ending, check_writable
+
+        path = os.fspath(value)
+        if path == "-":
+            if not self.stdout:
+                self.fail("standard output has the result itself; give a file.", param, ctx)
+            return path
+        check_writable(path)
+        if self.endings and not _is_special(path):
+            check_ending(path, self.endings)
+        if path.endswith(".parquet"):
+            check_parquet()
+        return path
+
+
+class OutputFolder(click.ParamType):
+    """A folder in which files can be written; it is made if it does not exist."""
+
+    name = "folder"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from alignkit.storage import check_folder
+
+        check_folder(value)
+        return os.fspath(value)
+
+
+class ExistingFolder(click.ParamType):
+    """A folder that is there, and in which files can be written."""
+
+    name = "folder"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from alignkit.storage import check_folder
+
+        if not os.path.isdir(value):
+            self.fail(f"there is no folder {value}.", param, ctx)
+        check_folder(value)
+        return os.fspath(value)
+
+
+#: Types that several commands share.
+SEED = WholeNumber(0, 2**63 - 1)
+COUNT = WholeNumber()
+PASSES = WholeNumber(1, GREATEST_PASSES)
+THREADS = WholeNumber(1, GREATEST_THREAD_COUNT)
+SHARE = RealNumber(0, 1)
+PROBABILITY = RealNumber(0, 1, 0, 1)
+TEXT = InputPath(stdin=True)
+
+
+def check_parquet() -> None:
+    """Check that Parquet files can be written; raises AlignkitError, with the remedy, if not."""
+    from importlib.util import find_spec
+
+    if find_spec("pyarrow") is None:
+        raise AlignkitError("Parquet needs pyarrow: pip install pyarrow, or choose another format")
+
+
+def check_paths(ctx: click.Context) -> None:
+    """Refuse two outputs to one file, an output that replaces an input, and standard input for two inputs.
+
+    Args:
+        ctx: of a command whose parameters are parsed.
+
+    Raises:
+        click.UsageError: naming the file.
+    """
+    parameters = [(str(each.name), each.type, ctx.params.get(str(each.name))) for each in ctx.command.params]
+    inputs: dict[str, str] = {}  # place -> name of its parameter
+    outputs: dict[str, str] = {}
+    for name, given, value in parameters:
+        for kind, path in _paths(given, value):
+            if isinstance(kind, InputPath):
+                place = "standard input" if path == "-" else os.path.realpath(path)
+                if path == "-" and place in inputs:
+                    raise click.UsageError("Only one file can be read from standard input.", ctx)
+                inputs[place] = name
+    for name, given, value in parameters:
+        for kind, path in _paths(given, value):
+            if not isinstance(kind, OutputPath) or _is_special(path):
+                continue  # two outputs may go to /dev/null
+            place = "standard output" if path == "-" else os.path.realpath(path)
+            if place in outputs:
+                raise click.UsageError(f"Two outputs cannot both go to {place}; give another file for one.", ctx)
+            if place in inputs and inputs[place] != kind.replaces:
+                raise click.UsageError(f"The output would replace the input {place}; give another file.", ctx)
+            outputs[place] = name
+
+
+def score_files(value: str) -> list[str]:
+    """The files that a path of scores names."""
+    from alignkit.interop.heads import split_choice
+    from alignkit.interop.link_files import split_probabilities
+
+    return [os.fspath(path) for path in split_probabilities(split_choice(value)[0]) if path is not None]
+
+
+def _is_special(path: str) -> bool:
+    """Whether it is a pipe or a device."""
+    return path != "-" and os.path.exists(path) and not os.path.isfile(path)
+
+
+def _paths(kind: click.ParamType, value: Any) -> Iterator[tuple[click.ParamType, str]]:
+    """The paths of a parameter, with their types."""
+    if value is None:
+        if isinstance(kind, OutputPath) and kind.result:
+            yield kind, "-"
+    elif isinstance(value, str) and isinstance(kind, ScoresPath):
+        yield from ((InputPath(stdin=True), path) for path in score_files(value))
+    elif isinstance(value, str):
+        yield kind, value
+    elif isinstance(kind, click.Tuple) and value and isinstance(value[0], str):
+        for each, part in zip(kind.types, value, strict=True):
+            yield from _paths(each, part)
+    elif isinstance(kind, NamedInputPath) and value and isinstance(value[0], str):
+        yield from _paths(kind.kind, value[1])
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from _paths(kind, part)

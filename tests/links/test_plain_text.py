@@ -1,0 +1,55 @@
+"""The fast reader of Pharaoh lines says what the parser says, or nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alignkit.errors import InputError
+from alignkit.links import plain_text
+from alignkit.links.files import read_links
+from alignkit.links.links import Links, parse_links
+from alignkit.links.plain_text import read_plain_links
+from alignkit.text.utf8 import split_lines
+
+pieces = st.sampled_from([*"0123456789--  \n\n\t\rp", "10-2", "3-4 ", "123456789-0"])
+
+
+@given(st.lists(pieces, max_size=30).map("".join), st.sampled_from([1, 7, 1 << 24]))
+@settings(max_examples=500, deadline=None)
+def test_what_is_read_is_what_the_parser_reads(text, chunk):
+    before, plain_text.CHUNK = plain_text.CHUNK, chunk
+    try:
+        found = read_plain_links(text.encode())
+    finally:
+        plain_text.CHUNK = before
+    try:
+        wanted = parse_links("x", split_lines(text.encode())).possible
+    except InputError:
+        assert found is None
+        return
+    if found is None:
+        assert "p" in text or "9-0" in text  # a possible link, or numbers too large
+    else:
+        assert np.array_equal(found.pairs, wanted.pairs)
+        assert np.array_equal(found.offsets, wanted.offsets)
+
+
+@pytest.mark.parametrize(
+    "text", ["0-0 1", "0-0-1", "-1", "1-", "0 - 0", "0-0 1-1 2 3-3", "1234567890-1", "0-0:0.5"]
+)
+def test_what_is_not_plain_is_left_to_the_parser(text):
+    assert read_plain_links(text.encode()) is None
+
+
+def test_files_of_any_kind(tmp_path):
+    place = tmp_path / "links"
+    links = Links.from_lists([[(3, 1), (0, 12)], [], [(1, 1)] * 2])
+    for text in (links.to_pharaoh(), b"3-1\t0-12\r\n\r\n1-1 1-1", b"3-1:0.25 0p12\n\n1?1\n"):
+        place.write_bytes(text)
+        assert read_links(place).to_strings() == links.to_strings()
+    place.write_text("0-0\n0-0-0\n")
+    with pytest.raises(InputError, match="links, line 2: '0-0-0' is not a link"):
+        read_links(place)

@@ -1,0 +1,185 @@
+"""Links moved between tokenizations: against a naive reference, over subwords and back, and on a million lines."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import alignkit_data
+from alignkit.errors import AlignkitError
+from alignkit.links.links import Links
+from alignkit.links.remapping import remap_links, remap_through
+from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.token_maps import token_map
+from alignkit.text.tokenization import split_words, train_subwords
+from alignkit.text.vocabulary import Vocabulary
+
+
+def cut(text, cuts):
+    """The tokens of a text cut at these places."""
+    bounds = [0, *sorted(c for c in set(cuts) if 0 < c < len(text)), len(text)]
+    return [text[a:b] for a, b in pairwise(bounds) if a < b]
+
+
+def naive(links, old, new):
+    """Links of one pair, character by character."""
+    owners = []
+    for before, after in zip(old, new, strict=True):
+        spread = [[i for i, token in enumerate(tokens) for _ in token] for tokens in (before, after)]
+        owners.append({i: {b for a, b in zip(*spread, strict=True) if a == i} for i in range(len(before))})
+    return sorted({(s, t) for x, y in links for s in owners[0][x] for t in owners[1][y]})
+
+
+texts = st.text("abcdé", max_size=9)
+cuts = st.sets(st.integers(1, 8))
+pairs = st.lists(
+    st.tuples(texts, texts, cuts, cuts, cuts, cuts, st.sets(st.tuples(st.integers(0, 8), st.integers(0, 8)))),
+    max_size=5,
+)
+
+
+@given(pairs)
+@settings(max_examples=300, deadline=None)
+def test_links_are_those_of_a_naive_reference(cases):
+    old = [(cut(x, a), cut(y, b)) for x, y, a, b, _, _, _ in cases]
+    new = [(cut(x, c), cut(y, d)) for x, y, _, _, c, d, _ in cases]
+    links = [
+        [(s, t) for s, t in case[-1] if s < len(x) and t < len(y)] for case, (x, y) in zip(cases, old, strict=True)
+    ]
+    bitexts = [Bitext.from_sentences([x for x, _ in each], [y for _, y in each]) for each in (old, new)]
+    found = remap_links(Links.from_lists(links), *bitexts)
+    wanted = [naive(*one) for one in zip(links, old, new, strict=True)]
+    assert [[tuple(link) for link in pair.tolist()] for pair in found] == wanted
+    finer = [([*x], [*y]) for x, y, *_ in cases]  # letters
+    letters = Bitext.from_sentences([x for x, _ in finer], [y for _, y in finer])
+    back = remap_links(remap_links(Links.from_lists(links), bitexts[0], letters), letters, bitexts[0])
+    assert back.to_strings() == Links.from_lists(links).to_strings()
+
+
+def bitext(*pairs):
+    return Bitext.from_sentences([x.split() for x, _ in pairs], [y.split() for _, y in pairs])
+
+
+RAW = ("Er sagt: „Hallo, Welt!“", 'He says, "hello world!"')
+TOKENIZED = ("Er sagt : „ Hallo , Welt ! “", "He says , &quot; hello world ! &quot;")
+PIECES = ("▁Er ▁sagt : ▁ „ Hall o , ▁Welt ! “", '▁He ▁say s , ▁" hello ▁world ! "')
+BPE = ("Er sa@@ gt@@ : „@@ Hallo@@ , Welt@@ !@@ “", 'He sa@@ ys@@ , "@@ hel@@ lo world@@ !@@ "')
+WORDPIECE = ("er sagt : „ hallo , we ##lt ! “", 'he says , " hello world ! "')
+LINKS = Links.from_strings(["0-0 1-1 2-2 3-3 4-4 6-5 7-6 8-7"])
+
+
+def test_words_subwords_and_spaces():
+    found = remap_links(LINKS, bitext(TOKENIZED), bitext(PIECES))
+    assert found.to_strings() == ["0-0 1-1 1-2 2-3 3-4 4-4 5-5 6-5 8-6 9-7 10-8"]
+    assert remap_links(found, bitext(PIECES), bitext(TOKENIZED)).to_strings() == LINKS.to_strings()
+    assert remap_links(LINKS, bitext(TOKENIZED), bitext(RAW)).to_strings() == ["0-0 1-1 2-2 3-3"]
+    assert remap_links(found, bitext(PIECES), bitext(RAW)).to_strings() == ["0-0 1-1 2-2 3-3"]
+
+
+@pytest.mark.parametrize("fine", [PIECES, TOKENIZED, BPE, WORDPIECE], ids=["pieces", "words", "bpe", "wordpiece"])
+def test_spaces_to_any_finer_tokenization_and_back(fine):
+    links = Links.from_strings(["0-0 1-1 1-2 3-3"])
+    there = remap_links(links, bitext(RAW), bitext(fine))
+    assert remap_links(there, bitext(fine), bitext(RAW)).to_strings() == links.to_strings()
+
+
+def test_a_mark_without_letters_belongs_to_what_follows():
+    old, new = bitext(("▁ a b ▁", "y")), bitext(("ab", "y"))
+    assert remap_links(Links.from_strings(["0-0"]), old, new).to_strings() == ["0-0"]
+    assert remap_links(Links.from_strings(["3-0"]), old, new).to_strings() == ["0-0"]
+    assert remap_links(Links.from_strings(["0-0"]), new, old).to_strings() == ["0-0 1-0 2-0 3-0"]
+    assert remap_links(Links.from_strings(["0-0"]), bitext(("▁", "y")), bitext(("▁ ▁", "y"))).to_strings() == [""]
+
+
+@pytest.mark.parametrize(
+    ("word", "pieces"),
+    [
+        ("\ufb01n\u00bd", ["▁fin", "1", "\u2044", "2"]),  # compatibility characters, as nmt_nfkc writes them
+        ("\uff21\uff11", ["▁A", "1"]),
+        ("Größe", ["▁grö", "sse"]),  # case folded
+        ("Größe", ["groß", "##e"]),  # and accents dropped, by BERT's uncased models
+        ("a\u200bb\u00a0c", ["▁a", "▁b", "▁c"]),
+        ("한국", ["▁한", "국"]),
+        ("日本語", ["▁", "日本", "語"]),
+        ("😀ä", ["▁", "<0xF0>", "<0x9F>", "<0x98>", "<0x80>", "ä"]),  # byte fallback
+        ("für", ["ĠfÃ", "¼", "r"]),  # byte-level BPE
+        ("a&b", ["a", "&amp;", "b"]),
+        ("gut-bezahlt", ["gut", "@-@", "bezahlt"]),
+        ("#tag", ["#", "##tag"]),
+        ("##x@@", ["##x@@"]),
+    ],
+)
+def test_normalized_tokens_are_recognized(word, pieces):
+    old = Bitext.from_sentences([[word, "x"]], [["y"]])
+    new = Bitext.from_sentences([[*pieces, "▁x" if pieces[0].startswith("▁") else "x"]], [["y"]])
+    found = remap_links(Links.from_strings(["0-0"]), old, new)
+    assert [s for s, _ in found[0].tolist()] == list(range(len(pieces)))
+    assert remap_links(found, new, old).to_strings() == ["0-0"]
+
+
+def test_other_text_is_an_error():
+    old, new = bitext(("a b", "x"), ("das Haus", "y")), bitext(("ab", "x"), ("das Hans", "y"))
+    with pytest.raises(AlignkitError, match=r"source sentence 1 .*'ns' where the old one has 'us'"):
+        remap_links(Links.from_strings(["0-0", "1-0"]), old, new)
+    with pytest.raises(AlignkitError, match="'' where the old one has 'y'"):
+        remap_links(Links.from_strings([""]), bitext(("a", "xy")), bitext(("a", "x")))
+    with pytest.raises(AlignkitError, match="link 2-0 points outside"):
+        remap_links(Links.from_strings(["2-0", ""]), old, old)
+    with pytest.raises(AlignkitError, match="1 lines of links, 2 old and 2 new"):
+        remap_links(Links.from_strings(["0-0"]), old, old)
+
+
+def test_links_of_pairs_that_differ_are_dropped_and_no_others():
+    old, new = bitext(("a b", "x"), ("das", "y"), ("a b", "x")), bitext(("ab", "x"), ("dos", "y"), ("a b", "x"))
+    source, target = token_map(old.source, new.source), token_map(old.target, new.target)
+    assert source.differs.tolist() == [False, True, False]
+    links = Links.from_strings(["1-0", "0-0", "1-0"])
+    assert remap_through(links, source, target).to_strings() == ["0-0", "", "1-0"]
+
+
+def test_the_sample_over_sentencepiece_and_back():
+    lines = [alignkit_data.path(f"test.{side}").read_text(encoding="utf-8").splitlines() for side in ("de", "en")]
+    model = train_subwords(lines[0] + lines[1], 300)
+    pieces = [[[model.vocabulary[i] for i in model.encode(line)] for line in side] for side in lines]
+    words = Bitext.from_sentences(*([split_words(line) for line in side] for side in lines))
+    draw = np.random.default_rng(3)
+    links = Links.from_lists(
+        [[(int(draw.integers(n)), int(draw.integers(t))) for _ in range(5)] for t, n in words.shapes.tolist()]
+    )
+    there = remap_links(links, words, Bitext.from_sentences(*pieces))
+    assert len(there.pairs) > 2 * len(links.pairs)
+    assert np.array_equal(remap_links(there, Bitext.from_sentences(*pieces), words).pairs, links.pairs)
+
+
+def two_tokenizations(count, seed):
+    """Sentences of invented words, and the same as two subwords a word."""
+    draw = np.random.default_rng(seed)
+    words = [f"w{i:04d}" for i in range(500)]
+    cuts = draw.integers(1, 5, len(words)).tolist()
+    halves = [(f"▁{word[:at]}", word[at:]) for word, at in zip(words, cuts, strict=True)]
+    subwords = Vocabulary.from_tokens(dict.fromkeys(half for pair in halves for half in pair))
+    ids = np.array([[subwords.id(half) for half in pair] for pair in halves], np.int32)
+    offsets = np.concatenate([[0], np.cumsum(draw.integers(0, 20, count))])
+    tokens = draw.integers(0, len(words), offsets[-1]).astype(np.int32)
+    return Corpus(tokens, offsets, Vocabulary.from_tokens(words)), Corpus(
+        ids[tokens].ravel(), offsets * 2, subwords
+    )
+
+
+@pytest.mark.parametrize("count", [3000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+def test_lines_over_subwords_and_back_are_the_same(count):
+    sides = [two_tokenizations(count, seed) for seed in (1, 2)]
+    words, subwords = (Bitext(*side) for side in zip(*sides, strict=True))
+    sizes = np.minimum(words.source.lengths, words.target.lengths)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    places = (np.arange(offsets[-1]) - np.repeat(offsets[:-1], sizes)).astype(np.int32)
+    links = Links(np.stack([places, places], axis=1), offsets)
+    there = remap_links(links, words, subwords)
+    assert len(there.pairs) == 4 * len(links.pairs)
+    back = remap_links(there, subwords, words)
+    assert np.array_equal(back.pairs, links.pairs)
+    assert np.array_equal(back.offsets, links.offsets)

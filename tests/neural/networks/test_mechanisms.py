@@ -1,0 +1,154 @@
+"""Mechanisms by their names: scores against plain NumPy, and networks and classifiers that have them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from alignkit.errors import AlignkitError
+from alignkit.neural.batch_sizes import batch_sizes
+from alignkit.neural.batching import Batcher
+from alignkit.neural.networks.attention_building import new_attention, new_score_function
+from alignkit.neural.networks.mechanisms import NORMALIZERS, SCORE_FUNCTIONS, Mechanism, parse_mechanism
+from alignkit.neural.scoring.lstm_saliency import has_derivatives
+from alignkit.neural.scoring.modes import evaluation_mode
+from alignkit.neural.scoring.saliency import autograd_saliency, saliency_scores
+from alignkit.neural.settings import LstmSettings
+from alignkit.neural.training.translation import fit_network
+
+from ..conftest import small_network, small_settings
+
+CPU = torch.device("cpu")
+
+
+def naive_score(name, own, s, h, place):
+    """a_tl of one decoder state s and all encoder states h (L, D), from the parameters by name."""
+    if name == "general":
+        return h[place] @ (own["query.weight"] @ s + own["query.bias"])
+    if name in ("dot", "scaled-dot"):
+        return h[place] @ np.tile(s, 2) / (np.sqrt(len(h[place])) if name == "scaled-dot" else 1)
+    if name in ("additive", "feed-forward"):
+        sums = own["state.weight"] @ s + own["query.weight"] @ h[place] + own["query.bias"]
+        hidden = np.tanh(sums) if name == "additive" else np.maximum(sums, 0)
+        return own["value.weight"][0] @ hidden + own["value.bias"][0]
+    key = own["keys.bias"].copy()
+    for step in (-1, 0, 1):
+        if 0 <= place + step < len(h):
+            key += own["keys.weight"][:, :, step + 1] @ h[place + step]
+    return s @ key
+
+
+@pytest.mark.parametrize("name", SCORE_FUNCTIONS)
+def test_scores_are_those_of_the_equation(name):
+    torch.manual_seed(1)
+    module = new_score_function(Mechanism(name), 3, 6, 4).double()
+    own = {key: value.numpy() for key, value in module.state_dict().items()}
+    s, h = torch.randn(2, 5, 3).double(), torch.randn(2, 4, 6).double()
+    mask = torch.tensor([[True] * 4, [True, True, False, False]])
+    h[1, 2:] = 1e6  # padding has no say
+    found = module(s, h, mask).detach().numpy()
+    for b, length in enumerate((4, 2)):
+        states = h[b, :length].numpy()
+        expected = [
+            [naive_score(name, own, row, states, place) for place in range(length)] for row in s[b].numpy()
+        ]
+        np.testing.assert_allclose(found[b, :, :length], expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", SCORE_FUNCTIONS)
+def test_scores_without_decoder_states(name):
+    torch.manual_seed(2)
+    module = new_score_function(Mechanism(name), 0, 6, 4).double()
+    h = torch.randn(2, 4, 6).double()
+    found = module(None, h, None)
+    assert found.shape == (2, 1, 4)
+    assert found.std() > 0
+    assert torch.equal(found[1:], module(None, h[1:], None))
+
+
+def test_names_stand_for_mechanisms():
+    assert parse_mechanism("additive") == Mechanism("additive", "softmax", None)
+    assert parse_mechanism("dot+entmax:1.3") == Mechanism("dot", "entmax", 1.3)
+    assert parse_mechanism("dot+fusedmax") == Mechanism("dot", "fusedmax", 0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("bahdanau", "attention must be one of uniform, general"),
+        ("dot+max", "normalizer of attention must be one of softmax, sparsemax"),
+        ("dot+", "normalizer of attention must be one of"),
+        ("dot+softmax:2", "softmax takes no number"),
+        ("dot+entmax:1", "the number of entmax must be one from 1.01 to 4, not '1'"),
+        ("dot+fusedmax:nan", "the number of fusedmax must be one of at least 0, not 'nan'"),
+        ("dot+fusedmax:inf", "must be one of at least 0, not 'inf'"),
+        ("dot+entmax:", "not ''"),
+    ],
+)
+def test_other_names_are_refused(name, message):
+    with pytest.raises(AlignkitError, match=message):
+        LstmSettings(attention=name)
+
+
+@pytest.mark.parametrize(
+    "name", [*(f"general+{n}" for n in NORMALIZERS), *(f"{s}+sparsemax" for s in SCORE_FUNCTIONS)]
+)
+@pytest.mark.parametrize("heads", [1, 2])
+def test_networks_learn_and_have_true_saliency(name, heads, bitext, tokenizer):
+    settings = small_settings(epochs=2, learning_rate=2e-2).change(network={"attention": name, "heads": heads})
+    start = fit_network(bitext, bitext, settings.change(training={"steps": 0}), tokenizer, device="cpu")
+    found = fit_network(bitext, bitext, settings, tokenizer, device="cpu")
+    assert found.metrics["valid.loss"] < start.metrics["valid.loss"]
+    before = dict(start.network.named_parameters())
+    for parameter, value in found.network.named_parameters():
+        # a constant added to all scores of a row changes no weight that sums to 1
+        constant = parameter in ("attention.key.bias", "attention.score.value.bias", "attention.score.keys.bias")
+        assert constant or not torch.equal(value, before[parameter]), parameter
+    alpha = found.score(bitext, "alpha")
+    sums = np.concatenate([m.sum(1) for m in alpha if m.size])
+    if NORMALIZERS[name.split("+")[1]].sums_to_one:
+        np.testing.assert_allclose(sums, 1, atol=1e-5)
+    for kind in ("beta", "loo"):
+        assert np.isfinite(found.score(bitext, kind).values).all()
+
+
+@pytest.mark.parametrize("name", [f"general+{n}" for n in NORMALIZERS] + ["additive+entmax15", "convolution+crf"])
+@pytest.mark.parametrize("heads", [1, 2])
+def test_saliency_is_autograds(name, heads, bitext):
+    network = small_network(attention=name, heads=heads).double()
+    pair = bitext.take(np.array([2]))
+    batch = Batcher(pair, CPU)(np.array([0]))
+    with evaluation_mode(network, gradients=True):
+        plain = autograd_saliency(network, batch, batch_sizes("saliency", CPU))[0].numpy()
+    np.testing.assert_allclose(saliency_scores(network, pair)[0], plain, rtol=1e-4, atol=1e-6)
+    structured = name.split("+")[1] in ("crf", "fusedmax", "sparsemap")
+    assert has_derivatives(network) == (heads == 1 and name.startswith("general") and not structured)
+
+
+def test_heads_have_maps_of_their_own():
+    """The weights and contexts of two heads, from the parameters, one head at a time."""
+    torch.manual_seed(3)
+    attention = new_attention("scaled-dot", 5, 6, heads=2).double()
+    s, h = torch.randn(2, 3, 5).double(), torch.randn(2, 4, 6).double()
+    mask = torch.tensor([[True] * 4, [True, True, True, False]])
+    contexts, mean = attention(s, h, mask)
+    weights = attention.head_weights(s, h, mask)
+    torch.testing.assert_close(mean, weights.mean(1))
+    maps = [layer.weight for layer in (attention.query, attention.key, attention.value)]
+    biases = [layer.bias for layer in (attention.query, attention.key, attention.value)]
+    for b, length in enumerate((4, 3)):
+        for k in range(2):
+            part = slice(3 * k, 3 * k + 3)
+            q, key, value = (
+                x @ w[part].t() + v[part]
+                for x, w, v in zip((s[b], h[b, :length], h[b, :length]), maps, biases, strict=True)
+            )
+            alpha = torch.softmax(q @ key.t() / np.sqrt(3), 1)
+            torch.testing.assert_close(weights[b, k, :, :length], alpha)
+            torch.testing.assert_close(contexts[b, :, part], alpha @ value)
+
+
+def test_heads_must_divide_the_states():
+    with pytest.raises(AlignkitError, match="12 numbers cannot be divided among 5 heads"):
+        small_network(heads=5, bidirectional=True)

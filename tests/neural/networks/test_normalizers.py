@@ -1,0 +1,231 @@
+"""Normalizers against quadratic programs, enumeration and finite differences."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+
+from alignkit.neural.networks.attention_building import new_normalizer
+from alignkit.neural.networks.hard import score_function_loss
+from alignkit.neural.networks.mechanisms import NORMALIZERS, parse_mechanism
+from alignkit.neural.networks.normalizers import NormalizerWithDerivative
+
+HARD = ("straight-through", "reinforce", "gumbel")
+SMOOTH = [name for name in NORMALIZERS if name not in HARD]
+LENGTHS = [5, 3, 1]
+
+
+def normalizer(name, heads=2, training=False, **parameters):
+    """In double precision, with these values of its parameters."""
+    found = new_normalizer(parse_mechanism(f"dot+{name}"), heads).double().train(training)
+    with torch.no_grad():
+        for parameter, value in parameters.items():
+            getattr(found, parameter).copy_(torch.tensor(value, dtype=torch.float64))
+    return found
+
+
+def random_scores(seed=0, scale=2.0):
+    """(3, 2, 4, 5), and a mask (3, 5)."""
+    scores = torch.from_numpy(np.random.default_rng(seed).normal(size=(3, 2, 4, 5)) * scale)
+    return scores, torch.arange(5) < torch.tensor(LENGTHS)[:, None]
+
+
+def on_the_simplex(objective, length):
+    """The minimiser over the simplex of a convex function of p (L,), by SLSQP."""
+    bounds, constraint = [(0, 1)] * length, {"type": "eq", "fun": lambda p: p.sum() - 1}
+    options = {"ftol": 1e-15, "maxiter": 500}
+    start = np.full(length, 1 / length)
+    return minimize(objective, start, bounds=bounds, constraints=constraint, options=options).x
+
+
+def rows(scores, mask, weights):
+    """(scores, weights) of every row, without padding."""
+    for b, length in enumerate(mask.sum(1).tolist()):
+        for a, w in zip(scores[b].flatten(0, 1), weights[b].flatten(0, 1), strict=True):
+            yield a[:length].numpy(), w[:length].detach().numpy()
+
+
+def entropy(p, alpha):
+    """Tsallis' entropy, of which entmax is the regularised argmax."""
+    return (p - np.clip(p, 0, None) ** alpha).sum() / (alpha * (alpha - 1))
+
+
+@pytest.mark.parametrize(
+    ("name", "alpha"), [("sparsemax", 2), ("entmax15", 1.5), ("entmax:1.2", 1.2), ("entmax:3", 3)]
+)
+def test_entmax_maximises_the_score_plus_the_entropy(name, alpha):
+    scores, mask = random_scores(1, 0.7)
+    for a, w in rows(scores, mask, normalizer(name)(scores, mask)):
+        best = on_the_simplex(lambda p, a=a: -(p @ a) - entropy(p, alpha), len(a))
+        np.testing.assert_allclose(w, best, atol=1e-4)
+
+
+@pytest.mark.parametrize("strength", [0.05, 0.4, 3.0])
+def test_fusedmax_is_its_quadratic_program(strength):
+    """With |p_{l+1} - p_l| <= u_l, a quadratic program in p and u."""
+    scores, mask = random_scores(2, 0.6)
+    for a, w in rows(scores, mask, normalizer(f"fusedmax:{strength}")(scores, mask)):
+        size = len(a)
+        steps = np.diff(np.eye(size), axis=0)
+        constraints = [{"type": "eq", "fun": lambda x, n=size: x[:n].sum() - 1}]
+        constraints += [
+            {"type": "ineq", "fun": lambda x, n=size, d=sign * steps: x[n:] - d @ x[:n]} for sign in (1, -1)
+        ]
+        start = np.r_[np.full(size, 1 / size), np.zeros(size - 1)]
+        found = minimize(
+            lambda x, a=a, n=size: 0.5 * ((x[:n] - a) ** 2).sum() + strength * x[n:].sum(),
+            start,
+            bounds=[(0, 1)] * size + [(0, None)] * (size - 1),
+            constraints=constraints,
+            options={"ftol": 1e-14, "maxiter": 500},
+        )
+        np.testing.assert_allclose(w, found.x[:size], atol=2e-5)
+
+
+def chain_scores(a, coupling):
+    """All binary sequences of a chain, (2^L, L), and their scores."""
+    z = np.array(list(product((0, 1), repeat=len(a))))
+    return z, z @ a + coupling * (z[:, 1:] == z[:, :-1]).sum(1)
+
+
+@pytest.mark.parametrize("coupling", [-1.3, 0.0, 0.8])
+def test_chain_marginals_are_those_of_enumeration(coupling):
+    scores, mask = random_scores(3)
+    for a, w in rows(scores, mask, normalizer("crf", coupling=coupling)(scores, mask)):
+        z, total = chain_scores(a, coupling)
+        p = np.exp(total - total.max())
+        np.testing.assert_allclose(w, p @ z / p.sum(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("coupling", [-1.3, -0.2, 0.0, 0.4, 2.0])
+def test_chain_sparsemap_is_its_quadratic_program(coupling):
+    """Over the distributions of all binary sequences."""
+    scores, mask = random_scores(4, 1.0)
+    weights = normalizer("sparsemap", coupling=coupling)(scores, mask)
+    for a, w in list(rows(scores, mask, weights))[::3]:
+        z, total = chain_scores(a, coupling)
+        best = on_the_simplex(lambda q, z=z, total=total: -(q @ total) + 0.5 * ((q @ z) ** 2).sum(), len(z))
+        np.testing.assert_allclose(w, best @ z, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", NORMALIZERS)
+@pytest.mark.parametrize("training", [False, True])
+def test_padding_has_no_weight_and_no_say(name, training):
+    scores, mask = random_scores(5)
+    found = []
+    for filling in (0.0, 50.0):
+        torch.manual_seed(0)
+        weights = normalizer(name, training=training)(scores.masked_fill(~mask[:, None, None], filling), mask)
+        found.append(weights)
+        assert (weights >= 0).all()
+        assert (weights.masked_select(~mask[:, None, None].expand_as(weights)) == 0).all()
+        if NORMALIZERS[name].sums_to_one:
+            torch.testing.assert_close(weights.sum(3), torch.ones(3, 2, 4, dtype=torch.float64))
+    torch.testing.assert_close(*found)
+    alone = [normalizer(name)(scores[b : b + 1, ..., :length], None) for b, length in enumerate(LENGTHS)]
+    whole = normalizer(name)(scores, mask)
+    for b, length in enumerate(LENGTHS):
+        torch.testing.assert_close(whole[b : b + 1, ..., :length], alone[b])
+
+
+@pytest.mark.parametrize("name", NORMALIZERS)
+def test_nothing_to_attend_to(name):
+    assert normalizer(name)(torch.zeros(2, 2, 3, 0, dtype=torch.float64), None).shape == (2, 2, 3, 0)
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize("masked", [False, True])
+def test_gradients_are_finite_differences(name, masked):
+    scores, mask = random_scores(6)
+    module = normalizer(name)
+    parameters = list(module.parameters())
+    inputs = [scores[:, :, :2].clone().requires_grad_(), *parameters]
+    assert torch.autograd.gradcheck(lambda a, *_: module(a, mask if masked else None), inputs, eps=1e-7, atol=1e-4)
+
+
+@pytest.mark.parametrize("coupling", [-0.7, 0.6])
+@pytest.mark.parametrize("name", ["crf", "sparsemap"])
+def test_gradients_of_chains_at_other_couplings(name, coupling):
+    scores, mask = random_scores(7, 1.0)
+    module = normalizer(name, coupling=coupling)
+    inputs = [scores.clone().requires_grad_(), module.coupling]
+    assert torch.autograd.gradcheck(lambda a, _: module(a, mask), inputs, eps=1e-7, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", NORMALIZERS)
+def test_the_derivative_that_is_written_out_is_autograds(name):
+    module = normalizer(name, heads=2)
+    if not isinstance(module, NormalizerWithDerivative):
+        pytest.skip("left to autograd")
+    scores, _ = random_scores(8)
+    scores.requires_grad_()
+    weights = module(scores, None)
+    by_weight = torch.randn(weights.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    found = module.pull_back(weights.detach(), by_weight)
+    if name in HARD:
+        assert found is None
+        assert not weights.requires_grad
+        return
+    (expected,) = torch.autograd.grad(weights, scores, by_weight)
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_hard_attention_takes_the_largest_score(name):
+    scores, _ = random_scores(9)
+    weights = normalizer(name)(scores, None)
+    assert torch.equal(weights.argmax(3), scores.argmax(3))
+    assert set(weights.unique().tolist()) == {0.0, 1.0}
+
+
+def test_straight_through_has_the_gradient_of_softmax():
+    scores, mask = random_scores(10)
+    by_weight = torch.randn(scores.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    grads = []
+    for name in ("straight-through", "softmax"):
+        own = scores.clone().requires_grad_()
+        grads.append(torch.autograd.grad(normalizer(name, training=True)(own, mask), own, by_weight)[0])
+    torch.testing.assert_close(*grads)
+
+
+@pytest.mark.parametrize("name", ["reinforce", "gumbel"])
+def test_samples_have_the_probabilities_of_softmax(name):
+    torch.manual_seed(4)
+    scores = torch.tensor([0.3, -1.0, 1.2, 0.0], dtype=torch.float64)
+    weights = normalizer(name, 1, training=True)(scores.expand(1, 1, 40000, 4), None)
+    assert set(weights.detach().unique().round(decimals=9).tolist()) <= {0.0, 1.0}
+    np.testing.assert_allclose(weights.detach().mean((0, 1, 2)), torch.softmax(scores, 0), atol=0.01)
+
+
+def test_the_score_function_estimator_has_no_bias():
+    """The mean over 60,000 samples is the gradient of the expected loss, which enumeration gives."""
+    torch.manual_seed(5)
+    scores = torch.tensor([0.3, -1.0, 0.8], dtype=torch.float64, requires_grad=True)
+    costs = torch.tensor([2.0, 0.5, -1.0], dtype=torch.float64)
+    (expected,) = torch.autograd.grad(torch.softmax(scores, 0) @ costs, scores)
+    module = normalizer("reinforce", 1, training=True)
+    weights = module(scores.expand(1, 1, 60000, 3), None)
+    loss = score_function_loss(module, (weights @ costs).flatten(), torch.arange(60000))
+    assert loss.item() == 0
+    (found,) = torch.autograd.grad(loss, scores)
+    torch.testing.assert_close(found, expected, atol=0.02, rtol=0)
+
+
+def test_entmax_reaches_sparsemax_and_nearly_softmax():
+    scores, mask = random_scores(11)
+    torch.testing.assert_close(normalizer("entmax:2")(scores, mask), normalizer("sparsemax")(scores, mask))
+    torch.testing.assert_close(normalizer("entmax")(scores, mask), normalizer("entmax15")(scores, mask))
+    near = normalizer("entmax:1.01")(scores, mask)
+    torch.testing.assert_close(near, normalizer("softmax")(scores, mask), atol=0.02, rtol=0)
+
+
+def test_every_head_learns_its_own_alpha():
+    scores, mask = random_scores(12)
+    module = normalizer("learned-entmax", raw_alpha=[-30.0, 30.0])
+    weights = module(scores, mask)
+    torch.testing.assert_close(weights[:, 1], normalizer("sparsemax")(scores, mask)[:, 1])
+    torch.testing.assert_close(weights[:, 0], normalizer("entmax:1.01")(scores, mask)[:, 0])

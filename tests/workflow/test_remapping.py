@@ -1,0 +1,59 @@
+"""Files of links, moved to another tokenization."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from alignkit.errors import AlignkitError, InputError
+from alignkit.workflow.remapping import remap_files
+
+OLD = "Er sagt : ja !\n\ndas Haus\n", "he says : yes !\n\nthe house\n"
+NEW = "▁Er ▁sag t : ▁ja !\n\n▁das ▁Haus\n", "▁he ▁say s : ▁yes !\n\n▁the ▁house\n"
+
+
+@pytest.fixture
+def put(tmp_path):
+    def write(name, text):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return tmp_path / name
+
+    return write
+
+
+@pytest.fixture
+def texts(put):
+    return [tuple(put(f"{name}.{side}", text) for side, text in zip("xy", pair, strict=True)) for name, pair in
+            (("old", OLD), ("new", NEW))]  # fmt: skip
+
+
+def test_there_and_back(put, texts):
+    links = put("links", "0-0 1-1 2-2 4-4:0.5\n\n1-1\n")
+    found = remap_files(links, *texts)
+    assert found.to_strings() == ["0-0 1-1 1-2 2-1 2-2 3-3 5-5", "", "1-1"]
+    there = put("there", found.to_pharaoh().decode())
+    assert remap_files(there, *texts[::-1]).to_strings() == ["0-0 1-1 2-2 4-4", "", "1-1"]
+
+
+def test_another_text(put, texts, caplog):
+    links = put("links", "0-0\n\n1-1\n")
+    other = texts[1][0], put("new.y", NEW[1].replace("house", "mouse"))
+    with pytest.raises(
+        InputError, match=r"new.y, line 3: has other characters than .*old.y: 'mouse' where .*'house'"
+    ):
+        remap_files(links, texts[0], other)
+    with caplog.at_level(logging.WARNING, "alignkit"):
+        assert remap_files(links, texts[0], other, on_error="skip").to_strings() == ["0-0", "", ""]
+    assert "1 pair differs and has no links" in caplog.text
+
+
+def test_what_does_not_fit(put, texts):
+    with pytest.raises(InputError, match=r"links: has 2 lines, .*old.x has 3"):
+        remap_files(put("links", "0-0\n\n"), *texts)
+    with pytest.raises(InputError, match=r"links, line 3: link 2-0 points outside"):
+        remap_files(put("links", "0-0\n\n2-0\n"), *texts)
+    with pytest.raises(InputError, match=r"new.x: has 1 lines, .*old.x has 3"):
+        remap_files(put("links", "0-0\n\n\n"), texts[0], (put("new.x", "a\n"), put("new.y", "a\n")))
+    with pytest.raises(AlignkitError, match="stop or skip"):
+        remap_files("links", *texts, on_error="ignore")
