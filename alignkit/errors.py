@@ -45,3 +45,20 @@ class InputError(AlignkitError):
 def abbreviated(text: str, length: int = 40) -> str:
     """The text, or its beginning and end if it is longer than ``length``, to be quoted in an error."""
     return text if len(text) <= length else f"{text[: length // 2]}...{text[-length // 4 :]}"
+
+
+def check_list(given: object, what: str, remedy: str = "") -> None:
+    """Check that what should be a list is no string, whose letters would be taken for the items of the list.
+
+    Args:
+        given: the value.
+        what: what it should be, as ``a sentence must be a list of words``.
+        remedy: advice.
+
+    Raises:
+        AlignkitError: it is a string.
+    """
+    if isinstance(given, str | bytes):
+        raise AlignkitError(
+            f"{what}, not the string {abbreviated(str(given))!r}" + (f"; {remedy}" if remedy else "")
+        )

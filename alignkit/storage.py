@@ -106,7 +106,7 @@ def check_ending(path: PathLike, endings: tuple[str, ...]) -> None:
     """Check that the name of a file ends in that of a format that can be written; raises AlignkitError."""
     if not os.fspath(path).endswith(endings):
         raise AlignkitError(
-            f"cannot write {path}: its name must end in {' or '.join(endings)}, which says the format"
+            f"cannot write {path}: its name must end in {' or '.join(endings)}, which gives the format"
         )
 
 

@@ -157,6 +157,8 @@ def systems(peer_python: str) -> list[System]:
     """Ours, and the peers that this Python has."""
     found = [
         ours("alignkit align (joint HMM)", "align"),
+        ours("alignkit align --quality fast", "align", "--quality", "fast"),
+        ours("alignkit align --quality best", "align", "--quality", "best"),
         ours("alignkit hmm --agreement", "hmm", "--agreement"),
         *(ours(f"alignkit {name}", name, *JOINED) for name in ("hmm", "diagonal", "ibm1")),
     ]

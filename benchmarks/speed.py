@@ -268,7 +268,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", help="programs whose names have one of these in them")
     parser.add_argument("--fast-align", metavar="PATH", help="the program of Dyer, Chahuneau and Smith")
     parser.add_argument("--peer-python", metavar="PATH", default=sys.executable)
-    parser.add_argument("--times", type=int, default=1, help="the text so many times over, lines shuffled")
+    parser.add_argument("--times", type=int, default=1, help="repetitions of the text, lines shuffled")
     parser.add_argument("--machine", default=machine(), help="the machine in words, for the record [%(default)s]")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--scaling", metavar="FILE.csv")

@@ -39,7 +39,7 @@ class Command(click.Command):
         return rest
 
     def unknown_option(self, ctx: click.Context, name: str) -> str:
-        """What to say about an option that this command does not have: the one that was probably meant."""
+        """The error for an option that this command does not have, with the one that was probably meant."""
         near = get_close_matches(name, _options_of(self), n=1)
         hint = f" Did you mean '{near[0]}'?" if near else ""
         group = ctx.parent.command if ctx.parent is not None else None

@@ -200,7 +200,7 @@ def train_on_sample(folder: str, seed: int, device: str, quiet: bool) -> str:
     from alignkit.text.reading import read_line_pairs
 
     texts = [read_line_pairs(*choose_text(None, None, True, part)) for part in ("train", "test")]
-    note("training a small network on the embedded sample (kept nowhere; see `alignkit train`) ...", quiet)
+    note("training a small network on the embedded sample (it is not kept; see `alignkit train`) ...", quiet)
     with progress_bar("network", quiet) as bar:
         settings = PRESETS["small"].change(training={"seed": seed})
         train_translation(folder, texts[0], texts[1], settings, bar, device)

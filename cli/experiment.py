@@ -13,7 +13,7 @@ from alignkit_cli.progress import progress_bar
 
 
 def list_experiments(context: click.Context, _: click.Parameter, listing: bool) -> None:
-    """Prints a line for each experiment and ends the program."""
+    """Print a line for each experiment and exit."""
     if listing:
         from alignkit.experiments.registry import EXPERIMENTS
 

@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING
 
 import click
 
+from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import note, quiet_option, write_output
+from alignkit_cli.parameter_types import OutputFolder
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from alignkit.datasets.catalogue import DataSet
 
 
-@click.command("fetch")
-@click.argument("name", metavar="[NAME]", required=False)
-@click.option("-o", "--output", "folder", metavar="FOLDER", help="Where the files go.  [default: NAME]")
+@alignkit_command("fetch")
+@argument("name", metavar="[NAME]", required=False, help="The data set; without it, the names of all are printed.")
+@click.option(
+    "-o", "--output", "folder", type=OutputFolder(), help="The folder that the files go to.  [default: NAME]"
+)
 @click.option("-y", "--yes", is_flag=True, help="Download without asking.")
 @quiet_option
 def command(name: str | None, folder: str | None, yes: bool, quiet: bool) -> None:

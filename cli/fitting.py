@@ -132,7 +132,7 @@ def score_options(command: Command) -> Command:
 
 
 def result_options(command: Command) -> Command:
-    """What to write, with how many threads."""
+    """Output files, and the number of threads."""
     model = click.option(
         "--save-model",
         type=OutputPath(replaces="start"),

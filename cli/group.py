@@ -23,6 +23,10 @@ COMMANDS = {
     "cooc": ("alignkit_cli.cooc", "Count which words occur together."),
     "train": ("alignkit_cli.train", "Train a neural aligner."),
     "mechanisms": ("alignkit_cli.mechanisms", "List the attention mechanisms that networks can have."),
+    "compare-mechanisms": (
+        "alignkit_cli.compare_mechanisms",
+        "Train networks that differ in their attention, side by side.",
+    ),
     "compare": ("alignkit_cli.compare", "Score classical and neural aligners against each other."),
     "attention": ("alignkit_cli.attention", "Save the cross-attention of a Hugging Face model."),
     "heads": ("alignkit_cli.heads", "Rank the heads of an attention file by how well they align."),

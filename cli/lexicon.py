@@ -51,7 +51,7 @@ from alignkit_cli.parameter_types import COUNT, SHARE, InputPath
 @click.option(
     "--both",
     is_flag=True,
-    help="Take both directions from MODEL, a model of both (`align`, or --symmetrize), as if REVERSE were given.",
+    help="Take both directions from MODEL, a model of both (`align`, or --symmetrize), in place of REVERSE.",
 )
 @output_option
 @quiet_option

@@ -8,12 +8,13 @@ from typing import Any
 from alignkit.neural.networks.mechanisms import NORMALIZERS, SCORE_FUNCTIONS
 from alignkit_cli.analysis_options import json_option
 from alignkit_cli.command import alignkit_command
-from alignkit_cli.options import write_output
+from alignkit_cli.options import quiet_option, write_output
 
 
 @alignkit_command("mechanisms")
 @json_option("Print JSON.")
-def command(as_json: bool) -> None:
+@quiet_option
+def command(as_json: bool, quiet: bool) -> None:
     """List the attention mechanisms: score functions and normalizers, any two of which go together.
 
     SCORE+NORMALIZER is the --attention of `alignkit train`, as in additive+sparsemax. SCORE alone has softmax;

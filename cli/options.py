@@ -70,7 +70,7 @@ def text_arguments(command: Command) -> Command:
 
 
 def reading_options(command: Command) -> Command:
-    """How to read text, without the arguments."""
+    """--lowercase and --encoding-errors."""
     lowercase = setting_option(
         AlignSettings, "lowercase", is_flag=True, show_default=False, help="Lower-case both sides while reading."
     )

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import click
 
+from alignkit.neural.assignments import assign
 from alignkit.neural.networks.registry import NETWORKS
 from alignkit.neural.settings import (
     PRESETS,
@@ -35,6 +36,7 @@ from alignkit_cli.parameter_types import (
     TEXT,
     THREADS,
     Device,
+    InputPath,
     MechanismName,
     OutputFolder,
     WholeNumber,
@@ -87,6 +89,21 @@ from alignkit_cli.progress import progress_bar
     help="The number of heads of the attention, each with maps of its own.  [default: the preset's]",
 )
 @click.option(
+    "--guide",
+    type=InputPath(),
+    metavar="LINKS",
+    help="Links of the text (Pharaoh), such as those of `alignkit align`, which attention is pulled towards "
+    "while it learns; training.guide_weight says how much.",
+)
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Any other setting, such as network.layers=2 or training.label_smoothing=0.1; a name that does not exist "
+    "lists them all. May be given several times.",
+)
+@click.option(
     "--tokens",
     type=click.Choice(get_args(Tokens)),
     help=f"The unit of the vocabulary.  [default: {TextSettings.tokens}]",
@@ -136,7 +153,7 @@ def command(run_dir: str, quiet: bool, **options: Any) -> None:
     The same command continues an interrupted run, and ends in the same network. RUN can then be given wherever a
     saved aligner is asked for: it stands for the network with the lowest validation loss.
     """
-    from alignkit.workflow.training import train_files
+    from alignkit.workflow.training import TrainingFiles, train_files
 
     text, valid = choose_text(options["source"], options["target"], options["sample"]), options["valid"]
     if valid is None and options["sample"]:
@@ -144,8 +161,7 @@ def command(run_dir: str, quiet: bool, **options: Any) -> None:
     with progress_bar("training", quiet) as bar:
         best = train_files(
             run_dir,
-            text,
-            valid,
+            TrainingFiles(text, valid, options["guide"]),
             run_settings(options),
             progress=bar,
             **{name: options[name] for name in ("threads", "device", "lowercase", "encoding_errors")},
@@ -161,4 +177,4 @@ def run_settings(options: Mapping[str, Any]) -> RunSettings:
         part: {field.name: options[field.name] for field in fields(settings) if field.name in options}
         for part, settings in parts.items()
     }
-    return PRESETS[options["preset"]].change(**given)
+    return assign(PRESETS[options["preset"]].change(**given), options["assignments"])

@@ -6,6 +6,7 @@ import json
 import runpy
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -64,6 +65,32 @@ def test_an_incomplete_data_folder_is_one_line(lacks, monkeypatch, tmp_path):
     assert "aer/two/test.gold: no such file" in lacks("quality.py", "--sets", "two", *OUT)
     text = str(folder / "test.src")
     assert "aer/two/test.gold: no such file" in lacks("fast_align.py", text, text, "--aer", "two", *OUT)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (0.30, 0.40, "the intervals overlap"),
+        (0.10, 0.25, "the intervals overlap"),
+        (0.10, 0.19, "the intervals do not overlap"),
+        (0.36, 0.50, "the intervals do not overlap"),
+    ],
+)
+def test_the_regression_is_compared_with_the_proxy_by_their_intervals(monkeypatch, low, high, verdict):
+    """Of A.10: A(beta_uf, beta_px) lies in 0.20 to 0.35."""
+    pd = pytest.importorskip("pandas")
+    monkeypatch.syspath_prepend(FOLDER)
+    names = ["A(alpha, beta_uf)", "A(alpha, alpha_fr)", "A(beta_uf, beta_log)", "A(beta_uf, beta_px)"]
+    ends = [(0.5, 0.6), (0.1, 0.2), (low, high), (0.20, 0.35)]
+    rows = [
+        {"quantity": name, "agreement": (least + most) / 2, "low": least, "high": most, "chance": 0.1}
+        for name, (least, most) in zip(names, ends, strict=True)
+    ]
+    models = ["standard", "uniform", "majority"]
+    accuracy = pd.DataFrame({"model": models, "accuracy": [0.9, 0.9, 0.5], "low": [0.8, 0.8, 0.5]})
+    claims = runpy.run_path(str(FOLDER / "classification.py"))["claims"]
+    found = claims(SimpleNamespace(row=pd.DataFrame(rows), accuracy=accuracy))
+    assert [each["verdict"] for each in found] == ["holds", "holds", verdict]
 
 
 def test_a_missing_peer_is_one_line(lacks, tmp_path):

@@ -146,4 +146,5 @@ def alignment_of(
         [bitext.target.words(m) for m in range(len(bitext))] if words else (),
         known if probabilities else None,
         sentence_scores(aligner, bitext) if scored else None,
+        is_reverse=isinstance(aligner, HasReverseLikelihood) and not isinstance(aligner, HasLikelihood),
     )

@@ -57,7 +57,7 @@ class SentenceBags:
 
     @property
     def arrays(self) -> Bags:
-        """As kernels take them."""
+        """The arrays, in the form that kernels take."""
         return Bags(self.words, self.counts, self.offsets)
 
     @property

@@ -104,7 +104,8 @@ class Lookup:
         """float32 (width + 1,): NULL's row by column, 0 for unknown words; zeros without NULL."""
         values = np.zeros(self.width + 1, np.float32)
         if null is not None:
-            values[:-1] = np.where(self._null_ids < 0, np.float32(0), null[self._null_ids])
+            known = np.flatnonzero(self._null_ids >= 0)
+            values[known] = null[self._null_ids[known]]
         return values
 
     def best_positions(self, null: np.ndarray | None, null_weights: np.ndarray) -> np.ndarray:

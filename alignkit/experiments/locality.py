@@ -238,7 +238,7 @@ def _measure(
 
 
 def early_steps(rows: pd.DataFrame, settings: LocalitySettings) -> pd.DataFrame:
-    """For each run, the first measured step with gamma of at least ``known`` at the keyword."""
+    """The first measured step of each run with gamma of at least ``known`` at the keyword."""
     above = rows[rows.keyword >= settings.known]
     return above.groupby("run", as_index=False)["step"].min()
 

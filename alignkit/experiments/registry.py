@@ -16,7 +16,7 @@ from alignkit.types import Progress, no_progress
 
 @dataclass(frozen=True)
 class Experiment:
-    """The name of an experiment, a line about it, and the section of the paper that it reproduces."""
+    """An experiment: its name, a summary, and the section of the paper that it reproduces."""
 
     name: str
     summary: str

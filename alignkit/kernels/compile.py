@@ -76,12 +76,12 @@ class Kernel:
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Makes a :class:`Kernel` of a function that makes no arrays; slices of those it is given are fine."""
+    """A :class:`Kernel` of a function that creates no arrays, except slices of its arguments."""
     return Kernel(function)
 
 
 def allocating_kernel(function: Callable[..., Any]) -> Any:
-    """Makes a :class:`Kernel` of a function that makes arrays, which is for work space outside of inner loops."""
+    """A :class:`Kernel` of a function that creates arrays: work space, outside of inner loops."""
     return Kernel(function, {**_OPTIONS, "_nrt": True})
 
 

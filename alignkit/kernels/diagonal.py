@@ -48,7 +48,7 @@ class Shapes(NamedTuple):
 
 
 class PositionTotals(NamedTuple):
-    """What the weights of all source positions sum to.
+    """The sums of the weights of all source positions.
 
     starts: int64 (M,), where each pair's target positions start in ``totals``; -1 for a pair with an empty side.
     totals: float64, a number for each target position of each shape.
@@ -98,7 +98,7 @@ def side_of_series(distance, count, length, tension):
 
 @kernel
 def normalisers(shapes, tension, totals, distances):
-    """For each shape and target position the sum of the weights of all source positions, and their mean distance.
+    """The sum of the weights of all source positions, and their mean distance, by shape and target position.
 
     shapes: Shapes. totals, distances: float64, filled; a number for each target position of each shape.
     """
@@ -238,7 +238,7 @@ def start_diagonal_keys(low, high, text, positions, null, keys):
 
 @kernel
 def best_diagonal_sources(low, high, index, rows, text, exponentials, dense, keys):
-    """For each target token of sentences low <= m < high the largest key of all source positions and NULL.
+    """The largest key of all source positions and NULL, for each target token of sentences low <= m < high.
 
     Args:
         rows: RowSpans, a row for each word of the index.

@@ -37,7 +37,7 @@ class Bags(NamedTuple):
 
 
 class TokenEntries(NamedTuple):
-    """Which entry of its sentence's bag each token is.
+    """The entry of its sentence's bag that each token is.
 
     entries: uint16 or int32 (N,), counted from the start of the bag. offsets: int64 (M + 1,), of the tokens.
     bag_offsets: int64 (M + 1,).

@@ -70,7 +70,7 @@ def _sort_counting(row, work):
 
 @allocating_kernel
 def concord_long(x, y):
-    """As :func:`concord_short`, in O(L log L) (Knight 1966)."""
+    """The same as :func:`concord_short`, in O(L log L) (Knight 1966)."""
     by_y = np.argsort(y, kind="mergesort")
     order = by_y[np.argsort(x[by_y], kind="mergesort")]  # by x, and by y among equal x
     size = len(x)

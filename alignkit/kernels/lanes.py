@@ -110,7 +110,7 @@ def lane(typing: Any, lanes: Any, index: Any) -> Any:
 
 @intrinsic
 def choose(typing: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
-    """For each of the eight, c where a > b, else d, also where a or b is not a number."""
+    """c where a > b, else d (also where a or b is NaN), for each of the eight."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.select(builder.fcmp_ordered(">", *args[:2]), *args[2:])

@@ -277,7 +277,7 @@ def start_keys(low, high, target, null, null_weights, keys):
 
 @kernel
 def best_sources(low, high, index, rows, target, keys, dense):
-    """For each target entry of sentences low <= m < high the largest key of all source words and NULL.
+    """The largest key of all source words and NULL, for each target entry of sentences low <= m < high.
 
     Args:
         index: InvertedIndex of the source bags, with the first position of each word in its sentence.

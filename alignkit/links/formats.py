@@ -35,6 +35,8 @@ class Alignment:
         probabilities: float (K,), one for each link.
         sentence_scores: float64 (M, C): log p(target | source), natural logarithm, divided by the number of target
             words; with two directions, a second column with the same of the reverse direction.
+        is_reverse: whether they are those of a target-to-source model alone; the sentence scores are then log
+            p(source | target), divided by the number of source words.
     """
 
     links: Links
@@ -42,6 +44,7 @@ class Alignment:
     target: Sequence[Sequence[str]] = ()
     probabilities: np.ndarray | None = None
     sentence_scores: np.ndarray | None = None
+    is_reverse: bool = False
 
     __repr__ = brief_repr
 
@@ -67,9 +70,15 @@ def giza(alignment: Alignment, first: int = 1) -> bytes:
     A comment with the number of the pair, counted from ``first``, the lengths and p(target | source), or 0 if it
     is not known; the target words; each source word, NULL first, with the one-based positions of its target
     words. A target word with several links is listed with each of them.
+
+    In the alignment of a target-to-source model, source and target are exchanged in all of this, as in the files
+    of the reverse run of GIZA++.
     """
     lines = []
-    for m, (pairs, x, y) in enumerate(zip(alignment.links, alignment.source, alignment.target, strict=True)):
+    links, sides = alignment.links, (alignment.source, alignment.target)
+    if alignment.is_reverse:
+        links, sides = links.reversed, (alignment.target, alignment.source)
+    for m, (pairs, x, y) in enumerate(zip(links, *sides, strict=True)):
         positions: list[list[int]] = [[] for _ in x]
         linked = set()
         for s, t in pairs.tolist():

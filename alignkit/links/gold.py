@@ -100,13 +100,13 @@ def find_base(path: PathLike, links: Links, shapes: np.ndarray | None = None) ->
             m = int(sentence[past.argmax()])
             return 1, (
                 f"{name}: index 0 never occurs, and line {m + 1} has an index past the end of its sentence: "
-                "read as counting from 1 (--gold-base 0 to read it as it is)"
+                "read as counting from 1 (--gold-base 0 for counting from 0)"
             )
     linked = int((np.diff(links.offsets) > 0).sum())
     if shapes is None and linked >= FEWEST_LINES:
         return 1, (
             f"{name}: index 0 occurs in none of {linked} lines with links: read as counting from 1 "
-            "(--gold-base 0 to read it as it is; --text SRC TGT to be sure)"
+            "(--gold-base 0 for counting from 0; --text SRC TGT to be sure)"
         )
     return 0, f"{name}: index 0 never occurs; if the file counts from 1, give --gold-base 1"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError
+from alignkit.errors import AlignkitError, InputError, check_list
 from alignkit.scores.heat_map import MOST_PAIRS, MOST_TOKENS, first_pairs, heat_map
 from alignkit.types import PathLike
 
@@ -207,7 +207,9 @@ def parse_links(path: PathLike, lines: Iterable[str]) -> GoldLinks:
 
     Raises:
         InputError: an item is not a link, with its line.
+        AlignkitError: ``lines`` is a single string.
     """
+    check_list(lines, "links must be a list with a string per sentence pair")
     sure: list[list[tuple[int, int]]] = []
     possible: list[list[tuple[int, int]]] = []
     for number, line in enumerate(without_line_numbers(path, list(lines)), 1):

@@ -73,7 +73,7 @@ class WordFacts:
 
     @classmethod
     def of(cls, bitext: Bitext, training: Bitext | None = None) -> WordFacts:
-        """With the counts of ``training``, or of the bitext itself."""
+        """Classes by the counts of ``training``, or of the bitext itself."""
         learned = training if training is not None else bitext
         sides = ((learned.source, bitext.source), (learned.target, bitext.target))
         source, target = (occurrences(known, wanted) for known, wanted in sides)

@@ -14,7 +14,7 @@ SMALL = 30
 
 
 def against_chance(low: float, high: float, chance: float) -> str:
-    """Where a 95 % interval lies: ``above``, ``below`` or ``at`` chance (it includes it); empty if one is NaN."""
+    """``above``, ``below`` or ``at`` chance, by where a 95 % interval lies; empty if a number is NaN."""
     if math.isnan(low) or math.isnan(high) or math.isnan(chance):
         return ""
     return "above" if low > chance else "below" if high < chance else "at"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from alignkit.neural.classifier_settings import ClassifierRunSettings
 from alignkit.neural.devices import pick_device
 from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.networks.classifier import Classifier
+from alignkit.neural.reading import Reading
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
 from alignkit.neural.scoring.evaluation import translation_log_probabilities
 from alignkit.neural.scoring.probes import attention_scores, lexical_scores
@@ -79,7 +80,13 @@ class NeuralAligner:
             AlignkitError: there is no such kind, or the tokens come from a different tokenizer.
         """
         check_kind(self, kind)
+        if kind == "alpha":
+            return attention_scores(self.network, self._own(bitext), reading=self.settings.network.reading)
         return SCORES[kind](self.network, self._own(bitext))
+
+    def with_reading(self, reading: Reading) -> NeuralAligner:
+        """This aligner with other weights as its alpha; raises AlignkitError if it does not have them."""
+        return replace(self, settings=self.settings.change(network={"reading": reading}))
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): log p(target | source) of each pair under teacher forcing, EOS included."""

@@ -15,25 +15,31 @@ from torch import Tensor
 class TokenLoss(torch.autograd.Function):
     """Mean of -log softmax(W x + b)[y] over N tokens, in nats.
 
-    ``TokenLoss.apply(x (N, H), weight (V, H), bias (V,), y int64 (N,))`` -> scalar.
+    ``TokenLoss.apply(x (N, H), weight (V, H), bias (V,), y int64 (N,), smoothing)`` -> scalar. With label
+    smoothing, each target has the probability 1 - smoothing, and all V tokens share the rest (Szegedy et al.
+    2016).
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, y: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, y: Tensor, smoothing: float = 0.0) -> Tensor:
         logits = torch.addmm(bias, x, weight.t())
+        even = torch.logsumexp(logits, 1) - logits.mean(1) if smoothing else None
         torch.softmax(logits, 1, out=logits)
         # A probability that underflows to 0 counts as the smallest float32 number; the gradient is still right.
         loss = -logits.gather(1, y.unsqueeze(1)).clamp_min_(torch.finfo(logits.dtype).tiny).log_().mean()
-        # d loss / d logits = (softmax - one-hot) / N
+        # d loss / d logits = (softmax - target distribution) / N
         rows = torch.arange(len(y), device=y.device)
-        logits[rows, y] -= 1.0
+        logits[rows, y] -= 1.0 - smoothing
+        if even is not None:
+            loss = (1 - smoothing) * loss + smoothing * even.mean()
+            logits -= smoothing / logits.shape[1]
         logits /= max(len(y), 1)
         ctx.save_for_backward(logits.mm(weight), logits.t().mm(x), logits.sum(0))
         return loss
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return (*(gradient.mul_(grads[0]) for gradient in ctx.saved_tensors), None)
+        return (*(gradient.mul_(grads[0]) for gradient in ctx.saved_tensors), None, None)
 
 
 class BagLoss(torch.autograd.Function):

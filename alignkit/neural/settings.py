@@ -11,8 +11,10 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.networks.registry import check_attention, settings_class
+from alignkit.neural.reading import Reading
 from alignkit.neural.validation import (
     check_choice,
+    check_factors,
     check_flag,
     check_learning_rate,
     check_not_negative,
@@ -27,6 +29,7 @@ Tokens = Literal["subwords", "words"]
 When = Literal["never", "end", "logged"]
 Schedule = Literal["paper", "dense", "classification"]
 Keep = Literal["logged", "best"]
+Decay = Literal["none", "inverse-sqrt"]
 
 S = TypeVar("S")
 
@@ -63,6 +66,7 @@ class NetworkSettings:
             (:mod:`alignkit.neural.networks.mechanisms`; softmax if none is named). ``general``, a_tl = h_l · (W
             s_t + b); ``dot``, a_tl = h_l · s_t; ``uniform``, weights fixed to 1/L (beta_uf).
         heads: K, the number of heads of the attention.
+        reading: which of its weights are ``alpha``.
     """
 
     architecture: str = field(default="", init=False)
@@ -70,9 +74,18 @@ class NetworkSettings:
     embedding: int = 256
     attention: str = "general"
     heads: int = 1
+    reading: Reading = field(default_factory=Reading)
+
+    @property
+    def attention_layers(self) -> int:
+        """The number of layers of the decoder that attend to the source."""
+        return 1
 
     def __post_init__(self) -> None:
         check_sizes("network", embedding=self.embedding, heads=self.heads)
+        for name, most in (("layer", self.attention_layers), ("head", self.heads)):
+            if getattr(self.reading, name) > most:
+                raise AlignkitError(f"network: there is no {name} {getattr(self.reading, name)} of {most} to read")
         if self.vocabulary != 0:
             check_sizes("network", vocabulary=self.vocabulary)
         check_attention("network", self.attention)
@@ -134,6 +147,13 @@ class TrainingSettings:
         bleu: when to translate the validation text: never, at the end (with the best weights) or at every logged
             step.
         beam: number of hypotheses of the beam search for BLEU.
+        length_penalty: its exponent, by which a longer translation is favoured
+            (:func:`alignkit.neural.scoring.decoding.beam_search`).
+        label_smoothing: the share of each target's probability that the loss spreads evenly over the vocabulary.
+        rate_warmup: the number of initial steps in which the learning rate rises linearly from 0.
+        rate_decay: afterwards it stays, or falls with the inverse square root of the number of steps, from the end
+            of the warm-up (at least step 1) on.
+        guide_weight: the weight of the loss of the attention towards given links; not used without links.
         tf32: on a GPU, allow TF32 matrix products while training.
     """
 
@@ -149,15 +169,24 @@ class TrainingSettings:
     keep: Keep = "logged"
     bleu: When = "end"
     beam: int = 5
+    length_penalty: float = 0.0
+    label_smoothing: float = 0.0
+    rate_warmup: int = 0
+    rate_decay: Decay = "none"
+    guide_weight: float = 0.3
     tf32: bool = False
 
     def __post_init__(self) -> None:
         check_sizes("training", batch=self.batch, epochs=self.epochs, beam=self.beam)
-        check_not_negative("training", warmup=self.warmup, **({} if self.steps is None else {"steps": self.steps}))
+        check_not_negative("training", warmup=self.warmup, rate_warmup=self.rate_warmup)
+        if self.steps is not None:
+            check_not_negative("training", steps=self.steps)
         check_seed("training", self.seed)
         check_learning_rate("training", self.learning_rate)
         check_flag("training", buckets=self.buckets, tf32=self.tf32)
-        check_share("training", word_dropout=self.word_dropout)
+        check_share("training", word_dropout=self.word_dropout, label_smoothing=self.label_smoothing)
+        check_factors("training", length_penalty=self.length_penalty, guide_weight=self.guide_weight)
+        check_choice("training", "rate_decay", self.rate_decay, get_args(Decay))
         check_choice("training", "schedule", self.schedule, get_args(Schedule))
         check_choice("training", "keep", self.keep, get_args(Keep))
         check_choice("training", "bleu", self.bleu, get_args(When))

@@ -37,6 +37,13 @@ def check_share(owner: str, **values: float) -> None:
             raise AlignkitError(f"{owner}: {name} must lie in [0, 1), not {shown(value)}")
 
 
+def check_factors(owner: str, **values: float) -> None:
+    """Each value lies in [0, 1000]."""
+    for name, value in values.items():
+        if not isinstance(value, (int, float)) or not 0 <= value <= 1000:
+            raise AlignkitError(f"{owner}: {name} must be a number from 0 to 1000, not {value!r}")
+
+
 def check_learning_rate(owner: str, learning_rate: float) -> None:
     """The learning rate is positive, and not so large that float32 has no such number."""
     if type(learning_rate) not in (int, float) or not 0 < learning_rate < 1e38:

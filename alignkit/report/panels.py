@@ -90,7 +90,7 @@ def _gold(report: Report) -> str:
 
 
 def _errors_by_class(report: Report) -> str:
-    """How the error rate differs between rare and frequent words, one-to-one and other links, and so on."""
+    """The error rates of rare and frequent words, one-to-one and other links, and so on."""
     found = gold_classes(report, empty=True)
     if found.empty:
         return ""

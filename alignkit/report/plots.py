@@ -119,7 +119,7 @@ def _legend_above(axes: Axes) -> None:
 
 
 def labelled_steps(steps: list[int]) -> list[int]:
-    """Those of rising steps that have room for a label on a logarithmic axis, with the first and the last."""
+    """The steps, in ascending order, whose labels fit on a logarithmic axis, with the first and the last."""
     ticks = steps[:1]
     for step in steps[1:-1]:
         if step >= 2 * ticks[-1] and steps[-1] >= 2 * step:

@@ -33,15 +33,15 @@ def merge_subwords(
     rows, columns = [], []
     lines = zip(scores, source[0], source[1], target[0], target[1], strict=True)
     for matrix, source_line, source_ids, target_line, target_ids in lines:
-        columns.append((_groups(tokenizer, source_line, source_ids), len(split_words(source_line))))
-        rows.append((_groups(tokenizer, target_line, target_ids), len(split_words(target_line))))
+        columns.append((token_words(tokenizer, source_line, source_ids), len(split_words(source_line))))
+        rows.append((token_words(tokenizer, target_line, target_ids), len(split_words(target_line))))
         if matrix.shape != (len(rows[-1][0]), len(columns[-1][0])):
             have = f"{len(rows[-1][0])} by {len(columns[-1][0])}"
             raise AlignkitError(f"scores of shape {matrix.shape} for {have} tokens")
     return merge_to_words(scores, rows, columns)
 
 
-def _groups(tokenizer: Tokenizer, line: str, ids: np.ndarray) -> np.ndarray:
+def token_words(tokenizer: Tokenizer, line: str, ids: np.ndarray) -> np.ndarray:
     """int (len(ids),): the whitespace word of each token of an encoded sentence, -1 for BOS and EOS."""
     words = np.full(len(ids), -1)
     inner = tokenizer.words(line)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alignkit.errors import InputError
+from alignkit.errors import InputError, check_list
 from alignkit.records import Record
 from alignkit.storage import Fields, load_arrays, save_arrays
 from alignkit.text.vocabulary import Vocabulary
@@ -48,10 +48,13 @@ class Corpus:
 
         Raises:
             KeyError: a token is not in the given vocabulary.
+            AlignkitError: a sentence is a string, not a list of tokens.
         """
+        check_list(sentences, "sentences must be a list of lists of words")
         flat: list[str] = []
         offsets = [0]
         for sentence in sentences:
+            check_list(sentence, "a sentence must be a list of words", "split it, as sentence.split() does")
             flat.extend(sentence)
             offsets.append(len(flat))
         if vocabulary is None:
@@ -114,7 +117,12 @@ class Bitext:
 
     @classmethod
     def from_sentences(cls, source: Iterable[Sequence[str]], target: Iterable[Sequence[str]]) -> Bitext:
-        """A bitext of tokenised sentences, each side with a vocabulary of its own."""
+        """A bitext of tokenised sentences, each side with a vocabulary of its own.
+
+        Raises:
+            AlignkitError: a sentence is a string, not a list of tokens.
+            ValueError: the sides differ in length.
+        """
         return cls(Corpus.from_sentences(source), Corpus.from_sentences(target))
 
     def __len__(self) -> int:

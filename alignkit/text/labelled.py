@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError
+from alignkit.errors import AlignkitError, InputError, check_list
 from alignkit.representation import brief_repr
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.reading import read_lines
@@ -77,6 +77,10 @@ class LabelledLines:
 
     texts: Sequence[str]
     labels: Sequence[str]
+
+    def __post_init__(self) -> None:
+        check_list(self.texts, "texts must be a list")
+        check_list(self.labels, "labels must be a list")
 
     def __len__(self) -> int:
         return len(self.texts)

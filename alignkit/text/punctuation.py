@@ -1,4 +1,4 @@
-"""Which tokens are punctuation."""
+"""The tokens that are punctuation."""
 
 from __future__ import annotations
 

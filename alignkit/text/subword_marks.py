@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError
+from alignkit.errors import AlignkitError, InputError, check_list
 from alignkit.text.bitext import Corpus
 from alignkit.text.tokenization import SPECIALS
 from alignkit.types import PathLike
@@ -24,10 +24,20 @@ _PADDING = frozenset({SPECIALS[0], "[PAD]"})
 UNKNOWN_SUBWORDS = frozenset({SPECIALS[3], "[UNK]", "<UNK>"})
 
 
+_SENTENCES = "sentences must be a list of lists of subwords"
+_SUBWORDS = "the subwords of a sentence must be a list"
+
+
 def style_of(sentences: Iterable[Sequence[str]]) -> str:
-    """The style of marks in these sentences, a name in ``STYLES``; ``words`` if there are none."""
+    """The style of marks in these sentences, a name in ``STYLES``; ``words`` if there are none.
+
+    Raises:
+        AlignkitError: a sentence is a string, not a list of subwords.
+    """
     start = continued = continuing = False
+    check_list(sentences, _SENTENCES)
     for tokens in sentences:
+        check_list(tokens, _SUBWORDS)
         for token in tokens:
             start = start or token.startswith(_STARTS)
             continued = continued or (len(token) > 2 and token.endswith("@@"))
@@ -44,8 +54,9 @@ def word_groups(tokens: Sequence[str], style: str, *, specials: bool = True) -> 
         specials: whether BOS, EOS and padding are recognized, or are words like others.
 
     Raises:
-        AlignkitError: there is no such style.
+        AlignkitError: there is no such style, or ``tokens`` is a string.
     """
+    check_list(tokens, _SUBWORDS)
     if style not in STYLES:
         raise AlignkitError(f"no style of subword marks {style!r}; there are {', '.join(STYLES)}")
     groups = np.full(len(tokens), -1, np.int64)

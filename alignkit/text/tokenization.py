@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, check_list
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import UNKNOWN, Vocabulary
 
@@ -22,7 +22,6 @@ PAD, BOS, EOS, UNK = range(4)
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
 MOST_WORDS = 1 << 20  # to train subwords on
 WORD_START = "\u2581"  # SentencePiece's mark of the start of a word
-SEPARATORS = " \t"  # of words; a no-break space is part of its word
 
 
 def split_words(line: str) -> list[str]:
@@ -132,6 +131,9 @@ class SubwordTokenizer:
         return {"tokens": "subwords", "model": self.model}
 
 
+_LINES = "lines must be a list of sentences"
+
+
 def train_subwords(lines: Iterable[str], size: int) -> SubwordTokenizer:
     """Train a joint SentencePiece model (unigram) on the lines of both sides.
 
@@ -140,8 +142,9 @@ def train_subwords(lines: Iterable[str], size: int) -> SubwordTokenizer:
         size: of the vocabulary; a small text gets a smaller one.
 
     Raises:
-        AlignkitError: there is no text, or it has more distinct characters than ``size``.
+        AlignkitError: there is no text, it has more distinct characters than ``size``, or it is a single string.
     """
+    check_list(lines, _LINES)
     import sentencepiece
 
     text = [line.replace("\0", "\ufffd") for line in lines if line.strip(" \t")]
@@ -187,7 +190,12 @@ def train_word_pieces(corpus: Corpus, size: int) -> SubwordTokenizer:
 
 
 def learn_words(lines: Iterable[str], minimum: int = 1) -> WordTokenizer:
-    """A tokenizer of the words that occur at least ``minimum`` times, the most frequent first."""
+    """A tokenizer of the words that occur at least ``minimum`` times, the most frequent first.
+
+    Raises:
+        AlignkitError: ``lines`` is a single string.
+    """
+    check_list(lines, _LINES)
     counts: Counter[str] = Counter()
     for line in lines:
         counts.update(split_words(line))
@@ -209,7 +217,12 @@ def tokenizer_from_state(state: dict[str, Any]) -> Tokenizer:
 
 
 def encode_lines(tokenizer: Tokenizer, lines: Sequence[str], *, bos: bool = False, eos: bool = False) -> Corpus:
-    """Encode lines, with BOS and EOS around every sentence, an empty one too, if asked for."""
+    """Encode lines, with BOS and EOS around every sentence, an empty one too, if asked for.
+
+    Raises:
+        AlignkitError: ``lines`` is a single string.
+    """
+    check_list(lines, _LINES)
     flat: list[int] = []
     offsets = np.zeros(len(lines) + 1, np.int64)
     for m, line in enumerate(lines):

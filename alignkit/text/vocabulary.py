@@ -9,6 +9,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from alignkit.errors import check_list
+
 UNKNOWN = -1  #: the id of a token that is not in a vocabulary
 
 
@@ -38,7 +40,13 @@ class Vocabulary:
 
     @classmethod
     def from_tokens(cls, tokens: Iterable[str]) -> Vocabulary:
-        """A vocabulary of these tokens in this order; raises ValueError if one occurs twice."""
+        """A vocabulary of these tokens in this order.
+
+        Raises:
+            ValueError: a token occurs twice.
+            AlignkitError: ``tokens`` is a single string.
+        """
+        check_list(tokens, "tokens must be a list of words")
         encoded = [token.encode("utf-8", "surrogatepass") for token in tokens]
         if len(set(encoded)) != len(encoded):
             raise ValueError("a vocabulary cannot hold the same token twice")

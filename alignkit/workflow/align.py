@@ -196,7 +196,7 @@ def align_stream(
 ) -> Iterator[AlignedText]:
     """Align the pairs of a stream by a fitted model as soon as they come, in bounded memory.
 
-    The model is loaded at once, the stream is read as the result is.
+    The model is loaded immediately; the stream is read while the result is iterated over.
 
     Args:
         stream: lines ``source ||| target`` or source TAB target.
@@ -237,10 +237,10 @@ def _usable(model: Model, settings: AlignSettings, threads: int | None) -> Align
     Raises:
         AlignkitError: it cannot be read, or a setting is not for it.
     """
-    if settings.reverse or any(each is not None for each in (settings.prior, settings.embeddings, settings.start)):
-        raise AlignkitError(
-            "a fitted model is used as it is; it goes with none of prior, embeddings, start and reverse"
-        )
+    given = settings.prior, settings.embeddings, settings.start
+    if settings.reverse or any(each is not None for each in given):
+        others = "prior, embeddings, start and reverse"
+        raise AlignkitError(f"a fitted model is not fitted again; {others} cannot be given with it")
     if isinstance(model, tuple):
         forward, reverse = (_loaded(each, threads) for each in model)
         return Symmetrized(

@@ -41,7 +41,7 @@ class EvaluatedLinks:
     probabilities: np.ndarray | None = None
 
     def counts(self) -> LinkCounts:
-        """How many links of each sentence pair are gold links."""
+        """The number of links, and of gold links among them, of each sentence pair."""
         return count_links(self.gold, self.links)
 
     def errors(self) -> pd.DataFrame:
@@ -86,19 +86,6 @@ def read_evaluated(
         check_range(gold, known.gold.possible, shapes)
         check_range(hypothesis, links, shapes)
     return EvaluatedLinks(known.gold, links, bitext, probabilities)
-
-
-def evaluate_files(
-    gold: PathLike,
-    hypothesis: PathLike,
-    *,
-    gold_format: str = "auto",
-    gold_base: str = "auto",
-    text: tuple[PathLike, PathLike] | None = None,
-) -> LinkCounts:
-    """Count how many links of a file are in another file of gold links; arguments as of :func:`read_evaluated`."""
-    options = {"gold_format": gold_format, "gold_base": gold_base}
-    return read_evaluated(gold, hypothesis, text=text, **options).counts()
 
 
 def _read_hypothesis(path: PathLike, count: int, checked: bool) -> tuple[Links, np.ndarray | None]:

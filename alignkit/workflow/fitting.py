@@ -26,7 +26,7 @@ from alignkit.workflow.settings import AlignSettings, Method
 
 
 class Fitting:
-    """The fit of an aligner: what it starts from is read and checked at once, before any text is.
+    """The fit of an aligner: what it starts from is read and checked first, before any text.
 
     Args:
         settings: what to fit.

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 from alignkit.classical import memory
-from alignkit.errors import AlignkitError, InputError
+from alignkit.errors import AlignkitError, InputError, check_list
 from alignkit.text.bitext import Bitext
 from alignkit.text.on_disk import read_bitext_to_disk, text_size
 from alignkit.text.reading import read_bitext
@@ -98,5 +98,7 @@ def _files(source: object, target: object) -> tuple[PathLike, PathLike | None] |
 
 
 def _words(sentence: str | Sequence[str], lowercase: bool) -> list[str]:
+    if not isinstance(sentence, str):
+        check_list(sentence, "a sentence must be text or a list of words")
     words = split_words(sentence) if isinstance(sentence, str) else list(sentence)
     return [word.lower() for word in words] if lowercase else words

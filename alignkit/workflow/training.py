@@ -5,8 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from alignkit.errors import InputError
+from alignkit.links.files import read_links
+from alignkit.links.links import Links
 from alignkit.neural.settings import RunSettings
 from alignkit.text.labelled import LabelledLines, hold_out, read_labelled, two_labels
 from alignkit.text.line_pairs import LinePairs, check_has_words, hold_out_pairs
@@ -81,10 +84,22 @@ def read_training_texts(
     return text, held, names
 
 
+class TrainingFiles(NamedTuple):
+    """The files that a network is trained on.
+
+    Attributes:
+        text, valid: as of :func:`read_training_pairs`.
+        guide: links between the words of the text, which attention is pulled towards; line m is that of pair m.
+    """
+
+    text: Files
+    valid: Files | None = None
+    guide: PathLike | None = None
+
+
 def train_files(
     run_dir: PathLike,
-    text: Files,
-    valid: Files | None,
+    files: TrainingFiles,
     settings: RunSettings,
     *,
     threads: int | None = None,
@@ -96,7 +111,8 @@ def train_files(
 
     Args:
         run_dir: made if it does not exist.
-        text, valid, **reading: as of :func:`read_training_pairs`.
+        files: the text, and what goes with it.
+        **reading: as of :func:`read_training_pairs`.
         settings: of text, network and training.
         threads: all cores by default; another number may change the last bits of the result.
         device, progress: as of :func:`alignkit.neural.training.translation_run.train_translation`.
@@ -108,7 +124,8 @@ def train_files(
         AlignkitError: as of :func:`read_training_pairs`; a text is not the one that the run was started on; there
             is no such device.
     """
-    pairs = read_training_pairs(text, valid, **reading)
+    pairs = read_training_pairs(files.text, files.valid, **reading)
+    links = None if files.guide is None else _guide(files.guide, pairs, files.valid is None)
     # Imported only now: torch takes a second or two, which an error in the input need not wait for.
     from alignkit.neural.devices import set_threads
     from alignkit.neural.training.translation_run import TranslationRun, train_translation
@@ -116,8 +133,17 @@ def train_files(
     set_threads(threads)
     run = TranslationRun(Path(run_dir))
     before = run.log if run.finished else None
-    best = train_translation(run_dir, *pairs, settings, progress, device)
+    best = train_translation(run_dir, *pairs, settings, progress, device, links)
     if before is not None:
         finished, longer = "this run is finished; nothing was left to train", "a finished run was continued"
         log.info("%s: %s", run_dir, finished if before == run.log else longer)
     return best
+
+
+def _guide(path: PathLike, texts: tuple[LinePairs, LinePairs], held_out: bool) -> Links:
+    """The links of the training text, whose last pairs may have been held out as validation text."""
+    links = read_links(path)
+    expected = len(texts[0].source) + (len(texts[1].source) if held_out else 0)
+    if len(links) != expected:
+        raise InputError(path, f"has {len(links)} lines of links, the text has {expected} sentence pairs")
+    return links.block(0, len(texts[0].source))

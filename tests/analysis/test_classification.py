@@ -95,6 +95,18 @@ def test_beta_uf_is_that_of_the_best_logged_step(found, folder: Path) -> None:  
     )
 
 
+def test_every_score_is_that_of_its_network(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
+    """alpha, beta, delta and loo of the standard network, alpha_2 of the second, alpha_fr of the frozen one."""
+    wanted = {name: ("standard", name) for name in ("alpha", "beta", "delta", "loo")}
+    wanted |= {"alpha_2": ("second", "alpha"), "alpha_fr": ("frozen", "alpha")}
+    bitext = found.text.bitext
+    for name, (run, kind) in wanted.items():
+        best = load_aligner(folder / run).score(bitext, kind)
+        assert np.array_equal(found.scores[name].values, best.values), name
+    others = [load_aligner(folder / run).score(bitext, "delta").values for run in ("uniform", "second")]
+    assert not any(np.array_equal(found.scores["delta"].values, other) for other in others)
+
+
 def test_time_courses_have_what_contextualised_agreement_needs(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
     course = found.time_courses["second"]
     run = ClassifierRun(folder / "second")

@@ -198,6 +198,43 @@ def test_model_file_must_be_a_model(alignkit, failure, text, write, tmp_path):
         failure(alignkit("align", "--model", write("cut", whole[:cut]), *text), "cut")
 
 
+#: texts with blank sides, which leave a model without a word on one side or on both
+BLANK = {
+    "source": " ||| x y\n ||| x\n",
+    "target": "x y ||| \nx ||| \n",
+    "both": " ||| \n",
+    "neither": "x z ||| x q\nx ||| x\n ||| y\n",
+}
+METHODS = [
+    "ibm1",
+    "ibm1 --reverse",
+    "ibm1 --symmetrize product",
+    "diagonal",
+    "diagonal --symmetrize union",
+    "hmm",
+    "align",
+]
+
+
+@pytest.mark.parametrize("blank", BLANK)
+@pytest.mark.parametrize("method", METHODS)
+def test_models_of_blank_texts_link_lines_one_by_one(alignkit, write, tmp_path, monkeypatch, blank, method):
+    from alignkit.text import streaming
+
+    monkeypatch.setattr(streaming, "CHUNK", 1)  # each line comes alone
+    model, text = tmp_path / "m", "x z ||| b q\n\nx ||| x\n ||| x\ny ||| \n ||| \nx z ||| y x x\n"
+    assert alignkit(*method.split(), "-q", write("fitted", BLANK[blank]), "--save-model", model).code == 0
+    for output_format in ("pharaoh", "probabilities", "giza"):
+        options = ["-q", "--model", model, "--format", output_format, "--sentence-scores", tmp_path / "s"]
+        results = []
+        for source in (write("text", text), "-"):
+            outcome = alignkit("align", *options, source, stdin=text.encode())
+            results.append((outcome, (tmp_path / "s").read_bytes()))
+        assert results[0] == results[1]
+        assert results[0][0].code == 0
+        assert len(results[0][0].lines) == (21 if output_format == "giza" else 7)
+
+
 def test_a_stream_goes_on_after_malformed_lines(alignkit, model, failure, tmp_path):
     good = joined(count=3).splitlines(keepends=True)
     broken = "".join([good[0], "nothing here\n", good[1], "a ||| b ||| c\n", " ||| x\n", good[2]])

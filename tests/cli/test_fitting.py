@@ -162,3 +162,12 @@ def test_what_does_not_go_together_is_an_error(alignkit, write, tmp_path):
     ):
         outcome = alignkit(*arguments)
         assert (outcome.code, outcome.out) == (2, b"")
+
+
+@pytest.mark.parametrize("name", ["ibm1", "diagonal", "hmm"])
+def test_giza_in_reverse_is_giza_of_the_exchanged_text(alignkit, text, name):
+    """As Moses wants its two files: each lists the words that its model predicts in the second line."""
+    source, target = text
+    reverse = alignkit(name, "-q", source, target, "--reverse", "--format", "giza")
+    assert reverse.out == alignkit(name, "-q", target, source, "--format", "giza").out
+    assert alignkit(name, "-q", source, target, "--reverse").lines == DIAGONAL

@@ -37,8 +37,10 @@ def test_train_takes_a_mechanism(tmp_path, capsys):
         (tmp_path / name).write_text("\n".join(["a b c", "b c", "c a", "a"] * 12) + "\n")
     command = ["train", str(tmp_path / "x"), str(tmp_path / "y"), "-o", str(tmp_path / "run"), "--tokens", "words"]
     rest = ["--preset", "small", "--steps", "2", "--device", "cpu", "-q", "--heads", "2"]
+    rest += ["--set", "network.hidden=8", "--set", "training.label_smoothing=0.1"]
     assert run([*command, *rest, "--attention", "additive+sparsemax"]) == 0
     settings = load_aligner(tmp_path / "run").settings.network
     assert (settings.attention, settings.heads) == ("additive+sparsemax", 2)
+    assert load_aligner(tmp_path / "run").settings.training.label_smoothing == 0.1
     assert run([*command, *rest, "--attention", "additive+sparsest"]) == 2
     assert "normalizer of attention must be one of softmax, sparsemax" in capsys.readouterr().err

@@ -25,7 +25,7 @@ from alignkit_cli.parameter_types import (
 #: parameters that are any text
 FREE = {"title", "label_column", "text_column", "prefix", "source_language", "target_language"}
 #: parameters that their command checks, and nothing before it: names of experiments and their settings, of models
-OWN = {("experiment", "name"), ("experiment", "changes"), ("attention", "model")}
+OWN = {("fetch", "name"), ("experiment", "name"), ("experiment", "changes"), ("attention", "model")}
 NUMBERS = (WholeNumber, RealNumber, Percentage, MemorySize)
 OUTPUTS = (OutputPath, OutputFolder, ExistingFolder)
 

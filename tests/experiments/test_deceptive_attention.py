@@ -12,6 +12,7 @@ from scipy.spatial.distance import jensenshannon
 from alignkit.experiments import deceptive_attention as experiment
 from alignkit.experiments.classifiers import (
     ClassifierPlan,
+    Outputs,
     classifier_settings,
     outputs,
     read_split,
@@ -19,6 +20,7 @@ from alignkit.experiments.classifiers import (
 )
 from alignkit.experiments.protocol import Verdict
 from alignkit.neural.training.classification import Judged
+from alignkit.scores.scores import Scores
 from alignkit.types import no_progress
 
 
@@ -64,6 +66,17 @@ def test_the_loss_by_hand(split, teacher):
         total += distance - 0.3 * (p.alpha[m] * np.log(p.alpha[m] / q.alpha[m])).sum()
     assert found == pytest.approx(total / 3, abs=1e-5)
     assert abs(found) > 1e-4
+
+
+def test_the_divergence_of_the_loss_is_that_of_q_from_p():
+    """KL(P || Q) for P = (.9, .1) and Q = (.5, .5); the other way round it is another number."""
+    own = Outputs(np.zeros(1), Scores.from_matrices([np.array([[0.9, 0.1]])]))
+    alpha = torch.tensor([[0.5, 0.5]])
+    judged = Judged(np.array([0]), torch.zeros(1), torch.zeros(1), alpha, alpha > 0)
+    kl = 0.9 * math.log(0.9 / 0.5) + 0.1 * math.log(0.1 / 0.5)
+    assert experiment.deceptive_loss(own, 2.0)(judged).item() == pytest.approx(-2 * kl, abs=1e-6)
+    back = 0.5 * math.log(0.5 / 0.9) + 0.5 * math.log(0.5 / 0.1)
+    assert abs(kl - back) > 0.1
 
 
 def test_same_predictions_other_attention(two_telling_words):

@@ -53,6 +53,22 @@ def test_same_seed_same_network(split, networks):
     assert steps == 3 * 15  # 450 sentences in batches of 32
 
 
+def test_every_network_has_a_seed_of_its_own(one_telling_word, monkeypatch):
+    """Two networks that start alike agree more than what they learn accounts for."""
+    made = []
+
+    def recorded(split, settings, progress, **more):
+        made.append((settings.network.attention, settings.training.seed))
+        return train_in_memory(split, settings, progress, **more)
+
+    monkeypatch.setattr(output_relevance, "train_in_memory", recorded)
+    few = SMALL | {"epochs": 1}
+    settings = output_relevance.OutputRelevanceSettings(labelled=one_telling_word, seeds=3, minimum=1, **few)
+    output_relevance.run_output_relevance(settings)
+    assert [attention for attention, _ in made] == ["feed-forward", "uniform"] * 3
+    assert len({seed for _, seed in made}) == 6
+
+
 def test_every_claim_holds_on_planted_words(one_telling_word):
     told = []
     settings = output_relevance.OutputRelevanceSettings(labelled=one_telling_word, seeds=1, minimum=1, **SMALL)

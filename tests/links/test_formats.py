@@ -47,6 +47,17 @@ def test_giza():
     ]
 
 
+def test_giza_of_a_reverse_model_is_that_of_the_exchanged_text():
+    scores = np.array([[-1.0], [math.nan], [-2.5]])
+    reverse = Alignment(LINKS, SOURCE, TARGET, sentence_scores=scores, is_reverse=True)
+    assert giza(reverse) == giza(Alignment(LINKS.reversed, TARGET, SOURCE, sentence_scores=scores))
+    assert giza(reverse).decode().splitlines()[:3] == [
+        f"# Sentence pair (1) source length 4 target length 3 alignment score : {exponential(-3.0)}",
+        "das ist gut",
+        "NULL ({ 2 }) this ({ 1 }) good ({ 3 }) is ({ 1 }) ! ({ })",
+    ]
+
+
 @pytest.mark.parametrize("output_format", OUTPUT_FORMATS)
 def test_every_format_has_its_lines_for_every_pair(output_format):
     text = render(WHOLE, output_format)

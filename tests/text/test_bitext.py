@@ -30,7 +30,7 @@ def test_corpus_items_are_views_and_negative_indices_count_from_the_end():
 
 
 def test_corpus_with_a_given_vocabulary():
-    vocabulary = Vocabulary.from_tokens("abc")
+    vocabulary = Vocabulary.from_tokens(list("abc"))
     corpus = Corpus.from_sentences(SENTENCES, vocabulary)
     assert corpus.vocabulary is vocabulary
     assert corpus.tokens.tolist() == [1, 0, 1, 2, 0, 0]
@@ -51,12 +51,12 @@ def test_corpus_with_a_given_vocabulary():
 )
 def test_corpus_refuses_nonsense(tokens, offsets):
     with pytest.raises(ValueError):
-        Corpus(np.array(tokens, np.int32), np.array(offsets, np.int64), Vocabulary.from_tokens("ab"))
+        Corpus(np.array(tokens, np.int32), np.array(offsets, np.int64), Vocabulary.from_tokens(list("ab")))
 
 
 def test_corpus_refuses_offsets_whose_differences_wrap_around():
     with pytest.raises(ValueError):
-        Corpus(np.zeros(3, np.int32), np.array([0, 2**63 - 1, -2, 3]), Vocabulary.from_tokens("a"))
+        Corpus(np.zeros(3, np.int32), np.array([0, 2**63 - 1, -2, 3]), Vocabulary.from_tokens(["a"]))
 
 
 def test_take():

@@ -36,10 +36,10 @@ def test_equality_is_of_tokens_and_order():
 
 
 def test_translate():
-    own, other = Vocabulary.from_tokens("abcd"), Vocabulary.from_tokens("dxa")
+    own, other = Vocabulary.from_tokens(list("abcd")), Vocabulary.from_tokens(list("dxa"))
     assert own.translate(other).tolist() == [3, UNKNOWN, 0]
     assert own.translate(other).dtype == np.int32
-    assert own.translate(Vocabulary.from_tokens("abcd")).tolist() == [0, 1, 2, 3]
+    assert own.translate(Vocabulary.from_tokens(list("abcd"))).tolist() == [0, 1, 2, 3]
     assert own.translate(Vocabulary.from_tokens([])).tolist() == []
 
 

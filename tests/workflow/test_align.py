@@ -277,7 +277,7 @@ def test_what_does_not_go_together(settings, message):
 def test_a_fitted_model_goes_with_no_start():
     model = fit_ibm1(BITEXT)
     for settings in ({"start": model}, {"prior": "x"}, {"reverse": True}):
-        with pytest.raises(AlignkitError, match="used as it is"):
+        with pytest.raises(AlignkitError, match="is not fitted again"):
             align(BITEXT, method="ibm1", model=model, **settings)
     with pytest.raises(AlignkitError, match="a heuristic combines two models"):
         align(BITEXT, model=model, symmetrization="union")

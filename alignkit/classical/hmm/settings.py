@@ -10,7 +10,7 @@ from alignkit.errors import AlignkitError
 #: the whole sentence.
 DECODINGS = ("posterior", "viterbi")
 #: The least probability of a link of the joint aligner.
-JOINT_THRESHOLD = 0.45
+JOINT_THRESHOLD = 0.5
 #: The same where the probabilities of several views are averaged.
 VIEWS_THRESHOLD = 0.38
 
@@ -117,7 +117,7 @@ JOINT_SETTINGS = HMMSettings(
     punctuation=0.05,
     fold_case=True,
 )
-#: Of its quick variant: fewer iterations, and no back-off.
-FAST_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=3, iterations=2, back_off=0.0)
+#: Of its quick variant: fewer iterations.
+FAST_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=2, iterations=3)
 #: Of the joint aligners of several views (:mod:`alignkit.classical.hmm.joint_views`).
 VIEWS_SETTINGS = replace(JOINT_SETTINGS, threshold=VIEWS_THRESHOLD)

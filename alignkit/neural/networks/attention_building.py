@@ -34,15 +34,22 @@ def new_attention(name: str, state: int, encoding: int, heads: int = 1) -> Atten
         return attention
     mechanism = parse_mechanism(name)
     if heads > 1:
-        check_heads(encoding, heads)
-        size = encoding // heads
-        score = new_score_function(mechanism, size, size, size)
-        return MultiHeadAttention(state, encoding, score, new_normalizer(mechanism, heads), heads)
+        return new_attention_of_heads(name, state, encoding, heads)
     score = new_score_function(mechanism, state, encoding, state)
     normalizer = new_normalizer(mechanism, 1)
     if isinstance(score, QueryScore) and isinstance(normalizer, NormalizerWithDerivative):
         return QueryAttention(score, normalizer)
     return ComposedAttention(score, normalizer)
+
+
+def new_attention_of_heads(name: str, state: int, encoding: int, heads: int) -> MultiHeadAttention:
+    """As :func:`new_attention`, with maps of its own also for a single head; ``uniform``, or a mechanism."""
+    check_heads(encoding, heads)
+    if name == UNIFORM:
+        return MultiHeadAttention(state, encoding, None, None, heads)
+    mechanism, size = parse_mechanism(name), encoding // heads
+    score = new_score_function(mechanism, size, size, size)
+    return MultiHeadAttention(state, encoding, score, new_normalizer(mechanism, heads), heads)
 
 
 def new_text_attention(name: str, encoding: int, hidden: int) -> ComposedAttention | None:
@@ -69,6 +76,6 @@ def new_score_function(mechanism: Mechanism, state: int, encoding: int, hidden: 
 
 
 def new_normalizer(mechanism: Mechanism, heads: int) -> Normalizer:
-    """The mechanism's normalizer for so many heads."""
+    """The mechanism's normalizer for this number of heads."""
     normalizer: Normalizer = class_of(NORMALIZERS[mechanism.normalizer].normalizer)(heads, mechanism.parameter)
     return normalizer

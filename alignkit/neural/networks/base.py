@@ -26,7 +26,7 @@ State = tuple[Tensor, ...]
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """What the decoder sees of B source sentences.
+    """The encoder's output for B source sentences.
 
     Attributes:
         h: (B, L, D), the encoder's states; those at padding are arbitrary.
@@ -100,6 +100,10 @@ class TranslationNetwork(nn.Module, ABC):
     def attention_weights(self, encoding: Encoding, previous: Tensor) -> Tensor:
         """alpha (B, T, L) under teacher forcing, ``previous`` (T, B) as in :meth:`decode`."""
         return self.decode(previous, encoding, encoding.start).weights
+
+    def attention_maps(self, encoding: Encoding, previous: Tensor) -> Tensor:
+        """The weights of every layer and head, (B, layers, K, T, L); arguments as in :meth:`attention_weights`."""
+        return self.attention_weights(encoding, previous)[:, None, None]
 
     def lexical_features(self, encoding: Encoding, previous: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
         """The features at y_t if the decoder saw only the encoder state h_l, under teacher forcing.

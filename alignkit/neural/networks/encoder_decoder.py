@@ -90,6 +90,10 @@ class EncoderDecoder(TranslationNetwork):
         weights: Tensor = attend(self.attention, s, encoding.h, encoding.mask)[1]
         return weights
 
+    def attention_maps(self, encoding: Encoding, previous: Tensor) -> Tensor:
+        s, _ = self.states(previous, encoding.start)
+        return self.attention.head_weights(s, encoding.h, encoding.mask).unsqueeze(1)
+
     def features(self, s: Tensor, c: Tensor) -> Tensor:
         """The input of the output layer, (..., H), from s and the projected context c, both (..., H)."""
         if self.settings.output == "sum":

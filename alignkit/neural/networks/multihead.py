@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.networks.attention import Attention
+from alignkit.neural.networks.attention import Attention, uniform_weights
 from alignkit.neural.networks.normalizers import Normalizer
 from alignkit.neural.networks.score_functions import ScoreFunction
 
@@ -19,13 +19,14 @@ class MultiHeadAttention(Attention):
     Args:
         state: H, the size of a decoder state.
         encoding: D, the size of an encoder state, a multiple of K (:func:`check_heads`).
-        score: the score function of all heads, of states and encoder states of D/K numbers.
+        score: the score function of all heads, of states and encoder states of D/K numbers; None for uniform
+            weights.
         normalizer: for K heads.
         heads: K.
     """
 
     def __init__(
-        self, state: int, encoding: int, score: ScoreFunction, normalizer: Normalizer, heads: int
+        self, state: int, encoding: int, score: ScoreFunction | None, normalizer: Normalizer | None, heads: int
     ) -> None:
         super().__init__(state, encoding)
         self.heads = heads
@@ -33,6 +34,8 @@ class MultiHeadAttention(Attention):
         self.score, self.normalizer = score, normalizer
 
     def head_weights(self, s: Tensor, h: Tensor, mask: Tensor | None) -> Tensor:
+        if self.score is None or self.normalizer is None:
+            return uniform_weights(h, mask).unsqueeze(1).expand(-1, self.heads, s.shape[1], -1)
         queries, keys = (of_heads(x, self.heads).flatten(0, 1) for x in (self.query(s), self.key(h)))
         repeated = None if mask is None else mask.repeat_interleave(self.heads, 0)
         weights: Tensor = self.normalizer(self.score(queries, keys, repeated).unflatten(0, (-1, self.heads)), mask)
@@ -44,7 +47,7 @@ class MultiHeadAttention(Attention):
 
 
 def check_heads(size: int, heads: int) -> None:
-    """Raise AlignkitError if states of this size cannot be divided among so many heads."""
+    """Raise AlignkitError if states of this size cannot be divided among this number of heads."""
     if size % heads:
         raise AlignkitError(f"network: encoder states of {size} numbers cannot be divided among {heads} heads")
 

@@ -37,6 +37,10 @@ NETWORKS: dict[str, NetworkEntry] = {
     "lstm": NetworkEntry(
         "alignkit.neural.settings:LstmSettings", "alignkit.neural.networks.encoder_decoder:EncoderDecoder"
     ),
+    "transformer": NetworkEntry(
+        "alignkit.neural.networks.transformer_settings:TransformerSettings",
+        "alignkit.neural.networks.transformer:Transformer",
+    ),
 }
 
 

@@ -24,28 +24,35 @@ def longest(length: int) -> int:
 
 
 def beam_search(
-    network: TranslationNetwork, source: Tensor, lengths: np.ndarray, beam: int, steps: int
+    network: TranslationNetwork,
+    source: Tensor,
+    lengths: np.ndarray,
+    beam: int,
+    steps: int,
+    length_penalty: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """The most probable translations by beam search, which is greedy search with a beam of 1.
 
-    Hypotheses are compared by log probability, with no length penalty. One that has ended keeps its place as long
-    as it is among the best ``beam``; the search stops when the best has ended, so the others may be incomplete.
+    Hypotheses are compared by log p / ((5 + T) / 6)^length_penalty (Wu et al. 2016), with T tokens, EOS included:
+    by log probability if the exponent is 0. One that has ended keeps its place as long as it is among the best
+    ``beam``; the search stops when the best has ended and none can overtake it, so the others may be incomplete.
 
     Args:
         network: on the device of the source.
         source: int64 (L, B), with their lengths (B,).
         beam: k, hypotheses per sentence.
         steps: T, the maximum length of a translation, EOS included.
+        length_penalty: the exponent.
 
     Returns:
-        tokens int64 (B, k, T), the most probable first, padded with PAD after EOS; log probabilities (B, k).
+        tokens int64 (B, k, T), the best first, padded with PAD after EOS; log probabilities (B, k).
     """
     with evaluation_mode(network):
-        return _search(network, source, lengths, beam, steps)
+        return _search(network, source, lengths, beam, steps, length_penalty)
 
 
 def _search(
-    network: TranslationNetwork, source: Tensor, lengths: np.ndarray, beam: int, steps: int
+    network: TranslationNetwork, source: Tensor, lengths: np.ndarray, beam: int, steps: int, length_penalty: float
 ) -> tuple[Tensor, Tensor]:
     encoding = network.encode(source, lengths)
     batch, vocabulary, device = source.shape[1], network.settings.vocabulary, source.device
@@ -56,6 +63,7 @@ def _search(
     total = torch.full((batch, beam), float("-inf"), device=device)
     total[:, 0] = 0.0
     ended = torch.zeros((batch, beam), dtype=torch.bool, device=device)
+    divisors = torch.ones((batch, beam), device=device)  # of the hypotheses that have ended
     # A hypothesis that has ended can be continued by PAD only, at no cost.
     stay = torch.full((vocabulary,), float("-inf"), device=device)
     stay[PAD] = 0.0
@@ -64,21 +72,34 @@ def _search(
         features, _, state = network.decode(last.view(1, -1), encoding, state)
         gains = torch.log_softmax(network.output(features.view(batch, beam, -1)), dim=2)
         gains = torch.where(ended.unsqueeze(2), stay, gains)
-        total, places = (total.unsqueeze(2) + gains).view(batch, -1).topk(beam, dim=1)
+        now = ((6.0 + step) / 6.0) ** length_penalty
+        divisors = torch.where(ended, divisors, now)
+        candidates = total.unsqueeze(2) + gains
+        ranks, places = (candidates / divisors.unsqueeze(2)).view(batch, -1).topk(beam, dim=1)
+        total = candidates.view(batch, -1).gather(1, places)
         origin, last = places // vocabulary, places % vocabulary
         tokens = tokens.gather(1, origin.unsqueeze(2).expand(-1, -1, steps))
         tokens[:, :, step] = last
+        divisors = divisors.gather(1, origin)
         ended = ended.gather(1, origin) | (last == EOS)
         rows = (first + origin).view(-1)
         state = tuple(part.index_select(1, rows) for part in state)
-        # Log probabilities only fall, so that none can overtake the best once that has ended.
-        if (device.type == "cpu" or step % CHECK_EVERY == 0) and bool(ended[:, 0].all()):
+        # Log probabilities only fall, so that none that goes on can do better than this at the longest.
+        hopes = torch.where(ended, float("-inf"), total / ((5.0 + steps) / 6.0) ** length_penalty)
+        if (device.type == "cpu" or step % CHECK_EVERY == 0) and bool(
+            (ended[:, 0] & (ranks[:, :1] >= hopes).all(1)).all()
+        ):
             break
     return tokens, total
 
 
 def translate(
-    network: TranslationNetwork, source: Corpus, beam: int = 1, sizes: BatchSizes | None = None
+    network: TranslationNetwork,
+    source: Corpus,
+    beam: int = 1,
+    sizes: BatchSizes | None = None,
+    *,
+    length_penalty: float = 0.0,
 ) -> list[list[int]]:
     """The best translation of every sentence as token ids, without EOS; no tokens for an empty sentence.
 
@@ -87,6 +108,7 @@ def translate(
         source: M sentences.
         beam: k, hypotheses per sentence.
         sizes: of the batches; each has ``sizes.pairs`` hypotheses, but at least one sentence.
+        length_penalty: as of :func:`beam_search`.
     """
     device = device_of(network)
     sizes = sizes or batch_sizes("translation", device)
@@ -94,7 +116,7 @@ def translate(
     out: list[list[int]] = [[] for _ in range(len(source))]
     for pairs in scoring_batches(Bitext(source, source), sizes._replace(pairs=max(1, sizes.pairs // beam))):
         words, lengths = corpus.gather(pairs)
-        tokens, _ = beam_search(network, words, lengths, beam, longest(len(words)))
+        tokens, _ = beam_search(network, words, lengths, beam, longest(len(words)), length_penalty)
         for m, ids in zip(pairs.tolist(), tokens[:, 0].tolist(), strict=True):
             end = ids.index(EOS) if EOS in ids else len(ids)
             out[m] = ids[:end]

@@ -80,15 +80,21 @@ def _logits(
 
 
 def bleu(
-    network: TranslationNetwork, tokenizer: Tokenizer, bitext: Bitext, references: Sequence[str], beam: int = 5
+    network: TranslationNetwork,
+    tokenizer: Tokenizer,
+    bitext: Bitext,
+    references: Sequence[str],
+    beam: int = 5,
+    length_penalty: float = 0.0,
 ) -> float:
     """BLEU (sacrebleu, its default 13a tokens, 0 to 100) of the translations of ``bitext.source``.
 
     Args:
-        network: translates, by beam search (a beam of 1 is greedy).
+        network: translates, by beam search (:func:`alignkit.neural.scoring.decoding.beam_search`).
         tokenizer: decodes token ids to text.
         bitext: M pairs.
         references: M lines of raw text.
+        length_penalty: of the beam search.
 
     Raises:
         AlignkitError: the numbers of pairs and of references differ.
@@ -99,5 +105,7 @@ def bleu(
         return 0.0
     import sacrebleu
 
-    lines = [tokenizer.decode(ids) for ids in translate(network, bitext.source, beam)]
+    lines = [
+        tokenizer.decode(ids) for ids in translate(network, bitext.source, beam, length_penalty=length_penalty)
+    ]
     return float(sacrebleu.corpus_bleu(lines, [list(references)], force=True).score)

@@ -11,7 +11,7 @@ from alignkit.neural.batching import Batch
 
 
 def rows_at_a_time(output: nn.Linear, logits: int) -> int:
-    """The number of rows of the output layer's logits that fit into so many bytes; at least 16."""
+    """The number of rows of the output layer's logits that fit into this number of bytes; at least 16."""
     return max(16, logits // (4 * output.out_features))
 
 

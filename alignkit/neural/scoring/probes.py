@@ -2,32 +2,58 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from alignkit.neural.batch_sizes import BatchSizes, batch_sizes
 from alignkit.neural.batching import Batch
 from alignkit.neural.devices import device_of
-from alignkit.neural.networks.base import TranslationNetwork
+from alignkit.neural.networks.base import Encoding, TranslationNetwork
+from alignkit.neural.reading import Reading
 from alignkit.neural.scoring.matrices import element_places, elements_of, score_batches
 from alignkit.neural.scoring.output_layer import log_probabilities_of
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
 
 
-def attention_scores(network: TranslationNetwork, bitext: Bitext, sizes: BatchSizes | None = None) -> Scores:
-    """alpha[t, l], the attention weights at the prediction of y_t under teacher forcing; rows sum to 1.
+def attention_scores(
+    network: TranslationNetwork,
+    bitext: Bitext,
+    sizes: BatchSizes | None = None,
+    *,
+    reading: Reading = Reading(),  # noqa: B008  # it is frozen
+) -> Scores:
+    """alpha[t, l], the attention weights at the prediction of y_t under teacher forcing.
+
+    Rows sum to 1, except with normalizers whose rows do not
+    (:data:`alignkit.neural.networks.mechanisms.NORMALIZERS`).
 
     Args:
         network: on the device that computes.
         bitext: M pairs of the network's own tokens.
         sizes: of the batches; by default those of :mod:`alignkit.neural.batch_sizes`.
+        reading: which weights; by default the means over layers and heads.
     """
 
     def score(batch: Batch) -> Tensor:
         encoding = network.encode(batch.source, batch.source_lengths)
-        return elements_of(network.attention_weights(encoding, batch.previous), batch)
+        return elements_of(read_weights(network, encoding, batch, reading), batch)
 
     return score_batches(network, bitext, score, sizes or batch_sizes("probes", device_of(network)))
+
+
+def read_weights(network: TranslationNetwork, encoding: Encoding, batch: Batch, reading: Reading) -> Tensor:
+    """The weights (B, T, L) that a reading chooses, under teacher forcing."""
+    previous = batch.previous
+    if reading.shifted:  # the inputs are then y_1..y_T, after BOS
+        previous = torch.cat([previous[:1], batch.target])
+    if reading.layer or reading.head:
+        maps = network.attention_maps(encoding, previous)
+        layers = maps[:, reading.layer - 1] if reading.layer else maps.mean(1)
+        weights = layers[:, reading.head - 1] if reading.head else layers.mean(1)
+    else:
+        weights = network.attention_weights(encoding, previous)
+    return weights[:, 1:] if reading.shifted else weights
 
 
 def lexical_scores(network: TranslationNetwork, bitext: Bitext, sizes: BatchSizes | None = None) -> Scores:

@@ -44,6 +44,7 @@ class TrainingPlan:
     Attributes:
         seed: of dropout.
         learning_rate: of Adam.
+        rate_warmup, rate_decay: how it changes, as in :class:`alignkit.neural.settings.TrainingSettings`.
         last_step: steps in all.
         epoch_steps: steps of an epoch.
         logged_steps: the steps after which the network is measured.
@@ -60,6 +61,17 @@ class TrainingPlan:
     keep_logged: bool
     measure_epochs: bool
     tf32: bool = False
+    rate_warmup: int = 0
+    rate_decay: str = "none"
+
+    def rate(self, step: int) -> float:
+        """The learning rate of the step after ``step`` others."""
+        number, peak = step + 1, max(self.rate_warmup, 1)
+        if number < peak:
+            return self.learning_rate * number / peak
+        if self.rate_decay == "inverse-sqrt":
+            return self.learning_rate * (peak / number) ** 0.5
+        return self.learning_rate
 
 
 class Task(ABC, Generic[Network, Found]):
@@ -195,6 +207,8 @@ class Trainer(Generic[Network, Found]):
         with seeded(self.plan.seed, self.step + 1, self.task.device):
             self.network.train()
             self._optimiser.zero_grad()
+            for group in self._optimiser.param_groups:
+                group["lr"] = self.plan.rate(self.step)
             loss = self.task.backward(self.network, batch, self.step)
             self._optimiser.step()
         self._loss += loss

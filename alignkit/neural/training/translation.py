@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,8 +17,11 @@ from alignkit.neural.devices import pick_device
 from alignkit.neural.losses import TokenLoss
 from alignkit.neural.networks.base import TranslationNetwork, build_network, new_network
 from alignkit.neural.networks.hard import samplers, score_function_loss
+from alignkit.neural.reading import Reading
 from alignkit.neural.scoring.evaluation import bleu, evaluate_network
+from alignkit.neural.scoring.probes import read_weights
 from alignkit.neural.settings import RunSettings, TrainingSettings, logged_steps
+from alignkit.neural.training.guidance import Guide, guide_loss
 from alignkit.neural.training.trainer import Task, Trainer, TrainingPlan, seeded
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import BOS, UNK, Tokenizer
@@ -44,12 +48,13 @@ class TranslationTask(Task[TranslationNetwork, NeuralAligner]):
         tokenizer: Tokenizer,
         references: Sequence[str] = (),
         device: str = "auto",
+        guide: Guide | None = None,
     ) -> None:
         """Arguments and errors as in :func:`translation_trainer`."""
         _check_text(bitext, valid, tokenizer)
         self.bitext, self.valid, self.tokenizer, self.references = bitext, valid, tokenizer, references
         self.settings = settings.change(network={"vocabulary": len(tokenizer.vocabulary)})
-        self.device = pick_device(device)
+        self.device, self.guide = pick_device(device), guide
         self.concluding = BLEU if self.settings.training.bleu == "end" else ()
         self._fingerprint = bitext.fingerprint()
         self._batcher = Batcher(bitext, self.device)
@@ -66,6 +71,8 @@ class TranslationTask(Task[TranslationNetwork, NeuralAligner]):
             keep_logged=training.keep == "logged",
             measure_epochs=True,
             tf32=training.tf32,
+            rate_warmup=training.rate_warmup,
+            rate_decay=training.rate_decay,
         )
 
     def batches(self, epoch: int) -> list[np.ndarray]:
@@ -76,7 +83,12 @@ class TranslationTask(Task[TranslationNetwork, NeuralAligner]):
         """As :meth:`Task.backward`, of the mean loss of the batch's target tokens."""
         training = self.settings.training
         uniform = step < training.warmup * self.plan.epoch_steps
-        loss = batch_loss(network, self._batcher(batch), training.word_dropout, uniform)
+        guided = None
+        if self.guide is not None and training.guide_weight and not uniform:
+            guided = Guided(self.guide, training.guide_weight)
+        smoothing = training.label_smoothing
+        pairs = self._batcher(batch)
+        loss = batch_loss(network, pairs, training.word_dropout, uniform, smoothing=smoothing, guided=guided)
         loss.backward()
         return loss.detach()
 
@@ -97,8 +109,9 @@ class TranslationTask(Task[TranslationNetwork, NeuralAligner]):
         if not self.references:
             return []
         beam = self.settings.training.beam
-        beams = zip(BLEU, (1, beam), strict=True)
-        return [(n, bleu(network, self.tokenizer, self.valid, self.references, k)) for n, k in beams]
+        beams = zip(BLEU, (1, beam), (0.0, self.settings.training.length_penalty), strict=True)
+        texts = self.tokenizer, self.valid, self.references
+        return [(name, bleu(network, *texts, beam, penalty)) for name, beam, penalty in beams]
 
     def message(self, epoch: int, best: Mapping[str, float]) -> str:
         epochs = self.settings.training.epochs
@@ -121,6 +134,7 @@ def translation_trainer(
     tokenizer: Tokenizer,
     references: Sequence[str] = (),
     device: str = "auto",
+    guide: Guide | None = None,
 ) -> Trainer[TranslationNetwork, NeuralAligner]:
     """A training run of a translation network, before its first step.
 
@@ -131,11 +145,12 @@ def translation_trainer(
         tokenizer: the one that encoded the text.
         references: raw target lines of ``valid``, for BLEU, which is not measured without them.
         device: as :func:`alignkit.neural.devices.pick_device`.
+        guide: links of the training text that attention is pulled towards, in ``alpha``'s reading.
 
     Raises:
         AlignkitError: a text has another vocabulary, or no pair with tokens on both sides.
     """
-    task = TranslationTask(bitext, valid, settings, tokenizer, references, device)
+    task = TranslationTask(bitext, valid, settings, tokenizer, references, device, guide)
     with seeded(settings.training.seed, 0, task.device):
         network = new_network(task.settings.network).to(task.device)
     return Trainer(task, task.plan, network)
@@ -149,9 +164,12 @@ def fit_network(
     references: Sequence[str] = (),
     progress: Progress | None = None,
     device: str = "auto",
+    guide: Guide | None = None,
 ) -> NeuralAligner:
     """Train a network in memory, and return the best; arguments as in :func:`translation_trainer`."""
-    return translation_trainer(bitext, valid, settings, tokenizer, references, device).run(progress=progress)
+    return translation_trainer(bitext, valid, settings, tokenizer, references, device, guide).run(
+        progress=progress
+    )
 
 
 def epoch_steps(bitext: Bitext, training: TrainingSettings) -> int:
@@ -159,8 +177,21 @@ def epoch_steps(bitext: Bitext, training: TrainingSettings) -> int:
     return len(training_batches(bitext, training.batch, training.seed, 0, training.buckets))
 
 
+class Guided(NamedTuple):
+    """Guided training: the links, and the weight of their loss."""
+
+    guide: Guide
+    weight: float
+
+
 def batch_loss(
-    network: TranslationNetwork, batch: Batch, word_dropout: float = 0.0, uniform: bool = False
+    network: TranslationNetwork,
+    batch: Batch,
+    word_dropout: float = 0.0,
+    uniform: bool = False,
+    *,
+    smoothing: float = 0.0,
+    guided: Guided | None = None,
 ) -> Tensor:
     """Mean loss over the target tokens of a batch, nats; padding does not reach the output layer.
 
@@ -169,18 +200,27 @@ def batch_loss(
         batch: pairs of the training text.
         word_dropout: the share of the decoder's input that is replaced by unk, except BOS.
         uniform: use uniform attention, 1/L, in place of the learned one.
+        smoothing: of the labels.
+        guided: adds the loss of the attention towards links.
     """
     previous = batch.previous
     if word_dropout:
         hidden = torch.rand(previous.shape, device=previous.device) < word_dropout
         previous = previous.masked_fill(hidden & (previous != BOS), UNK)
-    x = network(batch.source, batch.source_lengths, previous, uniform).flatten(0, 1)
+    encoding = network.encode(batch.source, batch.source_lengths)
+    x, weights, _ = network.decode(previous, encoding, encoding.start, uniform)
+    x = x.flatten(0, 1)
     if len(batch.places) < len(x):
         x = x[batch.places]
-    loss: Tensor = TokenLoss.apply(x, network.output.weight, network.output.bias, batch.targets)
+    loss: Tensor = TokenLoss.apply(x, network.output.weight, network.output.bias, batch.targets, smoothing)
     if any(True for _ in samplers(network)):
         losses = cross_entropy(network.output(x.detach()), batch.targets, reduction="none")
         loss = loss + score_function_loss(network, losses, batch.places)
+    if guided is not None:
+        reading = network.settings.reading
+        if reading != Reading():
+            weights = read_weights(network, encoding, batch, reading)
+        loss = loss + guided.weight * guide_loss(weights, guided.guide.matrices(batch))
     return loss
 
 

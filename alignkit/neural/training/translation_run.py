@@ -16,11 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from alignkit.errors import AlignkitError, InputError
+from alignkit.errors import AlignkitError, InputError, check_list
+from alignkit.links.links import Links
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.devices import pick_device
 from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.settings import RunSettings, TextSettings, from_dict, to_dict
+from alignkit.neural.training.guidance import word_guide
 from alignkit.neural.training.run_directory import CONFIG, RunDirectory, fingerprint
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import epoch_steps, translation_trainer
@@ -94,6 +96,7 @@ def train_translation(
     settings: RunSettings,
     progress: Progress | None = None,
     device: str = "auto",
+    guide: Links | None = None,
 ) -> NeuralAligner:
     """Train a network in a run directory, or resume an interrupted run.
 
@@ -110,15 +113,18 @@ def train_translation(
         settings: of text, network and training.
         progress: called after every step with (steps done, steps in all, message).
         device: as :func:`alignkit.neural.devices.pick_device`.
+        guide: links between the words of ``text`` that attention is pulled towards (guided training).
 
     Returns:
         the network with the lowest validation loss.
 
     Raises:
         AlignkitError: the directory contains something else, or a run with other settings or text; the two sides
-            of a text differ in length; there is no such device.
+            of a text differ in length, or are strings; there is no such device.
     """
     for name, part in (("training", text), ("validation", valid)):
+        for side in part:
+            check_list(side, f"the {name} text must have a list of lines on each side")
         if len(part.source) != len(part.target):
             raise AlignkitError(
                 f"the {name} text has {len(part.source)} source and {len(part.target)} target lines"
@@ -126,12 +132,14 @@ def train_translation(
     pick_device(device)  # a missing device is reported before anything is written
     run = TranslationRun(Path(run_dir))
     described = {"training": _describe(text), "validation": _describe(valid)}
+    if guide is not None:
+        described["guide"] = {"links": len(guide.pairs), "sha256": fingerprint(guide.to_strings())}
     run.open({"settings": to_dict(settings), "text": described})
     finished = run.finished
     if run.begun:
-        training, tokenizer = _resume(run, settings, device)
+        training, tokenizer = _resume(run, settings, text, device, guide)
     else:
-        training, tokenizer = _begin(run, settings, text, valid, device)
+        training, tokenizer = _begin(run, settings, (text, valid), device, guide)
     state = {"tokenizer": tokenizer.state()}
     if finished and not training.finished:
         run.commit(training, False, state)  # from now on it is an unfinished run
@@ -153,12 +161,18 @@ def _describe(text: LinePairs) -> dict[str, object]:
 
 
 def _begin(
-    run: TranslationRun, settings: RunSettings, text: LinePairs, valid: LinePairs, device: str
+    run: TranslationRun,
+    settings: RunSettings,
+    texts: tuple[LinePairs, LinePairs],
+    device: str,
+    guide: Links | None,
 ) -> tuple[Trainer[TranslationNetwork, NeuralAligner], Tokenizer]:
+    text, valid = texts
     tokenizer = learn_tokenizer(text, settings.text)
     encoded = encode_bitext(tokenizer, text.source, text.target)
     held = encode_bitext(tokenizer, valid.source, valid.target)
-    training = translation_trainer(encoded, held, settings, tokenizer, valid.target, device)
+    own = None if guide is None else word_guide(guide, text, encoded, tokenizer)
+    training = translation_trainer(encoded, held, settings, tokenizer, valid.target, device, own)
     run.save_texts(encoded, held)
     with atomic_write(run.path / "valid.tgt.txt") as stream:
         for line in valid.target:
@@ -167,7 +181,12 @@ def _begin(
 
 
 def _resume(
-    run: TranslationRun, settings: RunSettings, device: str
+    run: TranslationRun, settings: RunSettings, text: LinePairs, device: str, guide: Links | None
 ) -> tuple[Trainer[TranslationNetwork, NeuralAligner], Tokenizer]:
     best, texts = run.load(device="cpu"), (run.train, run.valid)
-    return run.resume(lambda own: translation_trainer(*texts, settings, own, run.references, device), best)
+
+    def make(tokenizer: Tokenizer) -> Trainer[TranslationNetwork, NeuralAligner]:
+        own = None if guide is None else word_guide(guide, text, texts[0], tokenizer)
+        return translation_trainer(*texts, settings, tokenizer, run.references, device, own)
+
+    return run.resume(make, best)

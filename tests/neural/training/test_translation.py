@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from alignkit.neural.batching import training_batches, usable
 from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.settings import PRESETS, RunSettings, from_dict, logged_steps, to_dict
 from alignkit.neural.training.log import TrainingLog
+from alignkit.neural.training.trainer import TrainingPlan
 from alignkit.neural.training.translation import fit_network, translation_trainer
 from alignkit.neural.training.translation_run import TranslationRun, find_run, train_translation
 from alignkit.text.bitext import Bitext
@@ -59,6 +61,26 @@ def test_logged_steps_are_the_papers() -> None:
     assert logged_steps(60) == [0, 50, 60]
     assert logged_steps(0) == [0]
     assert logged_steps(120, "dense") == [0, 10, 20, 50, 100, 120]
+
+
+def test_the_learning_rate_rises_and_falls() -> None:
+    plan = TrainingPlan(0, 0.4, 100, 10, frozenset(), False, False, rate_warmup=4, rate_decay="inverse-sqrt")
+    expected = [0.1, 0.2, 0.3, 0.4, 0.4 * (4 / 5) ** 0.5]
+    assert [plan.rate(step) for step in range(5)] == pytest.approx(expected)
+    assert plan.rate(15) == pytest.approx(0.2)
+    assert replace(plan, rate_warmup=0, rate_decay="none").rate(99) == 0.4
+
+
+def test_the_learning_rate_reaches_adam(bitext: Bitext, tokenizer: Tokenizer) -> None:
+    """One step of Adam moves every weight that has a gradient by nearly the learning rate."""
+    settings = small_settings(steps=1, rate_warmup=10, learning_rate=0.1)
+    before = (
+        translation_trainer(bitext, bitext, settings, tokenizer, device="cpu").network.output.bias.detach().clone()
+    )
+    trainer = translation_trainer(bitext, bitext, settings, tokenizer, device="cpu")
+    trainer.advance(trainer.task.batches(0)[0])
+    moved = (trainer.network.output.bias.detach() - before).abs()
+    assert moved.max().item() == pytest.approx(0.01, rel=1e-3)
 
 
 def test_settings_survive_json() -> None:

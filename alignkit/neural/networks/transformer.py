@@ -1,0 +1,295 @@
+"""The transformer encoder-decoder (Vaswani et al. 2017)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from alignkit.errors import AlignkitError
+from alignkit.neural.batching import to_device
+from alignkit.neural.networks.attention import Attention, uniform_weights
+from alignkit.neural.networks.attention_building import new_attention_of_heads
+from alignkit.neural.networks.base import Decoded, Encoding, State, TranslationNetwork
+from alignkit.neural.networks.hard import samplers
+from alignkit.neural.networks.multihead import MultiHeadAttention, contexts_of_heads, of_heads
+from alignkit.neural.networks.transformer_settings import TransformerSettings
+
+
+class _Positions(nn.Module):
+    """Where tokens stand, as vectors that are added to embeddings, or as numbers that are added to scores."""
+
+    def __init__(self, settings: TransformerSettings) -> None:
+        super().__init__()
+        self.kind, self.size, self.reach = settings.positions, settings.embedding, settings.reach
+        if self.kind == "learned":
+            self.table = nn.Embedding(settings.longest, self.size)
+            nn.init.normal_(self.table.weight, std=1.0)
+        elif self.kind == "relative":
+            self.bias = nn.Parameter(torch.zeros(settings.heads, 2 * self.reach + 1))
+
+    def vectors(self, first: int, count: int, like: Tensor) -> Tensor | None:
+        """(count, E): the vectors of the positions from ``first`` on, or None."""
+        places = torch.arange(first, first + count, device=like.device)
+        if self.kind == "learned":
+            found: Tensor = self.table(places.clamp_max(self.table.num_embeddings - 1))
+            return found
+        if self.kind == "relative":
+            return None
+        rates = torch.arange(0, self.size, 2, device=like.device) * (-math.log(10000.0) / self.size)
+        angles = places.unsqueeze(1) * rates.exp().unsqueeze(0)
+        return torch.stack([angles.sin(), angles.cos()], 2).flatten(1)[:, : self.size].to(like.dtype)
+
+    def biases(self, first: int, rows: int, columns: int) -> Tensor | None:
+        """(K, rows, columns): the numbers added to the scores of queries from position ``first`` on, or None."""
+        if self.kind != "relative":
+            return None
+        device = self.bias.device
+        own = torch.arange(first, first + rows, device=device).unsqueeze(1)
+        distances = torch.arange(columns, device=device).unsqueeze(0) - own
+        return self.bias[:, distances.clamp(-self.reach, self.reach) + self.reach]
+
+
+class _SelfAttention(nn.Module):
+    """Scaled dot-product attention of states over states of the same sequence, with several heads."""
+
+    def __init__(self, size: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.maps = nn.Linear(size, 3 * size)
+        self.out = nn.Linear(size, size)
+
+    def forward(
+        self, x: Tensor, hidden: Tensor | None, biases: Tensor | None, cache: Tensor
+    ) -> tuple[Tensor, ...]:
+        """New states of states x.
+
+        Args:
+            x: (N, T, E).
+            hidden: True where a query must not look, broadcast to (N, K, T, S); None if it may look everywhere.
+            biases: (K, T, S), added to the scores, or None.
+            cache: (N, S - T, 2 E), keys and values of the states before x.
+
+        Returns:
+            (N, T, E); the weights (N, K, T, S); and the cache of all states so far, (N, S, 2 E).
+        """
+        queries, fresh = self.maps(x).tensor_split([x.shape[2]], 2)
+        cache = torch.cat([cache, fresh], 1)
+        keys, values = cache.chunk(2, 2)
+        q, k = of_heads(queries, self.heads), of_heads(keys, self.heads)
+        scores = q @ k.transpose(2, 3) * q.shape[3] ** -0.5
+        if biases is not None:
+            scores = scores + biases
+        if hidden is not None:
+            scores = scores.masked_fill(hidden, float("-inf"))
+        weights = torch.softmax(scores, 3)
+        return self.out(contexts_of_heads(weights, values)), weights, cache
+
+
+class _Residual(nn.Module):
+    """x + f(norm(x)), or norm(x + f(x)), with dropout of what f gives."""
+
+    def __init__(self, settings: TransformerSettings) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(settings.embedding)
+        self.dropout = nn.Dropout(settings.dropout)
+        self.first = settings.norm == "pre"
+
+    def forward(self, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+        if self.first:
+            return x + self.dropout(function(self.norm(x)))
+        return self.norm(x + self.dropout(function(x)))
+
+
+def _feed_forward(settings: TransformerSettings) -> nn.Sequential:
+    size = settings.embedding
+    parts = (
+        nn.Linear(size, settings.hidden),
+        nn.ReLU(),
+        nn.Dropout(settings.dropout),
+        nn.Linear(settings.hidden, size),
+    )
+    return nn.Sequential(*parts)
+
+
+class _EncoderLayer(nn.Module):
+    def __init__(self, settings: TransformerSettings) -> None:
+        super().__init__()
+        self.attention = _SelfAttention(settings.embedding, settings.heads)
+        self.feed_forward = _feed_forward(settings)
+        self.residuals = nn.ModuleList(_Residual(settings) for _ in range(2))
+
+    def forward(self, x: Tensor, hidden: Tensor | None, biases: Tensor | None) -> tuple[Tensor, Tensor]:
+        """New states (B, L, E) of states x, and the weights (B, K, L, L)."""
+        seen: list[Tensor] = []
+
+        def attended(x: Tensor) -> Tensor:
+            nothing = x.new_empty(len(x), 0, 2 * x.shape[2])
+            out, weights, _ = self.attention(x, hidden, biases, nothing)
+            seen.append(weights)
+            return out
+
+        x = self.residuals[0](x, attended)
+        return self.residuals[1](x, self.feed_forward), seen[0]
+
+
+class Looked(NamedTuple):
+    """What a decoder layer gives.
+
+    Attributes:
+        x: (N, T, E), its states.
+        weights: (N, K, T, L), its attention to the source.
+        cache: (N, S, 2 E), keys and values of its self-attention so far.
+    """
+
+    x: Tensor
+    weights: Tensor
+    cache: Tensor
+
+
+class _DecoderLayer(nn.Module):
+    def __init__(self, settings: TransformerSettings) -> None:
+        super().__init__()
+        size = settings.embedding
+        self.attention = _SelfAttention(size, settings.heads)
+        self.cross: Attention = new_attention_of_heads(settings.attention, size, size, settings.heads)
+        self.out = nn.Linear(size, size)
+        self.feed_forward = _feed_forward(settings)
+        self.residuals = nn.ModuleList(_Residual(settings) for _ in range(3))
+
+    def forward(
+        self, x: Tensor, encoding: Encoding, biases: Tensor | None, cache: Tensor, uniform: bool
+    ) -> Looked:
+        """New states of states x (N, T, E) that follow those in the cache (N, S - T, 2 E)."""
+        rows, before = x.shape[1], cache.shape[1]
+        future = (
+            torch.ones(rows, before + rows, dtype=torch.bool, device=x.device).triu(before + 1)
+            if rows > 1
+            else None
+        )
+        seen: list[Tensor] = []
+
+        def to_itself(x: Tensor) -> Tensor:
+            out, _, now = self.attention(x, future, biases, cache)
+            seen.append(now)
+            return out
+
+        def to_source(x: Tensor) -> Tensor:
+            context, weights = self.look(x, encoding, uniform)
+            seen.append(weights)
+            return self.out(context)
+
+        x = self.residuals[0](x, to_itself)
+        x = self.residuals[1](x, to_source)
+        return Looked(self.residuals[2](x, self.feed_forward), seen[1], seen[0])
+
+    def look(self, x: Tensor, encoding: Encoding, uniform: bool) -> tuple[Tensor, Tensor]:
+        """Contexts (N, T, E) and weights (N, K, T, L) of states x (N, T, E)."""
+        h, mask = encoding.h, encoding.mask
+        # The hypotheses of a sentence share its encoder states, like as many more target tokens.
+        s = x.reshape(len(h), -1, x.shape[2])
+        cross = self.cross
+        assert isinstance(cross, MultiHeadAttention)
+        if uniform:
+            weights = uniform_weights(h, mask).unsqueeze(1).expand(-1, cross.heads, s.shape[1], -1)
+        else:
+            weights = cross.head_weights(s, h, mask)
+        context = contexts_of_heads(weights, cross.value(h))
+        split = weights.unflatten(2, (-1, x.shape[1])).transpose(1, 2).flatten(0, 1)
+        return context.reshape_as(x), split
+
+
+class Transformer(TranslationNetwork):
+    """Encoder and decoder layers of self-attention, attention to the source and feed-forward networks.
+
+    The attention to the source is that of the settings; self-attention is scaled dot-product attention. The
+    decoder's state is the keys and values of each layer's self-attention so far, (S, N, 2 E). ``alpha`` is the
+    mean over layers and heads unless a reading says otherwise (:class:`alignkit.neural.reading.Reading`).
+    """
+
+    settings: TransformerSettings
+
+    def __init__(self, settings: TransformerSettings) -> None:
+        super().__init__(settings)
+        size = settings.embedding
+        self.embedding = nn.Embedding(settings.vocabulary, size)
+        nn.init.normal_(self.embedding.weight, std=size**-0.5)
+        self.positions = nn.ModuleList(_Positions(settings) for _ in range(2))
+        self.dropout = nn.Dropout(settings.dropout)
+        self.encoder = nn.ModuleList(_EncoderLayer(settings) for _ in range(settings.layers))
+        self.decoder = nn.ModuleList(_DecoderLayer(settings) for _ in range(settings.layers))
+        last = [nn.LayerNorm(size) if settings.norm == "pre" else nn.Identity() for _ in range(2)]
+        self.last_norms = nn.ModuleList(last)
+        self.output = nn.Linear(size, settings.vocabulary)
+        if any(True for _ in samplers(self)):
+            raise AlignkitError(
+                "network: reinforce is for networks whose later tokens do not depend on what was sampled: "
+                "not for the transformer"
+            )
+
+    def _embedded(self, tokens: Tensor, positions: nn.Module, first: int, omega: Tensor | None = None) -> Tensor:
+        """(N, T, E): tokens (T, N) with their positions, the first of which is ``first``."""
+        x = self.embedding(tokens).transpose(0, 1) * self.settings.embedding**0.5
+        if omega is not None:
+            x = x * omega.t().unsqueeze(2)
+        assert isinstance(positions, _Positions)
+        vectors = positions.vectors(first, len(tokens), x)
+        return self.dropout(x if vectors is None else x + vectors)
+
+    def encode(self, source: Tensor, lengths: np.ndarray, omega: Tensor | None = None) -> Encoding:
+        """As :meth:`TranslationNetwork.encode`."""
+        return self._encode(source, lengths, omega)[0]
+
+    def self_attention(self, source: Tensor, lengths: np.ndarray) -> Tensor:
+        """(B, layers, K, L, L): the encoder's weights; arguments as of :meth:`encode`."""
+        return torch.stack(self._encode(source, lengths, None)[1], 1)
+
+    def _encode(self, source: Tensor, lengths: np.ndarray, omega: Tensor | None) -> tuple[Encoding, list[Tensor]]:
+        length, size = source.shape
+        x = self._embedded(source, self.positions[0], 0, omega)
+        mask = None
+        if (lengths != length).any():
+            mask = to_device(np.arange(length) < lengths[:, None], source.device)
+        biases = self.positions[0].biases(0, length, length)  # type: ignore[operator]
+        hidden = None if mask is None else ~mask[:, None, None]
+        weights = []
+        for layer in self.encoder if length else []:
+            x, seen = layer(x, hidden, biases)
+            weights.append(seen)
+        start = tuple(x.new_empty(0, size, 2 * x.shape[2]) for _ in self.decoder)
+        return Encoding(self.last_norms[0](x), start, mask), weights
+
+    def _decode(
+        self, previous: Tensor, encoding: Encoding, state: State, uniform: bool
+    ) -> tuple[Tensor, list[Tensor], State]:
+        """The features (N, T, E), the attention of every layer (N, K, T, L), and the new state."""
+        before, rows = len(state[0]), len(previous)
+        x = self._embedded(previous, self.positions[1], before)
+        biases = self.positions[1].biases(before, rows, before + rows)  # type: ignore[operator]
+        looked, caches = [], []
+        for layer, cache in zip(self.decoder, state, strict=True):
+            x, weights, now = layer(x, encoding, biases, cache.transpose(0, 1), uniform)
+            looked.append(weights)
+            caches.append(now.transpose(0, 1))
+        return self.last_norms[1](x), looked, tuple(caches)
+
+    def decode(self, previous: Tensor, encoding: Encoding, state: State, uniform: bool = False) -> Decoded:
+        features, weights, state = self._decode(previous, encoding, state, uniform)
+        return Decoded(features, torch.stack([part.mean(1) for part in weights]).mean(0), state)
+
+    def attention_maps(self, encoding: Encoding, previous: Tensor) -> Tensor:
+        return torch.stack(self._decode(previous, encoding, encoding.start, False)[1], 1)
+
+    def lexical_features(self, encoding: Encoding, previous: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+        """As :meth:`TranslationNetwork.lexical_features`, of all encoder states at once."""
+        size, length, width = encoding.h.shape
+        one = Encoding(
+            encoding.h.reshape(-1, 1, width), tuple(s.repeat_interleave(length, 1) for s in encoding.start), None
+        )
+        x = self.decode(previous.repeat_interleave(length, 1), one, one.start).features
+        table = x.view(size, length, len(previous), -1).transpose(1, 2).flatten(0, 2)
+        return lambda rows, columns: table[rows * length + columns % length]

@@ -1,0 +1,106 @@
+"""Quality on texts of 1 to 200 sentence pairs, each aligned alone: ours at every quality, and eflomal.
+
+    ALIGNKIT_DATA=DATA python benchmarks/slices.py -o benchmarks/results/slices --peer-python PYTHON
+
+Slices of the dev parts of DATA/aer (as in benchmarks/quality.py) are drawn with a fixed seed; no other text is
+aligned with them. A row has the AER over all slices of one size.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import numpy as np
+from inputs import gold_sets, run_benchmark
+from quality import environment, markdown
+from quality_systems import eflomal, measured
+
+from alignkit.links.links import GoldLinks, Links, parse_links
+from alignkit.links.symmetrization import symmetrize
+from alignkit.metrics.aer import evaluate
+from alignkit.text.bitext import Bitext
+from alignkit.text.reading import read_bitext, read_lines
+from alignkit.workflow.align import align
+from alignkit.workflow.settings import QUALITIES
+
+#: size of a slice -> how many there are at most
+SIZES = {1: 40, 2: 30, 5: 20, 10: 14, 20: 10, 30: 8, 50: 6, 100: 4, 200: 2}
+SEED = 1
+
+Align = Callable[[Bitext], Links]
+
+
+def slices(pairs: int) -> dict[int, list[np.ndarray]]:
+    """{size: the pairs of each slice}; slices of one size have no pair in common."""
+    draw = np.random.default_rng(SEED)
+    found = {}
+    for size, most in SIZES.items():
+        order = draw.permutation(pairs)
+        if size <= pairs:
+            found[size] = [order[k * size : (k + 1) * size] for k in range(min(most, pairs // size))]
+    return found
+
+
+def chosen(links: Links, sentences: np.ndarray) -> Links:
+    return Links.from_lists([[(int(s), int(t)) for s, t in links[m]] for m in sentences])
+
+
+def aer(parts: list[np.ndarray], bitext: Bitext, gold: GoldLinks, system: Align) -> float:
+    """AER of a system over all slices of one size."""
+    found = [system(Bitext(bitext.source.take(part), bitext.target.take(part))) for part in parts]
+    pairs = np.concatenate(parts)
+    truth = GoldLinks(chosen(gold.sure, pairs), chosen(gold.possible, pairs))
+    return evaluate(truth, Links.concatenated(found)).aer
+
+
+def by_eflomal(python: str) -> Align:
+    """eflomal with its defaults, its directions joined by grow-diag-final-and."""
+    system = eflomal(python)
+
+    def run(bitext: Bitext) -> Links:
+        with tempfile.TemporaryDirectory() as name:
+            work = Path(name)
+            for side, corpus in (("src", bitext.source), ("tgt", bitext.target)):
+                lines = (" ".join(corpus.words(m)) + "\n" for m in range(len(corpus)))
+                (work / side).write_text("".join(lines), encoding="utf-8", newline="\n")
+            measured(system.command(str(work / "src"), str(work / "tgt"), work, 1), 1)
+            both = [parse_links(str(work / x), read_lines(str(work / x))).possible for x in ("forward", "reverse")]
+            return symmetrize(*both, "grow-diag-final-and")
+
+    return run
+
+
+@click.command()
+@click.option("--peer-python", help="The Python that has eflomal.  [default: eflomal is left out]")
+@click.option("-o", "--output", required=True, help="Without suffix: OUT.json and OUT.md are written.")
+def main(peer_python: str | None, output: str) -> None:
+    """Quality on texts of 1 to 200 sentence pairs."""
+    systems: dict[str, Align] = {
+        f"alignkit align --quality {name}": lambda text, name=name: align(text, quality=name, threads=1).links
+        for name in QUALITIES
+    }
+    if peer_python is not None:
+        systems["eflomal, grow-diag-final-and"] = by_eflomal(peer_python)
+    rows = []
+    for folder in gold_sets("dev", None):
+        bitext = read_bitext(str(folder / "dev.src"), str(folder / "dev.tgt"))
+        gold = parse_links(str(folder / "dev.gold"), read_lines(str(folder / "dev.gold")))
+        parts = slices(len(bitext))
+        for name, system in systems.items():
+            row = {"set": folder.name, "aligner": name}
+            row |= {f"{size}_pairs": aer(found, bitext, gold, system) for size, found in parts.items()}
+            click.echo(json.dumps(row), err=True)
+            rows.append(row)
+    facts = environment(peer_python) if peer_python is not None else {}
+    Path(f"{output}.json").write_text(json.dumps({"environment": facts, "rows": rows}, indent=1) + "\n")
+    rows = sorted(rows, key=lambda row: -len(row))  # the first has the columns
+    title = "# AER on slices of dev sets, each aligned alone, in percent\n\n"
+    Path(f"{output}.md").write_text(f"{title}{markdown('Slices', rows)}".rstrip() + "\n")
+
+
+if __name__ == "__main__":
+    run_benchmark(main)

@@ -1,0 +1,299 @@
+"""The transformer against one written with NumPy, a sentence and a position at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from alignkit.errors import AlignkitError
+from alignkit.neural.batching import Batcher
+from alignkit.neural.loading import load_checkpoint
+from alignkit.neural.networks.base import TranslationNetwork, build_network
+from alignkit.neural.networks.transformer import Transformer
+from alignkit.neural.networks.transformer_settings import TransformerSettings
+from alignkit.neural.reading import Reading
+from alignkit.neural.scoring.decoding import beam_search, log_probability, translate
+from alignkit.neural.scoring.probes import attention_scores, lexical_scores
+from alignkit.neural.scoring.saliency import leave_one_out_scores, saliency_scores
+from alignkit.neural.training.translation import fit_network
+from alignkit.text.tokenization import EOS
+
+from ..conftest import small_settings
+
+CHANGES = [
+    {},
+    {"norm": "post", "positions": "learned"},
+    {"positions": "relative", "attention": "additive+sparsemax"},
+    {"attention": "uniform", "layers": 1},
+    {"attention": "general+entmax15", "heads": 1},
+]
+
+
+def small_transformer(vocabulary=24, seed=3, **changes):
+    """In evaluation mode, with weights large enough to matter."""
+    torch.manual_seed(seed)
+    fields = {"embedding": 8, "heads": 2, "hidden": 10, "layers": 2, "reach": 2, "longest": 6, "dropout": 0.0}
+    network = Transformer(TransformerSettings(**{"vocabulary": vocabulary, **fields, **changes}))
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.copy_(torch.randn_like(parameter) * 0.5)
+    return network.double().eval()
+
+
+class NaiveTransformer:
+    """The same network in NumPy: loops over positions, heads and layers."""
+
+    def __init__(self, network):
+        self.w = {name: value.numpy() for name, value in network.state_dict().items()}
+        self.network, self.settings = network, network.settings
+
+    def linear(self, name, x):
+        return self.w[f"{name}.weight"] @ x + self.w[f"{name}.bias"]
+
+    def norm(self, name, x):
+        x = (x - x.mean()) / np.sqrt(x.var() + 1e-5)
+        return x * self.w[f"{name}.weight"] + self.w[f"{name}.bias"]
+
+    def around(self, name, states, function):
+        """x + f(norm(x)) or norm(x + f(x)) of all states."""
+        if self.settings.norm == "pre":
+            given = [self.norm(f"{name}.norm", x) for x in states]
+            return [x + f for x, f in zip(states, function(given), strict=True)]
+        return [self.norm(f"{name}.norm", x + f) for x, f in zip(states, function(states), strict=True)]
+
+    def feed_forward(self, name, states):
+        return [self.linear(f"{name}.3", np.maximum(self.linear(f"{name}.0", x), 0)) for x in states]
+
+    def position(self, side, place):
+        size = self.settings.embedding
+        if self.settings.positions == "learned":
+            return self.w[f"positions.{side}.table.weight"][min(place, self.settings.longest - 1)]
+        if self.settings.positions == "relative":
+            return np.zeros(size)
+        rates = [10000 ** (-2 * (i // 2) / size) for i in range(size)]
+        return np.array([np.cos(place * r) if i % 2 else np.sin(place * r) for i, r in enumerate(rates)])
+
+    def embed(self, side, ids):
+        size = self.settings.embedding
+        return [self.w["embedding.weight"][i] * size**0.5 + self.position(side, n) for n, i in enumerate(ids)]
+
+    def to_itself(self, side, name, states, causal):
+        size, heads = self.settings.embedding, self.settings.heads
+        part = size // heads
+        q, k, v = np.split(np.array([self.linear(f"{name}.maps", x) for x in states]), 3, axis=1)
+        out = []
+        for i in range(len(states)):
+            contexts = []
+            for head in range(heads):
+                own = slice(head * part, (head + 1) * part)
+                scores = []
+                for j in range(i + 1 if causal else len(states)):
+                    score = q[i, own] @ k[j, own] / np.sqrt(part)
+                    if self.settings.positions == "relative":
+                        reach = self.settings.reach
+                        score += self.w[f"positions.{side}.bias"][head, min(max(j - i, -reach), reach) + reach]
+                    scores.append(score)
+                weights = np.exp(scores) / np.exp(scores).sum()
+                contexts.append(weights @ v[: len(weights), own])
+            out.append(self.linear(f"{name}.out", np.concatenate(contexts)))
+        return out
+
+    def encode(self, ids):
+        states = self.embed(0, ids)
+        for n in range(self.settings.layers):
+            name = f"encoder.{n}"
+            states = self.around(
+                f"{name}.residuals.0",
+                states,
+                lambda x, name=name: self.to_itself(0, f"{name}.attention", x, False),
+            )
+            states = self.around(
+                f"{name}.residuals.1", states, lambda x, name=name: self.feed_forward(f"{name}.feed_forward", x)
+            )
+        return [self.norm("last_norms.0", x) if self.settings.norm == "pre" else x for x in states]
+
+    def matrices(self, source, target, seen=None):
+        """alpha of every layer (layers, T, L), and the distributions (T, V); of ``seen`` encoder states only."""
+        h = seen if seen is not None else self.encode(source)
+        states, alpha = self.embed(1, [1, *target][: len(target)]), []
+        for n in range(self.settings.layers):
+            name = f"decoder.{n}"
+            states = self.around(
+                f"{name}.residuals.0", states, lambda x, name=name: self.to_itself(1, f"{name}.attention", x, True)
+            )
+            rows = []
+
+            def to_source(given, name=name, n=n, rows=rows):
+                out = []
+                for x in given:
+                    contexts, weights = self.look(n, x, h)
+                    rows.append(weights.mean(0))
+                    out.append(self.linear(f"{name}.out", contexts))
+                return out
+
+            states = self.around(f"{name}.residuals.1", states, to_source)
+            states = self.around(
+                f"{name}.residuals.2", states, lambda x, name=name: self.feed_forward(f"{name}.feed_forward", x)
+            )
+            alpha.append(rows)
+        final = [self.norm("last_norms.1", x) if self.settings.norm == "pre" else x for x in states]
+        logits = [self.linear("output", x) for x in final]
+        return np.array(alpha), np.array([np.exp(z) / np.exp(z).sum() for z in logits])
+
+    def look(self, layer, x, h):
+        """Contexts (E,) and weights (K, L) of one state; scores and normalizers have tests of their own."""
+        heads, part = self.settings.heads, self.settings.embedding // self.settings.heads
+        name, cross = f"decoder.{layer}.cross", self.network.decoder[layer].cross
+        q = self.linear(f"{name}.query", x)
+        k, v = (np.array([self.linear(f"{name}.{each}", one) for one in h]) for each in ("key", "value"))
+        weights, contexts = [], []
+        for head in range(heads):
+            own = slice(head * part, (head + 1) * part)
+            if self.settings.attention == "uniform":
+                alpha = np.full(len(h), 1 / len(h))
+            else:
+                with torch.no_grad():
+                    scores = cross.score(torch.tensor(q[None, None, own]), torch.tensor(k[None, :, own]), None)
+                    alpha = cross.normalizer(scores[:, None], None)[0, 0, 0].numpy()
+            weights.append(alpha)
+            contexts.append(alpha @ v[:, own])
+        return np.concatenate(contexts), np.array(weights)
+
+
+@pytest.mark.parametrize("changes", CHANGES, ids=str)
+def test_scores_of_a_batch_are_those_of_a_loop(bitext, changes):
+    network = small_transformer(**changes)
+    naive = NaiveTransformer(network)
+    found = [attention_scores(network, bitext), lexical_scores(network, bitext)]
+    one = attention_scores(network, bitext, reading=Reading(layer=network.settings.layers))
+    for m, (source, target) in enumerate(zip(bitext.source, bitext.target, strict=True)):
+        if m > 8 or not len(source) or not len(target):
+            continue
+        alpha, _ = naive.matrices(source, target)
+        np.testing.assert_allclose(found[0][m], alpha.mean(0), atol=1e-6)
+        np.testing.assert_allclose(one[m], alpha[-1], atol=1e-6)
+        states = naive.encode(source)
+        for place in range(len(source)):
+            _, seen = naive.matrices(source, target, states[place : place + 1])
+            np.testing.assert_allclose(found[1][m][:, place], seen[range(len(target)), target], atol=1e-6)
+
+
+def test_the_probe_of_all_states_at_once_is_that_of_one_at_a_time(bitext, monkeypatch):
+    network = small_transformer()
+    fast = lexical_scores(network, bitext)
+    monkeypatch.setattr(Transformer, "lexical_features", TranslationNetwork.lexical_features)
+    np.testing.assert_allclose(lexical_scores(network, bitext).values, fast.values, atol=1e-6)
+
+
+@pytest.mark.parametrize("changes", CHANGES[:3], ids=str)
+def test_saliency_equals_finite_differences(bitext, changes):
+    network = small_transformer(**changes)
+    scores = saliency_scores(network, bitext)
+    for m in (0, 2):
+        batch = Batcher(bitext, torch.device("cpu"))(np.array([m]))
+        for place in range(len(batch.source)):
+            step = torch.zeros(batch.source.shape, dtype=torch.float64)
+            step[place] = 1e-5
+            ends = []
+            for sign in (1, -1):
+                with torch.no_grad():
+                    encoding = network.encode(batch.source, batch.source_lengths, 1 + sign * step)
+                    logits = network.output(network.decode(batch.previous, encoding, encoding.start).features[0])
+                    ends.append(torch.log_softmax(logits, 1).gather(1, batch.target)[:, 0].numpy())
+            np.testing.assert_allclose(scores[m][:, place], (ends[0] - ends[1]) / 2e-5, rtol=1e-4, atol=1e-6)
+
+
+def test_leave_one_out_removes_a_token(bitext):
+    network = small_transformer()
+    found, naive = leave_one_out_scores(network, bitext), NaiveTransformer(network)
+    for m in (0, 2):
+        source, target = bitext.source[m], bitext.target[m]
+        whole = naive.matrices(source, target)[1][range(len(target)), target]
+        for place in range(len(source)):
+            less = naive.matrices(np.delete(source, place), target)[1][range(len(target)), target]
+            np.testing.assert_allclose(found[m][:, place], np.log(whole) - np.log(less), atol=1e-5)
+
+
+@pytest.mark.parametrize("changes", CHANGES[:4], ids=str)
+def test_step_by_step_is_as_at_once(changes):
+    """The cache of keys and values, K hypotheses to a sentence, and padding."""
+    network = small_transformer(vocabulary=9, **changes)
+    with torch.no_grad():
+        network.output.bias[EOS] = -50.0  # no hypothesis ends before its 5 tokens
+    source, lengths = torch.tensor([[1, 1, 4], [4, 3, 2], [2, 6, 0]]), np.array([3, 3, 2])
+    tokens, scores = beam_search(network, source, lengths, 4, 5)
+    for m, length in enumerate(lengths):
+        for ids, score in zip(tokens[m], scores[m], strict=True):
+            wanted = log_probability(network, source[:length, m : m + 1], lengths[m : m + 1], ids[:, None])
+            assert score.item() == pytest.approx(wanted.item(), abs=1e-9)
+
+
+@pytest.mark.parametrize("changes", CHANGES, ids=str)
+def test_it_is_trained_saved_and_translates(bitext, tokenizer, tmp_path, changes):
+    settings = small_settings(epochs=10, learning_rate=5e-3).change(
+        network={"architecture": "transformer", "embedding": 8, "hidden": 16, "heads": 2, "layers": 1, **changes}
+    )
+    untrained = fit_network(bitext, bitext, settings.change(training={"steps": 0}), tokenizer, device="cpu")
+    found = fit_network(bitext, bitext, settings, tokenizer, device="cpu")
+    assert found.metrics["valid.loss"] < 0.95 * untrained.metrics["valid.loss"]
+    found.save(tmp_path / "x.pt")
+    again = load_checkpoint(tmp_path / "x.pt", "cpu")
+    assert again.name == ("uniform" if changes.get("attention") == "uniform" else "transformer")
+    assert again.settings == found.settings
+    for kind in found.kinds:
+        assert np.array_equal(again.score(bitext, kind).values, found.score(bitext, kind).values)
+    assert translate(again.network, bitext.source, 3) == translate(found.network, bitext.source, 3)
+    same = build_network(found.settings.network, found.network.state_dict())
+    assert isinstance(same, Transformer)
+
+
+def test_padding_has_no_say(bitext):
+    """A pair alone, and among longer ones."""
+    network = small_transformer(positions="relative")
+    for score in (attention_scores, lexical_scores, saliency_scores):
+        together = score(network, bitext)
+        for m in (0, 1, 2):
+            alone = score(network, bitext.take(np.array([m])))
+            np.testing.assert_allclose(together[m], alone[0], atol=1e-6)
+
+
+def test_what_it_refuses():
+    with pytest.raises(AlignkitError, match="3 heads cannot share an embedding of 256"):
+        TransformerSettings(heads=3)
+    with pytest.raises(AlignkitError, match="norm must be one of pre, post"):
+        TransformerSettings(norm="none")
+    with pytest.raises(AlignkitError, match="reinforce is for networks whose later tokens"):
+        small_transformer(attention="dot+reinforce")
+    with pytest.raises(AlignkitError, match="layer 3 of 2"):
+        TransformerSettings(layers=2, reading=Reading(layer=3))
+
+
+def test_a_shifted_row_is_that_of_the_step_whose_input_is_the_word(bitext):
+    """Row t is the naive network's row t + 1 when some word follows."""
+    network = small_transformer()
+    naive = NaiveTransformer(network)
+    for reading in (Reading(shifted=True), Reading(layer=1, shifted=True)):
+        found = attention_scores(network, bitext, reading=reading)
+        for m in (0, 2, 3):
+            alpha, _ = naive.matrices(bitext.source[m], np.append(bitext.target[m], 7))
+            expected = alpha[reading.layer - 1] if reading.layer else alpha.mean(0)
+            np.testing.assert_allclose(found[m], expected[1:], atol=1e-6)
+
+
+def test_single_heads_have_the_mean_of_the_layer(bitext):
+    network = small_transformer()
+    heads = [attention_scores(network, bitext, reading=Reading(layer=2, head=k)).values for k in (1, 2)]
+    layer = attention_scores(network, bitext, reading=Reading(layer=2)).values
+    np.testing.assert_allclose(np.mean(heads, 0), layer, atol=1e-6)
+    assert np.abs(heads[0] - heads[1]).max() > 0.05
+
+
+def test_self_attention_of_the_encoder():
+    """The rows of the second layer sum to 1 over the tokens that are there."""
+    network = small_transformer()
+    source = torch.tensor([[4, 5], [6, 7], [8, 0]])
+    weights = network.self_attention(source, np.array([3, 2]))
+    assert weights.shape == (2, 2, 2, 3, 3)
+    torch.testing.assert_close(weights.sum(4), torch.ones(2, 2, 2, 3, dtype=torch.float64))
+    assert (weights[1, ..., 2] == 0).all()

@@ -1,0 +1,126 @@
+"""Guided training: the distributions that links give, their loss, and networks that follow them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from alignkit.errors import AlignkitError, InputError
+from alignkit.links.links import Links
+from alignkit.neural.batching import Batcher
+from alignkit.neural.reading import Reading
+from alignkit.neural.training.guidance import guide_loss, word_guide
+from alignkit.neural.training.translation import fit_network
+from alignkit.neural.training.translation_run import train_translation
+from alignkit.text.line_pairs import LinePairs
+from alignkit.text.tokenization import encode_bitext, train_subwords
+from alignkit.workflow.training import TrainingFiles, train_files
+
+from ..conftest import random_lines, small_settings
+
+TEXT = LinePairs(random_lines(40, 1, 5), random_lines(40, 2, 5))
+#: every target word to the source word as far from the end as it is from the start
+BACKWARDS = Links.from_lists(
+    [(len(x.split()) - 1 - t, t) for t in range(min(len(x.split()), len(y.split())))]
+    for x, y in zip(*TEXT, strict=True)
+)
+
+
+def test_a_guide_spreads_links_over_the_tokens_of_their_words():
+    lines = ["abcabc bca cab", "cabcab abc"]
+    tokenizer = train_subwords([*lines * 20, "a b c"], 12)
+    text = LinePairs(lines[:1], lines[1:])
+    bitext = encode_bitext(tokenizer, *text)
+    guide = word_guide(Links.from_lists([[(0, 1), (2, 1)]]), text, bitext, tokenizer)
+    found = guide.matrices(Batcher(bitext, torch.device("cpu"))(np.array([0])))[0].numpy()
+    columns = np.array([-1, *tokenizer.words(lines[0]), -1])  # BOS and EOS
+    rows = np.array([*tokenizer.words(lines[1]), -1])
+    linked = np.isin(columns, (0, 2))
+    expected = np.outer(rows == 1, linked / linked.sum())
+    assert linked.sum() > 2
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_the_loss_is_the_cross_entropy_of_linked_rows():
+    rng = np.random.default_rng(0)
+    weights, wanted = rng.dirichlet(np.ones(4), (2, 3)), rng.dirichlet(np.ones(4), (2, 3))
+    wanted[0, 1] = 0
+    rows = [
+        -(p * np.log(a)).sum()
+        for a, p in zip(weights.reshape(-1, 4), wanted.reshape(-1, 4), strict=True)
+        if p.any()
+    ]
+    found = guide_loss(torch.from_numpy(weights), torch.from_numpy(wanted))
+    assert found.item() == pytest.approx(np.mean(rows), rel=1e-6)
+
+
+NETWORKS = [
+    {},
+    {"attention": "additive+entmax15", "heads": 2},
+    {
+        "architecture": "transformer",
+        "embedding": 16,
+        "hidden": 16,
+        "heads": 2,
+        "layers": 2,
+        "reading": Reading(1, 1),
+    },
+    {
+        "architecture": "transformer",
+        "embedding": 16,
+        "hidden": 16,
+        "heads": 2,
+        "layers": 1,
+        "reading": Reading(shifted=True),
+    },
+]
+
+
+@pytest.mark.parametrize("changes", NETWORKS, ids=str)
+def test_attention_follows_its_guide(changes, tokenizer):
+    bitext = encode_bitext(tokenizer, *TEXT)
+    settings = small_settings(epochs=12, batch=8, learning_rate=3e-2, guide_weight=3.0).change(network=changes)
+    guide = word_guide(BACKWARDS, TEXT, bitext, tokenizer)
+    shares = []
+    for own in (guide, None):
+        found = fit_network(bitext, bitext, settings, tokenizer, device="cpu", guide=own)
+        alpha = found.score(bitext, "alpha")
+        shares.append(np.mean([alpha[m][t, s + 1] for m, pairs in enumerate(BACKWARDS) for s, t in pairs]))
+    assert shares[0] > 0.5
+    assert shares[0] > 2 * shares[1]
+
+
+def test_a_guided_run_goes_on_with_its_guide(tmp_path):
+    texts = TEXT, LinePairs(*(side[:10] for side in TEXT))
+    whole = train_translation(tmp_path / "whole", *texts, small_settings(epochs=2), device="cpu", guide=BACKWARDS)
+    train_translation(tmp_path / "parts", *texts, small_settings(epochs=1), device="cpu", guide=BACKWARDS)
+    parts = train_translation(tmp_path / "parts", *texts, small_settings(epochs=2), device="cpu", guide=BACKWARDS)
+    assert parts.metrics == whole.metrics
+    with pytest.raises(AlignkitError, match="run with other settings or text"):
+        train_translation(tmp_path / "parts", *texts, small_settings(epochs=2), device="cpu")
+
+
+def test_impossible_guides(tokenizer, tmp_path):
+    bitext = encode_bitext(tokenizer, *TEXT)
+    with pytest.raises(AlignkitError, match="links of 1 sentence pairs, the training text has 40"):
+        word_guide(BACKWARDS.block(0, 1), TEXT, bitext, tokenizer)
+    bad = Links.from_lists([[]] * 39 + [[(9, 0)]])
+    with pytest.raises(AlignkitError, match="links 9-0 in sentence pair 40, which has"):
+        word_guide(bad, TEXT, bitext, tokenizer)
+    for name, lines in zip(("x", "y", "links"), (*TEXT, ["0-0"]), strict=True):
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    files = tmp_path / "x", tmp_path / "y"
+    with pytest.raises(InputError, match="has 1 lines of links, the text has 40 sentence pairs"):
+        train_files(tmp_path / "run", TrainingFiles(files, guide=tmp_path / "links"), small_settings())
+    assert not (tmp_path / "run").exists()
+
+
+def test_files_with_held_out_text(tmp_path):
+    for name, lines in zip(("x", "y", "links"), (*TEXT, BACKWARDS.to_strings()), strict=True):
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    files = tmp_path / "x", tmp_path / "y"
+    settings = small_settings(epochs=1)
+    found = train_files(tmp_path / "run", TrainingFiles(files, guide=tmp_path / "links"), settings, device="cpu")
+    plain = train_files(tmp_path / "plain", TrainingFiles(files), settings, device="cpu")
+    assert found.metrics != plain.metrics
