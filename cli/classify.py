@@ -10,6 +10,7 @@ import click
 from alignkit.analysis.settings import ClassifySettings
 from alignkit.errors import abbreviated
 from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS, ClassifierRunSettings
+from alignkit.packages import need
 from alignkit_cli.analysis_options import (
     call_of,
     csv_option,
@@ -144,6 +145,7 @@ def run_classify(call: ClassifyCall, settings: ClassifySettings) -> None:
     """Read, train what is missing, print."""
     from alignkit.workflow.training import read_training_texts
 
+    need("torch")
     reading: dict[str, Any] = {name: getattr(call, name) for name in READING}
     text, held, names = read_training_texts(call.data, call.valid, call.labels, **reading)
     from alignkit.analysis.classification import classify

@@ -11,6 +11,7 @@ import click
 
 from alignkit.analysis.settings import CompareSettings
 from alignkit.metrics.registry import SCORE_METRICS, find_metric
+from alignkit.packages import need
 from alignkit.text.line_pairs import LinePairs, check_has_words
 from alignkit_cli.analysis_options import (
     call_of,
@@ -174,6 +175,7 @@ def with_network(call: CompareCall, settings: CompareSettings) -> Comparison:
     """Load or train the network, fit the rest."""
     if call.neural is None and any(given is not None for given in (call.uniform, call.training)):
         raise click.UsageError("Give --neural RUN, or SRC and TGT; or no arguments, for the embedded sample.")
+    need("torch", "sacrebleu")
     from alignkit.analysis.compare import compare_networks
     from alignkit.neural.devices import set_threads
 

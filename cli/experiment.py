@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from alignkit.packages import is_here, missing, need
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import note, quiet_option, write_output
 from alignkit_cli.parameter_types import THREADS, OutputFolder
@@ -74,6 +75,9 @@ def command(
         values = dataclasses.asdict(settings).items()
         write_output("".join(f"{key}={text(value)}\n" for key, value in values).encode(), None)
         return
+    need("torch", "sacrebleu")
+    if folder is not None and not is_here("matplotlib"):
+        click.echo(f"{name}: there will be no picture ({missing('matplotlib')})", err=True)
     from alignkit.experiments import render
     from alignkit.neural.devices import set_threads
 

@@ -35,6 +35,7 @@ COMMANDS = {
     "report": ("alignkit_cli.report", "Write one HTML page that shows what aligners see in a text."),
     "fetch": ("alignkit_cli.fetch", "Download a public data set that the benchmarks use."),
     "experiment": ("alignkit_cli.experiment", "Reproduce an experiment of the papers."),
+    "doctor": ("alignkit_cli.doctor", "Show what alignkit finds on this machine and what is missing."),
 }
 
 

@@ -12,6 +12,7 @@ from alignkit.analysis.settings import LabSettings
 from alignkit.metrics.protocol import Metric
 from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.neural.settings import PRESETS, RunSettings, Tokens
+from alignkit.packages import need
 from alignkit_cli.analysis_options import (
     call_of,
     csv_option,
@@ -154,6 +155,7 @@ def command(**options: Any) -> None:
 def run_lab(call: LabCall, settings: LabSettings) -> None:
     """Train if asked to, measure, print."""
     _check_usage(call)
+    need("torch", "sacrebleu")
     from alignkit.analysis.lab import lab
     from alignkit.neural.devices import set_threads
 

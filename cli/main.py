@@ -88,6 +88,13 @@ def _run(arguments: list[str] | None) -> int:
         return _fail(error.format_message())
     except AlignkitError as error:
         return _fail(str(error))
+    except ModuleNotFoundError as error:
+        from alignkit.packages import PACKAGES, missing
+
+        name = (error.name or "").partition(".")[0]
+        if name not in PACKAGES:
+            raise
+        return _fail(str(missing(name)))
     except click.Abort as error:
         raise KeyboardInterrupt from error
     except MemoryError:

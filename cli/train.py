@@ -20,6 +20,7 @@ from alignkit.neural.settings import (
     TrainingSettings,
     When,
 )
+from alignkit.packages import need
 from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import (
     choose_text,
@@ -155,6 +156,7 @@ def command(run_dir: str, quiet: bool, **options: Any) -> None:
     """
     from alignkit.workflow.training import TrainingFiles, train_files
 
+    need("torch", "sacrebleu")
     text, valid = choose_text(options["source"], options["target"], options["sample"]), options["valid"]
     if valid is None and options["sample"]:
         valid = choose_text(None, None, True, "test")

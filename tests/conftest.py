@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, settings
 from planted import bitext_of, permuted_copy, random_pairs
+
+# A busy machine draws examples slowly, and kernels compile in the middle of a test.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")

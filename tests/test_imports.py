@@ -23,6 +23,7 @@ ORDER = [
         "representation",
         "lazy",
         "parallel",
+        "packages",
         "records",
         "storage",
         "kernels",

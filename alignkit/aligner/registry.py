@@ -8,6 +8,7 @@ from pathlib import Path
 from alignkit.aligner.protocol import Aligner, with_threads
 from alignkit.errors import InputError
 from alignkit.lazy import imported
+from alignkit.packages import need
 from alignkit.records import plainly_shown
 from alignkit.storage import read_header
 from alignkit.types import PathLike
@@ -40,6 +41,7 @@ def load_aligner(path: PathLike, threads: int | None = None) -> Aligner:
     if not Path(path).exists():
         raise InputError(path, "no such file")
     if Path(path).is_dir() or os.fspath(path).endswith(".pt"):
+        need("torch")
         imported(TORCH_THREADS)(threads)
         network: Aligner = imported(NEURAL_LOADER)(path)
         return network

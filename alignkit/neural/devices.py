@@ -58,6 +58,13 @@ def pick_device(name: str = "auto") -> torch.device:
     return device
 
 
+def gpu_names() -> list[str]:
+    """The names of the GPUs that torch can use."""
+    if not torch.cuda.is_available():
+        return []
+    return [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+
+
 def device_of(network: nn.Module) -> torch.device:
     """The device that a network's parameters lie on."""
     return next(network.parameters()).device

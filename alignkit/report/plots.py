@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from alignkit.errors import AlignkitError
+from alignkit.packages import missing
 from alignkit.report.breakdown import breakdown_table, mass_table
 from alignkit.report.frames import make_folder
 from alignkit.report.model import Report, names_of
@@ -64,7 +64,7 @@ def save_plots(report: Report, folder: PathLike) -> list[Path]:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise AlignkitError("plots need matplotlib: pip install 'alignkit[plot]'") from error
+        raise missing("matplotlib") from error
     place = make_folder(folder)
     written = []
     for name, (size, draw) in figures(report).items():

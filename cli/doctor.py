@@ -1,0 +1,50 @@
+"""``alignkit doctor``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from alignkit_cli.command import alignkit_command
+from alignkit_cli.options import write_output
+
+if TYPE_CHECKING:
+    from alignkit.workflow.doctor import Diagnosis
+
+
+@alignkit_command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+def command(as_json: bool) -> None:
+    """Show what alignkit finds on this machine, and how to get what is missing.
+
+    Prints the versions, the number of threads, the GPUs, the folder of compiled kernels and the missing packages.
+    The exit code is 1 if something does not work as it should. Packages that only some commands need may be
+    missing.
+    """
+    from alignkit.workflow.doctor import diagnose
+
+    found = diagnose()
+    text = json.dumps(found.to_dict(), indent=1) if as_json else _text(found)
+    write_output(f"{text}\n".encode(), None)
+    if found.problems:
+        sys.exit(1)
+
+
+def _text(found: Diagnosis) -> str:
+    lines = [
+        f"alignkit {found.alignkit}, Python {found.python}, {found.system}",
+        f"packages: {', '.join(f'{name} {number}' for name, number in found.packages.items())}",
+        f"threads: {found.threads}",
+        f"GPU: {', '.join(found.gpus) or 'none that PyTorch can use'}",
+        f"compiled kernels: {found.cache_folder}, {found.cache_bytes / 1e6:.1f} MB",
+    ]
+    lines += [
+        f"not installed: {each.package}, for {each.needed_for} ({each.get})"
+        for each in found.missing
+        if each.needed_for is not None
+    ]
+    lines += [f"problem: {problem}" for problem in found.problems] or ["no problems found"]
+    return "\n".join(lines)

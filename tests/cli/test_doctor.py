@@ -1,0 +1,58 @@
+"""``alignkit doctor`` tells what is there, and its exit code whether that is enough."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from alignkit_cli.main import run
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("ALIGNKIT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_a_machine_that_is_well(cache, capsys):
+    folder = cache / "kernels" / "some"
+    folder.mkdir(parents=True)
+    (folder / "kernel.nbi").write_bytes(bytes(1234))
+    assert run(["doctor", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["problems"] == []
+    assert (found["cache_folder"], found["cache_bytes"]) == (str(cache / "kernels"), 1234)
+    assert found["threads"] >= 1
+    assert found["python"] == ".".join(map(str, sys.version_info[:3]))
+    import numpy
+    import torch
+
+    assert found["packages"]["numpy"] == numpy.__version__
+    assert bool(found["gpus"]) == torch.cuda.is_available()
+    assert not {"numpy", "torch"} & {each["package"] for each in found["missing"]}
+
+
+def test_what_is_missing_and_what_that_means(cache, capsys, monkeypatch):
+    for name in ("torch", "matplotlib"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert run(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert "not installed: torch, for networks (pip install torch --index-url https://download.pytorch.org" in out
+    assert "not installed: matplotlib, for pictures (pip install matplotlib)" in out
+    assert out.endswith("no problems found\n")
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    with pytest.raises(SystemExit, match="1"):
+        run(["doctor"])
+    assert "problem: alignkit needs tqdm: pip install tqdm" in capsys.readouterr().out
+
+
+def test_a_cache_that_cannot_be_written(tmp_path, capsys, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ALIGNKIT_CACHE", str(tmp_path / "file"))
+    with pytest.raises(SystemExit, match="1"):
+        run(["doctor", "--json"])
+    (problem,) = json.loads(capsys.readouterr().out)["problems"]
+    assert "compiled kernels cannot be kept in" in problem
+    assert "set ALIGNKIT_CACHE to a folder that can be written" in problem
