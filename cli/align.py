@@ -58,7 +58,7 @@ from alignkit_cli.progress import progress_bar
     AlignSettings,
     "keep_case",
     is_flag=True,
-    help="Take words that differ in case only for different words.",
+    help="Treat words that differ only in case as different words.",
 )
 @knowledge_options
 @setting_option(
@@ -94,11 +94,10 @@ def command(model: str | None, save_model: str | None, on_error: str, **options:
     Prints a line of links for each sentence pair: "0-0 1-2" links the first source word to the first target word
     and the second source word to the third target word. The line is empty if a side is blank.
 
-    Without --model, two hidden Markov models are fitted on this text, one for each direction, which share their
-    links while they learn; with --quality best, several times on different views of the text, as words and as
-    subwords, whose link probabilities are averaged. With --model, a saved aligner links new text; words it has
-    never seen get no link. A neural aligner's links are between whitespace words, from attention summed over their
-    subwords.
+    Without --model, two hidden Markov models, one for each direction, are trained jointly on this text; with
+    --quality best, this is done for several views of it, as words and as subwords, and link probabilities are
+    averaged. With --model, a saved aligner links new text; words that it has never seen get no link. A neural
+    aligner's links are between whitespace words, from attention summed over their subwords.
 
     With --model and "-" as SRC, pairs are read from standard input and answered line by line, in bounded memory.
     """

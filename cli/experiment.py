@@ -84,7 +84,7 @@ def command(
     set_threads(threads)
     if quick:
         note(f"{name}: a quick size, not the paper's", quiet)
-    size = "quick size, not the paper's" if quick else "full size"
+    size = "quick size, not the paper's" if quick else experiment.size_of(dataclasses.asdict(settings))
     if changes:
         size += f", with {', '.join(changes)}"
     with progress_bar(name, quiet) as bar:

@@ -32,6 +32,7 @@ COMMANDS = {
     "heads": ("alignkit_cli.heads", "Rank the heads of an attention file by how well they align."),
     "lab": ("alignkit_cli.lab", "Measure what a network's attention agrees with."),
     "classify": ("alignkit_cli.classify", "Train classifiers on labelled text and compare what they learn."),
+    "explain": ("alignkit_cli.explain", "Test a classifier's attention as an explanation of its decisions."),
     "report": ("alignkit_cli.report", "Write one HTML page that shows what aligners see in a text."),
     "fetch": ("alignkit_cli.fetch", "Download a public data set that the benchmarks use."),
     "experiment": ("alignkit_cli.experiment", "Reproduce an experiment of the papers."),

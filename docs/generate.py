@@ -21,8 +21,6 @@ PLACE = Path(__file__).parent / "commands.md"
 API = PLACE.with_name("api.md")
 EXPERIMENTS_PLACE = Path(__file__).parent / "experiments" / "README.md"
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results" / "experiments"
-#: settings that say which text is read, not at which size; "" if none is changed
-TEXTS = {"", "labelled", "source", "target", "valid_source", "valid_target", "run"}
 VERDICTS = ("holds", "does not hold", "undecided")
 
 
@@ -48,11 +46,11 @@ def render_experiments() -> str:
         "Made from the committed results by `python docs/generate.py`.",
         "",
         "`alignkit experiment NAME` runs one, `--quick` at a small size; `--settings` shows what can be set. The",
-        "numbers of verdicts are those of the committed runs (`benchmarks/results/experiments`). Where settings",
-        "were changed, mostly to a smaller size than the paper's, the page gives them. A claim holds, or does not",
-        "hold, if the whole interval of its statistic says so; otherwise it is undecided.",
+        "numbers of verdicts are those of the committed runs (`benchmarks/results/experiments`), at the size",
+        "given, with the paper's number where it is another one. A claim holds, or does not hold, if the whole",
+        "interval of its statistic says so; otherwise it is undecided.",
         "",
-        f"| experiment | settings | {' | '.join(VERDICTS)} |",
+        f"| experiment | size of the run | {' | '.join(VERDICTS)} |",
         "|---|---|---|---|---|",
     ]
     for name in EXPERIMENTS:
@@ -61,9 +59,8 @@ def render_experiments() -> str:
             continue
         found = json.loads(path.read_text(encoding="utf-8"))
         verdicts = [claim["verdict"] for claim in found["claims"]]
-        size = "quick" if found["size"].startswith("quick") else "full size"
-        changes = found["size"].partition(", with ")[2].split(", ")
-        size += ", changed" if {change.partition("=")[0] for change in changes} - TEXTS else ""
+        size = EXPERIMENTS[name].size_of(found["settings"])
+        size = f"quick: {size}" if found["size"].startswith("quick") else size
         numbers = " | ".join(str(verdicts.count(verdict)) for verdict in VERDICTS)
         parts.append(f"| [{name}]({name}.md) | {size} | {numbers} |")
     return "\n".join(parts) + "\n"

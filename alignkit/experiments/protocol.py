@@ -2,7 +2,8 @@
 
 An experiment is a module of this package with
 
-- a frozen dataclass of settings (numbers, strings and tuples of them), whose defaults are the full size;
+- a frozen dataclass of settings (numbers, strings and tuples of them), whose defaults are the paper's size, or
+  that of the committed run;
 - ``QUICK``: an instance of it with which the experiment takes less than 2 minutes on two cores;
 - ``run_NAME(settings, progress) -> Result``, NAME being that of the module: a plain function that can also be
   called from a notebook;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from math import isfinite
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -16,11 +16,21 @@ from alignkit.types import Progress, no_progress
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment: its name, a summary, and the section of the paper that it reproduces."""
+    """An experiment: its name, its summary, what it reproduces, and the size of that.
+
+    Attributes:
+        name: of the experiment.
+        summary: a line about it.
+        source: the section of the paper that it reproduces.
+        size: the settings that make its size.
+        paper: their values in the paper, as far as they are known; empty where the paper gives no size.
+    """
 
     name: str
     summary: str
     source: str
+    size: tuple[str, ...] = ()
+    paper: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def module(self) -> str:
@@ -37,6 +47,18 @@ class Experiment:
         hints = get_type_hints(type(small))
         given = {key: _value(key, hints, value) for key, value in (changes or {}).items()}
         return dataclasses.replace(small if quick else type(small)(), **given)
+
+    def size_of(self, settings: Mapping[str, Any]) -> str:
+        """The size of a run with these settings: "the paper's size", or its numbers beside the paper's."""
+        if self.paper and all(settings[name] == value for name, value in self.paper.items()):
+            return "the paper's size"
+        parts = []
+        for name in self.size:
+            value = settings[name]
+            shown = " ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+            differs = name in self.paper and self.paper[name] != value
+            parts.append(f"{name} {shown}" + (f" (paper: {self.paper[name]})" if differs else ""))
+        return ", ".join(parts)
 
     def run(self, settings: Any, progress: Progress = no_progress) -> Result:
         """Runs the experiment."""
@@ -76,17 +98,75 @@ _SNELL = "Snell et al. 2021"
 _BLOG = "Understanding Attention Training via Output Relevance"
 #: in the order of `alignkit experiment --list`
 _ALL = (
-    Experiment("copying", "copying fails if all words co-occur equally often", f"{_SNELL}, 3.3"),
-    Experiment("permutation-function", "a fixed reordering is not learned though the words are", f"{_SNELL}, 6.2"),
-    Experiment("multihead", "one head with a good start among bad ones", f"{_SNELL}, 5.2"),
-    Experiment("locality", "what a state reveals of a keyword elsewhere", f"{_SNELL}, 6.1"),
-    Experiment("optimal-attention", "the best attention against the lexical probe", f"{_SNELL}, A.1"),
-    Experiment("initial-gradient", "the proxy's first gradient against co-occurrence", f"{_SNELL}, 4.1, A.2"),
-    Experiment("ktiw-drives-attention", "lexical knowledge before attention in training", f"{_SNELL}, the thesis"),
-    Experiment("toy-classifier", "gradient flow of the two-token classifier from several starts", _BLOG),
-    Experiment("output-relevance", "relevance under uniform attention against attention and influence", _BLOG),
-    Experiment("deceptive-attention", "the same predictions with attention that explains nothing", _BLOG),
-    Experiment("topic-words", "score against embedding norm of topic words", "Lu, Mao and Nayak 2021"),
+    Experiment(
+        "copying",
+        "copying fails if all words co-occur equally often",
+        f"{_SNELL}, 3.3",
+        ("seeds", "length", "subset_types", "hidden", "batch", "steps"),
+        {"seeds": 20, "length": 40, "subset_types": 60, "hidden": 256, "batch": 128, "steps": 300},
+    ),
+    Experiment(
+        "permutation-function",
+        "a fixed reordering is not learned though the words are",
+        f"{_SNELL}, 6.2",
+        ("seeds", "length", "types", "hidden", "batch", "steps"),
+        {"seeds": 20, "length": 40, "types": 60, "hidden": 256, "batch": 128, "steps": 300},
+    ),
+    Experiment(
+        "multihead",
+        "one head with a good start among bad ones",
+        f"{_SNELL}, 5.2",
+        ("samples", "good_heads", "bad_heads", "trials", "length", "hidden", "batch", "steps"),
+        {"samples": 50, "good_heads": 20, "bad_heads": 20, "trials": 3, "hidden": 256},
+    ),
+    Experiment(
+        "locality",
+        "what a state reveals of a keyword elsewhere",
+        f"{_SNELL}, 6.1",
+        ("seeds", "length", "types", "hidden", "batch", "steps"),
+    ),
+    Experiment(
+        "optimal-attention",
+        "the best attention against the lexical probe",
+        f"{_SNELL}, A.1",
+        ("preset", "pieces", "batch", "epochs", "scored"),
+    ),
+    Experiment(
+        "initial-gradient",
+        "the proxy's first gradient against co-occurrence",
+        f"{_SNELL}, 4.1, A.2",
+        ("words", "widths", "seeds"),
+    ),
+    Experiment(
+        "ktiw-drives-attention",
+        "lexical knowledge before attention in training",
+        f"{_SNELL}, the thesis",
+        ("runs", "scored"),
+    ),
+    Experiment(
+        "toy-classifier",
+        "gradient flow of the two-token classifier from several starts",
+        _BLOG,
+        ("source_time", "time", "step"),
+    ),
+    Experiment(
+        "output-relevance",
+        "relevance under uniform attention against attention and influence",
+        _BLOG,
+        ("seeds", "embedding", "hidden", "epochs", "held"),
+    ),
+    Experiment(
+        "deceptive-attention",
+        "the same predictions with attention that explains nothing",
+        _BLOG,
+        ("seeds", "embedding", "hidden", "epochs", "copy_epochs", "held"),
+    ),
+    Experiment(
+        "topic-words",
+        "score against embedding norm of topic words",
+        "Lu, Mao and Nayak 2021",
+        ("seeds", "topics", "dictionary", "sentences", "width", "steps"),
+    ),
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 

@@ -261,7 +261,7 @@ def heads_from_cross_attentions(
         layers: which layers to keep; all if not given.
 
     Raises:
-        AlignkitError: the attention is missing, or smaller than the tokens.
+        AlignkitError: the attention is missing, smaller than the tokens, or not a number.
     """
     if cross_attentions is None or not len(cross_attentions) or cross_attentions[0] is None:
         raise AlignkitError(
@@ -281,6 +281,8 @@ def heads_from_cross_attentions(
             have = f"{array.shape[2]} by {array.shape[3]}"
             raise AlignkitError(f"attention of {have} for {len(target)} target and {len(source)} source tokens")
         pairs.append(array[:, :, : len(target), : len(source)])
+        if np.isnan(pairs[-1]).any():
+            raise AlignkitError("the model's attention is not a number (NaN); load its weights as float32")
     return AttentionHeads.from_pairs(pairs, (words[0], words[1]), list(kept))
 
 

@@ -95,7 +95,7 @@ def cross_attention(
 
     Raises:
         AlignkitError: the sides have different numbers of lines, the model has no cross-attention, a line is too
-            long for it, or there is no such layer.
+            long for it, its tokenizer has tokens that it has not, or there is no such layer.
     """
     settings = with_options(settings or AttentionSettings(), options)
     if len(source) != len(target):
@@ -143,14 +143,14 @@ def _forward(model: Any, tokenizer: Any, sides: list[list[list[int]]], device: t
     mask = torch.tensor([[1] * len(ids) + [0] * (width - len(ids)) for ids in source])
     height = max(map(len, target))
     labels = torch.tensor([[*ids, *[_IGNORED] * (height - len(ids))] for ids in target])
-    with torch.inference_mode():
-        output = model(
-            input_ids=ids.to(device),
-            attention_mask=mask.to(device),
-            labels=labels.to(device),
-            output_attentions=True,
-            use_cache=False,
-        )
+    given = {"input_ids": ids, "attention_mask": mask, "labels": labels}
+    try:
+        with torch.inference_mode():
+            places = {name: values.to(device) for name, values in given.items()}
+            output = model(**places, output_attentions=True, use_cache=False)
+    except (IndexError, RuntimeError) as error:  # ids that the model does not have, or too little memory
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise AlignkitError(f"the model cannot read this text: {first}") from error
     return getattr(output, "cross_attentions", None)
 
 

@@ -148,7 +148,7 @@ def align(
 ) -> AlignedText:
     """Align a text by a fitted model, or by one that is fitted on it.
 
-    By default two hidden Markov models are fitted that share their links while they learn.
+    By default two hidden Markov models, one for each direction, are trained jointly.
 
     Args:
         source, target: a bitext; two files, or one whose lines are ``source ||| target`` or source TAB target

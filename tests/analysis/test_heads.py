@@ -9,7 +9,7 @@ import pytest
 
 from alignkit.analysis.heads import rank_heads, write_alignment_heads
 from alignkit.errors import AlignkitError, InputError
-from alignkit.interop.heads import AttentionHeads
+from alignkit.interop.heads import AttentionHeads, HeadChoice
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import AER
 from alignkit.scores.scores import Scores
@@ -202,6 +202,20 @@ def test_the_command_without_gold_fits_an_aligner(files, capsys):
     assert {"agreement", "chance", "low", "high"} <= set(found["heads"][0])
     assert run_program([*arguments, "--gold", str(files / "gold"), "--model", "x"]) == 2
     assert run_program(["heads", str(files / "nothing"), *arguments[2:]]) == 2
+
+
+def test_a_head_in_the_report(files, planted, tmp_path):
+    """The frame has the words' attention of that head."""
+    heads = planted[0]
+    texts = ["--text", str(files / "s"), str(files / "t")]
+    chosen = f"late={files / 'a.npz'}:{LATE[0]}.{LATE[1]}+1"
+    assert run_program(["report", *texts, "--scores", chosen, "--frames", str(tmp_path), "-q"]) == 0
+    import pandas as pd
+
+    frame = pd.read_csv(tmp_path / "scores.csv")
+    values = frame[frame["run"] == "late"]["value"].to_numpy()
+    wanted = heads.word_scores(HeadChoice(*LATE, shifted=True)).values
+    assert values == pytest.approx(wanted, abs=1e-5)
 
 
 def test_a_head_in_evaluate_and_compare(files, capsys, by_gold):

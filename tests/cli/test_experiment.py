@@ -75,7 +75,8 @@ def test_the_same_run_gives_the_same_files(alignkit, tmp_path):
 def test_json_has_what_the_file_has(alignkit, tmp_path):
     found = alignkit("experiment", "copying", *TINY, "--json", "-q", "-o", tmp_path)
     assert json.loads(found.out) == json.loads((tmp_path / "copying.json").read_text())
-    assert "full size, with seeds=2" in json.loads(found.out)["size"]
+    assert "seeds 2 (paper: 20)" in json.loads(found.out)["size"]
+    assert ", with seeds=2" in json.loads(found.out)["size"]
     assert found.err == ""
 
 

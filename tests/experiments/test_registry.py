@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 
 import pytest
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments.copying import QUICK, CopyingSettings
-from alignkit.experiments.registry import find_experiment
+from alignkit.experiments.registry import EXPERIMENTS, find_experiment
 
 
 def test_settings_come_as_text():
@@ -59,3 +60,16 @@ def test_bad_settings(name, change, message):
 def test_unknown_experiment():
     with pytest.raises(AlignkitError, match="no experiment 'nothing'"):
         find_experiment("nothing")
+
+
+def test_the_size_is_the_papers_or_says_how_it_differs():
+    copying = EXPERIMENTS["copying"]
+    assert copying.size_of(dataclasses.asdict(copying.settings())) == "the paper's size"
+    smaller = dataclasses.asdict(copying.settings(changes={"seeds": "3"}))
+    assert copying.size_of(smaller).startswith("seeds 3 (paper: 20), length 40, ")
+    for experiment in EXPERIMENTS.values():
+        values = dataclasses.asdict(experiment.settings())
+        assert experiment.size, experiment.name
+        assert {*experiment.size, *experiment.paper} <= set(values)
+        assert set(experiment.paper) <= set(experiment.size)
+        assert "full size" not in experiment.size_of(values)

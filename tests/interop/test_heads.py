@@ -188,5 +188,7 @@ def test_what_does_not_fit_is_refused(pairs):
         heads_from_cross_attentions(layers, [SOURCE[2]], [[0, 1, 2, 3, 4]])
     with pytest.raises(AlignkitError, match="1 pairs, words of 2 and 1"):
         heads_from_cross_attentions(layers, [SOURCE[2]] * 2, [TARGET[2]])
+    with pytest.raises(AlignkitError, match="NaN"):
+        heads_from_cross_attentions([layer * np.nan for layer in layers], [SOURCE[2]], [TARGET[2]])
     with pytest.raises(AlignkitError, match="no layer 2"):
         heads_from_cross_attentions(layers, [SOURCE[2]], [TARGET[2]], layers=[2])

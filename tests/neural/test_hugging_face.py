@@ -217,6 +217,20 @@ def test_what_is_refused(loaded, folder, tmp_path):
         load_pretrained(tmp_path)
 
 
+def test_a_tokenizer_with_more_tokens_than_the_model_is_refused(loaded, monkeypatch):
+    from alignkit.neural import hugging_face
+
+    plain = hugging_face.encode_side
+
+    def shifted(*arguments, **options):
+        side = plain(*arguments, **options)
+        return hugging_face.EncodedSide([[100_000] * len(ids) for ids in side.ids], side.words)
+
+    monkeypatch.setattr(hugging_face, "encode_side", shifted)
+    with pytest.raises(AlignkitError, match="cannot read this text: index out of range"):
+        hugging_face.cross_attention(*loaded, ["a"], ["b"], device="cpu")
+
+
 def test_the_command(folder, heads, tmp_path, capfd):
     for name, side in (("s", SOURCE), ("t", TARGET)):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in side))

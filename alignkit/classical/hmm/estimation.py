@@ -213,10 +213,14 @@ class HMMEstimation:
         floor = np.minimum(np.float32(self.settings.lexical_prior) / totals, np.float32(1))
         # A word that no link supports says nothing: its floor would be all there is.
         floor = np.where(direction.totals > 0, floor, np.float32(0)).astype(np.float32)
+        spelling = np.float32(self.settings.spelling)
+        # Half a count more for words that are not there: what is new may be anything.
+        alike = spelling / (np.append(direction.totals, np.float32(0)) + spelling + np.float32(0.5))
         null = (direction.null / np.float64(max(direction.null_total, 1e-30))).astype(np.float32)
         return HMMParameters(
             emission,
             floor,
+            alike,
             null,
             direction.fertility,
             direction.transition,

@@ -128,7 +128,7 @@ def fit_joint(
     memory: MemoryLimit | None = None,
     **options: Any,
 ) -> JointHMM:
-    """Fit hidden Markov models of both directions, which share their links while they learn.
+    """Fit hidden Markov models of both directions jointly: EM shares their expected links.
 
     Args:
         bitext: M pairs; pairs with an empty side are ignored.

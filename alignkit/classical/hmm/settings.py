@@ -12,7 +12,7 @@ DECODINGS = ("posterior", "viterbi")
 #: The least probability of a link of the joint aligner.
 JOINT_THRESHOLD = 0.5
 #: The same where the probabilities of several views are averaged.
-VIEWS_THRESHOLD = 0.38
+VIEWS_THRESHOLD = 0.43
 
 
 @dataclass(frozen=True)
