@@ -73,6 +73,7 @@ def hmm_of_one_pair(emission, null, transition, initial, p0, fertility=None, **o
     fertility = np.ones((L, 1), np.float32) if fertility is None else fertility.astype(np.float32)
     arrays = (array.astype(np.float32) for array in (null, fertility, transition, initial))
     null, fertility, transition, initial = arrays
-    parameters = HMMParameters(values, np.zeros(L, np.float32), null, fertility, transition, initial, p0)
+    unseen = (np.zeros(size, np.float32) for size in (L, L + 1))
+    parameters = HMMParameters(values, *unseen, null, fertility, transition, initial, p0)
     bitext = bitext_of([([f"x{j}" for j in range(L)], [f"y{t}" for t in range(T)])])
     return HMM(bitext.source.vocabulary, bitext.target.vocabulary, table, parameters, **options), bitext

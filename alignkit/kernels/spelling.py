@@ -42,11 +42,26 @@ def common_subsequence(word, masks):
 
 
 @kernel
+def similarity(length, other, masks):
+    """The length of the longest common subsequence of two words, divided by that of the longer word; 0 for words
+    that differ if one of them has fewer than three letters.
+
+    Args:
+        length: letters of the first word, at most 64; other: int32, letters of the second, likewise.
+        masks: of the first word, see :func:`common_subsequence`.
+    """
+    shorter, longer = min(length, len(other)), max(length, len(other))
+    if shorter < longer and shorter < SHORTEST:
+        return np.float32(0)
+    common = common_subsequence(other, masks)
+    if common < longer and shorter < SHORTEST:
+        return np.float32(0)
+    return np.float32(common / max(longer, 1))
+
+
+@kernel
 def similarities(low, high, offsets, columns, source, target, masks, found):
     """The similarity of every pair of source words low <= i < high with the target words of their rows.
-
-    That is the length of their longest common subsequence, divided by that of the longer word; 0 for words that
-    differ if one of them has fewer than three letters. Of longer words only the first 64 letters count.
 
     Args:
         offsets: int64 (V_src + 1,), columns: int32 (K,), the word pairs by source word.
@@ -54,22 +69,47 @@ def similarities(low, high, offsets, columns, source, target, masks, found):
         masks: uint64 (A,), zeros, one for each letter of the alphabet; left so.
         found: float32, filled, for the pairs from offsets[low] on.
     """
-    ids, starts = source
+    ids, word_starts = source
     target_ids, target_starts = target
     first = offsets[low]
     for i in range(low, high):
-        word = ids[starts[i] : min(starts[i + 1], starts[i] + LONGEST)]
+        word = ids[word_starts[i] : min(word_starts[i + 1], word_starts[i] + LONGEST)]
         for j in range(len(word)):
             masks[word[j]] |= np.uint64(1) << np.uint64(j)
         for k in range(offsets[i], offsets[i + 1]):
             o = columns[k]
             other = target_ids[target_starts[o] : min(target_starts[o + 1], target_starts[o] + LONGEST)]
-            shorter, longer = min(len(word), len(other)), max(len(word), len(other))
-            value = np.float32(0)
-            if shorter == longer or shorter >= SHORTEST:
-                common = common_subsequence(other, masks)
-                if common == longer or shorter >= SHORTEST:
-                    value = np.float32(common / max(longer, 1))
-            found[k - first] = value
+            found[k - first] = similarity(len(word), other, masks)
         for j in range(len(word)):
             masks[word[j]] = np.uint64(0)
+
+
+@kernel
+def matrix_similarities(low, high, text, source, target, masks, matrices):
+    """The similarity of the words of every element of pairs low <= m < high that has a value below 0.
+
+    Args:
+        text: (source tokens int32, offsets int64 (M + 1,), and the same of the target), a bitext.
+        source, target, masks: as of :func:`similarities`.
+        matrices: (values float32, offsets int64 (M + 1,)), the (T, L) matrices row by row.
+    """
+    x_tokens, x_offsets, y_tokens, y_offsets = text
+    values, starts = matrices
+    ids, word_starts = source
+    target_ids, target_starts = target
+    for m in range(low, high):
+        L = x_offsets[m + 1] - x_offsets[m]
+        for s in range(x_offsets[m], x_offsets[m + 1]):
+            i = x_tokens[s]
+            word = ids[word_starts[i] : min(word_starts[i + 1], word_starts[i] + LONGEST)]
+            for j in range(len(word)):
+                masks[word[j]] |= np.uint64(1) << np.uint64(j)
+            place = starts[m] + s - x_offsets[m]
+            for t in range(y_offsets[m], y_offsets[m + 1]):
+                if values[place] < 0:
+                    o = y_tokens[t]
+                    other = target_ids[target_starts[o] : min(target_starts[o + 1], target_starts[o] + LONGEST)]
+                    values[place] = similarity(len(word), other, masks)
+                place += L
+            for j in range(len(word)):
+                masks[word[j]] = np.uint64(0)

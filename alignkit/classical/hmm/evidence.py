@@ -7,8 +7,9 @@ import unicodedata
 import numpy as np
 
 from alignkit.kernels.inverted_index import TableRows
-from alignkit.kernels.spelling import Letters, similarities
+from alignkit.kernels.spelling import Letters, matrix_similarities, similarities
 from alignkit.parallel import blocks, run_blocks
+from alignkit.scores.scores import flat_offsets
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import Vocabulary
 
@@ -71,6 +72,27 @@ def spelling_counts(bitext: Bitext, rows: TableRows, threads: int) -> tuple[np.n
     parts = run_blocks(compare, blocks(np.diff(offsets), 8 * threads) or [(0, 0)], threads)
     places, counts = (np.concatenate(part) for part in zip(*parts, strict=True))
     return places, counts
+
+
+def spelling_of_new_pairs(bitext: Bitext, is_new: np.ndarray, threads: int) -> np.ndarray:
+    """float32 (P,): counts as of :func:`spelling_counts`, for the elements of the (T, L) matrices that are new.
+
+    Args:
+        bitext: M pairs.
+        is_new: bool (P,), whether a model does not know the pair of words of an element; the others get 0.
+        threads: how many to use; no result depends on it.
+    """
+    alphabet: dict[str, int] = {}
+    source, target = (letters_of(side.vocabulary, alphabet) for side in (bitext.source, bitext.target))
+    text = bitext.source.tokens, bitext.source.offsets, bitext.target.tokens, bitext.target.offsets
+    values, offsets = np.where(is_new, np.float32(-1), np.float32(0)), flat_offsets(bitext.shapes)
+
+    def compare(low: int, high: int) -> None:
+        masks = np.zeros(len(alphabet), np.uint64)
+        matrix_similarities(low, high, text, source, target, masks, (values, offsets))
+
+    run_blocks(compare, blocks(np.diff(offsets), threads), threads)
+    return np.maximum((values - np.float32(ALIKE)) / np.float32(1 - ALIKE), np.float32(0))
 
 
 def letters_of(vocabulary: Vocabulary, alphabet: dict[str, int]) -> Letters:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from alignkit.classical.hmm.evidence import spelling_of_new_pairs
 from alignkit.classical.hmm.expectation import expect, text_arrays, uniform_direction
 from alignkit.classical.hmm.parameters import FittedHMM, HMMParameters
 from alignkit.classical.lookup import Lookup
@@ -96,20 +97,35 @@ def _rounds(running: Running) -> int:
 def _link_arrays(bitext: Bitext, model: FittedHMM, ids: Ids, running: Running, threads: int) -> LinkArrays:
     """Every element of the matrices as a word pair of its own, whose pseudo-counts are its probabilities."""
     offsets = flat_offsets(bitext.shapes)
-    evidence = np.zeros((offsets[-1], 3), np.float32)
+    evidence, alike = np.zeros((offsets[-1], 3), np.float32), None
     for side, direction in enumerate(running):
         if direction is not None:
             lookup = Lookup(replace(model.table, values=direction.emission), bitext, *ids, threads)
-            evidence[:, 1 + side] = _emissions(bitext, lookup, direction, ids[side], side, threads)
+            scores = lookup.scores()
+            if direction.emission_alike.any():
+                alike = spelling_of_new_pairs(bitext, scores.values == 0, threads) if alike is None else alike
+                _add_alike(bitext, alike, direction, ids[side], side, scores)
+            evidence[:, 1 + side] = _emissions(bitext, scores, direction, ids[side], side, threads)
     places = np.arange(offsets[-1], dtype=np.uint32).view(np.int32)
     return LinkArrays(offsets, places, evidence, np.zeros(offsets[-1], np.float32))
 
 
+def _add_alike(
+    bitext: Bitext, alike: np.ndarray, direction: HMMParameters, words: np.ndarray, side: int, scores: Scores
+) -> None:
+    """Sets the scores of pairs that the model does not know but that are spelled alike, ``alike`` float32 (P,)."""
+    places = np.flatnonzero(alike > 0)
+    m = np.searchsorted(scores.offsets, places, side="right") - 1
+    row, column = np.divmod(places - scores.offsets[m], bitext.source.lengths[m])
+    corpus, positions = (bitext.target, row) if side else (bitext.source, column)
+    tokens = corpus.tokens[corpus.offsets[m] + positions]
+    scores.values[places] = alike[places] * direction.emission_alike[words[tokens]]
+
+
 def _emissions(
-    bitext: Bitext, lookup: Lookup, direction: HMMParameters, words: np.ndarray, side: int, threads: int
+    bitext: Bitext, scores: Scores, direction: HMMParameters, words: np.ndarray, side: int, threads: int
 ) -> np.ndarray:
-    """float32 (P,): p(y|x) for every element of the (T, L) matrices, at least the floor of its x, by ``words``."""
-    scores = lookup.scores()
+    """float32 (P,): the scores p(y|x), raised to at least the floor of x, by ``words``."""
     floor = np.maximum(_take(direction.emission_floor, words), np.float32(UNSEEN))
     unknown = np.float32(1 / max(len(direction.null), 1))  # an unknown x may be anything
     floor = np.where(words >= 0, floor, unknown).astype(np.float32)

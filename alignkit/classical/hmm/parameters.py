@@ -26,6 +26,8 @@ class HMMParameters:
     Attributes:
         emission: float32 (K,), p(y|x) of each word pair in the table of the model.
         emission_floor: float32 (V_x,), p(y|x) of any other y.
+        emission_alike: float32 (V_x + 1,), p(y|x) of any other y that is spelled like x; the last is for a word x
+            that the model does not know. 0: spelling says nothing.
         null: float32 (V_y,), p(y|NULL).
         fertility: float32 (V_x, F), the factor for one more link of a word with 0, 1, ... others; F = 1: none.
         transition: float32 (2 W + 1,), weights of jumps -W..W, the ends standing for all beyond them.
@@ -35,6 +37,7 @@ class HMMParameters:
 
     emission: np.ndarray
     emission_floor: np.ndarray
+    emission_alike: np.ndarray
     null: np.ndarray
     fertility: np.ndarray
     transition: np.ndarray
@@ -50,7 +53,9 @@ class HMMParameters:
         if not all(np.isfinite(array).all() and (array >= 0).all() for array in arrays):
             raise ValueError("the numbers of an HMM must be finite and not negative")
         # A little more than 1, for sums are rounded.
-        if any((array > 1.001).any() for array in (self.emission, self.emission_floor, self.null)):
+        if any(
+            (array > 1.001).any() for array in (self.emission, self.emission_floor, self.emission_alike, self.null)
+        ):
             raise ValueError("the probabilities of an HMM must lie between 0 and 1")
         if any((array > LARGEST_WEIGHT).any() for array in (self.transition, self.initial)):
             raise ValueError(f"weights of transitions cannot exceed {LARGEST_WEIGHT:g}")
@@ -60,6 +65,8 @@ class HMMParameters:
             or not self.fertility.shape[1]
         ):
             raise ValueError("fertility must have a row for each source word")
+        if self.emission_alike.shape != (len(self.emission_floor) + 1,):
+            raise ValueError("emission_alike must have a value for each source word, and one more")
         if (len(self.transition), len(self.initial)) != (2 * WIDTH + 1, WIDTH + 1):
             raise ValueError(f"transition and initial must have {2 * WIDTH + 1} and {WIDTH + 1} weights")
         if not (self.transition.all() and self.initial.all()):

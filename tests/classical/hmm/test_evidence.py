@@ -3,7 +3,13 @@ import random
 import numpy as np
 import pytest
 
-from alignkit.classical.hmm.evidence import ALIKE, are_words, excluded_share, spelling_counts
+from alignkit.classical.hmm.evidence import (
+    ALIKE,
+    are_words,
+    excluded_share,
+    spelling_counts,
+    spelling_of_new_pairs,
+)
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.text.bitext import Bitext
@@ -82,6 +88,21 @@ def test_identical_rare_words_are_linked():
     assert found >= 78
     without = fit_joint(Bitext.from_sentences(source, target), spelling=0.0).fitted_links
     assert found > sum(len(truth[m] & set(map(tuple, without[m].tolist()))) for m in range(40))
+
+
+def test_a_model_links_words_that_it_has_never_seen_by_their_spelling():
+    source = [["a", "b"], ["b", "c"], ["c", "a"]] * 10
+    target = [["A1", "B1"], ["B1", "C1"], ["C1", "A1"]] * 10
+    model = fit_joint(Bitext.from_sentences(source, target))
+    new = Bitext.from_sentences([["1878", "a", "Katharina", "b"]], [["A1", "Catharina", "B1", "1878"]])
+    assert model.links(new)[0].tolist() == [[0, 3], [1, 0], [2, 1], [3, 2]]
+    found = model.lookup(new).scores()[0]
+    alike = spelling_of_new_pairs(new, (found == 0).ravel(), 2).reshape(4, 4)
+    assert alike[3, 0] == pytest.approx(1)
+    assert alike[1, 2] == pytest.approx((8 / 9 - ALIKE) / (1 - ALIKE), abs=1e-5)
+    assert np.count_nonzero(alike) == 2
+    without = fit_joint(Bitext.from_sentences(source, target), spelling=0.0)
+    assert not without.forward.emission_alike.any()
 
 
 def test_punctuation_is_what_has_neither_letter_nor_digit():

@@ -87,7 +87,7 @@ def test_very_long_pairs_are_aligned_without_transitions():
 def test_fertility_is_interpolated_between_whole_numbers_of_other_links():
     rng = np.random.default_rng(2)
     T, L = 6, 3
-    emission, null = rng.random((T, L)) + 0.1, rng.random(T) * 0.01 + 1e-3
+    emission, null = 0.9 * rng.random((T, L)) + 0.1, rng.random(T) * 0.01 + 1e-3
     fertility = np.exp(2 * rng.normal(size=(L, 8)))
     weights = np.ones(2 * WIDTH + 1), np.ones(WIDTH + 1)  # all positions are equally likely
     hmm, bitext = hmm_of_one_pair(emission, null, *weights, 0.2, fertility=fertility)
