@@ -10,9 +10,9 @@ import numpy as np
 #: Of longer texts and sentences, the first ones are shown.
 MOST_PAIRS, MOST_TOKENS = 5, 60
 _COLOUR = "31, 119, 180"
-_TABLE = "border-collapse: collapse; margin: 0 0 1em 0; font-size: 12px"
-_CELL = "width: 18px; min-width: 18px; height: 18px; padding: 0; border: 1px solid rgba(128, 128, 128, 0.25)"
-_HEAD = "writing-mode: vertical-rl; text-align: left; font-weight: normal; padding: 3px 0"
+_TABLE = "border-collapse: collapse; margin: 0 0 1em 0; font-size: 12px; border-color: rgba(128, 128, 128, 0.25)"
+_SIZE = "width: 18px; min-width: 18px"  # of a column
+_HEAD = f"{_SIZE}; writing-mode: vertical-rl; text-align: left; font-weight: normal; padding: 3px 0"
 _SIDE = "text-align: right; font-weight: normal; white-space: nowrap; padding: 0 5px"
 
 
@@ -38,7 +38,7 @@ def heat_map(
     sides = [str(t) for t in range(rows)] if target is None else target[:rows]
     if matrix.shape != (rows, columns):
         caption += f" (the first {rows} by {columns} of {matrix.shape[0]} by {matrix.shape[1]} tokens)"
-    parts = [f'<table style="{_TABLE}">']
+    parts = [f'<table rules="all" style="{_TABLE}">']
     if caption:
         parts.append(f'<caption style="text-align: left">{escape(caption)}</caption>')
     parts.append("<tr><th></th>" + "".join(f'<th style="{_HEAD}">{escape(word)}</th>' for word in heads) + "</tr>")
@@ -46,13 +46,14 @@ def heat_map(
         row = matrix[t, :columns].astype(np.float64)
         largest = float(matrix[t].max(initial=0)) if by_row else 1.0
         cells = "".join(_cell(value, largest) for value in row.tolist())
-        parts.append(f'<tr><th style="{_SIDE}">{escape(side)}</th>{cells}</tr>')
+        parts.append(f'<tr><th style="{_SIDE}; height: 18px">{escape(side)}</th>{cells}</tr>')
     return "".join([*parts, "</table>"])
 
 
 def _cell(value: float, largest: float) -> str:
     share = min(max(value / largest, 0.0), 1.0) if 0 < largest < float("inf") else 0.0
-    return f'<td title="{value:.4g}" style="{_CELL}; background: rgba({_COLOUR}, {share:.3g})"></td>'
+    shade = f' style="background: rgba({_COLOUR}, {share:.3g})"' if share else ""
+    return f'<td title="{value:.4g}"{shade}></td>'
 
 
 def first_pairs(title: str, tables: Sequence[str], count: int) -> str:
