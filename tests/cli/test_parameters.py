@@ -29,6 +29,97 @@ OWN = {
     *(("experiment", "name"), ("experiment", "changes"), ("fetch", "name"), ("attention", "model")),
     *(("train", "assignments"), ("compare-mechanisms", "mechanisms"), ("compare-mechanisms", "assignments")),
 }
+NUMBERS = (WholeNumber, RealNumber, Percentage, MemorySize)
+OUTPUTS = (OutputPath, OutputFolder, ExistingFolder)
+
+
+def command_of(name):
+    return import_module(COMMANDS[name][0]).command
+
+
+def given(parameter):
+    """How a parameter is given: an option by its last name, an argument by nothing."""
+    return [parameter.opts[-1]] if isinstance(parameter, click.Option) else []
+
+
+PARAMETERS = [
+    pytest.param(name, parameter, id=f"{name}-{parameter.name}")
+    for name in COMMANDS
+    for parameter in command_of(name).params
+]
+
+
+def those(*kinds):
+    return [each for each in PARAMETERS if isinstance(each.values[1].type, kinds)]
+
+
+@pytest.mark.parametrize(("name", "parameter"), PARAMETERS)
+def test_no_parameter_is_unchecked(name, parameter):
+    kinds = parameter.type.types if isinstance(parameter.type, click.Tuple) else [parameter.type]
+    for kind in kinds[1:] if name == "report" and parameter.name == "pieces" else kinds:
+        numeric = isinstance(kind, (click.types.IntParamType, click.types.FloatParamType))
+        assert not numeric, "take a number of alignkit_cli.parameter_types, which has bounds"
+        free = parameter.name in FREE or (name, parameter.name) in OWN
+        assert free or not isinstance(kind, (click.types.StringParamType, click.Path, click.File)), (
+            "take a type that checks the value, as those of alignkit_cli.parameter_types"
+        )
+
+
+@pytest.mark.parametrize(
+    "value", ["1" + 39 * "0", "-1" + 39 * "0", "1e999999999", "nan", "-inf", 5000 * "9", "", "x"]
+)
+@pytest.mark.parametrize(("name", "parameter"), those(*NUMBERS))
+def test_numbers_out_of_all_bounds(alignkit, failure, name, parameter, value):
+    outcome = alignkit(name, *given(parameter), value)
+    failure(outcome, given(parameter)[0])
+    assert len(outcome.err) < 300
+
+
+def test_seeds_and_threads_end_somewhere(alignkit, failure):
+    for value in (2**63, 2**64, -1):
+        failure(alignkit("compare", "--seed", value), "--seed", str(value))
+    for value in (0, 1025, 10**6, 10**23):
+        failure(alignkit("compare", "--threads", value), "--threads", str(value))
+
+
+@pytest.mark.parametrize(("name", "parameter"), those(*OUTPUTS))
+def test_outputs_that_cannot_be_written(alignkit, failure, write, tmp_path, name, parameter):
+    ending = (getattr(parameter.type, "endings", None) or ("",))[0]
+    bad = [write("file", "") / f"x{ending}"]
+    if isinstance(parameter.type, OutputPath):
+        bad += [tmp_path / "none" / f"x{ending}", tmp_path, tmp_path / "x.gz"]
+    if ending:
+        bad.append(tmp_path / "x.txt")
+    if isinstance(parameter.type, ExistingFolder):
+        bad.append(tmp_path / "none")
+    for path in bad:
+        failure(alignkit(name, *given(parameter), path), str(path))
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="a superuser may write everywhere")
+@pytest.mark.parametrize(("name", "parameter"), those(*OUTPUTS))
+def test_outputs_without_permission(alignkit, failure, tmp_path, name, parameter):
+    ending = (getattr(parameter.type, "endings", None) or ("",))[0]
+    tmp_path.chmod(0o500)
+    failure(alignkit(name, *given(parameter), tmp_path / f"x{ending}"), "permission")
+
+
+@pytest.mark.parametrize(("name", "parameter"), those(InputPath, NamedInputPath, click.Tuple))
+def test_inputs_that_are_not_there(alignkit, failure, tmp_path, name, parameter):
+    count = max(parameter.nargs, 1)
+    prefix = "a=" if isinstance(parameter.type, NamedInputPath) else ""
+    before = ["name"] if name == "attention" and isinstance(parameter, click.Argument) else given(parameter)
+    failure(alignkit(name, *before, *count * [f"{prefix}{tmp_path}/none"]), f"{tmp_path}/none", "No such")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_explained(alignkit, name):
+    command = command_of(name)
+    assert isinstance(command, Command)
+    text = alignkit(name, "--help").out.decode()
+    assert ("\nArguments:\n" in text) == any(isinstance(each, click.Argument) for each in command.params)
+    assert {"-q", "-h"} <= {option for each in command.params for option in each.opts} | {"-h"}
     for parameter in command.params:
         said = parameter.explanation if isinstance(parameter, ExplainedArgument) else parameter.help
         assert said, parameter.name
