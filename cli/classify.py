@@ -104,7 +104,7 @@ class ClassifyCall:
 @click.option("--labels", type=TwoLabels(), help="Keep only the texts with these two labels.")
 @click.option("--lowercase", is_flag=True, help="Lower-case the texts while reading.")
 @click.option("--split-punctuation", is_flag=True, help="Make every punctuation mark a word.")
-@click.option("--longest", type=COUNT, help="Read only the first words of a text, this many.")
+@click.option("--longest", type=COUNT, help="Read only the first N words of a text.")
 @encoding_option
 @preset_option(CLASSIFIER_PRESETS, "Sizes and training: paper, as published; small, for trying it out.")
 @click.option("--minimum", type=COUNT, help="Words seen fewer times than this are unknown.  [default: 3]")
@@ -135,8 +135,8 @@ def command(**options: Any) -> None:
     Trains the paper's classifier twice, once with attention fixed to 1/L and once with nothing but the attention
     trained, each from a seed of its own; fits a bag-of-words proxy, logistic regression and counts; then prints
     how often the word that one score ranks first is among the top 5 % of another, with chance level and 95 %
-    interval, beside the rank correlation of the two. Call it again with the same FOLDER to go on after an
-    interruption, or to see the table of finished runs.
+    interval, beside the rank correlation of the two. Call it again with the same FOLDER to resume after
+    an interruption, or to see the table of finished runs.
     """
     run_classify(call_of(ClassifyCall, options), with_given(ClassifySettings(), options))
 

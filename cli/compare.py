@@ -127,7 +127,7 @@ class CompareCall:
 @threads_option
 @quiet_option
 def command(**options: Any) -> None:
-    """Compare what classical aligners, a network's attention and other systems align.
+    """Compare classical aligners, a network's attention and other systems.
 
     The table shows A(u, v): the share of target tokens whose best source token by u is among the top 5 % by v; in
     brackets, chance.

@@ -139,7 +139,7 @@ def result_options(command: Command) -> Command:
         help="Also save the fitted model, for `alignkit align --model FILE`.",
     )
     seed = click.option(
-        "--seed", type=SEED, help="Accepted like that of the other aligners; this one draws no random numbers."
+        "--seed", type=SEED, help="Accepted as by other aligners; this one draws no random numbers."
     )
     others = (format_options, threads_option, seed, output_option, quiet_option)
     return apply(command, score_options, model, *others)

@@ -141,8 +141,8 @@ class LabCall:
 def command(**options: Any) -> None:
     """Measure what a network's attention agrees with, and how much that is.
 
-    With --train, what is needed is trained first: two runs of different seeds with attention, and one without
-    (FOLDER/general-0, general-1 and uniform-0); the same command goes on where it was interrupted. Runs must keep
+    With --train, the runs are trained first: two with attention, of different seeds, and one without
+    (FOLDER/general-0, general-1 and uniform-0); after an interruption, the same command resumes. Runs must keep
     their checkpoints, as those of the paper preset do.
 
     For each pair of scores u, v the table gives A(u, v), the share of target tokens whose best source token by u

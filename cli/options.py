@@ -83,13 +83,13 @@ def encoding_option(command: Command) -> Command:
         AlignSettings,
         "encoding_errors",
         type=click.Choice(["strict", "replace"]),
-        help="What to do about bytes that are not UTF-8: stop with an error, or replace them by U+FFFD.",
+        help="What to do about bytes that are not UTF-8: stop with an error, or replace them with U+FFFD.",
     )(command)
 
 
 def sample_option(command: Command) -> Command:
     """--sample."""
-    text = "Take the German-English sample that comes with the program instead of SRC and TGT."
+    text = "Use the German-English sample that comes with the program instead of SRC and TGT."
     return click.option("--sample", is_flag=True, help=text)(command)
 
 

@@ -115,7 +115,7 @@ class ReportCall:
 @click.option(
     "--proxy",
     is_flag=True,
-    help="Also show the bag-of-words proxy of the run, which is trained if it is not there.",
+    help="Also show the bag-of-words proxy of the run, which is trained if the run has none.",
 )
 @ibm1_options
 @click.option(

@@ -76,7 +76,7 @@ from alignkit_cli.progress import progress_bar
 @click.option(
     "--architecture",
     type=click.Choice(list(NETWORKS)),
-    help="The kind of network; another than the preset's has its own default sizes.  [default: the preset's]",
+    help="The kind of network; one that is not the preset's has its own default sizes.  [default: the preset's]",
 )
 @click.option(
     "--attention",

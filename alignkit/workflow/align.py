@@ -148,7 +148,7 @@ def align(
 ) -> AlignedText:
     """Align a text by a fitted model, or by one that is fitted on it.
 
-    By default two hidden Markov models are fitted that share their links while they learn.
+    By default two hidden Markov models, one for each direction, are trained jointly.
 
     Args:
         source, target: a bitext; two files, or one whose lines are ``source ||| target`` or source TAB target
@@ -237,8 +237,10 @@ def _usable(model: Model, settings: AlignSettings, threads: int | None) -> Align
     Raises:
         AlignkitError: it cannot be read, or a setting is not for it.
     """
-    if settings.prior is not None or settings.start is not None or settings.reverse:
-        raise AlignkitError("a fitted model is not fitted again; prior, start and reverse cannot be given with it")
+    given = settings.prior, settings.embeddings, settings.start
+    if settings.reverse or any(each is not None for each in given):
+        others = "prior, embeddings, start and reverse"
+        raise AlignkitError(f"a fitted model is not fitted again; {others} cannot be given with it")
     if isinstance(model, tuple):
         forward, reverse = (_loaded(each, threads) for each in model)
         return Symmetrized(
