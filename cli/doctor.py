@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from alignkit_cli.command import alignkit_command
-from alignkit_cli.options import write_output
+from alignkit_cli.options import quiet_option, write_output
 
 if TYPE_CHECKING:
     from alignkit.workflow.doctor import Diagnosis
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 @alignkit_command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-def command(as_json: bool) -> None:
+@quiet_option
+def command(as_json: bool, quiet: bool) -> None:
     """Show what alignkit finds on this machine, and how to get what is missing.
 
     Prints the versions, the number of threads, the GPUs, the folder of compiled kernels and the missing packages.

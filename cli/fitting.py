@@ -29,9 +29,9 @@ from alignkit_cli.options import (
     with_given,
 )
 from alignkit_cli.parameter_types import PASSES, SEED, SHARE, TEXT, InputPath, OutputPath, RealNumber
+from alignkit_cli.progress import FitProgress
 
 if TYPE_CHECKING:
-    from alignkit.types import Progress
     from alignkit.workflow.align import AlignedText
 
 
@@ -171,8 +171,9 @@ def fit_and_write(method: str, estimation: Estimation, options: Mapping[str, Any
     )
     from alignkit.workflow.align import align
 
-    progress = iteration_notes(options["quiet"])
-    aligned = align(source, target, settings=settings, threads=options["threads"], progress=progress)
+    with FitProgress(2 if settings.symmetrization is not None else 1, options["quiet"]) as progress:
+        aligned = align(source, target, settings=settings, threads=options["threads"], progress=progress)
+    note(f"{METHODS[method].model}: {progress.summary}", options["quiet"])
     if options["save_model"] is not None:
         aligned.aligner.save(options["save_model"])
     save_scores(aligned, options)
@@ -227,12 +228,3 @@ def write_alignments(texts: Iterable[AlignedText], options: Mapping[str, Any]) -
     if errors:
         lines = "line: its output line is" if errors == 1 else "lines: their output lines are"
         note(f"{errors} malformed {lines} empty", options["quiet"])
-
-
-def iteration_notes(quiet: bool) -> Progress:
-    """Progress as a line on standard error for each iteration."""
-
-    def report(done: int, total: int, message: str) -> None:
-        note(f"iteration {done} of {total}: {message}", quiet)
-
-    return report

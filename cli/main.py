@@ -18,12 +18,14 @@ def main(arguments: list[str] | None = None) -> None:
     received = _heed_signals()
     try:
         code = run(arguments)
-    except Exception:
+    except (Exception, SystemExit):
         # An import that a signal interrupts may end in an error of any other kind.
         if not received:
             raise
         code = 128 + received[0]
         if code == INTERRUPTED:
+            if sys.stderr is not None and sys.stderr.isatty():
+                print(file=sys.stderr)  # the terminal has shown ^C on the line
             _fail("interrupted")
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing is left to clean up
@@ -42,7 +44,7 @@ def _heed_signals() -> list[int]:
 
     def stop(number: int, _: FrameType | None) -> NoReturn:
         received.append(number)
-        raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
+        raise SystemExit(128 + number)
 
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         known = getattr(signal, name, None)
@@ -52,8 +54,8 @@ def _heed_signals() -> list[int]:
 
     def again(lost: sys.UnraisableHookArgs) -> None:
         # Raised where Python can only print it, as in a callback of an import: raise it once more, elsewhere.
-        if issubclass(lost.exc_type, KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
+        if issubclass(lost.exc_type, SystemExit) and received:
+            signal.raise_signal(received[-1])
         else:
             show(lost)
 

@@ -184,6 +184,17 @@ class NamedInputPath(click.ParamType):
         return name, self.kind.convert(path, param, ctx)
 
 
+class EmbeddingSource(click.ParamType):
+    """The name e5, or one file or two with a comma between them, which are there and can be read."""
+
+    name = "e5|file[,file]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        for path in value.split(",") if value != "e5" else ():
+            InputPath().convert(path, param, ctx)
+        return str(value)
+
+
 class OutputPath(click.ParamType):
     """A file that can be written.
 

@@ -40,6 +40,41 @@ class ProgressBar:
             self.bar.close()
 
 
+class FitProgress:
+    """The progress of one fit or of two, as a bar on a terminal, and as one line at the end everywhere.
+
+    Args:
+        fits: how many there are, which may run at the same time; messages of the second begin with "reverse, ".
+        quiet: show nothing.
+    """
+
+    def __init__(self, fits: int = 1, quiet: bool = False) -> None:
+        self.fits = fits
+        self.bar = ProgressBar("fitting", quiet)
+        self.done: dict[bool, int] = {}
+        self.last: dict[bool, str] = {}
+
+    def __call__(self, done: int, total: int, message: str) -> None:
+        reverse = message.startswith("reverse, ")
+        self.done[reverse], self.last[reverse] = done, message
+        self.bar(sum(self.done.values()), self.fits * total, message)
+
+    def __enter__(self) -> FitProgress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.__exit__()
+
+    @property
+    def summary(self) -> str:
+        """The number of iterations, and the last message of each fit; empty if there was none."""
+        if not self.done:
+            return ""
+        count = max(self.done.values())
+        messages = "; ".join(self.last[reverse] for reverse in sorted(self.last))
+        return f"{count} iteration{'s' if count > 1 else ''}: {messages}"
+
+
 def _terminal_bar(label: str) -> Any:
     from tqdm import tqdm
 

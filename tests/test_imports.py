@@ -33,7 +33,7 @@ ORDER = [
         "interop",
         "datasets",
     ),
-    *("aligner", "classical", "neural", "metrics", "workflow", "analysis", "report", "experiments"),
+    *("embeddings", "aligner", "classical", "neural", "metrics", "workflow", "analysis", "report", "experiments"),
 ]
 #: Side by side: none of them imports another.
 APART = {"alignkit.classical", "alignkit.neural", "alignkit.metrics"}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from alignkit.aligner.protocol import Aligner
 from alignkit.analysis.classical import Comparison, with_others
 from alignkit.analysis.networks import load_network
 from alignkit.analysis.proxy import proxy_of
@@ -22,12 +23,11 @@ from alignkit.metrics.registry import compare, find_metric
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.proxy import ProxyAligner
 from alignkit.neural.training.translation_run import TranslationRun, find_run
-from alignkit.scores.scores import Scores
 from alignkit.settings import with_options
 from alignkit.text.bitext import Bitext
 from alignkit.text.line_pairs import LinePairs
 from alignkit.text.tokenization import encode_bitext
-from alignkit.types import PathLike, Progress
+from alignkit.types import PathLike, Progress, no_progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +41,7 @@ def compare_aligners(
     settings: CompareSettings | None = None,
     uniform: NeuralAligner | None = None,
     others: Mapping[str, ExternalScores] | None = None,
+    progress: Progress = no_progress,
 ) -> pd.DataFrame:
     """Score ``pairs`` with every aligner and measure each score against each.
 
@@ -53,6 +54,7 @@ def compare_aligners(
         uniform: a network trained with uniform attention on the same tokens.
         others: name -> alpha scores of other systems. If any is between words, and not between the network's
             tokens, BOS and EOS are left out of the comparison.
+        progress: called before each of the scores is computed.
 
     Returns:
         the table of :func:`alignkit.metrics.registry.compare`.
@@ -62,29 +64,35 @@ def compare_aligners(
     """
     settings = settings or CompareSettings()
     metric = find_metric(settings.metric)
-    scores = dict(_scores(network, proxy, training, pairs, settings))
     if uniform is not None:
         if uniform.name != "uniform":
             raise AlignkitError("the second network was not trained with uniform attention")
         if uniform.tokenizer.vocabulary != network.tokenizer.vocabulary:
             raise AlignkitError("the two networks do not share their tokens; train both on the same text")
-        scores["uniform.beta"] = uniform.score(pairs, "beta")
+    ibm1 = fit_ibm1(training, iterations=settings.iterations, null=settings.null, threads=settings.threads)
+    wanted = _wanted(ibm1, proxy, network, uniform, settings)
+    scores = {}
+    for done, (name, (aligner, kind)) in enumerate(wanted.items()):
+        progress(done, len(wanted), f"scoring by {name}")
+        scores[name] = aligner.score(pairs, kind)
     if others:
         scores = with_others(scores, pairs, others)
     return compare(scores, metric, settings)
 
 
-def _scores(
-    network: NeuralAligner, proxy: ProxyAligner, training: Bitext, pairs: Bitext, settings: CompareSettings
-) -> list[tuple[str, Scores]]:
-    ibm1 = fit_ibm1(training, iterations=settings.iterations, null=settings.null, threads=settings.threads)
-    scored = [("ibm1.beta", ibm1.score(pairs, "beta"))]
+def _wanted(
+    ibm1: Aligner, proxy: Aligner, network: Aligner, uniform: Aligner | None, settings: CompareSettings
+) -> dict[str, tuple[Aligner, str]]:
+    """Name of a row of the table -> the aligner and the kind of its scores."""
+    found = {"ibm1.beta": (ibm1, "beta")}
     if settings.ibm_alpha:
-        scored.append(("ibm1.alpha", ibm1.score(pairs, "alpha")))
-    scored.append(("proxy.beta", proxy.score(pairs, "beta")))
-    kinds = ("alpha", "beta", "delta") if settings.delta else ("alpha", "beta")
-    scored += [(f"{network.name}.{kind}", network.score(pairs, kind)) for kind in kinds]
-    return scored
+        found["ibm1.alpha"] = (ibm1, "alpha")
+    found["proxy.beta"] = (proxy, "beta")
+    for kind in ("alpha", "beta", "delta") if settings.delta else ("alpha", "beta"):
+        found[f"{network.name}.{kind}"] = (network, kind)
+    if uniform is not None:
+        found["uniform.beta"] = (uniform, "beta")
+    return found
 
 
 def compare_networks(
@@ -109,7 +117,7 @@ def compare_networks(
         training: the training text, for a checkpoint that no longer lies in its run directory.
         others: name -> a file of another system's alpha scores (:mod:`alignkit.interop.other_systems`).
         settings: defaults if not given.
-        progress: of the proxy.
+        progress: of the proxy's training, then of the scores.
         **options: fields of :class:`CompareSettings` that replace those of ``settings``.
 
     Raises:
@@ -124,6 +132,8 @@ def compare_networks(
     scored = encode_bitext(network.tokenizer, pairs.source, pairs.target) if pairs is not None else valid
     if scored is None:
         raise AlignkitError(f"{neural} lies in no run directory; give SRC and TGT to score")
+    shapes = word_shapes(scored)
+    read = {name: read_scores(path, shapes) for name, path in (others or {}).items()}
     proxy = proxy_of(
         network,
         run if training is None else None,
@@ -134,9 +144,8 @@ def compare_networks(
         progress=progress,
         device=settings.device,
     )
-    shapes = word_shapes(scored)
-    read = {name: read_scores(path, shapes) for name, path in (others or {}).items()}
-    return Comparison(compare_aligners(network, proxy, text, scored, settings, other, read), network, text, scored)
+    table = compare_aligners(network, proxy, text, scored, settings, other, read, progress or no_progress)
+    return Comparison(table, network, text, scored)
 
 
 def _texts(

@@ -40,6 +40,16 @@ class TextArrays(NamedTuple):
     copies: np.ndarray  # float32 (M,), how often each pair is in the text
 
 
+class Likeness(NamedTuple):
+    """How alike the two tokens of each element of some matrices are, such as their embeddings."""
+
+    levels: np.ndarray  # uint8, a level for each element; empty: nothing is known
+    ratios: np.ndarray  # float32, how much likelier each level is where there is a link than where there is none
+
+
+NO_LIKENESS = Likeness(np.empty(0, np.uint8), np.empty(0, np.float32))
+
+
 class LinkArrays(NamedTuple):
     """The (T, L) matrices of all sentence pairs, row by row, one after another, P elements in all."""
 
@@ -49,6 +59,7 @@ class LinkArrays(NamedTuple):
     # side by side, because nearly every look-up in this table is a cache miss.
     evidence: np.ndarray
     links: np.ndarray  # float32 (P,), expected links, read and then overwritten
+    likeness: Likeness = NO_LIKENESS  # of each element
 
 
 class DirectionSpace(NamedTuple):
@@ -75,7 +86,7 @@ def collect_evidence(place, T, L, pairs, forward, reverse):
     Args:
         place: of its first element in ``pairs``, :class:`LinkArrays`.
     """
-    _, ids, evidence, links = pairs
+    _, ids, evidence, links, _ = pairs
     counts, old, e = forward
     turned_counts, turned_old, turned_e = reverse
     wide, high = padded(L), padded(T)
@@ -127,17 +138,35 @@ def mix_links(T, L, forward_e, reverse_e, shares, links):
 
 
 @kernel
-def run_direction(pair, direction, space, states, passes):
+def multiply_by_ratios(likeness, width, row_step, column_step, e):
+    """e[t * row_step + j * column_step] *= the ratio of the level of (t, j).
+
+    Args:
+        likeness: :class:`Likeness` of one sentence pair; width: of its matrix.
+    """
+    levels, ratios = likeness
+    for t in range(len(levels) // width):
+        for j in range(width):
+            e[t * row_step + j * column_step] *= ratios[levels[t * width + j]]
+
+
+@kernel
+def run_direction(pair, direction, space, states, passes, likeness, is_turned):
     """Posteriors of one direction of a sentence pair, left in ``e`` and NULL's links; returns its log-likelihood.
 
     Args:
         pair: :class:`PairTokens`; direction: :class:`.hmm_emissions.DirectionArrays`.
         space: :class:`DirectionSpace`; ``e`` has the pseudo-counts, and its counts are added to.
         states: :class:`StateSpace`; passes: :class:`.forward_backward.PassSpace`.
+        likeness: :class:`Likeness` of this pair; is_turned: whether its matrix has a row for each state.
     """
     matrices, transitions, counts = space
     likelihood = emissions(pair, matrices, direction, states)
     T, L = len(pair.y), len(pair.x)
+    if is_turned:
+        multiply_by_ratios(likeness, T, 1, padded(L), matrices.e)
+    else:
+        multiply_by_ratios(likeness, L, padded(L), 1, matrices.e)
     return likelihood + forward_backward(T, L, matrices.e, pair.null_links, transitions, passes, counts)
 
 
@@ -166,7 +195,7 @@ def direction_space(direction, most, size):
 def expect_block(low, high, text, pairs, directions, shares, space, likelihood):
     """What :func:`expect_links` does, in a :class:`BlockSpace`, whose counts are added to."""
     x_tokens, x_offsets, y_tokens, y_offsets, copies = text
-    offsets, _, _, links = pairs
+    offsets, _, _, links, likeness = pairs
     forward, reverse = directions
     forward_share, reverse_share = shares
     forward_space, reverse_space, states, passes = space
@@ -178,12 +207,14 @@ def expect_block(low, high, text, pairs, directions, shares, space, likelihood):
             continue
         x, y = x_tokens[x_offsets[m] : x_offsets[m + 1]], y_tokens[y_offsets[m] : y_offsets[m + 1]]
         collect_evidence(offsets[m], T, L, pairs, forward_space.matrices, reverse_space.matrices)
+        own_levels = likeness.levels[offsets[m] : offsets[m + 1]]  # empty if there are none at all
+        own = Likeness(own_levels, likeness.ratios)
         if forward_share > 0:
             pair = PairTokens(x, y, forward.null_links[y_offsets[m] : y_offsets[m + 1]], copies[m])
-            likelihood[m] += run_direction(pair, forward, forward_space, states, passes)
+            likelihood[m] += run_direction(pair, forward, forward_space, states, passes, own, False)
         if reverse_share > 0:
             pair = PairTokens(y, x, reverse.null_links[x_offsets[m] : x_offsets[m + 1]], copies[m])
-            likelihood[m] += run_direction(pair, reverse, reverse_space, states, passes)
+            likelihood[m] += run_direction(pair, reverse, reverse_space, states, passes, own, True)
         own_links = links[offsets[m] : offsets[m + 1]]
         change += mix_links(T, L, forward_space.matrices.e, reverse_space.matrices.e, shares, own_links)
     return change

@@ -201,7 +201,7 @@ def fit_proxy(
         bitext: training text; its two sides may have different vocabularies.
         valid: held-out text with the same vocabularies.
         settings: the paper's if not given.
-        progress: called after each epoch with (epochs done, epochs, message).
+        progress: called after each batch with (batches done, batches in all epochs, message).
         device: as :func:`alignkit.neural.devices.pick_device`.
 
     Raises:
@@ -220,17 +220,19 @@ def fit_proxy(
     weights = _initial_weights(bitext, settings, place)
     optimiser = torch.optim.Adam(list(weights), lr=settings.learning_rate, fused=True)
     best, lowest = weights.copy(), judge.total_loss(weights)
+    starts = range(0, len(bags.pairs), settings.batch)
     for epoch in range(settings.epochs):
         order = np.random.default_rng([settings.seed, epoch]).permutation(bags.pairs)
-        for low in range(0, len(order), settings.batch):
+        for batch, low in enumerate(starts, 1):
             optimiser.zero_grad()
             bags.loss(order[low : low + settings.batch], weights).backward()
             optimiser.step()
+            if progress is not None:
+                done, message = epoch * len(starts) + batch, f"proxy: validation loss {lowest:.3f}"
+                progress(done, settings.epochs * len(starts), message)
         now = judge.total_loss(weights)
         if now < lowest:
             best, lowest = weights.copy(), now
-        if progress is not None:
-            progress(epoch + 1, settings.epochs, f"proxy: validation loss {now:.3f}")
     vocabularies = bitext.source.vocabulary, bitext.target.vocabulary
     return ProxyAligner(*best, *vocabularies, settings, lowest, bitext.fingerprint())
 

@@ -22,7 +22,7 @@ from alignkit.neural.validation import (
     check_share,
     check_sizes,
 )
-from alignkit.records import plainly_shown
+from alignkit.records import plainly_shown, shown
 
 Output = Literal["hidden", "sum"]
 Tokens = Literal["subwords", "words"]
@@ -85,7 +85,8 @@ class NetworkSettings:
         check_sizes("network", embedding=self.embedding, heads=self.heads)
         for name, most in (("layer", self.attention_layers), ("head", self.heads)):
             if getattr(self.reading, name) > most:
-                raise AlignkitError(f"network: there is no {name} {getattr(self.reading, name)} of {most} to read")
+                place = shown(getattr(self.reading, name))
+                raise AlignkitError(f"network: there is no {name} {place} of {most} to read")
         if self.vocabulary != 0:
             check_sizes("network", vocabulary=self.vocabulary)
         check_attention("network", self.attention)

@@ -41,7 +41,7 @@ def check_factors(owner: str, **values: float) -> None:
     """Each value lies in [0, 1000]."""
     for name, value in values.items():
         if not isinstance(value, (int, float)) or not 0 <= value <= 1000:
-            raise AlignkitError(f"{owner}: {name} must be a number from 0 to 1000, not {value!r}")
+            raise AlignkitError(f"{owner}: {name} must be a number from 0 to 1000, not {shown(value)}")
 
 
 def check_learning_rate(owner: str, learning_rate: float) -> None:

@@ -237,8 +237,10 @@ def _usable(model: Model, settings: AlignSettings, threads: int | None) -> Align
     Raises:
         AlignkitError: it cannot be read, or a setting is not for it.
     """
-    if settings.prior is not None or settings.start is not None or settings.reverse:
-        raise AlignkitError("a fitted model is not fitted again; prior, start and reverse cannot be given with it")
+    given = settings.prior, settings.embeddings, settings.start
+    if settings.reverse or any(each is not None for each in given):
+        others = "prior, embeddings, start and reverse"
+        raise AlignkitError(f"a fitted model is not fitted again; {others} cannot be given with it")
     if isinstance(model, tuple):
         forward, reverse = (_loaded(each, threads) for each in model)
         return Symmetrized(

@@ -14,6 +14,8 @@ from alignkit.aligner.symmetrized import Symmetrized
 from alignkit.classical.inverted_index import bags_of
 from alignkit.classical.memory import MemoryLimit, parse_size
 from alignkit.classical.priors import LexiconPrior, read_prior
+from alignkit.embeddings.find import find_embeddings
+from alignkit.embeddings.levels import Embeddings
 from alignkit.errors import InputError
 from alignkit.lazy import imported
 from alignkit.links.heuristics import DEFAULT_METHOD
@@ -42,6 +44,7 @@ class Fitting:
         if settings.max_memory is not None:
             self.memory = MemoryLimit(parse_size(str(settings.max_memory)), settings.temp_folder)
         self.prior = _prior(settings)
+        self.embeddings = _embeddings(settings)
         self.start: tuple[Aligner, ...] = ()
         if settings.start is not None:
             self.start = _starts(settings, self.method)
@@ -85,6 +88,8 @@ class Fitting:
         more: dict[str, Any] = {}
         if self.prior is not None:
             more["prior"] = self.prior.reversed if turned else self.prior
+        if self.embeddings is not None:
+            more["prior"] = [each for each in (self.prior, self.embeddings) if each is not None]
         if self.start:
             more["start"] = self.start[-1] if turned else self.start[0]
             _check_words_shared(self.settings.start, more["start"], text)
@@ -129,6 +134,12 @@ def fit_symmetrized(
 def _prior(settings: AlignSettings) -> LexiconPrior | None:
     prior = settings.prior
     return read_prior(prior, settings.prior_weight) if isinstance(prior, str | os.PathLike) else prior
+
+
+def _embeddings(settings: AlignSettings) -> Embeddings | None:
+    if not isinstance(settings.embeddings, str):
+        return settings.embeddings
+    return find_embeddings(settings.embeddings)
 
 
 def _starts(settings: AlignSettings, method: Method) -> tuple[Aligner, ...]:

@@ -14,6 +14,7 @@ from alignkit.types import PathLike
 if TYPE_CHECKING:
     from alignkit.aligner.protocol import Aligner
     from alignkit.classical.priors import LexiconPrior
+    from alignkit.embeddings.levels import Embeddings
 
 #: What :func:`alignkit.workflow.align.align_stream` does at a malformed line.
 ON_ERROR = ("stop", "skip")
@@ -29,7 +30,7 @@ class Method:
         estimation: its default settings.
         model: the name of the fitted aligner.
         saved_by: the command and option that save it.
-        takes: what else the function takes: ``prior``, ``start``, ``block_tokens``.
+        takes: what else the function takes: ``prior``, ``embeddings`` (as a prior), ``start``, ``block_tokens``.
         is_joint: whether it fits both directions by itself.
     """
 
@@ -48,7 +49,7 @@ METHODS = {
         JOINT_SETTINGS,
         "hmm-joint",
         "align --save-model",
-        KNOWLEDGE | {"memory"},
+        KNOWLEDGE | {"memory", "embeddings"},
         is_joint=True,
     ),
     "views": Method(
@@ -96,6 +97,8 @@ class AlignSettings:
             scores; None: the model's, or the default.
         prior: a lexicon from another text, or the file that `alignkit lexicon` wrote it to, as pseudo-counts.
         prior_weight: how many occurrences of each word a lexicon that is read from a file counts for.
+        embeddings: vectors that say which words are alike (:mod:`alignkit.embeddings`); ``e5`` for those of the
+            extra ``embeddings``; or a file of word vectors, or two of them with a comma between them.
         start: a fitted model, or its file, to go on from instead of uniform parameters.
         max_memory: memory not to exceed, in bytes or as "800M" or "4G": what is larger is kept on disk, with the
             same result. For joint models, and for IBM Model 1 without ``prior`` and ``start``. None: half of the
@@ -120,6 +123,7 @@ class AlignSettings:
     threshold: float | None = None
     prior: LexiconPrior | PathLike | None = None
     prior_weight: float = PRIOR_WEIGHT
+    embeddings: Embeddings | str | None = None
     start: Aligner | PathLike | None = None
     max_memory: int | str | None = None
     temp_folder: str | None = None
@@ -155,6 +159,7 @@ class AlignSettings:
             raise AlignkitError("a threshold needs the joint model, or a heuristic of scores")
         for name, takes in (
             ("prior", {"prior"}),
+            ("embeddings", {"embeddings"}),
             ("start", {"start"}),
             ("max_memory", {"memory", "block_tokens"}),
         ):

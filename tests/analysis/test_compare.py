@@ -87,10 +87,12 @@ def test_the_proxy_is_kept_and_found_again(runs, found):
     cache = runs / "general" / PROXY_CACHE
     before = cache.stat().st_mtime_ns
 
-    def fail(*_):
-        raise AssertionError("trained again")
-
-    again = compare_networks(str(runs / "general"), proxy_epochs=40, device="cpu", progress=fail)
+    steps = []
+    again = compare_networks(
+        str(runs / "general"), proxy_epochs=40, device="cpu", progress=lambda *step: steps.append(step)
+    )
+    names = ["ibm1.beta", "proxy.beta", "lstm.alpha", "lstm.beta"]
+    assert steps == [(n, 4, f"scoring by {name}") for n, name in enumerate(names)]  # and no training
     assert cache.stat().st_mtime_ns == before
     both = again.table.merge(found.table, on=["u", "v"])
     assert np.array_equal(both.agreement_x, both.agreement_y)

@@ -152,6 +152,7 @@ def test_what_does_not_go_together_is_an_error(alignkit, write, tmp_path):
     assert alignkit("ibm1", "-q", text, "--save-model", model).code == 0
     for arguments in (
         ["align", "--model", model, "--prior", text, text],
+        ["align", "--model", model, "--embeddings", "e5", text],
         ["align", "--model", model, "--threshold", "0.3", text],
         ["align", "--start", model, text],
         ["hmm", "--start", model, text],

@@ -78,3 +78,25 @@ def test_no_arguments_show_the_help(alignkit):
     assert (outcome.code, outcome.out) == (2, b"")
     assert outcome.err.splitlines()[0].startswith("Usage: alignkit")
     assert "\n  ibm1 " in outcome.err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("module", ["click", "numpy", "numba", "torch"])
+@pytest.mark.parametrize("lost", [False, True], ids=["raised", "turned into another error"])
+def test_ctrl_c_while_modules_load_is_one_line(tmp_path, module, lost):
+    """The signal comes while a module is imported, which may make any other error of it."""
+    trap = "import os, signal\n"
+    if lost:
+        trap += (
+            "try:\n    os.kill(os.getpid(), signal.SIGINT)\nexcept BaseException:\n    raise ImportError('half')\n"
+        )
+    else:
+        trap += "os.kill(os.getpid(), signal.SIGINT)\n"
+    (tmp_path / f"{module}.py").write_text(trap)
+    command = [sys.executable, "-m", "alignkit", "train" if module == "torch" else "ibm1", "--sample"]
+    command += ["--preset", "small", "-o", str(tmp_path / "run")] if module == "torch" else []
+    paths = os.pathsep.join([str(tmp_path), *(path for path in sys.path if path)])
+    result = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
+    assert result.returncode == 130, result.stderr
+    assert result.stderr == "alignkit: error: interrupted\n"
+    assert result.stdout == ""

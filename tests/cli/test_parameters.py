@@ -24,8 +24,11 @@ from alignkit_cli.parameter_types import (
 
 #: parameters that are any text
 FREE = {"title", "label_column", "text_column", "prefix", "source_language", "target_language"}
-#: parameters that their command checks, and nothing before it: names of experiments and their settings, of models
-OWN = {("fetch", "name"), ("experiment", "name"), ("experiment", "changes"), ("attention", "model")}
+#: parameters that their command checks itself, before any work: names of a registry, settings by name
+OWN = {
+    *(("experiment", "name"), ("experiment", "changes"), ("fetch", "name"), ("attention", "model")),
+    *(("train", "assignments"), ("compare-mechanisms", "mechanisms"), ("compare-mechanisms", "assignments")),
+}
 NUMBERS = (WholeNumber, RealNumber, Percentage, MemorySize)
 OUTPUTS = (OutputPath, OutputFolder, ExistingFolder)
 

@@ -57,3 +57,35 @@ def test_a_pipe_gets_nothing():
     code = PROGRAM.format(delay=0, quiet=False)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert done.stderr == b""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "start", "parts"),
+    [
+        (["ibm1"], "ibm1: 5 iterations: log-likelihood -", 1),
+        (["ibm1", "--symmetrize", "union", "--iterations", "2"], "ibm1: 2 iterations: log-likelihood -", 2),
+        (["diagonal", "--iterations", "1", "--reverse"], "diagonal: 1 iteration: log-likelihood -", 1),
+        (["hmm", "--agreement"], "hmm-joint: ", 1),
+        (["align"], "hmm-joint: ", 1),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_fit_is_summed_up_in_one_line(alignkit, text, arguments, start, parts):
+    outcome = alignkit(*arguments, *text)
+    assert outcome.code == 0
+    assert outcome.err.count("\n") == 1
+    assert outcome.err.startswith(start)
+    assert len(outcome.err.split("; reverse, ")) == parts
+    assert alignkit(*arguments, *text, "-q").err == ""
+
+
+def test_the_bar_of_two_fits_goes_on_until_both_are_done(monkeypatch):
+    from alignkit_cli import progress
+
+    steps = []
+    fit = progress.FitProgress(2)
+    monkeypatch.setattr(fit, "bar", lambda *step: steps.append(step[:2]))
+    for done, message in ((1, "x"), (1, "reverse, x"), (2, "reverse, y"), (2, "y")):
+        fit(done, 2, message)
+    assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert fit.summary == "2 iterations: y; reverse, y"

@@ -10,6 +10,7 @@ import numpy as np
 from alignkit.classical.em import run_em
 from alignkit.classical.hmm.evidence import excluded_share
 from alignkit.classical.hmm.expectation import expect, text_arrays, uniform_direction
+from alignkit.classical.hmm.likeness import LevelRatios
 from alignkit.classical.hmm.pair_evidence import PairEvidence
 from alignkit.classical.hmm.parameters import WIDTH, FittedHMM, HMMParameters
 from alignkit.classical.hmm.settings import HMMSettings
@@ -21,7 +22,7 @@ from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.errors import AlignkitError
 from alignkit.kernels import hmm_m_step
 from alignkit.kernels.forward_backward import TransitionCounts
-from alignkit.kernels.hmm_e_step import LinkArrays
+from alignkit.kernels.hmm_e_step import NO_LIKENESS, LinkArrays
 from alignkit.kernels.hmm_emissions import DirectionArrays
 from alignkit.kernels.hmm_rows import FERTILITIES
 from alignkit.parallel import blocks, run_blocks
@@ -53,6 +54,7 @@ class HMMEstimation:
         prior: a lexicon from another text, as pseudo-counts.
         start: a fitted model to go on from; it has the directions that run, and transitions.
         memory: not to be exceeded; larger matrices are kept on disk, with the same result.
+        levels: uint8 (P,), how alike the two tokens of each element are (:mod:`alignkit.embeddings.levels`).
     """
 
     def __init__(
@@ -64,9 +66,11 @@ class HMMEstimation:
         prior: LexiconPrior | None = None,
         start: FittedHMM | None = None,
         memory: MemoryLimit | None = None,
+        levels: np.ndarray | None = None,
     ) -> None:
         self.bitext, self.settings, self.shares, self.threads = bitext, settings, shares, threads
         self.start = start
+        self.ratios = None if levels is None else LevelRatios(levels, settings.likeness)
         self.sides = (bitext.source, bitext.target)
         self.types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
         self.indexed = IndexedBitext.of(bitext, threads)
@@ -88,7 +92,8 @@ class HMMEstimation:
             hmm_m_step.pair_ids(low, high, index, text, offsets, rows, places, ids)
 
         self.indexed.over_rows(fill)
-        return LinkArrays(offsets, ids, self.pairs.evidence, links)
+        likeness = NO_LIKENESS if self.ratios is None else self.ratios.likeness
+        return LinkArrays(offsets, ids, self.pairs.evidence, links, likeness)
 
     def initialise(self) -> None:
         """Emissions are uniform, and there are no transitions; with ``start`` they are those of its directions."""
@@ -133,6 +138,8 @@ class HMMEstimation:
 
     def m_step(self) -> None:
         """Counts and pseudo-counts of word pairs, and each direction's other parameters."""
+        if self.ratios is not None:
+            self.ratios.update(self.links.links)
         totals = self.pairs.update(self.links.ids, self.links.links)
         fertilities = self._count_fertilities() if self.settings.fertility > 0 and self._has_transitions else None
         forward, reverse = (self._updated(side, totals[side]) for side in (0, 1))

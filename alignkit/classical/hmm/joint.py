@@ -21,6 +21,7 @@ What it adds to the HMM of Vogel, Ney and Tillmann (1996), each because it pays 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +36,7 @@ from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD, HMM
 from alignkit.classical.hmm.windows import sums_in_windows, training_pairs
 from alignkit.classical.memory import MemoryLimit
 from alignkit.classical.priors import LexiconPrior
+from alignkit.embeddings.levels import Embeddings
 from alignkit.errors import InputError
 from alignkit.parallel import thread_count
 from alignkit.records import Record
@@ -45,6 +47,7 @@ from alignkit.text.bitext import Bitext
 from alignkit.text.units import lowercased
 from alignkit.types import PathLike, Progress
 
+Prior = LexiconPrior | Embeddings
 KIND, VERSION = "alignkit.hmm-joint", 3
 
 
@@ -120,7 +123,7 @@ def fit_joint(
     *,
     threads: int | None = None,
     progress: Progress | None = None,
-    prior: LexiconPrior | None = None,
+    prior: Prior | Sequence[Prior] | None = None,
     start: JointHMM | None = None,
     memory: MemoryLimit | None = None,
     **options: Any,
@@ -132,7 +135,7 @@ def fit_joint(
         settings: of the estimation, by default :data:`JOINT_SETTINGS`.
         threads: all there are by default; the result has the same bits for any number.
         progress: called with (done, total, message) after each iteration.
-        prior: a lexicon from another text, as pseudo-counts.
+        prior: a lexicon from another text, as pseudo-counts; embeddings (:mod:`alignkit.embeddings`); or both.
         start: a fitted model that the iterations go on from, as in :func:`alignkit.classical.hmm.model.fit_hmm`.
         memory: not to be exceeded; what does not fit is kept on disk, with the same result.
         options: fields of the settings, instead of or in addition to ``settings``.
@@ -141,12 +144,16 @@ def fit_joint(
         AlignkitError: there is no such option, a setting is out of its range, or the text needs more memory.
     """
     settings = with_options(settings or JOINT_SETTINGS, options)
-    text = lowercased(bitext) if settings.fold_case else bitext
-    text, chosen = training_pairs(text)
+    text, chosen = training_pairs(bitext)
+    priors = [] if prior is None else [prior] if isinstance(prior, LexiconPrior | Embeddings) else prior
+    lexicon = next((each for each in priors if isinstance(each, LexiconPrior)), None)
+    embeddings = next((each for each in priors if isinstance(each, Embeddings)), None)
+    levels = None if embeddings is None else embeddings.levels(text, thread_count(threads), progress)
+    text = lowercased(text) if settings.fold_case else text
     tokens = len(text.source.tokens), len(text.target.tokens)
     # Each direction explains the tokens of one side: where that is the longer one, it says more.
     share = (tokens[1] + 1) / (sum(tokens) + 2)
-    model = HMMEstimation(text, settings, (0.5, 0.5), thread_count(threads), prior, start, memory)
+    model = HMMEstimation(text, settings, (0.5, 0.5), thread_count(threads), lexicon, start, memory, levels)
     estimate(model, progress, last_shares=(share, 1 - share))
     forward, reverse = model.parameters(0), model.parameters(1)
     probabilities = model.probabilities()

@@ -43,6 +43,8 @@ class HMMSettings:
         punctuation: factor of the evidence for each pair of a word that has a letter or digit with one that has
             none; 1: such pairs are like any other.
         fold_case: whether words that differ in case only are one word.
+        likeness: exponent of the evidence from embeddings, if there is any
+            (:class:`alignkit.classical.hmm.likeness.LevelRatios`).
         decode: how the fitted aligner of one direction finds links, one of :data:`DECODINGS`; the joint aligner
             ignores it.
         threshold: the least probability of a link of the joint aligner; others ignore it.
@@ -66,6 +68,7 @@ class HMMSettings:
     centre: float = 0.0
     fold_case: bool = False
     decode: str = "posterior"
+    likeness: float = 0.5
     threshold: float = JOINT_THRESHOLD
 
     @property
@@ -85,6 +88,8 @@ class HMMSettings:
             raise AlignkitError(f"the NULL probability must lie between 0 and 1, not {self.null_probability}")
         if min(*self._priors, self.tolerance, self.reach) < 0 or self.fertility_prior <= 0:
             raise AlignkitError("priors, the tolerance and the reach cannot be negative")
+        if not 0 <= self.likeness <= 1:
+            raise AlignkitError(f"the exponent of embeddings' evidence must lie in [0, 1], not {self.likeness}")
         if not 0 < self.punctuation <= 1:
             raise AlignkitError(f"the factor for punctuation must lie in (0, 1], not {self.punctuation}")
         if not 0 <= self.threshold <= 1:

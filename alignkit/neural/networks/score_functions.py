@@ -10,6 +10,9 @@ from torch import Tensor, nn
 
 from alignkit.errors import AlignkitError
 
+#: numbers of a hidden layer, (N, T, L, hidden), that are in memory at a time while scoring; 64 MB
+MOST_HIDDEN = 1 << 24
+
 
 class ScoreFunction(nn.Module, ABC):
     """A score function.
@@ -133,8 +136,14 @@ class _HiddenLayer(ScoreFunction):
         of_h = self.query(h)
         if s is None:
             return self.value(self.activation(of_h)).squeeze(2).unsqueeze(1)
-        sums = self.state(s).unsqueeze(2) + of_h.unsqueeze(1)
-        return self.value(self.activation(sums)).squeeze(3)
+        of_s, rows = self.state(s), s.shape[1]
+        if not torch.is_grad_enabled():  # scoring: nothing has to be kept for a backward pass
+            rows = max(1, MOST_HIDDEN // max(1, len(h) * h.shape[1] * of_s.shape[2]))
+        parts = [
+            self.value(self.activation(part.unsqueeze(2) + of_h.unsqueeze(1))).squeeze(3)
+            for part in of_s.split(rows, 1)
+        ]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
 
 
 class AdditiveScore(_HiddenLayer):

