@@ -23,9 +23,9 @@ def test_vectors_of_words_decide_what_the_text_leaves_open(alignkit, write):
 
 def test_problems_are_told_in_one_line(alignkit, failure, write, tmp_path, monkeypatch):
     text = write("t", TEXT)
-    failure(alignkit("align", "-q", text, "--embeddings", tmp_path / "none"), "no such file of word vectors")
+    failure(alignkit("align", "-q", text, "--embeddings", tmp_path / "none"), "No such file")
     failure(alignkit("align", "-q", text, "--embeddings", write("bad", "rot x y\n")), "line 1: must be a word and")
-    failure(alignkit("align", "-q", text, "--embeddings", "a,b,c"), "one or two files")
+    failure(alignkit("align", "-q", text, "--embeddings", ",".join([str(text)] * 3)), "one or two files")
     monkeypatch.setattr(model_file, "find_spec", lambda name: None)
     failure(alignkit("align", "-q", text, "--embeddings", "e5"), "pip install 'alignkit[embeddings]'")
 

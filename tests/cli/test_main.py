@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -96,7 +97,14 @@ def test_ctrl_c_while_modules_load_is_one_line(tmp_path, module, lost):
     command = [sys.executable, "-m", "alignkit", "train" if module == "torch" else "ibm1", "--sample"]
     command += ["--preset", "small", "-o", str(tmp_path / "run")] if module == "torch" else []
     paths = os.pathsep.join([str(tmp_path), *(path for path in sys.path if path)])
-    result = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
+    result = subprocess.run(
+        command,
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        # A shell's background jobs ignore the signal.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     assert result.returncode == 130, result.stderr
     assert result.stderr == "alignkit: error: interrupted\n"
     assert result.stdout == ""
