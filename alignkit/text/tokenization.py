@@ -20,7 +20,7 @@ from alignkit.text.vocabulary import UNKNOWN, Vocabulary
 
 PAD, BOS, EOS, UNK = range(4)
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
-MOST_WORDS = 1 << 20  # to train subwords on
+MOST_WORDS, COPIES = 1 << 20, 50  # to train subwords on, and the copies of a word on a line
 WORD_START = "\u2581"  # SentencePiece's mark of the start of a word
 
 
@@ -186,7 +186,13 @@ def train_word_pieces(corpus: Corpus, size: int) -> SubwordTokenizer:
     # What a larger text repeats teaches nothing new.
     counts = np.ceil(counts * min(1.0, MOST_WORDS / max(len(corpus.tokens), 1))).astype(np.int64)
     words = zip(corpus.vocabulary, counts.tolist(), strict=True)
-    return train_subwords((" ".join([word.lower()] * count) for word, count in words), size)
+    # SentencePiece takes quadratic time for long lines.
+    lines = (
+        " ".join([word.lower()] * min(COPIES, count - done))
+        for word, count in words
+        for done in range(0, count, COPIES)
+    )
+    return train_subwords(lines, size)
 
 
 def learn_words(lines: Iterable[str], minimum: int = 1) -> WordTokenizer:
