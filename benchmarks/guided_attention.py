@@ -92,9 +92,7 @@ def mixed(first: Scores, second: Scores, share: float) -> Scores:
 
 def errors(links: Links, gold: Gold) -> dict[str, float]:
     """AER of each part."""
-    return {
-        name: evaluate(own, links.block(place.start, place.stop)).aer for name, (place, own) in gold.items()
-    }
+    return {name: evaluate(own, links.block(place.start, place.stop)).aer for name, (place, own) in gold.items()}
 
 
 def classical(text: LinePairs) -> Scores:

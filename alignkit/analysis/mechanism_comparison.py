@@ -104,7 +104,9 @@ def compare_mechanisms(
     import pandas as pd
 
     base = settings or RunSettings()
-    plans = {name: mechanism_settings(base, name, networks) for name in mechanisms}  # refused before anything is trained
+    plans = {
+        name: mechanism_settings(base, name, networks) for name in mechanisms
+    }  # refused before anything is trained
     rows: list[dict[str, Any]] = []
     ibm1: Scores | None = None
     for name, own in plans.items():

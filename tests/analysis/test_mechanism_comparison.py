@@ -96,7 +96,15 @@ def test_the_command_prints_them(tmp_path, capsys):
     call = ["compare-mechanisms", str(tmp_path / "x"), str(tmp_path / "y"), "-o", str(tmp_path / "runs")]
     call += ["--preset", "small", "--steps", "3", "--set", "text.tokens=words", "--set", "network.hidden=8"]
     call += ["--set", "transformer.embedding=12", "--set", "transformer.layers=1"]
-    call += ["--mechanisms", "dot, additive+entmax15, transformer/dot", "--device", "cpu", "-q", "--plot", str(tmp_path / "p.svg")]
+    call += [
+        "--mechanisms",
+        "dot, additive+entmax15, transformer/dot",
+        "--device",
+        "cpu",
+        "-q",
+        "--plot",
+        str(tmp_path / "p.svg"),
+    ]
     assert run(call) == 0
     printed = capsys.readouterr().out
     assert "\nadditive+entmax15 " in printed
@@ -105,7 +113,9 @@ def test_the_command_prints_them(tmp_path, capsys):
     assert run([*call, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["mechanisms"]
     assert [row["mechanism"] for row in found] == ["ibm1", "dot", "additive+entmax15", "transformer/dot"]
-    sizes = [load_aligner(tmp_path / "runs" / name).settings.network.embedding for name in ("dot", "transformer_dot")]
+    sizes = [
+        load_aligner(tmp_path / "runs" / name).settings.network.embedding for name in ("dot", "transformer_dot")
+    ]
     assert sizes == [128, 12]
     assert found[0]["aer"] is None
     assert run([*call[:3], "-o", str(tmp_path / "other"), "--mechanisms", "psychic"]) == 2

@@ -118,7 +118,9 @@ def score_guide(scores: Scores, text: LinePairs, bitext: Bitext, tokenizer: Toke
                 f"the guide's scores of sentence pair {m + 1} are for {matrix.shape[1]} source and "
                 f"{matrix.shape[0]} target words, the pair has {words[1]} and {words[0]}"
             )
-        found = _token_distributions(matrix, of_source, of_target, int(source[-1]) == EOS if len(source) else False)
+        found = _token_distributions(
+            matrix, of_source, of_target, int(source[-1]) == EOS if len(source) else False
+        )
         t, s = np.nonzero(found >= LEAST)
         rows.append(t)
         columns.append(s)
@@ -130,7 +132,9 @@ def score_guide(scores: Scores, text: LinePairs, bitext: Bitext, tokenizer: Toke
     return Guide(np.array(sizes, np.int64), *arrays)
 
 
-def _token_distributions(matrix: np.ndarray, of_source: np.ndarray, of_target: np.ndarray, end: bool) -> np.ndarray:
+def _token_distributions(
+    matrix: np.ndarray, of_source: np.ndarray, of_target: np.ndarray, end: bool
+) -> np.ndarray:
     """(target tokens, source tokens): the rows of the words' matrix, divided among the tokens of each source word."""
     found = np.zeros((len(of_target), len(of_source)), np.float32)
     rows, columns = np.flatnonzero(of_target >= 0), np.flatnonzero(of_source >= 0)

@@ -77,7 +77,9 @@ def test_shifted_guidance_in_one_pass_has_the_gradients_of_two(architecture, tok
     found = [None if p.grad is None else p.grad.clone() for p in network.parameters()]
     network.zero_grad()
     encoding = network.encode(batch.source, batch.source_lengths)
-    weights = network.decode(torch.cat([batch.previous[:1], batch.target]), encoding, encoding.start).weights[:, 1:]
+    weights = network.decode(torch.cat([batch.previous[:1], batch.target]), encoding, encoding.start).weights[
+        :, 1:
+    ]
     loss = 0.7 * guide_loss(weights, guide.matrices(batch))
     (loss + batch_loss(network, batch)).backward()
     assert found[0] is not None
