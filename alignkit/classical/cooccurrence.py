@@ -8,11 +8,13 @@ from typing import get_args
 
 import numpy as np
 
+from alignkit.classical.exchange import ALONE, Exchange
 from alignkit.classical.inverted_index import bags_of
 from alignkit.classical.settings import TABLE_ENDINGS, Weighting
 from alignkit.classical.translation_table import PairTable
 from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.errors import AlignkitError
+from alignkit.kernels import out_of_core
 from alignkit.parallel import thread_count
 from alignkit.storage import atomic_write, check_ending, save_arrays
 from alignkit.text.bitext import Bitext
@@ -22,7 +24,12 @@ from alignkit.types import PathLike
 KIND, VERSION = "alignkit.cooccurrence", 1
 
 
-def cooccurrence(bitext: Bitext, weighting: Weighting = "source-length", threads: int | None = None) -> PairTable:
+def cooccurrence(
+    bitext: Bitext,
+    weighting: Weighting = "source-length",
+    threads: int | None = None,
+    exchange: Exchange = ALONE,
+) -> PairTable:
     """Count C[i, o] = sum over pairs m and positions l, t of w_m 1[x_l = i] 1[y_t = o].
 
     With the weight w_m = 1/L_m this is the expected count of IBM Model 1's first EM step from the uniform start,
@@ -33,9 +40,11 @@ def cooccurrence(bitext: Bitext, weighting: Weighting = "source-length", threads
         weighting: w_m is 1/L_m ("source-length"), 1/T_m ("target-length") or 1 ("one"); "presence" counts the
             sentence pairs that hold both words, once each.
         threads: all there are by default; the result does not depend on it.
+        exchange: with the processes that have the rest of the text.
 
     Returns:
-        The (V_src, V_tgt) table of the pairs that occur together.
+        The (V_src, V_tgt) table of the pairs that occur together; with other processes the first has all of it,
+        and the others have the pairs of their texts.
 
     Raises:
         AlignkitError: unknown weighting.
@@ -53,7 +62,21 @@ def cooccurrence(bitext: Bitext, weighting: Weighting = "source-length", threads
     types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
     weights = np.repeat((1 / np.maximum(lengths, 1)).astype(np.float32), target.sizes)
     weights *= target.counts
-    return PairTable(*IndexedBitext(source, target, types, threads).weighted_pairs(weights), types[1])
+    indexed = IndexedBitext(source, target, types, threads)
+    if not exchange.is_shared:
+        return PairTable(*indexed.weighted_pairs(weights), types[1])
+    table = exchange.table(indexed.pairs(), indexed.entries_met)
+
+    def add(low: int, high: int, counts: np.ndarray) -> None:
+        rows = table.local._replace(values=counts)
+        arrays = indexed.index, rows, indexed.target, weights
+        indexed.over_rows(
+            lambda *part: out_of_core.add_expected_counts(*part, *arrays, np.zeros(types[1])), low, high
+        )
+
+    table.owned.values[:] = table.collect(add)
+    table.spread(table.owned.values, table.local.values)
+    return PairTable(*table.whole(), types[1])
 
 
 def save_table(path: PathLike, table: PairTable, source: Vocabulary, target: Vocabulary, weighting: str) -> None:
