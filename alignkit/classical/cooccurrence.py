@@ -8,7 +8,7 @@ from typing import get_args
 
 import numpy as np
 
-from alignkit.classical.exchange import ALONE, Exchange
+from alignkit.classical.exchange import current_exchange
 from alignkit.classical.inverted_index import bags_of
 from alignkit.classical.settings import TABLE_ENDINGS, Weighting
 from alignkit.classical.translation_table import PairTable
@@ -24,12 +24,7 @@ from alignkit.types import PathLike
 KIND, VERSION = "alignkit.cooccurrence", 1
 
 
-def cooccurrence(
-    bitext: Bitext,
-    weighting: Weighting = "source-length",
-    threads: int | None = None,
-    exchange: Exchange = ALONE,
-) -> PairTable:
+def cooccurrence(bitext: Bitext, weighting: Weighting = "source-length", threads: int | None = None) -> PairTable:
     """Count C[i, o] = sum over pairs m and positions l, t of w_m 1[x_l = i] 1[y_t = o].
 
     With the weight w_m = 1/L_m this is the expected count of IBM Model 1's first EM step from the uniform start,
@@ -40,11 +35,10 @@ def cooccurrence(
         weighting: w_m is 1/L_m ("source-length"), 1/T_m ("target-length") or 1 ("one"); "presence" counts the
             sentence pairs that hold both words, once each.
         threads: all there are by default; the result does not depend on it.
-        exchange: with the processes that have the rest of the text.
 
     Returns:
-        The (V_src, V_tgt) table of the pairs that occur together; with other processes the first has all of it,
-        and the others have the pairs of their texts.
+        The (V_src, V_tgt) table of the pairs that occur together. With other processes
+        (:mod:`alignkit.classical.exchange`) the first has all of it, the others the pairs of their texts.
 
     Raises:
         AlignkitError: unknown weighting.
@@ -62,7 +56,7 @@ def cooccurrence(
     types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
     weights = np.repeat((1 / np.maximum(lengths, 1)).astype(np.float32), target.sizes)
     weights *= target.counts
-    indexed = IndexedBitext(source, target, types, threads)
+    indexed, exchange = IndexedBitext(source, target, types, threads), current_exchange()
     if not exchange.is_shared:
         return PairTable(*indexed.weighted_pairs(weights), types[1])
     table = exchange.table(indexed.pairs(), indexed.entries_met)

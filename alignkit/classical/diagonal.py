@@ -10,7 +10,6 @@ import numpy as np
 from alignkit.aligner.protocol import check_kind
 from alignkit.classical.diagonal_estimation import DiagonalEstimation
 from alignkit.classical.em import run_em
-from alignkit.classical.exchange import ALONE, Exchange
 from alignkit.classical.inverted_index import token_index
 from alignkit.classical.lexical_model import LexicalModel, read_parts
 from alignkit.classical.lookup import Lookup
@@ -134,7 +133,6 @@ def fit_diagonal(
     *,
     threads: int | None = None,
     progress: Progress | None = None,
-    exchange: Exchange = ALONE,
     **options: Any,
 ) -> Diagonal:
     """Fit the diagonal-favouring model by EM from uniform translation probabilities.
@@ -144,14 +142,13 @@ def fit_diagonal(
         settings: the defaults without it.
         threads: all there are by default; the result has the same bits for any number.
         progress: called with (done, total, message) after each iteration.
-        exchange: with other processes, as of :func:`alignkit.classical.ibm1.fit_ibm1`.
         **options: fields of :class:`DiagonalSettings`, which replace those of ``settings``.
 
     Raises:
         AlignkitError: a setting or ``threads`` is out of range.
     """
     settings = with_options(settings or DiagonalSettings(), options)
-    estimation = DiagonalEstimation(bitext, settings, thread_count(threads), exchange)
+    estimation = DiagonalEstimation(bitext, settings, thread_count(threads))
     estimation.initialise()
     history = run_em(estimation, settings.iterations, progress)
     return Diagonal(

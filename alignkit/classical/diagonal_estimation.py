@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from alignkit.classical.em import has_settled
-from alignkit.classical.exchange import ALONE, Exchange
+from alignkit.classical.exchange import current_exchange
 from alignkit.classical.inverted_index import token_index
 from alignkit.classical.null import m_step_null
 from alignkit.classical.positions import PositionDistribution
@@ -26,9 +26,9 @@ class DiagonalEstimation:
         bitext: M pairs.
         settings: of the model.
         threads: how many to use; no result depends on it.
-        exchange: with the processes that have the rest of the text.
 
     Attributes:
+        exchange: with the processes that have the rest of the text.
         rows: the table of the text's word pairs; their values are Trans, and after an E-step expected counts.
         table: what of the table is here; with other processes, the expected counts are those of the owned rows.
         null: float32 (V_tgt,), NULL's row.
@@ -37,10 +37,9 @@ class DiagonalEstimation:
         log_likelihood: under the parameters that the last E-step used.
     """
 
-    def __init__(
-        self, bitext: Bitext, settings: DiagonalSettings, threads: int, exchange: Exchange = ALONE
-    ) -> None:
-        self.bitext, self.settings, self.threads, self.exchange = bitext, settings, threads, exchange
+    def __init__(self, bitext: Bitext, settings: DiagonalSettings, threads: int) -> None:
+        self.bitext, self.settings, self.threads = bitext, settings, threads
+        self.exchange = current_exchange()
         self.null_probability = settings.null_probability if settings.null else 0.0
         self.log_likelihood = 0.0
 

@@ -7,7 +7,9 @@ of additions as in one process, with the same bits. What can be summed in whole 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import numpy as np
 
@@ -117,3 +119,19 @@ class Exchange:
 
 #: The exchange of a process that is alone.
 ALONE = Exchange()
+_current: ContextVar[Exchange] = ContextVar("exchange", default=ALONE)
+
+
+def current_exchange() -> Exchange:
+    """The exchange of the fits that begin here: :data:`ALONE`, but within :func:`exchanging`."""
+    return _current.get()
+
+
+@contextmanager
+def exchanging(exchange: Exchange) -> Iterator[None]:
+    """Fits that begin in the block are of a text of which this process has one part, and others have the rest."""
+    token = _current.set(exchange)
+    try:
+        yield
+    finally:
+        _current.reset(token)

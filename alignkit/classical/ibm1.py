@@ -9,7 +9,6 @@ import numpy as np
 
 from alignkit.aligner.protocol import check_kind
 from alignkit.classical.em import run_em
-from alignkit.classical.exchange import ALONE, Exchange
 from alignkit.classical.ibm1_estimation import IBM1Estimation
 from alignkit.classical.lexical_model import LexicalModel, read_parts
 from alignkit.classical.null import NullWord, mixture_log_probabilities
@@ -103,7 +102,6 @@ def fit_ibm1(
     prior: LexiconPrior | None = None,
     start: IBM1 | None = None,
     block_tokens: int | None = None,
-    exchange: Exchange = ALONE,
     **options: Any,
 ) -> IBM1:
     """Fit IBM Model 1 by EM, from uniform parameters or from those of another model.
@@ -123,8 +121,6 @@ def fit_ibm1(
             :func:`alignkit.classical.priors.start_values`).
         block_tokens: lay out the text in blocks of about this many tokens, anew in every iteration, to use less
             memory; the result has the same bits. None: all of it, once.
-        exchange: with other processes that fit the same model on the rest of the text. The model of the first
-            has the whole table, those of the others the word pairs of their texts.
         **options: fields of :class:`IBM1Settings`, which replace those of ``settings``.
 
     Raises:
@@ -134,18 +130,10 @@ def fit_ibm1(
     settings = with_options(settings or IBM1Settings(), options)
     if start is not None and (start.null is not None) != settings.null:
         raise AlignkitError("the model to start from and this one must both have NULL, or neither")
-    if block_tokens is not None and (start is not None or prior is not None or exchange.is_shared):
-        raise AlignkitError(
-            "a model to start from, a prior and other processes need all of the text in memory, not in blocks"
-        )
+    if block_tokens is not None and (start is not None or prior is not None):
+        raise AlignkitError("a model to start from and a prior need all of the text in memory, not in blocks")
     estimation = IBM1Estimation(
-        bitext,
-        settings,
-        thread_count(threads),
-        block_tokens=block_tokens,
-        prior=prior,
-        start=start,
-        exchange=exchange,
+        bitext, settings, thread_count(threads), block_tokens=block_tokens, prior=prior, start=start
     )
     estimation.initialise()
     history = run_em(estimation, settings.iterations, progress)

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from alignkit.classical.em import has_settled
-from alignkit.classical.exchange import ALONE, Exchange, SharedTable
+from alignkit.classical.exchange import SharedTable, current_exchange
 from alignkit.classical.lexical_model import LexicalModel
 from alignkit.classical.memory import block_ranges
 from alignkit.classical.null import NullWord, m_step_null
@@ -66,10 +66,10 @@ class IBM1Estimation:
         block_tokens: the size of a block; None: one block.
         prior: pseudo-counts of word pairs; only with one block.
         start: a model whose parameters come first; only with one block. None: uniform ones.
-        exchange: with the processes that have the rest of the text; only with one block.
 
     Attributes:
         rows: the table of the text's word pairs; their values are Trans, and after an E-step expected counts.
+        exchange: with the processes that have the rest of the text; only with one block.
         table: with other processes, what of the table is here; the expected counts are those of the owned rows.
         null: float32 (V_tgt,), NULL's row.
         log_likelihood: under the parameters that the last E-step used.
@@ -86,10 +86,9 @@ class IBM1Estimation:
         block_tokens: int | None = None,
         prior: LexiconPrior | None = None,
         start: LexicalModel | None = None,
-        exchange: Exchange = ALONE,
     ) -> None:
         self.bitext, self.settings, self.threads = bitext, settings, threads
-        self.prior, self.start, self.exchange = prior, start, exchange
+        self.prior, self.start, self.exchange = prior, start, current_exchange()
         self.table: SharedTable | None = None
         ends = bitext.source.offsets + bitext.target.offsets
         self._ranges = None if block_tokens is None else block_ranges(ends, block_tokens)
