@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from alignkit.aligner.registry import load_aligner
 from alignkit.analysis.mechanism_comparison import (
     MechanismText,
     compare_mechanisms,
@@ -17,7 +18,6 @@ from alignkit.analysis.mechanism_comparison import (
     read_mechanism_text,
     row_shape,
 )
-from alignkit.aligner.registry import load_aligner
 from alignkit.errors import AlignkitError
 from alignkit.links.links import GoldLinks, Links
 from alignkit.neural.networks.transformer_settings import TransformerSettings
