@@ -5,9 +5,9 @@
 DATA/aer has a folder for each set, as benchmarks/quality.py wants it. Both sides are lower-cased; development and
 test text stand before the training text. `alignkit align` (quality ``normal``) gives the guide: the probability of
 every link. Two small transformers, one for each direction, are trained by turns on the bitext alone, and every few
-minutes of processor time OUT.json gets a row: the AER of the links that both directions' shifted attention gives, with
-the layer and head chosen by the agreement of the directions, without gold links; of their mean probability above a
-threshold; and of the mean of it and the classical probability.
+minutes of processor time OUT.json gets a row: the AER of the links that both directions' shifted attention gives,
+with the layer and head chosen by the agreement of the directions, without gold links; of their mean probability
+above a threshold; and of the mean of it and the classical probability.
 """
 
 from __future__ import annotations

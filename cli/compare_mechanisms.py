@@ -114,7 +114,7 @@ def command(folder: str, quiet: bool, **options: Any) -> None:
 
 
 def common_settings(options: dict[str, Any]) -> tuple[RunSettings, dict[str, NetworkSettings]]:
-    """The preset with the options that were given, and the networks of architectures that have settings of their own."""
+    """The preset with the given options, and the networks of architectures with settings of their own."""
     from alignkit.neural.assignments import assign
 
     training = {name: options[name] for name in ("epochs", "steps", "seed")}
@@ -122,7 +122,10 @@ def common_settings(options: dict[str, Any]) -> tuple[RunSettings, dict[str, Net
     common = []
     for text in options["assignments"]:
         part, _, rest = text.strip().partition(".")
-        (own[part] if part in own else common).append(f"network.{rest}" if part in own else text)
+        if part in own:
+            own[part].append(f"network.{rest}")
+        else:
+            common.append(text)
     settings = assign(PRESETS[options["preset"]].change(training=training), common)
     networks = {
         name: assign(settings.change(network={"architecture": name}), given).network

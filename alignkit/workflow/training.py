@@ -91,8 +91,8 @@ class TrainingFiles(NamedTuple):
 
     Attributes:
         text, valid: as of :func:`read_training_pairs`.
-        guide: links between the words of the text, which attention is pulled towards, line m that of pair m; or the
-            probabilities of links, as ``align --save-scores FILE.npz`` writes them.
+        guide: links between the words of the text, which attention is pulled towards, line m that of pair m; or
+            the probabilities of links, as ``align --save-scores FILE.npz`` writes them.
     """
 
     text: Files

@@ -55,7 +55,7 @@ def read_weights(network: TranslationNetwork, encoding: Encoding, batch: Batch, 
 
 
 def chosen_map(maps: Tensor, reading: Reading) -> Tensor:
-    """(B, T, L): the layer and head of weights (B, layers, K, T, L) that a reading names, or the means over them."""
+    """(B, T, L): the layer and head of weights (B, layers, K, T, L) that a reading names, or their means."""
     layers = maps[:, reading.layer - 1] if reading.layer else maps.mean(1)
     return layers[:, reading.head - 1] if reading.head else layers.mean(1)
 

@@ -93,8 +93,9 @@ def word_guide(links: Links, text: LinePairs, bitext: Bitext, tokenizer: Tokeniz
 def score_guide(scores: Scores, text: LinePairs, bitext: Bitext, tokenizer: Tokenizer) -> Guide:
     """The guide that probabilities of links between whitespace words give, such as an aligner's posteriors.
 
-    A word's probability is divided among its tokens. What a row lacks to 1, the probability of no link, goes to the
-    source's end token, if it has one; a row that exceeds 1 is scaled down to it. Elements below 0.01 are left out.
+    A word's probability is divided among its tokens. What a row lacks to 1, the probability of no link, goes to
+    the source's end token, if it has one; a row that exceeds 1 is scaled down to it. Elements below 0.01 are left
+    out.
 
     Args:
         scores: (T, L) probabilities of M pairs, kind ``alpha``.
@@ -133,9 +134,9 @@ def score_guide(scores: Scores, text: LinePairs, bitext: Bitext, tokenizer: Toke
 
 
 def _token_distributions(
-    matrix: np.ndarray, of_source: np.ndarray, of_target: np.ndarray, end: bool
+    matrix: np.ndarray, of_source: np.ndarray, of_target: np.ndarray, has_end: bool
 ) -> np.ndarray:
-    """(target tokens, source tokens): the rows of the words' matrix, divided among the tokens of each source word."""
+    """(target tokens, source tokens): the words' matrix, each column divided among the tokens of its word."""
     found = np.zeros((len(of_target), len(of_source)), np.float32)
     rows, columns = np.flatnonzero(of_target >= 0), np.flatnonzero(of_source >= 0)
     if not len(rows):
@@ -144,7 +145,7 @@ def _token_distributions(
     if len(columns):
         counts = np.bincount(of_source[columns], minlength=matrix.shape[1])
         found[np.ix_(rows, columns)] = by_word[of_target[rows]][:, of_source[columns]] / counts[of_source[columns]]
-    if end:
+    if has_end:
         found[rows, -1] = 1 - found[rows].sum(1)
     return found
 

@@ -227,7 +227,7 @@ def batch_loss(
 def _guided_pass(
     network: TranslationNetwork, encoding: Encoding, batch: Batch, previous: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Features (B, T, F) for the decoder's input ``previous``, and the weights (B, T, L) of the network's reading."""
+    """Features (B, T, F) for the decoder's input ``previous``, and the weights (B, T, L) of the reading."""
     reading = network.settings.reading
     if reading == Reading():
         decoded = network.decode(previous, encoding, encoding.start)

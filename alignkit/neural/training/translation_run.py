@@ -115,8 +115,8 @@ def train_translation(
         settings: of text, network and training.
         progress: called after every step with (steps done, steps in all, message).
         device: as :func:`alignkit.neural.devices.pick_device`.
-        guide: links between the words of ``text``, or their probabilities, that attention is pulled towards (guided
-            training).
+        guide: links between the words of ``text``, or their probabilities, that attention is pulled towards
+            (guided training).
 
     Returns:
         the network with the lowest validation loss.
