@@ -54,7 +54,8 @@ def explain_classifier(
         texts, ``texts``, and ``meaning``.
 
     Raises:
-        AlignkitError: no text has words, a setting is impossible, or a test lacks the training text.
+        AlignkitError: no text has words, a setting is impossible, a word to avoid is unknown, or a test lacks the
+            training text.
     """
     settings = with_options(settings or ExplanationSettings(), options)
     return explanation_table(new_subject(classifier, text, others, settings, training, progress))
@@ -72,6 +73,10 @@ def new_subject(
     with_words = np.flatnonzero(text.corpus.lengths > 0)[: settings.limit]
     if not len(with_words):
         raise AlignkitError("no text has words to explain")
+    vocabulary = set(classifier.tokenizer.vocabulary.tokens)
+    unknown = [word for word in settings.avoid if word not in vocabulary]
+    if unknown:
+        raise AlignkitError(f"the word {unknown[0]!r} to avoid is not in the classifier's vocabulary")
     chosen = [find_explanation_test(name) for name in settings.tests]
     networks = sum(test.networks(settings) for test in chosen)
     text = LabelledText.from_bitext(text.bitext.take(with_words))

@@ -85,18 +85,11 @@ def _logit_without(decision: Decision, mark: np.ndarray) -> float:
 
 
 def avoided_words(subject: Subject) -> np.ndarray:
-    """int64: the words to avoid, those of the settings or those that tell most about the label.
-
-    Raises:
-        AlignkitError: a word of the settings is not in the classifier's vocabulary.
-    """
-    vocabulary = subject.classifier.tokenizer.vocabulary
-    if not subject.settings.avoid:
+    """int64: the words to avoid, those of the settings or those that tell most about the label."""
+    vocabulary, words = subject.classifier.tokenizer.vocabulary, subject.settings.avoid
+    if not words:
         return telling_words(subject.training_text, subject.settings.avoided)
-    unknown = [word for word in subject.settings.avoid if word not in vocabulary.tokens]
-    if unknown:
-        raise AlignkitError(f"the word {unknown[0]!r} to avoid is not in the classifier's vocabulary")
-    return np.array([vocabulary.id(word) for word in subject.settings.avoid], np.int64)
+    return np.array([vocabulary.id(word) for word in words], np.int64)
 
 
 def telling_words(text: LabelledText, count: int) -> np.ndarray:

@@ -123,9 +123,9 @@ def test_words_are_taken_out_and_norms_are_of_states(subject_of):
 
 
 def test_errors_of_tests_that_train(subject_of):
-    subject = subject_of(avoid=("absent",))
     with pytest.raises(AlignkitError, match="'absent' to avoid is not in"):
-        inattention_rows(subject)
+        subject_of(avoid=("absent",))
+    subject = subject_of()
     with pytest.raises(AlignkitError, match="training text"):
         explain_classifier(subject.classifier, subject.text, tests=("guides",))
     with pytest.raises(AlignkitError, match="no explanation test 'none'"):
