@@ -113,10 +113,11 @@ def rise_and_fall(
 
     def gap(other: int) -> tuple[float, float, float]:
         difference = held[place] - held[other]
-        return float(difference.sum() / count.sum()), *bootstrap_ratio(difference, count)
+        low, high = bootstrap_ratio(difference, count)
+        return float(difference.sum() / count.sum()), low, high
 
-    values = [float(held[k].sum() / count.sum()) for k in (place, 0, -1)]
-    return RiseAndFall(list(run.checkpoints)[place], *values, gap(0), gap(-1))
+    peak, first, last = (float(held[k].sum() / count.sum()) for k in (place, 0, -1))
+    return RiseAndFall(list(run.checkpoints)[place], peak, first, last, gap(0), gap(-1))
 
 
 def same_attention_course(
