@@ -154,7 +154,7 @@ def fit_diagonal(
     return Diagonal(
         bitext.source.vocabulary,
         bitext.target.vocabulary,
-        PairTable(*estimation.rows, len(bitext.target.vocabulary)).pruned(settings.prune),
+        PairTable(*estimation.table.whole(), len(bitext.target.vocabulary)).pruned(settings.prune),
         estimation.null_probability,
         estimation.positions.tension,
         null=estimation.null if settings.null else None,

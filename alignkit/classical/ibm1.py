@@ -137,10 +137,11 @@ def fit_ibm1(
     )
     estimation.initialise()
     history = run_em(estimation, settings.iterations, progress)
+    rows = estimation.rows if estimation.table is None else estimation.table.whole()
     return IBM1(
         bitext.source.vocabulary,
         bitext.target.vocabulary,
-        PairTable(*estimation.rows, len(bitext.target.vocabulary)).pruned(settings.prune),
+        PairTable(*rows, len(bitext.target.vocabulary)).pruned(settings.prune),
         null=estimation.null if settings.null else None,
         log_likelihood=tuple(history),
         threads=threads,
