@@ -103,13 +103,20 @@ class ClassifierTraining:
 
 @dataclass(frozen=True)
 class ClassifierRunSettings:
-    """The settings of a classifier's training run: all that determines its result, apart from the text."""
+    """The settings of a classifier's training run: all that determines its result, apart from the text.
+
+    Attributes:
+        text, network, training: its parts.
+        ends: texts begin with BOS and end with EOS, as the source sentences of a translation do.
+    """
 
     text: TextSettings = field(default_factory=lambda: TextSettings("words", minimum=3))
     network: ClassifierSettings = field(default_factory=ClassifierSettings)
     training: ClassifierTraining = field(default_factory=ClassifierTraining)
+    ends: bool = False
 
     def __post_init__(self) -> None:
+        check_flag("classifier", ends=self.ends)
         if self.network.attention == UNIFORM and self.training.trained == "attention":
             raise AlignkitError("classifier: uniform attention has no parameters, so it cannot be trained alone")
 
