@@ -71,21 +71,32 @@ class PairEvidence:
 
         def count(low: int, high: int) -> None:
             first, last = offsets[low], offsets[high]
-            sums = np.zeros(last - first, np.float64)
+            sums = self._known_counts(first, last)
             hmm_m_step.count_pairs(first, last, ids, links, sums)
             hmm_m_step.start_evidence(low, high, rows, sums, self._prior, evidence)
 
         # Each block reads the whole text, so there are no more of them than threads.
         run_blocks(count, blocks(self._frequencies[0], self.threads), self.threads)
-        totals = self._row_sums(rows.values), self._column_sums(rows.values)
+        totals = self._totals()
         self._add_spelling()
         if self.pseudo_counts is not None:
             evidence[:, 1:] += self.pseudo_counts.T
-        if self.back_off is not None:
-            self.back_off.add(rows, totals, evidence, self.threads)
+        self._add_back_off(totals)
         forward = totals[0] + self._row_sums(evidence[:, 1])
         reverse = totals[1] + self._column_sums(evidence[:, 2])
         return forward.astype(np.float32), reverse.astype(np.float32)
+
+    def _known_counts(self, first: int, last: int) -> np.ndarray:
+        """float64 (last - first,): what the counts of pairs first <= k < last start from."""
+        return np.zeros(last - first, np.float64)
+
+    def _totals(self) -> tuple[np.ndarray, np.ndarray]:
+        """float64: the sums of the counts by source word, and by target word."""
+        return self._row_sums(self.rows.values), self._column_sums(self.rows.values)
+
+    def _add_back_off(self, totals: tuple[np.ndarray, np.ndarray]) -> None:
+        if self.back_off is not None:
+            self.back_off.add(self.rows, totals, self.evidence, self.threads)
 
     def _add_spelling(self) -> None:
         if self.alike is not None:
