@@ -127,7 +127,7 @@ def _series(name: str, labels: Mapping[str, str]) -> tuple[str | None, float, st
         label, unit = PERFORMANCE[name]
         return label, unit, "performance"
     u, v = _arguments(name)
-    if name.startswith("A(") and v == "alpha(step)" and u in labels:
+    if name.startswith("A(") and v == "alpha(step)" and u in labels and u.endswith(".alpha"):
         return f"Attention agrees with that of another seed, {labels[u]}", 1.0, "agreement"
     if name.startswith("A(") and u in MOVING and v in labels:
         return f"{MOVING[u]} agrees with {labels[v]}", 1.0, "agreement"
