@@ -160,9 +160,9 @@ class _AdaptedPairs(PairEvidence):
     def __init__(
         self, bitext: Bitext, indexed: IndexedBitext, settings: HMMSettings, known: KnownModel, ids: Ids
     ) -> None:
-        super().__init__(bitext, indexed, settings, None)
+        super().__init__(bitext, indexed, replace(settings, back_off=0.0), None)
         self.known = KnownPairs(known, ids, self.rows, indexed)
-        if self.back_off is not None:
+        if settings.back_off > 0:
             self.back_off = _AdaptedBackOff(bitext, settings, known, self.known)
 
     def _known_counts(self, first: int, last: int) -> np.ndarray:
