@@ -35,12 +35,12 @@ class SentenceHeads(NamedTuple):
     """The self-attention of one sentence.
 
     Attributes:
-        index: of the sentence.
+        sentence: its index.
         weights: (layers, K, L, L).
         values: (layers, K, L, E), what each head adds to a state that attends to one token alone.
     """
 
-    index: int
+    sentence: int
     weights: np.ndarray
     values: np.ndarray
 
@@ -120,8 +120,8 @@ def head_report(
         counts = np.bincount(corpus.tokens, minlength=len(corpus.vocabulary))
     roles, sums, affected, sentences = RoleCounts(), None, None, 0
     for found in sentence_heads(aligner, corpus, progress):
-        ids = corpus[found.index]
-        words = token_words(aligner.tokenizer, lines[found.index], ids)
+        ids = corpus[found.sentence]
+        words = token_words(aligner.tokenizer, lines[found.sentence], ids)
         roles.add(found.weights, token_facts([corpus.vocabulary[i] for i in ids], words, counts[ids]))
         each = np.array(
             [
@@ -169,7 +169,7 @@ def input_attention(
     corpus = _encoded(aligner, lines)
     matrices = [np.zeros((length, length), np.float32) for length in corpus.lengths.tolist()]
     for found in sentence_heads(aligner, corpus, progress):
-        matrices[found.index] = METHODS[method](found.weights).astype(np.float32)
+        matrices[found.sentence] = METHODS[method](found.weights).astype(np.float32)
     groups = [
         (token_words(aligner.tokenizer, line, ids), len(split_words(line)))
         for line, ids in zip(lines, corpus, strict=True)

@@ -100,7 +100,7 @@ def aligner():
 def test_weights_and_values_give_what_the_layer_adds(aligner):
     """The heads' weights times their values, and the bias, are the output of the layer's self-attention."""
     corpus = encode_lines(aligner.tokenizer, LINES, bos=True, eos=True)
-    found = {each.index: each for each in sentence_heads(aligner, corpus)}
+    found = {each.sentence: each for each in sentence_heads(aligner, corpus)}
     assert sorted(found) == list(range(len(LINES)))
     added = []
     attention = aligner.network.encoder[0].attention
@@ -119,11 +119,11 @@ def test_rollout_between_words_adds_up_columns(aligner):
     corpus = encode_lines(aligner.tokenizer, LINES, bos=True, eos=True)
     found = input_attention(aligner, LINES)
     for each in sentence_heads(aligner, corpus):
-        tokens = np.array(aligner.tokenizer.words(LINES[each.index]))
+        tokens = np.array(aligner.tokenizer.words(LINES[each.sentence]))
         inner = attention_rollout(each.weights)[1:-1, 1:-1]
-        for i, j in np.ndindex(*found[each.index].shape):
+        for i, j in np.ndindex(*found[each.sentence].shape):
             part = inner[tokens == i][:, tokens == j]
-            assert found[each.index][i, j] == pytest.approx(part.sum(1).mean(), abs=1e-6)
+            assert found[each.sentence][i, j] == pytest.approx(part.sum(1).mean(), abs=1e-6)
     with pytest.raises(AlignkitError, match="must be one of rollout, flow"):
         input_attention(aligner, LINES, "path")
 
