@@ -145,9 +145,7 @@ def fit_joint(
     """
     settings = with_options(settings or JOINT_SETTINGS, options)
     text, chosen = training_pairs(bitext)
-    priors = [] if prior is None else [prior] if isinstance(prior, LexiconPrior | Embeddings) else prior
-    lexicon = next((each for each in priors if isinstance(each, LexiconPrior)), None)
-    embeddings = next((each for each in priors if isinstance(each, Embeddings)), None)
+    lexicon, embeddings = lexicon_and_embeddings(prior)
     levels = None if embeddings is None else embeddings.levels(text, thread_count(threads), progress)
     text = lowercased(text) if settings.fold_case else text
     tokens = len(text.source.tokens), len(text.target.tokens)
@@ -171,3 +169,13 @@ def fit_joint(
         threads=threads,
         fitted=FittedText(bitext, probabilities, chosen),
     )
+
+
+def lexicon_and_embeddings(
+    prior: Prior | Sequence[Prior] | None,
+) -> tuple[LexiconPrior | None, Embeddings | None]:
+    """The first lexicon of what a text is not the source of, and the first embeddings."""
+    priors = [] if prior is None else [prior] if isinstance(prior, LexiconPrior | Embeddings) else prior
+    lexicon = next((each for each in priors if isinstance(each, LexiconPrior)), None)
+    embeddings = next((each for each in priors if isinstance(each, Embeddings)), None)
+    return lexicon, embeddings
