@@ -7,6 +7,7 @@ from itertools import chain
 
 import numpy as np
 
+from alignkit.classical.exchange import ALONE, Exchange
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.spelling import Letters, matrix_similarities, similarities
 from alignkit.parallel import blocks, run_blocks
@@ -20,21 +21,23 @@ ALIKE = 0.6
 UNREPEATED, STEEPNESS = 0.75, 4
 
 
-def excluded_share(bitext: Bitext) -> float:
+def excluded_share(bitext: Bitext, exchange: Exchange = ALONE) -> float:
     """The share of a link's own expectation that is taken out of the counts that judge it.
 
     1 - (r / 0.75)^4, at least 0, where r is the larger of both sides' ratios of types to tokens, each pair counted
     once however often it is there. In a text of a few sentences nearly every link is the only evidence for itself:
     without it, nothing is left to choose by.
     """
-    weights = 1 / np.maximum(bitext.copies, 1)
-    ratio = max(_types_per_token(side, weights) for side in (bitext.source, bitext.target))
+    weights = 1 / np.maximum(exchange.copies(bitext), 1)
+    ratio = max(_types_per_token(side, weights, exchange) for side in (bitext.source, bitext.target))
     return max(0.0, 1 - (ratio / UNREPEATED) ** STEEPNESS)
 
 
-def _types_per_token(corpus: Corpus, weights: np.ndarray) -> float:
-    tokens = float((corpus.lengths * weights).sum())
-    return len(np.unique(corpus.tokens)) / tokens if tokens > 0 else 0.0
+def _types_per_token(corpus: Corpus, weights: np.ndarray, exchange: Exchange) -> float:
+    # The sum is a whole number, that of the tokens of different pairs.
+    tokens = round(exchange.total(corpus.lengths * weights))
+    known = exchange.summed(np.bincount(corpus.tokens, minlength=len(corpus.vocabulary)))
+    return np.count_nonzero(known) / tokens if tokens > 0 else 0.0
 
 
 def are_words(vocabulary: Vocabulary) -> np.ndarray:

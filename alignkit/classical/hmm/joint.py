@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from alignkit.aligner.protocol import check_kind
+from alignkit.classical.exchange import current_exchange
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
 from alignkit.classical.hmm.inference import log_likelihoods, posteriors
 from alignkit.classical.hmm.joint_aligner import FittedText, JointAligner
@@ -148,7 +149,7 @@ def fit_joint(
     lexicon, embeddings = lexicon_and_embeddings(prior)
     levels = None if embeddings is None else embeddings.levels(text, thread_count(threads), progress)
     text = lowercased(text) if settings.fold_case else text
-    tokens = len(text.source.tokens), len(text.target.tokens)
+    tokens = current_exchange().summed(np.array([len(text.source.tokens), len(text.target.tokens)])).tolist()
     # Each direction explains the tokens of one side: where that is the longer one, it says more.
     share = (tokens[1] + 1) / (sum(tokens) + 2)
     model = HMMEstimation(text, settings, (0.5, 0.5), thread_count(threads), lexicon, start, memory, levels)

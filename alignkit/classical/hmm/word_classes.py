@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from alignkit.classical.exchange import ALONE, Exchange, MovedRows
 from alignkit.kernels.hmm_m_step import BackOffClasses, add_back_off
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.parallel import blocks, run_blocks
@@ -55,10 +56,14 @@ class BackOff:
         bitext: the text.
         affixes: numbers of letters that make classes.
         weight: what each row gets in all.
+        exchange: with the processes that have the rest of the text, and of the rows.
     """
 
-    def __init__(self, bitext: Bitext, affixes: tuple[int, ...], weight: float) -> None:
+    def __init__(
+        self, bitext: Bitext, affixes: tuple[int, ...], weight: float, exchange: Exchange = ALONE
+    ) -> None:
         sides = bitext.source, bitext.target
+        self.exchange, self._moved = exchange, list[MovedRows]()
         self.classes = [
             tuple(affix_classes(side.vocabulary, letters, suffix) for side in sides)
             for letters in affixes
@@ -66,7 +71,8 @@ class BackOff:
         ]
         self.weight = weight / max(len(self.classes), 1)
         self.frequencies = [
-            np.bincount(side.tokens, minlength=len(side.vocabulary)).astype(np.float64) for side in sides
+            exchange.summed(np.bincount(side.tokens, minlength=len(side.vocabulary))).astype(np.float64)
+            for side in sides
         ]
 
     def add(
@@ -79,14 +85,22 @@ class BackOff:
             totals: float64, their sums by source word, and by target word.
             evidence: float32 (K, 3), see kernels.hmm_e_step.LinkArrays.
         """
-        for source, target in self.classes:
+        if not self._moved:
+            self._moved = [self.exchange.move_rows(rows, source.of) for source, _ in self.classes]
+        for (source, target), moved in zip(self.classes, self._moved, strict=True):
             (source_rest, source_share), (target_rest, target_share) = (
                 self._factors(side, classes, totals[side]) for side, classes in enumerate((source, target))
             )
             source_factors = np.stack([source_rest, source_share], axis=1).astype(np.float32)
             target_factors = np.stack([target_share, target_rest], axis=1).astype(np.float32)
             pairs = BackOffClasses(source.members, source.first, target.of, source_factors, target_factors)
-            self._add(pairs, len(target), rows, evidence, threads)
+            if not self.exchange.is_shared:
+                self._add(pairs, len(target), rows, evidence, threads)
+                continue
+            moved.move(rows.values)
+            more = np.zeros((len(moved.rows.columns), 3), np.float32)
+            self._add(pairs, len(target), moved.rows, more, threads)
+            evidence[:, 1:] += moved.move_back(more[:, 1:])
 
     def _factors(self, side: int, classes: Classes, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of each word of a side: weight / what the rest of its class sums to, and its share in its class."""
