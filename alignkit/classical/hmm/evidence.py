@@ -98,7 +98,7 @@ def spelling_of_new_pairs(bitext: Bitext, is_new: np.ndarray, threads: int) -> n
 
 
 def letters_of(bitext: Bitext) -> tuple[Letters, Letters, int]:
-    """The letters of both sides' words, in lower case and without accents, and how many different ones there are."""
+    """The letters of both sides' words, in lower case and without accents, and how many there are."""
     vocabularies = bitext.source.vocabulary, bitext.target.vocabulary
     plain = _plain_letters("".join(chain(*vocabularies)).lower())
     words = [[_plain(word.lower(), plain) for word in vocabulary] for vocabulary in vocabularies]

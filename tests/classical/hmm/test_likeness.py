@@ -108,7 +108,7 @@ def test_subwords_are_as_alike_as_their_words(longest, monkeypatch):
         if len(units[0]) * len(units[1]) <= longest:
             wanted.append(given.given[place : place + T * L].reshape(T, L)[np.ix_(*words)].ravel())
         place += T * L
-    assert len(wanted) > 3 and (len(wanted) < 30) == (longest == 400)
+    assert 3 < len(wanted) < 30 if longest == 400 else len(wanted) == 30
     assert found.tolist() == np.concatenate(wanted).tolist()
     assert len(fit_views(bitext, views=(view,), prior=given).fitted_links) == 30
 
