@@ -53,7 +53,7 @@ def add_merged(low, high, source, target, matrices, weight, words):
 
 
 @kernel
-def spread(low, high, source, target, words, matrices):
+def spread_values(low, high, source, target, words, matrices):
     """Gives each pair of units of pairs low <= m < high the value of its pair of words.
 
     Args:

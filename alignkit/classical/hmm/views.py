@@ -9,7 +9,7 @@ import numpy as np
 from alignkit.classical.hmm.windows import is_long, training_pairs
 from alignkit.embeddings.levels import UNKNOWN
 from alignkit.errors import AlignkitError
-from alignkit.kernels.views import UnitCounts, add_merged, spread
+from alignkit.kernels.views import UnitCounts, add_merged, spread_values
 from alignkit.parallel import blocks, run_blocks
 from alignkit.records import Record
 from alignkit.scores.scores import Scores, flat_offsets
@@ -155,7 +155,7 @@ class ViewedText:
             given, levels = levels, np.empty(offsets[-1], levels.dtype)
 
             def fill(low: int, high: int) -> None:
-                spread(low, high, source, target, (given, words), (levels, offsets))
+                spread_values(low, high, source, target, (given, words), (levels, offsets))
 
             run_blocks(fill, blocks(np.diff(offsets), threads), threads)
         if not long.any():
