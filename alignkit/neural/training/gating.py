@@ -44,8 +44,8 @@ def train_gates(
 ) -> Gates:
     """Gates that let few words pass, at an expected divergence of the output of at most ``margin``.
 
-    The expected share of words that pass plus a multiplier times the divergence is minimised by Adam. The multiplier rises
-    while the divergence of a batch exceeds the margin, and falls otherwise (De Cao et al. 2020).
+    The expected share of words that pass plus a multiplier times the divergence is minimised by Adam. The
+    multiplier rises while the divergence of a batch exceeds the margin, and falls otherwise (De Cao et al. 2020).
 
     Args:
         network: the classifier.
