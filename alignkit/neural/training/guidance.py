@@ -44,6 +44,11 @@ class Guide:
             found[place, self.rows[part], self.columns[part]] = self.weights[part]
         return to_device(found, batch.source.device)
 
+    def mass(self, pairs: np.ndarray) -> float:
+        """The sum of the distributions of some pairs; for links, the number of linked target tokens."""
+        ranges = zip(self.offsets[pairs].tolist(), self.offsets[pairs + 1].tolist(), strict=True)
+        return float(sum(self.weights[low:high].sum(dtype=np.float64) for low, high in ranges))
+
 
 def word_guide(links: Links, text: LinePairs, bitext: Bitext, tokenizer: Tokenizer) -> Guide:
     """The guide that links between whitespace words give: a token is linked to all tokens of the linked words.
