@@ -67,6 +67,7 @@ class ClassifyCall:
     attention: str | None
     steps: int | None
     batch: int | None
+    ends: bool
     device: str
     as_json: bool
     csv: str | None
@@ -74,11 +75,12 @@ class ClassifyCall:
 
     def run_settings(self, seed: int) -> ClassifierRunSettings:
         """The settings of the standard classifier."""
-        return CLASSIFIER_PRESETS[self.preset].change(
+        settings = CLASSIFIER_PRESETS[self.preset].change(
             text={"minimum": self.minimum},
             network={"embedding": self.embedding, "attention": self.attention},
             training={"steps": self.steps, "batch": self.batch, "seed": seed},
         )
+        return replace(settings, ends=self.ends)
 
 
 @alignkit_command("classify")
@@ -120,6 +122,7 @@ class ClassifyCall:
 )
 @click.option("--steps", type=COUNT, help="The number of training steps of each network.  [default: the preset's]")
 @click.option("--batch", type=COUNT, help="The number of texts per step.  [default: the preset's]")
+@click.option("--bos-eos", "ends", is_flag=True, help="Put BOS before and EOS behind each text.")
 @seed_option("The seed of the first run and the bootstrap; the other runs have the next seeds.")
 @part_option(ClassifySettings, "scored", "The text whose scores are compared.")
 @click.option("--leave-one-out", "loo", is_flag=True, help="Also score by leaving out each word in turn.")
@@ -200,7 +203,8 @@ def classification_text(found: Classification, settings: ClassifySettings, facts
         "chance: what a word drawn at random would reach; A is at chance if its interval includes that.",
         f"{facts['training_texts']} training and {facts['validation_texts']} validation texts, labels "
         f"{' and '.join(facts['labels'])};",
-        f"beta_uf is that of step {found.uniform_step}, which agrees best with alpha.",
+        f"beta_uf is that of step {found.uniform_step} and alpha_fr that of step {found.frozen_step}, which agree "
+        "best with alpha.",
         "tau: Kendall's tau-b, the mean over texts. xi: the accuracy of the second classifier when its attention",
         f"first agrees better than that with alpha; alpha's own classifier has {share(found.best_accuracy)}.",
         "",
@@ -223,6 +227,8 @@ def classification_json(found: Classification, settings: ClassifySettings, facts
         "accuracy": tables.records(found.accuracy),
         "courses": {name: tables.records(table) for name, table in found.time_courses.items()},
         "uniform_step": found.uniform_step,
+        "frozen_step": found.frozen_step,
+        "rise_and_fall": found.rise_and_fall._asdict(),
         "best_accuracy": found.best_accuracy,
         "logistic": None if logistic is None else logistic.strength,
         "penalties": None if found.penalties is None else tables.records(found.penalties),

@@ -94,7 +94,8 @@ from alignkit_cli.progress import progress_bar
     type=InputPath(),
     metavar="LINKS",
     help="Links of the text (Pharaoh), such as those of `alignkit align`, which attention is pulled towards "
-    "while it learns; training.guide_weight says how much.",
+    "while it learns; or the probabilities of links that `align --save-scores FILE.npz` writes. "
+    "training.guide_weight says how much.",
 )
 @click.option(
     "--set",

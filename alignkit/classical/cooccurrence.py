@@ -70,7 +70,7 @@ def cooccurrence(bitext: Bitext, weighting: Weighting = "source-length", threads
 
     table.owned.values[:] = table.collect(add)
     table.spread(table.owned.values, table.local.values)
-    return PairTable(*table.whole(), types[1])
+    return PairTable(*table.whole(table.owned.values, table.local.values), types[1])
 
 
 def save_table(path: PathLike, table: PairTable, source: Vocabulary, target: Vocabulary, weighting: str) -> None:

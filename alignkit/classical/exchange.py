@@ -15,6 +15,7 @@ import numpy as np
 
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.parallel import blocks
+from alignkit.text.bitext import Bitext
 
 # :meth:`Exchange.total` counts in parts of 2^-32; a sum of 2^31 numbers of this size does not overflow.
 _ONE, _LARGEST = 2.0**32, 2.0**30
@@ -47,9 +48,32 @@ class SharedTable:
         if out is not values:
             out[:] = values
 
-    def whole(self) -> TableRows:
-        """All rows, in the first process; in others the local pairs with their values."""
-        return self.owned
+    def whole(self, values: np.ndarray, local: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Offsets, columns and values of all rows, in the first process if the exchange gathers tables; otherwise
+        those of the local pairs.
+
+        Args:
+            values: (K, ...), of the owned rows; local: (local K, ...), of the local pairs.
+        """
+        return self.owned.offsets, self.owned.columns, values
+
+
+class MovedRows:
+    """Rows of a table that are dealt out to processes by groups of source words; in one process they stay.
+
+    Attributes:
+        rows: those of this process.
+    """
+
+    def __init__(self, rows: TableRows) -> None:
+        self.rows = rows
+
+    def move(self, values: np.ndarray) -> None:
+        """Set the values of the rows from those of the owned ones, float32 (K,)."""
+
+    def move_back(self, values: np.ndarray) -> np.ndarray:
+        """Values (K, ...) of these rows as those of the owned ones."""
+        return values
 
 
 class Exchange:
@@ -66,14 +90,24 @@ class Exchange:
         """Whether there are other processes."""
         return self.size > 1
 
-    def table(self, local: TableRows, work: np.ndarray) -> SharedTable:
+    def table(self, local: TableRows, work: np.ndarray, pieces: int = 16) -> SharedTable:
         """The table of the word pairs that meet in the text.
 
         Args:
             local: those of this process's text; the values are not looked at.
             work: int64 (V_src,), how much work the row of each source word is here.
+            pieces: in how many the rows of each process are counted: the next process waits for one of them.
         """
         return SharedTable(local)
+
+    def move_rows(self, owned: TableRows, groups: np.ndarray) -> MovedRows:
+        """The same rows dealt out anew, so that those of a group are all in one process.
+
+        Args:
+            owned: the rows of this process.
+            groups: int (V_src,), the group of each source word.
+        """
+        return MovedRows(owned)
 
     def in_turn(self, sums: np.ndarray, add: Callable[[np.ndarray], None]) -> np.ndarray:
         """``sums`` after each process has called ``add(sums)`` on what the one before has left; in all of them."""
@@ -96,8 +130,17 @@ class Exchange:
         """float64 (n, ...), the rows of all processes, one after another."""
         return rows
 
+    def combined(self, values: np.ndarray) -> np.ndarray:
+        """float64 (n,), of which each is 0 in all processes but one: what that one has."""
+        return values
+
+    def copies(self, bitext: Bitext) -> np.ndarray:
+        """int64 (M,): how often each pair of this process is in the whole text."""
+        return bitext.copies
+
     def text_blocks(self, work: np.ndarray, count: int) -> list[tuple[int, int]]:
-        """The blocks of :func:`alignkit.parallel.blocks` of the whole text that lie in this process's part of it.
+        """What lies in this process's part of each of :func:`alignkit.parallel.blocks` of the whole text; it may
+        be nothing.
 
         Args:
             work: (M,), of each pair of this process.

@@ -16,6 +16,7 @@ from alignkit.classical.priors import LexiconPrior
 from alignkit.classical.settings import IBM1Settings
 from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError, InputError
+from alignkit.kernels.inverted_index import TableRows
 from alignkit.links.from_positions import links_from_positions
 from alignkit.links.links import Links
 from alignkit.parallel import thread_count
@@ -137,7 +138,9 @@ def fit_ibm1(
     )
     estimation.initialise()
     history = run_em(estimation, settings.iterations, progress)
-    rows = estimation.rows if estimation.table is None else estimation.table.whole()
+    rows, table = estimation.rows, estimation.table
+    if table is not None:
+        rows = TableRows(*table.whole(table.owned.values, rows.values))
     return IBM1(
         bitext.source.vocabulary,
         bitext.target.vocabulary,

@@ -208,6 +208,8 @@ class ProxySettings:
         batch: sentence pairs per step.
         epochs: passes over the training text; the epoch with the lowest validation loss is kept.
         seed: of the initial weights and the order of the batches.
+        bias: trained with a bias b, p = softmax(W mean_l e(x_l) + b), which beta leaves out, as the authors' own
+            code does; the paper's equation has none.
     """
 
     embedding: int = 256
@@ -215,12 +217,14 @@ class ProxySettings:
     batch: int = 64
     epochs: int = 30
     seed: int = 0
+    bias: bool = False
 
     def __post_init__(self) -> None:
         check_sizes("proxy", embedding=self.embedding, batch=self.batch)
         check_not_negative("proxy", epochs=self.epochs)
         check_seed("proxy", self.seed)
         check_learning_rate("proxy", self.learning_rate)
+        check_flag("proxy", bias=self.bias)
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,13 @@ class TranslationNetwork(nn.Module, ABC):
         """The weights of every layer and head, (B, layers, K, T, L); arguments as in :meth:`attention_weights`."""
         return self.attention_weights(encoding, previous)[:, None, None]
 
+    def decode_with_maps(self, previous: Tensor, encoding: Encoding) -> tuple[Decoded, Tensor]:
+        """:meth:`decode` from the start, and :meth:`attention_maps`, in one pass where the network can."""
+        decoded = self.decode(previous, encoding, encoding.start)
+        if self.settings.attention_layers == self.settings.heads == 1:
+            return decoded, decoded.weights[:, None, None]
+        return decoded, self.attention_maps(encoding, previous)
+
     def lexical_features(self, encoding: Encoding, previous: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
         """The features at y_t if the decoder saw only the encoder state h_l, under teacher forcing.
 

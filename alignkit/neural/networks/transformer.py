@@ -281,8 +281,13 @@ class Transformer(TranslationNetwork):
         features, weights, state = self._decode(previous, encoding, state, uniform)
         return Decoded(features, torch.stack([part.mean(1) for part in weights]).mean(0), state)
 
+    def decode_with_maps(self, previous: Tensor, encoding: Encoding) -> tuple[Decoded, Tensor]:
+        features, weights, state = self._decode(previous, encoding, encoding.start, False)
+        maps = torch.stack(weights, 1)
+        return Decoded(features, maps.mean((1, 2)), state), maps
+
     def attention_maps(self, encoding: Encoding, previous: Tensor) -> Tensor:
-        return torch.stack(self._decode(previous, encoding, encoding.start, False)[1], 1)
+        return self.decode_with_maps(previous, encoding)[1]
 
     def lexical_features(self, encoding: Encoding, previous: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
         """As :meth:`TranslationNetwork.lexical_features`, of all encoder states at once."""

@@ -48,12 +48,16 @@ def read_weights(network: TranslationNetwork, encoding: Encoding, batch: Batch, 
     if reading.shifted:  # the inputs are then y_1..y_T, after BOS
         previous = torch.cat([previous[:1], batch.target])
     if reading.layer or reading.head:
-        maps = network.attention_maps(encoding, previous)
-        layers = maps[:, reading.layer - 1] if reading.layer else maps.mean(1)
-        weights = layers[:, reading.head - 1] if reading.head else layers.mean(1)
+        weights = chosen_map(network.attention_maps(encoding, previous), reading)
     else:
         weights = network.attention_weights(encoding, previous)
     return weights[:, 1:] if reading.shifted else weights
+
+
+def chosen_map(maps: Tensor, reading: Reading) -> Tensor:
+    """(B, T, L): the layer and head of weights (B, layers, K, T, L) that a reading names, or their means."""
+    layers = maps[:, reading.layer - 1] if reading.layer else maps.mean(1)
+    return layers[:, reading.head - 1] if reading.head else layers.mean(1)
 
 
 def lexical_scores(network: TranslationNetwork, bitext: Bitext, sizes: BatchSizes | None = None) -> Scores:

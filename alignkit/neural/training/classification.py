@@ -116,7 +116,7 @@ class ClassificationTask(Task[Classifier, ClassifierAligner]):
         # last bits with the number of threads.
         seen = h.detach().requires_grad_(everything)
         with one_thread(self.device):
-            judged = Judged(part, y, *network.judge(seen, mask), mask)
+            judged = Judged(part, y, *self.judge(network, seen, mask, part), mask)
             loss = self.loss(judged)
             if any(True for _ in samplers(network)):
                 losses = binary_cross_entropy_with_logits(judged.logits, y, reduction="none")
@@ -126,6 +126,10 @@ class ClassificationTask(Task[Classifier, ClassifierAligner]):
         if everything:
             h.backward(seen.grad)
         return loss.detach()
+
+    def judge(self, network: Classifier, h: Tensor, mask: Tensor, batch: np.ndarray) -> tuple[Tensor, Tensor]:
+        """As :meth:`Classifier.judge`, of the training texts of a batch."""
+        return network.judge(h, mask)
 
     def measure(self, network: Classifier, step: int) -> list[tuple[str, float]]:
         loss, accuracy = judge_logits(classifier_logits(network, self.valid), self.valid.labels)
@@ -184,7 +188,14 @@ def classification_trainer(
     Raises:
         AlignkitError: a text has another vocabulary, no words, or not two labels.
     """
-    task = ClassificationTask(text, valid, settings, tokenizer, loss, device)
+    return trainer_of(ClassificationTask(text, valid, settings, tokenizer, loss, device), prepare)
+
+
+def trainer_of(
+    task: ClassificationTask, prepare: Callable[[Classifier], None] | None = None
+) -> Trainer[Classifier, ClassifierAligner]:
+    """The training run of a task, before its first step; ``prepare`` as in :func:`classification_trainer`."""
+    settings = task.settings
     with seeded(settings.training.seed, 0, task.device):
         network = Classifier(task.settings.network).to(task.device)
     if prepare is not None:

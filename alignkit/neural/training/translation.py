@@ -15,11 +15,11 @@ from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.batching import Batch, Batcher, training_batches, usable
 from alignkit.neural.devices import pick_device
 from alignkit.neural.losses import TokenLoss
-from alignkit.neural.networks.base import TranslationNetwork, build_network, new_network
+from alignkit.neural.networks.base import Encoding, TranslationNetwork, build_network, new_network
 from alignkit.neural.networks.hard import samplers, score_function_loss
 from alignkit.neural.reading import Reading
 from alignkit.neural.scoring.evaluation import bleu, evaluate_network
-from alignkit.neural.scoring.probes import read_weights
+from alignkit.neural.scoring.probes import chosen_map, read_weights
 from alignkit.neural.settings import RunSettings, TrainingSettings, logged_steps
 from alignkit.neural.training.guidance import SMALLEST, Guide, guide_loss
 from alignkit.neural.training.task import Task, TrainingPlan
@@ -222,7 +222,7 @@ def batch_loss(
         network: in training mode.
         batch: pairs of the training text.
         word_dropout: the share of the decoder's input that is replaced by unk, except BOS.
-        uniform: use uniform attention, 1/L, in place of the learned one.
+        uniform: use uniform attention, 1/L, in place of the learned one; without ``guided``.
         smoothing: of the labels.
         guided: adds the loss of the attention towards links.
     """
@@ -231,7 +231,10 @@ def batch_loss(
         hidden = torch.rand(previous.shape, device=previous.device) < word_dropout
         previous = previous.masked_fill(hidden & (previous != BOS), UNK)
     encoding = network.encode(batch.source, batch.source_lengths)
-    x, weights, _ = network.decode(previous, encoding, encoding.start, uniform)
+    if guided is not None:
+        x, weights = _guided_pass(network, encoding, batch, previous)
+    else:
+        x = network.decode(previous, encoding, encoding.start, uniform).features
     x = x.flatten(0, 1)
     if len(batch.places) < len(x):
         x = x[batch.places]
@@ -240,11 +243,27 @@ def batch_loss(
         losses = cross_entropy(network.output(x.detach()), batch.targets, reduction="none")
         loss = loss + score_function_loss(network, losses, batch.places)
     if guided is not None:
-        reading = network.settings.reading
-        if reading != Reading():
-            weights = read_weights(network, encoding, batch, reading)
         loss = loss + guided.weight * guide_loss(weights, guided.guide.matrices(batch))
     return loss
+
+
+def _guided_pass(
+    network: TranslationNetwork, encoding: Encoding, batch: Batch, previous: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Features (B, T, F) for the decoder's input ``previous``, and the weights (B, T, L) of the reading."""
+    reading = network.settings.reading
+    if reading == Reading():
+        decoded = network.decode(previous, encoding, encoding.start)
+        return decoded.features, decoded.weights
+    if not reading.shifted:
+        decoded, maps = network.decode_with_maps(previous, encoding)
+        return decoded.features, chosen_map(maps, reading)
+    if previous is not batch.previous:  # words were dropped, which are not to be aligned
+        features = network.decode(previous, encoding, encoding.start).features
+        return features, read_weights(network, encoding, batch, reading)
+    # One pass over BOS y_1 .. y_T gives both: its first T steps predict y_1 .. y_T, its last T have them as input.
+    decoded, maps = network.decode_with_maps(torch.cat([previous, batch.target[-1:]]), encoding)
+    return decoded.features[:, :-1], chosen_map(maps, reading)[:, 1:]
 
 
 def _check_text(bitext: Bitext, valid: Bitext, tokenizer: Tokenizer) -> None:
