@@ -30,14 +30,14 @@ def lead_training(work: Callable[[], T]) -> T | None:
     """
     with joined_group(REMEDY) as group:
         if not group.leads:
-            follow(group)
+            follow_training(group)
             return None
         found = work()
         group.from_leader(None)
         return found
 
 
-def follow(group: Group) -> None:
+def follow_training(group: Group) -> None:
     """Take part in all training runs that rank 0 begins, until it says that there are no more."""
     while (job := group.from_leader(None)) is not None:
         trainer_of_job(job, group).follow()
