@@ -12,7 +12,7 @@ from alignkit.analysis.explanation.settings import UNTRAINED, ExplanationSetting
 from alignkit_cli.analysis_options import call_of, csv_option, device_option, json_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import quiet_option, setting_option, threads_option, write_output
-from alignkit_cli.parameter_types import COUNT, SEED, InputPath, RealNumber
+from alignkit_cli.parameter_types import COUNT, SEED, InputPath, OutputPath, RealNumber
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class ExplainCall:
     device: str
     as_json: bool
     csv: str | None
+    html: str | None
     threads: int | None
     quiet: bool
 
@@ -97,6 +98,7 @@ class ExplainCall:
 )
 @json_option("Print JSON.")
 @csv_option
+@click.option("--html", type=OutputPath(), help="Also write a page with the tests and every text as a heat map.")
 @device_option
 @threads_option
 @quiet_option
@@ -118,6 +120,11 @@ def command(**options: Any) -> None:
     with progress_bar("networks", call.quiet) as bar:
         subject = run_subject(call.run_dir, call.others, settings, bar, call.device)
         table = explanation_table(subject)
+    if call.html is not None:
+        from alignkit.report.from_classifier import explanation_report
+        from alignkit.report.page import build_page
+
+        write_output(build_page(explanation_report(subject, table)), call.html)
     if call.csv is not None:
         write_output(table.to_csv(index=False, lineterminator="\n").encode(), call.csv)
     write_output(f"{explanation_text(table, call.as_json)}\n".encode(), None)
