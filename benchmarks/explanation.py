@@ -158,9 +158,9 @@ def render(facts: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     lines += [
         f"{facts['training_texts']} training and {facts['validation_texts']} validation texts; "
         f"{facts['reading']}. Classifiers of the preset `small`, {facts['steps']} steps, seeds "
-        f"{', '.join(map(str, SEEDS))}; their validation accuracies are {accuracies} %. The decisions of the first "
-        "on the validation texts are tested; the others are the yardstick. Networks that tests train have the same "
-        "size and number of steps.",
+        f"{', '.join(map(str, SEEDS))}; their validation accuracies are {accuracies} %. The decisions of the "
+        "first on the validation texts are tested; the others are the yardstick. Networks that tests train have "
+        "the same size and number of steps.",
         "",
         "## Beside the literature",
         "",
