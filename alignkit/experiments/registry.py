@@ -144,6 +144,12 @@ _ALL = (
         ("runs", "scored"),
     ),
     Experiment(
+        "written-lexicon",
+        "lexical knowledge written, erased, frozen and graded",
+        f"ours; the thesis of {_SNELL}",
+        ("seeds", "length", "types", "hidden", "batch", "steps", "doses", "contrasts"),
+    ),
+    Experiment(
         "toy-classifier",
         "gradient flow of the two-token classifier from several starts",
         _BLOG,
