@@ -26,6 +26,7 @@ from alignkit_cli.options import (
 )
 from alignkit_cli.parameter_types import PASSES, SHARE, EmbeddingSource, InputPath, OutputPath
 from alignkit_cli.progress import FitProgress
+from alignkit_cli.sharing import fit_and_write_shared, is_shared, sharing_options
 
 
 @alignkit_command("align")
@@ -89,6 +90,7 @@ from alignkit_cli.progress import FitProgress
 )
 @threads_option
 @output_option
+@sharing_options
 @quiet_option
 def command(model: str | None, save_model: str | None, on_error: str, **options: Any) -> None:
     """Align a text with the best aligner, or with a saved one.
@@ -116,6 +118,10 @@ def command(model: str | None, save_model: str | None, on_error: str, **options:
         raise click.UsageError("--save-scores needs the whole text: give it as a file, not as a stream.")
     settings = with_given(AlignSettings(), options, scored=options["save_scores"] is not None)
     threads, quiet = options["threads"], options["quiet"]
+    if is_shared():
+        fit_and_write_shared(settings, options | {"model": model, "save_model": save_model})
+        return
+    needs("parts", "torchrun", False)
     from alignkit.workflow.align import align, align_stream
 
     if model is not None and streamed:

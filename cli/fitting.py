@@ -30,6 +30,7 @@ from alignkit_cli.options import (
 )
 from alignkit_cli.parameter_types import PASSES, SEED, SHARE, TEXT, InputPath, OutputPath, RealNumber
 from alignkit_cli.progress import FitProgress
+from alignkit_cli.sharing import fit_and_write_shared, is_shared, sharing_options
 
 if TYPE_CHECKING:
     from alignkit.workflow.align import AlignedText
@@ -141,7 +142,7 @@ def result_options(command: Command) -> Command:
     seed = click.option(
         "--seed", type=SEED, help="Accepted as by other aligners; this one draws no random numbers."
     )
-    others = (format_options, threads_option, seed, output_option, quiet_option)
+    others = (format_options, threads_option, seed, output_option, sharing_options, quiet_option)
     return apply(command, score_options, model, *others)
 
 
@@ -169,6 +170,10 @@ def fit_and_write(method: str, estimation: Estimation, options: Mapping[str, Any
         threshold=options["threshold"] if by_scores else None,
         scored=options["save_scores"] is not None,
     )
+    if is_shared():
+        fit_and_write_shared(settings, options, 2 if settings.symmetrization is not None else 1)
+        return
+    needs("parts", "torchrun", False)
     from alignkit.workflow.align import align
 
     with FitProgress(2 if settings.symmetrization is not None else 1, options["quiet"]) as progress:
