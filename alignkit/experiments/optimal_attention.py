@@ -158,7 +158,7 @@ def ascended_scores(
     found = {settings.ascent_steps[0]: first}
     for place, steps in enumerate(settings.ascent_steps[1:], 1):
         ready = iter([path[place] for path in paths])
-        found[steps] = _scores_of(aligner, bitext, lambda *_, ready=ready: next(ready))  # type: ignore[misc]
+        found[steps] = _scores_of(aligner, bitext, lambda *_, ready=ready: next(ready))
     return found
 
 
@@ -166,7 +166,7 @@ def lexical_scores_without_state(aligner: NeuralAligner, bitext: Bitext) -> Scor
     """N(h_l)[y_t]: the probability of the right word from h_l alone, without the decoder's state s_t."""
 
     def alone(pairs: list[int], problems: list[Problem]) -> Tensor:
-        bias = aligner.network.output.bias.double()  # type: ignore[union-attr]
+        bias = aligner.network.output.bias.double()
         return torch.cat([torch.softmax(each.Z + bias, 1)[:, each.y].t() for each in problems])
 
     return _scores_of(aligner, bitext, alone)

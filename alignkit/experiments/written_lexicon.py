@@ -44,8 +44,10 @@ if TYPE_CHECKING:
 
 QUERY = ("query", "query_bias")  #: the parameters of the attention
 #: those that decide which word a state names; the decoder's own are not among them
-LEXICAL = ("embedding", "encoder_input", "encoder_state", "encoder_bias", "context", "context_bias")
-LEXICAL += ("combine", "combine_bias", "output", "output_bias")
+LEXICAL = (
+    *("embedding", "encoder_input", "encoder_state", "encoder_bias", "context", "context_bias"),
+    *("combine", "combine_bias", "output", "output_bias"),
+)
 
 
 @dataclass(frozen=True)
