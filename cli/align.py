@@ -34,6 +34,7 @@ from alignkit_cli.options import (
 )
 from alignkit_cli.parameter_types import PASSES, SHARE, EmbeddingSource, InputPath, OutputPath
 from alignkit_cli.progress import FitProgress
+from alignkit_cli.sharing import fit_and_write_shared, is_shared, sharing_options
 from alignkit_cli.text_parts import part_options, sample_fit_options
 
 
@@ -100,6 +101,7 @@ from alignkit_cli.text_parts import part_options, sample_fit_options
 )
 @threads_option
 @output_option
+@sharing_options
 @quiet_option
 def command(model: str | None, on_error: str, **options: Any) -> None:
     """Align a text with the best aligner, or with a saved one.
@@ -122,6 +124,10 @@ def command(model: str | None, on_error: str, **options: Any) -> None:
     _check_options(model, streamed, options)
     settings = with_given(AlignSettings(), options, scored=options["save_scores"] is not None)
     threads, quiet = options["threads"], options["quiet"]
+    if is_shared():
+        fit_and_write_shared(settings, options | {"model": model})
+        return
+    needs("parts", "torchrun", False)
     if model is None:
         give_memory_back()
         if options["fit_on"] is not None:

@@ -5,6 +5,7 @@ Nothing but Python's own modules is imported before signals are heeded, so that 
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from types import FrameType
@@ -84,6 +85,8 @@ def _run(arguments: list[str] | None) -> int:
         if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
             click.echo(error.format_message(), err=True)  # its message is the whole help
             return 2
+        if os.environ.get("RANK", "0") != "0":
+            return 2  # rank 0 of torchrun says the same
         command = error.ctx.command_path if error.ctx is not None else "alignkit"
         return _fail(f"{error.format_message()} See '{command} --help'.", command)
     except click.ClickException as error:

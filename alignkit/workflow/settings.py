@@ -57,7 +57,7 @@ METHODS = {
         VIEWS_SETTINGS,
         "hmm-views",
         "align --quality best --save-model",
-        frozenset({"prior", "memory"}),
+        frozenset({"prior", "memory", "embeddings"}),
         is_joint=True,
     ),
     "ibm1": Method(

@@ -162,9 +162,7 @@ def fit_joint(
     """
     settings = with_options(settings or JOINT_SETTINGS, options)
     text, chosen = training_pairs(bitext)
-    priors = [] if prior is None else [prior] if isinstance(prior, LexiconPrior | Embeddings) else prior
-    lexicon = next((each for each in priors if isinstance(each, LexiconPrior)), None)
-    embeddings = next((each for each in priors if isinstance(each, Embeddings)), None)
+    lexicon, embeddings = lexicon_and_embeddings(prior)
     levels = None if embeddings is None else embeddings.levels(text, thread_count(threads), progress)
     text = lowercased(text) if settings.fold_case else text
     tokens = current_exchange().summed(np.array([len(text.source.tokens), len(text.target.tokens)])).tolist()
@@ -202,3 +200,13 @@ def fitted_joint(model: HMMEstimation, bitext: Bitext, chosen: np.ndarray | None
         fitted=FittedText(bitext, probabilities, chosen),
         counts=FittedCounts(model.pairs.result()[2][:, 0].copy(), null),
     )
+
+
+def lexicon_and_embeddings(
+    prior: Prior | Sequence[Prior] | None,
+) -> tuple[LexiconPrior | None, Embeddings | None]:
+    """The first lexicon of what a text is not the source of, and the first embeddings."""
+    priors = [] if prior is None else [prior] if isinstance(prior, LexiconPrior | Embeddings) else prior
+    lexicon = next((each for each in priors if isinstance(each, LexiconPrior)), None)
+    embeddings = next((each for each in priors if isinstance(each, Embeddings)), None)
+    return lexicon, embeddings

@@ -45,7 +45,7 @@ def affix_classes(vocabulary: Vocabulary, letters: int, suffix: bool) -> Classes
     """Classes of words that share this number of first (or last) letters; a shorter word is its own affix."""
     known: dict[str, int] = {}
     part = affix_part(letters, suffix)
-    of = np.fromiter((known.setdefault(word[part], len(known)) for word in vocabulary), np.int32, len(vocabulary))
+    of = np.array([known.setdefault(word[part], len(known)) for word in vocabulary], np.int32)
     first = np.zeros(len(known) + 1, np.int64)
     np.cumsum(np.bincount(of, minlength=len(known)), out=first[1:])
     return Classes(of, first, np.argsort(of, kind="stable").astype(np.int32))
