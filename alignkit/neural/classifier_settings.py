@@ -69,7 +69,8 @@ class ClassifierTraining:
     """Settings of the training of a classifier; the defaults are the paper's.
 
     Attributes:
-        batch: texts per step.
+        batch: texts per step, those of all ranks together.
+        parts: as of :class:`alignkit.neural.settings.TrainingSettings`.
         learning_rate: of Adam.
         steps: number of steps.
         seed: of the initial weights and the order of the batches.
@@ -89,9 +90,10 @@ class ClassifierTraining:
     buckets: bool = True
     schedule: Schedule = "classification"
     keep: Keep = "logged"
+    parts: int = 1
 
     def __post_init__(self) -> None:
-        check_sizes("classifier training", batch=self.batch)
+        check_sizes("classifier training", batch=self.batch, parts=self.parts)
         check_not_negative("classifier training", steps=self.steps)
         check_seed("classifier training", self.seed)
         check_learning_rate("classifier training", self.learning_rate)

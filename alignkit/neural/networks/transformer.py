@@ -16,8 +16,9 @@ from alignkit.neural.networks.attention import Attention, uniform_weights
 from alignkit.neural.networks.attention_building import new_attention_of_heads
 from alignkit.neural.networks.base import Decoded, Encoding, State, TranslationNetwork
 from alignkit.neural.networks.hard import samplers
-from alignkit.neural.networks.multihead import MultiHeadAttention, contexts_of_heads, of_heads
+from alignkit.neural.networks.multihead import MultiHeadAttention, contexts_of_heads, of_heads, values_of_heads
 from alignkit.neural.networks.transformer_settings import TransformerSettings
+from alignkit.neural.reading import Reading
 
 
 class _Positions(nn.Module):
@@ -116,6 +117,20 @@ def _feed_forward(settings: TransformerSettings) -> nn.Sequential:
     return nn.Sequential(*parts)
 
 
+class SelfAttended(NamedTuple):
+    """What an encoder layer gives.
+
+    Attributes:
+        x: (B, L, E), its states.
+        weights: (B, K, L, L), its attention.
+        values: (B, K, L, E), what head k adds to a state that attends to token l alone, W_O (W_V h_l + b_V).
+    """
+
+    x: Tensor
+    weights: Tensor
+    values: Tensor
+
+
 class _EncoderLayer(nn.Module):
     def __init__(self, settings: TransformerSettings) -> None:
         super().__init__()
@@ -123,18 +138,19 @@ class _EncoderLayer(nn.Module):
         self.feed_forward = _feed_forward(settings)
         self.residuals = nn.ModuleList(_Residual(settings) for _ in range(2))
 
-    def forward(self, x: Tensor, hidden: Tensor | None, biases: Tensor | None) -> tuple[Tensor, Tensor]:
-        """New states (B, L, E) of states x, and the weights (B, K, L, L)."""
+    def forward(self, x: Tensor, hidden: Tensor | None, biases: Tensor | None, with_values: bool) -> SelfAttended:
+        """New states (B, L, E) of states x, and the weights; the values are empty unless they are asked for."""
         seen: list[Tensor] = []
 
         def attended(x: Tensor) -> Tensor:
             nothing = x.new_empty(len(x), 0, 2 * x.shape[2])
-            out, weights, _ = self.attention(x, hidden, biases, nothing)
-            seen.append(weights)
+            out, weights, cache = self.attention(x, hidden, biases, nothing)
+            values = cache.chunk(2, 2)[1] if with_values else nothing[:, :, : x.shape[2]]
+            seen.extend((weights, values_of_heads(self.attention.out, values, self.attention.heads)))
             return out
 
         x = self.residuals[0](x, attended)
-        return self.residuals[1](x, self.feed_forward), seen[0]
+        return SelfAttended(self.residuals[1](x, self.feed_forward), *seen)
 
 
 class Looked(NamedTuple):
@@ -212,6 +228,7 @@ class Transformer(TranslationNetwork):
     """
 
     settings: TransformerSettings
+    has_ov_circuits = True
 
     def __init__(self, settings: TransformerSettings) -> None:
         super().__init__(settings)
@@ -244,11 +261,34 @@ class Transformer(TranslationNetwork):
         """As :meth:`TranslationNetwork.encode`."""
         return self._encode(source, lengths, omega)[0]
 
-    def self_attention(self, source: Tensor, lengths: np.ndarray) -> Tensor:
-        """(B, layers, K, L, L): the encoder's weights; arguments as of :meth:`encode`."""
-        return torch.stack(self._encode(source, lengths, None)[1], 1)
+    def self_attention(self, source: Tensor, lengths: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Weights (B, layers, K, L, L) and values (B, layers, K, L, E) of the encoder (:class:`SelfAttended`).
 
-    def _encode(self, source: Tensor, lengths: np.ndarray, omega: Tensor | None) -> tuple[Encoding, list[Tensor]]:
+        Arguments as of :meth:`encode`.
+        """
+        seen = self._encode(source, lengths, None, with_values=True)[1]
+        return torch.stack([each.weights for each in seen], 1), torch.stack([each.values for each in seen], 1)
+
+    def cross_values(self, h: Tensor) -> Tensor:
+        """(B, layers, K, L, E): what each head of the decoder adds to a state that attends to h_l alone."""
+        found = []
+        for layer in self.decoder:
+            assert isinstance(layer, _DecoderLayer)
+            assert isinstance(layer.cross, MultiHeadAttention)
+            found.append(values_of_heads(layer.out, layer.cross.value(h), layer.cross.heads))
+        return torch.stack(found, 1)
+
+    def ov_features(self, h: Tensor, reading: Reading) -> Tensor:
+        """As :meth:`TranslationNetwork.ov_features`, after the last layer normalization."""
+        values = self.cross_values(h)
+        layers = values[:, [reading.layer - 1]] if reading.layer else values
+        heads = layers[:, :, [reading.head - 1]] if reading.head else layers
+        features: Tensor = self.last_norms[1](heads.sum((1, 2)))
+        return features
+
+    def _encode(
+        self, source: Tensor, lengths: np.ndarray, omega: Tensor | None, with_values: bool = False
+    ) -> tuple[Encoding, list[SelfAttended]]:
         length, size = source.shape
         x = self._embedded(source, self.positions[0], 0, omega)
         mask = None
@@ -256,12 +296,12 @@ class Transformer(TranslationNetwork):
             mask = to_device(np.arange(length) < lengths[:, None], source.device)
         biases = self.positions[0].biases(0, length, length)  # type: ignore[operator]
         hidden = None if mask is None else ~mask[:, None, None]
-        weights = []
+        seen = []
         for layer in self.encoder if length else []:
-            x, seen = layer(x, hidden, biases)
-            weights.append(seen)
+            seen.append(layer(x, hidden, biases, with_values))
+            x = seen[-1].x
         start = tuple(x.new_empty(0, size, 2 * x.shape[2]) for _ in self.decoder)
-        return Encoding(self.last_norms[0](x), start, mask), weights
+        return Encoding(self.last_norms[0](x), start, mask), seen
 
     def _decode(
         self, previous: Tensor, encoding: Encoding, state: State, uniform: bool
