@@ -103,7 +103,7 @@ class PairFiles:
         return known
 
 
-def part_of(count: int, shard: tuple[int, int], unit: int = 1) -> tuple[int, int]:
+def shard_range(count: int, shard: tuple[int, int], unit: int = 1) -> tuple[int, int]:
     """The range [low, high) of ``count`` pairs that is the i-th of n parts, whose sizes are as equal as may be.
 
     Args:

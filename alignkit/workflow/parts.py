@@ -18,7 +18,7 @@ from alignkit.classical.hmm.windows import Linked, spliced
 from alignkit.errors import AlignkitError, abbreviated
 from alignkit.parallel import thread_count
 from alignkit.settings import with_options
-from alignkit.text.pair_blocks import PairFiles, part_of, sampled_pairs
+from alignkit.text.pair_blocks import PairFiles, sampled_pairs, shard_range
 from alignkit.types import PathLike, Progress
 from alignkit.workflow.align import BLOCK, AlignedText, Linker, Model
 from alignkit.workflow.fitting import Fitting
@@ -119,7 +119,7 @@ def align_part(
     linker = Linker(model, chosen, threads)
     files = _files(source, target, chosen)
     count = files.count()
-    low, high = part_of(count, shard, linker.unit)
+    low, high = shard_range(count, shard, linker.unit)
     return TextPart((linker.aligned(block) for block in files.blocks(BLOCK, low, high)), low, high, count)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.text import pair_blocks
-from alignkit.text.pair_blocks import PairFiles, part_of, sampled_pairs
+from alignkit.text.pair_blocks import PairFiles, sampled_pairs, shard_range
 
 
 def lines_of(seed, count, last_end=True):
@@ -63,7 +63,7 @@ def test_a_sample_is_of_the_lines_that_are_asked_for(files, monkeypatch):
 @pytest.mark.parametrize(("count", "unit"), [(0, 1), (1, 1), (10, 1), (101, 10), (7, 10), (1000, 64)])
 @pytest.mark.parametrize("n", [1, 2, 3, 7])
 def test_parts_join_to_the_whole_and_start_at_units(count, unit, n):
-    parts = [part_of(count, (i, n), unit) for i in range(1, n + 1)]
+    parts = [shard_range(count, (i, n), unit) for i in range(1, n + 1)]
     assert [low for low, _ in parts] == [0, *(high for _, high in parts[:-1])]
     assert parts[-1][1] == count
     assert all(low % unit == 0 or low == count for low, _ in parts)
@@ -71,7 +71,7 @@ def test_parts_join_to_the_whole_and_start_at_units(count, unit, n):
     assert max(sizes) - min(sizes) <= 1
     for i in (0, n + 1):
         with pytest.raises(AlignkitError, match="shard"):
-            part_of(count, (i, n))
+            shard_range(count, (i, n))
 
 
 def test_samples_are_exact_even_and_nested():
