@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from alignkit.analysis.settings import ClassifySettings
 from alignkit.errors import abbreviated
-from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS, ClassifierRunSettings
+from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS, ClassifierRunSettings, Encoder
 from alignkit.packages import need
 from alignkit_cli.analysis_options import (
     call_of,
@@ -65,6 +65,7 @@ class ClassifyCall:
     vectors: str | None
     embedding: int | None
     attention: str | None
+    encoder: str | None
     steps: int | None
     batch: int | None
     ends: bool
@@ -77,7 +78,7 @@ class ClassifyCall:
         """The settings of the standard classifier."""
         settings = CLASSIFIER_PRESETS[self.preset].change(
             text={"minimum": self.minimum},
-            network={"embedding": self.embedding, "attention": self.attention},
+            network={name: getattr(self, name) for name in ("embedding", "attention", "encoder")},
             training={"steps": self.steps, "batch": self.batch, "seed": seed},
         )
         return replace(settings, ends=self.ends)
@@ -119,6 +120,12 @@ class ClassifyCall:
     type=MechanismName(),
     help="The attention of the classifiers: a score function and a normalizer of `alignkit mechanisms`.  "
     "[default: feed-forward+softmax, the paper's]",
+)
+@click.option(
+    "--encoder",
+    type=click.Choice(get_args(Encoder)),
+    help="What gives the states: bidirectional LSTMs, a transformer's encoder, a map of each word by itself, or "
+    "the embeddings themselves.  [default: lstm, the paper's]",
 )
 @click.option("--steps", type=COUNT, help="The number of training steps of each network.  [default: the preset's]")
 @click.option("--batch", type=COUNT, help="The number of texts per step.  [default: the preset's]")
