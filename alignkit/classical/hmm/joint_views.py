@@ -141,9 +141,9 @@ def fit_views(
         viewed = ViewedText(view, text)
         model = fit_joint(
             viewed.bitext,
-            replace(settings, fold_case=False, spelling=settings.spelling if view.is_spelled else 0.0),
+            settings_of_view(settings, view),
             threads=threads,
-            progress=None if progress is None else _labelled(progress, n, len(views)),
+            progress=None if progress is None else progress_of_view(progress, n, len(views)),
             prior=None if prior is None or not view.has_words else prior.lowercased,
             memory=memory,
         )
@@ -155,8 +155,13 @@ def fit_views(
     return JointViews(views, tuple(models), settings.threshold, threads=threads, fitted=fitted)
 
 
-def _labelled(progress: Progress, n: int, views: int) -> Progress:
-    """Progress of one of the views."""
+def settings_of_view(settings: HMMSettings, view: View) -> HMMSettings:
+    """Settings for a text as a view shows it: its case is folded already, and short units have no spelling."""
+    return replace(settings, fold_case=False, spelling=settings.spelling if view.is_spelled else 0.0)
+
+
+def progress_of_view(progress: Progress, n: int, views: int) -> Progress:
+    """Progress of the n-th of several views."""
     return lambda done, total, message: progress(n * total + done, views * total, f"view {n + 1}, {message}")
 
 

@@ -1,0 +1,212 @@
+"""Precision, recall and AER that can be expected of an alignment where there are no gold links.
+
+What is known is how probable several views of the text find each link, on average (the evidence). From it follow
+
+- **the number of right links** among those proposed: each is right with a probability that is a logistic function
+  of the logit of the evidence (Platt 1999), whoever proposes it;
+- **the number of gold links**: the sum of the evidence over all pairs of words, and a share of the words that the
+  views leave without a link, because people link most of them to something all the same;
+- AER as of Och and Ney (2003), with these numbers in the place of those counted.
+
+Annotators do not agree on what to link, so AER depends on who made the gold links. It is expected for two kinds
+of them. If **all are sure**, they are as described above. If some are **sure and others only possible**, a link is
+sure where all views find it, and possible where at least one of two annotators would make it: with probability
+q + (1 - r) q (1 - q), if each makes it with probability q and r is the correlation between them.
+
+The four numbers of :data:`CALIBRATION` were chosen on development data; benchmarks/diagnose.py measures how far
+off the estimate is on other data, with numbers that were chosen without it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from alignkit.errors import AlignkitError
+from alignkit.links.links import Links
+from alignkit.metrics.bootstrap import ratio
+from alignkit.scores.scores import Scores
+
+#: Pairs of words with less evidence are not looked at one by one.
+LEAST_EVIDENCE = 0.01
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The numbers that turn evidence into expected counts.
+
+    Attributes:
+        shift, slope: a link of evidence p is right with probability sigmoid(shift + slope * logit(p)), where p is
+            kept within [0.01, 0.99].
+        words: the number of gold links for each word (not punctuation) that the views leave without a link.
+        correlation: r of two annotators, for possible links.
+    """
+
+    shift: float
+    slope: float
+    words: float
+    correlation: float
+
+    def right(self, evidence: np.ndarray) -> np.ndarray:
+        """float64: the probability that a proposed link is right, for each element of the evidence."""
+        kept = np.clip(evidence.astype(np.float64), LEAST_EVIDENCE, 1 - LEAST_EVIDENCE)
+        return 1 / (1 + np.exp(-(self.shift + self.slope * np.log(kept / (1 - kept)))))
+
+    def possible(self, right: np.ndarray) -> np.ndarray:
+        """The probability that a link is at least possible, from the probability that it is right."""
+        return right + (1 - self.correlation) * right * (1 - right)
+
+
+CALIBRATION = Calibration(shift=0.95, slope=0.92, words=0.74, correlation=0.5)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What the views say of all links of M sentence pairs.
+
+    Attributes:
+        probabilities: (T, L) of each pair, the mean of the views' probabilities.
+        unanimous: bool, of each element of the matrices, whether all views find the link likelier than not.
+        words: bool (N_src,) and (N_tgt,), whether each token is a word; other tokens are punctuation.
+    """
+
+    probabilities: Scores
+    unanimous: np.ndarray
+    words: tuple[np.ndarray, np.ndarray]
+
+    def __post_init__(self) -> None:
+        tokens = self.probabilities.shapes.astype(np.int64).sum(axis=0)[::-1]
+        if len(self.unanimous) != len(self.probabilities.values) or [*map(len, self.words)] != tokens.tolist():
+            raise ValueError("the evidence is not of one text")
+
+    @cached_property
+    def unlinked(self) -> tuple[np.ndarray, np.ndarray]:
+        """float64 (N_src,) and (N_tgt,): the probability that a token has no link, were its links independent."""
+        shapes = self.probabilities.shapes.astype(np.int64)
+        chances: tuple[list[np.ndarray], list[np.ndarray]] = ([np.empty(0)], [np.empty(0)])
+        for matrix, (T, L) in zip(self.probabilities, shapes, strict=True):
+            missing = np.log1p(-np.minimum(matrix.astype(np.float64), 0.9999)) if matrix.size else np.zeros((T, L))
+            for side, axis in ((0, 0), (1, 1)):
+                chances[side].append(np.exp(missing.sum(axis=axis)))
+        return np.concatenate(chances[0]), np.concatenate(chances[1])
+
+    def likely(self) -> tuple[np.ndarray, np.ndarray]:
+        """The pairs of words with at least :data:`LEAST_EVIDENCE`, as keys of :func:`link_keys`, and places in
+        ``probabilities.values``."""
+        places = np.flatnonzero(self.probabilities.values >= np.float32(LEAST_EVIDENCE))
+        offsets, shapes = self.probabilities.offsets, self.probabilities.shapes
+        keys = np.empty(len(places), [("m", np.int64), ("s", np.int32), ("t", np.int32)])
+        keys["m"] = np.searchsorted(offsets, places, side="right") - 1
+        keys["t"], keys["s"] = np.divmod(places - offsets[keys["m"]], np.maximum(shapes[keys["m"], 1], 1))
+        return keys, places
+
+    def places(self, links: Links) -> np.ndarray:
+        """int64 (K,): the place of each link in ``probabilities.values``.
+
+        Raises:
+            AlignkitError: the links are not of these sentence pairs.
+        """
+        sentences, (s, t) = links.sentences, links.pairs.T.astype(np.int64)
+        shapes = self.probabilities.shapes
+        if len(links) != len(shapes) or (s >= shapes[sentences, 1]).any() or (t >= shapes[sentences, 0]).any():
+            raise AlignkitError("links and evidence are not of the same sentence pairs")
+        return self.probabilities.offsets[sentences] + t * shapes[sentences, 1] + s
+
+
+@dataclass(frozen=True)
+class ExpectedEvaluation:
+    """Measures that can be expected, as fractions; NaN where the divisor is 0.
+
+    Attributes:
+        precision, recall, aer: against gold links that are all sure.
+        aer_with_possible: against gold links of which some are sure and others possible.
+        links: the number of links proposed.
+        gold: the number of gold links expected, all sure.
+    """
+
+    precision: float
+    recall: float
+    aer: float
+    aer_with_possible: float
+    links: int
+    gold: float
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedCounts:
+    """Expected numbers per sentence pair (or per class of links), from which all measures follow.
+
+    Attributes:
+        found: int64 (M,), links proposed.
+        right: float64 (M,), how many of them are right.
+        gold: (M,), gold links, if all are sure.
+        possible: (M,), links proposed that are at least possible.
+        sure, in_sure: (M,), sure links if others are only possible, and how many of them are proposed.
+    """
+
+    found: np.ndarray
+    right: np.ndarray
+    gold: np.ndarray
+    possible: np.ndarray
+    sure: np.ndarray
+    in_sure: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def total(self) -> ExpectedEvaluation:
+        """The measures over all sentence pairs together."""
+        columns = (self.found, self.right, self.gold, self.possible, self.sure, self.in_sure)
+        whole = ExpectedCounts(*(np.array([column.sum()]) for column in columns))
+        values = {name: float(column[0]) for name, column in whole.measures().items()}
+        return ExpectedEvaluation(**values, links=int(whole.found[0]), gold=float(whole.gold[0]))
+
+    def measures(self) -> dict[str, np.ndarray]:
+        """float64 (M,): precision, recall and both AER of each pair or class, NaN where not defined."""
+        both = self.found + self.gold
+        return {
+            "precision": ratio(self.right, self.found),
+            "recall": np.minimum(ratio(self.right, self.gold), 1),
+            "aer": np.maximum(1 - ratio(2 * self.right, both), 0),
+            "aer_with_possible": 1 - ratio(self.in_sure + self.possible, self.found + self.sure),
+        }
+
+
+def expected_counts(links: Links, evidence: Evidence, calibration: Calibration = CALIBRATION) -> ExpectedCounts:
+    """The numbers that can be expected for each sentence pair.
+
+    Args:
+        links: proposed ones, of M pairs.
+        evidence: of the same.
+        calibration: how to read the evidence.
+
+    Raises:
+        AlignkitError: the links are not of these sentence pairs.
+    """
+    scores, count, sentences = evidence.probabilities, len(links), links.sentences
+    places = evidence.places(links)
+    right = calibration.right(scores.values[places])
+    unanimous = np.searchsorted(scores.offsets, np.flatnonzero(evidence.unanimous), side="right") - 1
+    return ExpectedCounts(
+        found=np.diff(links.offsets),
+        right=np.bincount(sentences, right, count),
+        gold=_expected_gold(evidence, calibration),
+        possible=np.bincount(sentences, calibration.possible(right), count),
+        sure=np.bincount(unanimous, minlength=count).astype(np.float64),
+        in_sure=np.bincount(sentences, right * evidence.unanimous[places], count),
+    )
+
+
+def _expected_gold(evidence: Evidence, calibration: Calibration) -> np.ndarray:
+    """float64 (M,): the number of gold links of each pair, if all are sure."""
+    scores, count = evidence.probabilities, len(evidence.probabilities)
+    gold = np.zeros(count)
+    filled = np.diff(scores.offsets) > 0
+    if filled.any():
+        gold[filled] = np.add.reduceat(scores.values, scores.offsets[:-1][filled], dtype=np.float64)
+    lengths = scores.shapes.T[::-1].astype(np.int64)
+    for chances, are_words, length in zip(evidence.unlinked, evidence.words, lengths, strict=True):
+        gold += calibration.words * np.bincount(np.repeat(np.arange(count), length), chances * are_words, count)
+    return np.where(filled, gold, 0)
