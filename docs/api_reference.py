@@ -34,6 +34,8 @@ GROUPS = {
         "read_gold",
         "symmetrize",
         "evaluate",
+        "diagnose",
+        "Diagnosis",
         "remap_links",
         "project_spans",
         "ProjectedSpan",

@@ -129,15 +129,15 @@ def diagnose(
         raise AlignkitError("there is nothing to diagnose: no sentence pair with links has words on both sides")
     votes = vote(bitext, len(found), threads=threads, progress=progress)
     found, probabilities = _chosen(found, probabilities, votes.pairs)
-    evidence = Evidence(votes.probabilities, votes.unanimous, word_tokens(votes.bitext))
-    text = LinkedText(votes.bitext, found, evidence)
+    evidence = Evidence(votes.probabilities, votes.unanimous, VIEWS_THRESHOLD)
+    text = LinkedText(votes.bitext, found, evidence, word_tokens(votes.bitext))
     counts = expected_counts(found, evidence, calibration)
     known = WordFacts.of(votes.bitext, bitext)
     checks = run_checks(text)
     return Diagnosis(
         expected=counts.total(),
         facts=_facts(text, votes, counts, probabilities, calibration),
-        classes=_class_table(text, known, counts, probabilities, calibration),
+        classes=_class_table(text, known, probabilities, calibration),
         findings=_findings(checks, votes.pairs),
         pairs=_pair_table(text, counts, checks, votes.pairs),
     )
@@ -193,7 +193,7 @@ def _facts(
         "links": len(text.links.pairs),
         "links_per_token": 2 * len(text.links.pairs) / max(sum(tokens), 1),
     }
-    sides = zip(("source", "target"), text.degrees, text.evidence.words, text.evidence.unlinked, strict=True)
+    sides = zip(("source", "target"), text.degrees, text.words, text.evidence.unlinked, strict=True)
     for name, degrees, are_words, chances in sides:
         marks = ~are_words
         found[f"unlinked_{name}_words"] = _mean(degrees[are_words] == 0)
@@ -243,16 +243,9 @@ def _mean(values: np.ndarray) -> float:
 
 
 def _class_table(
-    text: LinkedText,
-    known: WordFacts,
-    counts: ExpectedCounts,
-    probabilities: np.ndarray | None,
-    calibration: Calibration,
+    text: LinkedText, known: WordFacts, probabilities: np.ndarray | None, calibration: Calibration
 ) -> pd.DataFrame:
-    """Expected measures in each class of links.
-
-    Nobody knows where the gold links of words are that the views leave alone: they are distributed as the others.
-    """
+    """Expected measures in each class of links."""
     import pandas as pd
 
     parts = [
@@ -263,9 +256,7 @@ def _class_table(
         parts.append(probability_partition(text.links, probabilities))
     scores = text.evidence.probabilities.values
     right = calibration.right(scores[text.evidence.places(text.links)])
-    keys, places = text.evidence.likely()
-    weights = scores[places].astype(np.float64)
-    weights *= counts.gold.sum() / max(float(weights.sum()), 1e-30)
+    keys, weights = text.evidence.likely_links(calibration)
     rows: list[dict[str, Any]] = []
     for part in parts:
         found, size = part.find(text.keys), len(part.classes)
@@ -313,10 +304,7 @@ def _pair_table(text: LinkedText, counts: ExpectedCounts, checks: list[Check], p
 
     measures = counts.measures()
     unlinked = text.tokens_per_pair(
-        tuple(
-            (degrees == 0) & are_words
-            for degrees, are_words in zip(text.degrees, text.evidence.words, strict=True)
-        )
+        tuple((degrees == 0) & are_words for degrees, are_words in zip(text.degrees, text.words, strict=True))
     )
     columns: dict[str, np.ndarray] = {
         "line": pairs + 1,
@@ -327,7 +315,7 @@ def _pair_table(text: LinkedText, counts: ExpectedCounts, checks: list[Check], p
         "aer": measures["aer"],
         "precision": measures["precision"],
         "recall": measures["recall"],
-        "linked_information": linked_information(text.bitext, text.evidence),
+        "linked_information": linked_information(text),
         "length_deviation": length_deviations(text.bitext),
     }
     return pd.DataFrame(columns | {check.name.replace(" ", "_"): check.counts for check in checks})

@@ -55,11 +55,13 @@ class LinkedText:
         bitext: M pairs of words.
         links: of these pairs.
         evidence: of all links that there could be.
+        words: bool (N_src,) and (N_tgt,), whether each token is a word; the others are punctuation.
     """
 
     bitext: Bitext
     links: Links
     evidence: Evidence
+    words: tuple[np.ndarray, np.ndarray]
 
     @property
     def sides(self) -> tuple[Corpus, Corpus]:
@@ -124,15 +126,14 @@ def _links_likely_wrong(text: LinkedText) -> Check:
 def _links_likely_missing(text: LinkedText) -> Check:
     places = np.flatnonzero(text.evidence.unanimous)
     missing = places[~np.isin(places, text.evidence.places(text.links))]
-    pairs = np.searchsorted(text.evidence.probabilities.offsets, missing, side="right") - 1
-    return Check("missing links that all views find", text.per_pair(pairs), len(places))
+    return Check("missing links that all views find", text.per_pair(text.evidence.sentences(missing)), len(places))
 
 
 def _punctuation_linked_to_words(text: LinkedText) -> Check:
     keys = text.keys
     source, target = (
         mask[side.offsets[keys["m"]] + keys[name]]
-        for mask, side, name in zip(text.evidence.words, text.sides, ("s", "t"), strict=True)
+        for mask, side, name in zip(text.words, text.sides, ("s", "t"), strict=True)
     )
     return Check("links of punctuation with words", text.per_pair(keys["m"][source != target]), len(keys))
 
@@ -214,27 +215,26 @@ def _pairs_of_unlikely_lengths(text: LinkedText) -> Check:
     return Check("pairs whose lengths do not match", unlikely.astype(np.int64), int((~np.isnan(deviation)).sum()))
 
 
-def linked_information(bitext: Bitext, evidence: Evidence) -> np.ndarray:
+def linked_information(text: LinkedText) -> np.ndarray:
     """float64 (M,): the share of the information of each pair's words that the views link; NaN without words.
 
     A word's information is -log of its share of all tokens, so that rare words count for more: what is no
     translation has them without a link.
     """
-    linked, whole = np.zeros(len(bitext)), np.zeros(len(bitext))
-    for side, chances, are_words in zip(
-        (bitext.source, bitext.target), evidence.unlinked, evidence.words, strict=True
-    ):
+    count = len(text.bitext)
+    linked, whole = np.zeros(count), np.zeros(count)
+    for side, chances, are_words in zip(text.sides, text.evidence.unlinked, text.words, strict=True):
         counts = np.bincount(side.tokens, minlength=len(side.vocabulary))
         information = -np.log(counts[side.tokens] / max(len(side.tokens), 1)) * are_words
         pairs = np.repeat(np.arange(len(side)), side.lengths)
         linked += np.bincount(pairs, information * (1 - chances), len(side))
         whole += np.bincount(pairs, information, len(side))
-    return np.divide(linked, whole, out=np.full(len(bitext), np.nan), where=whole > 0)
+    return np.divide(linked, whole, out=np.full(count, np.nan), where=whole > 0)
 
 
 def _pairs_that_are_no_translations(text: LinkedText) -> Check:
     """Pairs whose words the views link far less than those of other pairs."""
-    share = linked_information(text.bitext, text.evidence)
+    share = linked_information(text)
     usable = ~np.isnan(share) & (text.bitext.shapes >= FEWEST_WORDS).all(axis=1)
     low = np.zeros(len(share), bool)
     if usable.any():

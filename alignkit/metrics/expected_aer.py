@@ -1,19 +1,19 @@
 """Precision, recall and AER that can be expected of an alignment where there are no gold links.
 
-What is known is how probable several views of the text find each link, on average (the evidence). From it follow
+What is known is how probable several views of the text find each link, on average: the evidence. From it follow
 
-- **the number of right links** among those proposed: each is right with a probability that is a logistic function
-  of the logit of the evidence (Platt 1999), whoever proposes it;
-- **the number of gold links**: the sum of the evidence over all pairs of words, and a share of the words that the
-  views leave without a link, because people link most of them to something all the same;
+- **the number of right links** among those proposed: the odds that one is right are those of the evidence times a
+  factor, whoever proposes it. The mean of the views is too modest: most errors are made by few of them;
+- **the number of gold links**: the right ones among the links that the views make themselves, and a share of the
+  tokens that these leave without a link, because people link most of them to something all the same;
 - AER as of Och and Ney (2003), with these numbers in the place of those counted.
 
-Annotators do not agree on what to link, so AER depends on who made the gold links. It is expected for two kinds
-of them. If **all are sure**, they are as described above. If some are **sure and others only possible**, a link is
+Annotators do not agree on what to link, so AER depends on who made the gold links. It is expected for two kinds of
+them. If **all are sure**, they are as described above. If some are **sure and others only possible**, a link is
 sure where all views find it, and possible where at least one of two annotators would make it: with probability
 q + (1 - r) q (1 - q), if each makes it with probability q and r is the correlation between them.
 
-The four numbers of :data:`CALIBRATION` were chosen on development data; benchmarks/diagnose.py measures how far
+The three numbers of :data:`CALIBRATION` were chosen on development data; benchmarks/diagnose.py measures how far
 off the estimate is on other data, with numbers that were chosen without it.
 """
 
@@ -38,28 +38,32 @@ class Calibration:
     """The numbers that turn evidence into expected counts.
 
     Attributes:
-        shift, slope: a link of evidence p is right with probability sigmoid(shift + slope * logit(p)), where p is
-            kept within [0.01, 0.99].
-        words: the number of gold links for each word (not punctuation) that the views leave without a link.
+        shift: the logarithm of the factor: a proposed link is right with probability sigmoid(shift + logit(p)),
+            where the evidence p is kept within [0.01, 0.99].
+        unlinked: the number of gold links for each token that the views leave without a link.
         correlation: r of two annotators, for possible links.
     """
 
     shift: float
-    slope: float
-    words: float
+    unlinked: float
     correlation: float
 
     def right(self, evidence: np.ndarray) -> np.ndarray:
-        """float64: the probability that a proposed link is right, for each element of the evidence."""
-        kept = np.clip(evidence.astype(np.float64), LEAST_EVIDENCE, 1 - LEAST_EVIDENCE)
-        return 1 / (1 + np.exp(-(self.shift + self.slope * np.log(kept / (1 - kept)))))
+        """float64: the probability that a link is right, for each element of the evidence."""
+        return 1 / (1 + np.exp(-self.shift - logits(evidence)))
 
     def possible(self, right: np.ndarray) -> np.ndarray:
         """The probability that a link is at least possible, from the probability that it is right."""
         return right + (1 - self.correlation) * right * (1 - right)
 
 
-CALIBRATION = Calibration(shift=0.95, slope=0.92, words=0.74, correlation=0.5)
+CALIBRATION = Calibration(shift=0.93, unlinked=0.6, correlation=0.5)
+
+
+def logits(evidence: np.ndarray) -> np.ndarray:
+    """float64: log(p / (1 - p)) of evidence p, which is kept within [0.01, 0.99]."""
+    kept = np.clip(evidence.astype(np.float64), LEAST_EVIDENCE, 1 - LEAST_EVIDENCE)
+    return np.log(kept / (1 - kept))
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,38 +73,35 @@ class Evidence:
     Attributes:
         probabilities: (T, L) of each pair, the mean of the views' probabilities.
         unanimous: bool, of each element of the matrices, whether all views find the link likelier than not.
-        words: bool (N_src,) and (N_tgt,), whether each token is a word; other tokens are punctuation.
+        threshold: the views themselves make the links of at least this probability.
     """
 
     probabilities: Scores
     unanimous: np.ndarray
-    words: tuple[np.ndarray, np.ndarray]
+    threshold: float
 
     def __post_init__(self) -> None:
-        tokens = self.probabilities.shapes.astype(np.int64).sum(axis=0)[::-1]
-        if len(self.unanimous) != len(self.probabilities.values) or [*map(len, self.words)] != tokens.tolist():
+        if len(self.unanimous) != len(self.probabilities.values):
             raise ValueError("the evidence is not of one text")
 
     @cached_property
     def unlinked(self) -> tuple[np.ndarray, np.ndarray]:
         """float64 (N_src,) and (N_tgt,): the probability that a token has no link, were its links independent."""
-        shapes = self.probabilities.shapes.astype(np.int64)
         chances: tuple[list[np.ndarray], list[np.ndarray]] = ([np.empty(0)], [np.empty(0)])
-        for matrix, (T, L) in zip(self.probabilities, shapes, strict=True):
-            missing = np.log1p(-np.minimum(matrix.astype(np.float64), 0.9999)) if matrix.size else np.zeros((T, L))
-            for side, axis in ((0, 0), (1, 1)):
-                chances[side].append(np.exp(missing.sum(axis=axis)))
+        for matrix in self.probabilities:
+            missing = np.log1p(-np.minimum(matrix.astype(np.float64), 0.9999))
+            for axis in (0, 1):
+                chances[axis].append(np.exp(missing.sum(axis=axis)))
         return np.concatenate(chances[0]), np.concatenate(chances[1])
 
-    def likely(self) -> tuple[np.ndarray, np.ndarray]:
-        """The pairs of words with at least :data:`LEAST_EVIDENCE`, as keys of :func:`link_keys`, and places in
-        ``probabilities.values``."""
-        places = np.flatnonzero(self.probabilities.values >= np.float32(LEAST_EVIDENCE))
-        offsets, shapes = self.probabilities.offsets, self.probabilities.shapes
-        keys = np.empty(len(places), [("m", np.int64), ("s", np.int32), ("t", np.int32)])
-        keys["m"] = np.searchsorted(offsets, places, side="right") - 1
-        keys["t"], keys["s"] = np.divmod(places - offsets[keys["m"]], np.maximum(shapes[keys["m"], 1], 1))
-        return keys, places
+    @cached_property
+    def own_links(self) -> np.ndarray:
+        """int64 (K,): the places of the views' own links in ``probabilities.values``."""
+        return np.flatnonzero(self.probabilities.values >= np.float32(self.threshold))
+
+    def sentences(self, places: np.ndarray) -> np.ndarray:
+        """int64 (K,): the sentence pair of each place in ``probabilities.values``."""
+        return np.searchsorted(self.probabilities.offsets, places, side="right") - 1
 
     def places(self, links: Links) -> np.ndarray:
         """int64 (K,): the place of each link in ``probabilities.values``.
@@ -113,6 +114,26 @@ class Evidence:
         if len(links) != len(shapes) or (s >= shapes[sentences, 1]).any() or (t >= shapes[sentences, 0]).any():
             raise AlignkitError("links and evidence are not of the same sentence pairs")
         return self.probabilities.offsets[sentences] + t * shapes[sentences, 1] + s
+
+    def likely_links(self, calibration: Calibration) -> tuple[np.ndarray, np.ndarray]:
+        """Pairs of words that may be gold links.
+
+        Returns:
+            (their keys, as of :func:`alignkit.metrics.aer.link_keys`; float64 (K,), the expected number of gold
+            links of each). The gold links of tokens that the views leave alone may be any of those that they do
+            not make, in proportion to their evidence.
+        """
+        scores = self.probabilities
+        places = np.flatnonzero(scores.values >= np.float32(LEAST_EVIDENCE))
+        keys = np.empty(len(places), [("m", np.int64), ("s", np.int32), ("t", np.int32)])
+        keys["m"] = self.sentences(places)
+        keys["t"], keys["s"] = np.divmod(places - scores.offsets[keys["m"]], scores.shapes[keys["m"], 1])
+        values = scores.values[places]
+        is_own, weights = values >= np.float32(self.threshold), values.astype(np.float64)
+        left = calibration.unlinked * sum(float(chances.sum()) for chances in self.unlinked)
+        weights[~is_own] *= left / max(float(weights[~is_own].sum()), 1e-30)
+        weights[is_own] = calibration.right(values[is_own])
+        return keys, weights
 
 
 @dataclass(frozen=True)
@@ -185,10 +206,9 @@ def expected_counts(links: Links, evidence: Evidence, calibration: Calibration =
     Raises:
         AlignkitError: the links are not of these sentence pairs.
     """
-    scores, count, sentences = evidence.probabilities, len(links), links.sentences
-    places = evidence.places(links)
-    right = calibration.right(scores.values[places])
-    unanimous = np.searchsorted(scores.offsets, np.flatnonzero(evidence.unanimous), side="right") - 1
+    count, sentences, places = len(links), links.sentences, evidence.places(links)
+    right = calibration.right(evidence.probabilities.values[places])
+    unanimous = evidence.sentences(np.flatnonzero(evidence.unanimous))
     return ExpectedCounts(
         found=np.diff(links.offsets),
         right=np.bincount(sentences, right, count),
@@ -200,13 +220,10 @@ def expected_counts(links: Links, evidence: Evidence, calibration: Calibration =
 
 
 def _expected_gold(evidence: Evidence, calibration: Calibration) -> np.ndarray:
-    """float64 (M,): the number of gold links of each pair, if all are sure."""
-    scores, count = evidence.probabilities, len(evidence.probabilities)
-    gold = np.zeros(count)
-    filled = np.diff(scores.offsets) > 0
-    if filled.any():
-        gold[filled] = np.add.reduceat(scores.values, scores.offsets[:-1][filled], dtype=np.float64)
-    lengths = scores.shapes.T[::-1].astype(np.int64)
-    for chances, are_words, length in zip(evidence.unlinked, evidence.words, lengths, strict=True):
-        gold += calibration.words * np.bincount(np.repeat(np.arange(count), length), chances * are_words, count)
-    return np.where(filled, gold, 0)
+    """float64 (M,): the number of gold links of each pair, if all are sure; 0 if a side is blank."""
+    scores, own = evidence.probabilities, evidence.own_links
+    count, lengths = len(scores), scores.shapes.T[::-1].astype(np.int64)
+    gold = np.bincount(evidence.sentences(own), calibration.right(scores.values[own]), count)
+    for chances, length in zip(evidence.unlinked, lengths, strict=True):
+        gold = gold + calibration.unlinked * np.bincount(np.repeat(np.arange(count), length), chances, count)
+    return np.where(np.diff(scores.offsets) > 0, gold, 0)
