@@ -47,6 +47,12 @@ def blocks(work: np.ndarray, count: int) -> list[tuple[int, int]]:
     return [(low, high) for low, high in pairwise(bounds) if low < high]
 
 
+def clipped(ranges: Sequence[tuple[int, int]], low: int, high: int) -> list[tuple[int, int]]:
+    """What of each range lies in [low, high), without those of which nothing does."""
+    parts = ((max(low, first), min(high, end)) for first, end in ranges)
+    return [(first, end) for first, end in parts if first < end]
+
+
 def run_blocks(
     function: Callable[[int, int], Result], ranges: Sequence[tuple[int, int]], threads: int
 ) -> list[Result]:

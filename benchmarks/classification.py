@@ -1,6 +1,6 @@
-"""The paper's row for classification on four real data sets (Snell et al., section 3 and appendices A.6, A.10).
+"""The paper's row for classification on four real data sets (Snell et al., section 3, appendices A.6 to A.10).
 
-    python benchmarks/classification.py DATA RUNS -o benchmarks/results [--only sst2 ...] [--steps sst2=4000 ...]
+    python benchmarks/classification.py DATA RUNS -o benchmarks/results [--only sst2 ...] [--seeds 5]
 
 DATA holds sst2/train.tsv and dev.tsv, sms/all.tsv, ag_news/all.tsv and imdb/all.tsv, lines of LABEL<tab>TEXT. RUNS
 keeps the training runs, so that the command goes on where it stopped. Writes classification-NAME.json and .md for
@@ -13,8 +13,9 @@ import json
 import os
 import platform
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import click
 import numba
@@ -24,12 +25,17 @@ from inputs import need_files, run_benchmark
 
 import alignkit
 from alignkit.analysis.classification import QUANTITIES, Classification, classify
+from alignkit.analysis.classification_seeds import course_over_seeds, rise_and_fall_over_seeds, table_over_seeds
 from alignkit.analysis.settings import ClassifySettings
-from alignkit.metrics.intervals import against_chance
+from alignkit.metrics.intervals import against_chance, mean_interval
 from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS
 from alignkit.neural.devices import set_threads
 from alignkit.report.tables import records
 from alignkit.text.labelled import LabelledLines, hold_out, read_labelled, two_labels
+
+MAIN_CLAIM = "attention agrees with word meanings learned without it, above chance"
+PROXY = "beta_uf, beta_px"
+SEED_STEP = 10  #: between the seeds of two rows, each of which has four runs of their own
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,7 @@ SETS = {
         raw=True,
     ),
     "imdb": DataSet(
-        "IMDB (Pang and Lee's 2,000 reviews)",
+        "2,000 film reviews (Pang and Lee's, a small relative of IMDB), 100 words of each",
         "www.cs.cornell.edu/people/pabo/movie-review-data",
         "imdb/all.tsv",
         longest=100,
@@ -108,41 +114,62 @@ def versions() -> dict[str, str]:
     return found | {"torch": str(torch.__version__), "numba": numba.__version__, "numpy": np.__version__}
 
 
+def above(claim: str, name: str, row: Any, bound: float, bound_name: str) -> dict[str, object]:
+    """A claim that a quantity, with its interval, exceeds a bound."""
+    verdict = "holds" if row.low > bound else "does not hold" if row.high < bound else "undecided"
+    return {"claim": claim, name: row.agreement, bound_name: bound, "verdict": verdict}
+
+
+def gap(claim: str, name: str, value: float, low: float, high: float) -> dict[str, object]:
+    """A claim that a difference, with its interval, is above 0."""
+    verdict = "holds" if low > 0 else "does not hold" if high < 0 else "undecided"
+    return {"claim": claim, name: value, "low": low, "high": high, "verdict": verdict}
+
+
 def claims(found: Classification) -> list[dict[str, object]]:
-    """The claims of A.6 and A.10 and the paper's main one, with the verdicts of the intervals."""
+    """The claims of one seed, with the verdicts of the intervals over texts."""
     row = found.row.set_index("quantity")
-
-    def compare(claim: str, larger: str, smaller: str) -> dict[str, object]:
-        one, other = row.loc[larger], row.loc[smaller]
-        verdict = "holds" if one.low > other.high else "does not hold" if one.high < other.low else "undecided"
-        return {"claim": claim, larger: one.agreement, smaller: other.agreement, "verdict": verdict}
-
-    main = row.loc["A(alpha, beta_uf)"]
-    verdict = "holds" if main.low > main.chance else "does not hold" if main.high < main.chance else "undecided"
+    main, frozen = row.loc["A(alpha, beta_uf)"], row.loc["A(alpha, alpha_fr)"]
+    verdict = "holds" if main.low > frozen.high else "does not hold" if main.high < frozen.low else "undecided"
+    frozen_text = (
+        "attention learned over a frozen random beta, where it agrees most with attention, agrees less than "
+    )
     said: list[dict[str, object]] = [
+        above(MAIN_CLAIM, "A(alpha, beta_uf)", main, main.chance, "chance"),
         {
-            "claim": "attention agrees with word meanings learned without it, above chance",
+            "claim": f"{frozen_text}beta_uf does (A.6)",
             "A(alpha, beta_uf)": main.agreement,
-            "chance": main.chance,
+            "A(alpha, alpha_fr)": frozen.agreement,
             "verdict": verdict,
         },
-        compare(
-            "attention learned over a frozen random beta agrees less with attention than beta_uf does (A.6)",
-            "A(alpha, beta_uf)",
-            "A(alpha, alpha_fr)",
-        ),
     ]
-    if "A(beta_uf, beta_log)" in row.index:
-        log, proxy = row.loc["A(beta_uf, beta_log)"], row.loc["A(beta_uf, beta_px)"]
+    peak = found.rise_and_fall
+    said += [
+        gap(f"A(alpha, beta_uf) rises in training (A.7), to step {peak.step}", "peak - first", *peak.rise),
+        gap("... and falls again until the last step (A.7)", "peak - last", *peak.fall),
+    ]
+    if "A(beta_px, beta_log)" in row.index:
+        direct, log, proxy = (row.loc[f"A({name})"] for name in ("beta_px, beta_log", "beta_uf, beta_log", PROXY))
         close = log.low <= proxy.high and proxy.low <= log.high
-        said.append(
+        said += [
+            above(
+                "the proxy agrees with logistic regression more than with beta_uf (A.10, directly)",
+                "A(beta_px, beta_log)",
+                direct,
+                proxy.high,
+                "upper end of A(beta_uf, beta_px)",
+            ),
             {
-                "claim": "logistic regression agrees with beta_uf about as the proxy does (A.10)",
+                "claim": "logistic regression agrees with beta_uf about as the proxy does (A.10, indirectly)",
                 "A(beta_uf, beta_log)": log.agreement,
                 "A(beta_uf, beta_px)": proxy.agreement,
                 "verdict": "the intervals overlap" if close else "the intervals do not overlap",
-            }
-        )
+            },
+        ]
+    same = row.loc["A(alpha, alpha_2)"]
+    said.append(
+        above("two seeds learn the same attention (A.9)", "A(alpha, alpha_2)", same, same.chance, "chance")
+    )
     accuracy = found.accuracy.set_index("model")
     if (accuracy.low[["standard", "uniform"]] <= accuracy.accuracy["majority"]).any():
         for one in said:
@@ -150,104 +177,214 @@ def claims(found: Classification) -> list[dict[str, object]]:
     return said
 
 
-def render(facts: dict, found: Classification) -> str:
+def claims_over_seeds(found: list[Classification]) -> list[dict[str, object]]:
+    """The claims with the verdicts of Student's intervals over seeds."""
+    table = table_over_seeds(found).set_index("quantity")
+
+    def difference(one: str, other: str) -> tuple[float, float, float]:
+        rows = [each.row.set_index("quantity").agreement for each in found]
+        values = np.array([row[one] - row[other] for row in rows])
+        return float(values.mean()), *mean_interval(values)
+
+    main, same = table.loc["A(alpha, beta_uf)"], table.loc["A(alpha, alpha_2)"]
+    said = [
+        above(MAIN_CLAIM, "A(alpha, beta_uf)", main, main.chance, "chance"),
+        gap(
+            "attention over a frozen beta, where it agrees most, agrees less than beta_uf does (A.6)",
+            "A(alpha, beta_uf) - A(alpha, alpha_fr)",
+            *difference("A(alpha, beta_uf)", "A(alpha, alpha_fr)"),
+        ),
+    ]
+    peaks = rise_and_fall_over_seeds([each.time_courses["uniform"] for each in found])
+    for name, text in (
+        ("rise", "A(alpha, beta_uf) rises in training (A.7)"),
+        ("fall", "... and falls again (A.7)"),
+    ):
+        other = "first" if name == "rise" else "last"
+        values = peaks[name].to_numpy()
+        said.append(gap(text, f"peak (chosen by other seeds) - {other}", values.mean(), *mean_interval(values)))
+    if "A(beta_px, beta_log)" in table.index:
+        names = ("A(beta_px, beta_log)", "A(beta_uf, beta_px)")
+        text = "the proxy agrees with logistic regression more than with beta_uf (A.10, directly)"
+        said.append(gap(text, " - ".join(names), *difference(*names)))
+    said.append(
+        above("two seeds learn the same attention (A.9)", "A(alpha, alpha_2)", same, same.chance, "chance")
+    )
+    return said
+
+
+def claim_lines(said: list[dict[str, Any]]) -> list[str]:
+    """A line per claim."""
+    lines = []
+    for one in said:
+        numbers = [
+            f"{k} {100 * v:.1f} %" for k, v in one.items() if isinstance(v, float) and k not in ("low", "high")
+        ]
+        if "low" in one:
+            numbers.append(f"[{100 * one['low']:.1f}, {100 * one['high']:.1f}]")
+        lines.append(f"- {one['claim']}: {one['verdict']} ({', '.join(numbers)})")
+    return lines
+
+
+def table_of(header: list[str], rows: list[list[str]]) -> list[str]:
+    """A Markdown table."""
+    return [f"| {' | '.join(cells)} |" for cells in (header, ["---"] * len(header), *rows)]
+
+
+def cent(value: float) -> str:
+    """A share in per cent; empty if it is NaN."""
+    return "" if value != value else f"{100 * value:.1f}"
+
+
+def row_lines(found: Classification) -> list[str]:
+    """The row of one seed."""
+    rows = []
+    for row in found.row.itertuples():
+        cells = [row.quantity, cent(row.agreement), f"{cent(row.low)} to {cent(row.high)}", cent(row.chance)]
+        cells += [f"{against_chance(row.low, row.high, row.chance)} chance", cent(row.ties), f"{row.tau:.3f}"]
+        rows.append([*cells, f"{row.tau_low:.3f} to {row.tau_high:.3f}", cent(row.xi) or "not reached"])
+    header = ["quantity", "A %", "95 % interval", "chance %", "A is", "decided by a tie %", "tau", "95 % interval"]
+    return table_of([*header, "xi %"], rows)
+
+
+def seed_lines(found: list[Classification]) -> list[str]:
+    """The means over seeds."""
+    rows = []
+    for row in table_over_seeds(found).itertuples():
+        span = f"{cent(row.low)} to {cent(row.high)}"
+        xi = f"{cent(row.xi)} ({row.reached} of {row.seeds})" if row.reached else "not reached"
+        rows.append([row.quantity, cent(row.agreement), span, cent(row.chance), f"{row.tau:.3f}", xi])
+    header = ["quantity", "A %, mean", "95 % interval over seeds", "chance %", "tau", "xi % (seeds that reach it)"]
+    stars = np.array([each.best_accuracy for each in found])
+    return [*table_of(header, rows), "", f"xi*: {cent(stars.mean())} % ({', '.join(map(cent, stars))})."]
+
+
+def course_lines(found: list[Classification]) -> list[str]:
+    """A(u, v) at the logged steps, means over seeds."""
+    named = {
+        "A(alpha, beta_uf(step))": "uniform",
+        "A(alpha, alpha_fr(step))": "frozen",
+        "A(beta_log, beta_uf(step))": "logistic",
+        "A(alpha(step), alpha_2(step))": "seeds",
+    }
+    known = {name: course for name, course in named.items() if course in found[0].time_courses}
+    tables = {
+        name: course_over_seeds([each.time_courses[course] for each in found]).set_index("step")
+        for name, course in known.items()
+    }
+    steps = next(iter(tables.values())).index
+    rows = [[str(step), *(cent(table.agreement[step]) for table in tables.values())] for step in steps]
+    return table_of(["step", *tables], rows)
+
+
+def penalty_lines(found: Classification) -> list[str]:
+    """A(beta_uf, beta_log) by the penalty."""
+    if found.penalties is None or found.logistic is None:
+        return []
+    rows = [
+        [f"{row.strength:g}", f"{row.loss:.3f}", cent(row.accuracy), cent(row.agreement)]
+        for row in found.penalties.itertuples()
+    ]
+    text = (
+        "A(beta_uf, beta_log) by the penalty of the regression (A.10), first seed; "
+        f"C = {found.logistic.strength:g} has the highest validation accuracy:"
+    )
+    return ["", text, "", *table_of(["C", "validation loss", "accuracy %", "A %"], rows)]
+
+
+def render(facts: dict[str, Any], found: list[Classification]) -> str:
+    """The page of a data set."""
+    first, several = found[0], len(found) > 1
+    counts = f"{facts['training_texts']} training and {facts['validation_texts']} validation texts"
     lines = [f"# {facts['title']}", "", f"    {facts['command']}", ""]
     lines += [f"{facts['machine']}; " + ", ".join(f"{k} {v}" for k, v in facts["versions"].items()) + ".", ""]
-    counts = f"{facts['training_texts']} training and {facts['validation_texts']} validation texts"
     lines += [
         f"{counts}; {facts['reading']}. {facts['steps']} training steps per network (the paper: 4,000), otherwise "
-        "the paper's settings. The "
-        f"validation texts are scored. beta_uf is that of step {found.uniform_step}, where A(alpha, beta_uf) is "
-        "largest (A.7); its interval does not count that choice.",
+        f"the paper's settings; {len(found)} seed{'s' if several else ''} (the paper: 5). Validation texts are "
+        f"scored. beta_uf and alpha_fr are those of the logged step of the largest A(alpha, .) (A.7, A.6): "
+        f"{', '.join(f'{each.uniform_step} and {each.frozen_step}' for each in found)}.",
         "",
-        "| quantity | A % | 95 % interval | chance % | A is | decided by a tie % | tau | 95 % interval | xi % |",
-        "|---|---|---|---|---|---|---|---|---|",
     ]
-    for row in found.row.itertuples():
-        span = f"{100 * row.low:.1f} to {100 * row.high:.1f}"
-        cells = [
-            row.quantity,
-            f"{100 * row.agreement:.1f}",
-            span,
-            f"{100 * row.chance:.1f}",
-            f"{against_chance(row.low, row.high, row.chance)} chance",
-            f"{100 * row.ties:.1f}",
-        ]
-        xi = "not reached" if row.xi != row.xi else f"{100 * row.xi:.1f}"
-        cells += [f"{row.tau:.3f}", f"{row.tau_low:.3f} to {row.tau_high:.3f}", xi]
-        lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", f"xi* (the standard classifier's accuracy): {100 * found.best_accuracy:.1f} %"]
+    if several:
+        lines += [*seed_lines(found), "", "The first seed, with intervals over texts:", ""]
     lines += [
+        *row_lines(first),
         "",
-        *(f"- {name}: {question}" for name, u, v, question in QUANTITIES if name in set(found.row.quantity)),
+        f"xi* (the standard classifier's accuracy): {cent(first.best_accuracy)} %",
+        "",
     ]
-    lines += ["", "| model | accuracy % | 95 % interval | best step |", "|---|---|---|---|"]
-    for row in found.accuracy.itertuples():
-        span = "" if row.low != row.low else f"{100 * row.low:.1f} to {100 * row.high:.1f}"
-        step = "" if row.step != row.step else f"{row.step:.0f}"
-        lines.append(f"| {row.model} | {100 * row.accuracy:.1f} | {span} | {step} |")
-    if found.penalties is not None:
-        chosen = found.logistic.strength if found.logistic is not None else None
-        lines += [
-            "",
-            f"A(beta_uf, beta_log) by the penalty of the regression (A.10); C = {chosen:g} has the lowest "
-            "validation loss:",
-            "",
-            "| C | validation loss | accuracy % | A % | 95 % interval |",
-            "|---|---|---|---|---|",
-        ]
-        for row in found.penalties.itertuples():
-            span = f"{100 * row.low:.1f} to {100 * row.high:.1f}"
-            cells = [
-                f"{row.strength:g}",
-                f"{row.loss:.3f}",
-                f"{100 * row.accuracy:.1f}",
-                f"{100 * row.agreement:.1f}",
-            ]
-            lines.append(f"| {' | '.join([*cells, span])} |")
-    lines += ["", "Claims:", ""]
-    for one in facts["claims"]:
-        numbers = ", ".join(f"{k} {100 * v:.1f} %" for k, v in one.items() if isinstance(v, float))
-        lines.append(f"- {one['claim']}: {one['verdict']} ({numbers})")
+    known = set(first.row.quantity)
+    lines += [f"- {name}: {question}" for name, _, _, question in QUANTITIES if name in known]
+    rows = []
+    for row in first.accuracy.itertuples():
+        span = f"{cent(row.low)} to {cent(row.high)}" if row.low == row.low else ""
+        rows.append([row.model, cent(row.accuracy), span, "" if row.step != row.step else f"{row.step:.0f}"])
+    lines += ["", *table_of(["model", "accuracy %", "95 % interval", "best step"], rows), *penalty_lines(first)]
+    lines += ["", "In training, means over the seeds, in per cent:", "", *course_lines(found)]
+    lines += ["", "Claims, first seed, intervals over texts:", "", *claim_lines(facts["claims"])]
+    if several:
+        lines += ["", f"Claims over {len(found)} seeds:", "", *claim_lines(facts["claims_over_seeds"])]
     return "\n".join(lines) + "\n"
 
 
-def measure(name: str, data: Path, runs: Path, output: Path, steps: int, device: str) -> None:
+def records_of(found: Classification) -> dict[str, object]:
+    """Everything about a seed but the scores."""
+    return {
+        "row": records(found.row),
+        "accuracy": records(found.accuracy),
+        "uniform_step": found.uniform_step,
+        "frozen_step": found.frozen_step,
+        "best_accuracy": found.best_accuracy,
+        "logistic": None if found.logistic is None else found.logistic.strength,
+        "penalties": None if found.penalties is None else records(found.penalties),
+        "courses": {course: records(table) for course, table in found.time_courses.items()},
+    }
+
+
+def measure(name: str, data: Path, runs: Path, output: Path, steps: int, options: dict[str, Any]) -> None:
     """Train, or continue training; compare; write the two files of a data set."""
     chosen = SETS[name]
     text, held, labels = chosen.read(data)
-    settings = ClassifySettings(CLASSIFIER_PRESETS["paper"].change(training={"steps": steps}))
     begun = time.monotonic()
 
     def progress(done: int, total: int, message: str) -> None:
         if done % 50 == 0:
             click.echo(f"{name}: {done} of {total}, {message}, {time.monotonic() - begun:.0f} s", err=True)
 
-    found = classify(runs / name, text, held, labels, settings, progress=progress, device=device)
-    facts = {
+    found = []
+    seeds = [SEED_STEP * number for number in range(options["seeds"])]
+    for seed in seeds:
+        settings = ClassifySettings(
+            replace(
+                CLASSIFIER_PRESETS["paper"].change(training={"steps": steps, "seed": seed}),
+                ends=options["bos_eos"],
+            ),
+            loo=True,
+            seed=seed,
+        )
+        place = runs / name / f"seed-{seed}"
+        found.append(classify(place, text, held, labels, settings, progress=progress, device=options["device"]))
+    command = f"python benchmarks/classification.py DATA RUNS --only {name} --seeds {len(seeds)}"
+    command += " --bos-eos" if options["bos_eos"] else ""
+    facts: dict[str, Any] = {
         "title": f"What a classifier's attention has learned: {chosen.title}",
-        "command": f"python benchmarks/classification.py DATA RUNS --only {name} --steps {name}={steps} "
-        "-o benchmarks/results",
+        "command": f"{command} --steps {name}={steps} -o benchmarks/results",
         "machine": machine(),
         "versions": versions(),
-        "reading": chosen.reading,
+        "reading": chosen.reading + (", BOS and EOS around each text" if options["bos_eos"] else ""),
         "labels": labels,
         "training_texts": len(text),
         "validation_texts": len(held),
         "steps": steps,
-        "claims": claims(found),
+        "seeds": seeds,
+        "claims": claims(found[0]),
     }
-    more = {
-        "row": records(found.row),
-        "accuracy": records(found.accuracy),
-        "uniform_step": found.uniform_step,
-        "best_accuracy": found.best_accuracy,
-        "logistic": None if found.logistic is None else found.logistic.strength,
-        "penalties": None if found.penalties is None else records(found.penalties),
-        "courses": {course: records(table) for course, table in found.time_courses.items()},
-    }
+    more: dict[str, Any] = {"first": records_of(found[0]), "by_seed": [records_of(each) for each in found[1:]]}
+    if len(found) > 1:
+        facts["claims_over_seeds"] = claims_over_seeds(found)
+        more["over_seeds"] = records(table_over_seeds(found))
     output.mkdir(parents=True, exist_ok=True)
-    place = output / f"classification-{name.replace('_', '-')}"
+    place = output / f"classification-{name.replace('_', '-')}{'-bos-eos' if options['bos_eos'] else ''}"
     place.with_suffix(".json").write_text(json.dumps({**facts, **more}, indent=1, allow_nan=False) + "\n")
     place.with_suffix(".md").write_text(render(facts, found))
     click.echo(place.with_suffix(".md").read_text())
@@ -259,6 +396,8 @@ def measure(name: str, data: Path, runs: Path, output: Path, steps: int, device:
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Folder of the results.")
 @click.option("--only", multiple=True, type=click.Choice(list(SETS)), help="[default: all]")
 @click.option("--steps", multiple=True, metavar="NAME=N", help="Steps of a data set's networks. [default: 4000]")
+@click.option("--seeds", default=1, show_default=True, type=click.IntRange(1), help="The paper averages five.")
+@click.option("--bos-eos", is_flag=True, help="Texts begin with BOS and end with EOS.")
 @click.option("--device", default="auto", show_default=True)
 @click.option("--threads", type=int)
 def main(data: Path, runs: Path, output: Path, only: tuple[str, ...], steps: tuple[str, ...], **options) -> None:
@@ -268,7 +407,7 @@ def main(data: Path, runs: Path, output: Path, only: tuple[str, ...], steps: tup
     set_threads(options["threads"])
     wanted = dict(part.split("=") for part in steps)
     for name in only or SETS:
-        measure(name, data, runs, output, int(wanted.get(name, SETS[name].steps)), options["device"])
+        measure(name, data, runs, output, int(wanted.get(name, SETS[name].steps)), options)
 
 
 if __name__ == "__main__":

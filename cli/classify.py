@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from alignkit.analysis.settings import ClassifySettings
 from alignkit.errors import abbreviated
-from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS, ClassifierRunSettings
+from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS, ClassifierRunSettings, Encoder
 from alignkit.packages import need
 from alignkit_cli.analysis_options import (
     call_of,
@@ -65,8 +65,10 @@ class ClassifyCall:
     vectors: str | None
     embedding: int | None
     attention: str | None
+    encoder: str | None
     steps: int | None
     batch: int | None
+    ends: bool
     device: str
     as_json: bool
     csv: str | None
@@ -74,11 +76,12 @@ class ClassifyCall:
 
     def run_settings(self, seed: int) -> ClassifierRunSettings:
         """The settings of the standard classifier."""
-        return CLASSIFIER_PRESETS[self.preset].change(
+        settings = CLASSIFIER_PRESETS[self.preset].change(
             text={"minimum": self.minimum},
-            network={"embedding": self.embedding, "attention": self.attention},
+            network={name: getattr(self, name) for name in ("embedding", "attention", "encoder")},
             training={"steps": self.steps, "batch": self.batch, "seed": seed},
         )
+        return replace(settings, ends=self.ends)
 
 
 @alignkit_command("classify")
@@ -118,8 +121,15 @@ class ClassifyCall:
     help="The attention of the classifiers: a score function and a normalizer of `alignkit mechanisms`.  "
     "[default: feed-forward+softmax, the paper's]",
 )
+@click.option(
+    "--encoder",
+    type=click.Choice(get_args(Encoder)),
+    help="What gives the states: bidirectional LSTMs, a transformer's encoder, a map of each word by itself, or "
+    "the embeddings themselves.  [default: lstm, the paper's]",
+)
 @click.option("--steps", type=COUNT, help="The number of training steps of each network.  [default: the preset's]")
 @click.option("--batch", type=COUNT, help="The number of texts per step.  [default: the preset's]")
+@click.option("--bos-eos", "ends", is_flag=True, help="Put BOS before and EOS behind each text.")
 @seed_option("The seed of the first run and the bootstrap; the other runs have the next seeds.")
 @part_option(ClassifySettings, "scored", "The text whose scores are compared.")
 @click.option("--leave-one-out", "loo", is_flag=True, help="Also score by leaving out each word in turn.")
@@ -143,9 +153,17 @@ def command(**options: Any) -> None:
 
 def run_classify(call: ClassifyCall, settings: ClassifySettings) -> None:
     """Read, train what is missing, print."""
-    from alignkit.workflow.training import read_training_texts
+    from alignkit.workflow.ranks import train_on_ranks
 
     need("torch")
+    if train_on_ranks(lambda: _classified(call, settings)) is None:
+        return  # another rank than 0, which has said all
+
+
+def _classified(call: ClassifyCall, settings: ClassifySettings) -> bool:
+    """Do all of :func:`run_classify`, at rank 0."""
+    from alignkit.workflow.training import read_training_texts
+
     reading: dict[str, Any] = {name: getattr(call, name) for name in READING}
     text, held, names = read_training_texts(call.data, call.valid, call.labels, **reading)
     from alignkit.analysis.classification import classify
@@ -164,6 +182,7 @@ def run_classify(call: ClassifyCall, settings: ClassifySettings) -> None:
     facts = {"labels": list(names), "training_texts": len(text), "validation_texts": len(held)}
     render = classification_json if call.as_json else classification_text
     write_output(f"{render(found, settings, facts)}\n".encode(), None)
+    return True
 
 
 def classification_text(found: Classification, settings: ClassifySettings, facts: dict[str, Any]) -> str:
@@ -191,7 +210,8 @@ def classification_text(found: Classification, settings: ClassifySettings, facts
         "chance: what a word drawn at random would reach; A is at chance if its interval includes that.",
         f"{facts['training_texts']} training and {facts['validation_texts']} validation texts, labels "
         f"{' and '.join(facts['labels'])};",
-        f"beta_uf is that of step {found.uniform_step}, which agrees best with alpha.",
+        f"beta_uf is that of step {found.uniform_step} and alpha_fr that of step {found.frozen_step}, which agree "
+        "best with alpha.",
         "tau: Kendall's tau-b, the mean over texts. xi: the accuracy of the second classifier when its attention",
         f"first agrees better than that with alpha; alpha's own classifier has {share(found.best_accuracy)}.",
         "",
@@ -214,6 +234,8 @@ def classification_json(found: Classification, settings: ClassifySettings, facts
         "accuracy": tables.records(found.accuracy),
         "courses": {name: tables.records(table) for name, table in found.time_courses.items()},
         "uniform_step": found.uniform_step,
+        "frozen_step": found.frozen_step,
+        "rise_and_fall": found.rise_and_fall._asdict(),
         "best_accuracy": found.best_accuracy,
         "logistic": None if logistic is None else logistic.strength,
         "penalties": None if found.penalties is None else tables.records(found.penalties),

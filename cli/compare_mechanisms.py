@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit.neural.settings import PRESETS, RunSettings
+from alignkit.neural.networks.registry import NETWORKS
+from alignkit.neural.settings import PRESETS, NetworkSettings, RunSettings
 from alignkit_cli.analysis_options import csv_option, device_option, json_option, preset_option
 from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import (
@@ -71,7 +72,8 @@ ibm1's AER is that of five iterations with NULL."""
     "assignments",
     multiple=True,
     metavar="NAME=VALUE",
-    help="As of `alignkit train`, for all runs.",
+    help="As of `alignkit train`, for all runs. ARCHITECTURE.NAME=VALUE, such as transformer.layers=2, is for the "
+    "mechanisms that name this architecture.",
 )
 @click.option("--plot", type=OutputPath(".png", ".svg"), help="Also write a picture.")
 @device_option
@@ -98,9 +100,10 @@ def command(folder: str, quiet: bool, **options: Any) -> None:
     reading = {name: options[name] for name in ("lowercase", "encoding_errors")}
     text = read_mechanism_text(files, valid, gold, **reading)
     names = [name.strip() for name in (options["mechanisms"] or ",".join(MECHANISMS)).split(",") if name.strip()]
+    settings, networks = common_settings(options)
     set_threads(options["threads"])
     with progress_bar("training", quiet) as bar:
-        table = compare_mechanisms(folder, text, names, common_settings(options), bar, options["device"])
+        table = compare_mechanisms(folder, text, names, settings, bar, options["device"], networks)
     if options["csv"] is not None:
         write_output(table.to_csv(index=False, lineterminator="\n").encode(), options["csv"])
     if options["plot"] is not None:
@@ -110,12 +113,26 @@ def command(folder: str, quiet: bool, **options: Any) -> None:
     write_output(f"{mechanism_table(table, options['as_json'])}\n".encode(), None)
 
 
-def common_settings(options: dict[str, Any]) -> RunSettings:
-    """The preset with the options that were given."""
+def common_settings(options: dict[str, Any]) -> tuple[RunSettings, dict[str, NetworkSettings]]:
+    """The preset with the given options, and the networks of architectures with settings of their own."""
     from alignkit.neural.assignments import assign
 
     training = {name: options[name] for name in ("epochs", "steps", "seed")}
-    return assign(PRESETS[options["preset"]].change(training=training), options["assignments"])
+    own: dict[str, list[str]] = {name: [] for name in NETWORKS}
+    common = []
+    for text in options["assignments"]:
+        part, _, rest = text.strip().partition(".")
+        if part in own:
+            own[part].append(f"network.{rest}")
+        else:
+            common.append(text)
+    settings = assign(PRESETS[options["preset"]].change(training=training), common)
+    networks = {
+        name: assign(settings.change(network={"architecture": name}), given).network
+        for name, given in own.items()
+        if given
+    }
+    return settings, networks
 
 
 def mechanism_table(table: pd.DataFrame, as_json: bool) -> str:

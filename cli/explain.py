@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit_cli.analysis_options import csv_option, json_option
+from alignkit.analysis.explanation.registry import EXPLANATION_TESTS
+from alignkit.analysis.explanation.settings import UNTRAINED, ExplanationSettings
+from alignkit_cli.analysis_options import call_of, csv_option, device_option, json_option
 from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import quiet_option, write_output
+from alignkit_cli.options import quiet_option, setting_option, threads_option, write_output
 from alignkit_cli.parameter_types import COUNT, SEED, InputPath, RealNumber
+from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
     import pandas as pd
+
+TRAINED = tuple(name for name in EXPLANATION_TESTS if name not in UNTRAINED)
+
+
+@dataclass(frozen=True)
+class ExplainCall:
+    """Options that are no settings of the tests."""
+
+    run_dir: str
+    others: tuple[str, ...]
+    all_tests: bool
+    device: str
+    as_json: bool
+    csv: str | None
+    threads: int | None
+    quiet: bool
 
 
 @alignkit_command("explain")
@@ -24,46 +44,91 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--other",
+    "others",
+    multiple=True,
     type=InputPath(folder=True),
     metavar="RUN",
-    help="A run of another seed on the same text, such as FOLDER/second, a yardstick for adversaries.",
+    help="A run of another seed on the same text, such as FOLDER/second, a yardstick for adversaries; "
+    "may be given several times.",
 )
 @click.option(
-    "--epsilon",
+    "--test",
+    "tests",
+    multiple=True,
+    type=click.Choice(list(EXPLANATION_TESTS)),
+    help=f"A test to run; may be given several times. {', '.join(TRAINED)} train networks.  "
+    "[default: those that train none]",
+)
+@click.option("--all", "all_tests", is_flag=True, help="Run all tests.")
+@setting_option(
+    ExplanationSettings,
+    "epsilon",
     type=RealNumber(0, 1, 0, 1),
-    default=0.01,
-    show_default=True,
     help="How far adversarial attention may change the probability.",
 )
-@click.option("--limit", type=COUNT, help="Test only the first texts, this many.  [default: all]")
-@click.option(
-    "--seed", type=SEED, default=0, show_default=True, help="The seed of random orders and the bootstrap."
+@setting_option(
+    ExplanationSettings,
+    "limit",
+    type=COUNT,
+    help="Test only the first texts, this many.  [default: all]",
+)
+@setting_option(
+    ExplanationSettings,
+    "steps",
+    type=COUNT,
+    help="Training steps of each network that a test trains.  [default: as many as RUN has]",
+)
+@setting_option(
+    ExplanationSettings,
+    "avoid",
+    multiple=True,
+    metavar="WORD",
+    help="A word that networks are trained not to attend to (inattention); may be given several times.  [default: "
+    f"the {ExplanationSettings.avoided} words that tell most about the label]",
+)
+@setting_option(
+    ExplanationSettings,
+    "share",
+    type=RealNumber(0, 1, 0, 1),
+    help="The share of a text's words that rationales may select.",
+)
+@setting_option(
+    ExplanationSettings, "seed", type=SEED, help="The seed of random orders, the bootstrap and trained networks."
 )
 @json_option("Print JSON.")
 @csv_option
+@device_option
+@threads_option
 @quiet_option
-def command(
-    run_dir: str,
-    other: str | None,
-    epsilon: float,
-    limit: int | None,
-    seed: int,
-    as_json: bool,
-    csv: str | None,
-    quiet: bool,
-) -> None:
+def command(**options: Any) -> None:
     """Test a classifier's attention as an explanation of its decisions, on the run's validation text.
 
     Prints whether attention orders words as gradients and leave-one-out do; what uniform and permuted attention
     change; the share of words to erase until a decision flips, by attention and by other orders; and the attention
     furthest from the learned one that changes the output by at most epsilon. All with 95 % intervals over texts.
+    Further tests train networks beside the classifier: adversaries, networks guided by its attention, networks
+    that must not attend to given words, networks that select a few words, and gates.
     """
-    from alignkit.analysis.explanation import explain_run
+    from alignkit.analysis.explanation.explain import explanation_table, run_subject
+    from alignkit.neural.devices import set_threads
 
-    table = explain_run(run_dir, other, epsilon=epsilon, limit=limit, seed=seed)
-    if csv is not None:
-        write_output(table.to_csv(index=False, lineterminator="\n").encode(), csv)
-    write_output(f"{explanation_text(table, as_json)}\n".encode(), None)
+    call = call_of(ExplainCall, options)
+    set_threads(call.threads)
+    settings = settings_of(call, {name: value for name, value in options.items() if name not in vars(call)})
+    with progress_bar("networks", call.quiet) as bar:
+        subject = run_subject(call.run_dir, call.others, settings, bar, call.device)
+        table = explanation_table(subject)
+    if call.csv is not None:
+        write_output(table.to_csv(index=False, lineterminator="\n").encode(), call.csv)
+    write_output(f"{explanation_text(table, call.as_json)}\n".encode(), None)
+
+
+def settings_of(call: ExplainCall, options: dict[str, Any]) -> ExplanationSettings:
+    """The settings of the tests."""
+    if call.all_tests and options["tests"]:
+        raise click.UsageError("Give --test or --all, not both.")
+    tests = tuple(EXPLANATION_TESTS) if call.all_tests else options["tests"] or UNTRAINED
+    return ExplanationSettings(**{**options, "tests": tests})
 
 
 def explanation_text(table: pd.DataFrame, as_json: bool) -> str:
@@ -78,10 +143,12 @@ def explanation_text(table: pd.DataFrame, as_json: bool) -> str:
 
     grid = [["test", "value", "95 % interval", "texts"]]
     grid += [
-        [row.test, shown(row.value), f"{shown(row.low)} to {shown(row.high)}", str(row.texts)]
+        [f"  {row.test}", shown(row.value), f"{shown(row.low)} to {shown(row.high)}", str(row.texts)]
         for row in table.itertuples()
     ]
-    width = max(len(row.test) for row in table.itertuples())
-    return "\n".join(
-        [align_columns(grid), "", *(f"{row.test:<{width}}  {row.meaning}" for row in table.itertuples())]
-    )
+    head, *lines = align_columns(grid).split("\n")
+    parts = [head]
+    for name, places in table.groupby("group", sort=False).indices.items():
+        parts += ["", f"{name}: {EXPLANATION_TESTS[str(name)].summary}", *(lines[place] for place in places)]
+    width = max((len(row.test) for row in table.itertuples()), default=0)
+    return "\n".join([*parts, "", *(f"{row.test:<{width}}  {row.meaning}" for row in table.itertuples())])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from alignkit.analysis.settings import LabSettings
+from alignkit.analysis.settings import BestBy, LabSettings
 from alignkit.metrics.protocol import Metric
 from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.neural.settings import PRESETS, RunSettings, Tokens
@@ -124,7 +124,26 @@ class LabCall:
     is_flag=True,
     help="Also xi by BLEU, which takes long: --other translates at each of its checkpoints.",
 )
+@click.option(
+    "--alpha-by",
+    type=click.Choice(get_args(BestBy)),
+    default=LabSettings.alpha_by,
+    show_default=True,
+    help="What makes a network of RUN the best: the lowest validation loss, or the highest accuracy or BLEU of a "
+    "logged step, as in the authors' evaluation.",
+)
+@click.option(
+    "--largest",
+    is_flag=True,
+    help="Take uniform.beta in every row at the step where the row is largest, as the authors do.",
+)
+@click.option("--both-directions", is_flag=True, help="Rows with uniform.beta as A(u, v) and as A(v, u).")
 @proxy_epochs_option
+@click.option(
+    "--proxy-bias",
+    is_flag=True,
+    help="Train the proxy with a bias, which its beta leaves out, as the authors do.",
+)
 @percent_option
 @seed_option("The seed of the drawn pairs, the proxy and the bootstrap; with --train, of the networks.")
 @device_option
@@ -211,10 +230,12 @@ def train_first(call: LabCall, training: tuple[str, str], seed: int) -> None:
 
 def render_lab(found: Lab, settings: LabSettings, as_json: bool) -> str:
     """The table as text or JSON."""
-    from alignkit.report.tables import NONE, align_columns, to_json
+    from alignkit.report.tables import NONE, align_columns, records, to_json
 
     if as_json:
-        return to_json(found.table, "lab", {"xi_star": found.stars, "notes": list(found.notes), **found.facts})
+        seeds = None if found.seeds is None else records(found.seeds)
+        more = {"xi_star": found.stars, "seeds": seeds, "notes": list(found.notes)}
+        return to_json(found.table, "lab", {**more, **found.facts})
     table, facts = found.table, found.facts
     header = [f"{MAIN.symbol}(u, v)"]
     for metric in SCORE_METRICS:
@@ -232,9 +253,30 @@ def render_lab(found: Lab, settings: LabSettings, as_json: bool) -> str:
         align_columns(grid),
         "",
         f"xi*: {stars} (the best of the first run).",
+        *_seed_lines(found),
         *(f"Note: {text}." for text in found.notes),
     ]
     return "\n".join(lines)
+
+
+def _seed_lines(found: Lab) -> list[str]:
+    """The attention of the second run while it learns."""
+    from alignkit.report.tables import NONE, align_columns
+
+    if found.seeds is None or found.seeds.empty:
+        return []
+    columns = {MAIN.name: f"{MAIN.symbol}(lstm.alpha, alpha(step)) %", "accuracy": "accuracy", "bleu": "BLEU"}
+    shown = {name: head for name, head in columns.items() if found.seeds[name].notna().any()}
+    grid = [["step", *shown.values()]]
+    for row in found.seeds.to_dict(orient="records"):
+        texts = {
+            MAIN.name: MAIN.text(row[MAIN.name]),
+            "accuracy": f"{row['accuracy']:.3f}",
+            "bleu": f"{row['bleu']:.1f}",
+        }
+        cells = [NONE if math.isnan(row[name]) else texts[name] for name in shown]
+        grid.append([f"{row['step']:.0f}", *cells])
+    return ["", "The second run while it learned:", "", align_columns(grid)]
 
 
 def _columns_of(metric: Metric) -> list[str]:

@@ -81,17 +81,25 @@ def test_the_regression_is_compared_with_the_proxy_by_their_intervals(monkeypatc
     """Of A.10: A(beta_uf, beta_px) lies in 0.20 to 0.35."""
     pd = pytest.importorskip("pandas")
     monkeypatch.syspath_prepend(FOLDER)
-    names = ["A(alpha, beta_uf)", "A(alpha, alpha_fr)", "A(beta_uf, beta_log)", "A(beta_uf, beta_px)"]
-    ends = [(0.5, 0.6), (0.1, 0.2), (low, high), (0.20, 0.35)]
+    ends = {
+        "A(alpha, beta_uf)": (0.5, 0.6),
+        "A(alpha, alpha_fr)": (0.1, 0.2),
+        "A(beta_uf, beta_log)": (low, high),
+        "A(beta_uf, beta_px)": (0.20, 0.35),
+        "A(beta_px, beta_log)": (0.3, 0.4),
+        "A(alpha, alpha_2)": (0.01, 0.05),
+    }
     rows = [
         {"quantity": name, "agreement": (least + most) / 2, "low": least, "high": most, "chance": 0.1}
-        for name, (least, most) in zip(names, ends, strict=True)
+        for name, (least, most) in ends.items()
     ]
+    peak = SimpleNamespace(step=50, rise=(0.2, 0.1, 0.3), fall=(0.1, -0.1, 0.2))
     models = ["standard", "uniform", "majority"]
     accuracy = pd.DataFrame({"model": models, "accuracy": [0.9, 0.9, 0.5], "low": [0.8, 0.8, 0.5]})
     claims = runpy.run_path(str(FOLDER / "classification.py"))["claims"]
-    found = claims(SimpleNamespace(row=pd.DataFrame(rows), accuracy=accuracy))
-    assert [each["verdict"] for each in found] == ["holds", "holds", verdict]
+    found = claims(SimpleNamespace(row=pd.DataFrame(rows), accuracy=accuracy, rise_and_fall=peak))
+    verdicts = ["holds", "holds", "holds", "undecided", "undecided", verdict, "does not hold"]
+    assert [each["verdict"] for each in found] == verdicts
 
 
 def test_a_missing_peer_is_one_line(lacks, tmp_path):

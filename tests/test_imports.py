@@ -33,7 +33,8 @@ ORDER = [
         "interop",
         "datasets",
     ),
-    *("embeddings", "aligner", "classical", "neural", "metrics", "workflow", "analysis", "report", "experiments"),
+    *("embeddings", "aligner", "classical", "distributed", "neural", "metrics"),
+    *("workflow", "analysis", "report", "experiments"),
 ]
 #: Side by side: none of them imports another.
 APART = {"alignkit.classical", "alignkit.neural", "alignkit.metrics"}
@@ -161,7 +162,8 @@ def test_kernels_import_numpy_numba_and_llvmlite_only(name):
 @pytest.mark.parametrize("name", MODULES)
 def test_torch_and_matplotlib_stay_in_their_packages(name):
     packages = {imported.split(".")[0] for imported in imports(name)}
-    if not name.startswith(("alignkit.neural", "alignkit.analysis", "alignkit.experiments")):
+    torch_users = ("alignkit.distributed", "alignkit.neural", "alignkit.analysis", "alignkit.experiments")
+    if not name.startswith(torch_users):
         assert "torch" not in packages
     if not name.startswith(("alignkit.report", "alignkit.experiments")):
         assert "matplotlib" not in packages

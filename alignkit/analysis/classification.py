@@ -17,10 +17,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alignkit.analysis.accuracy import accuracies, word_weights
+from alignkit.analysis.classifier_courses import (
+    RiseAndFall,
+    classifier_time_course,
+    rise_and_fall,
+    same_attention_course,
+    strongest_step,
+)
 from alignkit.analysis.logistic import Logistic, fit_logistic, word_scores
 from alignkit.analysis.proxy import PROXY_CACHE, fit_or_load_proxy
 from alignkit.analysis.settings import ClassifySettings
-from alignkit.analysis.time_course import TimeCourseSettings, measure_steps
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.metrics.contextual import contextualised
@@ -42,6 +48,7 @@ if TYPE_CHECKING:
 QUANTITIES = (
     ("A(alpha, beta_uf)", "alpha", "beta_uf", "do word meanings learned without attention predict attention?"),
     ("A(beta_uf, beta_px)", "beta_uf", "beta_px", "does the bag-of-words proxy give the same word meanings?"),
+    ("A(beta_px, beta_log)", "beta_px", "beta_log", "does logistic regression know what the proxy knows?"),
     ("A(beta_uf, beta_log)", "beta_uf", "beta_log", "does logistic regression give the same word meanings?"),
     ("A(delta, beta_uf)", "delta", "beta_uf", "do word meanings predict which words the prediction depends on?"),
     ("A(alpha, beta)", "alpha", "beta", "does attention go to words whose states speak for the label?"),
@@ -71,11 +78,14 @@ class Classification:
             agrees with alpha better than v does with u, NaN if it never does; against_chance, ``above``, ``at`` or
             ``below``, where the interval of the agreement lies; question, which the value answers for these texts.
         accuracy: one line per model: model, step (best), accuracy with low and high, loss; on the validation text.
-        time_courses: of :func:`classifier_time_course`, for alpha with ``second``'s alpha and with ``uniform``'s
-            beta.
+        time_courses: of :func:`classifier_time_course`, for alpha with ``second``'s alpha, with ``uniform``'s beta
+            and with ``frozen``'s alpha; ``logistic``, for beta_log with ``uniform``'s beta, without which it is
+            not there; and ``seeds``, of :func:`same_attention_course`, both runs at the same step (A.9).
         scores: by the names in ``row``, all of the same texts: for further metrics.
         text: the texts that were scored.
         uniform_step: the logged step whose beta_uf agrees best with alpha (A.7), which all quantities use.
+        frozen_step: the logged step whose alpha_fr agrees best with alpha (A.6), likewise.
+        rise_and_fall: of A(alpha, beta_uf) over the steps of ``uniform`` (A.7).
         logistic: the regression, or None where scikit-learn is not installed.
         penalties: one line per C that was tried, on which A(beta_uf, beta_log) depends much: strength, loss,
             accuracy, agreement, chance, low, high, rows, ties; None without the regression.
@@ -87,6 +97,8 @@ class Classification:
     scores: Mapping[str, Scores]
     text: LabelledText
     uniform_step: int
+    frozen_step: int
+    rise_and_fall: RiseAndFall
     logistic: Logistic | None
     penalties: pd.DataFrame | None
 
@@ -135,24 +147,43 @@ def classify(
     proxy = fit_or_load_proxy(place / PROXY_CACHE, train.bitext, held.bitext, settings.proxy, progress, device)
     logistic = _logistic(train, held)
     scored = train if settings.scored == "train" else held
-    scores = _network_scores(best, scored, settings)
-    uniform = classifier_time_course(runs["uniform"], scores["alpha"], "beta", scored, settings, device)
-    step = settings.runs.training.steps
-    if uniform[MAIN.name].notna().any():
-        step = int(uniform["step"][uniform[MAIN.name].idxmax()])
-    scores[UNIFORM_SCORE] = runs["uniform"].load(step, device).score(scored.bitext, "beta")
-    scores |= _classical_scores(proxy, logistic, train, scored, settings)
-    second = classifier_time_course(runs["second"], scores["alpha"], "alpha", scored, settings, device)
+    scores = _network_scores(best, scored, settings) | _classical_scores(proxy, logistic, train, scored, settings)
+    courses = _courses(runs, scores, scored, settings, device)
+    last = settings.runs.training.steps
+    steps = {name: strongest_step(courses[name], last) for name in ("uniform", "frozen")}
+    scores[UNIFORM_SCORE] = runs["uniform"].load(steps["uniform"], device).score(scored.bitext, "beta")
+    scores["alpha_fr"] = runs["frozen"].load(steps["frozen"], device).score(scored.bitext, "alpha")
     return Classification(
-        _row(scores, second, settings),
+        _row(scores, courses["second"], settings),
         accuracies(best, proxy, logistic, held, settings.seed),
-        {"second": second, "uniform": uniform},
+        courses,
         scores,
         scored,
-        step,
+        steps["uniform"],
+        steps["frozen"],
+        rise_and_fall(runs["uniform"], scores["alpha"], "beta", scored, device, settings.percent),
         logistic,
         _penalties(logistic, scores[UNIFORM_SCORE], scored, settings) if logistic is not None else None,
     )
+
+
+def _courses(
+    runs: Mapping[str, ClassifierRun],
+    scores: Mapping[str, Scores],
+    text: LabelledText,
+    settings: ClassifySettings,
+    device: str,
+) -> dict[str, pd.DataFrame]:
+    """The time courses of :class:`Classification`."""
+    wanted = {"second": ("second", "alpha", "alpha"), "uniform": ("uniform", "alpha", "beta")}
+    wanted["frozen"] = ("frozen", "alpha", "alpha")
+    if "beta_log" in scores:
+        wanted["logistic"] = ("uniform", "beta_log", "beta")
+    found = {
+        name: classifier_time_course(runs[run], scores[u], kind, text, settings, device)
+        for name, (run, u, kind) in wanted.items()
+    }
+    return found | {"seeds": same_attention_course(runs["standard"], runs["second"], text, settings, device)}
 
 
 def _part_of(progress: Progress, name: str, number: int, parts: int) -> Progress:
@@ -203,7 +234,7 @@ def _network_scores(
 ) -> dict[str, Scores]:
     wanted = [
         *(("alpha", "standard", "alpha"), ("beta", "standard", "beta"), ("delta", "standard", "delta")),
-        *(("alpha_2", "second", "alpha"), ("alpha_fr", "frozen", "alpha")),
+        ("alpha_2", "second", "alpha"),
     ]
     if settings.loo:
         wanted.append(("loo", "standard", "loo"))
@@ -244,46 +275,4 @@ def row_table(
         if u in scores and v in scores:
             found = metric.measure(scores[u], scores[v], settings)
             rows.append({"quantity": quantity, "u": u, "v": v, **found, "question": question})
-    return pd.DataFrame(rows)
-
-
-def classifier_time_course(
-    run: ClassifierRun,
-    u: Scores,
-    kind: str,
-    text: LabelledText,
-    settings: MetricSettings | None = None,
-    device: str = "auto",
-) -> pd.DataFrame:
-    """A(u, v(step)) and performance at every logged step of a run, v(step) being its scores of ``kind`` then.
-
-    Contextualised agreement is read from this: xi is the performance at the first step whose agreement exceeds a
-    given one.
-
-    Args:
-        run: whose checkpoints are scored.
-        u: scores of ``text``.
-        kind: of the run's scores.
-        text: what is scored.
-        settings: of the metric.
-        device: as :func:`alignkit.neural.devices.pick_device`.
-
-    Returns:
-        columns step, accuracy, loss (on the validation text), agreement, chance, low, high, rows, ties.
-
-    Raises:
-        AlignkitError: the run kept no checkpoints.
-    """
-    import pandas as pd
-
-    if not run.checkpoints:
-        raise AlignkitError(f"{run.path} has no checkpoints of its logged steps")
-    options = (settings or MetricSettings()).metric_options()
-    plan = TimeCourseSettings(**options, kinds=(kind,), metrics=(MAIN,), order="fixed")
-    rows = []
-    for each in measure_steps(run, text.bitext, {"u": u}, plan, device=device):
-        (values,) = each.values.values()
-        measured = each.network.metrics
-        performance = {"accuracy": measured["valid.accuracy"], "loss": measured["valid.loss"]}
-        rows.append({"step": each.step, **performance, **values})
     return pd.DataFrame(rows)

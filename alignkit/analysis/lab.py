@@ -7,20 +7,19 @@ Kendall's tau and contextualised agreement xi, and beside them the same for IBM 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from alignkit.analysis.networks import open_run
+from alignkit.analysis.lab_runs import PERFORMANCES, LabRuns, best_network, open_lab_runs
 from alignkit.analysis.proxy import proxy_of
 from alignkit.analysis.settings import LabSettings
 from alignkit.analysis.time_course import COLUMNS, TimeCourseSettings, at_step, row_name, series, time_course
 from alignkit.classical.ibm1 import fit_ibm1
-from alignkit.errors import AlignkitError
 from alignkit.metrics.contextual import contextualised
 from alignkit.metrics.registry import MAIN, SCORE_METRICS, prefixed
-from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.training.translation_run import TranslationRun
 from alignkit.scores.scores import Scores
 from alignkit.settings import with_options
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SCORED_PAIRS = 1000  #: of the training text, by default
-PERFORMANCES = {"accuracy": "valid.accuracy", "bleu": "valid.bleu"}  #: name in the table -> in the log
+UNIFORM, OTHER = "uniform.beta", "other.beta"
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,11 @@ class Lab:
     Attributes:
         table: a row per (u, v). Columns: u and v; the values of the main metric (agreement, chance, low, high,
             rows, ties) and its xi_accuracy and xi_bleu; the same of every other metric with its name in front
-            (tau, tau_low, ..., tau_xi_bleu); not_reached, the names of xi columns whose level no step exceeded.
+            (tau, tau_low, ..., tau_xi_bleu); not_reached, the names of xi columns whose level no step exceeded;
+            uniform_step, the step of the uniform run whose beta the row has, NaN for that of its best network.
             Shares are fractions, BLEU is 0 to 100; NaN where nothing was measured.
+        seeds: A(lstm.alpha, alpha(step)), the second run's attention while it learns against the first one's best:
+            step, agreement, accuracy and bleu (of the second run, as far as measured); None without a second run.
         stars: xi*, the best performance of the first run, by ``accuracy`` and ``bleu``, as far as logged.
         time_courses: tables of :func:`alignkit.analysis.time_course.time_course`, one after another: of the
             uniform and the second run where given, of all runs with ``all_steps``.
@@ -51,40 +53,11 @@ class Lab:
     """
 
     table: pd.DataFrame
+    seeds: pd.DataFrame | None
     stars: dict[str, float]
     time_courses: pd.DataFrame
     notes: tuple[str, ...]
     facts: dict[str, object]
-
-
-@dataclass(frozen=True)
-class LabRuns:
-    """Runs of one text that belong together.
-
-    Attributes:
-        main: with attention.
-        network: its network with the lowest validation loss.
-        other: with attention, of another seed, or None.
-        uniform: with uniform attention, or None.
-    """
-
-    main: TranslationRun
-    network: NeuralAligner
-    other: TranslationRun | None
-    uniform: TranslationRun | None
-
-    def notes(self) -> list[str]:
-        """Remarks on runs that are missing, unfinished or of one seed."""
-        found = []
-        if self.other is not None and self.other.settings.training.seed == self.main.settings.training.seed:
-            found.append("the two runs have the same seed, so xi compares a network with itself")
-        runs = [run for run in (self.main, self.other, self.uniform) if run is not None]
-        found += [f"{run.path} is not finished" for run in runs if not run.finished]
-        if self.uniform is None:
-            found.append("without a uniform run (--uniform RUN), there is no uniform.beta")
-        if self.other is None:
-            found.append("without a run of another seed (--other RUN), there is no xi")
-        return found
 
 
 def lab(
@@ -99,7 +72,8 @@ def lab(
     """Measure a network with attention against the scores that may explain it.
 
     Args:
-        run: run directory of the network with attention; the network with the lowest validation loss counts.
+        run: run directory of the network with attention; that with the lowest validation loss counts, or what
+            ``alpha_by`` of the settings says.
         other: run of the same text and another seed, with checkpoints: its attention while it learned gives xi.
         uniform: run of the same text with uniform attention, which gives beta_uf.
         settings: defaults if not given.
@@ -111,33 +85,8 @@ def lab(
         AlignkitError: a directory is no run, runs are of unlike texts, or have the wrong kind of attention.
     """
     settings = with_options(settings or LabSettings(), options)
-    return _Measurement(open_lab_runs(run, other, uniform, device), settings, device, progress).result()
-
-
-def open_lab_runs(run: PathLike, other: PathLike | None, uniform: PathLike | None, device: str) -> LabRuns:
-    """Open the runs of a lab and check that they belong together.
-
-    Raises:
-        AlignkitError: as :func:`lab`.
-    """
-    main = open_run(run)
-    opened = [open_run(path) if path is not None else None for path in (other, uniform)]
-    network = main.load(device=device)
-    if network.name != "lstm":
-        raise AlignkitError(f"{main.path} was trained with uniform attention; give it as --uniform")
-    for found, name, option in zip(opened, ("lstm", "uniform"), ("--other", "--uniform"), strict=True):
-        if found is None:
-            continue
-        second = found.load(device="cpu")
-        if second.name != name:
-            wanted = "attention" if name == "lstm" else "uniform attention"
-            raise AlignkitError(f"{found.path} was not trained with {wanted}, which {option} needs")
-        same = second.tokenizer.vocabulary == network.tokenizer.vocabulary
-        if second.fingerprint != network.fingerprint or not same:
-            raise AlignkitError(f"{found.path} was not trained on the text of {main.path}")
-    if opened[0] is not None and opened[0].path.resolve() == main.path.resolve():
-        raise AlignkitError("the second run must be another one, trained with another seed")
-    return LabRuns(main, network, *opened)
+    runs = open_lab_runs(run, other, uniform, device, settings.alpha_by)
+    return _Measurement(runs, settings, device, progress).result()
 
 
 class _Measurement:
@@ -155,7 +104,8 @@ class _Measurement:
         self.likeness: dict[str, list[float]] = {}
         #: of the second run at its logged steps: name in PERFORMANCES -> performance
         self.performance: dict[str, list[float]] = {}
-        self._follow_other()
+        self.seeds = self._follow_other()
+        self.uniform_course = self._time_course(runs.uniform, "uniform") if runs.uniform is not None else None
 
     def _pairs(self) -> Bitext:
         valid = self.settings.on == "valid"
@@ -180,6 +130,7 @@ class _Measurement:
             self.runs.main.valid,
             seed=settings.seed,
             epochs=settings.proxy_epochs,
+            bias=settings.proxy_bias,
             progress=self.progress,
             device=self.device,
         )
@@ -189,9 +140,9 @@ class _Measurement:
             ibm1 = fit_ibm1(self.training, iterations=iterations, null=null, threads=settings.threads)
             for kind in ("beta", "alpha"):
                 scores[f"ibm1({iterations}).{kind}"] = ibm1.score(pairs, kind)
-        if self.runs.uniform is not None:
-            uniform = self.runs.uniform.load(device=self.device)
-            scores["uniform.beta"] = uniform.score(pairs, "beta")
+        for name, run in ((UNIFORM, self.runs.uniform), (OTHER, self.runs.other)):
+            if run is not None:
+                scores[name] = best_network(run, settings.alpha_by, self.device).score(pairs, "beta")
         return scores
 
     def _time_course(self, run: TranslationRun, label: str) -> pd.DataFrame | None:
@@ -200,11 +151,15 @@ class _Measurement:
             self.notes.append(f"{run.path} keeps no checkpoints at its logged steps (only its best network)")
             return None
         settings = self.settings
-        alpha = {"lstm.alpha": self.scores["lstm.alpha"]}
+        wanted = (
+            ["lstm.alpha", "proxy.beta", "lstm.delta"]
+            if label == "uniform" and settings.largest
+            else ["lstm.alpha"]
+        )
         table = time_course(
             run,
             self.pairs,
-            self.scores if settings.all_steps else alpha,
+            self.scores if settings.all_steps else {name: self.scores[name] for name in wanted},
             TimeCourseSettings(**settings.metric_options(), bleu=settings.bleu and label == "other"),
             label=label,
             device=self.device,
@@ -213,11 +168,13 @@ class _Measurement:
         self.time_courses.append(table)
         return table
 
-    def _follow_other(self) -> None:
-        """Set ``likeness`` and ``performance``, from which xi is read."""
+    def _follow_other(self) -> pd.DataFrame | None:
+        """Set ``likeness`` and ``performance``, from which xi is read; the table ``seeds`` of :class:`Lab`."""
+        import pandas as pd
+
         table = self._time_course(self.runs.other, "other") if self.runs.other is not None else None
         if table is None:
-            return
+            return None
         for metric in SCORE_METRICS:
             steps, values = series(table, row_name(metric.symbol, "lstm.alpha", at_step("alpha")))
             self.likeness[metric.name] = values.tolist()
@@ -226,28 +183,42 @@ class _Measurement:
             if all(not math.isnan(known.get(step, math.nan)) for step in steps.tolist()):
                 self.performance[name] = [known[step] for step in steps.tolist()]
             # Otherwise a step between those measured might be the one.
+        main = row_name(MAIN.symbol, "lstm.alpha", at_step("alpha"))
+        seeds = dict(zip(("step", MAIN.name), series(table, main), strict=True))
+        for name, logged in PERFORMANCES.items():
+            known = dict(zip(*(part.tolist() for part in series(table, logged)), strict=True))
+            seeds[name] = np.array([known.get(step, math.nan) for step in seeds["step"].tolist()])
+        return pd.DataFrame(seeds)
 
-    def _strongest_uniform(self, run: TranslationRun) -> Scores:
-        """beta of the uniform run at the logged step that alpha agrees with most (appendix A.7).
+    def _uniform_row(self, u: str, v: str) -> dict[str, object]:
+        """A row with uniform.beta of the step at which it is largest, if that is asked for.
 
-        That of its best network if there are no logged steps.
+        A(alpha, beta_uf) is the largest in any case (appendix A.7). Without logged steps, uniform.beta is that of
+        the best network.
         """
-        table = self._time_course(run, "uniform")
+        course, run = self.uniform_course, self.runs.uniform
+        assert run is not None
+        own = {UNIFORM: at_step("beta")}
+        name = row_name(MAIN.symbol, own.get(u, u), own.get(v, v))
         empty: tuple[np.ndarray, np.ndarray] = (np.empty(0, np.int64), np.empty(0))
-        name = row_name(MAIN.symbol, "lstm.alpha", at_step("beta"))
-        steps, values = series(table, name) if table is not None else empty
-        if np.isnan(values).all():
-            return self.scores["uniform.beta"]
+        steps, values = series(course, name) if course is not None else empty
+        wanted = self.settings.largest or (u, v) == ("lstm.alpha", UNIFORM)
+        if not wanted or np.isnan(values).all():
+            return self._row(u, v)
         step = int(steps[np.nanargmax(values)])
-        self.notes.append(f"A(lstm.alpha, uniform.beta) is at step {step} of the uniform run, where it is largest")
-        return run.load(step, self.device).score(self.pairs, "beta")
+        if not self.settings.largest:
+            shown = row_name(MAIN.symbol, u, v)
+            self.notes.append(f"{shown} is at step {step} of the uniform run, where it is largest")
+        beta = run.load(step, self.device).score(self.pairs, "beta")
+        return {**self._row(u, v, {**self.scores, UNIFORM: beta}), "uniform_step": step}
 
-    def _row(self, u: str, v: str, v_scores: Scores | None = None) -> dict[str, object]:
+    def _row(self, u: str, v: str, scores: Mapping[str, Scores] | None = None) -> dict[str, object]:
         """Every metric, and xi by it, of one pair of scores."""
+        scores = scores or self.scores
         row: dict[str, Any] = {"u": u, "v": v}
         never = []
         for metric in SCORE_METRICS:
-            found = metric.measure(self.scores[u], v_scores or self.scores[v], self.settings)
+            found = metric.measure(scores[u], scores[v], self.settings)
             row |= prefixed(metric, found)
             for name in PERFORMANCES:
                 column = f"xi_{name}" if metric is MAIN else f"{metric.name}_xi_{name}"
@@ -259,7 +230,7 @@ class _Measurement:
                     never.append(column)
                 else:
                     row[column] = xi
-        return {**row, "not_reached": " ".join(never)}
+        return {**row, "not_reached": " ".join(never), "uniform_step": math.nan}
 
     def result(self) -> Lab:
         """The table with everything that belongs to it."""
@@ -267,10 +238,12 @@ class _Measurement:
 
         rows = []
         if self.runs.uniform is not None:
-            rows.append(self._row("lstm.alpha", "uniform.beta", self._strongest_uniform(self.runs.uniform)))
-            rows += [self._row("uniform.beta", "proxy.beta"), self._row("lstm.delta", "uniform.beta")]
-        rows.append(self._row("lstm.alpha", "lstm.beta"))
-        rows += [self._row("lstm.alpha", v) for v in self.scores if v.split(".")[0] not in ("uniform", "lstm")]
+            quantities = [("lstm.alpha", UNIFORM), (UNIFORM, "proxy.beta"), ("lstm.delta", UNIFORM)]
+            quantities += [(v, u) for u, v in quantities] if self.settings.both_directions else []
+            rows += [self._uniform_row(u, v) for u, v in quantities]
+        apart = ["lstm.beta", *([OTHER] if OTHER in self.scores else [])]
+        apart += [v for v in self.scores if v.split(".")[0] not in ("uniform", "lstm", "other")]
+        rows += [self._row("lstm.alpha", v) for v in apart]
         if self.settings.all_steps:
             self._time_course(self.runs.main, "lstm")
         steps = pd.concat(self.time_courses, ignore_index=True) if self.time_courses else None
@@ -278,7 +251,7 @@ class _Measurement:
         log = self.runs.main.log
         stars = {name: log.best(key, largest=True)[1] for name, key in PERFORMANCES.items() if log.series(key)}
         table = pd.DataFrame(rows)
-        return Lab(table, stars, nothing if steps is None else steps, tuple(self.notes), self._facts())
+        return Lab(table, self.seeds, stars, nothing if steps is None else steps, tuple(self.notes), self._facts())
 
     def _facts(self) -> dict[str, object]:
         settings, network = self.settings, self.runs.network

@@ -70,7 +70,9 @@ def word_scores(weights: np.ndarray, text: LabelledText) -> Scores:
 def fit_logistic(
     text: LabelledText, valid: LabelledText, strengths: Sequence[float] = STRENGTHS, iterations: int = 5000
 ) -> Logistic:
-    """Fit one regression per strength by L-BFGS and keep the one with the lowest validation loss.
+    """Fit one regression per strength by L-BFGS and keep the one with the highest validation accuracy.
+
+    Of those with the same accuracy, the one with the lowest validation loss is kept.
 
     Args:
         text: training text.
@@ -100,7 +102,7 @@ def fit_logistic(
         weights, bias = model.coef_[0].astype(np.float64), float(model.intercept_[0])
         loss, accuracy = judge_logits(mean_of_words(weights, valid) + bias, valid.labels)
         found.append(((strength, loss, accuracy), weights, bias))
-    best = min(found, key=lambda one: one[0][1])
+    best = min(found, key=lambda one: (-one[0][2], one[0][1]))
     return Logistic(
         best[1], best[2], best[0][0], tuple(one[0] for one in found), np.stack([one[1] for one in found])
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from alignkit.metrics.aer import evaluate
 from alignkit.metrics.agreement import agreement
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.reading import Reading
-from alignkit.neural.settings import RunSettings
+from alignkit.neural.settings import NetworkSettings, RunSettings
 from alignkit.neural.training.translation import translation_trainer
 from alignkit.neural.training.translation_run import TranslationRun, train_translation
 from alignkit.scores.scores import Scores
@@ -77,6 +77,7 @@ def compare_mechanisms(
     settings: RunSettings | None = None,
     progress: Progress | None = None,
     device: str = "auto",
+    networks: Mapping[str, NetworkSettings] | None = None,
 ) -> pd.DataFrame:
     """Train a network for every mechanism, or continue, and measure all of them on the validation text.
 
@@ -87,6 +88,7 @@ def compare_mechanisms(
         settings: of all runs; the mechanism is filled in. The paper's if not given.
         progress: called with (steps done, steps of a run, message).
         device: as :func:`alignkit.neural.devices.pick_device`.
+        networks: of mechanisms that name an architecture; its defaults if not given.
 
     Returns:
         a row for each mechanism and one for IBM Model 1: ``mechanism``, ``agreement`` (top-5 % of alpha with beta
@@ -102,7 +104,9 @@ def compare_mechanisms(
     import pandas as pd
 
     base = settings or RunSettings()
-    plans = {name: mechanism_settings(base, name) for name in mechanisms}  # refused before anything is trained
+    plans = {
+        name: mechanism_settings(base, name, networks) for name in mechanisms
+    }  # refused before anything is trained
     rows: list[dict[str, Any]] = []
     ibm1: Scores | None = None
     for name, own in plans.items():
@@ -121,9 +125,19 @@ def compare_mechanisms(
     return pd.DataFrame(rows).reindex(columns=[*columns, "bleu", "aer", "aer_shifted", "ms"])
 
 
-def mechanism_settings(settings: RunSettings, name: str) -> RunSettings:
-    """The settings with ``MECHANISM`` or ``ARCHITECTURE/MECHANISM``; raises AlignkitError if there is none."""
+def mechanism_settings(
+    settings: RunSettings, name: str, networks: Mapping[str, NetworkSettings] | None = None
+) -> RunSettings:
+    """The settings with ``MECHANISM`` or ``ARCHITECTURE/MECHANISM``; raises AlignkitError if there is none.
+
+    Args:
+        settings: of the run.
+        name: of the mechanism.
+        networks: of architectures that are named; their defaults if not given.
+    """
     architecture, slash, mechanism = name.rpartition("/")
+    if slash and architecture in (networks or {}):
+        settings = replace(settings, network=(networks or {})[architecture])
     return settings.change(network={"architecture": architecture if slash else None, "attention": mechanism})
 
 

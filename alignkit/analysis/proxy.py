@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.aligners import NeuralAligner
@@ -15,7 +16,7 @@ from alignkit.neural.training.translation_run import TranslationRun
 from alignkit.text.bitext import Bitext
 from alignkit.types import Progress
 
-PROXY_CACHE = "proxy.pt"  #: in a run directory
+PROXY_CACHE, BIASED_PROXY_CACHE = "proxy.pt", "proxy-bias.pt"  #: in a run directory
 
 
 def proxy_of(
@@ -24,10 +25,9 @@ def proxy_of(
     training: Bitext,
     valid: Bitext,
     *,
-    seed: int = 0,
-    epochs: int | None = None,
     progress: Progress | None = None,
     device: str = "auto",
+    **options: Any,
 ) -> ProxyAligner:
     """The proxy of the text that a network was trained on, kept in the network's run directory.
 
@@ -36,13 +36,13 @@ def proxy_of(
         run: where to keep the proxy; None to train it in any case.
         training: the text.
         valid: says which epoch is the best. Without the run's validation text, the scored pairs do.
-        seed: of the proxy.
-        epochs: the preset's if not given.
         progress, device: as in :func:`alignkit.neural.proxy.fit_proxy`.
+        **options: fields of :class:`alignkit.neural.settings.ProxySettings`; None stands for the preset's.
     """
     preset = PROXY_PRESETS["paper" if network.settings.network.embedding >= 256 else "small"]
-    settings = replace(preset, seed=seed, epochs=epochs or preset.epochs)
-    cache = run.path / PROXY_CACHE if run is not None else None
+    settings = replace(preset, **{name: value for name, value in options.items() if value is not None})
+    name = BIASED_PROXY_CACHE if settings.bias else PROXY_CACHE
+    cache = run.path / name if run is not None else None
     return fit_or_load_proxy(cache, training, valid, settings, progress, device)
 
 

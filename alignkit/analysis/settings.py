@@ -13,6 +13,8 @@ from alignkit.neural.settings import ProxySettings
 
 #: The part of a run's text that is scored.
 Part = Literal["valid", "train"]
+#: What says which network of a run is the best.
+BestBy = Literal["loss", "accuracy", "bleu"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,13 @@ class LabSettings(MetricSettings):
         null: whether IBM 1 has NULL.
         bleu: translate at the checkpoints of the second run whose BLEU was not logged.
         all_steps: also give the time course of every run against all fixed scores.
+        alpha_by: which network of a run counts: that with the lowest validation loss; or that of the logged step
+            with the highest token accuracy or BLEU, as in the authors' own evaluation.
+        largest: in every row with uniform.beta, not only in A(alpha, beta_uf), take it at the logged step where
+            the row is largest, as the authors do.
+        both_directions: A(u, v) and A(v, u) of every row with uniform.beta; the paper's is one of the two.
         proxy_epochs: the preset's if not given.
+        proxy_bias: the authors' proxy is trained with a bias, which its beta leaves out.
     """
 
     on: Part = "valid"
@@ -59,7 +67,11 @@ class LabSettings(MetricSettings):
     null: bool = False
     bleu: bool = False
     all_steps: bool = False
+    alpha_by: BestBy = "loss"
+    largest: bool = False
+    both_directions: bool = False
     proxy_epochs: int | None = None
+    proxy_bias: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,13 @@ from typing import get_args
 
 import numpy as np
 
+from alignkit.classical.exchange import current_exchange
 from alignkit.classical.inverted_index import bags_of
 from alignkit.classical.settings import TABLE_ENDINGS, Weighting
 from alignkit.classical.translation_table import PairTable
 from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.errors import AlignkitError
+from alignkit.kernels import out_of_core
 from alignkit.parallel import thread_count
 from alignkit.storage import atomic_write, check_ending, save_arrays
 from alignkit.text.bitext import Bitext
@@ -35,7 +37,8 @@ def cooccurrence(bitext: Bitext, weighting: Weighting = "source-length", threads
         threads: all there are by default; the result does not depend on it.
 
     Returns:
-        The (V_src, V_tgt) table of the pairs that occur together.
+        The (V_src, V_tgt) table of the pairs that occur together. With other processes
+        (:mod:`alignkit.classical.exchange`) the first has all of it, the others the pairs of their texts.
 
     Raises:
         AlignkitError: unknown weighting.
@@ -53,7 +56,21 @@ def cooccurrence(bitext: Bitext, weighting: Weighting = "source-length", threads
     types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
     weights = np.repeat((1 / np.maximum(lengths, 1)).astype(np.float32), target.sizes)
     weights *= target.counts
-    return PairTable(*IndexedBitext(source, target, types, threads).weighted_pairs(weights), types[1])
+    indexed, exchange = IndexedBitext(source, target, types, threads), current_exchange()
+    if not exchange.is_shared:
+        return PairTable(*indexed.weighted_pairs(weights), types[1])
+    table = exchange.table(indexed.pairs(), indexed.entries_met)
+
+    def add(low: int, high: int, counts: np.ndarray) -> None:
+        rows = table.local._replace(values=counts)
+        arrays = indexed.index, rows, indexed.target, weights
+        indexed.over_rows(
+            lambda *part: out_of_core.add_expected_counts(*part, *arrays, np.zeros(types[1])), low, high
+        )
+
+    table.owned.values[:] = table.collect(add)
+    table.spread(table.owned.values, table.local.values)
+    return PairTable(*table.whole(table.owned.values, table.local.values), types[1])
 
 
 def save_table(path: PathLike, table: PairTable, source: Vocabulary, target: Vocabulary, weighting: str) -> None:

@@ -151,10 +151,13 @@ def fit_diagonal(
     estimation = DiagonalEstimation(bitext, settings, thread_count(threads))
     estimation.initialise()
     history = run_em(estimation, settings.iterations, progress)
+    table = estimation.table
     return Diagonal(
         bitext.source.vocabulary,
         bitext.target.vocabulary,
-        PairTable(*estimation.rows, len(bitext.target.vocabulary)).pruned(settings.prune),
+        PairTable(*table.whole(table.owned.values, table.local.values), len(bitext.target.vocabulary)).pruned(
+            settings.prune
+        ),
         estimation.null_probability,
         estimation.positions.tension,
         null=estimation.null if settings.null else None,

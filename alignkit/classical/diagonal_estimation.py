@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from alignkit.classical.em import has_settled
+from alignkit.classical.exchange import current_exchange
 from alignkit.classical.inverted_index import token_index
 from alignkit.classical.null import m_step_null
 from alignkit.classical.positions import PositionDistribution
@@ -12,8 +13,9 @@ from alignkit.classical.settings import DiagonalSettings
 from alignkit.classical.translation_table import normalise_rows
 from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.kernels import diagonal as kernels
+from alignkit.kernels import hmm_m_step
 from alignkit.kernels.diagonal import Denominators, NullRow, TargetTokens
-from alignkit.parallel import blocks, run_blocks
+from alignkit.parallel import blocks, clipped, run_blocks
 from alignkit.text.bitext import Bitext
 
 
@@ -26,7 +28,9 @@ class DiagonalEstimation:
         threads: how many to use; no result depends on it.
 
     Attributes:
-        rows: the table; after an E-step the values are expected counts, otherwise Trans.
+        exchange: with the processes that have the rest of the text.
+        rows: the table of the text's word pairs; their values are Trans, and after an E-step expected counts.
+        table: what of the table is here; with other processes, the expected counts are those of the owned rows.
         null: float32 (V_tgt,), NULL's row.
         null_probability: p0; 0 without NULL.
         positions: the distribution of source positions, with the tension.
@@ -35,6 +39,7 @@ class DiagonalEstimation:
 
     def __init__(self, bitext: Bitext, settings: DiagonalSettings, threads: int) -> None:
         self.bitext, self.settings, self.threads = bitext, settings, threads
+        self.exchange = current_exchange()
         self.null_probability = settings.null_probability if settings.null else 0.0
         self.log_likelihood = 0.0
 
@@ -43,10 +48,12 @@ class DiagonalEstimation:
         bitext, types = self.bitext, len(self.bitext.target.vocabulary)
         indexed = IndexedBitext.of(bitext, self.threads)
         self.rows, self._row_ranges = indexed.pairs(), indexed.row_ranges
-        del indexed
         self.rows.values.fill(1 / max(types, 1))
+        self.table = self.exchange.table(self.rows, indexed.entries_met)
+        self.table.owned.values.fill(1 / max(types, 1))
+        del indexed
         self.null = np.full(types, 1 / max(types, 1), np.float32)
-        self.positions = PositionDistribution(bitext, self.settings.tension)
+        self.positions = PositionDistribution(bitext, self.settings.tension, self.exchange)
         self._index = token_index(bitext.source)
         self._text = TargetTokens(bitext.target.tokens, bitext.target.offsets, bitext.source.lengths)
         self._sentence_ranges = blocks(bitext.source.lengths * bitext.target.lengths, self.threads)
@@ -71,21 +78,42 @@ class DiagonalEstimation:
             )
             kernels.diagonal_posterior_weights(low, high, self._text, self.positions.totals, null, weights, sums)
 
+        run_blocks(add, self._sentence_ranges, self.threads)
+        self._count(weights.z)
+        self._null_sums = self.exchange.in_turn(
+            np.zeros(len(self.null)),
+            lambda room: hmm_m_step.column_sums(0, len(room), self._text.tokens, weights.moments, room),
+        )
+        self.log_likelihood = self.exchange.total(sums[:, 0])
+        self._distance = self.exchange.total(sums[:, 1]) / max(int(self.positions.tokens.sum()), 1)
+
+    def _count(self, weights: np.ndarray) -> None:
+        """Turn the owned rows of the table into expected counts; weights float32 (N_tgt,)."""
+        arguments = self._text, self.positions.exponentials, weights
+
         def count(low: int, high: int) -> None:
             room = np.zeros(len(self.null))
-            kernels.diagonal_expected_counts(
-                low, high, self._index, self.rows, self._text, exponentials, weights.z, room
-            )
+            kernels.diagonal_expected_counts(low, high, self._index, self.rows, *arguments, room)
 
-        run_blocks(add, self._sentence_ranges, self.threads)
-        run_blocks(count, self._row_ranges, self.threads)
-        self._null_sums = np.bincount(self._text.tokens, weights=weights.moments, minlength=len(self.null))
-        self.log_likelihood, distance = sums.sum(axis=0).tolist()
-        self._distance = distance / max(int(self.positions.tokens.sum()), 1)
+        def add_rows(first: int, end: int, counts: np.ndarray) -> None:
+            rows = self.rows._replace(values=counts)
+
+            def add(low: int, high: int) -> None:
+                kernels.add_diagonal_counts(low, high, self._index, rows, *arguments, np.zeros(len(self.null)))
+
+            run_blocks(add, clipped(self._row_ranges, first, end), self.threads)
+
+        if self.exchange.is_shared:
+            owned = self.table.owned.values
+            owned[:] = owned * self.table.collect(add_rows)
+        else:
+            run_blocks(count, self._row_ranges, self.threads)
 
     def m_step(self) -> None:
         """Turn expected counts into Trans, and fit the tension."""
-        normalise_rows(self.rows.offsets, self.rows.values, self.settings.dirichlet, self.threads)
+        owned = self.table.owned
+        normalise_rows(owned.offsets, owned.values, self.settings.dirichlet, self.threads)
+        self.table.spread(owned.values, self.rows.values)
         if self.settings.null:
             self.null = m_step_null(self.null, self._null_sums, self.settings.dirichlet)
         # Under uniform translation probabilities the posterior positions are distributed as the prior ones.

@@ -16,6 +16,7 @@ from alignkit.classical.priors import LexiconPrior
 from alignkit.classical.settings import IBM1Settings
 from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError, InputError
+from alignkit.kernels.inverted_index import TableRows
 from alignkit.links.from_positions import links_from_positions
 from alignkit.links.links import Links
 from alignkit.parallel import thread_count
@@ -137,10 +138,13 @@ def fit_ibm1(
     )
     estimation.initialise()
     history = run_em(estimation, settings.iterations, progress)
+    rows, table = estimation.rows, estimation.table
+    if table is not None:
+        rows = TableRows(*table.whole(table.owned.values, rows.values))
     return IBM1(
         bitext.source.vocabulary,
         bitext.target.vocabulary,
-        PairTable(*estimation.rows, len(bitext.target.vocabulary)).pruned(settings.prune),
+        PairTable(*rows, len(bitext.target.vocabulary)).pruned(settings.prune),
         null=estimation.null if settings.null else None,
         log_likelihood=tuple(history),
         threads=threads,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
 from alignkit.classical.em import has_settled
+from alignkit.classical.exchange import SharedTable, current_exchange
 from alignkit.classical.lexical_model import LexicalModel
 from alignkit.classical.memory import block_ranges
 from alignkit.classical.null import NullWord, m_step_null
@@ -42,6 +44,14 @@ class Block:
         self.weights = np.repeat(shares, np.diff(self.indexed.target.offsets))
         self.weights *= self.indexed.target.counts
 
+    def add_words(self, null: np.ndarray) -> None:
+        """Set what NULL's row float32 (V_tgt,) has for the words of the block to 1."""
+        null[self.indexed.target.words] = 1
+
+    def add_null_counts(self, sums: np.ndarray) -> None:
+        """Add to float64 (V_tgt,) what NULL's row is multiplied by to be its expected counts."""
+        translation_table.expected_null_counts(self.indexed.target, self.null_weights, self.weights, sums)
+
 
 class IBM1Estimation:
     """IBM Model 1 while it is estimated (an :class:`alignkit.classical.em.EMModel`).
@@ -58,7 +68,9 @@ class IBM1Estimation:
         start: a model whose parameters come first; only with one block. None: uniform ones.
 
     Attributes:
-        rows: the table; after an E-step the values are expected counts, otherwise Trans.
+        rows: the table of the text's word pairs; their values are Trans, and after an E-step expected counts.
+        exchange: with the processes that have the rest of the text; only with one block.
+        table: with other processes, what of the table is here; the expected counts are those of the owned rows.
         null: float32 (V_tgt,), NULL's row.
         log_likelihood: under the parameters that the last E-step used.
     """
@@ -76,7 +88,8 @@ class IBM1Estimation:
         start: LexicalModel | None = None,
     ) -> None:
         self.bitext, self.settings, self.threads = bitext, settings, threads
-        self.prior, self.start = prior, start
+        self.prior, self.start, self.exchange = prior, start, current_exchange()
+        self.table: SharedTable | None = None
         ends = bitext.source.offsets + bitext.target.offsets
         self._ranges = None if block_tokens is None else block_ranges(ends, block_tokens)
         self.types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
@@ -93,18 +106,22 @@ class IBM1Estimation:
         pairs = RowColumns(np.zeros(self.types[0] + 1, np.int64), np.empty(0, np.int32))
         for block in self._blocks():
             if self.settings.null:
-                self.null[block.indexed.target.words] = 1
+                self.null = self.exchange.in_turn(self.null, block.add_words)
             if self._whole is None:
                 pairs = block.indexed.merged_pairs(pairs)
         if self._whole is None:
             self.rows = TableRows(*pairs, np.ones(len(pairs.columns), np.float32))
-        elif self.start is not None:
-            self._start_from(self.start, self._whole)
+        elif self.start is not None or self.exchange.is_shared:
+            self.rows = self._whole.indexed.pairs()
+            self.table = self.exchange.table(self.rows, self._whole.indexed.entries_met)
+        if self.start is not None:
+            self._start_from(self.start)
 
-    def _start_from(self, model: LexicalModel, text: Block) -> None:
-        self.rows = text.indexed.pairs()
-        words = model.source, model.target
-        self.rows.values[:] = start_values(model.table, words, model.table.values, self.bitext, self.rows)
+    def _start_from(self, model: LexicalModel) -> None:
+        assert self.table is not None
+        owned, words = self.table.owned, (model.source, model.target)
+        owned.values[:] = start_values(model.table, words, model.table.values, self.bitext, owned)
+        self.table.spread(owned.values, self.rows.values)
         if model.null is not None:
             self.null = start_null(model.null, model.target, self.bitext.target.vocabulary)
 
@@ -122,27 +139,36 @@ class IBM1Estimation:
     def e_step(self) -> None:
         """Turn the table into expected counts, and note the log-likelihood."""
         self._null_sums = np.zeros(self.types[1])
-        counts = None if self._whole is not None else np.zeros(len(self.rows.columns))
+        shared = self.table if self.exchange.is_shared else None
+        counts = np.zeros(len(self.rows.columns)) if self._whole is None else None
         for block in self._blocks():
             if not self._is_uniform:
                 self._weigh(block)
-            if counts is not None:
-                self._add_counts(block, counts)
+            if shared is not None:
+                counts = shared.collect(partial(self._add_counts, block))
+            elif counts is not None:
+                self._add_counts(block, 0, self.types[0], counts)
             elif self._is_uniform:  # finds the pairs and counts them in one sweep
                 self.rows = block.indexed.weighted_pairs(block.weights)
             else:
                 self._count(block)
             if self.settings.null:
-                target = block.indexed.target
-                translation_table.expected_null_counts(target, block.null_weights, block.weights, self._null_sums)
+                self._null_sums = self.exchange.in_turn(self._null_sums, block.add_null_counts)
         if counts is not None:
-            values = self.rows.values
+            values = self._counted.values
             for low in range(0, len(values), _SLICE):
                 values[low : low + _SLICE] = values[low : low + _SLICE] * counts[low : low + _SLICE]
-        self.log_likelihood = float(self._log_probabilities.sum())
         if self._is_uniform:
-            tokens = float(self.bitext.target.lengths[self.bitext.source.lengths > 0].sum())
+            words = self.bitext.target.lengths[self.bitext.source.lengths > 0].sum(keepdims=True)
+            tokens = float(self.exchange.summed(words)[0])
             self.log_likelihood = -tokens * float(np.log(max(self.types[1], 1)))
+        else:
+            self.log_likelihood = self.exchange.total(self._log_probabilities)
+
+    @property
+    def _counted(self) -> TableRows:
+        """The rows whose values become expected counts."""
+        return self.rows if self.table is None else self.table.owned
 
     def _weigh(self, block: Block) -> None:
         """Compute the weights of a block, and the log-probabilities of its sentences."""
@@ -167,8 +193,8 @@ class IBM1Estimation:
 
         block.indexed.over_rows(count)
 
-    def _add_counts(self, block: Block, counts: np.ndarray) -> None:
-        """Add to float64 (K,) what the table's values are multiplied by to be expected counts."""
+    def _add_counts(self, block: Block, low: int, high: int, counts: np.ndarray) -> None:
+        """Add to float64 (K,) what the table's values are multiplied by to be expected counts, low <= i < high."""
         index, target, weights = block.indexed.index, block.indexed.target, block.weights
         rows = self.rows._replace(values=counts)
 
@@ -176,15 +202,18 @@ class IBM1Estimation:
             sums = np.zeros(self.types[1])
             out_of_core.add_expected_counts(low, high, index, rows, target, weights, sums)
 
-        block.indexed.over_rows(add)
+        block.indexed.over_rows(add, low, high)
 
     def m_step(self) -> None:
         """Turn expected counts, and pseudo-counts, into Trans."""
+        rows = self._counted
         if self.prior is not None:
             if self._pseudo_counts is None:
-                self._pseudo_counts = self.prior.pseudo_counts(self.bitext, self.rows)[0]
-            self.rows.values[:] += self._pseudo_counts
-        normalise_rows(self.rows.offsets, self.rows.values, self.settings.dirichlet, self.threads)
+                self._pseudo_counts = self.prior.pseudo_counts(self.bitext, rows)[0]
+            rows.values[:] += self._pseudo_counts
+        normalise_rows(rows.offsets, rows.values, self.settings.dirichlet, self.threads)
+        if self.table is not None:
+            self.table.spread(rows.values, self.rows.values)
         if self.settings.null:
             self.null = m_step_null(self.null, self._null_sums, self.settings.dirichlet)
         self._is_uniform = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from alignkit.classical.exchange import ALONE, Exchange
 from alignkit.classical.settings import TENSION_RANGE
 from alignkit.kernels import diagonal as kernels
 from alignkit.kernels.diagonal import Exponentials, PositionTotals, Shapes
@@ -18,6 +19,7 @@ class PositionDistribution:
     Args:
         bitext: M pairs; those with an empty side have no distribution.
         tension: how strongly the diagonal is favoured; positive.
+        exchange: with the processes that have other parts of the text, whose pairs count too.
 
     Attributes:
         shapes: the different (T, L) of the pairs.
@@ -27,12 +29,15 @@ class PositionDistribution:
         exponentials: see :class:`alignkit.kernels.diagonal.Exponentials`.
     """
 
-    def __init__(self, bitext: Bitext, tension: float) -> None:
+    def __init__(self, bitext: Bitext, tension: float, exchange: Exchange = ALONE) -> None:
         source, target = bitext.source.lengths, bitext.target.lengths
         full = (source > 0) & (target > 0)
-        width = int(source.max(initial=0)) + 1
-        codes = target[full] * width + source[full]
-        codes, which, counts = np.unique(codes, return_inverse=True, return_counts=True)
+        width = exchange.largest(int(source.max(initial=0))) + 1
+        own, which, counts = np.unique(
+            target[full] * width + source[full], return_inverse=True, return_counts=True
+        )
+        codes, counts = exchange.merged_counts(own, counts)
+        which = np.searchsorted(codes, own)[which]
         lengths = np.stack([codes // width, codes % width], axis=1)
         starts = np.concatenate([[0], np.cumsum(lengths[:, 0])])
         self.shapes = Shapes(lengths, starts)

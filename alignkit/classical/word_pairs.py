@@ -11,7 +11,7 @@ from alignkit.kernels import inverted_index as kernels
 from alignkit.kernels import out_of_core
 from alignkit.kernels.inverted_index import RowRoom, TableRows
 from alignkit.kernels.out_of_core import RowColumns
-from alignkit.parallel import blocks, run_blocks
+from alignkit.parallel import blocks, clipped, run_blocks
 from alignkit.text.bitext import Bitext
 
 #: Pairs, of 8 bytes each, that a buffer holds while rows are collected, whose sizes are not known before: with
@@ -30,6 +30,7 @@ class IndexedBitext:
     Attributes:
         index: of the source bags, with counts.
         target: the target bags, as kernels take them.
+        entries_met: int64 (V_src,), how many target entries each source word meets.
         row_ranges: ranges of source words.
     """
 
@@ -39,7 +40,7 @@ class IndexedBitext:
         self.target = target.arrays
         self.index = invert(source.words, source.counts, source.offsets, types[0], threads)
         sizes = target.sizes
-        self._entries_met = work = np.empty(types[0], np.int64)  # target entries that each source word meets
+        self.entries_met = work = np.empty(types[0], np.int64)
 
         def count(low: int, high: int) -> None:
             kernels.row_work(low, high, self.index, sizes, work)
@@ -55,9 +56,10 @@ class IndexedBitext:
         types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
         return cls(*bags_of(bitext, threads), types, threads)
 
-    def over_rows(self, function: Callable[[int, int], None]) -> None:
-        """Runs ``function(low, high)`` over ranges of source words."""
-        run_blocks(function, self.row_ranges, self.threads)
+    def over_rows(self, function: Callable[[int, int], None], first: int = 0, end: int | None = None) -> None:
+        """Runs ``function(low, high)`` over ranges of source words, of all or of first <= i < end."""
+        end = self.types[0] if end is None else end
+        run_blocks(function, clipped(self.row_ranges, first, end), self.threads)
 
     def over_sentences(self, function: Callable[[int, int], None]) -> None:
         """Runs ``function(low, high)`` over ranges of sentences."""
@@ -74,7 +76,7 @@ class IndexedBitext:
         sizes = np.empty(self.types[0], np.int64)
 
         def collect(low: int, high: int) -> list[tuple[np.ndarray, np.ndarray]]:
-            bounds = np.minimum(self._entries_met[low:high], self.types[1])
+            bounds = np.minimum(self.entries_met[low:high], self.types[1])
             size = min(int(bounds.sum()), max(room, int(bounds.max(initial=0)))) + 1
             buffer = RowRoom(np.empty(size, np.int32), np.empty(size, np.float32), sizes)
             sums = np.zeros(self.types[1], np.float64)

@@ -11,16 +11,13 @@ such attention; ordinary training arrives at it because it starts from uniform a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from scipy.special import expit, rel_entr
-from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
+from scipy.special import expit
 
+from alignkit.analysis.explanation.decisions import attention_distance
 from alignkit.errors import AlignkitError
 from alignkit.experiments.classifiers import (
     ClassifierPlan,
@@ -35,14 +32,13 @@ from alignkit.experiments.protocol import Claim, Result, check_positive, claim, 
 from alignkit.experiments.statistics import averaged, sentence_taus
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_scores
-from alignkit.neural.training.classification import Judged, Loss
+from alignkit.neural.training.attention_losses import adversarial_loss, copy_but_attention
 from alignkit.types import Progress, no_progress
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-SMALLEST = 1e-12  #: smaller attention counts as this in KL
 SLACK = 0.03  #: a Q that keeps a smaller share of P's predictions than the plain copy by up to this is good enough
 
 
@@ -74,46 +70,6 @@ QUICK = DeceptiveAttentionSettings(
 )
 
 
-def divergence(p: Tensor, q: Tensor, mask: Tensor) -> Tensor:
-    """KL(p || q) in nats of each row, (B,), over the places of the mask (B, L)."""
-    p, q = p.clamp(min=SMALLEST), q.clamp(min=SMALLEST)
-    kl: Tensor = ((p * (p.log() - q.log())) * mask).sum(1)
-    return kl
-
-
-def jensen_shannon(p: np.ndarray, q: np.ndarray) -> float:
-    """Jensen-Shannon divergence of two distributions (L,), nats: 0 if equal, log 2 if disjoint."""
-    middle = (p.astype(np.float64) + q) / 2
-    return float((rel_entr(p, middle) + rel_entr(q, middle)).sum() / 2)
-
-
-def deceptive_loss(teacher: Outputs, weight: float) -> Loss:
-    """The objective of Q, the mean over a batch.
-
-    Args:
-        teacher: P's outputs on the training text.
-        weight: lambda.
-    """
-
-    def loss(judged: Judged) -> Tensor:
-        p = torch.from_numpy(expit(teacher.logits[judged.texts])).float()
-        rows = [torch.from_numpy(teacher.alpha[m][0]) for m in judged.texts]
-        kl = divergence(pad_sequence(rows, batch_first=True), judged.alpha, judged.mask)
-        return ((torch.sigmoid(judged.logits) - p).abs() - weight * kl).mean()
-
-    return loss
-
-
-def copy_but_attention(network: Classifier) -> Callable[[Classifier], None]:
-    """Copies the weights of a network to another one, apart from those of its attention."""
-    kept = {name: w for name, w in network.state_dict().items() if not name.startswith("attention.")}
-
-    def prepare(other: Classifier) -> None:
-        other.load_state_dict(kept, strict=False)
-
-    return prepare
-
-
 def run_deceptive_attention(settings: DeceptiveAttentionSettings, progress: Progress = no_progress) -> Result:
     """Trains P, and a Q for every lambda, for every seed; compares them on held-out sentences."""
     import pandas as pd
@@ -135,7 +91,7 @@ def run_deceptive_attention(settings: DeceptiveAttentionSettings, progress: Prog
                 copying,
                 part_of(progress, before + steps + number * copy_steps, total),
                 prepare=None if settings.fresh else copy_but_attention(P),
-                loss=deceptive_loss(teacher, weight),
+                loss=adversarial_loss(teacher.logits, teacher.alpha, weight),
             )
             frames.append(_compare(f"{weight:g}", seed, split, Q, own))
     raw = pd.concat(frames, ignore_index=True)
@@ -169,7 +125,7 @@ def _compare(name: str, seed: int, split: Split, network: Classifier, teacher: O
             "right": ((now.logits > 0) == (split.held.labels == 1)).astype(float),
             "same": ((now.logits > 0) == (teacher.logits > 0)).astype(float),
             "TVD": np.abs(expit(teacher.logits) - expit(now.logits)),
-            "JSD": [jensen_shannon(p[0], q[0]) for p, q in zip(teacher.alpha, now.alpha, strict=True)],
+            "JSD": [attention_distance(p[0], q[0]) for p, q in zip(teacher.alpha, now.alpha, strict=True)],
             "tau influence": sentence_taus(now.alpha, influence),
             "tau P": sentence_taus(now.alpha, teacher.alpha),
         }

@@ -20,8 +20,11 @@ from alignkit.neural.validation import (
     check_seed,
     check_sizes,
 )
+from alignkit.records import shown
 
 Trained = Literal["all", "attention"]
+Encoder = Literal["lstm", "self-attention", "words", "embeddings"]
+MOST_LAYERS = 64  #: of an encoder: a damaged settings file must not ask for millions
 
 
 @dataclass(frozen=True)
@@ -31,11 +34,15 @@ class ClassifierSettings:
     Attributes:
         vocabulary: V, the number of words; 0 means the tokenizer's.
         embedding: size of a word's embedding.
-        hidden: size of each LSTM direction.
+        hidden: size of each LSTM direction; half the size of a state.
         attention_hidden: size of the hidden layer of the attention's score function, if it has one: Q h in the
             paper's v · ReLU(Q h).
         attention: a score function and a normalizer (:mod:`alignkit.neural.networks.mechanisms`; softmax if none
             is named), where the score has no decoder state; or ``uniform``, weights fixed to 1/L (beta_uf).
+        encoder: what gives the states: bidirectional LSTMs (``lstm``); layers of a transformer's encoder
+            (``self-attention``); tanh(A x + a) of each word's embedding by itself (``words``); or the
+            ``embeddings`` themselves.
+        layers: of the encoder; embeddings have none.
     """
 
     vocabulary: int = 0
@@ -43,10 +50,15 @@ class ClassifierSettings:
     hidden: int = 256
     attention_hidden: int = 256
     attention: str = "feed-forward"
+    encoder: Encoder = "lstm"
+    layers: int = 1
 
     def __post_init__(self) -> None:
         sizes = {"embedding": self.embedding, "hidden": self.hidden, "attention_hidden": self.attention_hidden}
-        check_sizes("classifier", **sizes)
+        check_sizes("classifier", **sizes, layers=self.layers)
+        if self.layers > MOST_LAYERS:
+            raise AlignkitError(f"classifier: layers must be at most {MOST_LAYERS}, not {shown(self.layers)}")
+        check_choice("classifier", "encoder", self.encoder, get_args(Encoder))
         if self.vocabulary != 0:
             check_sizes("classifier", vocabulary=self.vocabulary)
         if self.attention != UNIFORM:
@@ -58,7 +70,8 @@ class ClassifierTraining:
     """Settings of the training of a classifier; the defaults are the paper's.
 
     Attributes:
-        batch: texts per step.
+        batch: texts per step, those of all ranks together.
+        parts: as of :class:`alignkit.neural.settings.TrainingSettings`.
         learning_rate: of Adam.
         steps: number of steps.
         seed: of the initial weights and the order of the batches.
@@ -78,9 +91,10 @@ class ClassifierTraining:
     buckets: bool = True
     schedule: Schedule = "classification"
     keep: Keep = "logged"
+    parts: int = 1
 
     def __post_init__(self) -> None:
-        check_sizes("classifier training", batch=self.batch)
+        check_sizes("classifier training", batch=self.batch, parts=self.parts)
         check_not_negative("classifier training", steps=self.steps)
         check_seed("classifier training", self.seed)
         check_learning_rate("classifier training", self.learning_rate)
@@ -92,13 +106,20 @@ class ClassifierTraining:
 
 @dataclass(frozen=True)
 class ClassifierRunSettings:
-    """The settings of a classifier's training run: all that determines its result, apart from the text."""
+    """The settings of a classifier's training run: all that determines its result, apart from the text.
+
+    Attributes:
+        text, network, training: its parts.
+        ends: texts begin with BOS and end with EOS, as the source sentences of a translation do.
+    """
 
     text: TextSettings = field(default_factory=lambda: TextSettings("words", minimum=3))
     network: ClassifierSettings = field(default_factory=ClassifierSettings)
     training: ClassifierTraining = field(default_factory=ClassifierTraining)
+    ends: bool = False
 
     def __post_init__(self) -> None:
+        check_flag("classifier", ends=self.ends)
         if self.network.attention == UNIFORM and self.training.trained == "attention":
             raise AlignkitError("classifier: uniform attention has no parameters, so it cannot be trained alone")
 

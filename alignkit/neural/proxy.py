@@ -1,7 +1,7 @@
 """The bag-of-words proxy of section 2.3: word translation learned without attention.
 
-p(y | x) = softmax(W mean_l e(x_l)), with no bias, is trained to predict every word of the target sentence
-regardless of its position. Its gradient at initialisation is the co-occurrence table (equations 13 and 14).
+p(y | x) = softmax(W mean_l e(x_l)), with no bias by default, is trained to predict every word of the target
+sentence regardless of its position. Its gradient at initialisation is the co-occurrence table (equations 13, 14).
 """
 
 from __future__ import annotations
@@ -152,13 +152,19 @@ def _elements(
 
 
 class _Weights(NamedTuple):
-    """The parameters of the proxy: ``embedding``, e (V_src, K), and ``output``, W (V_tgt, K)."""
+    """The parameters of the proxy: e (V_src, K), W (V_tgt, K), and b (V_tgt,) or None."""
 
     embedding: Tensor
     output: Tensor
+    bias: Tensor | None
 
     def copy(self) -> _Weights:
-        return _Weights(self.embedding.detach().clone(), self.output.detach().clone())
+        embedding, output = (part.detach().clone() for part in (self.embedding, self.output))
+        return _Weights(embedding, output, None if self.bias is None else self.bias.detach().clone())
+
+    def trained(self) -> list[Tensor]:
+        """Those that there are."""
+        return [part for part in self if part is not None]
 
 
 class _Bags:
@@ -173,8 +179,11 @@ class _Bags:
         bags = np.repeat(np.arange(len(pairs)), target.lengths)
         arrays = (source.tokens.astype(np.int64), source.offsets[:-1], bags, target.tokens.astype(np.int64))
         words, starts, rows, y = (to_device(array, self.device) for array in arrays)
-        x = embedding_bag(words, weights.embedding, starts, mode="mean")
-        loss: Tensor = BagLoss.apply(x, weights.output, rows, y)
+        x, output = embedding_bag(words, weights.embedding, starts, mode="mean"), weights.output
+        if weights.bias is not None:  # is the weight of an input of 1
+            x = torch.cat([x, x.new_ones(len(x), 1)], 1)
+            output = torch.cat([output, weights.bias.unsqueeze(1)], 1)
+        loss: Tensor = BagLoss.apply(x, output, rows, y)
         return loss
 
     def total_loss(self, weights: _Weights) -> float:
@@ -218,7 +227,7 @@ def fit_proxy(
     # Without validation text, the loss of the training text chooses the epoch.
     judge = held if len(held.pairs) else bags
     weights = _initial_weights(bitext, settings, place)
-    optimiser = torch.optim.Adam(list(weights), lr=settings.learning_rate, fused=True)
+    optimiser = torch.optim.Adam(weights.trained(), lr=settings.learning_rate, fused=True)
     best, lowest = weights.copy(), judge.total_loss(weights)
     starts = range(0, len(bags.pairs), settings.batch)
     for epoch in range(settings.epochs):
@@ -234,7 +243,7 @@ def fit_proxy(
         if now < lowest:
             best, lowest = weights.copy(), now
     vocabularies = bitext.source.vocabulary, bitext.target.vocabulary
-    return ProxyAligner(*best, *vocabularies, settings, lowest, bitext.fingerprint())
+    return ProxyAligner(best.embedding, best.output, *vocabularies, settings, lowest, bitext.fingerprint())
 
 
 def _initial_weights(bitext: Bitext, settings: ProxySettings, device: torch.device) -> _Weights:
@@ -244,4 +253,8 @@ def _initial_weights(bitext: Bitext, settings: ProxySettings, device: torch.devi
     embedding = torch.randn(len(bitext.source.vocabulary), size, generator=generator)
     bound = size**-0.5
     output = torch.empty(len(bitext.target.vocabulary), size).uniform_(-bound, bound, generator=generator)
-    return _Weights(embedding.to(device).requires_grad_(), output.to(device).requires_grad_())
+    parts = [embedding, output]
+    if settings.bias:
+        parts.append(torch.empty(len(output)).uniform_(-bound, bound, generator=generator))
+    made = [part.to(device).requires_grad_() for part in parts]
+    return _Weights(made[0], made[1], made[2] if settings.bias else None)

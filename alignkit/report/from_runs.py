@@ -73,10 +73,14 @@ def score_runs(inputs: ReportInputs, progress: Progress | None = None) -> Scored
 
         reference = {"ibm1.beta": crop(ibm1[0].scores)}
         followed = [each.run for each in runs if each.network.name != "uniform"]
-        parts = [
-            time_course(run, bitext, reference, plan, device=inputs.device, progress=progress, crop=crop)
-            for run in followed
-        ]
+        how: dict[str, Any] = {"device": inputs.device, "progress": progress, "crop": crop}
+        parts = [time_course(run, bitext, reference, plan, **how) for run in followed]
+        # The attention of every other seed is followed towards that of the first network.
+        own = {each.name: crop(each.scores) for each in sets if each.name == f"{main.name}.alpha"}
+        towards = replace(plan, kinds=("alpha",), order="fixed")
+        for run in followed[1:]:
+            table = time_course(run, bitext, own, towards, **how)
+            parts.append(table[table["name"].str.startswith(f"{MAIN.symbol}(")])
         return pd.concat(parts, ignore_index=True) if parts else None
 
     facts = text_facts(inputs, training, bitext)

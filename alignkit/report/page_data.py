@@ -90,7 +90,8 @@ def time_course_lines(
 
     Args:
         table: columns run, step, name, value. Shown are ``A(k(step), v)``, the agreement of a fixed v with the
-            run's scores of kind k at that step; ``chance`` of the same; ``tau(v, k(step))``; and ``PERFORMANCE``.
+            run's scores of kind k at that step; ``chance`` of the same; ``A(u, alpha(step))``, u being the
+            attention of another run; ``tau(v, k(step))``; and ``PERFORMANCE``.
         labels: name of a fixed set of scores -> label.
         uniform_steps: as of :class:`alignkit.report.model.Report`.
     """
@@ -126,6 +127,8 @@ def _series(name: str, labels: Mapping[str, str]) -> tuple[str | None, float, st
         label, unit = PERFORMANCE[name]
         return label, unit, "performance"
     u, v = _arguments(name)
+    if name.startswith("A(") and v == "alpha(step)" and u in labels and u.endswith(".alpha"):
+        return f"Attention agrees with that of another seed, {labels[u]}", 1.0, "agreement"
     if name.startswith("A(") and u in MOVING and v in labels:
         return f"{MOVING[u]} agrees with {labels[v]}", 1.0, "agreement"
     if name.startswith("tau(") and v in MOVING and u in labels:

@@ -90,8 +90,8 @@ class LabelledLines:
         """The distinct labels, sorted."""
         return tuple(sorted(set(self.labels)))
 
-    def encode(self, tokenizer: Tokenizer, names: Sequence[str]) -> LabelledText:
-        """The texts as ids, without BOS and EOS.
+    def encode(self, tokenizer: Tokenizer, names: Sequence[str], *, ends: bool = False) -> LabelledText:
+        """The texts as ids, with BOS and EOS around each of them if ``ends``.
 
         Raises:
             AlignkitError: a label is not among ``names``.
@@ -101,7 +101,7 @@ class LabelledLines:
         if unknown is not None:
             raise AlignkitError(f"label {unknown!r} is none of {', '.join(names)}")
         labels = np.array([numbers[label] for label in self.labels], np.int32)
-        return LabelledText(encode_lines(tokenizer, self.texts), labels, tuple(names))
+        return LabelledText(encode_lines(tokenizer, self.texts, bos=ends, eos=ends), labels, tuple(names))
 
     def keep(self, names: Sequence[str]) -> LabelledLines:
         """The texts with one of these labels.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,6 +12,7 @@ from alignkit.errors import InputError
 from alignkit.links.files import read_links
 from alignkit.links.links import Links
 from alignkit.neural.settings import RunSettings
+from alignkit.scores.scores import Scores
 from alignkit.text.labelled import LabelledLines, hold_out, read_labelled, two_labels
 from alignkit.text.line_pairs import LinePairs, check_has_words, hold_out_pairs
 from alignkit.text.reading import read_line_pairs
@@ -89,7 +91,8 @@ class TrainingFiles(NamedTuple):
 
     Attributes:
         text, valid: as of :func:`read_training_pairs`.
-        guide: links between the words of the text, which attention is pulled towards; line m is that of pair m.
+        guide: links between the words of the text, which attention is pulled towards, line m that of pair m; or
+            the probabilities of links, as ``align --save-scores FILE.npz`` writes them.
     """
 
     text: Files
@@ -140,10 +143,16 @@ def train_files(
     return best
 
 
-def _guide(path: PathLike, texts: tuple[LinePairs, LinePairs], held_out: bool) -> Links:
-    """The links of the training text, whose last pairs may have been held out as validation text."""
-    links = read_links(path)
-    expected = len(texts[0].source) + (len(texts[1].source) if held_out else 0)
-    if len(links) != expected:
-        raise InputError(path, f"has {len(links)} lines of links, the text has {expected} sentence pairs")
-    return links.block(0, len(texts[0].source))
+def _guide(path: PathLike, texts: tuple[LinePairs, LinePairs], held_out: bool) -> Links | Scores:
+    """The guide of the training text, whose last pairs may have been held out as validation text."""
+    guide: Links | Scores
+    is_scores = os.fspath(path).endswith(".npz")
+    guide = Scores.load(path) if is_scores else read_links(path)
+    count = len(texts[0].source)
+    expected = count + (len(texts[1].source) if held_out else 0)
+    if len(guide) != expected:
+        found = "scores of {} sentence pairs" if is_scores else "{} lines of links"
+        raise InputError(path, f"has {found.format(len(guide))}, the text has {expected} sentence pairs")
+    if isinstance(guide, Links):
+        return guide.block(0, count)
+    return Scores.from_matrices(guide[m] for m in range(count))

@@ -12,7 +12,8 @@ import torch
 from scipy.stats import kendalltau
 
 from alignkit.aligner.registry import load_aligner
-from alignkit.analysis.classification import classifier_time_course, classify, row_table
+from alignkit.analysis.classification import classify, row_table
+from alignkit.analysis.classifier_courses import classifier_time_course, rise_and_fall
 from alignkit.analysis.settings import ClassifySettings
 from alignkit.errors import AlignkitError
 from alignkit.metrics.agreement import AGREEMENT, agreement
@@ -20,9 +21,10 @@ from alignkit.metrics.bootstrap import ratio
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.neural.classifier_settings import ClassifierRunSettings, ClassifierSettings, ClassifierTraining
 from alignkit.neural.settings import ProxySettings, TextSettings
-from alignkit.neural.training.classifier_run import ClassifierRun
+from alignkit.neural.training.classifier_run import ClassifierRun, train_classifier
 from alignkit.scores.scores import Scores
 from alignkit.text.labelled import LabelledLines
+from alignkit.text.tokenization import BOS, EOS
 
 NAMES = ("n", "y")
 
@@ -98,13 +100,60 @@ def test_beta_uf_is_that_of_the_best_logged_step(found, folder: Path) -> None:  
 def test_every_score_is_that_of_its_network(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
     """alpha, beta, delta and loo of the standard network, alpha_2 of the second, alpha_fr of the frozen one."""
     wanted = {name: ("standard", name) for name in ("alpha", "beta", "delta", "loo")}
-    wanted |= {"alpha_2": ("second", "alpha"), "alpha_fr": ("frozen", "alpha")}
+    wanted |= {"alpha_2": ("second", "alpha")}
     bitext = found.text.bitext
     for name, (run, kind) in wanted.items():
         best = load_aligner(folder / run).score(bitext, kind)
         assert np.array_equal(found.scores[name].values, best.values), name
     others = [load_aligner(folder / run).score(bitext, "delta").values for run in ("uniform", "second")]
     assert not any(np.array_equal(found.scores["delta"].values, other) for other in others)
+
+
+def test_alpha_fr_is_that_of_the_logged_step_that_agrees_most(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
+    """A.6 gives the frozen network the same chance as A.7 gives the uniform one."""
+    run = ClassifierRun(folder / "frozen")
+    scores = {step: run.load(step, "cpu").score(found.text.bitext, "alpha") for step in run.checkpoints}
+    values = {step: agreement(found.scores["alpha"], v).agreement for step, v in scores.items()}
+    assert values[found.frozen_step] == max(values.values())
+    assert np.array_equal(found.scores["alpha_fr"].values, scores[found.frozen_step].values)
+    assert found.row.set_index("quantity").agreement["A(alpha, alpha_fr)"] == max(values.values())
+
+
+def test_courses_of_two_seeds_and_of_the_regression(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
+    seeds, logistic = found.time_courses["seeds"], found.time_courses["logistic"]
+    assert list(seeds.step) == list(logistic.step) == [0, 10, 50, 100, 150]
+    one, other = (ClassifierRun(folder / name).load(100, "cpu") for name in ("standard", "second"))
+    expected = agreement(*(each.score(found.text.bitext, "alpha") for each in (one, other))).agreement
+    assert seeds.set_index("step").agreement[100] == expected
+    beta = ClassifierRun(folder / "uniform").load(50, "cpu").score(found.text.bitext, "beta")
+    assert logistic.set_index("step").agreement[50] == agreement(found.scores["beta_log"], beta).agreement
+
+
+def test_a_peak_is_chosen_on_half_of_the_texts_and_judged_on_the_others(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
+    run, u = ClassifierRun(folder / "uniform"), found.scores["alpha"]
+    judged = rise_and_fall(run, u, "beta", found.text, "cpu")
+    assert judged == found.rise_and_fall
+    hits = {}
+    for step in run.checkpoints:
+        v = run.load(step, "cpu").score(found.text.bitext, "beta")
+        hits[step] = np.array([b[0].argmax() == a[0].argmax() for a, b in zip(u, v, strict=True)])
+    assert judged.step == max(hits, key=lambda step: hits[step][::2].sum())
+    held = {step: each[1::2].mean() for step, each in hits.items()}
+    assert judged.peak == pytest.approx(held[judged.step])
+    assert judged.rise[0] == pytest.approx(held[judged.step] - held[0])
+    assert judged.fall[0] == pytest.approx(held[judged.step] - held[150])
+    assert judged.fall[1] <= judged.fall[0] <= judged.fall[2]
+
+
+def test_texts_may_begin_with_bos_and_end_with_eos(tmp_path: Path) -> None:
+    settings = dataclasses.replace(SETTINGS.runs.change(training={"steps": 2}), ends=True)
+    own = train_classifier(tmp_path / "ends", TEXT, VALID, NAMES, settings, device="cpu")
+    run = ClassifierRun(tmp_path / "ends")
+    without = VALID.encode(own.tokenizer, NAMES)
+    assert (run.valid.corpus.lengths == without.corpus.lengths + 2).all()
+    for one, other in zip(run.valid.corpus, without.corpus, strict=True):
+        assert one.tolist() == [BOS, *other.tolist(), EOS]
+    assert run.settings.ends
 
 
 def test_time_courses_have_what_contextualised_agreement_needs(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
@@ -192,7 +241,9 @@ def test_beta_px_orders_words_as_the_proxys_probabilities_do(found, folder: Path
 
 def test_the_penalties_hold_the_chosen_one(found) -> None:  # type: ignore[no-untyped-def]
     chosen = found.penalties.set_index("strength").loc[found.logistic.strength]
-    assert chosen.loss == found.penalties.loss.min()
+    best = found.penalties[found.penalties.accuracy == found.penalties.accuracy.max()]
+    assert chosen.accuracy == best.accuracy.max()
+    assert chosen.loss == best.loss.min()
     assert chosen.agreement == found.row.set_index("quantity").agreement["A(beta_uf, beta_log)"]
     assert len(found.penalties) == 9
 

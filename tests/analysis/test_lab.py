@@ -22,6 +22,7 @@ PAPERS = [
     ("lstm.delta", "uniform.beta"),
     ("lstm.alpha", "lstm.beta"),
 ]
+OTHER = [("lstm.alpha", "other.beta")]
 OURS = [
     ("lstm.alpha", v) for v in ("proxy.beta", "ibm1(1).beta", "ibm1(1).alpha", "ibm1(5).beta", "ibm1(5).alpha")
 ]
@@ -40,12 +41,16 @@ def row(found, u, v):
     return found.table.set_index(["u", "v"]).loc[(u, v)]
 
 
+def rows_of(found):
+    return zip(found.table.u, found.table.v, strict=True)
+
+
 def test_the_papers_row_stands_first_and_ours_after_it(found):
-    assert list(zip(found.table.u, found.table.v, strict=True)) == PAPERS + OURS
+    assert list(zip(found.table.u, found.table.v, strict=True)) == PAPERS + OTHER + OURS
     assert list(found.table.columns) == [
         *("u", "v", "agreement", "chance", "low", "high", "rows", "ties", "xi_accuracy", "xi_bleu"),
         *("tau", "tau_low", "tau_high", "tau_rows", "tau_undefined", "tau_xi_accuracy", "tau_xi_bleu"),
-        "not_reached",
+        *("not_reached", "uniform_step"),
     ]
     assert (found.table.agreement > found.table.chance).sum() >= 7
     assert found.table.agreement.between(0, 1).all()
@@ -60,12 +65,13 @@ def test_every_row_is_that_of_the_scores_themselves(folder, found):
     network = load_checkpoint(folder / "general-0", "cpu")
     scores = {f"lstm.{kind}": network.score(run.valid, kind) for kind in ("alpha", "beta", "delta")}
     scores["uniform.beta"] = load_checkpoint(folder / "uniform-0", "cpu").score(run.valid, "beta")
+    scores["other.beta"] = load_checkpoint(folder / "general-1", "cpu").score(run.valid, "beta")
     scores["proxy.beta"] = load_checkpoint(folder / "general-0" / "proxy.pt", "cpu").score(run.valid, "beta")
     for iterations in (1, 5):
         model = fit_ibm1(run.train, iterations=iterations, null=False)
         for kind in ("alpha", "beta"):
             scores[f"ibm1({iterations}).{kind}"] = model.score(run.valid, kind)
-    for u, v in (PAPERS + OURS)[1:]:
+    for u, v in (PAPERS + OTHER + OURS)[1:]:
         one, expected = row(found, u, v), agreement(scores[u], scores[v])
         assert (one.agreement, one.chance, one.low, one.high, one["rows"]) == (
             expected.agreement,
@@ -161,6 +167,62 @@ def test_time_courses_have_every_logged_step_of_every_run(folder, found):
     assert there["tau(lstm.delta, alpha(step))"] == kendall(fixed, moved).tau
 
 
+def test_the_second_seeds_attention_is_followed_towards_the_firsts(folder, found):
+    from alignkit.neural.loading import load_checkpoint
+    from alignkit.neural.training.translation_run import TranslationRun
+
+    run, other = TranslationRun(folder / "general-0"), TranslationRun(folder / "general-1")
+    alpha = load_checkpoint(folder / "general-0", "cpu").score(run.valid, "alpha")
+    assert found.seeds.step.tolist() == list(other.checkpoints)
+    step = list(other.checkpoints)[-2]
+    moved = other.load(step, "cpu").score(run.valid, "alpha")
+    line = found.seeds.set_index("step").loc[step]
+    assert line.agreement == agreement(alpha, moved).agreement
+    assert line.accuracy == dict(other.log.series("valid.accuracy"))[step]
+    assert math.isnan(line.bleu)
+
+
+@pytest.fixture(scope="module")
+def authors(folder):
+    from alignkit.analysis.lab import lab
+
+    runs = folder / "general-0", folder / "general-1", folder / "uniform-0"
+    options = {"alpha_by": "accuracy", "largest": True, "both_directions": True, "proxy_bias": True}
+    return lab(*runs, device="cpu", proxy_epochs=20, **options)
+
+
+def test_the_authors_conventions(folder, authors):
+    """alpha by the best accuracy, both directions, and the largest value over the uniform run's steps."""
+    from alignkit.neural.loading import load_checkpoint
+    from alignkit.neural.training.translation_run import TranslationRun
+
+    run, uniform = TranslationRun(folder / "general-0"), TranslationRun(folder / "uniform-0")
+    accuracy = {k: v for k, v in run.log.series("valid.accuracy") if k in run.checkpoints}
+    best = max(accuracy, key=accuracy.__getitem__)
+    assert authors.facts["network"]["step"] == best
+    network = run.load(best, "cpu")
+    assert list(rows_of(authors))[3:6] == [(v, u) for u, v in PAPERS[:3]]
+    scores = {f"lstm.{kind}": network.score(run.valid, kind) for kind in ("alpha", "delta")}
+    scores["proxy.beta"] = load_checkpoint(folder / "general-0" / "proxy-bias.pt", "cpu").score(run.valid, "beta")
+    rows = authors.table.set_index(["u", "v"])
+    for name, fixed in scores.items():
+        steps = {step: uniform.load(step, "cpu").score(run.valid, "beta") for step in uniform.checkpoints}
+        for u, v in ((name, "uniform.beta"), ("uniform.beta", name)):
+            pairs = {k: (fixed, b) if u == name else (b, fixed) for k, b in steps.items()}
+            values = {step: agreement(*pair).agreement for step, pair in pairs.items()}
+            assert rows.agreement[u, v] == max(values.values()), (u, v)
+            assert values[int(rows.uniform_step[u, v])] == max(values.values())
+    own = agreement(scores["lstm.alpha"], network.score(run.valid, "beta")).agreement
+    assert rows.agreement["lstm.alpha", "lstm.beta"] == own
+
+
+def test_a_performance_that_was_not_logged_cannot_choose(folder):
+    from alignkit.analysis.lab import lab
+
+    with pytest.raises(AlignkitError, match=r"no logged step with bleu .*train with --bleu logged"):
+        lab(folder / "general-0", device="cpu", alpha_by="bleu")
+
+
 def test_what_is_missing_is_left_out_and_said(folder):
     from alignkit.analysis.lab import lab
     from alignkit.analysis.settings import LabSettings
@@ -194,8 +256,9 @@ def test_runs_without_checkpoints_give_what_they_can(folder, lines, tmp_path):
         LabSettings(proxy_epochs=20),
         device="cpu",
     )
-    assert list(zip(found.table.u, found.table.v, strict=True)) == PAPERS + OURS
+    assert list(zip(found.table.u, found.table.v, strict=True)) == PAPERS + OTHER + OURS
     assert found.table.xi_accuracy.isna().all()
+    assert found.seeds is None
     assert sum("keeps no checkpoints" in text for text in found.notes) == 2
 
 
@@ -226,7 +289,7 @@ def test_command(folder, found, capsys, tmp_path):
     assert run_program([*map(str, [*arguments, *files]), "--json"]) == 0
     out = capsys.readouterr().out
     result = json.loads(out)
-    assert [(one["u"], one["v"]) for one in result["lab"]] == PAPERS + OURS
+    assert [(one["u"], one["v"]) for one in result["lab"]] == PAPERS + OTHER + OURS
     assert result["lab"][3]["agreement"] == row(found, *PAPERS[3]).agreement
     assert result["lab"][0]["xi_bleu"] is None
     assert result["xi_star"] == found.stars
@@ -241,6 +304,8 @@ def test_command(folder, found, capsys, tmp_path):
     text = capsys.readouterr().out
     assert "A(lstm.alpha, uniform.beta)" in text
     assert "xi*: token accuracy" in text
+    assert "A(lstm.alpha, alpha(step)) %" in text
+    assert len(result["seeds"]) == len(found.seeds)
     assert "xi BLEU" not in text  # nothing to show in that column
 
 
@@ -257,7 +322,7 @@ def test_one_command_trains_and_measures(lines, capsys, tmp_path):
     assert run_program(arguments) == 0
     captured = capsys.readouterr()
     assert sorted(path.name for path in (tmp_path / "folder").iterdir()) == ["general-0", "general-1", "uniform-0"]
-    assert len(json.loads(captured.out)["lab"]) == len(PAPERS + OURS)
+    assert len(json.loads(captured.out)["lab"]) == len(PAPERS + OTHER + OURS)
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "folder").rglob("best.pt")}
     assert run_program([*arguments, "-q"]) == 0
     assert capsys.readouterr().out == captured.out

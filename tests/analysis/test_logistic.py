@@ -40,13 +40,15 @@ def test_the_gradient_of_the_objective_vanishes(strength: float) -> None:
     assert strength * (p - y).sum() == pytest.approx(0, abs=1e-3)
 
 
-def test_the_sweep_keeps_the_lowest_validation_loss() -> None:
+def test_the_sweep_keeps_the_highest_validation_accuracy() -> None:
     text, valid = planted(400, 1), planted(200, 2)
     model = fit_logistic(text, valid)
     assert [strength for strength, _, _ in model.sweep] == list(STRENGTHS)
-    losses = {strength: loss for strength, loss, _ in model.sweep}
-    assert losses[model.strength] == min(losses.values())
-    assert judge_logits(model.logits(valid), valid.labels)[0] == pytest.approx(losses[model.strength])
+    assert len({accuracy for _, _, accuracy in model.sweep}) > 1
+    best = max(accuracy for _, _, accuracy in model.sweep)
+    chosen = {strength: (loss, accuracy) for strength, loss, accuracy in model.sweep}[model.strength]
+    assert chosen == (min(loss for _, loss, accuracy in model.sweep if accuracy == best), best)
+    assert judge_logits(model.logits(valid), valid.labels) == pytest.approx(chosen)
     assert np.corrcoef(model.weights, np.linspace(-4, 4, len(WORDS)))[0, 1] > 0.8
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from alignkit.aligner.registry import load_aligner
 from alignkit.analysis.mechanism_comparison import (
     MechanismText,
     compare_mechanisms,
@@ -18,6 +20,7 @@ from alignkit.analysis.mechanism_comparison import (
 )
 from alignkit.errors import AlignkitError
 from alignkit.links.links import GoldLinks, Links
+from alignkit.neural.networks.transformer_settings import TransformerSettings
 from alignkit.neural.settings import LstmSettings, RunSettings, TextSettings, TrainingSettings
 from alignkit.scores.scores import Scores
 from alignkit.text.line_pairs import LinePairs
@@ -78,6 +81,10 @@ def test_names_of_architectures():
     assert mechanism_settings(SMALL, "dot").network == SMALL.change(network={"attention": "dot"}).network
     found = mechanism_settings(SMALL, "transformer/scaled-dot+entmax15").network
     assert (found.architecture, found.attention) == ("transformer", "scaled-dot+entmax15")
+    small = TransformerSettings(embedding=8, hidden=4, layers=1)
+    assert mechanism_settings(SMALL, "transformer/dot", {"transformer": small}).network == replace(
+        small, attention="dot"
+    )
     for name in ("psychic", "gru/dot", "dot+none"):
         with pytest.raises(AlignkitError, match="must be one of"):
             mechanism_settings(SMALL, name)
@@ -88,7 +95,16 @@ def test_the_command_prints_them(tmp_path, capsys):
         (tmp_path / name).write_text("\n".join(lines) + "\n")
     call = ["compare-mechanisms", str(tmp_path / "x"), str(tmp_path / "y"), "-o", str(tmp_path / "runs")]
     call += ["--preset", "small", "--steps", "3", "--set", "text.tokens=words", "--set", "network.hidden=8"]
-    call += ["--mechanisms", "dot, additive+entmax15", "--device", "cpu", "-q", "--plot", str(tmp_path / "p.svg")]
+    call += ["--set", "transformer.embedding=12", "--set", "transformer.layers=1"]
+    call += [
+        "--mechanisms",
+        "dot, additive+entmax15, transformer/dot",
+        "--device",
+        "cpu",
+        "-q",
+        "--plot",
+        str(tmp_path / "p.svg"),
+    ]
     assert run(call) == 0
     printed = capsys.readouterr().out
     assert "\nadditive+entmax15 " in printed
@@ -96,7 +112,11 @@ def test_the_command_prints_them(tmp_path, capsys):
     assert b"<svg" in (tmp_path / "p.svg").read_bytes()
     assert run([*call, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["mechanisms"]
-    assert [row["mechanism"] for row in found] == ["ibm1", "dot", "additive+entmax15"]
+    assert [row["mechanism"] for row in found] == ["ibm1", "dot", "additive+entmax15", "transformer/dot"]
+    sizes = [
+        load_aligner(tmp_path / "runs" / name).settings.network.embedding for name in ("dot", "transformer_dot")
+    ]
+    assert sizes == [128, 12]
     assert found[0]["aer"] is None
     assert run([*call[:3], "-o", str(tmp_path / "other"), "--mechanisms", "psychic"]) == 2
     assert not (tmp_path / "other").exists()

@@ -27,6 +27,7 @@ FREE = {"title", "label_column", "text_column", "prefix", "source_language", "ta
 #: parameters that their command checks itself, before any work: names of a registry, settings by name
 OWN = {
     *(("experiment", "name"), ("experiment", "changes"), ("fetch", "name"), ("attention", "model")),
+    ("explain", "avoid"),
     *(("train", "assignments"), ("compare-mechanisms", "mechanisms"), ("compare-mechanisms", "assignments")),
 }
 NUMBERS = (WholeNumber, RealNumber, Percentage, MemorySize)

@@ -63,6 +63,26 @@ def test_loss_is_that_of_a_loop_and_falls(text: Bitext) -> None:
     assert proxy.loss < fit_proxy(text, text, ProxySettings(embedding=8, epochs=0), device="cpu").loss
 
 
+def test_a_bias_is_trained_and_then_left_out(text: Bitext) -> None:
+    """What all words share goes into the bias, which beta lacks."""
+    common = Bitext.from_sentences(
+        [[f"s{i % 5}", f"s{i % 3}"] for i in range(40)], [["the", f"t{i % 5}"] for i in range(40)]
+    )
+    plain, biased = (
+        fit_proxy(common, common, ProxySettings(embedding=4, batch=8, epochs=100, learning_rate=2e-2, bias=bias))
+        for bias in (False, True)
+    )
+    assert biased.settings.bias
+    e, w = biased.embedding.double().numpy(), biased.output.double().numpy()
+    one = common.target.vocabulary.id("the")
+    matrix = biased.score(common, "beta")[0]  # of the words s0, s0 and the, t0
+    first = common.source.vocabulary.id("s0")
+    assert matrix[0, 0] == pytest.approx(softmax(w @ e[first])[one], abs=1e-5)
+    # The bias holds what all words share, so that "the" is less probable without it.
+    means = [np.mean([rows[0].mean() for rows in each.score(common, "beta")]) for each in (biased, plain)]
+    assert means[0] < means[1] - 0.05
+
+
 def test_the_first_gradient_is_the_co_occurrence_table(text: Bitext) -> None:
     """Equations 13 and 14: with W = 0, the gradient in the logit of (x, y) is C[x, y] up to what y's share is.
 

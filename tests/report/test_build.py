@@ -103,8 +103,26 @@ def test_runs_of_two_seeds_are_called_by_their_folders(runs):
     assert [each.name for each in found.sets][:4] == ["one.alpha", "one.beta", "two.alpha", "two.beta"]
     assert len({each.label for each in found.sets}) == 5
     series = page_data(found, 1)["course"]["series"]
-    assert sum(each["role"] == "agreement" for each in series) == 4
+    assert sum(each["role"] == "agreement" for each in series) == 5
     assert len({each["label"] for each in series}) == len(series)
+
+
+def test_the_second_seeds_attention_is_drawn_towards_the_firsts(runs):
+    from alignkit.neural.loading import load_checkpoint
+    from alignkit.neural.training.translation_run import TranslationRun
+    from alignkit.report.build import build_report
+    from alignkit.report.page_data import page_data
+
+    found = build_report(runs=[str(runs / "one"), str(runs / "two")], device="cpu")
+    (shown,) = (each for each in page_data(found, 1)["course"]["series"] if "another seed" in each["label"])
+    assert shown["label"].endswith("(two)")
+    other = TranslationRun(runs / "two")
+    assert [step for step, _ in shown["points"]] == sorted(other.checkpoints)
+    alpha = found.find("one.alpha").scores
+    for step, value in shown["points"]:
+        moved = load_checkpoint(other.checkpoints[step], "cpu").score(other.valid, "alpha")
+        assert value == pytest.approx(agreement(alpha, moved, resamples=0).agreement, abs=1e-6)
+    assert found.time_course["name"].str.startswith("A(one.alpha").sum() == len(other.checkpoints)
 
 
 def write_gold(lines, folder):

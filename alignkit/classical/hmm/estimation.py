@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-import math
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from alignkit.classical.em import run_em
+from alignkit.classical.exchange import current_exchange
 from alignkit.classical.hmm.evidence import excluded_share
 from alignkit.classical.hmm.expectation import expect, text_arrays, uniform_direction
 from alignkit.classical.hmm.likeness import LevelRatios
@@ -25,7 +27,7 @@ from alignkit.kernels.forward_backward import TransitionCounts
 from alignkit.kernels.hmm_e_step import NO_LIKENESS, LinkArrays
 from alignkit.kernels.hmm_emissions import DirectionArrays
 from alignkit.kernels.hmm_rows import FERTILITIES
-from alignkit.parallel import blocks, run_blocks
+from alignkit.parallel import run_blocks
 from alignkit.scores.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
 from alignkit.text.on_disk import scratch_array
@@ -74,14 +76,18 @@ class HMMEstimation:
         self.sides = (bitext.source, bitext.target)
         self.types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
         self.indexed = IndexedBitext.of(bitext, threads)
-        self.pairs = PairEvidence(bitext, self.indexed, settings, prior)
+        self.exchange = exchange = current_exchange()
+        self.pairs = self._pair_evidence(prior)
         self.links = self._link_arrays(memory or MemoryLimit())
-        self.copies = bitext.copies.astype(np.float32) if settings.exclude else None
-        self.excluded = excluded_share(bitext) if settings.exclude else 0.0
+        self.copies = exchange.copies(bitext).astype(np.float32) if settings.exclude else None
+        self.excluded = excluded_share(bitext, exchange) if settings.exclude else 0.0
+
+    def _pair_evidence(self, prior: LexiconPrior | None) -> PairEvidence:
+        return PairEvidence(self.bitext, self.indexed, self.settings, prior, self.exchange)
 
     def _link_arrays(self, memory: MemoryLimit) -> LinkArrays:
         """The (T, L) matrices of the text, with the place of each element's word pair in the rows."""
-        offsets, text, rows = flat_offsets(self.bitext.shapes), text_arrays(self.bitext), self.pairs.rows
+        offsets, text, rows = flat_offsets(self.bitext.shapes), text_arrays(self.bitext), self.pairs.table.local
         ids, links = _matrices(int(offsets[-1]), len(rows.columns), memory)
         index = token_index(self.bitext.source, self.threads)
         if len(rows.columns) >= 2**31:
@@ -134,7 +140,8 @@ class HMMEstimation:
 
     def e_step(self) -> None:
         """Expected links, NULL's links, and expected counts of transitions."""
-        self.expectation = expect(self.bitext, self.links, self.directions, self.shares, self.threads, self.copies)
+        arguments = self.directions, self.shares, self.threads, self.copies
+        self.expectation = expect(self.bitext, self.links, *arguments, self.exchange)
 
     def m_step(self) -> None:
         """Counts and pseudo-counts of word pairs, and each direction's other parameters."""
@@ -151,7 +158,7 @@ class HMMEstimation:
     @property
     def log_likelihood(self) -> float:
         """log p(text) under the parameters that the last E-step used, summed over the directions that run."""
-        return math.fsum(self.expectation.likelihood)
+        return self.exchange.total(self.expectation.likelihood)
 
     @property
     def status(self) -> str:
@@ -161,7 +168,7 @@ class HMMEstimation:
 
     def has_converged(self, history: list[float]) -> bool:
         """Whether the last E-step changed the links by less than the tolerance, with transitions."""
-        tokens = sum(len(side.tokens) for side in self.sides)
+        tokens = int(self.exchange.summed(np.array([sum(len(side.tokens) for side in self.sides)]))[0])
         return self._has_transitions and self.expectation.change < self.settings.tolerance * tokens
 
     @property
@@ -171,20 +178,32 @@ class HMMEstimation:
     def _updated(self, side: int, totals: np.ndarray) -> DirectionArrays:
         """A direction's parameters but fertility from its expected counts."""
         direction, settings = self.directions[side], self.settings
-        null = np.zeros(len(direction.null), np.float64)
-        hmm_m_step.column_sums(0, len(null), self.sides[1 - side].tokens, direction.null_links, null)
-        null += settings.null_prior
+        null, null_total = self._null_counts(side)
         direction = direction._replace(
             totals=totals,
             null=null.astype(np.float32),
-            null_total=float(null.sum()),
+            null_total=null_total,
             exclude=self.excluded,
         )
         if self._has_transitions:
-            counts = self.expectation.transitions[side]
+            counts = self._transition_counts(side)
             transition, initial = _transition_weights(direction, counts, settings.transition_prior)
             direction = direction._replace(transition=transition, initial=initial)
         return direction
+
+    def _null_counts(self, side: int) -> tuple[np.ndarray, float]:
+        """float64 (V,): NULL's counts and pseudo-counts of the words that a direction emits, and their sum."""
+        direction, tokens = self.directions[side], self.sides[1 - side].tokens
+        null = self.exchange.in_turn(
+            np.zeros(len(direction.null)),
+            lambda sums: hmm_m_step.column_sums(0, len(sums), tokens, direction.null_links, sums),
+        )
+        null += self.settings.null_prior
+        return null, float(null.sum())
+
+    def _transition_counts(self, side: int) -> TransitionCounts:
+        """What the last E-step counted of a direction's jumps and first positions."""
+        return self.expectation.transitions[side]
 
     def _count_fertilities(self) -> tuple[np.ndarray, ...]:
         """float64 (V_src, F), (V_tgt, F): expected number of occurrences of each word with 0, 1, ... links."""
@@ -195,7 +214,9 @@ class HMMEstimation:
             hmm_m_step.count_fertilities(low, high, text, offsets, self.links.links, forward, reverse)
             return forward, reverse
 
-        ranges = blocks(np.diff(offsets), FERTILITY_BLOCKS) or [(0, 0)]
+        ranges = self.exchange.text_blocks(np.diff(offsets), FERTILITY_BLOCKS) or [(0, 0)]
+        if self.exchange.is_shared:
+            return self._count_fertilities_in_turn(ranges)
         sums: tuple[np.ndarray, ...] = ()
         # Blocks are added in their order, and there are no more of them at a time than threads.
         for first in range(0, len(ranges), self.threads):
@@ -203,13 +224,26 @@ class HMMEstimation:
                 sums = tuple(map(np.add, sums, part)) if sums else part
         return sums
 
+    def _count_fertilities_in_turn(self, ranges: list[tuple[int, int]]) -> tuple[np.ndarray, ...]:
+        """The same with other processes, a block of whose pairs may be those of several of them."""
+        text, links, V_src = text_arrays(self.bitext), self.links, self.types[0]
+        total = np.zeros((sum(self.types), FERTILITIES))
+        for low, high in ranges:
+            count = partial(hmm_m_step.count_fertilities, low, high, text, links.offsets, links.links)
+
+            def add(both: np.ndarray, count: Callable[..., None] = count) -> None:
+                count(both[:V_src], both[V_src:])
+
+            total += self.exchange.in_turn(np.zeros_like(total), add)
+        return total[:V_src], total[V_src:]
+
     def parameters(self, side: int) -> HMMParameters:
         """What was found for the forward (0) or the reverse (1) direction."""
         direction = self.directions[side]
-        offsets, columns, counts = self.pairs.rows
+        offsets, columns, evidence = self.pairs.result()
         states = columns if side else np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets))
         totals = np.maximum(direction.totals, np.float32(1e-30))
-        emission = np.minimum((counts + self.pairs.evidence[:, 1 + side]) / totals[states], np.float32(1))
+        emission = np.minimum((evidence[:, 0] + evidence[:, 1 + side]) / totals[states], np.float32(1))
         floor = np.minimum(np.float32(self.settings.lexical_prior) / totals, np.float32(1))
         # A word that no link supports says nothing: its floor would be all there is.
         floor = np.where(direction.totals > 0, floor, np.float32(0)).astype(np.float32)
@@ -230,7 +264,7 @@ class HMMEstimation:
 
     def table(self, forward: HMMParameters) -> PairTable:
         """The word pairs of the text, with the emissions of the forward direction."""
-        offsets, columns, _ = self.pairs.rows
+        offsets, columns, _ = self.pairs.result()
         return PairTable(offsets, columns, forward.emission, self.types[1])
 
     def probabilities(self) -> Scores:

@@ -7,10 +7,11 @@ from functools import reduce
 
 import numpy as np
 
+from alignkit.classical.exchange import ALONE, Exchange
 from alignkit.kernels.forward_backward import TransitionCounts
 from alignkit.kernels.hmm_e_step import LinkArrays, TextArrays, expect_links
 from alignkit.kernels.hmm_emissions import DirectionArrays
-from alignkit.parallel import blocks, run_blocks
+from alignkit.parallel import run_blocks
 from alignkit.text.bitext import Bitext
 
 # The number of blocks that the text is cut into, whatever the number of threads: counts are summed block by block.
@@ -55,6 +56,11 @@ def uniform_direction(states: int, emitted: int, tokens: int, null_probability: 
     )
 
 
+def pair_work(source: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """int64 (M,): how much work pairs with these numbers of tokens are, relative to each other."""
+    return source * target * (source + target)
+
+
 def expect(
     bitext: Bitext,
     links: LinkArrays,
@@ -62,6 +68,7 @@ def expect(
     shares: tuple[float, float],
     threads: int,
     copies: np.ndarray | None = None,
+    exchange: Exchange = ALONE,
 ) -> Expectation:
     """Runs the E-step; the links of ``links``, and NULL's of the directions, are overwritten.
 
@@ -70,19 +77,18 @@ def expect(
         shares: the weight of each direction's posteriors in the links; a direction of weight 0 is not run.
         threads: how many to use; no result depends on it.
         copies: of :func:`text_arrays`.
+        exchange: with the processes that have the rest of the text; each has whole blocks of it.
     """
     text = text_arrays(bitext, copies)
     likelihood = np.zeros(len(bitext), np.float64)
 
-    def run(low: int, high: int) -> tuple[float, TransitionCounts, TransitionCounts]:
-        return expect_links(low, high, text, links, directions, shares, likelihood)
+    def run(low: int, high: int) -> np.ndarray:
+        change, *both = expect_links(low, high, text, links, directions, shares, likelihood)
+        return np.concatenate([[change], *both[0], *both[1]])
 
-    lengths = bitext.source.lengths, bitext.target.lengths
-    ranges = blocks(lengths[0] * lengths[1] * (lengths[0] + lengths[1]), BLOCKS) or [(0, 0)]
-    changes, *counts = zip(*run_blocks(run, ranges, threads), strict=True)
-    forward, reverse = (reduce(_added, parts) for parts in counts)
-    return Expectation(likelihood, (forward, reverse), sum(changes))
-
-
-def _added(a: TransitionCounts, b: TransitionCounts) -> TransitionCounts:
-    return TransitionCounts(*map(np.add, a, b))
+    ranges = exchange.text_blocks(pair_work(bitext.source.lengths, bitext.target.lengths), BLOCKS)
+    parts = run_blocks(run, [part for part in ranges if part[0] < part[1]] or [(0, 0)], threads)
+    sums = reduce(np.add, exchange.gathered(np.stack(parts)))
+    sizes = [size for each in directions for size in 2 * [len(each.transition)] + 2 * [len(each.initial)]]
+    counts = np.split(sums[1:], np.cumsum(sizes)[:-1])
+    return Expectation(likelihood, (TransitionCounts(*counts[:4]), TransitionCounts(*counts[4:])), float(sums[0]))

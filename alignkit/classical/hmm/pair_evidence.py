@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from alignkit.classical.exchange import ALONE, Exchange
 from alignkit.classical.hmm.evidence import are_words, spelling_counts
 from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.hmm.word_classes import BackOff
@@ -12,7 +13,7 @@ from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.kernels import hmm_m_step
 from alignkit.kernels.hmm_m_step import PairPrior
 from alignkit.kernels.hmm_rows import ZERO
-from alignkit.parallel import blocks, run_blocks
+from alignkit.parallel import blocks, clipped, run_blocks
 from alignkit.text.bitext import Bitext
 
 
@@ -24,42 +25,57 @@ class PairEvidence:
         indexed: the same.
         settings: of the estimation.
         prior: a lexicon from another text, as pseudo-counts.
+        exchange: with the processes that have the rest of the text.
 
     Attributes:
-        rows: the K pairs by source word, with their counts.
-        evidence: float32 (K, 3), see kernels.hmm_e_step.LinkArrays.
-        pseudo_counts: float32 (2, K), those of the prior, or None.
+        table: what of all pairs is here.
+        rows: the owned pairs by source word, with their counts.
+        evidence: float32, of those that meet in the text here; see kernels.hmm_e_step.LinkArrays.
+        pseudo_counts: float32 (2, K), those of the prior for the owned pairs, or None.
     """
 
     def __init__(
-        self, bitext: Bitext, indexed: IndexedBitext, settings: HMMSettings, prior: LexiconPrior | None
+        self,
+        bitext: Bitext,
+        indexed: IndexedBitext,
+        settings: HMMSettings,
+        prior: LexiconPrior | None,
+        exchange: Exchange = ALONE,
     ) -> None:
         self.indexed, self.settings, self.threads = indexed, settings, indexed.threads
-        self.rows = indexed.pairs()
-        self.evidence = np.zeros((len(self.rows.columns), 3), np.float32)
+        self.exchange = exchange
+        self.table = exchange.table(indexed.pairs(), indexed.entries_met, pieces=1)
+        self.rows = self.table.owned
+        self._owned = self.evidence = np.zeros((len(self.rows.columns), 3), np.float32)
+        if exchange.is_shared:
+            self.evidence = np.zeros((len(self.table.local.columns), 3), np.float32)
         if prior is not None and settings.fold_case:
             prior = prior.lowercased
         self.pseudo_counts = None if prior is None else prior.pseudo_counts(bitext, self.rows)
         self.alike = spelling_counts(bitext, self.rows, self.threads) if settings.spelling > 0 else None
-        self.back_off = BackOff(bitext, settings.affixes, settings.back_off) if settings.back_off > 0 else None
+        self.back_off = (
+            BackOff(bitext, settings.affixes, settings.back_off, exchange) if settings.back_off > 0 else None
+        )
         self._prior = _pair_prior(bitext, settings)
         self._frequencies = [
-            np.bincount(side.tokens, minlength=len(side.vocabulary)) for side in (bitext.source, bitext.target)
+            exchange.summed(np.bincount(side.tokens, minlength=len(side.vocabulary)))
+            for side in (bitext.source, bitext.target)
         ]
 
     def initialise(self, is_uniform: bool) -> None:
         """All pairs are equal but for their spelling and for punctuation; or, if not uniform, have no evidence."""
-        self.evidence[:] = 0
+        self._owned[:] = 0
         if is_uniform:
             prior = self._prior._replace(pseudo_count=ZERO)
             offsets = self.rows.offsets
 
             def start(low: int, high: int) -> None:
                 ones = np.ones(offsets[high] - offsets[low])
-                hmm_m_step.start_evidence(low, high, self.rows, ones, prior, self.evidence)
+                hmm_m_step.start_evidence(low, high, self.rows, ones, prior, self._owned)
 
             self.indexed.over_rows(start)
             self._add_spelling()
+        self.table.spread(self._owned, self.evidence)
 
     def update(self, ids: np.ndarray, links: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Counts and pseudo-counts from expected links; ids and links are of kernels.hmm_e_step.LinkArrays.
@@ -67,17 +83,9 @@ class PairEvidence:
         Returns:
             float32 (V_src,) and (V_tgt,), the sums of each word's counts and pseudo-counts in both directions.
         """
-        rows, evidence, offsets = self.rows, self.evidence, self.rows.offsets
-
-        def count(low: int, high: int) -> None:
-            first, last = offsets[low], offsets[high]
-            sums = np.zeros(last - first, np.float64)
-            hmm_m_step.count_pairs(first, last, ids, links, sums)
-            hmm_m_step.start_evidence(low, high, rows, sums, self._prior, evidence)
-
-        # Each block reads the whole text, so there are no more of them than threads.
-        run_blocks(count, blocks(self._frequencies[0], self.threads), self.threads)
-        totals = self._row_sums(rows.values), self._column_sums(rows.values)
+        rows, evidence = self.rows, self._owned
+        self._count(ids, links)
+        totals = self._totals()
         self._add_spelling()
         if self.pseudo_counts is not None:
             evidence[:, 1:] += self.pseudo_counts.T
@@ -85,26 +93,69 @@ class PairEvidence:
             self.back_off.add(rows, totals, evidence, self.threads)
         forward = totals[0] + self._row_sums(evidence[:, 1])
         reverse = totals[1] + self._column_sums(evidence[:, 2])
+        self.table.spread(evidence, self.evidence)
         return forward.astype(np.float32), reverse.astype(np.float32)
+
+    def _count(self, ids: np.ndarray, links: np.ndarray) -> None:
+        """Counts of the owned pairs, and the pseudo-counts that all pairs have."""
+        rows, offsets, local = self.rows, self.rows.offsets, self.table.local.offsets
+        # Each block reads the whole text, so there are no more of them than threads.
+        ranges = blocks(self._frequencies[0], self.threads)
+
+        def count(low: int, high: int) -> None:
+            sums = self._known_counts(offsets[low], offsets[high])
+            hmm_m_step.count_pairs(offsets[low], offsets[high], ids, links, sums)
+            hmm_m_step.start_evidence(low, high, rows, sums, self._prior, self._owned)
+
+        def add(first: int, end: int, sums: np.ndarray) -> None:
+            def add_part(low: int, high: int) -> None:
+                part = local[low], local[high]
+                hmm_m_step.count_pairs(*part, ids, links, sums[slice(*part)])
+
+            run_blocks(add_part, clipped(ranges, first, end), self.threads)
+
+        def begin(low: int, high: int) -> None:
+            part = slice(offsets[low], offsets[high])
+            hmm_m_step.start_evidence(low, high, rows, counts[part], self._prior, self._owned)
+
+        if self.exchange.is_shared:
+            counts = self.table.collect(add)
+            run_blocks(begin, ranges, self.threads)
+        else:
+            run_blocks(count, ranges, self.threads)
+
+    def _known_counts(self, first: int, last: int) -> np.ndarray:
+        """float64 (last - first,): what the counts of pairs first <= k < last start from."""
+        return np.zeros(last - first)
+
+    def _totals(self) -> tuple[np.ndarray, np.ndarray]:
+        """float64: the sums of the counts by source word, and by target word."""
+        return self._row_sums(self.rows.values), self._column_sums(self.rows.values)
+
+    def result(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Offsets, columns and evidence of all pairs, or of those in the text here (:class:`.SharedTable`)."""
+        return self.table.whole(self._owned, self.evidence)
 
     def _add_spelling(self) -> None:
         if self.alike is not None:
             places, counts = self.alike
-            self.evidence[places, 1:] += np.float32(self.settings.spelling) * counts[:, None]
+            self._owned[places, 1:] += np.float32(self.settings.spelling) * counts[:, None]
 
     def _row_sums(self, values: np.ndarray) -> np.ndarray:
         offsets, sums = self.rows.offsets, np.empty(len(self._frequencies[0]), np.float64)
         self.indexed.over_rows(lambda low, high: hmm_m_step.row_sums(low, high, offsets, values, sums))
-        return sums
+        return self.exchange.combined(sums)
 
     def _column_sums(self, values: np.ndarray) -> np.ndarray:
-        columns, sums = self.rows.columns, np.zeros(len(self._frequencies[1]), np.float64)
+        columns = self.rows.columns
 
-        def add(low: int, high: int) -> None:
-            hmm_m_step.column_sums(low, high, columns, values, sums)
+        def add_all(sums: np.ndarray) -> None:
+            def add(low: int, high: int) -> None:
+                hmm_m_step.column_sums(low, high, columns, values, sums)
 
-        run_blocks(add, blocks(self._frequencies[1], self.threads), self.threads)
-        return sums
+            run_blocks(add, blocks(self._frequencies[1], self.threads), self.threads)
+
+        return self.exchange.in_turn(np.zeros(len(self._frequencies[1])), add_all)
 
 
 def _pair_prior(bitext: Bitext, settings: HMMSettings) -> PairPrior:

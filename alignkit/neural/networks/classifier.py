@@ -1,4 +1,7 @@
-"""The classifier of section 2.4: a biLSTM, attention over its states, a linear layer and a sigmoid."""
+"""The classifier of section 2.4: a biLSTM, attention over its states, a linear layer and a sigmoid.
+
+Other encoders may take the place of the biLSTM (:mod:`alignkit.neural.networks.text_encoders`).
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from alignkit.neural.classifier_settings import ClassifierSettings
 from alignkit.neural.devices import one_thread
 from alignkit.neural.networks.attention import uniform_weights
 from alignkit.neural.networks.attention_building import new_text_attention
+from alignkit.neural.networks.text_encoders import TEXT_ENCODERS, TextEncoder
 
 
 class Classifier(nn.Module):
@@ -23,14 +27,11 @@ class Classifier(nn.Module):
         if settings.vocabulary < 1:
             raise AlignkitError("a classifier needs the size of its vocabulary")
         self.settings = settings
-        size, hidden = settings.embedding, settings.hidden
-        self.embedding = nn.Embedding(settings.vocabulary, size)
-        # Two LSTMs that each read in one direction, so that texts of different lengths need no packing, which
-        # takes four times as long on a CPU as reversing the texts.
-        self.forwards = nn.LSTM(size, hidden)
-        self.backwards = nn.LSTM(size, hidden)
-        self.attention = new_text_attention(settings.attention, 2 * hidden, settings.attention_hidden)
-        self.output = nn.Linear(2 * hidden, 1)
+        self.embedding = nn.Embedding(settings.vocabulary, settings.embedding)
+        self.encoder = new_text_encoder(settings)
+        width = self.encoder.sizes[-1]
+        self.attention = new_text_attention(settings.attention, width, settings.attention_hidden)
+        self.output = nn.Linear(width, 1)
 
     def encode(self, words: Tensor, lengths: np.ndarray, omega: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Encode B texts.
@@ -46,15 +47,13 @@ class Classifier(nn.Module):
         x = self.embedding(words)
         if omega is not None:
             x = x * omega.unsqueeze(2)
-        steps = np.arange(len(words))[:, None]
-        real = steps < lengths
-        # The indices that reverse each text but not its padding; they are their own inverse.
-        turn = to_device(np.where(real, lengths - 1 - steps, steps), words.device)
-        texts = torch.arange(words.shape[1], device=words.device).unsqueeze(0)
-        one, _ = self.forwards(x)
-        other, _ = self.backwards(x[turn, texts])
-        h = torch.cat([one, other[turn, texts]], 2).transpose(0, 1)
-        return h, to_device(real.T.copy(), words.device)
+        return self.encode_from(0, x, lengths)
+
+    def encode_from(self, layer: int, x: Tensor, lengths: np.ndarray) -> tuple[Tensor, Tensor]:
+        """What :meth:`encode` returns, from the states (L, B, size) of a layer; 0 is that of the embeddings."""
+        h = self.encoder(x, lengths, layer).transpose(0, 1)
+        mask = np.arange(len(x)) < lengths[:, None]
+        return h, to_device(mask, x.device)
 
     def weights(self, h: Tensor, mask: Tensor) -> Tensor:
         """alpha (B, L); 0 at padding."""
@@ -66,8 +65,13 @@ class Classifier(nn.Module):
     def judge(self, h: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Logits (B,), log p(y = 1) - log p(y = 0), and the attention alpha (B, L) that gives them."""
         alpha = self.weights(h, mask)
+        return self.judge_with(h, alpha), alpha
+
+    def judge_with(self, h: Tensor, alpha: Tensor) -> Tensor:
+        """Logits (B,) if the attention were alpha (B, L), 0 at padding; h as :meth:`encode` gives it."""
         context = torch.bmm(alpha.unsqueeze(1), h).squeeze(1)
-        return self.output(context).squeeze(1), alpha
+        logits: Tensor = self.output(context).squeeze(1)
+        return logits
 
     def lexical_logits(self, h: Tensor) -> Tensor:
         """(B, L): the logit of each text if the classifier saw h_l alone, W · h_l + b."""
@@ -79,6 +83,12 @@ class Classifier(nn.Module):
         h, mask = self.encode(words, lengths)
         with one_thread(h.device):
             return self.judge(h, mask)[0]
+
+
+def new_text_encoder(settings: ClassifierSettings) -> TextEncoder:
+    """The encoder of these settings, with random weights."""
+    kind = TEXT_ENCODERS[settings.encoder]
+    return kind(settings.embedding, settings.hidden, settings.layers)
 
 
 def build_classifier(settings: ClassifierSettings, weights: object) -> Classifier:

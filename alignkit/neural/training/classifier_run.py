@@ -106,7 +106,7 @@ def train_classifier(
             lambda own: classification_trainer(*texts, settings, own, device=device), run.load(device="cpu")
         )
     else:  # errors in the text are raised before anything is written
-        texts = text.encode(tokenizer, labels), valid.encode(tokenizer, labels)
+        texts = _encode(text, valid, tokenizer, labels, settings.ends)
         prepare = None if start is None else lambda network: start.fill(network.embedding)
         training = classification_trainer(*texts, settings, tokenizer, prepare=prepare, device=device)
         run.open(config)
@@ -114,6 +114,12 @@ def train_classifier(
     state = {"tokenizer": tokenizer.state()}
     best = training.run(lambda now, improved: run.commit(now, improved, state), progress)
     return best.to(device)
+
+
+def _encode(
+    text: LabelledLines, valid: LabelledLines, tokenizer: Tokenizer, labels: tuple[str, str], ends: bool
+) -> tuple[LabelledText, LabelledText]:
+    return text.encode(tokenizer, labels, ends=ends), valid.encode(tokenizer, labels, ends=ends)
 
 
 def _describe(text: LabelledLines) -> dict[str, object]:

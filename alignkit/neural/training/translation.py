@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,16 +15,17 @@ from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.batching import Batch, Batcher, training_batches, usable
 from alignkit.neural.devices import pick_device
 from alignkit.neural.losses import TokenLoss
-from alignkit.neural.networks.base import TranslationNetwork, build_network, new_network
+from alignkit.neural.networks.base import Encoding, TranslationNetwork, build_network, new_network
 from alignkit.neural.networks.hard import samplers, score_function_loss
 from alignkit.neural.reading import Reading
 from alignkit.neural.scoring.evaluation import bleu, evaluate_network
-from alignkit.neural.scoring.probes import read_weights
+from alignkit.neural.scoring.probes import chosen_map, read_weights
 from alignkit.neural.settings import RunSettings, TrainingSettings, logged_steps
-from alignkit.neural.training.guidance import Guide, guide_loss
-from alignkit.neural.training.trainer import Task, Trainer, TrainingPlan, seeded
+from alignkit.neural.training.guidance import SMALLEST, Guide, guide_loss
+from alignkit.neural.training.task import Task, TrainingPlan
+from alignkit.neural.training.trainer import Trainer, seeded
 from alignkit.text.bitext import Bitext
-from alignkit.text.tokenization import BOS, UNK, Tokenizer
+from alignkit.text.tokenization import BOS, UNK, Tokenizer, tokenizer_from_state
 from alignkit.types import Progress
 
 BLEU = ("valid.bleu_greedy", "valid.bleu")  #: of one hypothesis, and of a beam
@@ -73,24 +74,34 @@ class TranslationTask(Task[TranslationNetwork, NeuralAligner]):
             tf32=training.tf32,
             rate_warmup=training.rate_warmup,
             rate_decay=training.rate_decay,
+            parts=training.parts,
         )
 
     def batches(self, epoch: int) -> list[np.ndarray]:
         training = self.settings.training
         return training_batches(self.bitext, training.batch, training.seed, epoch, training.buckets)
 
-    def backward(self, network: TranslationNetwork, batch: np.ndarray, step: int) -> Tensor:
+    def backward(self, network: TranslationNetwork, part: np.ndarray, whole: np.ndarray, step: int) -> Tensor:
         """As :meth:`Task.backward`, of the mean loss of the batch's target tokens."""
         training = self.settings.training
         uniform = step < training.warmup * self.plan.epoch_steps
+        lengths = self.bitext.target.lengths
+        share = lengths[part].sum() / lengths[whole].sum()
         guided = None
         if self.guide is not None and training.guide_weight and not uniform:
-            guided = Guided(self.guide, training.guide_weight)
+            rows = self.guide.mass(part) / max(self.guide.mass(whole), SMALLEST)
+            guided = Guided(self.guide, training.guide_weight * rows / share)
         smoothing = training.label_smoothing
-        pairs = self._batcher(batch)
+        pairs = self._batcher(part)
         loss = batch_loss(network, pairs, training.word_dropout, uniform, smoothing=smoothing, guided=guided)
+        loss = loss * float(share)
         loss.backward()
         return loss.detach()
+
+    def recipe(self) -> tuple[Callable[..., TranslationTask], tuple[Any, ...]]:
+        """As :meth:`Task.recipe`."""
+        texts = self.bitext, self.valid
+        return remade_translation_task, (*texts, self.settings, self.tokenizer.state(), self.guide)
 
     def measure(self, network: TranslationNetwork, step: int) -> list[tuple[str, float]]:
         result = evaluate_network(network, self.valid)
@@ -125,6 +136,18 @@ class TranslationTask(Task[TranslationNetwork, NeuralAligner]):
 
     def rebuild(self, weights: object) -> TranslationNetwork:
         return build_network(self.settings.network, weights)
+
+
+def remade_translation_task(
+    bitext: Bitext,
+    valid: Bitext,
+    settings: RunSettings,
+    tokenizer: dict[str, Any],
+    guide: Guide | None,
+    device: str,
+) -> TranslationTask:
+    """The task of :meth:`TranslationTask.recipe`; without references, because it is not measured."""
+    return TranslationTask(bitext, valid, settings, tokenizer_from_state(tokenizer), device=device, guide=guide)
 
 
 def translation_trainer(
@@ -199,7 +222,7 @@ def batch_loss(
         network: in training mode.
         batch: pairs of the training text.
         word_dropout: the share of the decoder's input that is replaced by unk, except BOS.
-        uniform: use uniform attention, 1/L, in place of the learned one.
+        uniform: use uniform attention, 1/L, in place of the learned one; without ``guided``.
         smoothing: of the labels.
         guided: adds the loss of the attention towards links.
     """
@@ -208,7 +231,10 @@ def batch_loss(
         hidden = torch.rand(previous.shape, device=previous.device) < word_dropout
         previous = previous.masked_fill(hidden & (previous != BOS), UNK)
     encoding = network.encode(batch.source, batch.source_lengths)
-    x, weights, _ = network.decode(previous, encoding, encoding.start, uniform)
+    if guided is not None:
+        x, weights = _guided_pass(network, encoding, batch, previous)
+    else:
+        x = network.decode(previous, encoding, encoding.start, uniform).features
     x = x.flatten(0, 1)
     if len(batch.places) < len(x):
         x = x[batch.places]
@@ -217,11 +243,27 @@ def batch_loss(
         losses = cross_entropy(network.output(x.detach()), batch.targets, reduction="none")
         loss = loss + score_function_loss(network, losses, batch.places)
     if guided is not None:
-        reading = network.settings.reading
-        if reading != Reading():
-            weights = read_weights(network, encoding, batch, reading)
         loss = loss + guided.weight * guide_loss(weights, guided.guide.matrices(batch))
     return loss
+
+
+def _guided_pass(
+    network: TranslationNetwork, encoding: Encoding, batch: Batch, previous: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Features (B, T, F) for the decoder's input ``previous``, and the weights (B, T, L) of the reading."""
+    reading = network.settings.reading
+    if reading == Reading():
+        decoded = network.decode(previous, encoding, encoding.start)
+        return decoded.features, decoded.weights
+    if not reading.shifted:
+        decoded, maps = network.decode_with_maps(previous, encoding)
+        return decoded.features, chosen_map(maps, reading)
+    if previous is not batch.previous:  # words were dropped, which are not to be aligned
+        features = network.decode(previous, encoding, encoding.start).features
+        return features, read_weights(network, encoding, batch, reading)
+    # One pass over BOS y_1 .. y_T gives both: its first T steps predict y_1 .. y_T, its last T have them as input.
+    decoded, maps = network.decode_with_maps(torch.cat([previous, batch.target[-1:]]), encoding)
+    return decoded.features[:, :-1], chosen_map(maps, reading)[:, 1:]
 
 
 def _check_text(bitext: Bitext, valid: Bitext, tokenizer: Tokenizer) -> None:

@@ -12,6 +12,7 @@ state.pt            the state from which training is resumed; written last, so t
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -22,10 +23,11 @@ from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.devices import pick_device
 from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.settings import RunSettings, TextSettings, from_dict, to_dict
-from alignkit.neural.training.guidance import word_guide
+from alignkit.neural.training.guidance import text_guide
 from alignkit.neural.training.run_directory import CONFIG, RunDirectory, fingerprint
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import epoch_steps, translation_trainer
+from alignkit.scores.scores import Scores
 from alignkit.storage import atomic_write
 from alignkit.text.bitext import Bitext
 from alignkit.text.line_pairs import LinePairs
@@ -96,7 +98,7 @@ def train_translation(
     settings: RunSettings,
     progress: Progress | None = None,
     device: str = "auto",
-    guide: Links | None = None,
+    guide: Links | Scores | None = None,
 ) -> NeuralAligner:
     """Train a network in a run directory, or resume an interrupted run.
 
@@ -113,7 +115,8 @@ def train_translation(
         settings: of text, network and training.
         progress: called after every step with (steps done, steps in all, message).
         device: as :func:`alignkit.neural.devices.pick_device`.
-        guide: links between the words of ``text`` that attention is pulled towards (guided training).
+        guide: links between the words of ``text``, or their probabilities, that attention is pulled towards
+            (guided training).
 
     Returns:
         the network with the lowest validation loss.
@@ -133,7 +136,7 @@ def train_translation(
     run = TranslationRun(Path(run_dir))
     described = {"training": _describe(text), "validation": _describe(valid)}
     if guide is not None:
-        described["guide"] = {"links": len(guide.pairs), "sha256": fingerprint(guide.to_strings())}
+        described["guide"] = _describe_guide(guide)
     run.open({"settings": to_dict(settings), "text": described})
     finished = run.finished
     if run.begun:
@@ -160,18 +163,25 @@ def _describe(text: LinePairs) -> dict[str, object]:
     return {"pairs": len(text.source), "sha256": fingerprint(*text)}
 
 
+def _describe_guide(guide: Links | Scores) -> dict[str, object]:
+    if isinstance(guide, Links):
+        return {"links": len(guide.pairs), "sha256": fingerprint(guide.to_strings())}
+    digest = hashlib.sha256(guide.shapes.tobytes() + guide.values.tobytes())
+    return {"probabilities": len(guide.values), "sha256": digest.hexdigest()}
+
+
 def _begin(
     run: TranslationRun,
     settings: RunSettings,
     texts: tuple[LinePairs, LinePairs],
     device: str,
-    guide: Links | None,
+    guide: Links | Scores | None,
 ) -> tuple[Trainer[TranslationNetwork, NeuralAligner], Tokenizer]:
     text, valid = texts
     tokenizer = learn_tokenizer(text, settings.text)
     encoded = encode_bitext(tokenizer, text.source, text.target)
     held = encode_bitext(tokenizer, valid.source, valid.target)
-    own = None if guide is None else word_guide(guide, text, encoded, tokenizer)
+    own = None if guide is None else text_guide(guide, text, encoded, tokenizer)
     training = translation_trainer(encoded, held, settings, tokenizer, valid.target, device, own)
     run.save_texts(encoded, held)
     with atomic_write(run.path / "valid.tgt.txt") as stream:
@@ -181,12 +191,12 @@ def _begin(
 
 
 def _resume(
-    run: TranslationRun, settings: RunSettings, text: LinePairs, device: str, guide: Links | None
+    run: TranslationRun, settings: RunSettings, text: LinePairs, device: str, guide: Links | Scores | None
 ) -> tuple[Trainer[TranslationNetwork, NeuralAligner], Tokenizer]:
     best, texts = run.load(device="cpu"), (run.train, run.valid)
 
     def make(tokenizer: Tokenizer) -> Trainer[TranslationNetwork, NeuralAligner]:
-        own = None if guide is None else word_guide(guide, text, texts[0], tokenizer)
+        own = None if guide is None else text_guide(guide, text, texts[0], tokenizer)
         return translation_trainer(*texts, settings, tokenizer, run.references, device, own)
 
     return run.resume(make, best)

@@ -27,7 +27,9 @@ NAMES = ("bad", "good")
 KINDS = ("alpha", "beta", "delta", "loo", "relevance")
 
 
-def small_classifier(attention: str = "feed-forward", dtype: torch.dtype = torch.float32) -> Classifier:
+def small_classifier(
+    attention: str = "feed-forward", dtype: torch.dtype = torch.float32, encoder: str = "lstm", layers: int = 1
+) -> Classifier:
     torch.manual_seed(5)
     settings = ClassifierSettings(
         vocabulary=24,
@@ -35,6 +37,8 @@ def small_classifier(attention: str = "feed-forward", dtype: torch.dtype = torch
         hidden=6,
         attention_hidden=7,
         attention=attention,
+        encoder=encoder,  # type: ignore[arg-type]
+        layers=layers,
     )
     network = Classifier(settings).to(dtype)
     with torch.no_grad():
@@ -50,12 +54,16 @@ def text() -> LabelledText:
     return LabelledLines(lines, [NAMES[i % 3 == 0] for i in range(20)]).encode(learn_words(WORDS), NAMES)
 
 
+DIRECTIONS = (("forwards", 1), ("backwards", -1))
+
+
 class Naive:
     """The classifier in numpy, float64, one text and one step at a time."""
 
     def __init__(self, network: Classifier) -> None:
         self.w = {name: value.detach().double().numpy() for name, value in network.state_dict().items()}
         self.uniform = network.attention is None
+        self.kind, self.depth = network.settings.encoder, network.encoder.depth
 
     def lstm(self, name: str, x: np.ndarray) -> np.ndarray:
         size = self.w[f"{name}.weight_hh_l0"].shape[1]
@@ -69,11 +77,46 @@ class Naive:
             out.append(h)
         return np.array(out).reshape(-1, size)
 
+    def linear(self, name: str, x: np.ndarray) -> np.ndarray:
+        return x @ self.w[f"{name}.weight"].T + self.w[f"{name}.bias"]
+
+    def norm(self, name: str, x: np.ndarray) -> np.ndarray:
+        x = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)
+        return x * self.w[f"{name}.weight"] + self.w[f"{name}.bias"]
+
+    def self_attention(self, number: int, x: np.ndarray) -> np.ndarray:
+        """A layer of a transformer's encoder, normalization first, four heads."""
+        name = f"encoder.layers.{number}"
+        if number == 0:
+            x = self.linear("encoder.map", x)
+            for place, row in enumerate(x):
+                angles = [place / 10000 ** (i // 2 * 2 / len(row)) for i in range(len(row))]
+                row += [math.cos(angle) if i % 2 else math.sin(angle) for i, angle in enumerate(angles)]
+        maps = self.linear(f"{name}.attention.maps", self.norm(f"{name}.residuals.0.norm", x))
+        q, k, v = np.split(maps, 3, axis=1)
+        contexts = np.zeros_like(x)
+        for head in range(4):
+            part = slice(head * x.shape[1] // 4, (head + 1) * x.shape[1] // 4)
+            weights = np.exp(q[:, part] @ k[:, part].T / math.sqrt(x.shape[1] // 4))
+            contexts[:, part] = weights / weights.sum(1, keepdims=True) @ v[:, part]
+        x = x + self.linear(f"{name}.attention.out", contexts)
+        inner = self.linear(f"{name}.feed_forward.0", self.norm(f"{name}.residuals.1.norm", x))
+        x = x + self.linear(f"{name}.feed_forward.3", np.maximum(inner, 0))
+        return x if number + 1 < self.depth else self.norm("encoder.last_norm", x)
+
     def __call__(self, ids: np.ndarray, omega: np.ndarray | None = None) -> tuple[float, np.ndarray, np.ndarray]:
         """Logit, alpha (L,), the logit of each state alone (L,)."""
         w = self.w
         x = w["embedding.weight"][ids] * (np.ones(len(ids)) if omega is None else omega)[:, None]
-        h = np.concatenate([self.lstm("forwards", x), self.lstm("backwards", x[::-1])[::-1]], 1)
+        h = x
+        for layer in range(self.depth):
+            if self.kind == "lstm":
+                sides = [self.lstm(f"encoder.{name}.{layer}", h[::step]) for name, step in DIRECTIONS]
+                h = np.concatenate([sides[0], sides[1][::-1]], 1)
+            elif self.kind == "self-attention":
+                h = self.self_attention(layer, h)
+            else:
+                h = np.tanh(h @ w[f"encoder.maps.{layer}.weight"].T + w[f"encoder.maps.{layer}.bias"])
         alpha = np.full(len(ids), 1 / len(ids)) if len(ids) else np.zeros(0)
         if not self.uniform:
             hidden = np.maximum(0, h @ w["attention.score.query.weight"].T + w["attention.score.query.bias"])
@@ -96,9 +139,21 @@ def test_the_papers_classifier_has_the_papers_size() -> None:
     assert parameter_count(network) - parameter_count(network.embedding) == 1_274_882
 
 
-@pytest.mark.parametrize("attention", ["feed-forward", "uniform"])
-def test_scores_equal_the_naive_ones(text: LabelledText, attention: str) -> None:
-    network = small_classifier(attention)
+@pytest.mark.parametrize(
+    ("attention", "encoder", "layers"),
+    [
+        ("feed-forward", "lstm", 1),
+        ("uniform", "lstm", 1),
+        ("feed-forward", "lstm", 2),
+        ("feed-forward", "self-attention", 1),
+        ("feed-forward", "self-attention", 2),
+        ("feed-forward", "words", 1),
+        ("feed-forward", "words", 2),
+        ("feed-forward", "embeddings", 1),
+    ],
+)
+def test_scores_equal_the_naive_ones(text: LabelledText, attention: str, encoder: str, layers: int) -> None:
+    network = small_classifier(attention, encoder=encoder, layers=layers)
     naive = Naive(network)
     found = {kind: classifier_scores(network, text, kind) for kind in KINDS}
     logits = classifier_logits(network, text)
@@ -133,6 +188,32 @@ def test_scores_do_not_depend_on_the_batch(text: LabelledText) -> None:
         for m in range(len(text)):
             one = LabelledText(text.corpus.take(np.array([m])), text.labels[m : m + 1], NAMES)
             np.testing.assert_allclose(classifier_scores(network, one, kind)[0], whole[m], atol=1e-5)
+
+
+@pytest.mark.parametrize("encoder", ["lstm", "self-attention"])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_encoding_from_a_layer_goes_on_from_there(layers: int, encoder: str) -> None:
+    network = small_classifier(layers=layers, encoder=encoder)
+    words, lengths = torch.randint(24, (5, 3)), np.array([5, 2, 4])
+    whole, mask = network.encode(words, lengths)
+    x = network.embedding(words)
+    for number in range(network.encoder.depth + 1):
+        found, same = network.encode_from(number, x, lengths)
+        torch.testing.assert_close(found[mask], whole[mask])
+        assert torch.equal(mask, same)
+        if number < network.encoder.depth:
+            x = network.encoder.layer(number + 1, x, lengths)
+    torch.testing.assert_close(network.judge_with(whole, network.weights(whole, mask)), network(words, lengths))
+
+
+def test_impossible_encoders() -> None:
+    for options, message in (
+        ({"encoder": "gru"}, "encoder must be one of"),
+        ({"layers": 0}, "layers must be"),
+        ({"layers": 65}, "at most 64"),
+    ):
+        with pytest.raises(AlignkitError, match=message):
+            ClassifierSettings(**options)
 
 
 def test_accuracy_and_loss() -> None:

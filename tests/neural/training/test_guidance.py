@@ -9,10 +9,12 @@ import torch
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.links import Links
 from alignkit.neural.batching import Batcher
+from alignkit.neural.networks.base import new_network
 from alignkit.neural.reading import Reading
-from alignkit.neural.training.guidance import guide_loss, word_guide
-from alignkit.neural.training.translation import fit_network
+from alignkit.neural.training.guidance import guide_loss, score_guide, word_guide
+from alignkit.neural.training.translation import Guided, batch_loss, fit_network
 from alignkit.neural.training.translation_run import train_translation
+from alignkit.scores.scores import Scores
 from alignkit.text.line_pairs import LinePairs
 from alignkit.text.tokenization import encode_bitext, train_subwords
 from alignkit.workflow.training import TrainingFiles, train_files
@@ -40,6 +42,49 @@ def test_a_guide_spreads_links_over_the_tokens_of_their_words():
     expected = np.outer(rows == 1, linked / linked.sum())
     assert linked.sum() > 2
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_a_guide_of_probabilities_divides_them_among_tokens():
+    lines = ["abcabc bca cab", "cabcab abc"]
+    tokenizer = train_subwords([*lines * 20, "a b c"], 12)
+    text = LinePairs(lines[:1], lines[1:])
+    bitext = encode_bitext(tokenizer, *text)
+    matrix = np.array([[0.2, 0.3, 0.1], [0.9, 0.6, 0.0]], np.float32)  # the second row exceeds 1
+    guide = score_guide(Scores.from_matrices([matrix]), text, bitext, tokenizer)
+    found = guide.matrices(Batcher(bitext, torch.device("cpu"))(np.array([0])))[0].numpy()
+    columns = np.array([-1, *tokenizer.words(lines[0]), -1])
+    rows = np.array([*tokenizer.words(lines[1]), -1])
+    wanted = np.array([[0.2, 0.3, 0.1], [0.6, 0.4, 0.0]])
+    for t, row in enumerate(rows):
+        by_word = [found[t, columns == word].sum() for word in range(3)]
+        np.testing.assert_allclose(by_word, wanted[row] if row >= 0 else 0, atol=1e-6)
+        assert found[t, -1] == pytest.approx(0.4 if row == 0 else 0, abs=1e-6)  # </s>
+    with pytest.raises(AlignkitError, match="pair 1 are for 2 source and 2 target words, the pair has 3 and 2"):
+        score_guide(Scores.from_matrices([matrix[:, :2]]), text, bitext, tokenizer)
+
+
+@pytest.mark.parametrize("architecture", ["lstm", "transformer"])
+def test_shifted_guidance_in_one_pass_has_the_gradients_of_two(architecture, tokenizer):
+    bitext = encode_bitext(tokenizer, *TEXT)
+    sizes = {"embedding": 16, "hidden": 16, "layers": 2, "dropout": 0.0, "vocabulary": len(tokenizer.vocabulary)}
+    sizes |= {"architecture": architecture, "reading": Reading(shifted=True)}
+    with torch.random.fork_rng([]):
+        torch.manual_seed(0)
+        network = new_network(small_settings().change(network=sizes).network)
+    guide = word_guide(BACKWARDS, TEXT, bitext, tokenizer)
+    batch = Batcher(bitext, torch.device("cpu"))(np.arange(8))
+    batch_loss(network, batch, guided=Guided(guide, 0.7)).backward()
+    found = [None if p.grad is None else p.grad.clone() for p in network.parameters()]
+    network.zero_grad()
+    encoding = network.encode(batch.source, batch.source_lengths)
+    weights = network.decode(torch.cat([batch.previous[:1], batch.target]), encoding, encoding.start).weights[
+        :, 1:
+    ]
+    loss = 0.7 * guide_loss(weights, guide.matrices(batch))
+    (loss + batch_loss(network, batch)).backward()
+    assert found[0] is not None
+    for own, parameter in zip(found, network.parameters(), strict=True):
+        torch.testing.assert_close(own, parameter.grad, atol=1e-6, rtol=1e-4)
 
 
 def test_the_loss_is_the_cross_entropy_of_linked_rows():
@@ -116,11 +161,14 @@ def test_impossible_guides(tokenizer, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_files_with_held_out_text(tmp_path):
+@pytest.mark.parametrize("guide", ["links", "scores.npz"])
+def test_files_with_held_out_text(guide, tmp_path):
     for name, lines in zip(("x", "y", "links"), (*TEXT, BACKWARDS.to_strings()), strict=True):
         (tmp_path / name).write_text("\n".join(lines) + "\n")
+    matrices = [np.eye(len(y.split()), len(x.split()), dtype=np.float32) for x, y in zip(*TEXT, strict=True)]
+    Scores.from_matrices(matrices).save(tmp_path / "scores.npz")
     files = tmp_path / "x", tmp_path / "y"
     settings = small_settings(epochs=1)
-    found = train_files(tmp_path / "run", TrainingFiles(files, guide=tmp_path / "links"), settings, device="cpu")
+    found = train_files(tmp_path / "run", TrainingFiles(files, guide=tmp_path / guide), settings, device="cpu")
     plain = train_files(tmp_path / "plain", TrainingFiles(files), settings, device="cpu")
     assert found.metrics != plain.metrics

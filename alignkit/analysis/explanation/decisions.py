@@ -79,7 +79,8 @@ def erased_until_flip(decision: Decision, order: np.ndarray) -> float:
 
 
 def attention_distance(one: np.ndarray, other: np.ndarray) -> float:
-    """The Jensen-Shannon divergence of two distributions, nats; at most log 2."""
+    """The Jensen-Shannon divergence of two distributions (L,), nats; 0 if equal, log 2 if disjoint."""
+    one, other = np.asarray(one, np.float64), np.asarray(other, np.float64)
     return float(_spread((one + other) / 2).sum() - (_spread(one).sum() + _spread(other).sum()) / 2)
 
 
@@ -94,7 +95,7 @@ def adversarial_attention(decision: Decision, epsilon: float = 0.01) -> tuple[fl
     Jain and Wallace (2019) search for it by gradients. The divergence is convex in the other attention, so that
     it is largest at a corner of those allowed: the distributions with lower <= sum alpha'_l r_l <= upper. A
     corner has weight on at most two words: one whose own strength lies within the bounds, or two between which a
-        bound lies. All of them are tried.
+    bound lies. All of them are tried.
 
     Args:
         decision: whose alpha sums to 1.

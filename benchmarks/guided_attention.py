@@ -1,0 +1,203 @@
+"""AER of attention as an aligner, with and without a guide, along training, beside the classical aligner.
+
+    ALIGNKIT_DATA=DATA python benchmarks/guided_attention.py -o benchmarks/results/guided --sets hansards_en_fr
+
+DATA/aer has a folder for each set, as benchmarks/quality.py wants it. Both sides are lower-cased; development and
+test text stand before the training text. `alignkit align` (quality ``normal``) gives the guide: the probability of
+every link. Two small transformers, one for each direction, are trained by turns on the bitext alone, and every few
+minutes of processor time OUT.json gets a row: the AER of the links that both directions' shifted attention gives,
+with the layer and head chosen by the agreement of the directions, without gold links; of their mean probability
+above a threshold; and of the mean of it and the classical probability.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import click
+import numpy as np
+from inputs import gold_sets, machine, run_benchmark
+
+from alignkit.aligner.word_level import WordLevel
+from alignkit.analysis.attention_layers import choose_layers
+from alignkit.classical.hmm.joint import fit_joint
+from alignkit.links.from_scores import links_above
+from alignkit.links.links import GoldLinks, Links, parse_links
+from alignkit.links.symmetrization import symmetrize
+from alignkit.metrics.aer import evaluate
+from alignkit.neural.devices import set_threads
+from alignkit.neural.networks.transformer_settings import TransformerSettings
+from alignkit.neural.reading import Reading
+from alignkit.neural.settings import RunSettings, TextSettings, TrainingSettings
+from alignkit.neural.training.guidance import score_guide
+from alignkit.neural.training.trainer import Trainer
+from alignkit.neural.training.translation import translation_trainer
+from alignkit.scores.scores import Scores
+from alignkit.text.bitext import Bitext
+from alignkit.text.line_pairs import LinePairs
+from alignkit.text.reading import read_lines
+from alignkit.text.tokenization import encode_bitext, split_words, train_subwords
+
+HEURISTICS = ("grow-diag-final-and", "grow-diag", "intersection")
+THRESHOLDS = (0.3, 0.4, 0.45, 0.5, 0.6)
+SETTINGS = RunSettings(
+    TextSettings(pieces=8000),
+    TransformerSettings(
+        embedding=256, hidden=512, layers=2, heads=4, dropout=0.1, reading=Reading(layer=2, head=1, shifted=True)
+    ),
+    TrainingSettings(
+        batch=64,
+        learning_rate=1e-3,
+        epochs=100,
+        rate_warmup=300,
+        rate_decay="inverse-sqrt",
+        label_smoothing=0.1,
+        guide_weight=1.0,
+        bleu="never",
+    ),
+)
+Gold = dict[str, tuple[slice, GoldLinks]]
+
+
+def read_set(folder: Path) -> tuple[LinePairs, Gold]:
+    """The lower-cased text, gold-aligned pairs first, and where the pairs of each part are."""
+    parts = [name for name in ("dev", "test") if (folder / f"{name}.gold").exists()]
+    gold: Gold = {}
+    sides: tuple[list[str], list[str]] = ([], [])
+    for name in (*parts, "train"):
+        start = len(sides[0])
+        for side, lines in zip(("src", "tgt"), sides, strict=True):
+            lines += (folder / f"{name}.{side}").read_bytes().decode().lower().split("\n")[:-1]
+        if name != "train":
+            place = str(folder / f"{name}.gold")
+            gold[name] = slice(start, len(sides[0])), parse_links(place, read_lines(place))
+    return LinePairs(*sides), gold
+
+
+def words(text: LinePairs, end: int | None = None) -> Bitext:
+    return Bitext.from_sentences(*([split_words(line) for line in side[:end]] for side in text))
+
+
+def transposed(scores: Scores) -> Scores:
+    return Scores.from_matrices(matrix.T for matrix in scores)
+
+
+def mixed(first: Scores, second: Scores, share: float) -> Scores:
+    """The weighted mean of two scores."""
+    return Scores.from_matrices(share * a + (1 - share) * b for a, b in zip(first, second, strict=True))
+
+
+def errors(links: Links, gold: Gold) -> dict[str, float]:
+    """AER of each part."""
+    return {name: evaluate(own, links.block(place.start, place.stop)).aer for name, (place, own) in gold.items()}
+
+
+def classical(text: LinePairs) -> Scores:
+    """The link probabilities of `alignkit align`."""
+    found = fit_joint(words(text), threads=1).fitted_probabilities
+    assert found is not None
+    return found
+
+
+def new_trainers(text: LinePairs, guide: Scores | None) -> list[Trainer[Any, Any]]:
+    """Of source to target, and of target to source."""
+    tokenizer = train_subwords([*text.source, *text.target], SETTINGS.text.pieces)
+    trainers = []
+    for reverse in (False, True):
+        own = LinePairs(text.target, text.source) if reverse else text
+        encoded = encode_bitext(tokenizer, *own)
+        held = encode_bitext(tokenizer, *(side[-500:] for side in own))
+        wanted = None
+        if guide is not None:
+            wanted = score_guide(transposed(guide) if reverse else guide, own, encoded, tokenizer)
+        trainers.append(translation_trainer(encoded, held, SETTINGS, tokenizer, guide=wanted))
+    return trainers
+
+
+def train(trainer: Trainer[Any, Any], seconds: float) -> None:
+    """Take steps for some seconds of processor time."""
+    start = process_time()
+    while process_time() - start < seconds:
+        epoch, done = divmod(trainer.step, trainer.plan.epoch_steps)
+        trainer.advance(batches_of(trainer, epoch)[done])
+
+
+def batches_of(trainer: Trainer[Any, Any], epoch: int) -> list[np.ndarray]:
+    known = vars(trainer).setdefault("benchmark_batches", {})
+    if epoch not in known:
+        known.clear()
+        known[epoch] = trainer.task.batches(epoch)
+    found: list[np.ndarray] = known[epoch]
+    return found
+
+
+def measured(trainers: list[Trainer[Any, Any]], text: LinePairs, gold: Gold, teacher: Scores) -> dict[str, Any]:
+    """AER of the two networks' links and of mixtures."""
+    count = max(place.stop for place, _ in gold.values())
+    bitext = words(text, count)
+    back = Bitext(bitext.target, bitext.source)
+    networks = [
+        trainer.task.snapshot(trainer.network, trainer.step, dict(trainer.task.measure(trainer.network, 0)))
+        for trainer in trainers
+    ]
+    row: dict[str, Any] = {"loss": [network.metrics["valid.loss"] for network in networks]}
+    choice = choose_layers(*networks, bitext, heads=True)
+    best = choice.table.loc[choice.table["f1"].idxmax()]
+    row["chosen"] = {name: float(value) for name, value in best.items()}
+    for method in HEURISTICS:
+        row[f"chosen {method}"] = errors(symmetrize(*choice.links, method), gold)
+    pairs = {
+        "chosen": (choice.forward, choice.reverse),
+        "guided": tuple(network.with_reading(SETTINGS.network.reading) for network in networks),
+    }
+    for name, (forward, reverse) in pairs.items():
+        ahead, behind = (WordLevel(one, one.tokenizer) for one in (forward, reverse))
+        mean = mixed(ahead.score(bitext), transposed(behind.score(back)), 0.5)
+        for share in (0.0, 0.25, 0.5, 0.75):
+            scores = mixed(teacher, mean, share)
+            for threshold in THRESHOLDS:
+                row[f"{name} mean, {share} classical, above {threshold}"] = errors(
+                    links_above(scores, threshold), gold
+                )
+    return row
+
+
+@click.command()
+@click.option("--sets", help="Names of sets, with commas between them.  [default: all]")
+@click.option("--guide/--no-guide", default=True, show_default=True)
+@click.option("--minutes", type=float, default=20.0, show_default=True, help="Of processor time, both directions.")
+@click.option("--every", type=float, default=4.0, show_default=True, help="Minutes between two measurements.")
+@click.option("-o", "--output", required=True, help="Without suffix: OUT.json is written.")
+def main(sets: str | None, guide: bool, minutes: float, every: float, output: str) -> None:
+    """AER of attention along training."""
+    set_threads(1)
+    place = Path(f"{output}.json")
+    for folder in gold_sets("test", sets.split(",") if sets is not None else None):
+        text, gold = read_set(folder)
+        teacher = classical(text)
+        count = max(part.stop for part, _ in gold.values())
+        known = Scores.from_matrices(teacher[m] for m in range(count))
+        base = {str(value): errors(links_above(known, value), gold) for value in THRESHOLDS}
+        trainers = new_trainers(text, teacher if guide else None)
+        rows: list[dict[str, Any]] = []
+        spent = 0.0
+        while spent < minutes - 1e-9:
+            for trainer in trainers:
+                train(trainer, 30 * every)
+            spent += every
+            row = {"minutes": spent, "steps": [trainer.step for trainer in trainers]}
+            rows.append(row | measured(trainers, text, gold, known))
+            report = {"machine": machine(), "set": folder.name, "guide": guide, "pairs": len(text.source)}
+            found = json.loads(place.read_text()) if place.exists() else {}
+            found[f"{folder.name} {'guided' if guide else 'unguided'}"] = {**report, "align": base, "rows": rows}
+            place.write_text(json.dumps(found, indent=1) + "\n")
+            click.echo(json.dumps(rows[-1]), err=True)
+        for name, trainer in zip(("forward", "reverse"), trainers, strict=True):
+            trainer.task.snapshot(trainer.network, trainer.step, {}).save(f"{output}-{folder.name}-{name}.pt")
+
+
+if __name__ == "__main__":
+    run_benchmark(main)
