@@ -33,7 +33,7 @@ from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links
 from alignkit.links.symmetrization import symmetrize
 from alignkit.metrics.aer import evaluate, link_keys
-from alignkit.metrics.expected_aer import CALIBRATION, Calibration, Evidence, expected_counts, logits
+from alignkit.metrics.expected_aer import CALIBRATION, Calibration, Evidence, evidence_logits, expected_link_counts
 from alignkit.scores.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
 from alignkit.text.reading import read_bitext
@@ -157,7 +157,7 @@ def load(path: Path, name: str) -> Measured:
 
 def shift_of(evidence: np.ndarray, right: np.ndarray, weights: np.ndarray) -> float:
     """The shift of :class:`Calibration` with the greatest likelihood (Newton's method)."""
-    given, found = logits(evidence), 0.0
+    given, found = evidence_logits(evidence), 0.0
     for _ in range(30):
         chance = 1 / (1 + np.exp(-found - given))
         found += float((weights * (right - chance)).sum() / (weights * chance * (1 - chance)).sum())
@@ -186,7 +186,7 @@ def estimates(each: Measured, calibrations: dict[str, Calibration]) -> Iterator[
         true = evaluate(each.gold, links)
         row: Row = {"set": each.name, "aligner": name, "links": true.links, "aer": true.aer}
         for label, calibration in calibrations.items():
-            found = expected_counts(links, each.evidence, calibration).total()
+            found = expected_link_counts(links, each.evidence, calibration).total()
             value = found.aer if each.is_sure else found.aer_with_possible
             row |= {label: value, f"{label}_error": value - true.aer}
             if label == "left_out":
@@ -210,7 +210,7 @@ def made_worse(each: Measured, calibration: Calibration) -> Iterator[Row]:
     """AER and its estimate where a share of the links of `align` is moved."""
     for share in MOVED:
         links = moved(each.systems["align"], each.evidence.probabilities.shapes, share, seed=1)
-        found = expected_counts(links, each.evidence, calibration).total()
+        found = expected_link_counts(links, each.evidence, calibration).total()
         value = found.aer if each.is_sure else found.aer_with_possible
         yield {"set": each.name, "moved": share, "aer": evaluate(each.gold, links).aer, "left_out": value}
 

@@ -17,7 +17,7 @@ from alignkit_cli.progress import progress_bar
 if TYPE_CHECKING:
     import pandas as pd
 
-    from alignkit.analysis.diagnosis import Diagnosis
+    from alignkit.analysis.diagnosis import LinkDiagnosis
 
 
 @alignkit_command("diagnose")
@@ -52,12 +52,12 @@ def command(source: str, target: str, links: str | None, **options: Any) -> None
     for gold links of which some are only possible. Estimates may be off by a few points; differences between
     alignments of one text are more reliable.
     """
-    from alignkit.analysis.diagnosis import diagnose
+    from alignkit.analysis.diagnosis import diagnose_links
 
     settings = with_given(AlignSettings(), {name: options[name] for name in ("encoding_errors", "lowercase")})
     texts = (source, target) if links is not None else (source, None)
     with progress_bar("views", options["quiet"]) as bar:
-        found = diagnose(
+        found = diagnose_links(
             *texts,
             links if links is not None else target,
             settings=settings,
@@ -71,7 +71,7 @@ def command(source: str, target: str, links: str | None, **options: Any) -> None
     write_output(f"{text}\n".encode(), None)
 
 
-def diagnosis_json(found: Diagnosis) -> str:
+def diagnosis_json(found: LinkDiagnosis) -> str:
     """Everything but the table of pairs, as one JSON object."""
     from dataclasses import asdict
 
@@ -82,7 +82,7 @@ def diagnosis_json(found: Diagnosis) -> str:
     return to_json(found.classes, "classes", {"estimate": facts, "findings": records(found.findings)})
 
 
-def diagnosis_text(found: Diagnosis, worst: int) -> str:
+def diagnosis_text(found: LinkDiagnosis, worst: int) -> str:
     """The estimate, the facts, the classes and the findings as text."""
     expected = found.expected
     estimate = (

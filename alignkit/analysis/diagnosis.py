@@ -20,9 +20,9 @@ from alignkit.analysis.link_checks import (
     Check,
     LinkedText,
     length_deviations,
+    likeness_of_linked_words,
     linked_information,
     run_checks,
-    token_classes,
     word_tokens,
 )
 from alignkit.classical.hmm.settings import VIEWS_THRESHOLD
@@ -39,7 +39,7 @@ from alignkit.metrics.expected_aer import (
     Evidence,
     ExpectedCounts,
     ExpectedEvaluation,
-    expected_counts,
+    expected_link_counts,
 )
 from alignkit.parallel import thread_count
 from alignkit.representation import brief_repr
@@ -73,8 +73,8 @@ MOST_LINES = 10
 
 
 @dataclass(frozen=True, eq=False)
-class Diagnosis:
-    """The result of :func:`diagnose`; all shares are fractions.
+class LinkDiagnosis:
+    """The result of :func:`diagnose_links`; all shares are fractions.
 
     Attributes:
         expected: measures that can be expected over all pairs.
@@ -96,7 +96,7 @@ class Diagnosis:
     __repr__ = brief_repr
 
 
-def diagnose(
+def diagnose_links(
     source: Bitext | Side,
     target: Side | None,
     links: Links | PathLike | Iterable[str],
@@ -106,7 +106,7 @@ def diagnose(
     threads: int | None = None,
     progress: Progress | None = None,
     **options: Any,
-) -> Diagnosis:
+) -> LinkDiagnosis:
     """Estimate how good an alignment is, and find where it is bad, without gold links.
 
     Args:
@@ -131,10 +131,10 @@ def diagnose(
     found, probabilities = _chosen(found, probabilities, votes.pairs)
     evidence = Evidence(votes.probabilities, votes.unanimous, VIEWS_THRESHOLD)
     text = LinkedText(votes.bitext, found, evidence, word_tokens(votes.bitext))
-    counts = expected_counts(found, evidence, calibration)
+    counts = expected_link_counts(found, evidence, calibration)
     known = WordFacts.of(votes.bitext, bitext)
     checks = run_checks(text)
-    return Diagnosis(
+    return LinkDiagnosis(
         expected=counts.total(),
         facts=_facts(text, votes, counts, probabilities, calibration),
         classes=_class_table(text, known, probabilities, calibration),
@@ -250,7 +250,9 @@ def _class_table(
 
     parts = [
         *text_partitions(known),
-        Partition("numbers and equal words", TOKEN_CLASSES, lambda keys: token_classes(text.bitext, keys)),
+        Partition(
+            "numbers and equal words", TOKEN_CLASSES, lambda keys: likeness_of_linked_words(text.bitext, keys)
+        ),
     ]
     if probabilities is not None:
         parts.append(probability_partition(text.links, probabilities))

@@ -244,7 +244,7 @@ def _pairs_that_are_no_translations(text: LinkedText) -> Check:
     return Check("pairs that may be no translations", low.astype(np.int64), int(usable.sum()))
 
 
-def token_classes(bitext: Bitext, keys: np.ndarray) -> np.ndarray:
+def likeness_of_linked_words(bitext: Bitext, keys: np.ndarray) -> np.ndarray:
     """int64 (K,): 0 for links of two numbers, 1 of other equal words, 2 of others; keys as of ``link_keys``."""
     words = [
         np.array([word.casefold() for word in side.vocabulary], object) for side in (bitext.source, bitext.target)

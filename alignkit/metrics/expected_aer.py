@@ -50,7 +50,7 @@ class Calibration:
 
     def right(self, evidence: np.ndarray) -> np.ndarray:
         """float64: the probability that a link is right, for each element of the evidence."""
-        return 1 / (1 + np.exp(-self.shift - logits(evidence)))
+        return 1 / (1 + np.exp(-self.shift - evidence_logits(evidence)))
 
     def possible(self, right: np.ndarray) -> np.ndarray:
         """The probability that a link is at least possible, from the probability that it is right."""
@@ -60,7 +60,7 @@ class Calibration:
 CALIBRATION = Calibration(shift=0.93, unlinked=0.6, correlation=0.5)
 
 
-def logits(evidence: np.ndarray) -> np.ndarray:
+def evidence_logits(evidence: np.ndarray) -> np.ndarray:
     """float64: log(p / (1 - p)) of evidence p, which is kept within [0.01, 0.99]."""
     kept = np.clip(evidence.astype(np.float64), LEAST_EVIDENCE, 1 - LEAST_EVIDENCE)
     return np.log(kept / (1 - kept))
@@ -195,7 +195,9 @@ class ExpectedCounts:
         }
 
 
-def expected_counts(links: Links, evidence: Evidence, calibration: Calibration = CALIBRATION) -> ExpectedCounts:
+def expected_link_counts(
+    links: Links, evidence: Evidence, calibration: Calibration = CALIBRATION
+) -> ExpectedCounts:
     """The numbers that can be expected for each sentence pair.
 
     Args:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from planted import bitext_of, permuted_copy
 
-from alignkit.analysis.diagnosis import calibration_error, diagnose, f1_of_links
+from alignkit.analysis.diagnosis import calibration_error, diagnose_links, f1_of_links
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
@@ -47,7 +47,7 @@ def true_aer(links, found):
 def test_wrong_links_are_counted(translated, moved):
     bitext, links = translated
     found = made_worse(bitext, links, moved=moved)
-    true, expected = true_aer(links, found), diagnose(bitext, None, found, threads=1).expected
+    true, expected = true_aer(links, found), diagnose_links(bitext, None, found, threads=1).expected
     assert expected.precision == pytest.approx(true.precision, abs=0.02)
     assert expected.recall == pytest.approx(true.recall, abs=0.02)
     assert expected.aer == pytest.approx(true.aer, abs=0.02)
@@ -57,7 +57,7 @@ def test_wrong_links_are_counted(translated, moved):
 def test_missing_links_are_counted(translated):
     bitext, links = translated
     found = made_worse(bitext, links, dropped=0.4)
-    true, expected = true_aer(links, found), diagnose(bitext, None, found, threads=1).expected
+    true, expected = true_aer(links, found), diagnose_links(bitext, None, found, threads=1).expected
     assert expected.precision == pytest.approx(1, abs=0.02)
     assert expected.recall == pytest.approx(true.recall, abs=0.02)
 
@@ -66,7 +66,9 @@ def test_where_it_is_bad(translated):
     """The first hundred pairs are made worse, and only they have errors and findings."""
     bitext, links = translated
     bad = made_worse(bitext, links[:100], moved=0.5)
-    found = diagnose(bitext, None, [*bad.to_strings(), *Links.from_lists(links[100:]).to_strings()], threads=1)
+    found = diagnose_links(
+        bitext, None, [*bad.to_strings(), *Links.from_lists(links[100:]).to_strings()], threads=1
+    )
     assert len(found.pairs) == 300
     errors = found.pairs["aer"].to_numpy()
     assert errors[:100].mean() > 0.2
@@ -90,7 +92,7 @@ def test_pairs_that_are_no_translations(translated):
     order[wrong] = np.roll(wrong, 1)
     text = [(bitext.source.words(m), bitext.target.words(order[m])) for m in range(300)]
     empty = Links.from_lists([[]] * 300)
-    found = diagnose([s for s, _ in text], [t for _, t in text], empty, threads=1)
+    found = diagnose_links([s for s, _ in text], [t for _, t in text], empty, threads=1)
     column = found.pairs["pairs_that_may_be_no_translations"].to_numpy()
     assert set(np.flatnonzero(column)) <= set(wrong.tolist())
     assert column.sum() >= 10
@@ -98,7 +100,7 @@ def test_pairs_that_are_no_translations(translated):
 
 def test_links_of_the_first_lines_only(translated):
     bitext, links = translated
-    whole, first = (diagnose(bitext, None, Links.from_lists(links[:n]), threads=1) for n in (300, 50))
+    whole, first = (diagnose_links(bitext, None, Links.from_lists(links[:n]), threads=1) for n in (300, 50))
     assert len(first.pairs) == 50
     for name in ("aer", "precision", "recall", "links"):
         np.testing.assert_array_equal(first.pairs[name], whole.pairs[name][:50])
@@ -106,7 +108,7 @@ def test_links_of_the_first_lines_only(translated):
 
 def test_any_number_of_threads(translated):
     bitext, links = translated
-    found = [diagnose(bitext, None, made_worse(bitext, links, moved=0.2), threads=n) for n in (1, 2)]
+    found = [diagnose_links(bitext, None, made_worse(bitext, links, moved=0.2), threads=n) for n in (1, 2)]
     assert found[0].expected == found[1].expected
     assert found[0].pairs.equals(found[1].pairs)
     assert found[0].classes.equals(found[1].classes)
@@ -116,17 +118,17 @@ def test_probabilities_of_the_links(translated):
     """Printed probabilities are compared with expected ones; their bands are classes."""
     bitext, links = translated
     lines = [" ".join(f"{s}-{t}:0.6" for s, t in pair) for pair in links]
-    found = diagnose(bitext, None, lines, threads=1)
+    found = diagnose_links(bitext, None, lines, threads=1)
     assert found.facts["mean_probability"] == pytest.approx(0.6)
     assert found.facts["calibration_error"] == pytest.approx(found.expected.precision - 0.6, abs=1e-6)
     bands = found.classes[found.classes["by"] == "probability"]
     assert bands["class"].tolist()[0] == "0.6\N{EN DASH}0.7"
-    assert "calibration_error" not in diagnose(bitext, None, Links.from_lists(links), threads=1).facts
+    assert "calibration_error" not in diagnose_links(bitext, None, Links.from_lists(links), threads=1).facts
 
 
 def test_facts(translated):
     bitext, links = translated
-    facts = diagnose(bitext, None, Links.from_lists(links), threads=1).facts
+    facts = diagnose_links(bitext, None, Links.from_lists(links), threads=1).facts
     assert facts["links_per_token"] == facts["agreement_with_views"] == pytest.approx(1, abs=0.01)
     assert facts["unlinked_source_words"] == facts["unlinked_target_words"] == 0
     assert facts["agreement_of_views"] > 0.98
@@ -149,10 +151,10 @@ def test_f1_of_links():
 def test_what_cannot_be_diagnosed(translated):
     bitext, links = translated
     with pytest.raises(AlignkitError, match="has 301 lines, the text 300"):
-        diagnose(bitext, None, ["0-0"] * 301)
+        diagnose_links(bitext, None, ["0-0"] * 301)
     with pytest.raises(InputError, match="links, line 1: link 0-99 points outside"):
-        diagnose(bitext, None, ["0-99"])
+        diagnose_links(bitext, None, ["0-99"])
     with pytest.raises(AlignkitError, match="nothing to diagnose"):
-        diagnose([""], ["a"], [""])
+        diagnose_links([""], ["a"], [""])
     with pytest.raises(AlignkitError, match="has links for 301 sentence pairs"):
-        diagnose(bitext, None, Links.from_lists([*links, []]))
+        diagnose_links(bitext, None, Links.from_lists([*links, []]))

@@ -10,9 +10,9 @@ from alignkit.analysis.link_checks import (
     LinkedText,
     equal_tokens,
     length_deviations,
+    likeness_of_linked_words,
     linked_information,
     run_checks,
-    token_classes,
     word_tokens,
 )
 from alignkit.links.links import Links
@@ -86,7 +86,7 @@ def test_equal_tokens():
 
 def test_token_classes():
     links = Links.from_lists([[(2, 1), (4, 2), (0, 0)], [], [], [(0, 2)], [], []])
-    assert token_classes(linked().bitext, link_keys(links)).tolist() == [2, 0, 1, 0]
+    assert likeness_of_linked_words(linked().bitext, link_keys(links)).tolist() == [2, 0, 1, 0]
 
 
 def test_lines_are_those_with_most():

@@ -9,7 +9,7 @@ import pytest
 
 from alignkit.errors import AlignkitError
 from alignkit.links.links import Links
-from alignkit.metrics.expected_aer import CALIBRATION, Calibration, Evidence, expected_counts
+from alignkit.metrics.expected_aer import CALIBRATION, Calibration, Evidence, expected_link_counts
 from alignkit.scores.scores import Scores
 
 NUMBERS = Calibration(shift=0.7, unlinked=0.4, correlation=0.25)
@@ -64,7 +64,7 @@ def naive(links, evidence, numbers):
 def test_counts_are_the_formulas(seed):
     evidence = random_evidence(seed)
     links = random_links(evidence, seed)
-    found, expected = expected_counts(links, evidence, NUMBERS), naive(links, evidence, NUMBERS)
+    found, expected = expected_link_counts(links, evidence, NUMBERS), naive(links, evidence, NUMBERS)
     columns = (found.found, found.right, found.gold, found.possible, found.sure, found.in_sure)
     for column, wanted in zip(columns, expected, strict=True):
         np.testing.assert_allclose(column, wanted, rtol=1e-6)
@@ -83,11 +83,11 @@ def test_certain_evidence_is_a_gold_standard():
     matrices = [np.eye(3), np.eye(2)[::-1]]
     scores = Scores.from_matrices(matrices)
     evidence = Evidence(scores, scores.values > 0, THRESHOLD)
-    perfect = expected_counts(Links.from_lists(gold), evidence).total()
+    perfect = expected_link_counts(Links.from_lists(gold), evidence).total()
     assert perfect.precision > 0.98
     assert perfect.recall > 0.98
     assert perfect.aer < 0.01
-    half = expected_counts(Links.from_lists([[(0, 0), (1, 2), (2, 1)], [(0, 1)]]), evidence).total()
+    half = expected_link_counts(Links.from_lists([[(0, 0), (1, 2), (2, 1)], [(0, 1)]]), evidence).total()
     assert half.precision == pytest.approx(2 / 4, abs=0.02)
     assert half.recall == pytest.approx(2 / 5, abs=0.02)
     assert half.aer == pytest.approx(1 - 4 / 9, abs=0.02)
@@ -97,7 +97,7 @@ def test_where_the_gold_links_are_expected():
     """Expected gold links by pair of words add up to those of all pairs."""
     evidence = random_evidence(4, pairs=40)
     keys, weights = evidence.likely_links(NUMBERS)
-    counts = expected_counts(random_links(evidence), evidence, NUMBERS)
+    counts = expected_link_counts(random_links(evidence), evidence, NUMBERS)
     filled = np.diff(evidence.probabilities.offsets) > 0
     blank_tokens = evidence.probabilities.shapes[~filled].sum()  # which stand alone for certain
     assert weights.sum() - NUMBERS.unlinked * blank_tokens == pytest.approx(counts.gold.sum())
@@ -111,19 +111,19 @@ def test_where_the_gold_links_are_expected():
 
 def test_no_links_and_no_text():
     evidence = Evidence(Scores.from_matrices([]), np.zeros(0, bool), THRESHOLD)
-    total = expected_counts(Links.from_lists([]), evidence).total()
+    total = expected_link_counts(Links.from_lists([]), evidence).total()
     assert math.isnan(total.aer)
     assert math.isnan(total.precision)
     assert total.links == 0
     none = random_evidence()
-    assert expected_counts(Links.from_lists([[]] * 6), none, CALIBRATION).total().aer == 1
+    assert expected_link_counts(Links.from_lists([[]] * 6), none, CALIBRATION).total().aer == 1
 
 
 def test_other_pairs_are_refused():
     evidence = random_evidence()
     with pytest.raises(AlignkitError, match="not of the same sentence pairs"):
-        expected_counts(Links.from_lists([[(9, 9)]] + [[]] * 5), evidence)
+        expected_link_counts(Links.from_lists([[(9, 9)]] + [[]] * 5), evidence)
     with pytest.raises(AlignkitError, match="not of the same sentence pairs"):
-        expected_counts(Links.from_lists([[]]), evidence)
+        expected_link_counts(Links.from_lists([[]]), evidence)
     with pytest.raises(ValueError, match="not of one text"):
         Evidence(evidence.probabilities, np.zeros(1, bool), THRESHOLD)
