@@ -109,6 +109,7 @@ def command(model: str | None, save_model: str | None, on_error: str, **options:
         others = "--prior, --embeddings, --start, --save-model"
         raise click.UsageError(f"--model fits nothing; it goes with none of {others}.")
     needs("iterations", "a fit, not with --model", model is None)
+    needs("checkpoint", "a fit, not with --model", model is None)
     needs("prior_weight", "--prior", options["prior"] is not None)
     needs("kind", "--save-scores", options["save_scores"] is not None)
     source, target = choose_text(options["source"], options["target"], options["sample"])
