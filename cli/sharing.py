@@ -87,7 +87,7 @@ def fit_and_write_shared(settings: AlignSettings, options: Mapping[str, Any], fi
 
 def _check(options: Mapping[str, Any]) -> None:
     """Refuse options that ranks cannot share; raises click.UsageError."""
-    for name in ("save_scores", "model"):
+    for name in ("save_scores", "model", "fit_on"):
         if options.get(name) is not None:
             option = "--" + name.replace("_", "-")
             raise click.UsageError(f"{option} does not go with torchrun; run the command without it.")
