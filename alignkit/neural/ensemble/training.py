@@ -53,11 +53,8 @@ class EnsembleTraining:
     solved: float = 0.99
     together: int = 1
     products: Products = "float32"
-<<<<<<< HEAD
     network: EnsembleNetwork = "encoder-decoder"
-=======
     frozen: tuple[str, ...] = ()
->>>>>>> main
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "every", "together"):
