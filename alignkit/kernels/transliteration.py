@@ -8,9 +8,18 @@ from typing import NamedTuple
 import numpy as np
 
 from alignkit.kernels.compile import kernel
+from alignkit.kernels.spelling import Letters
 
 #: Longer words are left out: products of so many probabilities stay above the least number there is.
 LONGEST_WORD = 32
+
+
+class SpelledWords(NamedTuple):
+    """The words of both sides of a text."""
+
+    source: Letters
+    target: Letters
+    chances: np.ndarray  # float64 (2, A), of a letter of an independent word of either side
 
 
 class Edits(NamedTuple):
@@ -64,21 +73,21 @@ def backward_sums(x, y, edits, sums):
 
 
 @kernel
-def expected_edits(pairs, source, target, share, edits, chances, tables, counts):
+def expected_edits(pairs, words, share, edits, tables, counts):
     """Adds the expected edits of word pairs, each a transliteration or else two independent words, to ``counts``.
 
     Args:
         pairs: int64 (N, 2), words; of at least one letter and at most ``LONGEST_WORD``.
-        source, target: :class:`alignkit.kernels.spelling.Letters`.
+        words: :class:`SpelledWords`.
         share: probability that a pair is a transliteration.
         edits: :class:`Edits`, probabilities.
-        chances: float64 (2, A), of a letter of an independent word of either side.
         tables: float64 (2, W, W), W > LONGEST_WORD; overwritten.
         counts: :class:`Edits`.
 
     Returns:
         the expected number of transliterations.
     """
+    source, target, chances = words
     substituted, deleted, inserted = edits
     total = 0.0
     for p in range(len(pairs)):
@@ -110,14 +119,15 @@ def expected_edits(pairs, source, target, share, edits, chances, tables, counts)
 
 
 @kernel
-def log_ratios(low, high, pairs, source, target, edits, chances, table, found):
+def log_ratios(low, high, pairs, words, edits, table, found):
     """How much likelier pairs low <= p < high are as transliterations than as independent words, as logarithms.
 
     Args:
-        pairs, source, target, edits, chances: as of :func:`expected_edits`.
+        pairs, words, edits: as of :func:`expected_edits`.
         table: float64 (W, W), overwritten.
         found: float64 (N,), filled.
     """
+    source, target, chances = words
     for p in range(low, high):
         i, o = pairs[p, 0], pairs[p, 1]
         x = source.ids[source.offsets[i] : source.offsets[i + 1]]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from alignkit.kernels.spelling import Letters
-from alignkit.kernels.transliteration import LONGEST_WORD, Edits, expected_edits, log_ratios
+from alignkit.kernels.transliteration import LONGEST_WORD, Edits, SpelledWords, expected_edits, log_ratios
 
 ALPHABET = 4
 
@@ -54,7 +54,7 @@ def test_log_ratios_sum_over_all_sequences(case):
     words, edits, chances, pairs = case
     found = np.full(len(pairs), np.nan)
     table = np.full((LONGEST_WORD + 1,) * 2, np.nan)
-    log_ratios(1, 4, pairs, *map(letters, words), edits, chances, table, found)
+    log_ratios(1, 4, pairs, SpelledWords(*map(letters, words), chances), edits, table, found)
     assert np.isnan(found[0])
     for k in (1, 2, 3):
         likelihood, independent, _ = enumerated(words, edits, chances, pairs[k])
@@ -74,7 +74,7 @@ def test_expected_edits_are_weighted_by_their_posterior(case):
                 getattr(wanted, kind)[place] += posterior * product(edits, sequence) / likelihood
     counts = Edits(*map(np.zeros_like, edits))
     tables = np.full((2, LONGEST_WORD + 1, LONGEST_WORD + 1), np.nan)
-    total = expected_edits(pairs, *map(letters, words), share, edits, chances, tables, counts)
+    total = expected_edits(pairs, SpelledWords(*map(letters, words), chances), share, edits, tables, counts)
     assert total == pytest.approx(transliterations)
     for count, each in zip(counts, wanted, strict=True):
         assert count == pytest.approx(each)
@@ -85,5 +85,7 @@ def test_the_longest_words_do_not_underflow():
     edits = Edits(np.full((ALPHABET, ALPHABET), 1e-4), np.full(ALPHABET, 1e-4), np.full(ALPHABET, 1e-4))
     found, table = np.empty(1), np.empty((LONGEST_WORD + 1,) * 2)
     chances = np.full((2, ALPHABET), 1e-4)
-    log_ratios(0, 1, np.array([[0, 0]]), letters(words), letters(words), edits, chances, table, found)
+    log_ratios(
+        0, 1, np.array([[0, 0]]), SpelledWords(letters(words), letters(words), chances), edits, table, found
+    )
     assert np.isfinite(found[0])

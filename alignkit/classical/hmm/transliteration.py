@@ -7,7 +7,7 @@ import numpy as np
 from alignkit.classical.exchange import Exchange
 from alignkit.classical.hmm.evidence import letters_of
 from alignkit.kernels.inverted_index import TableRows
-from alignkit.kernels.transliteration import LONGEST_WORD, Edits, expected_edits, log_ratios
+from alignkit.kernels.transliteration import LONGEST_WORD, Edits, SpelledWords, expected_edits, log_ratios
 from alignkit.parallel import blocks, run_blocks
 from alignkit.text.bitext import Bitext
 
@@ -52,12 +52,12 @@ class Transliteration:
         threads: int,
     ) -> None:
         self.exchange, self.threads = exchange, threads
-        self.source, self.target, letters = letters_of(bitext)
+        source, target, letters = letters_of(bitext)
         self._sources, self._targets = (
             np.repeat(np.arange(len(rows.offsets) - 1), np.diff(rows.offsets)),
             rows.columns,
         )
-        lengths = [np.diff(side.offsets) for side in (self.source, self.target)]
+        lengths = [np.diff(side.offsets) for side in (source, target)]
         fits = [(length >= SHORTEST_WORD) & (length <= LONGEST_WORD) for length in lengths]
         self._fits = fits[0][self._sources] & fits[1][self._targets]
         seen = frequencies[0][self._sources], frequencies[1][self._targets]
@@ -68,8 +68,8 @@ class Transliteration:
         spelled = np.zeros(len(rows.columns), np.float32)
         spelled[alike[0]] = alike[1]
         self._spelled = spelled[self._places]
-        counts = [np.bincount(side.ids, minlength=letters) + 0.1 for side in (self.source, self.target)]
-        self.chances = np.stack([count / count.sum() for count in counts])
+        counts = [np.bincount(side.ids, minlength=letters) + 0.1 for side in (source, target)]
+        self._words = SpelledWords(source, target, np.stack([count / count.sum() for count in counts]))
 
     def counts(self, links: np.ndarray, totals: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """The word pairs that are transliterations, and how sure that is.
@@ -95,7 +95,7 @@ class Transliteration:
 
     def _learned(self, pairs: np.ndarray) -> Edits:
         """The edits' probabilities, by EM on pairs int64 (N, 2)."""
-        source, target = self.chances
+        source, target = self._words.chances
         prior = Edits(np.outer(source, target), source, target)
         edits = Edits(0.6 * prior.substituted, 0.2 * prior.deleted, 0.2 * prior.inserted)
         tables = np.zeros((2, LONGEST_WORD + 1, LONGEST_WORD + 1))
@@ -103,7 +103,7 @@ class Transliteration:
         share = 1.0
         for iteration in range(ITERATIONS):
             counts = Edits(*map(np.zeros_like, prior))
-            expected = expected_edits(pairs, self.source, self.target, share, edits, self.chances, tables, counts)
+            expected = expected_edits(pairs, self._words, share, edits, tables, counts)
             total = sum(float(count.sum()) for count in counts) + len(counts)
             edits = Edits(*((count + each) / total for count, each in zip(counts, prior, strict=True)))
             share = 0.3 if iteration < 2 else min(max(expected / max(len(pairs), 1), 0.01), 0.99)
@@ -115,7 +115,7 @@ class Transliteration:
 
         def compare(low: int, high: int) -> None:
             table = np.zeros((LONGEST_WORD + 1, LONGEST_WORD + 1))
-            log_ratios(low, high, pairs, self.source, self.target, edits, self.chances, table, found)
+            log_ratios(low, high, pairs, self._words, edits, table, found)
 
         run_blocks(compare, blocks(np.ones(len(pairs)), self.threads), self.threads)
         return found
