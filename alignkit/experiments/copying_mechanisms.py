@@ -137,8 +137,8 @@ def train_mechanism(name: str, seed: int, settings: CopyingMechanismsSettings) -
 def _batch(sequences: Sequences, generator: np.random.Generator, count: int) -> Batch:
     source, previous, target = sequences.draw(generator, count)
     lengths = np.full(count, source.shape[1])
-    turned = [torch.from_numpy(np.ascontiguousarray(part.T)) for part in (source, target, previous)]
-    return Batch(np.arange(count), turned[0], lengths, *turned[1:], lengths, torch.arange(target.size))
+    x, y, before = (torch.from_numpy(np.ascontiguousarray(part.T)) for part in (source, target, previous))
+    return Batch(np.arange(count), x, lengths, y, before, lengths, torch.arange(target.size))
 
 
 def _measure(network: EncoderDecoder, batch: Batch) -> tuple[float, float, float, float]:

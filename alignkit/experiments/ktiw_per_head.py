@@ -3,8 +3,8 @@
 The paper's thesis (Snell et al. 2021; experiment ``ktiw-drives-attention``) is about one attention. A transformer
 has several per layer, each with a lexicon of its own: its OV circuit, the probability of y_t if the head saw h_l
 alone. At every measured step, alpha of each head and the lexicon of each head (``ov``) are compared with beta of
-IBM 1, and so are the mean of all alphas and the network's lexical probe beta. The half-way step of a curve is as in
-``ktiw-drives-attention``: where it first exceeds the mean of its start and its highest value. A head that never
+IBM 1, and so are the mean of all alphas and the network's lexical probe beta. The half-way step of a curve is as
+in ``ktiw-drives-attention``: where it first exceeds the mean of its start and its highest value. A head that never
 agrees with IBM 1 by 0.05 more than at its start has learned something else, and has no half-way step.
 """
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from alignkit.classical.ibm1 import fit_ibm1
-from alignkit.experiments.ktiw_drives_attention import half_way
+from alignkit.experiments.ktiw_drives_attention import LEARNED, half_way
 from alignkit.experiments.networks import NetworkPlan, encode_plan, take_pairs, train_network
 from alignkit.experiments.protocol import Claim, Result, check_positive, claim
 from alignkit.metrics.agreement import count_agreement
@@ -95,16 +95,16 @@ def run_ktiw_per_head(settings: KtiwPerHeadSettings, progress: Progress = no_pro
     train_network(settings, text, progress, measured, "cpu")
     raw, halves = curves.frame(), curves.half_ways()
     table = halves.rows()
-    remarks = (
-        f"{len(pairs)} held-out pairs; token accuracy at the last step {curves.accuracy[-1]:.3f}. A curve that rises "
-        "by less than 0.05 was not learned (half-way step inf).",
+    remark = (
+        f"{len(pairs)} held-out pairs; token accuracy at the last step {curves.accuracy[-1]:.3f}. A curve that "
+        f"rises by less than {LEARNED} was not learned (half-way step inf)."
     )
     return Result(
         table,
         ktiw_per_head_claims(halves),
         {"steps": raw, "halves": table},
         lambda figure: _draw(figure, raw),
-        remarks,
+        (remark,),
     )
 
 
@@ -240,8 +240,8 @@ def ktiw_per_head_claims(halves: HalfWays) -> tuple[Claim, ...]:
             above=1.0,
         ),
         claim(
-            "A head's own lexicon (OV circuit) comes before its attention, in more than half of the heads that learn "
-            "both",
+            "A head's own lexicon (OV circuit) comes before its attention, in more than half of the heads that "
+            "learn both",
             f"share of {by_own.sum()} heads whose alpha has the later half-way step",
             float((own[0, :-1][by_own] > 1).mean()) if by_own.any() else float("nan"),
             _interval(own[:, :-1][:, by_own], lambda part: (part > 1).mean(1)),
@@ -252,9 +252,11 @@ def ktiw_per_head_claims(halves: HalfWays) -> tuple[Claim, ...]:
 
 
 def _interval(ratios: np.ndarray, statistic: Any) -> tuple[float, float]:
-    """The 95 % interval of a statistic of ratios (1 + resamples, heads), over the resamples that have all heads."""
+    """The 95 % interval of a statistic of ratios (1 + resamples, heads), over resamples that have all heads.
+
+    It is unknown if more than one resample in twenty lacks a head, whose curve then does not rise for certain.
+    """
     whole = ratios[1:][np.isfinite(ratios[1:]).all(1)]
-    # Unknown if a resample in twenty or more lacks a head: its curve does not rise for certain.
     if not ratios.shape[1] or len(whole) < 0.95 * (len(ratios) - 1):
         return float("nan"), float("nan")
     return percentile_interval(statistic(whole))
