@@ -114,7 +114,8 @@ def train_mechanism(name: str, seed: int, settings: CopyingMechanismsSettings) -
     """Trains one network; it is measured, in evaluation mode, on the sequences of a step before that step."""
     sequences = Sequences("permutation", settings.length, settings.length)
     shape = replace(copying_settings(sequences.vocabulary, settings.hidden), attention=f"general+{name}")
-    with seeded(seed, 0, _CPU):
+    with torch.random.fork_rng(devices=[]):  # as in the experiment ``copying``
+        torch.manual_seed(seed)
         network = EncoderDecoder(shape)
     optimiser = torch.optim.Adam(network.parameters(), lr=settings.learning_rate, fused=True)
     generator, measured = np.random.default_rng(seed), []
