@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from alignkit.aligner.protocol import Aligner as Aligner
     from alignkit.aligner.registry import load_aligner as load_aligner
     from alignkit.aligner.symmetrized import Symmetrized as Symmetrized
+    from alignkit.analysis.diagnosis import LinkDiagnosis as LinkDiagnosis
+    from alignkit.analysis.diagnosis import diagnose_links as diagnose_links
     from alignkit.classical.cooccurrence import cooccurrence as cooccurrence
     from alignkit.classical.diagonal import Diagonal as Diagonal
     from alignkit.classical.diagonal import fit_diagonal as fit_diagonal
@@ -54,12 +56,16 @@ if TYPE_CHECKING:
     from alignkit.workflow.align import align as align
     from alignkit.workflow.align import align_stream as align_stream
     from alignkit.workflow.loading import load as load
+    from alignkit.workflow.parts import align_part as align_part
+    from alignkit.workflow.parts import align_sampled as align_sampled
     from alignkit.workflow.settings import AlignSettings as AlignSettings
 
 #: public name -> its module, imported when the name is first used
 _WHERE = {
     "Aligner": "alignkit.aligner.protocol",
     "load_aligner": "alignkit.aligner.registry",
+    "LinkDiagnosis": "alignkit.analysis.diagnosis",
+    "diagnose_links": "alignkit.analysis.diagnosis",
     "Symmetrized": "alignkit.aligner.symmetrized",
     "cooccurrence": "alignkit.classical.cooccurrence",
     "Diagonal": "alignkit.classical.diagonal",
@@ -98,6 +104,8 @@ _WHERE = {
     "AlignedText": "alignkit.workflow.align",
     "align": "alignkit.workflow.align",
     "align_stream": "alignkit.workflow.align",
+    "align_part": "alignkit.workflow.parts",
+    "align_sampled": "alignkit.workflow.parts",
     "load": "alignkit.workflow.loading",
     "AlignSettings": "alignkit.workflow.settings",
 }

@@ -38,7 +38,7 @@ class Experiment:
         return f"alignkit.experiments.{self.name.replace('-', '_')}"
 
     def settings(self, quick: bool = False, changes: Mapping[str, Any] | None = None) -> Any:
-        """Full-size or quick settings with some changed; values may be text, as from a command line.
+        """The default or quick settings with some changed; values may be text, as from a command line.
 
         Raises:
             AlignkitError: there is no such setting, or its value is not allowed.
@@ -154,6 +154,12 @@ _ALL = (
         "lexical knowledge before attention in each head of a transformer",
         f"after {_SNELL}, the thesis",
         ("pieces", "layers", "heads", "embedding", "batch", "steps", "scored"),
+    ),
+    Experiment(
+        "written-lexicon",
+        "lexical knowledge written, erased, frozen and graded",
+        f"ours; the thesis of {_SNELL}",
+        ("seeds", "length", "types", "hidden", "batch", "steps", "doses", "contrasts"),
     ),
     Experiment(
         "toy-classifier",

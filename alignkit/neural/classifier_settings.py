@@ -23,7 +23,7 @@ from alignkit.neural.validation import (
 from alignkit.records import shown
 
 Trained = Literal["all", "attention"]
-Encoder = Literal["lstm", "words", "embeddings"]
+Encoder = Literal["lstm", "self-attention", "words", "embeddings"]
 MOST_LAYERS = 64  #: of an encoder: a damaged settings file must not ask for millions
 
 
@@ -39,8 +39,9 @@ class ClassifierSettings:
             paper's v · ReLU(Q h).
         attention: a score function and a normalizer (:mod:`alignkit.neural.networks.mechanisms`; softmax if none
             is named), where the score has no decoder state; or ``uniform``, weights fixed to 1/L (beta_uf).
-        encoder: what gives the states: bidirectional LSTMs (``lstm``); tanh(A x + a) of each word's embedding by
-            itself (``words``); or the ``embeddings`` themselves.
+        encoder: what gives the states: bidirectional LSTMs (``lstm``); layers of a transformer's encoder
+            (``self-attention``); tanh(A x + a) of each word's embedding by itself (``words``); or the
+            ``embeddings`` themselves.
         layers: of the encoder; embeddings have none.
     """
 

@@ -18,7 +18,7 @@ from alignkit.classical.hmm.joint import JointHMM, fitted_joint
 from alignkit.classical.hmm.known_model import KnownModel, KnownPairs, TextClassPairs, taken
 from alignkit.classical.hmm.pair_evidence import PairEvidence
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
-from alignkit.classical.hmm.windows import training_pairs
+from alignkit.classical.hmm.windows import Linked, training_pairs
 from alignkit.classical.hmm.word_classes import BackOff
 from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.errors import AlignkitError
@@ -69,6 +69,10 @@ class Adapter:
         assert adapted.fitted is not None
         # What was adapted knows only the words of the pairs that it was adapted to.
         return replace(adapted, fitted=replace(adapted.fitted, of_others=self.model))
+
+    def links_and_probabilities(self, bitext: Bitext) -> Linked:
+        """Links of a bitext by the aligner adapted to it, and their probabilities, float64 (K,)."""
+        return self.adapt(bitext.with_own_words()).fitted_links_and_probabilities
 
 
 class _Adaptation(HMMEstimation):

@@ -74,6 +74,10 @@ class JointAligner:
         """float64 (K,): the probability of each link of M pairs."""
         return scores_of_links(links, self.probabilities(bitext))
 
+    def has_fitted(self, bitext: Bitext) -> bool:
+        """Whether this very bitext is the one that the aligner was fitted on."""
+        return self.fitted is not None and self.fitted.bitext is bitext
+
     @property
     def fitted_links(self) -> Links:
         """The links of :attr:`fitted_links_and_probabilities`."""

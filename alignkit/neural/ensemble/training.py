@@ -36,6 +36,7 @@ class EnsembleTraining:
         together: networks in one batched model. No result depends on it.
         products: precision of the factors of matrix products, see :func:`alignkit.neural.devices.rounded`. With
             bfloat16, results depend on whether the processor has units for it, but not on the number of threads.
+        frozen: names of the parameters that keep their initial values.
     """
 
     steps: int = 300
@@ -45,6 +46,7 @@ class EnsembleTraining:
     solved: float = 0.99
     together: int = 1
     products: Products = "float32"
+    frozen: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "every", "together"):
@@ -155,8 +157,10 @@ class _Group:
         self._set_parameters({name: value.clone() for name, value in stack(starts).items()})
 
     def _set_parameters(self, parameters: Parameters) -> None:
-        self.parameters = {name: value.detach().requires_grad_() for name, value in parameters.items()}
-        self.optimizer = torch.optim.Adam(list(self.parameters.values()), self.settings.learning_rate)
+        frozen = self.settings.frozen
+        self.parameters = {name: x.detach().requires_grad_(name not in frozen) for name, x in parameters.items()}
+        trained = [value for value in self.parameters.values() if value.requires_grad]
+        self.optimizer = torch.optim.Adam(trained, self.settings.learning_rate)
 
     def train(self, draw: Draw) -> list[MemberRun]:
         settings = self.settings
