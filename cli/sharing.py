@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alignkit.distributed.launch import find_launch
-from alignkit.storage import atomic_write
 from alignkit.workflow.settings import AlignSettings
 from alignkit_cli.options import Command, apply, choose_text, note, note_blanks, setting_option
 from alignkit_cli.progress import FitProgress
@@ -137,6 +136,8 @@ def _join(ranks: ArrayGroup, part: Path, output: str | None) -> None:
             sys.stdout.buffer.write(chunk)
         sys.stdout.buffer.flush()
     else:
+        from alignkit.storage import atomic_write
+
         with atomic_write(output) as stream:
             for chunk in chunks:
                 stream.write(chunk)
@@ -147,6 +148,8 @@ def _write_manifest(ranks: ArrayGroup, shared: SharedText, links: Path, output_f
     parts = [json.loads(text) for text in ranks.texts(json.dumps(own))]
     if ranks.rank == 0:
         manifest = {"pairs": shared.pairs, "format": output_format, "parts": parts}
+        from alignkit.storage import atomic_write
+
         with atomic_write(links.parent / MANIFEST) as stream:
             stream.write((json.dumps(manifest, indent=1) + "\n").encode())
 
