@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from alignkit_cli.group import COMMANDS
+from alignkit_cli.main import run
 
 from .conftest import DIAGONAL
 
