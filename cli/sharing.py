@@ -16,6 +16,7 @@ import click
 from alignkit.distributed.launch import find_launch
 from alignkit.workflow.settings import AlignSettings
 from alignkit_cli.options import Command, apply, choose_text, note, note_blanks, setting_option
+from alignkit_cli.parameter_types import OutputFolder
 from alignkit_cli.progress import FitProgress
 
 if TYPE_CHECKING:
@@ -37,14 +38,14 @@ def sharing_options(command: Command) -> Command:
         AlignSettings,
         "checkpoint",
         metavar="FOLDER",
-        type=click.Path(file_okay=False),
+        type=OutputFolder(),
         help="Keep the state of the fit in FOLDER after each iteration. The same command, started again after it "
         "was interrupted or killed, goes on after the last complete iteration, with the same result.",
     )
     parts = click.option(
         "--parts",
         metavar="FOLDER",
-        type=click.Path(file_okay=False),
+        type=OutputFolder(),
         help="Under torchrun: leave the lines of each rank in a file of its own in FOLDER, with a manifest.json "
         "that has their order, instead of joining them.",
     )
