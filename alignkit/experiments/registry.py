@@ -150,6 +150,12 @@ _ALL = (
         ("seeds", "length", "types", "hidden", "batch", "steps", "doses", "contrasts"),
     ),
     Experiment(
+        "gold-links",
+        "error rates of attention and lexical probe while they learn",
+        "ours",
+        ("sets", "pairs", "pieces", "epochs", "batch", "seeds"),
+    ),
+    Experiment(
         "toy-classifier",
         "gradient flow of the two-token classifier from several starts",
         _BLOG,
