@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from alignkit.workflow.align import align as align
     from alignkit.workflow.align import align_stream as align_stream
     from alignkit.workflow.loading import load as load
+    from alignkit.workflow.parts import align_part as align_part
+    from alignkit.workflow.parts import align_sampled as align_sampled
     from alignkit.workflow.settings import AlignSettings as AlignSettings
 
 #: public name -> its module, imported when the name is first used
@@ -98,6 +100,8 @@ _WHERE = {
     "AlignedText": "alignkit.workflow.align",
     "align": "alignkit.workflow.align",
     "align_stream": "alignkit.workflow.align",
+    "align_part": "alignkit.workflow.parts",
+    "align_sampled": "alignkit.workflow.parts",
     "load": "alignkit.workflow.loading",
     "AlignSettings": "alignkit.workflow.settings",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -10,7 +11,14 @@ import click
 from alignkit.classical.hmm.settings import JOINT_THRESHOLD
 from alignkit.workflow.settings import ON_ERROR, QUALITIES, AlignSettings
 from alignkit_cli.command import alignkit_command
-from alignkit_cli.fitting import knowledge_options, save_scores, score_options, text_options, write_alignments
+from alignkit_cli.fitting import (
+    fit_on_sample,
+    knowledge_options,
+    save_scores,
+    score_options,
+    text_options,
+    write_alignments,
+)
 from alignkit_cli.options import (
     choose_text,
     format_options,
@@ -26,6 +34,8 @@ from alignkit_cli.options import (
 )
 from alignkit_cli.parameter_types import PASSES, SHARE, EmbeddingSource, InputPath, OutputPath
 from alignkit_cli.progress import FitProgress
+from alignkit_cli.sharing import fit_and_write_shared, is_shared, sharing_options
+from alignkit_cli.text_parts import part_options, sample_fit_options
 
 
 @alignkit_command("align")
@@ -72,6 +82,8 @@ from alignkit_cli.progress import FitProgress
     "one file or from two, in the text format of word2vec and fastText.",
 )
 @memory_options
+@sample_fit_options
+@part_options
 @click.option(
     "--save-model",
     type=OutputPath(replaces="start"),
@@ -89,8 +101,9 @@ from alignkit_cli.progress import FitProgress
 )
 @threads_option
 @output_option
+@sharing_options
 @quiet_option
-def command(model: str | None, save_model: str | None, on_error: str, **options: Any) -> None:
+def command(model: str | None, on_error: str, **options: Any) -> None:
     """Align a text with the best aligner, or with a saved one.
 
     Prints a line of links for each sentence pair: "0-0 1-2" links the first source word to the first target word
@@ -98,37 +111,71 @@ def command(model: str | None, save_model: str | None, on_error: str, **options:
 
     Without --model, two hidden Markov models, one for each direction, are trained jointly on this text; with
     --quality best, this is done for several views of it, as words and as subwords, and link probabilities are
-    averaged. With --model, a saved aligner links new text; words that it has never seen get no link. A neural
-    aligner's links are between whitespace words, from attention summed over their subwords.
+    averaged. With --model, a saved aligner links new text; words that it has never seen get no link,
+    unless --adapt is given. A neural aligner's links are between whitespace words, from attention summed over
+    their subwords.
+
+    --fit-on fits on a sample of the pairs. --shard links a part of the text, for a task among many.
 
     With --model and "-" as SRC, pairs are read from standard input and answered line by line, in bounded memory.
     """
-    if model is not None and (save_model or any(options[name] for name in ("prior", "embeddings", "start"))):
-        others = "--prior, --embeddings, --start, --save-model"
-        raise click.UsageError(f"--model fits nothing; it goes with none of {others}.")
-    needs("iterations", "a fit, not with --model", model is None)
-    needs("prior_weight", "--prior", options["prior"] is not None)
-    needs("kind", "--save-scores", options["save_scores"] is not None)
     source, target = choose_text(options["source"], options["target"], options["sample"])
     streamed = model is not None and source == "-" and target is None
-    needs("on_error", '--model and "-" as SRC', streamed)
-    if streamed and options["save_scores"] is not None:
-        raise click.UsageError("--save-scores needs the whole text: give it as a file, not as a stream.")
+    _check_options(model, streamed, options)
     settings = with_given(AlignSettings(), options, scored=options["save_scores"] is not None)
     threads, quiet = options["threads"], options["quiet"]
+    if is_shared():
+        fit_and_write_shared(settings, options | {"model": model})
+        return
+    needs("parts", "torchrun", False)
+    if model is None:
+        give_memory_back()
+        if options["fit_on"] is not None:
+            fit_on_sample(source, target, settings, options)
+            return
     from alignkit.workflow.align import align, align_stream
+    from alignkit.workflow.parts import align_part
 
     if model is not None and streamed:
         texts = align_stream(sys.stdin.buffer, model, settings=settings, threads=threads or 1, on_error=on_error)
         write_alignments(texts, options)
         return
-    if model is None:
-        give_memory_back()
+    if model is not None and (options["shard"] is not None or options["adapt"]):
+        shard = options["shard"] or (1, 1)
+        part = align_part(source, target, model, shard=shard, settings=settings, threads=threads)
+        write_alignments(part.texts, options, part.low)
+        return
     with FitProgress(quiet=quiet) as progress:
         aligned = align(source, target, settings=settings, model=model, threads=threads, progress=progress)
     if progress.summary:
         note(f"{aligned.aligner.name}: {progress.summary}", quiet)
-    if save_model is not None:
-        aligned.aligner.save(save_model)
+    if options["save_model"] is not None:
+        aligned.aligner.save(options["save_model"])
     save_scores(aligned, options)
     write_alignments([aligned], options)
+
+
+def _check_options(model: str | None, streamed: bool, options: Mapping[str, Any]) -> None:
+    """Refuse options that do not go together.
+
+    Args:
+        model: the saved model, if there is one.
+        streamed: whether pairs are answered as they come.
+
+    Raises:
+        click.UsageError: naming them.
+    """
+    fitting = ("prior", "embeddings", "start", "save_model", "fit_on")
+    if model is not None and any(options[name] for name in fitting):
+        others = "--prior, --embeddings, --start, --save-model, --fit-on"
+        raise click.UsageError(f"--model fits nothing; it goes with none of {others}.")
+    needs("iterations", "a fit, not with --model", model is None)
+    needs("prior_weight", "--prior", options["prior"] is not None)
+    needs("kind", "--save-scores", options["save_scores"] is not None)
+    needs("adapt", "--model", model is not None)
+    needs("shard", "--model and files", model is not None and not streamed)
+    needs("on_error", '--model and "-" as SRC', streamed)
+    in_parts = streamed or options["shard"] is not None or options["adapt"]
+    if in_parts and options["save_scores"] is not None:
+        why = "give it as a file, not as a stream" if streamed else "it goes with neither --shard nor --adapt"
+        raise click.UsageError(f"--save-scores needs the whole text: {why}.")

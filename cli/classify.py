@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from alignkit.analysis.settings import ClassifySettings
 from alignkit.errors import abbreviated
-from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS, ClassifierRunSettings
+from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS, ClassifierRunSettings, Encoder
 from alignkit.packages import need
 from alignkit_cli.analysis_options import (
     call_of,
@@ -65,6 +65,7 @@ class ClassifyCall:
     vectors: str | None
     embedding: int | None
     attention: str | None
+    encoder: str | None
     steps: int | None
     batch: int | None
     ends: bool
@@ -77,7 +78,7 @@ class ClassifyCall:
         """The settings of the standard classifier."""
         settings = CLASSIFIER_PRESETS[self.preset].change(
             text={"minimum": self.minimum},
-            network={"embedding": self.embedding, "attention": self.attention},
+            network={name: getattr(self, name) for name in ("embedding", "attention", "encoder")},
             training={"steps": self.steps, "batch": self.batch, "seed": seed},
         )
         return replace(settings, ends=self.ends)
@@ -120,6 +121,12 @@ class ClassifyCall:
     help="The attention of the classifiers: a score function and a normalizer of `alignkit mechanisms`.  "
     "[default: feed-forward+softmax, the paper's]",
 )
+@click.option(
+    "--encoder",
+    type=click.Choice(get_args(Encoder)),
+    help="What gives the states: bidirectional LSTMs, a transformer's encoder, a map of each word by itself, or "
+    "the embeddings themselves.  [default: lstm, the paper's]",
+)
 @click.option("--steps", type=COUNT, help="The number of training steps of each network.  [default: the preset's]")
 @click.option("--batch", type=COUNT, help="The number of texts per step.  [default: the preset's]")
 @click.option("--bos-eos", "ends", is_flag=True, help="Put BOS before and EOS behind each text.")
@@ -146,9 +153,17 @@ def command(**options: Any) -> None:
 
 def run_classify(call: ClassifyCall, settings: ClassifySettings) -> None:
     """Read, train what is missing, print."""
-    from alignkit.workflow.training import read_training_texts
+    from alignkit.workflow.ranks import train_on_ranks
 
     need("torch")
+    if train_on_ranks(lambda: _classified(call, settings)) is None:
+        return  # another rank than 0, which has said all
+
+
+def _classified(call: ClassifyCall, settings: ClassifySettings) -> bool:
+    """Do all of :func:`run_classify`, at rank 0."""
+    from alignkit.workflow.training import read_training_texts
+
     reading: dict[str, Any] = {name: getattr(call, name) for name in READING}
     text, held, names = read_training_texts(call.data, call.valid, call.labels, **reading)
     from alignkit.analysis.classification import classify
@@ -167,6 +182,7 @@ def run_classify(call: ClassifyCall, settings: ClassifySettings) -> None:
     facts = {"labels": list(names), "training_texts": len(text), "validation_texts": len(held)}
     render = classification_json if call.as_json else classification_text
     write_output(f"{render(found, settings, facts)}\n".encode(), None)
+    return True
 
 
 def classification_text(found: Classification, settings: ClassifySettings, facts: dict[str, Any]) -> str:

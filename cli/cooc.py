@@ -17,6 +17,7 @@ from alignkit_cli.options import (
     threads_option,
 )
 from alignkit_cli.parameter_types import OutputPath
+from alignkit_cli.sharing import count_and_write_shared, is_shared
 
 
 @alignkit_command("cooc")
@@ -44,6 +45,9 @@ def command(weighting: Weighting, output: str, threads: int | None, quiet: bool,
 
     With the default weighting this is the count table of IBM Model 1's first iteration.
     """
+    if is_shared():
+        count_and_write_shared(options | {"output": output, "threads": threads, "quiet": quiet}, weighting)
+        return
     from alignkit.classical.cooccurrence import cooccurrence, save_table
     from alignkit.text.reading import read_bitext
 

@@ -28,8 +28,10 @@ from alignkit_cli.options import (
     threads_option,
     with_given,
 )
-from alignkit_cli.parameter_types import PASSES, SEED, SHARE, TEXT, InputPath, OutputPath, RealNumber
+from alignkit_cli.parameter_types import PASSES, SHARE, TEXT, InputPath, OutputPath, RealNumber
 from alignkit_cli.progress import FitProgress
+from alignkit_cli.sharing import fit_and_write_shared, is_shared, sharing_options
+from alignkit_cli.text_parts import sample_fit_options
 
 if TYPE_CHECKING:
     from alignkit.workflow.align import AlignedText
@@ -138,10 +140,7 @@ def result_options(command: Command) -> Command:
         type=OutputPath(replaces="start"),
         help="Also save the fitted model, for `alignkit align --model FILE`.",
     )
-    seed = click.option(
-        "--seed", type=SEED, help="Accepted as by other aligners; this one draws no random numbers."
-    )
-    others = (format_options, threads_option, seed, output_option, quiet_option)
+    others = (sample_fit_options, format_options, threads_option, output_option, sharing_options, quiet_option)
     return apply(command, score_options, model, *others)
 
 
@@ -169,15 +168,49 @@ def fit_and_write(method: str, estimation: Estimation, options: Mapping[str, Any
         threshold=options["threshold"] if by_scores else None,
         scored=options["save_scores"] is not None,
     )
+    directions = 2 if settings.symmetrization is not None else 1
+    if is_shared():
+        fit_and_write_shared(settings, options, directions)
+        return
+    needs("parts", "torchrun", False)
+    if options["fit_on"] is not None:
+        fit_on_sample(source, target, settings, options, directions)
+        return
     from alignkit.workflow.align import align
 
-    with FitProgress(2 if settings.symmetrization is not None else 1, options["quiet"]) as progress:
+    with FitProgress(directions, options["quiet"]) as progress:
         aligned = align(source, target, settings=settings, threads=options["threads"], progress=progress)
     note(f"{METHODS[method].model}: {progress.summary}", options["quiet"])
     if options["save_model"] is not None:
         aligned.aligner.save(options["save_model"])
     save_scores(aligned, options)
     write_alignments([aligned], options)
+
+
+def fit_on_sample(
+    source: str, target: str | None, settings: AlignSettings, options: Mapping[str, Any], directions: int = 1
+) -> None:
+    """Fit a model on a sample, save it if --save-model asks for that, and write the alignment of all pairs."""
+    if options["save_scores"] is not None:
+        raise click.UsageError("--save-scores needs the whole text in memory; it does not go with --fit-on.")
+    from alignkit.workflow.parts import align_sampled
+
+    quiet = options["quiet"]
+    with FitProgress(directions, quiet=quiet) as progress:
+        fit = align_sampled(
+            source,
+            target,
+            options["fit_on"],
+            seed=options["seed"],
+            settings=settings,
+            threads=options["threads"],
+            progress=progress,
+        )
+    if progress.summary:
+        note(f"{fit.aligner.name}: {progress.summary}", quiet)
+    if options["save_model"] is not None:
+        fit.aligner.save(options["save_model"])
+    write_alignments(fit.texts, options)
 
 
 def save_scores(aligned: AlignedText, options: Mapping[str, Any]) -> None:
@@ -206,17 +239,22 @@ def check_options(method: str, options: Mapping[str, Any]) -> None:
         needs("prior_weight", "--prior", options["prior"] is not None)
 
 
-def write_alignments(texts: Iterable[AlignedText], options: Mapping[str, Any]) -> None:
+def write_alignments(texts: Iterable[AlignedText], options: Mapping[str, Any], first: int = 0) -> None:
     """Write the alignments of texts as they come, by --output, --format and --sentence-scores.
 
     At the end, say how many pairs have an empty line because a side is blank or a line malformed.
+
+    Args:
+        texts: in their order.
+        options: of the command.
+        first: the number of the first pair, from 0.
     """
     from alignkit.text.reading import blank_pairs
     from alignkit.workflow.writing import AlignmentWriter
 
     blanks, errors = 0, 0
     output = options["output"] or "-"
-    with AlignmentWriter(output, options["output_format"], options["sentence_scores"]) as writer:
+    with AlignmentWriter(output, options["output_format"], options["sentence_scores"], first) as writer:
         for text in texts:
             for alignment in text.alignments(**writer.wanted):
                 writer.write(alignment)

@@ -30,6 +30,7 @@ COMMANDS = {
     "compare": ("alignkit_cli.compare", "Score classical and neural aligners against each other."),
     "attention": ("alignkit_cli.attention", "Save the cross-attention of a Hugging Face model."),
     "heads": ("alignkit_cli.heads", "Rank the heads of an attention file by how well they align."),
+    "self-attention": ("alignkit_cli.self_attention", "Show what the heads of a transformer's encoder do."),
     "lab": ("alignkit_cli.lab", "Measure what a network's attention agrees with."),
     "classify": ("alignkit_cli.classify", "Train classifiers on labelled text and compare what they learn."),
     "explain": ("alignkit_cli.explain", "Test a classifier's attention as an explanation of its decisions."),

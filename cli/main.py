@@ -8,7 +8,10 @@ from __future__ import annotations
 import signal
 import sys
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    import click
 
 INTERRUPTED = 130  # the exit code that shells give a program after Ctrl-C
 
@@ -75,19 +78,17 @@ def run(arguments: list[str] | None = None) -> int:
 def _run(arguments: list[str] | None) -> int:
     import click
 
+    from alignkit.distributed.launch import find_launch
     from alignkit.errors import AlignkitError
     from alignkit_cli.group import cli
 
     try:
         cli.main(args=arguments, prog_name="alignkit", standalone_mode=False)
-    except click.UsageError as error:
-        if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
-            click.echo(error.format_message(), err=True)  # its message is the whole help
-            return 2
-        command = error.ctx.command_path if error.ctx is not None else "alignkit"
-        return _fail(f"{error.format_message()} See '{command} --help'.", command)
     except click.ClickException as error:
-        return _fail(error.format_message())
+        launch = find_launch()
+        if launch is not None and launch.local_rank > 0:
+            return 2  # all processes of torchrun have the same arguments: the first of each machine speaks
+        return _usage_error(error)
     except AlignkitError as error:
         return _fail(str(error))
     except ModuleNotFoundError as error:
@@ -104,6 +105,18 @@ def _run(arguments: list[str] | None) -> int:
     except OSError as error:
         return _fail(f"{error.filename or 'output'}: {error.strerror or error}")
     return 0
+
+
+def _usage_error(error: click.ClickException) -> int:
+    import click
+
+    if not isinstance(error, click.UsageError):
+        return _fail(error.format_message())
+    if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
+        click.echo(error.format_message(), err=True)  # its message is the whole help
+        return 2
+    command = error.ctx.command_path if error.ctx is not None else "alignkit"
+    return _fail(f"{error.format_message()} See '{command} --help'.", command)
 
 
 def _fail(message: str, command: str = "alignkit") -> int:

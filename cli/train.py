@@ -154,21 +154,23 @@ def command(run_dir: str, quiet: bool, **options: Any) -> None:
 
     The same command continues an interrupted run, and ends in the same network. RUN can then be given wherever a
     saved aligner is asked for: it stands for the network with the lowest validation loss.
+
+    Started by torchrun, it trains on several processes or machines, which divide every batch among them:
+    torchrun --nproc-per-node 4 -m alignkit train ...
     """
+    from alignkit.workflow.ranks import train_on_ranks
     from alignkit.workflow.training import TrainingFiles, train_files
 
     need("torch", "sacrebleu")
     text, valid = choose_text(options["source"], options["target"], options["sample"]), options["valid"]
     if valid is None and options["sample"]:
         valid = choose_text(None, None, True, "test")
+    files, settings = TrainingFiles(text, valid, options["guide"]), run_settings(options)
+    given = {name: options[name] for name in ("threads", "device", "lowercase", "encoding_errors")}
     with progress_bar("training", quiet) as bar:
-        best = train_files(
-            run_dir,
-            TrainingFiles(text, valid, options["guide"]),
-            run_settings(options),
-            progress=bar,
-            **{name: options[name] for name in ("threads", "device", "lowercase", "encoding_errors")},
-        )
+        best = train_on_ranks(lambda: train_files(run_dir, files, settings, progress=bar, **given))
+    if best is None:  # at another rank than 0, which has said all
+        return
     measured = ", ".join(f"{name} {best.metrics[name]:.3f}" for name in ("valid.loss", "valid.accuracy"))
     note(f"{run_dir}: best at step {best.step}, {measured}", quiet)
 

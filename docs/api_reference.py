@@ -20,6 +20,8 @@ GROUPS = {
         "AlignedPair",
         "Link",
         "align_stream",
+        "align_sampled",
+        "align_part",
         "AlignSettings",
         "load",
         "load_aligner",

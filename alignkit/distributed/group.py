@@ -64,18 +64,18 @@ class Group:
     def from_leader(self, value: T) -> T:
         """What rank 0 gave; the values of the other ranks are not used. The value is pickled."""
         values = [value]
-        self._run(lambda: distributed.broadcast_object_list(values, 0))
+        self.run(lambda: distributed.broadcast_object_list(values, 0))
         return values[0]
 
     def gather(self, value: T) -> list[T]:
         """The values of all ranks, by rank; they are pickled."""
         values: list[Any] = [value] * self.world
-        self._run(lambda: distributed.all_gather_object(values, value))
+        self.run(lambda: distributed.all_gather_object(values, value))
         return values
 
     def barrier(self) -> None:
         """Wait until all ranks have come here."""
-        self._run(distributed.barrier)
+        self.run(distributed.barrier)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -91,12 +91,12 @@ class Group:
         if self.world == 1:
             return
         found = tensor.detach().cpu().contiguous()
-        self._run(lambda: operation(found))
+        self.run(lambda: operation(found))
         if found.data_ptr() != tensor.data_ptr():
             with torch.no_grad():
                 tensor.copy_(found)
 
-    def _run(self, operation: Callable[[], object]) -> None:
+    def run(self, operation: Callable[[], object]) -> None:
         """Raises AlignkitError if the ranks lose touch and none of them has died, which would end this process."""
         if self.world == 1:
             return

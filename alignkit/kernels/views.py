@@ -50,3 +50,26 @@ def add_merged(low, high, source, target, matrices, weight, words):
                 sums[place] += weight * min(total * share, ONE)
                 place += 1
             row += count * width
+
+
+@kernel
+def spread_values(low, high, source, target, words, matrices):
+    """Gives each pair of units of pairs low <= m < high the value of its pair of words.
+
+    Args:
+        source, target: :class:`UnitCounts`.
+        words: (values uint8, offsets int64 (M + 1,)), of the pairs of words, row by row.
+        matrices: the same of the pairs of units; filled.
+    """
+    values, word_starts = words
+    found, starts = matrices
+    for m in range(low, high):
+        first, last = source.offsets[m], source.offsets[m + 1]
+        here, place = word_starts[m], starts[m]
+        for t in range(target.offsets[m], target.offsets[m + 1]):
+            for _ in range(target.counts[t]):
+                for s in range(first, last):
+                    for _ in range(source.counts[s]):
+                        found[place] = values[here + s - first]
+                        place += 1
+            here += last - first

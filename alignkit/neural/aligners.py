@@ -22,7 +22,7 @@ from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.reading import Reading
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
 from alignkit.neural.scoring.evaluation import translation_log_probabilities
-from alignkit.neural.scoring.probes import attention_scores, lexical_scores
+from alignkit.neural.scoring.probes import attention_scores, lexical_scores, ov_scores
 from alignkit.neural.scoring.saliency import leave_one_out_scores, saliency_scores
 from alignkit.neural.settings import RunSettings, to_dict
 from alignkit.scores.scores import Scores
@@ -32,12 +32,14 @@ from alignkit.text.tokenization import Tokenizer, reencode
 from alignkit.types import PathLike
 
 #: score kind -> the function that computes it
-SCORES: dict[str, Callable[[TranslationNetwork, Bitext], Scores]] = {
+SCORES: dict[str, Callable[..., Scores]] = {
     "alpha": attention_scores,
     "beta": lexical_scores,
     "delta": saliency_scores,
     "loo": leave_one_out_scores,
 }
+#: those of the layer and head that the settings name
+READ: dict[str, Callable[..., Scores]] = {"alpha": attention_scores, "ov": ov_scores}
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +73,7 @@ class NeuralAligner:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        return tuple(SCORES)
+        return (*SCORES, "ov") if self.network.has_ov_circuits else tuple(SCORES)
 
     def score(self, bitext: Bitext, kind: str) -> Scores:
         """The (T, L) matrix of every pair; tokens that the network does not know count as unk.
@@ -80,8 +82,8 @@ class NeuralAligner:
             AlignkitError: there is no such kind, or the tokens come from a different tokenizer.
         """
         check_kind(self, kind)
-        if kind == "alpha":
-            return attention_scores(self.network, self._own(bitext), reading=self.settings.network.reading)
+        if kind in READ:
+            return READ[kind](self.network, self._own(bitext), reading=self.settings.network.reading)
         return SCORES[kind](self.network, self._own(bitext))
 
     def with_reading(self, reading: Reading) -> NeuralAligner:

@@ -23,7 +23,7 @@ from alignkit.neural.validation import (
 from alignkit.records import shown
 
 Trained = Literal["all", "attention"]
-Encoder = Literal["lstm", "words", "embeddings"]
+Encoder = Literal["lstm", "self-attention", "words", "embeddings"]
 MOST_LAYERS = 64  #: of an encoder: a damaged settings file must not ask for millions
 
 
@@ -39,8 +39,9 @@ class ClassifierSettings:
             paper's v · ReLU(Q h).
         attention: a score function and a normalizer (:mod:`alignkit.neural.networks.mechanisms`; softmax if none
             is named), where the score has no decoder state; or ``uniform``, weights fixed to 1/L (beta_uf).
-        encoder: what gives the states: bidirectional LSTMs (``lstm``); tanh(A x + a) of each word's embedding by
-            itself (``words``); or the ``embeddings`` themselves.
+        encoder: what gives the states: bidirectional LSTMs (``lstm``); layers of a transformer's encoder
+            (``self-attention``); tanh(A x + a) of each word's embedding by itself (``words``); or the
+            ``embeddings`` themselves.
         layers: of the encoder; embeddings have none.
     """
 
@@ -69,7 +70,8 @@ class ClassifierTraining:
     """Settings of the training of a classifier; the defaults are the paper's.
 
     Attributes:
-        batch: texts per step.
+        batch: texts per step, those of all ranks together.
+        parts: as of :class:`alignkit.neural.settings.TrainingSettings`.
         learning_rate: of Adam.
         steps: number of steps.
         seed: of the initial weights and the order of the batches.
@@ -89,9 +91,10 @@ class ClassifierTraining:
     buckets: bool = True
     schedule: Schedule = "classification"
     keep: Keep = "logged"
+    parts: int = 1
 
     def __post_init__(self) -> None:
-        check_sizes("classifier training", batch=self.batch)
+        check_sizes("classifier training", batch=self.batch, parts=self.parts)
         check_not_negative("classifier training", steps=self.steps)
         check_seed("classifier training", self.seed)
         check_learning_rate("classifier training", self.learning_rate)

@@ -131,7 +131,11 @@ class TrainingSettings:
     """Settings of the training of a translation network; the defaults are the paper's.
 
     Attributes:
-        batch: sentence pairs per step.
+        batch: sentence pairs per step, those of all ranks together.
+        parts: in how many the gradient of a batch is computed, one after the other or at different ranks; with
+            more, a step needs less memory. There are at least as many as ranks. Dropout is drawn for each part, so
+            runs with the same number of parts have the same networks within rounding, whatever the number of
+            ranks; without dropout, all have.
         learning_rate: of Adam.
         epochs: passes over the training text.
         steps: the maximum number of steps; None for no limit but that of the epochs.
@@ -176,9 +180,10 @@ class TrainingSettings:
     rate_decay: Decay = "none"
     guide_weight: float = 0.3
     tf32: bool = False
+    parts: int = 1
 
     def __post_init__(self) -> None:
-        check_sizes("training", batch=self.batch, epochs=self.epochs, beam=self.beam)
+        check_sizes("training", batch=self.batch, parts=self.parts, epochs=self.epochs, beam=self.beam)
         check_not_negative("training", warmup=self.warmup, rate_warmup=self.rate_warmup)
         if self.steps is not None:
             check_not_negative("training", steps=self.steps)

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 KIND, VERSION = "alignkit.scores", 1
 #: alpha: the responsibility of x_l for y_t (attention, posterior). beta: the probability that x_l is translated
 #: to y_t (lexical). delta: the derivative of y_t's log probability by the weight of x_l's embedding (saliency).
-#: loo: the log probability that y_t loses without x_l (leave-one-out).
-SCORE_KINDS = ("alpha", "beta", "delta", "loo")
+#: loo: the log probability that y_t loses without x_l (leave-one-out). ov: the probability of y_t by attention
+#: heads that see x_l's state alone (OV circuits).
+SCORE_KINDS = ("alpha", "beta", "delta", "loo", "ov")
 
 
 def flat_offsets(shapes: np.ndarray) -> np.ndarray:

@@ -93,6 +93,15 @@ class Corpus:
         places = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][sentences] - offsets[:-1], lengths)
         return Corpus(self.tokens[places], offsets, self.vocabulary)
 
+    def with_own_words(self) -> Corpus:
+        """The same sentences with a vocabulary of the tokens that they have, in order of first appearance."""
+        used, first, tokens = np.unique(self.tokens, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        ids = np.empty(len(used), np.int32)
+        ids[order] = np.arange(len(used))
+        words = Vocabulary.from_tokens(self.vocabulary[int(i)] for i in used[order])
+        return Corpus(ids[tokens], self.offsets, words)
+
     def block(self, low: int, high: int) -> Corpus:
         """The sentences low <= m < high, with the same vocabulary; the tokens are a view."""
         offsets = self.offsets[low : high + 1]
@@ -156,6 +165,10 @@ class Bitext:
     def block(self, low: int, high: int) -> Bitext:
         """The pairs low <= m < high; their tokens are views."""
         return Bitext(self.source.block(low, high), self.target.block(low, high))
+
+    def with_own_words(self) -> Bitext:
+        """The same pairs with vocabularies of the tokens that they have, in order of first appearance."""
+        return Bitext(self.source.with_own_words(), self.target.with_own_words())
 
     def fingerprint(self) -> str:
         """SHA-256 of the encoded text and its vocabularies, equal only for equal bitexts."""

@@ -58,7 +58,9 @@ def units_of(vocabulary: Vocabulary, split: Callable[[str], Iterable[str]]) -> U
 
 def lowercase(vocabulary: Vocabulary) -> Units:
     """The words in lower case, one unit each."""
-    return units_of(vocabulary, lambda word: (word.lower(),))
+    known: dict[str, int] = {}
+    ids = [known.setdefault(word.lower(), len(known)) for word in vocabulary]
+    return Units(Vocabulary.from_tokens(known), np.array(ids, np.int32), np.arange(len(ids) + 1))
 
 
 def lowercased(bitext: Bitext) -> Bitext:

@@ -16,6 +16,8 @@ from alignkit.aligner.registry import load_aligner
 from alignkit.aligner.symmetrized import Symmetrized
 from alignkit.aligner.word_level import WordLevel, on_words
 from alignkit.classical import memory
+from alignkit.classical.hmm.adaptation import Adapter
+from alignkit.classical.hmm.joint import JointHMM
 from alignkit.classical.hmm.joint_aligner import JointAligner
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.aligned_pair import AlignedPair, Link
@@ -50,7 +52,7 @@ class AlignedText:
         aligner: of whitespace words; :func:`alignkit.load_aligner` reads what its ``save`` writes.
         ranges: the blocks [low, high) of pairs that are linked at a time.
         fitted: links that were found while the aligner was fitted, and the probability of each, float64 (K,); or
-            None. Such an aligner has ``fitted_probabilities``.
+            None.
         errors: those of malformed lines, which are pairs of blank sides here.
     """
 
@@ -101,10 +103,10 @@ class AlignedText:
 
     def score(self, kind: str = "alpha") -> Scores:
         """The (T, L) matrix of every pair; raises AlignkitError for a kind that the aligner does not have."""
-        if self.fitted is not None and kind == "alpha":
-            assert isinstance(self.aligner, JointAligner)
-            return self.aligner.fitted_probabilities
-        return self.aligner.score(self.bitext, kind)
+        aligner = self.aligner
+        if kind == "alpha" and isinstance(aligner, JointAligner) and aligner.has_fitted(self.bitext):
+            return aligner.fitted_probabilities
+        return aligner.score(self.bitext, kind)
 
     def alignments(self, **wanted: bool) -> Iterator[Alignment]:
         """The alignments of blocks of pairs, in their order.
@@ -167,10 +169,10 @@ def align(
     chosen = with_options(settings or AlignSettings(), options)
     count = thread_count(threads)
     if model is not None:
-        aligner = _usable(model, chosen, threads)
+        linker = Linker(model, chosen, threads)
         bitext = read_text(source, target, chosen, count)
         size = len(bitext)
-        return AlignedText(bitext, aligner, [(low, min(low + BLOCK, size)) for low in range(0, size, BLOCK)])
+        return linker.aligned(bitext, [(low, min(low + BLOCK, size)) for low in range(0, size, BLOCK)])
     fitting, block = Fitting(chosen), None
     if "block_tokens" in fitting.method.takes and fitting.prior is None and not fitting.start:
         bitext, block = read_within_memory(source, target, chosen, count)
@@ -212,23 +214,75 @@ def align_stream(
     if on_error not in ON_ERROR:
         raise AlignkitError(f"on_error must be {' or '.join(ON_ERROR)}, not {on_error!r}")
     chosen = with_options(settings or AlignSettings(), options)
-    aligner = _usable(model, chosen, threads)
-    parts = (aligner.forward, aligner.reverse) if isinstance(aligner, Symmetrized) else (aligner,)
+    linker = Linker(model, chosen, threads)
     # A network gets one pair at a time: else the last bits of an answer would depend on what came with its pair.
     batches = pair_batches(
         "-",
         stream,
         encoding_errors=chosen.encoding_errors,
         lowercase=chosen.lowercase,
-        single=any(isinstance(part, WordLevel) for part in parts),
+        single=linker.unit > 1,
         skip=on_error == "skip",
     )
-    return (_aligned_batch(batch, aligner) for batch in batches)
+    return (_aligned_batch(batch, linker) for batch in batches)
 
 
-def _aligned_batch(batch: PairBatch, aligner: Aligner) -> AlignedText:
+def _aligned_batch(batch: PairBatch, linker: Linker) -> AlignedText:
     bitext = Bitext(encode_text(batch.source), encode_text(batch.target))
-    return AlignedText(bitext, aligner, [(0, len(bitext))], errors=batch.errors)
+    return linker.aligned(bitext, errors=batch.errors)
+
+
+class Linker:
+    """A fitted aligner that links the pairs of texts.
+
+    Args:
+        model, threads: as of :func:`align`.
+        settings: ``adapt`` and what a fitted model can be given.
+
+    Attributes:
+        aligner: of whitespace words.
+        adapter: where the aligner is adapted to each block of pairs.
+        unit: the number of pairs in the blocks that the links of a pair may depend on; 1 if they depend on that
+            pair alone.
+
+    Raises:
+        AlignkitError: the model cannot be read, or a setting is not for it.
+    """
+
+    def __init__(self, model: Model, settings: AlignSettings, threads: int | None) -> None:
+        self.aligner = aligner = _usable(model, settings, threads)
+        self.adapter: Adapter | None = None
+        if settings.adapt:
+            if not isinstance(aligner, JointHMM):
+                raise AlignkitError(
+                    f"a model of kind {aligner.name} cannot be adapted to a text; one of `alignkit align` can"
+                )
+            self.adapter = Adapter(aligner, threads=threads)
+        parts = (aligner.forward, aligner.reverse) if isinstance(aligner, Symmetrized) else (aligner,)
+        alone = self.adapter is None and not any(isinstance(part, WordLevel) for part in parts)
+        self.unit = 1 if alone else BLOCK
+
+    def aligned(
+        self,
+        bitext: Bitext,
+        ranges: list[tuple[int, int]] | None = None,
+        errors: tuple[InputError, ...] = (),
+    ) -> AlignedText:
+        """A text with its links; ranges and errors are of :class:`AlignedText`, by default the whole text."""
+        whole = [(0, len(bitext))]
+        if self.adapter is None:
+            return AlignedText(bitext, self.aligner, ranges or whole, errors=errors)
+        linked = [self.linked(bitext.block(*each)) for each in ranges or whole]
+        links = Links.concatenated([each for each, _ in linked])
+        probabilities = np.concatenate([np.empty(0), *(values for _, values in linked)])
+        return AlignedText(bitext, self.aligner, whole, (links, probabilities), errors)
+
+    def linked(self, bitext: Bitext) -> tuple[Links, np.ndarray]:
+        """The links of a block of pairs, and the probability of each, float64 (K,)."""
+        if self.adapter is not None:
+            return self.adapter.links_and_probabilities(bitext)
+        links = links_of(self.aligner, bitext)
+        return links, link_probabilities(self.aligner, bitext, links)
 
 
 def _usable(model: Model, settings: AlignSettings, threads: int | None) -> Aligner:

@@ -11,6 +11,7 @@ from alignkit.aligner.protocol import Aligner, with_threshold
 from alignkit.aligner.registry import load_aligner
 from alignkit.aligner.reversed import Reversed
 from alignkit.aligner.symmetrized import Symmetrized
+from alignkit.classical.exchange import current_exchange
 from alignkit.classical.inverted_index import bags_of
 from alignkit.classical.memory import MemoryLimit, parse_size
 from alignkit.classical.priors import LexiconPrior, read_prior
@@ -76,7 +77,8 @@ class Fitting:
 
         if settings.symmetrization is not None:
             both = (settings.symmetrization, settings.threshold)
-            return fit_symmetrized(bitext, fit, *both, threads=threads, at_once=block_tokens is None)
+            at_once = block_tokens is None and not current_exchange().is_shared
+            return fit_symmetrized(bitext, fit, *both, threads=threads, at_once=at_once)
         fitted = fit(bitext.reversed if settings.reverse else bitext, threads)
         if settings.threshold is not None:
             fitted = with_threshold(fitted, settings.threshold)

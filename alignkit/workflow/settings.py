@@ -57,7 +57,7 @@ METHODS = {
         VIEWS_SETTINGS,
         "hmm-views",
         "align --quality best --save-model",
-        frozenset({"prior", "memory"}),
+        frozenset({"prior", "memory", "embeddings"}),
         is_joint=True,
     ),
     "ibm1": Method(
@@ -110,6 +110,8 @@ class AlignSettings:
         quality: of the joint method, a name in :data:`QUALITIES`: ``fast`` takes half of the time of ``normal``,
             ``best`` ten times as long.
         keep_case: whether words that differ in case only are different words to a joint model.
+        adapt: whether a fitted joint model is adapted to the text that it links, in blocks of 10,000 pairs
+            (:mod:`alignkit.classical.hmm.adaptation`).
 
     Raises:
         AlignkitError: there is no such method, or its settings are those of another one.
@@ -132,6 +134,7 @@ class AlignSettings:
     lowercase: bool = False
     quality: str = "normal"
     keep_case: bool = False
+    adapt: bool = False
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:

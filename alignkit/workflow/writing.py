@@ -22,13 +22,18 @@ class AlignmentWriter:
         output: a file; "-" for standard output.
         output_format: a name in :data:`alignkit.links.formats.OUTPUT_FORMATS`.
         sentence_scores: a file for the scores of the sentences, or None.
+        first: the number of the first pair, from 0, in formats that number pairs.
 
     Raises:
         AlignkitError: there is no such format.
     """
 
     def __init__(
-        self, output: PathLike = "-", output_format: str = "pharaoh", sentence_scores: PathLike | None = None
+        self,
+        output: PathLike = "-",
+        output_format: str = "pharaoh",
+        sentence_scores: PathLike | None = None,
+        first: int = 0,
     ) -> None:
         if output_format not in OUTPUT_FORMATS:
             raise AlignkitError(f"unknown format {output_format!r}; known are {', '.join(OUTPUT_FORMATS)}")
@@ -36,7 +41,7 @@ class AlignmentWriter:
         self.output_format = output_format
         self.chosen = OUTPUT_FORMATS[output_format]
         self.sentence_scores = sentence_scores
-        self.pairs = 0
+        self.pairs = first
         self.stack = ExitStack()
         self.streams: list[IO[bytes]] = []
 

@@ -13,10 +13,11 @@ VECTORS = {
 }  # fmt: skip
 
 
-def test_vectors_of_words_decide_what_the_text_leaves_open(alignkit, write):
+@pytest.mark.parametrize("quality", ["fast", "normal", "best"])
+def test_vectors_of_words_decide_what_the_text_leaves_open(alignkit, write, quality):
     text, vectors = write("t", TEXT), write("v.vec", "".join(f"{w} {v}\n" for w, v in VECTORS.items()))
     wanted = ["0-1 1-2 2-0", "", "0-1 1-0"]
-    assert alignkit("align", "-q", text, "--embeddings", vectors).lines == wanted
+    assert alignkit("align", "-q", text, "--embeddings", vectors, "--quality", quality).lines == wanted
     assert alignkit("align", "-q", text, "--embeddings", f"{vectors},{vectors}").lines == wanted
     assert alignkit("align", "-q", text).lines != wanted
 

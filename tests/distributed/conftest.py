@@ -24,7 +24,7 @@ def environment() -> dict[str, str]:
 
 def our_lines(stderr: str) -> list[str]:
     """The lines that alignkit wrote to standard error; torchrun adds a report of its own."""
-    return [line for line in stderr.splitlines() if line.startswith("alignkit")]
+    return [line for line in stderr.splitlines() if line.startswith("alignkit: ")]
 
 
 @pytest.fixture

@@ -78,7 +78,7 @@ def new_subject(
     if unknown:
         raise AlignkitError(f"the word {unknown[0]!r} to avoid is not in the classifier's vocabulary")
     chosen = [find_explanation_test(name) for name in settings.tests]
-    networks = sum(test.networks(settings) for test in chosen)
+    networks = sum(test.networks(settings, classifier.network.encoder.depth) for test in chosen)
     text = LabelledText.from_bitext(text.bitext.take(with_words))
     return Subject(classifier, text, settings, others, training, progress, networks)
 

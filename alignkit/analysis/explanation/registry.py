@@ -13,7 +13,7 @@ from alignkit.analysis.explanation.settings import UNTRAINED, ExplanationSetting
 from alignkit.errors import AlignkitError
 
 
-def _none(settings: ExplanationSettings) -> int:
+def _none(settings: ExplanationSettings, layers: int) -> int:
     return 0
 
 
@@ -24,13 +24,13 @@ class ExplanationTest(NamedTuple):
         rows: ``module:function`` that makes its rows of a subject, imported when it is needed.
         summary: what it asks.
         source: the paper that it comes from.
-        networks: how many networks it trains.
+        networks: (settings, layers of the classifier's encoder) -> how many networks it trains.
     """
 
     rows: str
     summary: str
     source: str
-    networks: Callable[[ExplanationSettings], int] = _none
+    networks: Callable[[ExplanationSettings, int], int] = _none
 
 
 _PLACE = "alignkit.analysis.explanation"
@@ -64,19 +64,31 @@ EXPLANATION_TESTS: dict[str, ExplanationTest] = {
         f"{_PLACE}.trained_adversary:trained_adversary_rows",
         "can a network be trained to the same outputs with other attention?",
         "Wiegreffe and Pinter 2019",
-        lambda settings: len(settings.adversary_weights),
+        lambda settings, layers: len(settings.adversary_weights),
     ),
     "guides": ExplanationTest(
         f"{_PLACE}.guides:guide_rows",
         "does the attention help a network without recurrence?",
         "Wiegreffe and Pinter 2019",
-        lambda settings: 5,
+        lambda settings, layers: 5,
     ),
     "inattention": ExplanationTest(
         f"{_PLACE}.inattention:inattention_rows",
         "can a network use words without attending to them?",
         "Pruthi et al. 2020",
-        lambda settings: 2 * len(settings.avoid_weights),
+        lambda settings, layers: 2 * len(settings.avoid_weights),
+    ),
+    "rationales": ExplanationTest(
+        f"{_PLACE}.rationales:rationale_rows",
+        "which few words suffice, chosen by networks made for that?",
+        "Lei et al. 2016; Bastings et al. 2019; DeYoung et al. 2020",
+        lambda settings, layers: 3,
+    ),
+    "gates": ExplanationTest(
+        f"{_PLACE}.gating:gate_rows",
+        "which words can be ignored, from which layer on?",
+        "De Cao et al. 2020",
+        lambda settings, layers: layers + 1,
     ),
 }
 assert set(UNTRAINED) == {name for name, test in EXPLANATION_TESTS.items() if test.networks is _none}

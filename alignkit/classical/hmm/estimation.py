@@ -77,10 +77,13 @@ class HMMEstimation:
         self.types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
         self.indexed = IndexedBitext.of(bitext, threads)
         self.exchange = exchange = current_exchange()
-        self.pairs = PairEvidence(bitext, self.indexed, settings, prior, exchange)
+        self.pairs = self._pair_evidence(prior)
         self.links = self._link_arrays(memory or MemoryLimit())
         self.copies = exchange.copies(bitext).astype(np.float32) if settings.exclude else None
         self.excluded = excluded_share(bitext, exchange) if settings.exclude else 0.0
+
+    def _pair_evidence(self, prior: LexiconPrior | None) -> PairEvidence:
+        return PairEvidence(self.bitext, self.indexed, self.settings, prior, self.exchange)
 
     def _link_arrays(self, memory: MemoryLimit) -> LinkArrays:
         """The (T, L) matrices of the text, with the place of each element's word pair in the rows."""
@@ -175,23 +178,32 @@ class HMMEstimation:
     def _updated(self, side: int, totals: np.ndarray) -> DirectionArrays:
         """A direction's parameters but fertility from its expected counts."""
         direction, settings = self.directions[side], self.settings
-        tokens = self.sides[1 - side].tokens
+        null, null_total = self._null_counts(side)
+        direction = direction._replace(
+            totals=totals,
+            null=null.astype(np.float32),
+            null_total=null_total,
+            exclude=self.excluded,
+        )
+        if self._has_transitions:
+            counts = self._transition_counts(side)
+            transition, initial = _transition_weights(direction, counts, settings.transition_prior)
+            direction = direction._replace(transition=transition, initial=initial)
+        return direction
+
+    def _null_counts(self, side: int) -> tuple[np.ndarray, float]:
+        """float64 (V,): NULL's counts and pseudo-counts of the words that a direction emits, and their sum."""
+        direction, tokens = self.directions[side], self.sides[1 - side].tokens
         null = self.exchange.in_turn(
             np.zeros(len(direction.null)),
             lambda sums: hmm_m_step.column_sums(0, len(sums), tokens, direction.null_links, sums),
         )
-        null += settings.null_prior
-        direction = direction._replace(
-            totals=totals,
-            null=null.astype(np.float32),
-            null_total=float(null.sum()),
-            exclude=self.excluded,
-        )
-        if self._has_transitions:
-            counts = self.expectation.transitions[side]
-            transition, initial = _transition_weights(direction, counts, settings.transition_prior)
-            direction = direction._replace(transition=transition, initial=initial)
-        return direction
+        null += self.settings.null_prior
+        return null, float(null.sum())
+
+    def _transition_counts(self, side: int) -> TransitionCounts:
+        """What the last E-step counted of a direction's jumps and first positions."""
+        return self.expectation.transitions[side]
 
     def _count_fertilities(self) -> tuple[np.ndarray, ...]:
         """float64 (V_src, F), (V_tgt, F): expected number of occurrences of each word with 0, 1, ... links."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from itertools import chain
 
 import numpy as np
 
@@ -60,13 +61,12 @@ def spelling_counts(bitext: Bitext, rows: TableRows, threads: int) -> tuple[np.n
     Returns:
         (int64 (N,), indices of such pairs in ``rows``; float32 (N,), above 0 and at most 1).
     """
-    alphabet: dict[str, int] = {}
-    source, target = (letters_of(side.vocabulary, alphabet) for side in (bitext.source, bitext.target))
+    source, target, letters = letters_of(bitext)
     offsets = rows.offsets
 
     def compare(low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
         found = np.zeros(offsets[high] - offsets[low], np.float32)
-        masks = np.zeros(len(alphabet), np.uint64)
+        masks = np.zeros(letters, np.uint64)
         similarities(low, high, rows.offsets, rows.columns, source, target, masks, found)
         counts = (found - np.float32(ALIKE)) / np.float32(1 - ALIKE)
         places = np.flatnonzero(counts > 0)
@@ -85,28 +85,42 @@ def spelling_of_new_pairs(bitext: Bitext, is_new: np.ndarray, threads: int) -> n
         is_new: bool (P,), whether a model does not know the pair of words of an element; the others get 0.
         threads: how many to use; no result depends on it.
     """
-    alphabet: dict[str, int] = {}
-    source, target = (letters_of(side.vocabulary, alphabet) for side in (bitext.source, bitext.target))
+    source, target, letters = letters_of(bitext)
     text = bitext.source.tokens, bitext.source.offsets, bitext.target.tokens, bitext.target.offsets
     values, offsets = np.where(is_new, np.float32(-1), np.float32(0)), flat_offsets(bitext.shapes)
 
     def compare(low: int, high: int) -> None:
-        masks = np.zeros(len(alphabet), np.uint64)
+        masks = np.zeros(letters, np.uint64)
         matrix_similarities(low, high, text, source, target, masks, (values, offsets))
 
     run_blocks(compare, blocks(np.diff(offsets), threads), threads)
     return np.maximum((values - np.float32(ALIKE)) / np.float32(1 - ALIKE), np.float32(0))
 
 
-def letters_of(vocabulary: Vocabulary, alphabet: dict[str, int]) -> Letters:
-    """The letters of all words, in lower case and without accents, as ids of an alphabet, which grows."""
-    spelled = [word.lower() if word.isascii() else _without_marks(word.lower()) for word in vocabulary]
-    offsets = np.zeros(len(spelled) + 1, np.int64)
-    np.cumsum([len(word) for word in spelled], out=offsets[1:])
-    ids = (alphabet.setdefault(letter, len(alphabet)) for word in spelled for letter in word)
-    return Letters(np.fromiter(ids, np.int32, offsets[-1]), offsets)
+def letters_of(bitext: Bitext) -> tuple[Letters, Letters, int]:
+    """The letters of both sides' words, in lower case and without accents, and how many there are."""
+    vocabularies = bitext.source.vocabulary, bitext.target.vocabulary
+    plain = _plain_letters("".join(chain(*vocabularies)).lower())
+    words = [[_plain(word.lower(), plain) for word in vocabulary] for vocabulary in vocabularies]
+    codes = np.frombuffer("".join(words[0] + words[1]).encode("utf-32-le", "surrogatepass"), np.uint32)
+    places = np.zeros(int(codes.max(initial=0)) + 1, np.int32)
+    places[codes] = 1
+    alphabet = int(places.sum())
+    ids = np.cumsum(places, dtype=np.int32)[codes] - np.int32(1)
+    offsets = np.zeros(len(words[0]) + len(words[1]) + 1, np.int64)
+    np.cumsum([len(word) for word in words[0] + words[1]], out=offsets[1:])
+    middle, cut = offsets[len(words[0])], len(words[0])
+    return Letters(ids[:middle], offsets[: cut + 1]), Letters(ids[middle:], offsets[cut:] - middle), alphabet
 
 
-def _without_marks(word: str) -> str:
-    letters = unicodedata.normalize("NFKD", word)
-    return "".join(letter for letter in letters if not unicodedata.combining(letter)) or word
+def _plain(word: str, plain: dict[int, str]) -> str:
+    return word if word.isascii() else word.translate(plain) or word
+
+
+def _plain_letters(text: str) -> dict[int, str]:
+    """What the letters of a text with marks, such as accents, are without them."""
+    found = {}
+    for letter in set(text):
+        parts = unicodedata.normalize("NFKD", letter)
+        found[ord(letter)] = "".join(part for part in parts if not unicodedata.combining(part))
+    return found

@@ -56,6 +56,11 @@ def uniform_direction(states: int, emitted: int, tokens: int, null_probability: 
     )
 
 
+def pair_work(source: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """int64 (M,): how much work pairs with these numbers of tokens are, relative to each other."""
+    return source * target * (source + target)
+
+
 def expect(
     bitext: Bitext,
     links: LinkArrays,
@@ -81,8 +86,7 @@ def expect(
         change, *both = expect_links(low, high, text, links, directions, shares, likelihood)
         return np.concatenate([[change], *both[0], *both[1]])
 
-    lengths = bitext.source.lengths, bitext.target.lengths
-    ranges = exchange.text_blocks(lengths[0] * lengths[1] * (lengths[0] + lengths[1]), BLOCKS)
+    ranges = exchange.text_blocks(pair_work(bitext.source.lengths, bitext.target.lengths), BLOCKS)
     parts = run_blocks(run, [part for part in ranges if part[0] < part[1]] or [(0, 0)], threads)
     sums = reduce(np.add, exchange.gathered(np.stack(parts)))
     sizes = [size for each in directions for size in 2 * [len(each.transition)] + 2 * [len(each.initial)]]

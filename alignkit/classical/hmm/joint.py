@@ -32,6 +32,7 @@ from alignkit.classical.exchange import current_exchange
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
 from alignkit.classical.hmm.inference import log_likelihoods, posteriors
 from alignkit.classical.hmm.joint_aligner import FittedText, JointAligner
+from alignkit.classical.hmm.known_model import FittedCounts
 from alignkit.classical.hmm.parameters import FittedHMM, unpack_hmm
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD, HMMSettings
 from alignkit.classical.hmm.windows import sums_in_windows, training_pairs
@@ -49,7 +50,7 @@ from alignkit.text.units import lowercased
 from alignkit.types import PathLike, Progress
 
 Prior = LexiconPrior | Embeddings
-KIND, VERSION = "alignkit.hmm-joint", 3
+KIND, VERSION = "alignkit.hmm-joint", 4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,6 +59,8 @@ class JointHMM(FittedHMM, JointAligner):
 
     Attributes:
         share: weight of the forward posterior in a link's probability; the reverse one has the rest.
+        counts: those that it was fitted with, with which it can be adapted to other texts
+            (:mod:`alignkit.classical.hmm.adaptation`).
 
     The others are those of :class:`FittedHMM` and :class:`JointAligner`.
     """
@@ -67,9 +70,12 @@ class JointHMM(FittedHMM, JointAligner):
     name: str = "hmm-joint"
     kinds: tuple[str, ...] = ("alpha", "beta")
     fitted: FittedText | None = field(default=None, compare=False, repr=False)
+    counts: FittedCounts | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.counts is not None and len(self.counts.pairs) != len(self.table.values):
+            raise ValueError("there must be a count for each pair of the table")
         if self.reverse is None:
             raise ValueError("a joint model has two directions")
         if not (0 < self.share < 1 and 0 <= self.threshold <= 1):
@@ -94,6 +100,11 @@ class JointHMM(FittedHMM, JointAligner):
         """float64 (M,): the same of log p(source | target)."""
         return sums_in_windows(bitext, lambda text: log_likelihoods(text, self, (0.0, 1.0), self.threads))
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays of a saved file."""
+        counts = self.counts
+        return super().arrays() | ({} if counts is None else {"counts": counts.pairs, "null_counts": counts.null})
+
     def header(self) -> dict[str, Any]:
         """The numbers of a saved file."""
         return super().header() | {"share": self.share, "threshold": self.threshold}
@@ -113,7 +124,12 @@ def unpack_joint(fields: Fields, header: Record) -> JointHMM:
     """A model from its ``arrays`` and ``header``; raises InputError if they are damaged."""
     try:
         share, threshold = header.number("share", 0, 1), header.number("threshold", 0, 1)
-        return JointHMM(**unpack_hmm(fields, header, 2), share=share, threshold=threshold)
+        attributes = unpack_hmm(fields, header, 2)
+        if "counts" in fields.arrays:
+            attributes["counts"] = FittedCounts(
+                *(fields.get(name, np.float32) for name in ("counts", "null_counts"))
+            )
+        return JointHMM(**attributes, share=share, threshold=threshold)
     except (TypeError, ValueError) as error:
         raise InputError(fields.path, f"damaged: {error}") from error
 
@@ -146,9 +162,7 @@ def fit_joint(
     """
     settings = with_options(settings or JOINT_SETTINGS, options)
     text, chosen = training_pairs(bitext)
-    priors = [] if prior is None else [prior] if isinstance(prior, LexiconPrior | Embeddings) else prior
-    lexicon = next((each for each in priors if isinstance(each, LexiconPrior)), None)
-    embeddings = next((each for each in priors if isinstance(each, Embeddings)), None)
+    lexicon, embeddings = lexicon_and_embeddings(prior)
     levels = None if embeddings is None else embeddings.levels(text, thread_count(threads), progress)
     text = lowercased(text) if settings.fold_case else text
     tokens = current_exchange().summed(np.array([len(text.source.tokens), len(text.target.tokens)])).tolist()
@@ -156,19 +170,43 @@ def fit_joint(
     share = (tokens[1] + 1) / (sum(tokens) + 2)
     model = HMMEstimation(text, settings, (0.5, 0.5), thread_count(threads), lexicon, start, memory, levels)
     estimate(model, progress, last_shares=(share, 1 - share))
+    return fitted_joint(model, bitext, chosen, share)
+
+
+def fitted_joint(model: HMMEstimation, bitext: Bitext, chosen: np.ndarray | None, share: float) -> JointHMM:
+    """The aligner that was estimated.
+
+    Args:
+        model: after its last E-step.
+        bitext: the text, with its long pairs; chosen: the pairs that were estimated from, as of
+            :func:`alignkit.classical.hmm.windows.training_pairs`.
+        share: of :class:`JointHMM`.
+    """
     forward, reverse = model.parameters(0), model.parameters(1)
     probabilities = model.probabilities()
     if chosen is not None and not chosen.any():
         probabilities = Scores.from_matrices([])
+    null = np.array([direction.null_total for direction in model.directions], np.float32)
     return JointHMM(
-        text.source.vocabulary,
-        text.target.vocabulary,
+        model.bitext.source.vocabulary,
+        model.bitext.target.vocabulary,
         model.table(forward),
         forward,
         reverse,
-        fold_case=settings.fold_case,
+        fold_case=model.settings.fold_case,
         share=share,
-        threshold=settings.threshold,
-        threads=threads,
+        threshold=model.settings.threshold,
+        threads=model.threads,
         fitted=FittedText(bitext, probabilities, chosen),
+        counts=FittedCounts(model.pairs.result()[2][:, 0].copy(), null),
     )
+
+
+def lexicon_and_embeddings(
+    prior: Prior | Sequence[Prior] | None,
+) -> tuple[LexiconPrior | None, Embeddings | None]:
+    """The first lexicon of what a text is not the source of, and the first embeddings."""
+    priors = [] if prior is None else [prior] if isinstance(prior, LexiconPrior | Embeddings) else prior
+    lexicon = next((each for each in priors if isinstance(each, LexiconPrior)), None)
+    embeddings = next((each for each in priors if isinstance(each, Embeddings)), None)
+    return lexicon, embeddings

@@ -23,11 +23,13 @@ class FittedText:
         bitext: M pairs.
         probabilities: of all pairs, or of those in ``chosen``.
         chosen: bool (M,), the pairs that the aligner was fitted on, if others were too long.
+        of_others: the aligner that links those others; None: the fitted one.
     """
 
     bitext: Bitext
     probabilities: Scores
     chosen: np.ndarray | None = None
+    of_others: JointAligner | None = None
 
     @property
     def others(self) -> Bitext:
@@ -72,6 +74,10 @@ class JointAligner:
         """float64 (K,): the probability of each link of M pairs."""
         return scores_of_links(links, self.probabilities(bitext))
 
+    def has_fitted(self, bitext: Bitext) -> bool:
+        """Whether this very bitext is the one that the aligner was fitted on."""
+        return self.fitted is not None and self.fitted.bitext is bitext
+
     @property
     def fitted_links(self) -> Links:
         """The links of :attr:`fitted_links_and_probabilities`."""
@@ -88,7 +94,8 @@ class JointAligner:
         linked = self._above(fitted.probabilities)
         if fitted.chosen is None:
             return linked
-        return spliced(fitted.chosen, linked, self.links_and_probabilities(fitted.others))
+        others = (fitted.of_others or self).links_and_probabilities(fitted.others)
+        return spliced(fitted.chosen, linked, others)
 
     @property
     def fitted_probabilities(self) -> Scores:
@@ -100,7 +107,7 @@ class JointAligner:
         fitted = self._fitted
         if fitted.chosen is None:
             return fitted.probabilities
-        shapes, rest = fitted.bitext.shapes, self.probabilities(fitted.others)
+        shapes, rest = fitted.bitext.shapes, (fitted.of_others or self).probabilities(fitted.others)
         values = np.empty(flat_offsets(shapes)[-1], np.float32)
         elements = np.repeat(fitted.chosen, shapes.astype(np.int64).prod(axis=1))
         values[elements], values[~elements] = fitted.probabilities.values, rest.values

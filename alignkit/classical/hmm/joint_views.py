@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from alignkit.aligner.protocol import check_kind
-from alignkit.classical.hmm.joint import JointHMM, fit_joint, unpack_joint
+from alignkit.classical.hmm.joint import JointHMM, Prior, fit_joint, lexicon_and_embeddings, unpack_joint
 from alignkit.classical.hmm.joint_aligner import FittedText, JointAligner
 from alignkit.classical.hmm.settings import VIEWS_SETTINGS, VIEWS_THRESHOLD, HMMSettings
 from alignkit.classical.hmm.views import VIEWS, View, ViewedText, trained_views, unpack_view
@@ -116,7 +117,7 @@ def fit_views(
     views: tuple[View, ...] = VIEWS,
     threads: int | None = None,
     progress: Progress | None = None,
-    prior: LexiconPrior | None = None,
+    prior: Prior | Sequence[Prior] | None = None,
     memory: MemoryLimit | None = None,
     **options: Any,
 ) -> JointViews:
@@ -127,7 +128,8 @@ def fit_views(
         settings: of the estimation, by default :data:`VIEWS_SETTINGS`; case is folded whatever they say.
         views: what to look at; subwords are trained on the text, and left out where the text is too small.
         threads, progress, memory: as of :func:`alignkit.classical.hmm.joint.fit_joint`.
-        prior: a lexicon of words from another text, as pseudo-counts; for views whose units are whole words.
+        prior: a lexicon from another text, as pseudo-counts, for views whose units are whole words; embeddings of
+            words (:mod:`alignkit.embeddings`), whose units are as alike as they are; or both.
         options: fields of the settings, instead of or in addition to ``settings``.
 
     Raises:
@@ -136,6 +138,8 @@ def fit_views(
     settings = with_options(settings or VIEWS_SETTINGS, options)
     text, chosen = training_pairs(bitext)
     count, total = thread_count(threads), _zeros(text)
+    lexicon, embeddings = lexicon_and_embeddings(prior)
+    levels = None if embeddings is None else embeddings.levels(text, count, progress)
     views, models = trained_views(views, text), []
     for n, view in enumerate(views):
         viewed = ViewedText(view, text)
@@ -144,7 +148,7 @@ def fit_views(
             replace(settings, fold_case=False, spelling=settings.spelling if view.is_spelled else 0.0),
             threads=threads,
             progress=None if progress is None else _labelled(progress, n, len(views)),
-            prior=None if prior is None or not view.has_words else prior.lowercased,
+            prior=_priors(viewed, lexicon if view.has_words else None, levels),
             memory=memory,
         )
         viewed.add(model.fitted_probabilities, 1 / len(views), total, count)
@@ -153,6 +157,21 @@ def fit_views(
         total = Scores.from_matrices([])
     fitted = FittedText(bitext, total, chosen)
     return JointViews(views, tuple(models), settings.threshold, threads=threads, fitted=fitted)
+
+
+class _KnownLevels:
+    """Embeddings of which it is known how alike the units of a view are."""
+
+    def __init__(self, viewed: ViewedText, levels: np.ndarray) -> None:
+        self.viewed, self.of_words = viewed, levels
+
+    def levels(self, bitext: Bitext, threads: int, progress: Progress | None = None) -> np.ndarray:
+        return self.viewed.levels(self.of_words, threads)
+
+
+def _priors(viewed: ViewedText, lexicon: LexiconPrior | None, levels: np.ndarray | None) -> list[Prior]:
+    found: list[Prior] = [] if lexicon is None else [lexicon.lowercased]
+    return found if levels is None else [*found, _KnownLevels(viewed, levels)]
 
 
 def _labelled(progress: Progress, n: int, views: int) -> Progress:

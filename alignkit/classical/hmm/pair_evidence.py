@@ -85,7 +85,7 @@ class PairEvidence:
         """
         rows, evidence = self.rows, self._owned
         self._count(ids, links)
-        totals = self._row_sums(rows.values), self._column_sums(rows.values)
+        totals = self._totals()
         self._add_spelling()
         if self.pseudo_counts is not None:
             evidence[:, 1:] += self.pseudo_counts.T
@@ -103,7 +103,7 @@ class PairEvidence:
         ranges = blocks(self._frequencies[0], self.threads)
 
         def count(low: int, high: int) -> None:
-            sums = np.zeros(offsets[high] - offsets[low])
+            sums = self._known_counts(offsets[low], offsets[high])
             hmm_m_step.count_pairs(offsets[low], offsets[high], ids, links, sums)
             hmm_m_step.start_evidence(low, high, rows, sums, self._prior, self._owned)
 
@@ -123,6 +123,14 @@ class PairEvidence:
             run_blocks(begin, ranges, self.threads)
         else:
             run_blocks(count, ranges, self.threads)
+
+    def _known_counts(self, first: int, last: int) -> np.ndarray:
+        """float64 (last - first,): what the counts of pairs first <= k < last start from."""
+        return np.zeros(last - first)
+
+    def _totals(self) -> tuple[np.ndarray, np.ndarray]:
+        """float64: the sums of the counts by source word, and by target word."""
+        return self._row_sums(self.rows.values), self._column_sums(self.rows.values)
 
     def result(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Offsets, columns and evidence of all pairs, or of those in the text here (:class:`.SharedTable`)."""

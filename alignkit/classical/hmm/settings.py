@@ -100,7 +100,7 @@ class HMMSettings:
 
 #: Of the joint aligner (:mod:`alignkit.classical.hmm.joint`).
 JOINT_SETTINGS = HMMSettings(
-    lexical_iterations=5,
+    lexical_iterations=3,
     iterations=10,
     tolerance=0.03,
     null_probability=0.05,

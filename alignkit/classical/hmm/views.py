@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from alignkit.classical.hmm.windows import is_long, training_pairs
+from alignkit.embeddings.levels import UNKNOWN
 from alignkit.errors import AlignkitError
-from alignkit.kernels.views import UnitCounts, add_merged
+from alignkit.kernels.views import UnitCounts, add_merged, spread_values
 from alignkit.parallel import blocks, run_blocks
 from alignkit.records import Record
-from alignkit.scores.scores import Scores
+from alignkit.scores.scores import Scores, flat_offsets
 from alignkit.storage import Fields
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import SubwordTokenizer, train_word_pieces
@@ -141,3 +143,23 @@ class ViewedText:
             add_merged(low, high, *self._counts, matrices, np.float32(weight), words)
 
         run_blocks(merge, blocks(np.diff(scores.offsets), threads), threads)
+
+    def levels(self, levels: np.ndarray, threads: int) -> np.ndarray:
+        """uint8 (Q,): how alike the units are whose words are as alike as ``levels`` uint8 (P,) say
+        (:mod:`alignkit.embeddings.levels`); of pairs to fit an aligner on (:func:`training_pairs`)."""
+        long = is_long(self.bitext)
+        offsets, (source, target) = flat_offsets(self.bitext.shapes), self._counts
+        if not self._is_one_to_one:
+            words = np.zeros(len(offsets), np.int64)
+            np.cumsum(np.diff(source.offsets) * np.diff(target.offsets), out=words[1:])
+            given, levels = levels, np.empty(offsets[-1], levels.dtype)
+
+            def fill(low: int, high: int) -> None:
+                spread_values(low, high, source, target, (given, words), (levels, offsets))
+
+            run_blocks(fill, blocks(np.diff(offsets), threads), threads)
+        if not long.any():
+            return levels
+        if long.all():
+            return np.full(flat_offsets(training_pairs(self.bitext)[0].shapes)[-1], UNKNOWN, np.uint8)
+        return levels[np.repeat(~long, np.diff(offsets))]

@@ -36,11 +36,16 @@ class Classes:
         return np.bincount(self.of, values, minlength=len(self))[self.of]
 
 
+def affix_part(letters: int, suffix: bool) -> slice:
+    """The place of a word's first (or last) letters."""
+    return slice(-letters, None) if suffix else slice(letters)
+
+
 def affix_classes(vocabulary: Vocabulary, letters: int, suffix: bool) -> Classes:
     """Classes of words that share this number of first (or last) letters; a shorter word is its own affix."""
     known: dict[str, int] = {}
-    part = slice(-letters, None) if suffix else slice(letters)
-    of = np.fromiter((known.setdefault(word[part], len(known)) for word in vocabulary), np.int32, len(vocabulary))
+    part = affix_part(letters, suffix)
+    of = np.array([known.setdefault(word[part], len(known)) for word in vocabulary], np.int32)
     first = np.zeros(len(known) + 1, np.int64)
     np.cumsum(np.bincount(of, minlength=len(known)), out=first[1:])
     return Classes(of, first, np.argsort(of, kind="stable").astype(np.int32))
@@ -65,15 +70,19 @@ class BackOff:
         sides = bitext.source, bitext.target
         self.exchange, self._moved = exchange, list[MovedRows]()
         self.classes = [
-            tuple(affix_classes(side.vocabulary, letters, suffix) for side in sides)
-            for letters in affixes
-            for suffix in (False, True)
+            (affix_classes(sides[0].vocabulary, *kind), affix_classes(sides[1].vocabulary, *kind))
+            for kind in self.affix_kinds(affixes)
         ]
         self.weight = weight / max(len(self.classes), 1)
         self.frequencies = [
             exchange.summed(np.bincount(side.tokens, minlength=len(side.vocabulary))).astype(np.float64)
             for side in sides
         ]
+
+    @staticmethod
+    def affix_kinds(affixes: tuple[int, ...]) -> list[tuple[int, bool]]:
+        """The ways to class words, as (number of letters, whether they are the last)."""
+        return [(letters, suffix) for letters in affixes for suffix in (False, True)]
 
     def add(
         self, rows: TableRows, totals: tuple[np.ndarray, np.ndarray], evidence: np.ndarray, threads: int
@@ -87,35 +96,49 @@ class BackOff:
         """
         if not self._moved:
             self._moved = [self.exchange.move_rows(rows, source.of) for source, _ in self.classes]
-        for (source, target), moved in zip(self.classes, self._moved, strict=True):
+        for n, ((source, target), moved) in enumerate(zip(self.classes, self._moved, strict=True)):
             (source_rest, source_share), (target_rest, target_share) = (
-                self._factors(side, classes, totals[side]) for side, classes in enumerate((source, target))
+                self._factors(side, n, totals[side]) for side in (0, 1)
             )
             source_factors = np.stack([source_rest, source_share], axis=1).astype(np.float32)
             target_factors = np.stack([target_share, target_rest], axis=1).astype(np.float32)
             pairs = BackOffClasses(source.members, source.first, target.of, source_factors, target_factors)
             if not self.exchange.is_shared:
-                self._add(pairs, len(target), rows, evidence, threads)
+                self._add(n, pairs, rows, evidence, threads)
                 continue
             moved.move(rows.values)
             more = np.zeros((len(moved.rows.columns), 3), np.float32)
-            self._add(pairs, len(target), moved.rows, more, threads)
+            self._add(n, pairs, moved.rows, more, threads)
             evidence[:, 1:] += moved.move_back(more[:, 1:])
 
-    def _factors(self, side: int, classes: Classes, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _factors(self, side: int, n: int, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of each word of a side: weight / what the rest of its class sums to, and its share in its class."""
-        frequency = self.frequencies[side]
-        rest = np.maximum(classes.sums(totals) - totals, 0)
+        frequency, classes = self.frequencies[side], self.classes[n][side]
         # One more in the divisor: classes that have hardly been seen say little.
-        return self.weight / (rest + 1), frequency / np.maximum(classes.sums(frequency), 1)
+        return self.weight / (self._rest(side, n, totals) + 1), frequency / np.maximum(classes.sums(frequency), 1)
 
-    def _add(
-        self, pairs: BackOffClasses, targets: int, rows: TableRows, evidence: np.ndarray, threads: int
-    ) -> None:
+    def _rest(self, side: int, n: int, totals: np.ndarray) -> np.ndarray:
+        """float64 (V,): what the other words of each word's class sum to."""
+        return np.maximum(self.classes[n][side].sums(totals) - totals, 0)
+
+    def _add(self, n: int, pairs: BackOffClasses, rows: TableRows, evidence: np.ndarray, threads: int) -> None:
+        targets = len(self.classes[n][1])
         work = np.add.reduceat(np.diff(rows.offsets)[pairs.members], pairs.first[:-1])
 
         def add(low: int, high: int) -> None:
             sums, labels = np.zeros(targets, np.float64), np.empty(work[low:high].max(), np.int32)
-            add_back_off(low, high, pairs, rows, sums, labels, evidence)
+            self._add_classes(n, (low, high), pairs, rows, (sums, labels), evidence)
 
         run_blocks(add, blocks(work, 1 if threads == 1 else 8 * threads), threads)
+
+    def _add_classes(
+        self,
+        n: int,
+        span: tuple[int, int],
+        pairs: BackOffClasses,
+        rows: TableRows,
+        space: tuple[np.ndarray, np.ndarray],
+        evidence: np.ndarray,
+    ) -> None:
+        """Adds for a span of source classes; ``space`` is that of the kernel."""
+        add_back_off(*span, pairs, rows, *space, evidence)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from alignkit.errors import AlignkitError
 from alignkit.neural.checkpoints import network_with_weights
 from alignkit.neural.networks.registry import network_class
+from alignkit.neural.reading import Reading
 from alignkit.neural.settings import NetworkSettings
 
 #: The state of a decoder between two tokens; dimension 1 of every tensor is that of the sentences.
@@ -66,9 +67,11 @@ class TranslationNetwork(nn.Module, ABC):
     Attributes:
         settings: its settings.
         output: the last layer, which maps features (..., F) to logits (..., V).
+        has_ov_circuits: whether it has :meth:`ov_features`.
     """
 
     output: nn.Linear
+    has_ov_circuits = False
 
     def __init__(self, settings: NetworkSettings) -> None:
         super().__init__()
@@ -122,6 +125,18 @@ class TranslationNetwork(nn.Module, ABC):
         seen = [self.decode(previous, encoding.only(place), encoding.start).features for place in range(length)]
         table = torch.stack(seen, 2).flatten(0, 2)
         return lambda rows, columns: table[rows * length + columns % length]
+
+    def ov_features(self, h: Tensor, reading: Reading) -> Tensor:
+        """What the output layer sees of encoder states through the OV circuits of attention heads, (B, L, F).
+
+        Args:
+            h: (B, L, D).
+            reading: the layer and the head; 0 for the sum over them.
+
+        Raises:
+            AlignkitError: the network has no such circuits.
+        """
+        raise AlignkitError(f"a network of the architecture {self.settings.architecture} has no OV circuits")
 
     def forward(self, source: Tensor, lengths: np.ndarray, previous: Tensor, uniform: bool = False) -> Tensor:
         """Features (B, T, F) of every position under teacher forcing; arguments as in the other methods."""

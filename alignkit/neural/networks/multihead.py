@@ -57,6 +57,18 @@ def of_heads(x: Tensor, heads: int) -> Tensor:
     return x.unflatten(2, (heads, -1)).transpose(1, 2)
 
 
+def values_of_heads(out: nn.Linear, values: Tensor, heads: int) -> Tensor:
+    """(B, K, L, E): what head k adds if all of its weight is on l, its values through its columns of W_O.
+
+    Args:
+        out: the map W_O of the heads' contexts, D to E; its bias, which belongs to no head, is left out.
+        values: (B, L, D), of all heads.
+        heads: K.
+    """
+    columns = out.weight.t().unflatten(0, (heads, -1))
+    return of_heads(values, heads) @ columns
+
+
 def contexts_of_heads(weights: Tensor, values: Tensor) -> Tensor:
     """(B, T, D): the weighted means of values (B, L, D) with the weights (B, K, T, L), head by head."""
     heads = weights.shape[1]

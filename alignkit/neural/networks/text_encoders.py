@@ -14,6 +14,10 @@ from torch import Tensor, nn
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.batching import to_device
+from alignkit.neural.networks.transformer_layers import PositionEncoding, TransformerEncoderLayer
+from alignkit.neural.networks.transformer_settings import TransformerSettings
+
+DROPOUT = 0.1  #: in self-attention's residual connections and feed-forward networks
 
 
 class TextEncoder(nn.Module, ABC):
@@ -107,9 +111,47 @@ class EmbeddingEncoder(TextEncoder):
         raise AlignkitError("embeddings have no layers above them")
 
 
+class SelfAttentionEncoder(TextEncoder):
+    """Layers of a transformer's encoder (Vaswani et al. 2017), with layer normalization first and sinusoidal
+    positions.
+
+    The first layer maps embeddings to the size of a state before. There are four heads, or two if four cannot
+    share a state.
+
+    Args:
+        embedding: size of an embedding.
+        hidden: half the size of a state, as of the LSTM's.
+        layers: their number.
+    """
+
+    def __init__(self, embedding: int, hidden: int, layers: int) -> None:
+        super().__init__()
+        size = 2 * hidden
+        self.sizes = (embedding, *[size] * layers)
+        heads = 4 if size % 4 == 0 else 2
+        settings = TransformerSettings(
+            embedding=size, hidden=2 * size, heads=heads, layers=layers, dropout=DROPOUT
+        )
+        self.map = nn.Linear(embedding, size)
+        self.positions = PositionEncoding(settings)
+        self.layers = nn.ModuleList(TransformerEncoderLayer(settings) for _ in range(layers))
+        self.last_norm = nn.LayerNorm(size)
+
+    def layer(self, number: int, x: Tensor, lengths: np.ndarray) -> Tensor:
+        if number == 1:
+            x = self.map(x)
+            vectors = self.positions.vectors(0, len(x), x)
+            assert vectors is not None
+            x = x + vectors.unsqueeze(1)
+        hidden = to_device(np.arange(len(x)) >= lengths[:, None], x.device)[:, None, None]
+        found: Tensor = self.layers[number - 1](x.transpose(0, 1), hidden, None, False).x
+        return (self.last_norm(found) if number == len(self.layers) else found).transpose(0, 1)
+
+
 #: name -> class, made of (embedding, hidden, layers)
 TEXT_ENCODERS: dict[str, type[TextEncoder]] = {
     "lstm": LSTMEncoder,
+    "self-attention": SelfAttentionEncoder,
     "words": WordEncoder,
     "embeddings": EmbeddingEncoder,
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -16,125 +15,17 @@ from alignkit.neural.networks.attention import Attention, uniform_weights
 from alignkit.neural.networks.attention_building import new_attention_of_heads
 from alignkit.neural.networks.base import Decoded, Encoding, State, TranslationNetwork
 from alignkit.neural.networks.hard import samplers
-from alignkit.neural.networks.multihead import MultiHeadAttention, contexts_of_heads, of_heads
+from alignkit.neural.networks.multihead import MultiHeadAttention, contexts_of_heads, values_of_heads
+from alignkit.neural.networks.transformer_layers import (
+    PositionEncoding,
+    ResidualConnection,
+    SelfAttended,
+    SelfAttention,
+    TransformerEncoderLayer,
+    feed_forward_network,
+)
 from alignkit.neural.networks.transformer_settings import TransformerSettings
-
-
-class _Positions(nn.Module):
-    """Where tokens stand, as vectors that are added to embeddings, or as numbers that are added to scores."""
-
-    def __init__(self, settings: TransformerSettings) -> None:
-        super().__init__()
-        self.kind, self.size, self.reach = settings.positions, settings.embedding, settings.reach
-        if self.kind == "learned":
-            self.table = nn.Embedding(settings.longest, self.size)
-            nn.init.normal_(self.table.weight, std=1.0)
-        elif self.kind == "relative":
-            self.bias = nn.Parameter(torch.zeros(settings.heads, 2 * self.reach + 1))
-
-    def vectors(self, first: int, count: int, like: Tensor) -> Tensor | None:
-        """(count, E): the vectors of the positions from ``first`` on, or None."""
-        places = torch.arange(first, first + count, device=like.device)
-        if self.kind == "learned":
-            found: Tensor = self.table(places.clamp_max(self.table.num_embeddings - 1))
-            return found
-        if self.kind == "relative":
-            return None
-        rates = torch.arange(0, self.size, 2, device=like.device) * (-math.log(10000.0) / self.size)
-        angles = places.unsqueeze(1) * rates.exp().unsqueeze(0)
-        return torch.stack([angles.sin(), angles.cos()], 2).flatten(1)[:, : self.size].to(like.dtype)
-
-    def biases(self, first: int, rows: int, columns: int) -> Tensor | None:
-        """(K, rows, columns): the numbers added to the scores of queries from position ``first`` on, or None."""
-        if self.kind != "relative":
-            return None
-        device = self.bias.device
-        own = torch.arange(first, first + rows, device=device).unsqueeze(1)
-        distances = torch.arange(columns, device=device).unsqueeze(0) - own
-        return self.bias[:, distances.clamp(-self.reach, self.reach) + self.reach]
-
-
-class _SelfAttention(nn.Module):
-    """Scaled dot-product attention of states over states of the same sequence, with several heads."""
-
-    def __init__(self, size: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.maps = nn.Linear(size, 3 * size)
-        self.out = nn.Linear(size, size)
-
-    def forward(
-        self, x: Tensor, hidden: Tensor | None, biases: Tensor | None, cache: Tensor
-    ) -> tuple[Tensor, ...]:
-        """New states of states x.
-
-        Args:
-            x: (N, T, E).
-            hidden: True where a query must not look, broadcast to (N, K, T, S); None if it may look everywhere.
-            biases: (K, T, S), added to the scores, or None.
-            cache: (N, S - T, 2 E), keys and values of the states before x.
-
-        Returns:
-            (N, T, E); the weights (N, K, T, S); and the cache of all states so far, (N, S, 2 E).
-        """
-        queries, fresh = self.maps(x).tensor_split([x.shape[2]], 2)
-        cache = torch.cat([cache, fresh], 1)
-        keys, values = cache.chunk(2, 2)
-        q, k = of_heads(queries, self.heads), of_heads(keys, self.heads)
-        scores = q @ k.transpose(2, 3) * q.shape[3] ** -0.5
-        if biases is not None:
-            scores = scores + biases
-        if hidden is not None:
-            scores = scores.masked_fill(hidden, float("-inf"))
-        weights = torch.softmax(scores, 3)
-        return self.out(contexts_of_heads(weights, values)), weights, cache
-
-
-class _Residual(nn.Module):
-    """x + f(norm(x)), or norm(x + f(x)), with dropout of what f gives."""
-
-    def __init__(self, settings: TransformerSettings) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(settings.embedding)
-        self.dropout = nn.Dropout(settings.dropout)
-        self.first = settings.norm == "pre"
-
-    def forward(self, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-        if self.first:
-            return x + self.dropout(function(self.norm(x)))
-        return self.norm(x + self.dropout(function(x)))
-
-
-def _feed_forward(settings: TransformerSettings) -> nn.Sequential:
-    size = settings.embedding
-    parts = (
-        nn.Linear(size, settings.hidden),
-        nn.ReLU(),
-        nn.Dropout(settings.dropout),
-        nn.Linear(settings.hidden, size),
-    )
-    return nn.Sequential(*parts)
-
-
-class _EncoderLayer(nn.Module):
-    def __init__(self, settings: TransformerSettings) -> None:
-        super().__init__()
-        self.attention = _SelfAttention(settings.embedding, settings.heads)
-        self.feed_forward = _feed_forward(settings)
-        self.residuals = nn.ModuleList(_Residual(settings) for _ in range(2))
-
-    def forward(self, x: Tensor, hidden: Tensor | None, biases: Tensor | None) -> tuple[Tensor, Tensor]:
-        """New states (B, L, E) of states x, and the weights (B, K, L, L)."""
-        seen: list[Tensor] = []
-
-        def attended(x: Tensor) -> Tensor:
-            nothing = x.new_empty(len(x), 0, 2 * x.shape[2])
-            out, weights, _ = self.attention(x, hidden, biases, nothing)
-            seen.append(weights)
-            return out
-
-        x = self.residuals[0](x, attended)
-        return self.residuals[1](x, self.feed_forward), seen[0]
+from alignkit.neural.reading import Reading
 
 
 class Looked(NamedTuple):
@@ -155,11 +46,11 @@ class _DecoderLayer(nn.Module):
     def __init__(self, settings: TransformerSettings) -> None:
         super().__init__()
         size = settings.embedding
-        self.attention = _SelfAttention(size, settings.heads)
+        self.attention = SelfAttention(size, settings.heads)
         self.cross: Attention = new_attention_of_heads(settings.attention, size, size, settings.heads)
         self.out = nn.Linear(size, size)
-        self.feed_forward = _feed_forward(settings)
-        self.residuals = nn.ModuleList(_Residual(settings) for _ in range(3))
+        self.feed_forward = feed_forward_network(settings)
+        self.residuals = nn.ModuleList(ResidualConnection(settings) for _ in range(3))
 
     def forward(
         self, x: Tensor, encoding: Encoding, biases: Tensor | None, cache: Tensor, uniform: bool
@@ -212,15 +103,16 @@ class Transformer(TranslationNetwork):
     """
 
     settings: TransformerSettings
+    has_ov_circuits = True
 
     def __init__(self, settings: TransformerSettings) -> None:
         super().__init__(settings)
         size = settings.embedding
         self.embedding = nn.Embedding(settings.vocabulary, size)
         nn.init.normal_(self.embedding.weight, std=size**-0.5)
-        self.positions = nn.ModuleList(_Positions(settings) for _ in range(2))
+        self.positions = nn.ModuleList(PositionEncoding(settings) for _ in range(2))
         self.dropout = nn.Dropout(settings.dropout)
-        self.encoder = nn.ModuleList(_EncoderLayer(settings) for _ in range(settings.layers))
+        self.encoder = nn.ModuleList(TransformerEncoderLayer(settings) for _ in range(settings.layers))
         self.decoder = nn.ModuleList(_DecoderLayer(settings) for _ in range(settings.layers))
         last = [nn.LayerNorm(size) if settings.norm == "pre" else nn.Identity() for _ in range(2)]
         self.last_norms = nn.ModuleList(last)
@@ -236,7 +128,7 @@ class Transformer(TranslationNetwork):
         x = self.embedding(tokens).transpose(0, 1) * self.settings.embedding**0.5
         if omega is not None:
             x = x * omega.t().unsqueeze(2)
-        assert isinstance(positions, _Positions)
+        assert isinstance(positions, PositionEncoding)
         vectors = positions.vectors(first, len(tokens), x)
         return self.dropout(x if vectors is None else x + vectors)
 
@@ -244,11 +136,34 @@ class Transformer(TranslationNetwork):
         """As :meth:`TranslationNetwork.encode`."""
         return self._encode(source, lengths, omega)[0]
 
-    def self_attention(self, source: Tensor, lengths: np.ndarray) -> Tensor:
-        """(B, layers, K, L, L): the encoder's weights; arguments as of :meth:`encode`."""
-        return torch.stack(self._encode(source, lengths, None)[1], 1)
+    def self_attention(self, source: Tensor, lengths: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Weights (B, layers, K, L, L) and values (B, layers, K, L, E) of the encoder (:class:`SelfAttended`).
 
-    def _encode(self, source: Tensor, lengths: np.ndarray, omega: Tensor | None) -> tuple[Encoding, list[Tensor]]:
+        Arguments as of :meth:`encode`.
+        """
+        seen = self._encode(source, lengths, None, with_values=True)[1]
+        return torch.stack([each.weights for each in seen], 1), torch.stack([each.values for each in seen], 1)
+
+    def cross_values(self, h: Tensor) -> Tensor:
+        """(B, layers, K, L, E): what each head of the decoder adds to a state that attends to h_l alone."""
+        found = []
+        for layer in self.decoder:
+            assert isinstance(layer, _DecoderLayer)
+            assert isinstance(layer.cross, MultiHeadAttention)
+            found.append(values_of_heads(layer.out, layer.cross.value(h), layer.cross.heads))
+        return torch.stack(found, 1)
+
+    def ov_features(self, h: Tensor, reading: Reading) -> Tensor:
+        """As :meth:`TranslationNetwork.ov_features`, after the last layer normalization."""
+        values = self.cross_values(h)
+        layers = values[:, [reading.layer - 1]] if reading.layer else values
+        heads = layers[:, :, [reading.head - 1]] if reading.head else layers
+        features: Tensor = self.last_norms[1](heads.sum((1, 2)))
+        return features
+
+    def _encode(
+        self, source: Tensor, lengths: np.ndarray, omega: Tensor | None, with_values: bool = False
+    ) -> tuple[Encoding, list[SelfAttended]]:
         length, size = source.shape
         x = self._embedded(source, self.positions[0], 0, omega)
         mask = None
@@ -256,12 +171,12 @@ class Transformer(TranslationNetwork):
             mask = to_device(np.arange(length) < lengths[:, None], source.device)
         biases = self.positions[0].biases(0, length, length)  # type: ignore[operator]
         hidden = None if mask is None else ~mask[:, None, None]
-        weights = []
+        seen = []
         for layer in self.encoder if length else []:
-            x, seen = layer(x, hidden, biases)
-            weights.append(seen)
+            seen.append(layer(x, hidden, biases, with_values))
+            x = seen[-1].x
         start = tuple(x.new_empty(0, size, 2 * x.shape[2]) for _ in self.decoder)
-        return Encoding(self.last_norms[0](x), start, mask), weights
+        return Encoding(self.last_norms[0](x), start, mask), seen
 
     def _decode(
         self, previous: Tensor, encoding: Encoding, state: State, uniform: bool

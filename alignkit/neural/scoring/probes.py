@@ -11,7 +11,7 @@ from alignkit.neural.devices import device_of
 from alignkit.neural.networks.base import Encoding, TranslationNetwork
 from alignkit.neural.reading import Reading
 from alignkit.neural.scoring.matrices import element_places, elements_of, score_batches
-from alignkit.neural.scoring.output_layer import log_probabilities_of
+from alignkit.neural.scoring.output_layer import log_probabilities_of, rows_at_a_time
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
 
@@ -58,6 +58,40 @@ def chosen_map(maps: Tensor, reading: Reading) -> Tensor:
     """(B, T, L): the layer and head of weights (B, layers, K, T, L) that a reading names, or their means."""
     layers = maps[:, reading.layer - 1] if reading.layer else maps.mean(1)
     return layers[:, reading.head - 1] if reading.head else layers.mean(1)
+
+
+def ov_scores(
+    network: TranslationNetwork,
+    bitext: Bitext,
+    sizes: BatchSizes | None = None,
+    *,
+    reading: Reading = Reading(),  # noqa: B008  # it is frozen
+) -> Scores:
+    """ov[t, l] = softmax(U norm(sum of W_O W_V h_l))[y_t], what attention heads that see h_l alone say of y_t.
+
+    The OV circuit of a head (Elhage et al. 2021) is the map by which an encoder state that it attends to reaches
+    the decoder's states, and through the last layer normalization the output layer: a lexicon of the head,
+    whatever the decoder's state is. The sum is over the layers and heads of the reading. Arguments as in
+    :func:`attention_scores`.
+
+    Raises:
+        AlignkitError: the network has no OV circuits.
+    """
+    sizes = sizes or batch_sizes("probes", device_of(network))
+
+    def score(batch: Batch) -> Tensor:
+        h = network.encode(batch.source, batch.source_lengths).h
+        features, targets = network.ov_features(h, reading), batch.target.t()
+        rows = rows_at_a_time(network.output, sizes.logits)
+        parts = []
+        for own, wanted in zip(features, targets, strict=True):
+            columns = [
+                torch.softmax(network.output(part), 1)[:, wanted] for part in own.split(rows)
+            ]  # (L, T) of a pair, some of its source tokens at a time
+            parts.append(torch.cat(columns).t())
+        return elements_of(torch.stack(parts), batch)
+
+    return score_batches(network, bitext, score, sizes)
 
 
 def lexical_scores(network: TranslationNetwork, bitext: Bitext, sizes: BatchSizes | None = None) -> Scores:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,9 +19,10 @@ from alignkit.neural.networks.classifier import Classifier, build_classifier
 from alignkit.neural.networks.hard import samplers, score_function_loss
 from alignkit.neural.scoring.classifier import classifier_logits, judge_logits
 from alignkit.neural.settings import logged_steps
-from alignkit.neural.training.trainer import Task, Trainer, TrainingPlan, seeded
+from alignkit.neural.training.task import Task, TrainingPlan
+from alignkit.neural.training.trainer import Trainer, seeded
 from alignkit.text.labelled import LabelledText
-from alignkit.text.tokenization import Tokenizer
+from alignkit.text.tokenization import Tokenizer, tokenizer_from_state
 
 
 class Judged(NamedTuple):
@@ -85,6 +86,7 @@ class ClassificationTask(Task[Classifier, ClassifierAligner]):
             frozenset(logged_steps(training.steps, training.schedule)),
             keep_logged=training.keep == "logged",
             measure_epochs=False,
+            parts=training.parts,
         )
 
     def batches(self, epoch: int) -> list[np.ndarray]:
@@ -97,10 +99,16 @@ class ClassificationTask(Task[Classifier, ClassifierAligner]):
         assert network.attention is not None
         return list(network.attention.parameters())
 
-    def backward(self, network: Classifier, batch: np.ndarray, step: int) -> Tensor:
-        """As :meth:`Task.backward`."""
-        words, lengths = self._corpus.gather(batch)
-        y = torch.from_numpy(self.text.labels[batch].astype(np.float32)).to(self.device)
+    def recipe(self) -> tuple[Callable[..., ClassificationTask], tuple[Any, ...]] | None:
+        """As :meth:`Task.recipe`: none with a loss of one's own, which may depend on what only rank 0 has."""
+        if type(self) is not ClassificationTask or self.loss is not label_loss:
+            return None
+        return remade_classification_task, (self.text, self.valid, self.settings, self.tokenizer.state())
+
+    def backward(self, network: Classifier, part: np.ndarray, whole: np.ndarray, step: int) -> Tensor:
+        """As :meth:`Task.backward`, of a loss that is a mean over texts."""
+        words, lengths = self._corpus.gather(part)
+        y = torch.from_numpy(self.text.labels[part].astype(np.float32)).to(self.device)
         everything = self.settings.training.trained == "all"
         with torch.set_grad_enabled(everything):
             h, mask = network.encode(words, lengths)
@@ -108,11 +116,12 @@ class ClassificationTask(Task[Classifier, ClassifierAligner]):
         # last bits with the number of threads.
         seen = h.detach().requires_grad_(everything)
         with one_thread(self.device):
-            judged = Judged(batch, y, *self.judge(network, seen, mask, batch), mask)
+            judged = Judged(part, y, *self.judge(network, seen, mask, part), mask)
             loss = self.loss(judged)
             if any(True for _ in samplers(network)):
                 losses = binary_cross_entropy_with_logits(judged.logits, y, reduction="none")
                 loss = loss + score_function_loss(network, losses, torch.arange(len(y), device=self.device))
+            loss = loss * (len(part) / len(whole))
             loss.backward()
         if everything:
             h.backward(seen.grad)
@@ -141,6 +150,17 @@ class ClassificationTask(Task[Classifier, ClassifierAligner]):
 
     def rebuild(self, weights: object) -> Classifier:
         return build_classifier(self.settings.network, weights)
+
+
+def remade_classification_task(
+    text: LabelledText,
+    valid: LabelledText,
+    settings: ClassifierRunSettings,
+    tokenizer: dict[str, Any],
+    device: str,
+) -> ClassificationTask:
+    """The task of :meth:`ClassificationTask.recipe`."""
+    return ClassificationTask(text, valid, settings, tokenizer_from_state(tokenizer), device=device)
 
 
 def classification_trainer(

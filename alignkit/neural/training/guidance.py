@@ -46,6 +46,11 @@ class Guide:
             found[place, self.rows[part], self.columns[part]] = self.weights[part]
         return to_device(found, batch.source.device)
 
+    def mass(self, pairs: np.ndarray) -> float:
+        """The sum of the distributions of some pairs; for links, the number of linked target tokens."""
+        ranges = zip(self.offsets[pairs].tolist(), self.offsets[pairs + 1].tolist(), strict=True)
+        return float(sum(self.weights[low:high].sum(dtype=np.float64) for low, high in ranges))
+
 
 def text_guide(wanted: Links | Scores, text: LinePairs, bitext: Bitext, tokenizer: Tokenizer) -> Guide:
     """The guide of links (:func:`word_guide`) or of probabilities of links (:func:`score_guide`)."""

@@ -23,7 +23,8 @@ from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.settings import differences, from_dict, to_dict
 from alignkit.neural.training.log import TrainingLog
 from alignkit.neural.training.state import TrainingState
-from alignkit.neural.training.trainer import Found, Trainer
+from alignkit.neural.training.task import Found
+from alignkit.neural.training.trainer import Trainer
 from alignkit.records import Record, parse_json, shown
 from alignkit.storage import atomic_write
 from alignkit.text.bitext import Bitext

@@ -3,133 +3,44 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar, cast
+from dataclasses import replace
+from typing import Any, Generic, NamedTuple, cast
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from alignkit.distributed.group import Group, current_group
 from alignkit.errors import AlignkitError
 from alignkit.neural.checkpoints import checked_weights, weights_of
 from alignkit.neural.devices import precision
+from alignkit.neural.training.exchange import share_network, split_batch, sum_gradients
 from alignkit.neural.training.log import TrainingLog
 from alignkit.neural.training.state import TrainingState, load_moments
-from alignkit.types import PathLike, Progress
+from alignkit.neural.training.task import Found, Network, Task, TrainingPlan
+from alignkit.types import Progress
 
 
-class Snapshot(Protocol):
-    """A network at some step, as a frozen dataclass; the result of training."""
-
-    @property
-    def step(self) -> int: ...
-
-    @property
-    def metrics(self) -> dict[str, float]: ...
-
-    def save(self, path: PathLike) -> None: ...
-
-
-Network = TypeVar("Network", bound=nn.Module)
-Found = TypeVar("Found", bound=Snapshot)
-
-
-@dataclass(frozen=True)
-class TrainingPlan:
-    """The steps of a run.
+class Job(NamedTuple):
+    """What another rank needs to take part in a training run.
 
     Attributes:
-        seed: of dropout.
-        learning_rate: of Adam.
-        rate_warmup, rate_decay: how it changes, as in :class:`alignkit.neural.settings.TrainingSettings`.
-        last_step: steps in all.
-        epoch_steps: steps of an epoch.
-        logged_steps: the steps after which the network is measured.
-        keep_logged: whether the network of each logged step is kept.
-        measure_epochs: whether the network is measured after each epoch, too.
-        tf32: on a GPU, allow TF32 matrix products while training.
+        recipe: :meth:`Task.recipe`.
+        plan: the steps.
+        weights, moments, step: of the trainer as it is when the run begins.
+        threads: the number of each rank's.
+        gpu: whether a GPU is used.
     """
 
-    seed: int
-    learning_rate: float
-    last_step: int
-    epoch_steps: int
-    logged_steps: frozenset[int]
-    keep_logged: bool
-    measure_epochs: bool
-    tf32: bool = False
-    rate_warmup: int = 0
-    rate_decay: str = "none"
-
-    def rate(self, step: int) -> float:
-        """The learning rate of the step after ``step`` others."""
-        number, peak = step + 1, max(self.rate_warmup, 1)
-        if number < peak:
-            return self.learning_rate * number / peak
-        if self.rate_decay == "inverse-sqrt":
-            return self.learning_rate * (peak / number) ** 0.5
-        return self.learning_rate
-
-
-class Task(ABC, Generic[Network, Found]):
-    """A network's text, loss and measurements. A task holds nothing that training changes.
-
-    Attributes:
-        device: where the network is.
-        concluding: the names that :meth:`conclude` gives, dropped from the log if a finished run is continued.
-    """
-
-    device: torch.device
-    concluding: tuple[str, ...] = ()
-
-    @abstractmethod
-    def batches(self, epoch: int) -> list[np.ndarray]:
-        """The batches of an epoch, the same number in each."""
-
-    @abstractmethod
-    def backward(self, network: Network, batch: np.ndarray, step: int) -> Tensor:
-        """Add the gradient of a batch's loss to the parameters'; returns the loss, a scalar without gradient.
-
-        Args:
-            network: in training mode.
-            batch: one of :meth:`batches`.
-            step: number of steps taken before this one.
-        """
-
-    @abstractmethod
-    def measure(self, network: Network, step: int) -> list[tuple[str, float]]:
-        """Measure the network: (name, value) pairs."""
-
-    @abstractmethod
-    def rank(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
-        """The rank of a step by its measurements; smaller is better."""
-
-    @abstractmethod
-    def snapshot(self, network: Network, step: int, metrics: dict[str, float]) -> Found:
-        """A copy of the network as it is now."""
-
-    @abstractmethod
-    def rebuild(self, weights: object) -> Network:
-        """A network with these weights.
-
-        Raises:
-            ValueError, RuntimeError: the weights do not fit.
-        """
-
-    @abstractmethod
-    def message(self, epoch: int, best: Mapping[str, float]) -> str:
-        """A message for the progress bar: the epoch, and the measurements of the best network so far."""
-
-    def parameters(self, network: Network) -> list[nn.Parameter]:
-        """The parameters that are trained."""
-        return list(network.parameters())
-
-    def conclude(self, best: Found) -> list[tuple[str, float]]:
-        """Measure the best network once, when all steps are done: (name, value) pairs."""
-        return []
+    recipe: tuple[Callable[..., Any], tuple[Any, ...]]
+    plan: TrainingPlan
+    weights: dict[str, Tensor]
+    moments: dict[int, Any]
+    step: int
+    threads: int
+    gpu: bool
 
 
 class Trainer(Generic[Network, Found]):
@@ -155,13 +66,15 @@ class Trainer(Generic[Network, Found]):
         self.task, self.plan, self.network = task, plan, network
         self.step, self.log, self.finished = 0, TrainingLog(), False
         self.best: Found | None = None
+        self._group = Group()  # the ranks that take part in a step
         self._loss = torch.zeros((), device=task.device)
         self._since = 0
         self._optimiser = self._new_optimiser()
 
     def _new_optimiser(self) -> torch.optim.Adam:
         # One fused pass over parameters, gradients and moments takes a quarter of the time on a CPU.
-        return torch.optim.Adam(self.task.parameters(self.network), lr=self.plan.learning_rate, fused=True)
+        self._parameters = self.task.parameters(self.network)
+        return torch.optim.Adam(self._parameters, lr=self.plan.learning_rate, fused=True)
 
     def run(self, commit: Callable[[Any, bool], None] | None = None, progress: Progress | None = None) -> Found:
         """Train to the end. After :meth:`restore`, the result has the same bits as without interruption.
@@ -174,27 +87,62 @@ class Trainer(Generic[Network, Found]):
         Returns:
             the best network.
         """
-        plan = self.plan
+        plan, self._group = self.plan, self._shared_group()
         with precision(self.task.device, plan.tf32):
             if not self.log.rows:
                 self._measure(commit)
-            while self.step < plan.last_step:
-                epoch = self.step // plan.epoch_steps
-                for batch in self.task.batches(epoch)[self.step % plan.epoch_steps :]:
-                    if self.step == plan.last_step:
-                        break
-                    self.advance(batch)
-                    epoch_ends = plan.measure_epochs and self.step % plan.epoch_steps == 0
-                    if self.step in plan.logged_steps or epoch_ends:
-                        self._measure(commit)
-                    if progress is not None:
-                        progress(self.step, plan.last_step, self.task.message(epoch, self._best.metrics))
+            for epoch in self._steps():
+                if plan.measured(self.step):
+                    self._measure(commit)
+                if progress is not None:
+                    progress(self.step, plan.last_step, self.task.message(epoch, self._best.metrics))
+        self._group = Group()
         if not self.finished:
             self.log = self.log.add(self._best.step, self.task.conclude(self._best))
             self.finished = True
-            if commit is not None:
-                commit(self, False)
+            self._commit(commit, False)
         return self._best
+
+    def follow(self) -> None:
+        """Take part, at another rank than 0, in the run of rank 0 to its end."""
+        with precision(self.task.device, self.plan.tf32):
+            for _ in self._steps():
+                if self.plan.measured(self.step):
+                    share_network(self._group, self.network, self._optimiser)
+
+    @classmethod
+    def of_job(cls, task: Task[Network, Found], job: Job, group: Group) -> Trainer[Network, Found]:
+        """The run of a job at a rank of the group."""
+        trainer = cls(task, job.plan, task.rebuild(job.weights).to(task.device))
+        load_moments(trainer._optimiser, job.moments, job.step)
+        trainer.step, trainer._group = job.step, group
+        return trainer
+
+    def _shared_group(self) -> Group:
+        """The ranks that this process has joined, which now begin to follow; or a group of one.
+
+        It is of one if the task cannot be made at other ranks, and if no step is left.
+        """
+        joined = current_group()
+        recipe = self.task.recipe() if joined.world > 1 else None
+        if recipe is None or self.step == self.plan.last_step:
+            return Group()
+        moments = self._optimiser.state_dict()["state"]
+        weights, threads = weights_of(self.network), torch.get_num_threads()
+        gpu = self.task.device.type == "cuda"
+        joined.from_leader(Job(recipe, self.plan, weights, moments, self.step, threads, gpu))
+        return joined
+
+    def _steps(self) -> Iterator[int]:
+        """Take all steps that are left; gives the epoch after each."""
+        plan = self.plan
+        while self.step < plan.last_step:
+            epoch = self.step // plan.epoch_steps
+            for batch in self.task.batches(epoch)[self.step % plan.epoch_steps :]:
+                if self.step == plan.last_step:
+                    break
+                self.advance(batch)
+                yield epoch
 
     @property
     def _best(self) -> Found:
@@ -203,20 +151,26 @@ class Trainer(Generic[Network, Found]):
 
     def advance(self, batch: np.ndarray) -> None:
         """Take one step of Adam on a batch, without measuring."""
-        # The seed of dropout is derived from the step, so that no generator state has to be saved.
-        with seeded(self.plan.seed, self.step + 1, self.task.device):
-            self.network.train()
-            self._optimiser.zero_grad()
-            for group in self._optimiser.param_groups:
-                group["lr"] = self.plan.rate(self.step)
-            loss = self.task.backward(self.network, batch, self.step)
-            self._optimiser.step()
-        self._loss += loss
+        self.network.train()
+        self._optimiser.zero_grad()
+        for group in self._optimiser.param_groups:
+            group["lr"] = self.plan.rate(self.step)
+        ranks = self._group
+        parts = split_batch(batch, max(self.plan.parts, ranks.world))
+        loss = torch.zeros_like(self._loss)
+        for number in range(ranks.rank, len(parts), ranks.world):
+            # The seed of dropout is derived from the step, so that no generator state has to be saved.
+            with seeded(self.plan.seed, self.step + 1, self.task.device, number):
+                loss += self.task.backward(self.network, parts[number], batch, self.step)
+        self._loss += sum_gradients(ranks, self._parameters, loss)
+        self._optimiser.step()
         self._since += 1
         self.step += 1
 
     def _measure(self, commit: Callable[[Any, bool], None] | None) -> None:
         """Measure, log, keep the network if it is the best, and commit."""
+        if self._since:
+            share_network(self._group, self.network, self._optimiser)
         values = [("train.loss", self._loss.item() / self._since)] if self._since else []
         self._loss.zero_()
         self._since = 0
@@ -227,8 +181,12 @@ class Trainer(Generic[Network, Found]):
         self.log = self.log.add(self.step, values)
         if improved:
             self.best = self.snapshot()
+        self._commit(commit, improved)
+
+    def _commit(self, commit: Callable[[Any, bool], None] | None, improved: bool) -> None:
         if commit is not None:
-            commit(self, improved)
+            with current_group().writing():
+                commit(self, improved)
 
     def _check_converging(self, values: list[tuple[str, float]]) -> None:
         """Raises AlignkitError if a measurement or a weight has left all bounds."""
@@ -288,9 +246,10 @@ class Trainer(Generic[Network, Found]):
 
 
 @contextmanager
-def seeded(seed: int, step: int, device: torch.device) -> Iterator[None]:
-    """Seed torch by (seed, step) within the block; the program's own random numbers are not affected."""
-    number = int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+def seeded(seed: int, step: int, device: torch.device, part: int = 0) -> Iterator[None]:
+    """Seed torch by (seed, step, part) within the block; the program's own random numbers are not affected."""
+    entropy = [seed, step, part] if part else [seed, step]
+    number = int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> np.uint64(1))
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(number)
         yield

@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 from planted import bitext_of, random_pairs
 
+from alignkit.classical.hmm import windows
 from alignkit.classical.hmm.estimation import HMMEstimation
 from alignkit.classical.hmm.joint import fit_joint
+from alignkit.classical.hmm.joint_views import fit_views
 from alignkit.classical.hmm.likeness import LOG_RATIO, PRIOR_LINKS, LevelRatios
 from alignkit.classical.hmm.settings import HMMSettings
+from alignkit.classical.hmm.views import View, ViewedText, trained_views
 from alignkit.embeddings.levels import LEVELS, UNKNOWN
 
 
@@ -68,20 +71,52 @@ def test_unknown_levels_change_nothing():
     assert unknown.fitted_probabilities.values.tobytes() == plain.fitted_probabilities.values.tobytes()
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_levels_decide_where_words_say_nothing(threads):
-    """Sentences of words that occur once, in any order: only the levels know the links."""
-    rng, pairs, levels, wanted = np.random.default_rng(2), [], [], []
-    for m in range(12):
+def unordered(seed=2, sentences=12):
+    """Sentences of words that occur once, in any order, and levels that alone know the links."""
+    rng, pairs, levels, wanted = np.random.default_rng(seed), [], [], []
+    for m in range(sentences):
         size = int(rng.integers(2, 9))
         order = rng.permutation(size)
         pairs.append(([f"x{m}.{j}" for j in range(size)], [f"y{m}.{t}" for t in range(size)]))
         right = order[:, None] == np.arange(size)
         levels.append(np.where(right, rng.integers(0, 4, (size, size)), rng.integers(18, LEVELS, (size, size))))
         wanted.append({(int(order[t]), t) for t in range(size)})
-    given = Given(np.concatenate([each.reshape(-1) for each in levels]).astype(np.uint8))
-    fitted = fit_joint(bitext_of(pairs), threads=threads, prior=[given], spelling=0.0)
+    return bitext_of(pairs), Given(np.concatenate([each.reshape(-1) for each in levels]).astype(np.uint8)), wanted
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("fit", [fit_joint, fit_views])
+def test_levels_decide_where_words_say_nothing(threads, fit):
+    bitext, given, wanted = unordered()
+    fitted = fit(bitext, threads=threads, prior=[given], spelling=0.0)
     found = [set(map(tuple, pairs.tolist())) for pairs in fitted.fitted_links]
     assert found == wanted
-    again = fit_joint(bitext_of(pairs), threads=1, prior=given, spelling=0.0)
+    again = fit(bitext, threads=1, prior=given, spelling=0.0)
     assert again.fitted_probabilities.values.tobytes() == fitted.fitted_probabilities.values.tobytes()
+
+
+@pytest.mark.parametrize("longest", [1 << 22, 400])
+def test_subwords_are_as_alike_as_their_words(longest, monkeypatch):
+    monkeypatch.setattr(windows, "LARGEST_PAIR", longest)
+    bitext, given, _ = unordered(sentences=30)
+    view = trained_views((View(subwords=20),), bitext)[0]
+    viewed = ViewedText(view, bitext)
+    found, wanted, place = viewed.levels(given.given, threads=2), [], 0
+    for m, (T, L) in enumerate(bitext.shapes):
+        units = viewed.bitext.target.words(m), viewed.bitext.source.words(m)
+        words = [np.cumsum([unit.startswith("\u2581") for unit in side]) - 1 for side in units]
+        if len(units[0]) * len(units[1]) <= longest:
+            wanted.append(given.given[place : place + T * L].reshape(T, L)[np.ix_(*words)].ravel())
+        place += T * L
+    assert 3 < len(wanted) < 30 if longest == 400 else len(wanted) == 30
+    assert found.tolist() == np.concatenate(wanted).tolist()
+    assert len(fit_views(bitext, views=(view,), prior=given).fitted_links) == 30
+
+
+def test_where_every_pair_of_a_view_is_long_nothing_is_known(monkeypatch):
+    bitext, given, _ = unordered(sentences=3)
+    monkeypatch.setattr(windows, "LARGEST_PAIR", 1)
+    viewed = ViewedText(View(), bitext)
+    found = viewed.levels(given.given, threads=1)
+    assert (found == UNKNOWN).all()
+    assert len(found) == windows.training_pairs(bitext)[0].shapes.prod(axis=1).sum()

@@ -14,7 +14,7 @@ from alignkit.neural.networks.transformer import Transformer
 from alignkit.neural.networks.transformer_settings import TransformerSettings
 from alignkit.neural.reading import Reading
 from alignkit.neural.scoring.decoding import beam_search, log_probability, translate
-from alignkit.neural.scoring.probes import attention_scores, lexical_scores
+from alignkit.neural.scoring.probes import attention_scores, lexical_scores, ov_scores
 from alignkit.neural.scoring.saliency import leave_one_out_scores, saliency_scores
 from alignkit.neural.training.translation import fit_network
 from alignkit.text.tokenization import EOS
@@ -179,6 +179,32 @@ def test_scores_of_a_batch_are_those_of_a_loop(bitext, changes):
             np.testing.assert_allclose(found[1][m][:, place], seen[range(len(target)), target], atol=1e-6)
 
 
+@pytest.mark.parametrize("changes", CHANGES, ids=str)
+@pytest.mark.parametrize("reading", [Reading(), Reading(layer=1), Reading(layer=1, head=1), Reading(head=1)])
+def test_ov_circuits_are_those_of_a_loop(bitext, changes, reading):
+    network = small_transformer(**changes)
+    naive, found = NaiveTransformer(network), ov_scores(network, bitext, reading=reading)
+    layers, part = network.settings.layers, network.settings.embedding // network.settings.heads
+    for m in (0, 2, 3):
+        for place, h in enumerate(naive.encode(bitext.source[m])):
+            total = np.zeros(network.settings.embedding)
+            for layer in range(layers) if not reading.layer else [reading.layer - 1]:
+                value = naive.linear(f"decoder.{layer}.cross.value", h)
+                for head in range(network.settings.heads) if not reading.head else [reading.head - 1]:
+                    own = slice(head * part, (head + 1) * part)
+                    total += naive.w[f"decoder.{layer}.out.weight"][:, own] @ value[own]
+            final = naive.norm("last_norms.1", total) if network.settings.norm == "pre" else total
+            odds = np.exp(naive.linear("output", final))
+            np.testing.assert_allclose(found[m][:, place], (odds / odds.sum())[bitext.target[m]], atol=1e-6)
+
+
+def test_only_transformers_have_ov_circuits(bitext, tokenizer):
+    found = fit_network(bitext, bitext, small_settings(epochs=1), tokenizer, device="cpu")
+    assert "ov" not in found.kinds
+    with pytest.raises(AlignkitError, match="no OV circuits"):
+        ov_scores(found.network, bitext)
+
+
 def test_the_probe_of_all_states_at_once_is_that_of_one_at_a_time(bitext, monkeypatch):
     network = small_transformer()
     fast = lexical_scores(network, bitext)
@@ -293,7 +319,8 @@ def test_self_attention_of_the_encoder():
     """The rows of the second layer sum to 1 over the tokens that are there."""
     network = small_transformer()
     source = torch.tensor([[4, 5], [6, 7], [8, 0]])
-    weights = network.self_attention(source, np.array([3, 2]))
+    weights, values = network.self_attention(source, np.array([3, 2]))
+    assert values.shape == (2, 2, 2, 3, 8)
     assert weights.shape == (2, 2, 2, 3, 3)
     torch.testing.assert_close(weights.sum(4), torch.ones(2, 2, 2, 3, dtype=torch.float64))
     assert (weights[1, ..., 2] == 0).all()

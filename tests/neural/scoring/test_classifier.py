@@ -77,6 +77,33 @@ class Naive:
             out.append(h)
         return np.array(out).reshape(-1, size)
 
+    def linear(self, name: str, x: np.ndarray) -> np.ndarray:
+        return x @ self.w[f"{name}.weight"].T + self.w[f"{name}.bias"]
+
+    def norm(self, name: str, x: np.ndarray) -> np.ndarray:
+        x = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)
+        return x * self.w[f"{name}.weight"] + self.w[f"{name}.bias"]
+
+    def self_attention(self, number: int, x: np.ndarray) -> np.ndarray:
+        """A layer of a transformer's encoder, normalization first, four heads."""
+        name = f"encoder.layers.{number}"
+        if number == 0:
+            x = self.linear("encoder.map", x)
+            for place, row in enumerate(x):
+                angles = [place / 10000 ** (i // 2 * 2 / len(row)) for i in range(len(row))]
+                row += [math.cos(angle) if i % 2 else math.sin(angle) for i, angle in enumerate(angles)]
+        maps = self.linear(f"{name}.attention.maps", self.norm(f"{name}.residuals.0.norm", x))
+        q, k, v = np.split(maps, 3, axis=1)
+        contexts = np.zeros_like(x)
+        for head in range(4):
+            part = slice(head * x.shape[1] // 4, (head + 1) * x.shape[1] // 4)
+            weights = np.exp(q[:, part] @ k[:, part].T / math.sqrt(x.shape[1] // 4))
+            contexts[:, part] = weights / weights.sum(1, keepdims=True) @ v[:, part]
+        x = x + self.linear(f"{name}.attention.out", contexts)
+        inner = self.linear(f"{name}.feed_forward.0", self.norm(f"{name}.residuals.1.norm", x))
+        x = x + self.linear(f"{name}.feed_forward.3", np.maximum(inner, 0))
+        return x if number + 1 < self.depth else self.norm("encoder.last_norm", x)
+
     def __call__(self, ids: np.ndarray, omega: np.ndarray | None = None) -> tuple[float, np.ndarray, np.ndarray]:
         """Logit, alpha (L,), the logit of each state alone (L,)."""
         w = self.w
@@ -86,6 +113,8 @@ class Naive:
             if self.kind == "lstm":
                 sides = [self.lstm(f"encoder.{name}.{layer}", h[::step]) for name, step in DIRECTIONS]
                 h = np.concatenate([sides[0], sides[1][::-1]], 1)
+            elif self.kind == "self-attention":
+                h = self.self_attention(layer, h)
             else:
                 h = np.tanh(h @ w[f"encoder.maps.{layer}.weight"].T + w[f"encoder.maps.{layer}.bias"])
         alpha = np.full(len(ids), 1 / len(ids)) if len(ids) else np.zeros(0)
@@ -116,6 +145,8 @@ def test_the_papers_classifier_has_the_papers_size() -> None:
         ("feed-forward", "lstm", 1),
         ("uniform", "lstm", 1),
         ("feed-forward", "lstm", 2),
+        ("feed-forward", "self-attention", 1),
+        ("feed-forward", "self-attention", 2),
         ("feed-forward", "words", 1),
         ("feed-forward", "words", 2),
         ("feed-forward", "embeddings", 1),
@@ -159,9 +190,10 @@ def test_scores_do_not_depend_on_the_batch(text: LabelledText) -> None:
             np.testing.assert_allclose(classifier_scores(network, one, kind)[0], whole[m], atol=1e-5)
 
 
+@pytest.mark.parametrize("encoder", ["lstm", "self-attention"])
 @pytest.mark.parametrize("layers", [1, 2])
-def test_encoding_from_a_layer_goes_on_from_there(layers: int) -> None:
-    network = small_classifier(layers=layers)
+def test_encoding_from_a_layer_goes_on_from_there(layers: int, encoder: str) -> None:
+    network = small_classifier(layers=layers, encoder=encoder)
     words, lengths = torch.randint(24, (5, 3)), np.array([5, 2, 4])
     whole, mask = network.encode(words, lengths)
     x = network.embedding(words)

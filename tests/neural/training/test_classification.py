@@ -84,6 +84,17 @@ def test_it_learns_the_word_that_decides(tmp_path: Path) -> None:
         assert np.mean(right) > 0.7, kind  # one in five or so by chance; states know of their neighbours, too
 
 
+@pytest.mark.parametrize("layers", [1, 2])
+def test_self_attention_learns_the_word_that_decides(tmp_path: Path, layers: int) -> None:
+    settings = SMALL.change(network={"encoder": "self-attention", "layers": layers}, training={"steps": 120})
+    best = start(tmp_path / "run", settings)
+    assert best.metrics["valid.accuracy"] > 0.95
+    again = load_checkpoint(tmp_path / "run", device="cpu")
+    text = ClassifierRun(tmp_path / "run").valid
+    for kind in best.kinds:
+        assert np.array_equal(again.score(text.bitext, kind).values, best.score(text.bitext, kind).values)
+
+
 @pytest.mark.parametrize("moment", [1, 10, 33, 55])
 def test_a_stopped_run_ends_in_the_same_bits(tmp_path: Path, moment: int) -> None:
     start(tmp_path / "whole")

@@ -19,7 +19,7 @@ from alignkit.neural.batching import training_batches, usable
 from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.settings import PRESETS, RunSettings, from_dict, logged_steps, to_dict
 from alignkit.neural.training.log import TrainingLog
-from alignkit.neural.training.trainer import TrainingPlan
+from alignkit.neural.training.task import TrainingPlan
 from alignkit.neural.training.translation import fit_network, translation_trainer
 from alignkit.neural.training.translation_run import TranslationRun, find_run, train_translation
 from alignkit.text.bitext import Bitext

@@ -1,0 +1,251 @@
+"""Tables whose rows are owned by different processes, while each counts the word pairs of its own text.
+
+The processes own ranges of source words. A word pair that several of them meet is counted by one after the other,
+in the order of their texts: each goes on from the sum that the one before has sent, and the last one sends it to
+the owner. Rows are counted piece by piece, so that a process waits for one piece only, and who has which pair is
+told once: afterwards nothing but values travels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+
+from alignkit.classical.exchange import MovedRows, SharedTable
+from alignkit.distributed.arrays import ArrayGroup
+from alignkit.kernels import shared_rows as kernels
+from alignkit.kernels.inverted_index import TableRows
+from alignkit.kernels.shared_rows import NONE
+from alignkit.parallel import blocks
+
+_COUNTS = "counts"
+
+
+class DistributedTable(SharedTable):
+    """The part of a table that one process of a group has.
+
+    Args:
+        group: the processes.
+        local: the word pairs of this process's text.
+        work: int64 (V_src,), how much work each row is here.
+        pieces: in how many the rows of each owner are counted.
+        gathers: whether :meth:`whole` gives the first process all rows.
+    """
+
+    def __init__(self, group: ArrayGroup, local: TableRows, work: np.ndarray, pieces: int, gathers: bool) -> None:
+        self.group, self.local, self.gathers = group, local, gathers
+        sizes = np.diff(local.offsets)
+        self.bounds = owners(group.summed(sizes), group.size)
+        work = group.summed(work)
+        self._pieces = [
+            (low + first, low + end, owner)
+            for owner, (low, high) in enumerate(pairwise(self.bounds.tolist()))
+            for first, end in blocks(work[low:high] + 1, pieces)
+        ]
+        self._own = [n for n, (_, _, owner) in enumerate(self._pieces) if owner == group.rank]
+        replies = self._merge(sizes)
+        self._tell(replies)
+
+    def _merge(self, sizes: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Make the owned rows of what all processes have; returns, for each, its pairs' neighbours."""
+        group, local = self.group, self.local
+        low, high = self.bounds[group.rank : group.rank + 2].tolist()
+        ranges = list(pairwise(self.bounds.tolist()))
+        rows = np.empty((group.size, high - low), np.int64)
+        group.all_to_all(
+            [sizes[a:b] for a, b in ranges], [high - low] * group.size, rows.reshape(-1), "pairs, once"
+        )
+        cuts = [slice(local.offsets[a], local.offsets[b]) for a, b in ranges]
+        incoming = rows.sum(axis=1).tolist()
+        met = np.empty(sum(incoming), np.int32)
+        group.all_to_all([local.columns[cut] for cut in cuts], incoming, met, "pairs, once")
+        starts = np.zeros((group.size, high - low + 1), np.int64)
+        np.cumsum(rows, axis=1, out=starts[:, 1:])
+        starts += np.cumsum([0, *incoming[:-1]])[:, None]
+        offsets, columns, masks = np.zeros(len(sizes) + 1, np.int64), [np.empty(0, np.int32)], [_no_masks()]
+        for piece in self._own:
+            first, end, _ = self._pieces[piece]
+            part = starts[:, first - low : end - low + 1]
+            lists = [met[each[0] : each[-1]] for each in part]
+            numbers = [np.repeat(np.arange(end - first), np.diff(each)) for each in part]
+            found, mask, counts = _union(numbers, lists, end - first)
+            offsets[first + 1 : end + 1] = counts
+            columns.append(found)
+            masks.append(mask)
+        np.cumsum(offsets, out=offsets)
+        self._masks = np.concatenate(masks)
+        merged = np.concatenate(columns)
+        self.owned = TableRows(offsets, merged, np.ones(len(merged), np.float32))
+        self._members = incoming
+        replies = []
+        for rank, size in enumerate(incoming):
+            near = np.empty(size, np.uint8), np.empty(size, np.uint8)
+            kernels.neighbours(self._masks, rank, *near)
+            replies.append(near)
+        return replies
+
+    def _tell(self, replies: list[tuple[np.ndarray, np.ndarray]]) -> None:
+        """Give each process the neighbours of its pairs, and count what will be sent and received."""
+        group, local = self.group, self.local
+        held = np.diff(local.offsets[self.bounds]).tolist()
+        self._before, self._after = (np.empty(len(local.columns), np.uint8) for _ in range(2))
+        for side, out in enumerate((self._before, self._after)):
+            group.all_to_all([reply[side] for reply in replies], held, out, "pairs, once")
+        last = np.empty(len(self._masks), np.uint8)
+        kernels.highest_bits(self._masks, last)
+        self._last = last
+        self._spans = [slice(local.offsets[low], local.offsets[high]) for low, high, _ in self._pieces]
+        self._turn = 0
+
+    def collect(self, add: Callable[[int, int, np.ndarray], None]) -> np.ndarray:
+        """See :meth:`SharedTable.collect`."""
+        group, count = self.group, len(self._pieces)
+        tag, self._turn = self._turn * 2 * count, (self._turn + 1) % 16
+        incoming = [self._expect(self._before[span], tag + n) for n, span in enumerate(self._spans)]
+        spans = [self._owned_span(n) for n in self._own]
+        finals = [self._expect(self._last[s], tag + count + n) for n, s in zip(self._own, spans, strict=True)]
+        sums, sent = np.zeros(len(self.local.columns)), []
+        for n, (span, (low, high, owner)) in enumerate(zip(self._spans, self._pieces, strict=True)):
+            buffer, places, waiting = incoming[n]
+            group.wait(*waiting)
+            kernels.unpack(self._before[span], buffer, places, sums[span])
+            add(low, high, sums)
+            after = self._after[span]
+            sizes = np.bincount(after, minlength=256)
+            places = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+            packed = np.empty(len(after))
+            kernels.pack(after, sums[span], places.copy(), packed)
+            for process in [*range(group.rank + 1, group.size), NONE]:
+                part = packed[places[process] : places[process] + sizes[process]]
+                if process == NONE and owner == group.rank:
+                    own, starts, _ = finals[self._own.index(n)]
+                    own[starts[owner] : starts[owner] + len(part)] = part
+                elif process == NONE:
+                    sent.append(group.send(part, owner, tag + count + n, _COUNTS))
+                else:
+                    sent.append(group.send(part, process, tag + n, _COUNTS))
+        counts = np.zeros(len(self.owned.columns))
+        for span, (buffer, places, waiting) in zip(spans, finals, strict=True):
+            group.wait(*waiting)
+            kernels.unpack(self._last[span], buffer, places, counts[span])
+        group.wait(*sent)
+        return counts
+
+    def _expect(self, sources: np.ndarray, tag: int) -> tuple[np.ndarray, np.ndarray, list[object]]:
+        """Begin to receive values from the processes in ``sources`` uint8: (buffer, places (256,), requests)."""
+        group = self.group
+        sizes = np.bincount(sources, minlength=256)[: group.size]
+        ends = np.cumsum(sizes)
+        places, buffer = np.zeros(256, np.int64), np.empty(int(ends[-1]))
+        places[: group.size] = ends - sizes
+        waiting = [
+            group.receive(buffer[end - size : end], process, tag)
+            for process, (size, end) in enumerate(zip(sizes.tolist(), ends.tolist(), strict=True))
+            if process != group.rank
+        ]
+        return buffer, places, waiting
+
+    def _owned_span(self, piece: int) -> slice:
+        low, high, _ = self._pieces[piece]
+        return slice(self.owned.offsets[low], self.owned.offsets[high])
+
+    def spread(self, values: np.ndarray, out: np.ndarray) -> None:
+        """See :meth:`SharedTable.spread`."""
+        wide = values.reshape(len(values), -1)
+        parts = []
+        for rank, size in enumerate(self._members):
+            part = np.empty((size, wide.shape[1]), values.dtype)
+            kernels.pack_of_process(self._masks, rank, wide, part)
+            parts.append(part)
+        held = np.diff(self.local.offsets[self.bounds]).tolist()
+        self.group.all_to_all(parts, held, out, "values")
+
+    def whole(self, values: np.ndarray, local: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """See :meth:`SharedTable.whole`."""
+        if not self.gathers:
+            return self.local.offsets, self.local.columns, local
+        sizes = self.group.summed(np.diff(self.owned.offsets))
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        held = np.diff(offsets[self.bounds]).tolist() if self.group.rank == 0 else [0] * self.group.size
+        found = []
+        for array in (self.owned.columns, values):
+            out = np.empty((sum(held), *array.shape[1:]), array.dtype)
+            parts = [array, *[array[:0]] * (self.group.size - 1)]
+            self.group.all_to_all(parts, held, out, "table, at the end")
+            found.append(out)
+        if self.group.rank == 0:
+            return offsets, found[0], found[1]
+        return self.local.offsets, self.local.columns, local
+
+
+class TravellingRows(MovedRows):
+    """Rows of a table, dealt out to the processes of a group by groups of source words.
+
+    Args:
+        group: the processes.
+        owned: the rows of this one.
+        groups: int (V_src,), the group of each source word.
+    """
+
+    def __init__(self, group: ArrayGroup, owned: TableRows, groups: np.ndarray) -> None:
+        self.group = group
+        sizes = np.diff(owned.offsets)
+        whole = group.summed(sizes)
+        bounds = owners(np.bincount(groups, whole).astype(np.int64), group.size)
+        process = np.searchsorted(bounds[1:], groups, side="right")  # of each source word
+        self._process = np.repeat(process, sizes).astype(np.uint8)
+        self._sent = np.bincount(self._process, minlength=group.size).tolist()
+        mine = np.where(process == group.rank, whole, 0)
+        self._received = group.gathered(np.array(self._sent)[None])
+        self._held = [int(each[0, group.rank]) for each in self._received]
+        columns = np.empty(sum(self._held), np.int32)
+        self._send(owned.columns, columns, "rows by class, once")
+        offsets = np.concatenate([[0], np.cumsum(mine)]).astype(np.int64)
+        super().__init__(TableRows(offsets, columns, np.empty(len(columns), np.float32)))
+
+    def _send(self, values: np.ndarray, out: np.ndarray, purpose: str) -> None:
+        parts = [values[self._process == rank] for rank in range(self.group.size)]
+        self.group.all_to_all(parts, self._held, out, purpose)
+
+    def move(self, values: np.ndarray) -> None:
+        """See :meth:`MovedRows.move`."""
+        self._send(values, self.rows.values, "rows by class")
+
+    def move_back(self, values: np.ndarray) -> np.ndarray:
+        """See :meth:`MovedRows.move_back`."""
+        cuts = [0, *np.cumsum(self._held).tolist()]
+        packed = np.empty((len(self._process), *values.shape[1:]), values.dtype)
+        self.group.all_to_all([values[a:b] for a, b in pairwise(cuts)], self._sent, packed, "rows by class")
+        out = np.empty_like(packed)
+        out[np.argsort(self._process, kind="stable")] = packed
+        return out
+
+
+def owners(work: np.ndarray, size: int) -> np.ndarray:
+    """int64 (size + 1,): where the ranges of about equal work start that ``size`` processes own."""
+    total = np.concatenate([[0], np.cumsum(work, dtype=np.int64)])
+    inner = np.searchsorted(total, total[-1] * np.arange(1, size) / size)
+    return np.concatenate([[0], inner, [len(work)]]).astype(np.int64)
+
+
+def _no_masks() -> np.ndarray:
+    return np.empty(0, np.uint64)
+
+
+def _union(
+    rows: list[np.ndarray], columns: list[np.ndarray], count: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The pairs that any process has, of ``count`` rows: columns, masks of who has them, sizes of the rows."""
+    width = 1 + max((int(each.max(initial=0)) for each in columns), default=0)
+    keys = np.concatenate([row * width + column for row, column in zip(rows, columns, strict=True)])
+    bits = np.repeat(np.uint64(1) << np.arange(len(rows), dtype=np.uint64), [len(each) for each in columns])
+    if len(keys) == 0:
+        return np.empty(0, np.int32), _no_masks(), np.zeros(count, np.int64)
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+    masks = np.bitwise_or.reduceat(bits[order], starts)
+    found = keys[starts]
+    return (found % width).astype(np.int32), masks, np.bincount(found // width, minlength=count)

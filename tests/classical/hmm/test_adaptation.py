@@ -1,0 +1,131 @@
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from planted import bitext_of, random_pairs
+
+from alignkit.classical.hmm.adaptation import ADAPTATION_SETTINGS, Adapter
+from alignkit.classical.hmm.joint import fit_joint, load_joint
+from alignkit.classical.hmm.known_model import LEAST_COUNT, KnownModel, KnownPairs
+from alignkit.classical.hmm.settings import JOINT_SETTINGS
+from alignkit.classical.hmm.word_classes import BackOff
+from alignkit.classical.word_pairs import IndexedBitext
+from alignkit.errors import AlignkitError, InputError
+from alignkit.links.links import GoldLinks, Links
+from alignkit.metrics.aer import evaluate
+
+
+def inflected(seed, pairs, stems=60):
+    """(pairs, links): words are a stem and one of nine endings, translated by both, in order but for a swap."""
+    draw = random.Random(seed)
+    text, links = [], []
+    for _ in range(pairs):
+        words = [(draw.randrange(stems), draw.randrange(9)) for _ in range(draw.randint(3, 9))]
+        order = list(range(len(words)))
+        k = draw.randrange(len(words) - 1)
+        order[k : k + 2] = order[k + 1], order[k]
+        source = [f"{chr(97 + stem % 26)}{stem:02d}q{end}" for stem, end in words]
+        text.append((source, [f"{chr(97 + words[s][0] * 7 % 26)}{words[s][0]:02d}z{words[s][1]}" for s in order]))
+        links.append(sorted((s, t) for t, s in enumerate(order)))
+    return text, links
+
+
+def error_rate(links, planted):
+    gold = Links.from_lists(planted)
+    return evaluate(GoldLinks(gold, gold), links).aer
+
+
+def test_an_adapted_model_links_words_that_the_model_has_never_seen():
+    model = fit_joint(bitext_of(inflected(1, 150)[0]))
+    text, planted = inflected(2, 40)
+    bitext = bitext_of(text)
+    new = sum(word not in model.source for word in bitext.source.vocabulary)
+    assert new > 20
+    plain = error_rate(model.links(bitext), planted)
+    adapted = error_rate(Adapter(model).adapt(bitext).fitted_links, planted)
+    assert adapted < 0.6 * plain
+    assert adapted < 0.1
+
+
+def test_adapting_to_a_text_changes_neither_the_model_nor_what_it_says_of_the_next(tmp_path):
+    model = fit_joint(bitext_of(random_pairs(3, pairs=150)))
+    model.save(tmp_path / "m.npz")
+    first, second = bitext_of(random_pairs(4, pairs=40)), bitext_of(random_pairs(5, pairs=30, source_types=30))
+    adapter = Adapter(model, threads=1)
+    adapter.adapt(first)
+    after = adapter.adapt(second).fitted_probabilities.values.tobytes()
+    for threads in (1, 3):
+        other = Adapter(load_joint(tmp_path / "m.npz"), threads=threads).adapt(second)
+        assert other.fitted_probabilities.values.tobytes() == after
+
+
+def test_texts_of_blank_unknown_and_long_pairs():
+    text, _planted = inflected(6, 500)
+    adapter = Adapter(fit_joint(bitext_of(text[:150])))
+    long = [word for x, _ in text for word in x][:2100], [word for _, y in text for word in y][:2100]
+    pairs = [([], ["a00z1"]), (["a00q1"], []), (["new"], ["neu"]), long, (["A00Q1", "b01q2"], ["a00z1"])]
+    links = adapter.adapt(bitext_of(pairs)).fitted_links
+    assert [len(pair) for pair in links][:3] == [0, 0, 1]
+    assert len(links[3]) > 1000
+    assert links[4].tolist() == [[0, 0]]
+    for few in ([], [([], [])], pairs[3:4]):
+        assert len(adapter.adapt(bitext_of(few)).fitted_links) == len(few)
+
+
+def test_a_model_without_counts_cannot_be_adapted(tmp_path):
+    model = fit_joint(bitext_of(random_pairs(3, pairs=20)))
+    with pytest.raises(AlignkitError, match="counts"):
+        Adapter(replace(model, counts=None))
+    for wrong in (model.counts.pairs[:-1], -model.counts.pairs - 1):
+        with pytest.raises(ValueError):
+            replace(model, counts=replace(model.counts, pairs=wrong))
+    damaged = replace(model)
+    object.__setattr__(damaged.counts, "null", np.full(2, np.nan, np.float32))
+    damaged.save(tmp_path / "m.npz")
+    with pytest.raises(InputError, match="damaged"):
+        load_joint(tmp_path / "m.npz")
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_what_a_model_knows_of_a_text_is_its_counts(threads):
+    """Of each pair, of the other pairs of a word, and of pairs of the same classes, by dictionaries."""
+    model = fit_joint(bitext_of(inflected(7, 60, stems=12)[0]), JOINT_SETTINGS)
+    bitext = bitext_of(inflected(8, 25, stems=14)[0])
+    names = tuple(list(side.vocabulary) for side in (bitext.source, bitext.target))
+    known_names = list(model.source), list(model.target)
+    table = model.table
+    counts = {
+        (known_names[0][i], known_names[1][table.columns[k]]): float(model.counts.pairs[k])
+        for i in range(table.shape[0])
+        for k in range(table.offsets[i], table.offsets[i + 1])
+    }
+    known = KnownModel(model, model.counts, ADAPTATION_SETTINGS)
+    indexed = IndexedBitext.of(bitext, threads)
+    rows = indexed.pairs()
+    ids = model.source.translate(bitext.source.vocabulary), model.target.translate(bitext.target.vocabulary)
+    pairs = KnownPairs(known, ids, rows, indexed)
+    met = [
+        (names[0][i], names[1][o])
+        for i in range(len(names[0]))
+        for o in rows.columns[slice(*rows.offsets[i : i + 2])]
+    ]
+    assert pairs.values.tolist() == [np.float32(counts.get(pair, 0)) for pair in met]
+    assert (pairs.values > 0.5).any()
+    assert (np.array([pair not in counts for pair in met])).any()
+    for side in (0, 1):
+        rest = [sum(n for pair, n in counts.items() if pair[side] == x and pair not in met) for x in names[side]]
+        assert np.allclose(pairs.rest[side], rest, atol=1e-3)
+    for (letters, suffix), classes in zip(
+        BackOff.affix_kinds(ADAPTATION_SETTINGS.affixes), known.classes, strict=True
+    ):
+        part = slice(-letters, None) if suffix else slice(letters)
+        for i in range(classes.table.shape[0]):
+            columns, values = classes.table.row(i)
+            affix = next(a for a, n in classes.ids[0].items() if n == i)
+            for b, value in zip(columns, values, strict=True):
+                other = next(a for a, n in classes.ids[1].items() if n == b)
+                found = [
+                    n for (x, y), n in counts.items() if (x[part], y[part]) == (affix, other) and n >= LEAST_COUNT
+                ]
+                assert value == pytest.approx(sum(found), rel=1e-5)

@@ -1,0 +1,100 @@
+"""--fit-on, --adapt and --shard."""
+
+from __future__ import annotations
+
+import pytest
+
+import alignkit_data
+
+SAMPLE = [alignkit_data.path(f"train.{side}") for side in ("de", "en")]
+TEST = [alignkit_data.path(f"test.{side}") for side in ("de", "en")]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    from alignkit_cli.main import run
+
+    path = tmp_path_factory.mktemp("model")
+    assert (
+        run(
+            [
+                "align",
+                "-q",
+                *map(str, SAMPLE),
+                "--fit-on",
+                "60%",
+                "--save-model",
+                str(path / "m.npz"),
+                "-o",
+                str(path / "o"),
+            ]
+        )
+        == 0
+    )
+    return path
+
+
+@pytest.mark.parametrize("command", ["align", "ibm1", "diagonal", "hmm"])
+def test_fit_on_gives_a_line_for_each_pair(alignkit, command):
+    outcome = alignkit(command, *SAMPLE, "--fit-on", "300", "--seed", 3)
+    count = SAMPLE[0].read_bytes().count(b"\n")
+    assert outcome.code == 0
+    assert len(outcome.lines) == count
+    assert sum(map(bool, outcome.lines)) > 0.9 * count
+    assert f"a sample of 300 of {count} pairs" in outcome.err
+    assert alignkit(command, *SAMPLE, "--fit-on", "300", "--seed", 3, "-q").out == outcome.out
+    assert alignkit(command, *SAMPLE, "--fit-on", "300", "--seed", 4).out != outcome.out
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["--adapt"], ["--adapt", "--format", "probabilities"], ["--format", "giza"]]
+)
+def test_shards_joined_are_the_whole_to_the_byte(alignkit, model, tmp_path, monkeypatch, options):
+    from alignkit.workflow import align, parts
+
+    monkeypatch.setattr(align, "BLOCK", 30)
+    monkeypatch.setattr(parts, "BLOCK", 30)
+    call = ["align", *TEST, "--model", model / "m.npz", *options]
+    whole = alignkit(*call, "--sentence-scores", tmp_path / "scores")
+    assert whole.code == 0
+    found, scores = b"", b""
+    for i in (1, 2, 3):
+        part = alignkit(*call, "--shard", f"{i}/3", "--sentence-scores", tmp_path / "part")
+        assert part.code == 0
+        found += part.out
+        scores += (tmp_path / "part").read_bytes()
+    assert found == whole.out
+    assert scores == (tmp_path / "scores").read_bytes()
+
+
+def test_a_stream_is_adapted_to_pair_by_pair(alignkit, model):
+    lines = [f"{a}\t{b}\n" for a, b in zip(*(path.read_text().splitlines() for path in TEST), strict=True)][:8]
+    call = ["align", "--model", model / "m.npz", "--adapt", "-"]
+    together = alignkit(*call, stdin="".join(lines).encode())
+    assert together.lines == [alignkit(*call, stdin=line.encode()).lines[0] for line in lines]
+    assert together.lines != alignkit(*call[:3], "-", stdin="".join(lines).encode()).lines
+
+
+def test_options_that_do_not_go_together(alignkit, failure, model, write, tmp_path):
+    saved = model / "m.npz"
+    failure(alignkit("align", *TEST, "--model", saved, "--fit-on", "10%"), "--fit-on")
+    failure(alignkit("align", *TEST, "--adapt"), "--adapt goes only with --model")
+    failure(alignkit("align", *TEST, "--shard", "1/2"), "--shard goes only with --model")
+    failure(alignkit("align", "-", "--model", saved, "--shard", "1/2", stdin=b"a\tb\n"), "--shard")
+    failure(alignkit("align", *TEST, "--fit-on", "5", "--save-scores", tmp_path / "s.npz"), "--save-scores")
+    failure(alignkit("align", *TEST, "--model", saved, "--adapt", "--save-scores", tmp_path / "s.npz"), "--adapt")
+    failure(alignkit("align", "-", TEST[1], "--fit-on", "5", stdin=b"a\n"), "standard input", "file")
+    for wrong in ("0/2", "3/2", "1", "a/b", "1/0", "1/2/3"):
+        failure(alignkit("align", *TEST, "--model", saved, "--shard", wrong), "--shard", wrong)
+    for wrong in ("0", "120%", "some"):
+        failure(alignkit("align", *TEST, "--fit-on", wrong), "--fit-on", wrong)
+    short = write("short", "a\nb\n")
+    failure(alignkit("align", short, TEST[1], "--fit-on", "10%"), "short has 2 lines")
+    failure(alignkit("align", short, TEST[1], "--model", saved, "--shard", "1/2"), "short has 2 lines")
+
+
+def test_a_lexical_model_can_be_sharded_but_not_adapted(alignkit, failure, tmp_path):
+    assert alignkit("ibm1", *TEST, "--save-model", tmp_path / "m.npz", "-o", tmp_path / "whole").code == 0
+    failure(alignkit("align", *TEST, "--model", tmp_path / "m.npz", "--adapt"), "ibm1 cannot be adapted")
+    parts = [alignkit("align", *TEST, "--model", tmp_path / "m.npz", "--shard", f"{i}/7") for i in range(1, 8)]
+    assert b"".join(part.out for part in parts) == (tmp_path / "whole").read_bytes()

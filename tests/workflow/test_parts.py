@@ -1,0 +1,140 @@
+"""Texts aligned by a model of a sample of their pairs, or a part at a time."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from planted import bitext_of, random_pairs
+
+from alignkit.classical.hmm.adaptation import Adapter
+from alignkit.classical.hmm.joint import fit_joint
+from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.errors import AlignkitError
+from alignkit.links.links import Links
+from alignkit.text.pair_blocks import sampled_pairs
+from alignkit.workflow import align as workflow
+from alignkit.workflow import parts
+from alignkit.workflow.align import align
+from alignkit.workflow.parts import SampleSize, align_part, align_sampled
+
+PAIRS = random_pairs(31, pairs=70, source_types=40, target_types=40)
+BITEXT = bitext_of(PAIRS)
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """The text in two files; blocks have sixteen pairs."""
+    monkeypatch.setattr(workflow, "BLOCK", 16)
+    monkeypatch.setattr(parts, "BLOCK", 16)
+    for name, side in (("src", 0), ("tgt", 1)):
+        (tmp_path / name).write_text("".join(" ".join(pair[side]) + "\n" for pair in PAIRS))
+    return tmp_path / "src", tmp_path / "tgt"
+
+
+def joined(texts):
+    texts = list(texts)
+    links = Links.concatenated([text.links for text in texts]).to_pharaoh()
+    return links, np.concatenate([text.probabilities for text in texts]).tobytes()
+
+
+@pytest.mark.parametrize("adapt", [False, True])
+def test_parts_joined_are_the_whole(files, adapt):
+    model = fit_joint(bitext_of(random_pairs(32, pairs=90)))
+    whole = joined([align(*files, model=model, adapt=adapt)])
+    assert joined(align_part(*files, model, adapt=adapt).texts) == whole
+    for n in (2, 3, 11):
+        shards = [list(align_part(*files, model, shard=(i, n), adapt=adapt).texts) for i in range(1, n + 1)]
+        sizes = [sum(map(len, shard)) for shard in shards]
+        assert joined(text for shard in shards for text in shard) == whole
+        assert max(sizes) - min(sizes) <= (16 if adapt else 1)
+    assert joined([align(BITEXT, model=model, adapt=adapt)]) == whole
+
+
+def test_a_model_of_all_pairs_gives_what_a_fit_gives(files):
+    fitted = align(*files)
+    fit = align_sampled(*files, "100%")
+    assert (fit.pairs, fit.sampled) == (76, 76)
+    assert joined(fit.texts) == joined([fitted])
+
+
+def test_pairs_of_the_sample_have_the_links_of_the_fit_and_others_those_of_its_adaptation(files):
+    chosen = sampled_pairs(76, 30, seed=5)
+    fitted = fit_joint(BITEXT.take(chosen).with_own_words())
+    fit = align_sampled(*files, 30, seed=5)
+    assert (fit.pairs, fit.sampled) == (76, 30)
+    links = [pair.tolist() for text in fit.texts for pair in text.links]
+    assert len(links) == 76
+    assert [links[m] for m in chosen] == [pair.tolist() for pair in fitted.fitted_links]
+    adapter = Adapter(fitted)
+    for low in range(0, 76, 16):
+        others = np.setdiff1d(np.arange(low, min(low + 16, 76)), chosen)
+        adapted = adapter.links_and_probabilities(BITEXT.take(others))[0]
+        assert [links[m] for m in others] == [pair.tolist() for pair in adapted]
+
+
+@pytest.mark.parametrize("options", [{}, {"symmetrization": "union"}, {"reverse": True}])
+def test_other_models_link_all_pairs_alike(files, options):
+    sample = BITEXT.take(sampled_pairs(76, 38)).with_own_words()
+    model = align(sample, method="ibm1", **options).aligner
+    fit = align_sampled(*files, "50%", method="ibm1", **options)
+    assert fit.sampled == 38
+    assert joined(fit.texts)[0] == model.links(BITEXT).to_pharaoh()
+
+
+def test_the_sample_fit_depends_on_its_seed_alone(files):
+    one, again, other = (
+        joined(align_sampled(*files, 20, seed=seed, threads=n).texts) for seed, n in ((1, 1), (1, 3), (2, 1))
+    )
+    assert one == again
+    assert one != other
+
+
+def test_many_views_are_fitted_on_a_sample_too(files):
+    fit = align_sampled(*files, 40, quality="best")
+    links = [pair.tolist() for text in fit.texts for pair in text.links]
+    assert len(links) == 76
+    assert fit.aligner.fitted is None
+    rest = np.setdiff1d(np.arange(76), sampled_pairs(76, 40))
+    assert [links[m] for m in rest] == [pair.tolist() for pair in fit.aligner.links(BITEXT.take(rest))]
+
+
+def test_a_saved_model_of_a_sample_can_be_adapted(files, tmp_path):
+    fit = align_sampled(*files, 20)
+    fit.aligner.save(tmp_path / "m.npz")
+    by_file, by_model = (
+        joined(align_part(*files, m, adapt=True).texts) for m in (tmp_path / "m.npz", fit.aligner)
+    )
+    assert by_file == by_model
+
+
+def test_sizes_of_samples():
+    assert [SampleSize.parse(text).of(1000) for text in ("7", "5000", "10%", "0.01%", " 33.3 % ", "100%")] == [
+        7, 1000, 100, 1, 333, 1000,
+    ]  # fmt: skip
+    for wrong in ("", "0", "-1", "0%", "101%", "many", "10 pairs", "1e3", "%", "9" * 40):
+        with pytest.raises(AlignkitError, match="is not a number"):
+            SampleSize.parse(wrong)
+
+
+def test_only_joint_models_are_adapted(files):
+    with pytest.raises(AlignkitError, match="ibm1 cannot be adapted"):
+        align_part(*files, fit_ibm1(BITEXT), adapt=True)
+
+
+def test_words_that_only_one_block_has_are_learned_from_it(tmp_path, monkeypatch):
+    """A lexicon of its own in the second block of twenty pairs, of which the sample has none."""
+    monkeypatch.setattr(parts, "BLOCK", 20)
+    monkeypatch.setattr(workflow, "BLOCK", 20)
+    draw = random.Random(4)
+    text = []
+    for m in range(40):
+        words = [f"{'kqx'[w % 3]}{w}" for w in draw.sample(range(12) if m < 20 else range(12, 24), 4)]
+        text.append((words, [f"{'zvb'[int(w[1:]) % 3]}{w[1:]}e" for w in words]))
+    for name, side in (("s", 0), ("t", 1)):
+        (tmp_path / name).write_text("".join(" ".join(pair[side]) + "\n" for pair in text))
+    model = fit_joint(bitext_of(text[:20]))
+    texts = list(align_part(tmp_path / "s", tmp_path / "t", model, adapt=True).texts)
+    diagonal = [[[k, k] for k in range(4)]] * 20
+    assert sum(a == b for a, b in zip([p.tolist() for p in texts[1].links], diagonal, strict=True)) > 15
