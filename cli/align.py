@@ -170,6 +170,7 @@ def _check_options(model: str | None, streamed: bool, options: Mapping[str, Any]
         others = "--prior, --embeddings, --start, --save-model, --fit-on"
         raise click.UsageError(f"--model fits nothing; it goes with none of {others}.")
     needs("iterations", "a fit, not with --model", model is None)
+    needs("checkpoint", "a fit, not with --model", model is None)
     needs("prior_weight", "--prior", options["prior"] is not None)
     needs("kind", "--save-scores", options["save_scores"] is not None)
     needs("adapt", "--model", model is not None)

@@ -15,12 +15,12 @@ import click
 
 from alignkit.distributed.launch import find_launch
 from alignkit.storage import atomic_write
-from alignkit_cli.options import Command, apply, choose_text, note, note_blanks
+from alignkit.workflow.settings import AlignSettings
+from alignkit_cli.options import Command, apply, choose_text, note, note_blanks, setting_option
 from alignkit_cli.progress import FitProgress
 
 if TYPE_CHECKING:
     from alignkit.distributed.arrays import ArrayGroup
-    from alignkit.workflow.settings import AlignSettings
     from alignkit.workflow.sharing import SharedText
 
 MANIFEST = "manifest.json"
@@ -33,7 +33,15 @@ def is_shared() -> bool:
 
 
 def sharing_options(command: Command) -> Command:
-    """--parts."""
+    """--checkpoint and --parts."""
+    checkpoint = setting_option(
+        AlignSettings,
+        "checkpoint",
+        metavar="FOLDER",
+        type=click.Path(file_okay=False),
+        help="Keep the state of the fit in FOLDER after each iteration. The same command, started again after it "
+        "was interrupted or killed, goes on after the last complete iteration, with the same result.",
+    )
     parts = click.option(
         "--parts",
         metavar="FOLDER",
@@ -41,7 +49,7 @@ def sharing_options(command: Command) -> Command:
         help="Under torchrun: leave the lines of each rank in a file of its own in FOLDER, with a manifest.json "
         "that has their order, instead of joining them.",
     )
-    return apply(command, parts)
+    return apply(command, checkpoint, parts)
 
 
 def fit_and_write_shared(settings: AlignSettings, options: Mapping[str, Any], fits: int = 1) -> None:
