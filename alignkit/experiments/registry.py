@@ -150,6 +150,12 @@ _ALL = (
         ("seeds", "length", "types", "hidden", "batch", "steps", "doses", "contrasts"),
     ),
     Experiment(
+        "word-order-of-learning",
+        "when attention finds each word, predicted from the text",
+        "ours",
+        ("sizes", "seeds", "scored", "epochs", "batch"),
+    ),
+    Experiment(
         "gold-links",
         "error rates of attention and lexical probe while they learn",
         "ours",
