@@ -142,9 +142,7 @@ def run_word_order_of_learning(settings: WordOrderOfLearningSettings, progress: 
             done = number * settings.seeds + seed
             told = part_of(progress, 1000 * done, 1000 * total, f"{size} pairs, seed {seed}")
             plan = replace(settings, seed=settings.seed + seed)
-            frame = learn_and_find(
-                text, held, plan, lambda d, t, m, told=told: told(1000 * d // max(t, 1), 1000, m)
-            )
+            frame = learn_and_find(text, held, plan, _scaled(told))
             frames.append(frame.assign(size=size, seed=seed))
     raw = pd.concat(frames, ignore_index=True)
     found = correlations(raw)
@@ -164,6 +162,11 @@ def run_word_order_of_learning(settings: WordOrderOfLearningSettings, progress: 
     )
 
 
+def _scaled(progress: Progress) -> Progress:
+    """Progress of a training run in thousandths."""
+    return lambda done, total, message: progress(1000 * done // max(total, 1), 1000, message)
+
+
 def learn_and_find(
     text: LinePairs, held: LinePairs, settings: WordOrderOfLearningSettings, progress: Progress = no_progress
 ) -> pd.DataFrame:
@@ -177,7 +180,8 @@ def learn_and_find(
     first: list[np.ndarray] = []
 
     def measured(now: Trainer[TranslationNetwork, NeuralAligner], _: bool) -> None:
-        if now.step in now.plan.logged_steps:
+        # The last step is told twice, the second time as the end.
+        if now.step in now.plan.logged_steps and now.step not in steps:
             steps.append(now.step)
             scores = now.snapshot().score(pairs, "alpha")
             first.append(np.concatenate([matrix.argmax(1) for matrix in scores]))
