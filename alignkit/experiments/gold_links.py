@@ -181,12 +181,13 @@ def _follow(each: GoldSet, unit: Tokens, settings: GoldLinksSettings, progress: 
     tokenizer = learn_tokenizer(each.lines, plan.text)
     text, held = (encode_bitext(tokenizer, part.source, part.target) for part in (each.lines, each.judged))
     ibm1 = fit_ibm1(text, iterations=settings.iterations, null=False).score(held, "alpha")
-    known = {"set": each.name, "unit": unit, "seed": settings.seed}
+    known: dict[str, Any] = {"set": each.name, "unit": unit, "seed": settings.seed}
     known["ibm1"] = error_rate(ibm1, each.judged, held, tokenizer, each.gold)
-    rows = []
+    rows: list[dict[str, Any]] = []
 
     def measured(now: Trainer[TranslationNetwork, NeuralAligner], _: bool) -> None:
-        if now.step not in now.plan.logged_steps:
+        # The last step is told twice, the second time as the end.
+        if now.step not in now.plan.logged_steps or now.step in [row["step"] for row in rows]:
             return
         network = now.snapshot()
         found = {

@@ -57,6 +57,7 @@ def test_on_a_planted_text_errors_fall(folder):
     assert raw.groupby(["unit", "seed"]).ngroups == 2
     words = raw[(raw.unit == "words") & (raw.seed == 0)].sort_values("step")
     assert words.step.iloc[0] == 0
+    assert words.step.is_unique
     assert words.beta.iloc[-1] < words.beta.iloc[0] - 0.2
     assert words.ibm1.iloc[0] < 0.2
     assert result.table.set_index("unit").loc["words", "IBM 1"] == pytest.approx(
