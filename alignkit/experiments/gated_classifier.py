@@ -56,7 +56,9 @@ def distance_from_uniform(alpha: Scores) -> float:
     return float(np.mean([np.abs(row - 1 / len(row)).sum() / 2 for row in rows]))
 
 
-def follow(split: Split, settings: GatedClassifierSettings, seed: int, progress: Progress) -> pd.DataFrame:
+def relevance_and_attention(
+    split: Split, settings: GatedClassifierSettings, seed: int, progress: Progress
+) -> pd.DataFrame:
     """A row per logged step of one network: accuracy, distance from uniform, and both curves."""
     import pandas as pd
 
@@ -91,9 +93,9 @@ def run_gated_classifier(settings: GatedClassifierSettings, progress: Progress =
     frames = []
     for seed in range(settings.seeds):
         told = part_of(progress, seed * steps, settings.seeds * steps, f"seed {seed}")
-        frames.append(follow(split, settings, seed, told))
+        frames.append(relevance_and_attention(split, settings, seed, told))
     raw = pd.concat(frames, ignore_index=True)
-    halves = half_ways(raw)
+    halves = half_way_steps(raw)
     remarks = (
         "attention, relevance: A(u, v), u being that of the last step and v that of the step; from uniform: total "
         "variation distance of attention from 1/L.",
@@ -109,7 +111,7 @@ def run_gated_classifier(settings: GatedClassifierSettings, progress: Progress =
     )
 
 
-def half_ways(raw: pd.DataFrame) -> pd.DataFrame:
+def half_way_steps(raw: pd.DataFrame) -> pd.DataFrame:
     """The half-way steps of attention and relevance, a row per seed."""
     import pandas as pd
 

@@ -155,7 +155,7 @@ def run_gold_links(settings: GoldLinksSettings, progress: Progress = no_progress
                 told = part_of(progress, 1000 * done, 1000 * total, f"{each.name}, {unit}, seed {seed}")
                 rows += _follow(each, unit, replace(settings, seed=settings.seed + seed), _scaled(told))
     raw = pd.DataFrame(rows)
-    halves = half_ways(raw)
+    halves = half_way_errors(raw)
     remarks = (
         "AER in per cent. best: the lowest of the logged steps; step: of the best, the mean over seeds. IBM 1 is "
         f"fitted on the same tokens, {settings.iterations} iterations.",
@@ -200,7 +200,7 @@ def _follow(each: GoldSet, unit: Tokens, settings: GoldLinksSettings, progress: 
     return rows
 
 
-def half_ways(raw: pd.DataFrame) -> pd.DataFrame:
+def half_way_errors(raw: pd.DataFrame) -> pd.DataFrame:
     """The steps at which the error rates of alpha and beta have fallen half-way, a row per network."""
     import pandas as pd
 

@@ -49,7 +49,7 @@ def test_a_run_ends_at_itself(two_telling_words):
     assert last.accuracy.min() > 0.9
     assert told[-1] == (2 * told[-1][1] // 2, told[-1][1])
     split = read_split(settings)
-    again = experiment.follow(split, settings, 1, no_progress)
+    again = experiment.relevance_and_attention(split, settings, 1, no_progress)
     pd.testing.assert_frame_equal(again.round(5), raw[raw.seed == 1].reset_index(drop=True))
 
 
@@ -61,7 +61,7 @@ def course(attention, relevance, far, seed=0):
 def verdicts(attention, relevance, far):
     parts = [course([x + 0.001 * s for x in attention], relevance, far, s) for s in range(4)]
     raw = pd.concat(parts, ignore_index=True)
-    return [each.verdict for each in experiment.gated_classifier_claims(raw, experiment.half_ways(raw))]
+    return [each.verdict for each in experiment.gated_classifier_claims(raw, experiment.half_way_steps(raw))]
 
 
 def test_claims_follow_the_courses():

@@ -81,7 +81,7 @@ def verdicts(alpha, beta, ibm1, gap):
             moved = [value + more + shift * (value < 0.5) for value in alpha]
             parts.append(rows(moved, [value + 2 * shift for value in beta], ibm1, unit, seed))
     raw = pd.concat(parts, ignore_index=True)
-    return [each.verdict for each in experiment.gold_links_claims(raw, experiment.half_ways(raw))]
+    return [each.verdict for each in experiment.gold_links_claims(raw, experiment.half_way_errors(raw))]
 
 
 def test_claims_follow_the_error_rates():
