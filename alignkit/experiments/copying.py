@@ -26,6 +26,7 @@ from alignkit.experiments.sequences import (
     contrast,
     count_table,
     curves,
+    exact_count_table,
     failures,
     final_accuracies,
     reached,
@@ -71,6 +72,8 @@ class CopyingSettings(SequencePlan):
         check_positive(self, "seeds", "kinds", "length", "subset_types", "hidden", "pairs")
 
 
+#: (kind, types, length): copying permutations of three words, and three of five
+EXAMPLES = (("permutation", 3, 3), ("subset", 5, 3))
 QUICK = CopyingSettings(seeds=6, length=20, subset_types=30, hidden=64, batch=64, pairs=1000)
 
 
@@ -186,8 +189,8 @@ def _draw(
     tables: Mapping[str, np.ndarray],
     settings: CopyingSettings,
 ) -> None:
-    """Accuracy of every seed above, C below."""
-    axes = figure.subplots(2, len(found), squeeze=False)
+    """Accuracy of every seed above, C below, and the smallest example at the bottom."""
+    axes = figure.subplots(3, max(len(found), len(EXAMPLES)), squeeze=False, height_ratios=[2, 2, 1])
     top = max(float(table.max()) for table in tables.values())
     for column, (kind, runs) in enumerate(found.items()):
         above, below = axes[0, column], axes[1, column]
@@ -203,6 +206,12 @@ def _draw(
     axes[0, 0].set_ylabel("token accuracy")
     axes[1, 0].set_ylabel("input word")
     figure.colorbar(picture, ax=list(axes[1]), label="C per pair", shrink=0.8)
+    for axis in (*axes[0, len(found) :], *axes[1, len(found) :], *axes[2, len(EXAMPLES) :]):
+        axis.axis("off")
+    for axis, (kind, types, length) in zip(axes[2], EXAMPLES, strict=False):
+        table = exact_count_table(Sequences(kind, types, length))
+        axis.imshow(table, vmin=0, vmax=1 / length, cmap="viridis")
+        axis.set(xticks=[], yticks=[], title=f"C of {length} of {types}")
 
 
 def _rest(run: MemberRun, settings: CopyingSettings) -> tuple[list[float], list[float]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -159,6 +160,15 @@ def count_table(sequences: Sequences, count: int, seed: int) -> np.ndarray:
     """The co-occurrence table C (types, types) of ``count`` drawn pairs, divided by ``count``."""
     bitext = sequences.words(np.random.default_rng(seed), count)
     return cooccurrence(bitext).to_dense() / count
+
+
+def exact_count_table(sequences: Sequences) -> np.ndarray:
+    """The expected C (types, types) of one copied pair, over all sequences without repetition of a tiny task."""
+    table = np.zeros((sequences.types, sequences.types))
+    drawn = list(permutations(range(sequences.types), sequences.length))
+    for words in drawn:
+        table[np.ix_(words, words)] += 1 / sequences.length
+    return table / len(drawn)
 
 
 def contrast(table: np.ndarray) -> float:
