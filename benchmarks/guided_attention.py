@@ -42,7 +42,7 @@ from alignkit.text.reading import read_lines
 from alignkit.text.tokenization import encode_bitext, split_words, train_subwords
 
 HEURISTICS = ("grow-diag-final-and", "grow-diag", "intersection")
-THRESHOLDS = (0.3, 0.4, 0.45, 0.5, 0.6)
+THRESHOLDS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 SETTINGS = RunSettings(
     TextSettings(pieces=8000),
     TransformerSettings(
