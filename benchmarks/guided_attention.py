@@ -165,12 +165,42 @@ def measured(trainers: list[Trainer[Any, Any]], text: LinePairs, gold: Gold, tea
     return row
 
 
+def markdown(found: dict[str, Any]) -> str:
+    """The curves; AER above the threshold that is best on the part itself, for every column alike."""
+    lines = ["# AER of attention along training", "", next(iter(found.values()))["machine"] + "; one thread.", ""]
+    lines += [
+        "Minutes are those of processor time, both networks together. Attention: its links, symmetrized by "
+        "intersection and by grow-diag-final-and, with the layer and head that agree best; and the mean of both "
+        "directions' weights of the head that was guided. Mixed: that mean and the probabilities of `alignkit "
+        "align`. Where links are those above a threshold, it is the best of a few for this very part, in all "
+        "columns "
+        "alike.",
+    ]
+    for name, run in found.items():
+        for part in next(iter(run["align"].values())):
+            best = min(each[part] for each in run["align"].values())
+            lines += ["", f"## {name}, {part}", "", f"`alignkit align`: {100 * best:.1f}", ""]
+            lines += [
+                "| minutes | steps | intersection | grow-diag-final-and | mean | mixed, 1/2 | mixed, 3/4 classical "
+                "|"
+            ]
+            lines += ["|---|---|---|---|---|---|---|"]
+            for row in run["rows"]:
+                cells = [row[f"chosen {method}"][part] for method in HEURISTICS[::-2]]
+                for share in (0.0, 0.5, 0.75):
+                    start = f"guided mean, {share} classical"
+                    cells.append(min(values[part] for key, values in row.items() if key.startswith(start)))
+                shown = " | ".join(f"{100 * cell:.1f}" for cell in cells)
+                lines.append(f"| {row['minutes']:g} | {', '.join(map(str, row['steps']))} | {shown} |")
+    return "\n".join(lines) + "\n"
+
+
 @click.command()
 @click.option("--sets", help="Names of sets, with commas between them.  [default: all]")
 @click.option("--guide/--no-guide", default=True, show_default=True)
 @click.option("--minutes", type=float, default=20.0, show_default=True, help="Of processor time, both directions.")
 @click.option("--every", type=float, default=4.0, show_default=True, help="Minutes between two measurements.")
-@click.option("-o", "--output", required=True, help="Without suffix: OUT.json is written.")
+@click.option("-o", "--output", required=True, help="Without suffix: OUT.json and OUT.md are written.")
 def main(sets: str | None, guide: bool, minutes: float, every: float, output: str) -> None:
     """AER of attention along training."""
     set_threads(1)
@@ -194,6 +224,7 @@ def main(sets: str | None, guide: bool, minutes: float, every: float, output: st
             found = json.loads(place.read_text()) if place.exists() else {}
             found[f"{folder.name} {'guided' if guide else 'unguided'}"] = {**report, "align": base, "rows": rows}
             place.write_text(json.dumps(found, indent=1) + "\n")
+            Path(f"{output}.md").write_text(markdown(found))
             click.echo(json.dumps(rows[-1]), err=True)
         for name, trainer in zip(("forward", "reverse"), trainers, strict=True):
             trainer.task.snapshot(trainer.network, trainer.step, {}).save(f"{output}-{folder.name}-{name}.pt")
