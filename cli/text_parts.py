@@ -28,6 +28,21 @@ class SampleSizeType(click.ParamType):
         return str(value)
 
 
+class ModelSize(click.ParamType):
+    """A size of a file, as 100M, or a number of word pairs."""
+
+    name = "size|n"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from alignkit.classical.hmm.pruning import parse_model_size
+
+        try:
+            parse_model_size(str(value))
+        except AlignkitError as error:
+            self.fail(f"{error}.", param, ctx)
+        return str(value)
+
+
 class Shard(click.ParamType):
     """A part of a text, as 2/8: the second of eight."""
 
@@ -59,6 +74,15 @@ def sample_fit_options(command: Command) -> Command:
         help="Seed of the sample of --fit-on; nothing else is random.",
     )
     return apply(command, size, seed)
+
+
+def model_size_option(command: Command) -> Command:
+    """--model-size."""
+    text = (
+        "Prune the saved model to a file of at most this size, as 100M, or to this number of word pairs, those "
+        "with the most expected links; what the others had is printed."
+    )
+    return click.option("--model-size", type=ModelSize(), help=text)(command)
 
 
 def part_options(command: Command) -> Command:
