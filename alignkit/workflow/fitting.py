@@ -41,9 +41,7 @@ class Fitting:
         settings.check_fit()
         self.settings = settings
         self.method, self.estimation = settings.chosen()
-        self.memory = MemoryLimit(None, settings.temp_folder)
-        if settings.max_memory is not None:
-            self.memory = MemoryLimit(parse_size(str(settings.max_memory)), settings.temp_folder)
+        self.memory = memory_limit(settings)
         self.prior = _prior(settings)
         self.embeddings = _embeddings(settings)
         self.start: tuple[Aligner, ...] = ()
@@ -100,6 +98,12 @@ class Fitting:
         if "memory" in self.method.takes:
             more["memory"] = self.memory
         return imported(self.method.fit)(text, self.estimation, threads=threads, progress=progress, **more)
+
+
+def memory_limit(settings: AlignSettings) -> MemoryLimit:
+    """The memory that a joint model may take; raises AlignkitError if ``max_memory`` is no size."""
+    given = settings.max_memory
+    return MemoryLimit(None if given is None else parse_size(str(given)), settings.temp_folder)
 
 
 def fit_symmetrized(

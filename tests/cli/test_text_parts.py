@@ -50,10 +50,10 @@ def test_fit_on_gives_a_line_for_each_pair(alignkit, command):
     "options", [[], ["--adapt"], ["--adapt", "--format", "probabilities"], ["--format", "giza"]]
 )
 def test_shards_joined_are_the_whole_to_the_byte(alignkit, model, tmp_path, monkeypatch, options):
-    from alignkit.workflow import align, parts
+    from alignkit.workflow import align
 
     monkeypatch.setattr(align, "BLOCK", 30)
-    monkeypatch.setattr(parts, "BLOCK", 30)
+    monkeypatch.setattr(align, "ADAPTED_BLOCK", 30)
     call = ["align", *TEST, "--model", model / "m.npz", *options]
     whole = alignkit(*call, "--sentence-scores", tmp_path / "scores")
     assert whole.code == 0
