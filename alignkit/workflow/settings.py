@@ -110,7 +110,7 @@ class AlignSettings:
         quality: of the joint method, a name in :data:`QUALITIES`: ``fast`` takes half of the time of ``normal``,
             ``best`` ten times as long.
         keep_case: whether words that differ in case only are different words to a joint model.
-        adapt: whether a fitted joint model is adapted to the text that it links, in blocks of 50,000 pairs
+        adapt: whether a fitted joint model is adapted to the text that it links, in blocks of 100,000 pairs
             (:mod:`alignkit.classical.hmm.adaptation`).
 
     Raises:
