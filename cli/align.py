@@ -39,7 +39,7 @@ from alignkit_cli.sharing import fit_and_write_shared, is_shared, sharing_option
 from alignkit_cli.text_parts import model_size_option, part_options, sample_fit_options
 
 
-@alignkit_command("align")
+@alignkit_command("align", ranks="divided")
 @text_options
 @click.option(
     "--model",
@@ -171,6 +171,7 @@ def _check_options(model: str | None, streamed: bool, options: Mapping[str, Any]
         others = "--prior, --embeddings, --start, --save-model, --fit-on"
         raise click.UsageError(f"--model fits nothing; it goes with none of {others}.")
     needs("iterations", "a fit, not with --model", model is None)
+    needs("checkpoint", "a fit, not with --model", model is None)
     needs("prior_weight", "--prior", options["prior"] is not None)
     needs("kind", "--save-scores", options["save_scores"] is not None)
     needs("model_size", "--save-model", options["save_model"] is not None)

@@ -76,7 +76,7 @@ class LabCall:
         )
 
 
-@alignkit_command("lab")
+@alignkit_command("lab", ranks="training")
 @argument(
     "run_dir",
     metavar="[RUN]",
@@ -135,7 +135,7 @@ class LabCall:
 @click.option(
     "--largest",
     is_flag=True,
-    help="Take uniform.beta in every row at the step where the row is largest, as the authors do.",
+    help="Take uniform.beta and other.beta in every row at the step where the row is largest, as the authors do.",
 )
 @click.option("--both-directions", is_flag=True, help="Rows with uniform.beta as A(u, v) and as A(v, u).")
 @proxy_epochs_option

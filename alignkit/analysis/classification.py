@@ -79,8 +79,9 @@ class Classification:
             ``below``, where the interval of the agreement lies; question, which the value answers for these texts.
         accuracy: one line per model: model, step (best), accuracy with low and high, loss; on the validation text.
         time_courses: of :func:`classifier_time_course`, for alpha with ``second``'s alpha, with ``uniform``'s beta
-            and with ``frozen``'s alpha; ``logistic``, for beta_log with ``uniform``'s beta, without which it is
-            not there; and ``seeds``, of :func:`same_attention_course`, both runs at the same step (A.9).
+            and with ``frozen``'s alpha; ``proxy``, ``saliency`` and, if there is the regression, ``logistic``: for
+            beta_px, delta and beta_log with ``uniform``'s beta; and ``seeds``, of :func:`same_attention_course`,
+            both runs at the same step (A.9).
         scores: by the names in ``row``, all of the same texts: for further metrics.
         text: the texts that were scored.
         uniform_step: the logged step whose beta_uf agrees best with alpha (A.7), which all quantities use.
@@ -176,6 +177,7 @@ def _courses(
 ) -> dict[str, pd.DataFrame]:
     """The time courses of :class:`Classification`."""
     wanted = {"second": ("second", "alpha", "alpha"), "uniform": ("uniform", "alpha", "beta")}
+    wanted |= {"proxy": ("uniform", "beta_px", "beta"), "saliency": ("uniform", "delta", "beta")}
     wanted["frozen"] = ("frozen", "alpha", "alpha")
     if "beta_log" in scores:
         wanted["logistic"] = ("uniform", "beta_log", "beta")

@@ -41,7 +41,8 @@ class Lab:
         table: a row per (u, v). Columns: u and v; the values of the main metric (agreement, chance, low, high,
             rows, ties) and its xi_accuracy and xi_bleu; the same of every other metric with its name in front
             (tau, tau_low, ..., tau_xi_bleu); not_reached, the names of xi columns whose level no step exceeded;
-            uniform_step, the step of the uniform run whose beta the row has, NaN for that of its best network.
+            beta_step, the step of the uniform or the second run whose beta the row has, NaN for that of its best
+            network.
             Shares are fractions, BLEU is 0 to 100; NaN where nothing was measured.
         seeds: A(lstm.alpha, alpha(step)), the second run's attention while it learns against the first one's best:
             step, agreement, accuracy and bleu (of the second run, as far as measured); None without a second run.
@@ -104,8 +105,13 @@ class _Measurement:
         self.likeness: dict[str, list[float]] = {}
         #: of the second run at its logged steps: name in PERFORMANCES -> performance
         self.performance: dict[str, list[float]] = {}
+        #: score -> time course of the run whose beta it is, None without checkpoints
+        self.courses = {
+            name: self._time_course(run, label)
+            for name, run, label in ((OTHER, runs.other, "other"), (UNIFORM, runs.uniform, "uniform"))
+            if run is not None
+        }
         self.seeds = self._follow_other()
-        self.uniform_course = self._time_course(runs.uniform, "uniform") if runs.uniform is not None else None
 
     def _pairs(self) -> Bitext:
         valid = self.settings.on == "valid"
@@ -151,16 +157,15 @@ class _Measurement:
             self.notes.append(f"{run.path} keeps no checkpoints at its logged steps (only its best network)")
             return None
         settings = self.settings
-        wanted = (
-            ["lstm.alpha", "proxy.beta", "lstm.delta"]
-            if label == "uniform" and settings.largest
-            else ["lstm.alpha"]
-        )
+        wanted = ["lstm.alpha"]
+        if settings.largest and label == "uniform":
+            wanted += ["proxy.beta", "lstm.delta"]
+        kinds = ("alpha", "beta") if settings.largest and label == "other" else None
         table = time_course(
             run,
             self.pairs,
             self.scores if settings.all_steps else {name: self.scores[name] for name in wanted},
-            TimeCourseSettings(**settings.metric_options(), bleu=settings.bleu and label == "other"),
+            TimeCourseSettings(**settings.metric_options(), kinds=kinds, bleu=settings.bleu and label == "other"),
             label=label,
             device=self.device,
             progress=self.progress,
@@ -172,7 +177,7 @@ class _Measurement:
         """Set ``likeness`` and ``performance``, from which xi is read; the table ``seeds`` of :class:`Lab`."""
         import pandas as pd
 
-        table = self._time_course(self.runs.other, "other") if self.runs.other is not None else None
+        table = self.courses.get(OTHER)
         if table is None:
             return None
         for metric in SCORE_METRICS:
@@ -190,16 +195,16 @@ class _Measurement:
             seeds[name] = np.array([known.get(step, math.nan) for step in seeds["step"].tolist()])
         return pd.DataFrame(seeds)
 
-    def _uniform_row(self, u: str, v: str) -> dict[str, object]:
-        """A row with uniform.beta of the step at which it is largest, if that is asked for.
+    def _strongest_row(self, u: str, v: str) -> dict[str, object]:
+        """A row with uniform.beta or other.beta of the step at which it is largest, if that is asked for.
 
-        A(alpha, beta_uf) is the largest in any case (appendix A.7). Without logged steps, uniform.beta is that of
-        the best network.
+        A(alpha, beta_uf) is the largest in any case (appendix A.7). Without logged steps, beta is that of the best
+        network.
         """
-        course, run = self.uniform_course, self.runs.uniform
+        moving = next(name for name in (UNIFORM, OTHER) if name in (u, v))
+        course, run = self.courses.get(moving), {UNIFORM: self.runs.uniform, OTHER: self.runs.other}[moving]
         assert run is not None
-        own = {UNIFORM: at_step("beta")}
-        name = row_name(MAIN.symbol, own.get(u, u), own.get(v, v))
+        name = row_name(MAIN.symbol, *(at_step("beta") if each == moving else each for each in (u, v)))
         empty: tuple[np.ndarray, np.ndarray] = (np.empty(0, np.int64), np.empty(0))
         steps, values = series(course, name) if course is not None else empty
         wanted = self.settings.largest or (u, v) == ("lstm.alpha", UNIFORM)
@@ -210,7 +215,7 @@ class _Measurement:
             shown = row_name(MAIN.symbol, u, v)
             self.notes.append(f"{shown} is at step {step} of the uniform run, where it is largest")
         beta = run.load(step, self.device).score(self.pairs, "beta")
-        return {**self._row(u, v, {**self.scores, UNIFORM: beta}), "uniform_step": step}
+        return {**self._row(u, v, {**self.scores, moving: beta}), "beta_step": step}
 
     def _row(self, u: str, v: str, scores: Mapping[str, Scores] | None = None) -> dict[str, object]:
         """Every metric, and xi by it, of one pair of scores."""
@@ -230,7 +235,7 @@ class _Measurement:
                     never.append(column)
                 else:
                     row[column] = xi
-        return {**row, "not_reached": " ".join(never), "uniform_step": math.nan}
+        return {**row, "not_reached": " ".join(never), "beta_step": math.nan}
 
     def result(self) -> Lab:
         """The table with everything that belongs to it."""
@@ -240,9 +245,10 @@ class _Measurement:
         if self.runs.uniform is not None:
             quantities = [("lstm.alpha", UNIFORM), (UNIFORM, "proxy.beta"), ("lstm.delta", UNIFORM)]
             quantities += [(v, u) for u, v in quantities] if self.settings.both_directions else []
-            rows += [self._uniform_row(u, v) for u, v in quantities]
-        apart = ["lstm.beta", *([OTHER] if OTHER in self.scores else [])]
-        apart += [v for v in self.scores if v.split(".")[0] not in ("uniform", "lstm", "other")]
+            rows += [self._strongest_row(u, v) for u, v in quantities]
+        rows.append(self._row("lstm.alpha", "lstm.beta"))
+        rows += [self._strongest_row("lstm.alpha", OTHER)] if OTHER in self.scores else []
+        apart = [v for v in self.scores if v.split(".")[0] not in ("uniform", "lstm", "other")]
         rows += [self._row("lstm.alpha", v) for v in apart]
         if self.settings.all_steps:
             self._time_course(self.runs.main, "lstm")

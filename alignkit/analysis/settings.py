@@ -54,8 +54,8 @@ class LabSettings(MetricSettings):
         all_steps: also give the time course of every run against all fixed scores.
         alpha_by: which network of a run counts: that with the lowest validation loss; or that of the logged step
             with the highest token accuracy or BLEU, as in the authors' own evaluation.
-        largest: in every row with uniform.beta, not only in A(alpha, beta_uf), take it at the logged step where
-            the row is largest, as the authors do.
+        largest: in every row with uniform.beta, not only in A(alpha, beta_uf), and in that with other.beta, take
+            beta at the logged step where the row is largest, as the authors do.
         both_directions: A(u, v) and A(v, u) of every row with uniform.beta; the paper's is one of the two.
         proxy_epochs: the preset's if not given.
         proxy_bias: the authors' proxy is trained with a bias, which its beta leaves out.

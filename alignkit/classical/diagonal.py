@@ -150,7 +150,8 @@ def fit_diagonal(
     settings = with_options(settings or DiagonalSettings(), options)
     estimation = DiagonalEstimation(bitext, settings, thread_count(threads))
     estimation.initialise()
-    history = run_em(estimation, settings.iterations, progress)
+    checkpoint = estimation.exchange.checkpoint(estimation)
+    history = run_em(estimation, settings.iterations, progress, checkpoint=checkpoint)
     table = estimation.table
     return Diagonal(
         bitext.source.vocabulary,

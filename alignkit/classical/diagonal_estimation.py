@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from alignkit.classical.checkpoints import purpose_of
 from alignkit.classical.em import has_settled
 from alignkit.classical.exchange import current_exchange
 from alignkit.classical.inverted_index import token_index
@@ -120,6 +121,26 @@ class DiagonalEstimation:
         if self.settings.optimize_tension and not self._is_uniform:
             self.positions.fit_tension(self._distance)
         self._is_uniform = False
+
+    @property
+    def purpose(self) -> str:
+        """See :class:`alignkit.classical.checkpoints.Restorable`."""
+        return purpose_of(self, self.bitext, self.settings)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The table, NULL's row and the tension."""
+        return {
+            "values": self.table.owned.values,
+            "null": self.null,
+            "tension": np.array([self.positions.tension]),
+        }
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        """Set what :meth:`state` has given."""
+        owned, self.null, self._is_uniform = self.table.owned.values, state["null"], False
+        owned[:] = state["values"]
+        self.table.spread(owned, self.rows.values)
+        self.positions.set_tension(float(state["tension"][0]))
 
     @property
     def status(self) -> str:

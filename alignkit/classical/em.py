@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from alignkit.types import Progress
+
+if TYPE_CHECKING:
+    from alignkit.classical.checkpoints import FitCheckpoint
 
 
 class EMModel(Protocol):
@@ -42,6 +45,7 @@ def run_em(
     *,
     before: int = 0,
     after: int = 0,
+    checkpoint: FitCheckpoint | None = None,
 ) -> list[float]:
     """Run at most ``iterations`` iterations of EM, each an E-step and an M-step.
 
@@ -52,17 +56,24 @@ def run_em(
         iterations: at least 0.
         progress: called after each iteration; one that converged early counts as the last.
         before, after: iterations of other runs of the same model, which ``progress`` counts too.
+        checkpoint: what an interrupted run has left, from which this one goes on, and which it keeps.
 
     Returns:
         The log-likelihood that each E-step found. Maximum likelihood makes it rise at every step.
     """
     history: list[float] = []
-    total = before + iterations + after
-    for iteration in range(iterations):
+    total, stage = before + iterations + after, int(before > 0)
+    if checkpoint is not None:
+        history, finished = checkpoint.resume(stage)
+        if finished:
+            return history
+    for iteration in range(len(history), iterations):
         model.e_step()
         history.append(model.log_likelihood)
         model.m_step()
         converged = model.has_converged(history)
+        if checkpoint is not None:
+            checkpoint.save(stage, history, converged or iteration + 1 == iterations)
         if progress is not None:
             done = iterations if converged else iteration + 1
             progress(before + done, total, model.status)

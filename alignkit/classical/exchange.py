@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import copy
+from typing import Any
 
 import numpy as np
 
+from alignkit.classical.checkpoints import Checkpoints, FitCheckpoint, Restorable
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.parallel import blocks
 from alignkit.text.bitext import Bitext
@@ -81,9 +84,19 @@ class Exchange:
 
     Attributes:
         rank, size: the number of this process, from 0, and how many there are.
+        checkpoints: where the state of fits is kept after each iteration; None: nowhere.
     """
 
     rank, size = 0, 1
+    checkpoints: Checkpoints | None = None
+
+    def checkpoint(self, model: Restorable) -> FitCheckpoint | None:
+        """That of a fit that begins, if there are any."""
+        return None if self.checkpoints is None else self.checkpoints.of_next_fit(self, model)
+
+    def agreed(self, function: Callable[[], Any]) -> Any:
+        """The result of ``function()``, if it fails in no process; otherwise all of them end with its error."""
+        return function()
 
     @property
     def is_shared(self) -> bool:
@@ -168,6 +181,15 @@ _current: ContextVar[Exchange] = ContextVar("exchange", default=ALONE)
 def current_exchange() -> Exchange:
     """The exchange of the fits that begin here: :data:`ALONE`, but within :func:`exchanging`."""
     return _current.get()
+
+
+def with_checkpoints(exchange: Exchange, checkpoints: Checkpoints | None) -> Exchange:
+    """The exchange with checkpoints of the fits that begin with it, if there are any to be kept."""
+    if checkpoints is None:
+        return exchange
+    found = copy(exchange)
+    found.checkpoints = checkpoints
+    return found
 
 
 @contextmanager

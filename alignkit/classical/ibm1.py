@@ -137,7 +137,8 @@ def fit_ibm1(
         bitext, settings, thread_count(threads), block_tokens=block_tokens, prior=prior, start=start
     )
     estimation.initialise()
-    history = run_em(estimation, settings.iterations, progress)
+    checkpoint = estimation.exchange.checkpoint(estimation)
+    history = run_em(estimation, settings.iterations, progress, checkpoint=checkpoint)
     rows, table = estimation.rows, estimation.table
     if table is not None:
         rows = TableRows(*table.whole(table.owned.values, rows.values))

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from alignkit.classical.checkpoints import purpose_of
 from alignkit.classical.em import has_settled
 from alignkit.classical.exchange import SharedTable, current_exchange
 from alignkit.classical.lexical_model import LexicalModel
@@ -217,6 +218,24 @@ class IBM1Estimation:
         if self.settings.null:
             self.null = m_step_null(self.null, self._null_sums, self.settings.dirichlet)
         self._is_uniform = False
+
+    @property
+    def purpose(self) -> str:
+        """See :class:`alignkit.classical.checkpoints.Restorable`."""
+        prior = None if self.prior is None else self.prior.values.tobytes()
+        return purpose_of(self, self.bitext, self.settings, prior, self.start)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The table and NULL's row."""
+        return {"values": self._counted.values, "null": self.null}
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        """Set what :meth:`state` has given."""
+        if self._whole is not None and self.table is None:
+            self.rows = self._whole.indexed.pairs()
+        self._counted.values[:], self.null, self._is_uniform = state["values"], state["null"], False
+        if self.table is not None:
+            self.table.spread(self._counted.values, self.rows.values)
 
     @property
     def status(self) -> str:

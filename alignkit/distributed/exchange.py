@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,10 @@ class GroupExchange(Exchange):
     def __init__(self, group: ArrayGroup, gathers_tables: bool = False) -> None:
         self.group, self.gathers_tables = group, gathers_tables
         self.rank, self.size = group.rank, group.size
+
+    def agreed(self, function: Callable[[], Any]) -> Any:
+        """See :meth:`Exchange.agreed`."""
+        return self.group.agreed(function)
 
     def table(self, local: TableRows, work: np.ndarray, pieces: int = 16) -> SharedTable:
         """See :meth:`Exchange.table`."""

@@ -258,8 +258,16 @@ def locality_claims(early: pd.DataFrame, end: pd.DataFrame) -> tuple[Claim, ...]
     first = {place: early[place] / early["keyword"] for place in PLACES}
     late = (end["last"] / end["keyword"]).to_numpy()
     growth = late[early["run"].to_numpy()] - first["last"].to_numpy()
+    # Of a chain a > b > c, the weakest link decides in each run.
+    chain = np.minimum(early["keyword"] - early["after"], early["after"] - early["last"]).to_numpy()
     when = "when the keyword is first known, mean over runs"
     return (
+        claim(
+            "early, the order is keyword, one after, last (hypothesis 2, section 6.1)",
+            f"the smaller of the two differences of gamma, {when}, nats",
+            *averaged(chain),
+            above=0.0,
+        ),
         claim(
             "early, the keyword's own state reveals it best: the next state reveals it less (hypothesis 2, "
             "section 6.1)",

@@ -1,9 +1,11 @@
 """``output-relevance`` drives attention (blog post "Understanding Attention Training via Output Relevance").
 
-Relevance r_l = (2y - 1) W . h_l is what state l adds to the log-odds of the right class y if it is attended. It is
-learned under uniform attention from counts alone: *großartig* is only ever seen with one output, *Film* with both
-(:func:`count_tables`). The claim: r of a network whose attention is fixed to 1/L already orders the words of a
-sentence as the attention of an ordinarily trained network does, and as the influence of each word does.
+The relevance of state l for an output o is r_l = W_o . h_l, what the state adds to the logit of o if it is
+attended. Of two classes only the difference of their logits counts, so that with one row W for it,
+r_l = (2y - 1) W . h_l is the relevance for the right class y. It is learned under uniform attention from counts
+alone: *großartig* is only ever seen with one of *great* and *bad*, *Film* with both (:func:`count_tables`). The
+claim: r of a network whose attention is fixed to 1/L already orders the words of a sentence as the attention of an
+ordinarily trained network does, and as the influence of each word does.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 EXAMPLE = (("dieser film ist großartig", "this movie is great"), ("dieser film ist schlecht", "this movie is bad"))
-INPUTS, OUTPUTS = ("film", "großartig", "schlecht"), ("great", "bad")
+INPUTS = ("dieser", "film", "ist", "großartig", "schlecht")
+OUTPUTS = ("this", "movie", "is", "great", "bad")
 #: (u, v): Kendall's tau and agreement of v with u, by the names of :func:`held_out_scores`
 PAIRS = (
     ("r uniform", "alpha"),
@@ -55,7 +58,7 @@ QUICK = OutputRelevanceSettings(embedding=32, hidden=24, epochs=8, held=90, seed
 
 
 def count_tables() -> pd.DataFrame:
-    """The co-occurrence counts of the input and output words of the example, a row per input word."""
+    """The 5 x 5 co-occurrence counts of the example, a row per input word and a column per output word."""
     import pandas as pd
 
     bitext = Bitext.from_sentences(*([line.split() for line in side] for side in zip(*EXAMPLE, strict=True)))

@@ -56,7 +56,7 @@ class PermutationFunctionSettings(SequencePlan):
         pairs: on which the probe is measured.
     """
 
-    seeds: int = 10
+    seeds: int = 20
     length: int = 40
     types: int = 60
     order_seed: int = 0

@@ -130,3 +130,33 @@ def best_attention(
             continue
         alpha, value = trial, found
     return alpha, value, gap
+
+
+def ascend_logits(problems: list[Problem], alpha: Tensor, rate: float, steps: tuple[int, ...]) -> list[Tensor]:
+    """Attention after plain gradient ascent on its logits, which climbs f but need not come near its maximum.
+
+    With alpha = softmax(a), df/da_l = alpha_l (g_l - alpha . g): where a weight is small, it hardly moves, so that
+    the path depends on where it starts.
+
+    Args:
+        problems: with R rows in all, of the same L.
+        alpha: (R, L), the start, above 0.
+        rate: of each step.
+        steps: at which the attention is returned, rising.
+
+    Returns:
+        alpha (R, L) after each of these numbers of steps.
+    """
+    a, found = alpha.log(), []
+    for step in range(1, steps[-1] + 1):
+        alpha = torch.softmax(a, 1)
+        parts = alpha.split([len(problem.y) for problem in problems])
+        slopes = []
+        for problem, part in zip(problems, parts, strict=True):
+            p = torch.softmax(torch.addmm(problem.base, part, problem.Z), 1)
+            slopes.append(problem.Z[:, problem.y].t() - p @ problem.Z.t())
+        g = torch.cat(slopes)
+        a = a + rate * alpha * (g - (alpha * g).sum(1, keepdim=True))
+        if step in steps:
+            found.append(torch.softmax(a, 1))
+    return found

@@ -20,6 +20,7 @@ together where v_t . G < 0: then v_t first shrinks, and attention with it, until
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -186,6 +187,10 @@ def _claims(raw: pd.DataFrame) -> tuple[Claim, ...]:
     ]
     last = fixed[fixed.step == fixed.step.max()]
     ones = last.groupby("seed").attention.min()
+    ends = {
+        name: groups[name][groups[name].step == last.step.max()].groupby("seed").attention.mean()
+        for name in CLASSIFIERS
+    }
     claims.append(
         claim(
             "With a fixed linear classifier, attention to topic words converges to 1",
@@ -194,6 +199,15 @@ def _claims(raw: pd.DataFrame) -> tuple[Claim, ...]:
             above=0.9,
         )
     )
+    claims += [
+        claim(
+            f"A classifier of low capacity gives attention a stronger signal: {one} above {other}",
+            f"attention to topic words at the end, {one} minus {other}, mean over seeds",
+            *averaged(ends[one] - ends[other]),
+            above=0.0,
+        )
+        for one, other in pairwise(CLASSIFIERS)
+    ]
     return tuple(claims)
 
 

@@ -11,7 +11,8 @@ from alignkit.aligner.protocol import Aligner, with_threshold
 from alignkit.aligner.registry import load_aligner
 from alignkit.aligner.reversed import Reversed
 from alignkit.aligner.symmetrized import Symmetrized
-from alignkit.classical.exchange import current_exchange
+from alignkit.classical.checkpoints import Checkpoints
+from alignkit.classical.exchange import current_exchange, exchanging, with_checkpoints
 from alignkit.classical.inverted_index import bags_of
 from alignkit.classical.memory import MemoryLimit, parse_size
 from alignkit.classical.priors import LexiconPrior, read_prior
@@ -42,6 +43,7 @@ class Fitting:
         self.settings = settings
         self.method, self.estimation = settings.chosen()
         self.memory = memory_limit(settings)
+        self.checkpoints = None if settings.checkpoint is None else Checkpoints(settings.checkpoint)
         self.prior = _prior(settings)
         self.embeddings = _embeddings(settings)
         self.start: tuple[Aligner, ...] = ()
@@ -75,7 +77,7 @@ class Fitting:
 
         if settings.symmetrization is not None:
             both = (settings.symmetrization, settings.threshold)
-            at_once = block_tokens is None and not current_exchange().is_shared
+            at_once = block_tokens is None and self.checkpoints is None and not current_exchange().is_shared
             return fit_symmetrized(bitext, fit, *both, threads=threads, at_once=at_once)
         fitted = fit(bitext.reversed if settings.reverse else bitext, threads)
         if settings.threshold is not None:
@@ -97,7 +99,8 @@ class Fitting:
             more["block_tokens"] = block_tokens
         if "memory" in self.method.takes:
             more["memory"] = self.memory
-        return imported(self.method.fit)(text, self.estimation, threads=threads, progress=progress, **more)
+        with exchanging(with_checkpoints(current_exchange(), self.checkpoints)):
+            return imported(self.method.fit)(text, self.estimation, threads=threads, progress=progress, **more)
 
 
 def memory_limit(settings: AlignSettings) -> MemoryLimit:

@@ -103,6 +103,8 @@ class AlignSettings:
         max_memory: memory not to exceed, in bytes or as "800M" or "4G": what is larger is kept on disk, with the
             same result. For joint models, and for IBM Model 1 without ``prior`` and ``start``. None: half of the
             machine's memory, as far as that can be kept.
+        checkpoint: a folder for the state of the fit after each iteration; the same fit, begun again after it was
+            interrupted, goes on from there.
         temp_folder: where what is too large for memory is kept; None: where the system has temporary files.
         scored: refuse a text too large for memory, because scores of all of it will be asked for.
         encoding_errors: ``strict``, or ``replace`` to read invalid UTF-8 as U+FFFD.
@@ -129,6 +131,7 @@ class AlignSettings:
     start: Aligner | PathLike | None = None
     max_memory: int | str | None = None
     temp_folder: str | None = None
+    checkpoint: PathLike | None = None
     scored: bool = False
     encoding_errors: str = "strict"
     lowercase: bool = False

@@ -50,7 +50,7 @@ def test_the_papers_row_stands_first_and_ours_after_it(found):
     assert list(found.table.columns) == [
         *("u", "v", "agreement", "chance", "low", "high", "rows", "ties", "xi_accuracy", "xi_bleu"),
         *("tau", "tau_low", "tau_high", "tau_rows", "tau_undefined", "tau_xi_accuracy", "tau_xi_bleu"),
-        *("not_reached", "uniform_step"),
+        *("not_reached", "beta_step"),
     ]
     assert (found.table.agreement > found.table.chance).sum() >= 7
     assert found.table.agreement.between(0, 1).all()
@@ -211,7 +211,12 @@ def test_the_authors_conventions(folder, authors):
             pairs = {k: (fixed, b) if u == name else (b, fixed) for k, b in steps.items()}
             values = {step: agreement(*pair).agreement for step, pair in pairs.items()}
             assert rows.agreement[u, v] == max(values.values()), (u, v)
-            assert values[int(rows.uniform_step[u, v])] == max(values.values())
+            assert values[int(rows.beta_step[u, v])] == max(values.values())
+    other, alpha = TranslationRun(folder / "general-1"), scores["lstm.alpha"]
+    betas = {step: other.load(step, "cpu").score(run.valid, "beta") for step in other.checkpoints}
+    values = {step: agreement(alpha, beta).agreement for step, beta in betas.items()}
+    assert rows.agreement["lstm.alpha", "other.beta"] == max(values.values())
+    assert values[int(rows.beta_step["lstm.alpha", "other.beta"])] == max(values.values())
     own = agreement(scores["lstm.alpha"], network.score(run.valid, "beta")).agreement
     assert rows.agreement["lstm.alpha", "lstm.beta"] == own
 

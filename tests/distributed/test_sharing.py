@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
@@ -150,3 +153,38 @@ def test_an_error_of_one_rank_is_one_line(tmp_path):
     assert "x.en has 600 lines" in line
     assert "short.en has 599" in line
     assert not (tmp_path / "o").exists()
+
+
+def ranks_of(process: subprocess.Popen[bytes]) -> list[int]:
+    """The process ids of the ranks that a torchrun has started."""
+    found = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    return [int(each) for each in found.read_text().split()] if found.exists() else []
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc to find the ranks")
+def test_a_killed_rank_is_named_and_a_restart_goes_on_to_the_same_bytes(tmp_path):
+    source, target = write_text(tmp_path, 1200)
+    options = ["--iterations", "6", "--quiet", source, target]
+    wanted = run(torchrun(1)[0], "-m", "alignkit", "align", *options).stdout
+    command = torchrun(2, "-m", "alignkit", "align", "--checkpoint", tmp_path / "c", *options)
+    command = list(map(str, command))
+    process = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    complete, end = tmp_path / "c" / "fit-1" / "complete.json", time.monotonic() + 120
+    while not (complete.exists() and json.loads(complete.read_bytes())["saved"] >= 3):
+        assert process.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    killed, began = ranks_of(process)[1], time.monotonic()
+    os.kill(killed, signal.SIGKILL)
+    stdout, stderr = process.communicate(timeout=60)
+    assert time.monotonic() - began < 60
+    assert process.returncode != 0
+    assert stdout == b""
+    (line,) = [each for each in our_lines(stderr.decode()) if each.startswith("alignkit:")]
+    assert f"(process {killed} on " in line
+    assert "with --checkpoint it goes on" in line
+    saved = json.loads(complete.read_bytes())["saved"]
+    again = run(*command)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout == wanted
+    assert json.loads(complete.read_bytes())["saved"] > saved

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from alignkit.errors import AlignkitError
 from alignkit.experiments import deceptive_attention as experiment
 from alignkit.experiments.classifiers import (
     ClassifierPlan,
@@ -82,16 +83,18 @@ def test_same_predictions_other_attention(two_telling_words):
         epochs=6,
         copy_epochs=10,
         rate=5e-3,
-        seeds=1,
+        seeds=2,
         weights=(0.0, 0.02),
     )
     told = []
     table = experiment.run_deceptive_attention(settings, lambda *what: told.append(what[:2])).table.set_index(
         "lambda"
     )
-    assert told == [(step, 15 * 26) for step in range(1, 15 * 26 + 1)]
+    assert told == [(step, 30 * 26) for step in range(1, 30 * 26 + 1)]
     assert table.loc["P", "right"] > 0.95
     assert table.loc["P", ["TVD", "JSD"]].tolist() == [0, 0]
+    assert 0 < table.loc["other seed", "JSD"] < table.loc["0.02", "JSD"]
+    assert table.loc["other seed", "right"] == table.loc["P", "right"]  # the same two networks
     assert table.loc["0.02", "same"] > 0.95
     assert table.loc["0.02", "JSD"] > table.loc["0", "JSD"] + 0.1
     assert table.loc["0.02", "tau P"] < table.loc["0", "tau P"]
@@ -106,27 +109,35 @@ def test_q_starts_from_p_but_for_its_attention(split, teacher):
     assert not torch.equal(fresh.output.weight, teacher.output.weight)
 
 
-def test_the_first_claim_can_fail():
-    """Lambda is chosen by every other sentence; on the rest its Q may keep fewer predictions than the copy."""
+def rows(name, **columns):
     import pandas as pd
 
-    def rows(name: str, same: np.ndarray) -> pd.DataFrame:
-        other = {"JSD": 0.1, "tau influence": 0.0}
-        return pd.DataFrame({"lambda": name, "sentence": np.arange(40), "same": same, **other})
-
-    first = np.arange(40) % 2 == 0
-    raw = pd.concat([rows("P", np.ones(40)), rows("0", np.ones(40)), rows("0.1", first.astype(float))])
-    found = experiment.deceptive_attention_claims(raw)[0]
-    assert "lambda 0.1 " in found.statistic
-    assert (found.value, found.verdict) == (-1, Verdict.FAILS)
+    values = {"same": 1.0, "right": 1.0, "JSD": 0.0, "tau influence": 0.0} | columns
+    return pd.DataFrame({"lambda": name, "sentence": np.arange(40), **values})
 
 
-def test_the_claims_are_never_about_the_plain_copy():
+def test_a_lambda_is_judged_by_what_other_seeds_differ_by():
+    """0.85 of P's predictions are many where two usual networks share 0.8, and few where they share 0.9."""
     import pandas as pd
 
-    def rows(name: str, same: float) -> pd.DataFrame:
-        return pd.DataFrame({"lambda": name, "sentence": np.arange(40), "same": same})
+    def verdicts(shared, **columns):
+        spread = np.where(np.arange(40) % 2, 0.05, -0.05)
+        q = {"same": 0.85 + spread, "JSD": 0.6 + spread, "tau influence": -0.3 + spread} | columns
+        others = rows("other seed", same=shared, JSD=0.2)
+        parts = [rows("P", **{"tau influence": 0.1 + spread}), others, rows("0"), rows("0.1", **q)]
+        found = experiment.deceptive_attention_claims(pd.concat(parts))
+        assert len(found) == 5  # none about the plain copy, lambda 0
+        assert found[0].verdict is Verdict.HOLDS
+        return [each.verdict for each in found[1:]]
 
-    raw = [rows("P", 1.0), rows("0", 0.9), rows("0.1", 0.5), rows("0.2", 0.4)]
-    assert experiment.chosen(pd.concat(raw)) == ("0.1", "0")
-    assert experiment.chosen(pd.concat([*raw, rows("0.3", 0.89), rows("0.4", 0.3)])) == ("0.3", "0")
+    assert verdicts(0.8) == [Verdict.HOLDS] * 4
+    assert verdicts(0.9) == [Verdict.FAILS, *[Verdict.HOLDS] * 3]
+    right = np.where(np.arange(40) < 4, 0.0, 1.0)  # a tenth fewer
+    fails = {"right": right, "JSD": 0.1, "tau influence": 0.2}
+    assert verdicts(0.8, **fails)[2:] == [Verdict.FAILS, Verdict.FAILS]
+    assert verdicts(0.8, **fails)[1] is not Verdict.HOLDS
+
+
+def test_one_seed_has_no_yardstick(two_telling_words):
+    with pytest.raises(AlignkitError, match="two are needed"):
+        experiment.DeceptiveAttentionSettings(labelled=two_telling_words, seeds=1)

@@ -13,7 +13,7 @@ from alignkit.errors import AlignkitError
 from alignkit.experiments import optimal_attention as experiment
 from alignkit.experiments.networks import encode_plan, take_pairs, train_network
 from alignkit.experiments.protocol import Verdict
-from alignkit.experiments.simplex import Problem, best_attention, maximise_quadratic, project
+from alignkit.experiments.simplex import Problem, ascend_logits, best_attention, maximise_quadratic, project
 from alignkit.metrics.agreement import Agreement
 from alignkit.types import no_progress
 
@@ -135,10 +135,34 @@ def test_where_cosh_b_is_small_there_is_no_counterexample():
     assert int(experiment.probabilities(three, torch.eye(3, dtype=torch.float64)).argmax()) != 2
 
 
+def test_ascent_follows_the_gradient_of_the_logits():
+    """Against autograd, step by step; and from everywhere it climbs towards the same maximum."""
+    problem = random_problem(3)
+    start = torch.softmax(torch.randn(4, 5, generator=torch.Generator().manual_seed(8), dtype=torch.float64), 1)
+    a = start.log().clone().requires_grad_()
+    for _ in range(7):
+        logs = torch.log_softmax(problem.base + torch.softmax(a, 1) @ problem.Z, 1)
+        (slope,) = torch.autograd.grad(logs.gather(1, problem.y.unsqueeze(1)).sum(), a)
+        a = (a + 0.3 * slope).detach().requires_grad_()
+    three, seven = ascend_logits([problem], start, 0.3, (3, 7))
+    assert torch.allclose(seven, torch.softmax(a, 1))
+    best = best_attention([problem], 1e-9)[1]
+
+    def value(alpha):
+        logs = torch.log_softmax(problem.base + alpha @ problem.Z, 1)
+        return logs.gather(1, problem.y.unsqueeze(1)).squeeze(1)
+
+    assert (value(start) < value(three)).all()
+    assert (value(three) < value(seven)).all()
+    assert (best - value(ascend_logits([problem], start, 0.3, (20_000,))[0])).max() < 0.02
+
+
 @pytest.fixture(scope="module")
 def found():
     return experiment.run_optimal_attention(
-        experiment.OptimalAttentionSettings(pairs=200, pieces=300, epochs=2, scored=12, tolerance=1e-3)
+        experiment.OptimalAttentionSettings(
+            pairs=200, pieces=300, epochs=2, scored=12, tolerance=1e-3, ascent_steps=(2, 5)
+        )
     )
 
 
@@ -149,6 +173,33 @@ def test_run(found):
     assert tokens.gap.max() <= 1e-3
     assert tokens.pair.nunique() == 12
     assert len(tokens) == found.table["rows"][0]
+    pairs = set(zip(found.table.u, found.table.v, strict=True))
+    for name in ("from alpha, 2 steps", "from alpha, 5 steps", "from uniform, 2 steps", "from uniform, 5 steps"):
+        assert {(name, "beta"), (name, "beta without s")} <= pairs
+
+
+def test_beta_without_the_state_sees_the_word_alone():
+    """It is the same for every row with the same word; with the state it is not."""
+    settings = experiment.OptimalAttentionSettings(pairs=60, pieces=200, epochs=1)
+    text = encode_plan(settings)
+    network, some = train_network(settings, text, no_progress), take_pairs(text.valid, 4)
+    plain, usual = experiment.lexical_scores_without_state(network, some), network.score(some, "beta")
+    net = network.network
+    same = 0
+    for m, y in enumerate(some.target):
+        for one in range(len(y)):
+            for other in range(one):
+                if y[one] == y[other]:
+                    assert np.allclose(plain[m][one], plain[m][other])
+                    assert not np.allclose(usual[m][one], usual[m][other], rtol=1e-4)
+                    same += 1
+    assert same
+    x = torch.from_numpy(some.source[0].astype(np.int64)).unsqueeze(1)
+    with torch.no_grad():
+        h = net.encode(x, np.array([len(x)])).h
+        shares = torch.softmax(net.context(h)[0] @ net.output.weight.t() + net.output.bias, 1)
+    expected = shares[:, torch.from_numpy(some.target[0].astype(np.int64))].t().numpy()
+    assert plain[0] == pytest.approx(expected, abs=1e-5)
 
 
 def test_nothing_serves_better_than_the_best_attention():

@@ -30,9 +30,11 @@ def networks(split):
 
 def test_counts_of_the_example():
     counts = output_relevance.count_tables().set_index("input")
-    assert counts.loc["film"].tolist() == [1, 1]
-    assert counts.loc["großartig"].tolist() == [1, 0]
-    assert counts.loc["schlecht"].tolist() == [0, 1]
+    assert list(counts.columns) == ["this", "movie", "is", "great", "bad"]
+    for word in ("dieser", "film", "ist"):
+        assert counts.loc[word].tolist() == [2, 2, 2, 1, 1]
+    assert counts.loc["großartig"].tolist() == [1, 1, 1, 1, 0]
+    assert counts.loc["schlecht"].tolist() == [1, 1, 1, 0, 1]
 
 
 def test_the_telling_word_is_relevant_attended_and_influential(split, networks):

@@ -10,6 +10,7 @@ import numpy as np
 
 from alignkit.classical.em import run_em
 from alignkit.classical.exchange import current_exchange
+from alignkit.classical.hmm.checkpoint_state import RestorableHMM
 from alignkit.classical.hmm.evidence import excluded_share
 from alignkit.classical.hmm.expectation import expect, text_arrays, uniform_direction
 from alignkit.classical.hmm.likeness import LevelRatios
@@ -291,10 +292,11 @@ def estimate(
     settings = model.settings
     lexical = settings.lexical_iterations if model.start is None else 0
     model.initialise()
-    history = run_em(model, lexical, progress, after=settings.iterations)
+    checkpoint = model.exchange.checkpoint(RestorableHMM(model))
+    history = run_em(model, lexical, progress, after=settings.iterations, checkpoint=checkpoint)
     if model.start is None:
         model.add_transitions()
-    history += run_em(model, settings.iterations, progress, before=lexical)
+    history += run_em(model, settings.iterations, progress, before=lexical, checkpoint=checkpoint)
     model.shares = last_shares or model.shares
     model.e_step()
     model.links = model.links._replace(ids=np.empty(0, np.int32))  # the memory is wanted for what follows

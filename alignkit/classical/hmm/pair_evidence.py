@@ -132,6 +132,16 @@ class PairEvidence:
         """float64: the sums of the counts by source word, and by target word."""
         return self._row_sums(self.rows.values), self._column_sums(self.rows.values)
 
+    @property
+    def owned_evidence(self) -> np.ndarray:
+        """float32 (K, 3), the evidence of the owned pairs."""
+        return self._owned
+
+    def restore(self, evidence: np.ndarray) -> None:
+        """Set the evidence of the owned pairs, and so the counts."""
+        self._owned[:], self.rows.values[:] = evidence, evidence[:, 0]
+        self.table.spread(self._owned, self.evidence)
+
     def result(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Offsets, columns and evidence of all pairs, or of those in the text here (:class:`.SharedTable`)."""
         return self.table.whole(self._owned, self.evidence)

@@ -1,0 +1,362 @@
+"""The figures that the authors' own runs printed beside ours (Snell et al. 2021), like for like.
+
+    python benchmarks/papers.py RUNS -o benchmarks/results
+
+RUNS holds run directories of `alignkit train` on the untokenised, cased text of Multi30k (German to English), as
+far as they have come: general-N with attention and seed N, uniform-N without, sum-N with --set network.output=sum:
+
+    alignkit train train.raw.de train.raw.en --valid val.raw.de val.raw.en -o RUNS/general-1 --preset paper \\
+        --bleu logged --seed 1 [--attention uniform | --set network.output=sum]
+
+The rows of the classifiers are read from classification-*.json in the folder of the results
+(benchmarks/classification.py). Writes papers.json and papers.md; call it again when more is trained.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from classification import versions
+from inputs import machine, run_benchmark
+
+from alignkit.analysis.lab import Lab, lab
+from alignkit.metrics.intervals import mean_interval
+from alignkit.neural.devices import set_threads
+from alignkit.neural.training.translation_run import TranslationRun
+from alignkit.report.tables import records
+
+#: A(alpha of A's best step, alpha of B) at these steps
+CURVE = {0: 0.063, 50: 0.063, 100: 0.165, 500: 0.267, 1000: 0.453, 1500: 0.565, 2000: 0.631, 4000: 0.702}
+CURVE |= {8000: 0.753, 16000: 0.764, 36000: 0.775}
+LAST = 36_250  #: steps of 20 epochs in batches of 16
+#: the options of `alignkit lab` for the authors' conventions
+AUTHORS = {"largest": True, "both_directions": True, "alpha_by": "accuracy", "proxy_bias": True}
+QUANTITIES = {
+    "A(alpha, beta_uf)": ("lstm.alpha", "uniform.beta", 0.310),
+    "A(beta_px, beta_uf)": ("proxy.beta", "uniform.beta", 0.344),
+    "A(delta, beta_uf)": ("lstm.delta", "uniform.beta", 0.271),
+}
+SHORT = "our runs are not finished"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A figure of ours: its value, and its interval over seeds, or else over sentences.
+
+    Attributes:
+        value: NaN if it was not measured.
+        low, high: NaN if unknown.
+        over: what the interval is over.
+    """
+
+    value: float = np.nan
+    low: float = np.nan
+    high: float = np.nan
+    over: str = ""
+
+    @classmethod
+    def of_seeds(cls, values: list[float]) -> Cell:
+        known = np.array([value for value in values if value == value])
+        if not len(known):
+            return cls()
+        low, high = mean_interval(known)
+        return cls(float(known.mean()), low, high, f"{len(known)} seeds" if len(known) > 1 else "")
+
+    def text(self, percent: bool = False) -> str:
+        if self.value != self.value:
+            return "not measured yet"
+        shown = "{:.1f}" if percent else "{:.3f}"
+        if self.low != self.low:
+            return shown.format(self.value)
+        return f"{shown} [{shown}, {shown}] ({self.over})".format(self.value, self.low, self.high)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table: the authors' figure, ours by their rules and by ours, and why they differ."""
+
+    name: str
+    authors: float
+    theirs: Cell
+    ours: Cell
+    rule: str
+    percent: bool = False
+    measured: str = ""
+    unfinished: bool = False
+
+    def cause(self) -> str:
+        """A measured cause of the difference, or "unexplained"."""
+        cell = self.theirs
+        if cell.value != cell.value:
+            return ""
+        digits = 0.05 if self.percent else 0.0005
+        if cell.low - digits <= self.authors <= cell.high + digits:
+            return f"none: within our interval over {cell.over}"
+        if self.measured:
+            return self.measured
+        return f"unknown so far: {SHORT}" if self.unfinished else "unexplained"
+
+    def cells(self) -> list[str]:
+        shown = f"{self.authors:.1f}" if self.percent else f"{self.authors:.3f}"
+        mine = self.ours.text(self.percent) if self.ours.value == self.ours.value else ""
+        return [self.name, shown, self.theirs.text(self.percent), mine, self.cause(), self.rule]
+
+
+def value_of(found: Lab, u: str, v: str, column: str = "agreement") -> float:
+    """A value of a lab's table; NaN if it has no such row."""
+    rows = found.table[(found.table.u == u) & (found.table.v == v)]
+    return float(rows[column].iloc[0]) if len(rows) else float("nan")
+
+
+def over_seeds(labs: list[Lab], u: str, v: str, column: str = "agreement") -> Cell:
+    """A value over the seeds of labs; with one of them, the interval is that over sentences."""
+    values = [value_of(each, u, v, column) for each in labs]
+    if len(labs) == 1 and column == "agreement":
+        low, high = (value_of(labs[0], u, v, end) for end in ("low", "high"))
+        return Cell(values[0], low, high, "sentences")
+    return Cell.of_seeds(values)
+
+
+def translation_rows(authors: list[Lab], ours: list[Lab], plain: list[Lab], finished: bool) -> list[Row]:
+    """The rows of Multi30k."""
+    rows = []
+    for name, (u, v, value) in QUANTITIES.items():
+        mine = (v, u) if name == "A(beta_px, beta_uf)" else (u, v)
+        measured = ""
+        if name == "A(beta_px, beta_uf)" and plain:
+            gap = value_of(authors[0], u, v) - value_of(plain[0], u, v)
+            turned = value_of(ours[0], u, v) - value_of(ours[0], v, u)
+            measured = f"the bias of the proxy moves it by {gap:+.3f}, the direction by {turned:+.3f}"
+        rule = f"A({u}, {v}), largest over the uniform run's steps; ours: A({mine[0]}, {mine[1]})"
+        theirs = over_seeds(authors, u, v)
+        rows.append(Row(name, value, theirs, over_seeds(ours, *mine), rule, False, measured, not finished))
+        for column, figure, percent in (("xi_accuracy", 0.434, False), ("xi_bleu", 11.4, True)):
+            how = "BLEU" if percent else "accuracy"
+            rule = f"{how} of the second seed where A(alpha, alpha(step)) first exceeds it"
+            cells = [over_seeds(labs, *pair, column) for labs, pair in ((authors, (u, v)), (ours, mine))]
+            rows.append(Row(f"xi of it by {how}", figure, *cells, rule, percent, "", not finished))
+    chance = [over_seeds(labs, "lstm.alpha", "uniform.beta", "chance") for labs in (authors, ours)]
+    rows.append(Row("its chance level", 0.071, *chance, "expected value for a token drawn at random"))
+    for name, key, figure, percent in (
+        ("xi* (accuracy)", "accuracy", 0.663, False),
+        ("BLEU", "bleu", 37.89, True),
+    ):
+        best = Cell.of_seeds([each.stars.get(key, np.nan) for each in authors])
+        rule = "the best of the logged steps, beam 5" if percent else "the best of the measured steps"
+        rows.append(Row(name, figure, best, Cell(), rule, percent, "", not finished))
+    return rows
+
+
+def curve_rows(labs: list[Lab], finished: bool) -> list[Row]:
+    """A(alpha of A, alpha of B) through training."""
+    tables = [
+        dict(zip(each.seeds.step, each.seeds.agreement, strict=True)) for each in labs if each.seeds is not None
+    ]
+    found = []
+    for step, figure in CURVE.items():
+        cell = Cell.of_seeds([table.get(step, np.nan) for table in tables])
+        name = f"A(alpha of A, alpha of B) at step {step}"
+        found.append(Row(name, figure, cell, Cell(), "alpha of A's best step", False, "", not finished))
+    return found
+
+
+def classifier_rows(results: Path, name: str, figures: dict[str, float]) -> list[Row]:
+    """The rows of a classification, from its committed result."""
+    place = results / f"classification-{name}.json"
+    if not place.exists():
+        return [Row(f"{name}: {key}", value, Cell(), Cell(), "") for key, value in figures.items()]
+    facts = json.loads(place.read_text())
+    seeds = [facts["first"], *facts["by_seed"]] if "first" in facts else [facts]
+    courses = {"A(alpha, beta_uf)": "uniform", "A(beta_px, beta_uf)": "proxy", "A(delta, beta_uf)": "saliency"}
+    mine = {"A(beta_px, beta_uf)": "A(beta_uf, beta_px)"}
+    rows = []
+    for key, value in figures.items():
+        one: Callable[[dict[str, Any]], float]
+        other: Callable[[dict[str, Any]], float] | None = None
+        if key in courses:
+            course, quantity = courses[key], mine.get(key, key)
+
+            def one(seed: dict[str, Any], course: str = course) -> float:
+                points = seed["courses"].get(course)
+                return max(point["agreement"] for point in points) if points else np.nan
+
+            def other(seed: dict[str, Any], quantity: str = quantity) -> float:
+                return next(row["agreement"] for row in seed["row"] if row["quantity"] == quantity)
+
+            rule = "largest over the uniform run's steps"
+        elif key == "chance":
+
+            def one(seed: dict[str, Any]) -> float:
+                return float(seed["row"][0]["chance"])
+
+            rule = "expected value for a word drawn at random"
+        elif key == "xi*":
+
+            def one(seed: dict[str, Any]) -> float:
+                return float(seed["best_accuracy"])
+
+            rule = "best accuracy"
+        elif key.startswith("A(beta_log"):
+            at = key.partition(" at ")[2]
+
+            def one(seed: dict[str, Any], at: str = at) -> float:
+                points = seed["courses"].get("logistic", [])
+                steps = {point["step"]: point["agreement"] for point in points}
+                return steps.get(max(steps) if at == "the end" else 500, np.nan) if steps else np.nan
+
+            rule = "by the step of the uniform run; printed as A(beta_px, beta_log)"
+        else:
+
+            def one(seed: dict[str, Any]) -> float:
+                xi = seed["row"][0]["xi"]
+                return np.nan if xi is None else float(xi)
+
+            rule = "accuracy of the second seed where its attention first agrees better than beta_uf"
+        theirs = Cell.of_seeds([one(seed) for seed in seeds])
+        own = Cell() if other is None else Cell.of_seeds([other(seed) for seed in seeds])
+        steps = f"{facts['steps']} steps" if facts["steps"] != 4000 else ""
+        text = facts["title"].partition(": ")[2]
+        cause = (
+            f"another text ({text}), {steps}" if name == "imdb" else f"{steps} instead of 4,000" if steps else ""
+        )
+        rows.append(Row(f"{name}: {key}", value, theirs, own, rule, False, cause))
+    return rows
+
+
+SST = {"A(alpha, beta_uf)": 0.198, "A(beta_px, beta_uf)": 0.336, "A(delta, beta_uf)": 0.224, "chance": 0.083}
+SST |= {"xi*": 0.835, "xi": 0.782}
+SST |= {"A(beta_log, beta_uf) at step 500": 0.33, "A(beta_log, beta_uf) at the end": 0.23}
+IMDB = {"A(alpha, beta_uf)": 0.526, "A(beta_px, beta_uf)": 0.816, "A(delta, beta_uf)": 0.616, "chance": 0.056}
+IMDB |= {"xi*": 0.896, "xi": 0.868}
+
+
+def run_facts(path: Path) -> dict[str, Any]:
+    """How far a run has come."""
+    run = TranslationRun(path)
+    rows = run.log.rows
+    bleu = run.log.series("valid.bleu")
+    facts: dict[str, Any] = {"last_step": max(row.step for row in rows), "finished": run.finished}
+    facts |= {"seed": run.settings.training.seed, "attention": run.settings.network.attention}
+    if bleu:
+        step, value = run.log.best("valid.bleu", largest=True)
+        facts |= {"best_bleu": value, "its_step": step, "last_bleu": bleu[-1][1]}
+    return facts
+
+
+def render(facts: dict[str, Any], rows: list[Row]) -> str:
+    """The page."""
+    lines = [f"# {facts['title']}", "", f"    {facts['command']}", "", facts["note"], ""]
+    lines += [f"{facts['machine']}; " + ", ".join(f"{k} {v}" for k, v in facts["versions"].items()) + ".", ""]
+    lines += ["| run | seed | last step | finished | best BLEU (step) |", "|---|---|---|---|---|"]
+    for name, run in facts["runs"].items():
+        best = f"{run['best_bleu']:.1f} ({run['its_step']})" if "best_bleu" in run else ""
+        lines.append(
+            f"| {name} | {run['seed']} | {run['last_step']} | {'yes' if run['finished'] else 'no'} | {best} |"
+        )
+    header = ["quantity", "authors", "ours, by their rules", "ours, by ours", "cause of the difference", "rule"]
+    lines += ["", f"| {' | '.join(header)} |", "|---|---|---|---|---|---|"]
+    lines += [f"| {' | '.join(row.cells())} |" for row in rows]
+    lines += ["", "What the conventions do to the first seed's rows:", ""]
+    lines += ["| row | ours | largest, best accuracy | and the proxy's bias |", "|---|---|---|---|"]
+    for one in facts["conventions"]:
+        shown = [("" if one[key] is None else f"{one[key]:.3f}") for key in ("ours", "plain", "authors")]
+        lines.append(f"| A({one['u']}, {one['v']}) | {' | '.join(shown)} |")
+    return "\n".join(lines) + "\n"
+
+
+def conventions(ours: list[Lab], plain: list[Lab], authors: list[Lab]) -> list[dict[str, Any]]:
+    """Every row of the first seed with uniform.beta, by the rules of each lab."""
+    if not ours:
+        return []
+    table, rows = ours[0].table, []
+    for u, v in zip(table.u, table.v, strict=True):
+        if "uniform.beta" in (u, v):
+            labs = {"ours": ours, "plain": plain, "authors": authors}
+            values = {name: value_of(each[0], u, v) if each else np.nan for name, each in labs.items()}
+            rows.append({"u": u, "v": v, **{name: None if x != x else x for name, x in values.items()}})
+    return rows
+
+
+def measure(runs: Path, found: dict[str, Path], bleu: bool, device: str) -> dict[str, list[Lab]]:
+    """The labs of every seed with attention, whose second run is the next seed."""
+    general = [path for name, path in found.items() if name.startswith("general")]
+    uniform = next((path for name, path in found.items() if name.startswith("uniform")), None)
+    labs: dict[str, list[Lab]] = {"ours": [], "plain": [], "authors": []}
+    for number, path in enumerate(general):
+        other = general[(number + 1) % len(general)] if len(general) > 1 else None
+        chosen = {"ours": {"both_directions": True}, "authors": {**AUTHORS, "bleu": bleu}}
+        if not number:
+            chosen["plain"] = {**AUTHORS, "proxy_bias": False}
+        for name, options in chosen.items():
+            click.echo(f"{path.name}: {name}", err=True)
+            labs[name].append(lab(path, other, uniform, device=device, **options))
+    return labs
+
+
+@click.command()
+@click.argument("runs", type=click.Path(path_type=Path))
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Folder of the results.")
+@click.option(
+    "--bleu", is_flag=True, help="Translate at the checkpoints whose BLEU was not logged, for xi by BLEU."
+)
+@click.option("--device", default="auto", show_default=True)
+@click.option("--threads", type=int)
+def main(runs: Path, output: Path, bleu: bool, device: str, threads: int | None) -> None:
+    """Measure what is trained, read the rest, write the table."""
+    set_threads(threads)
+    names = ("general-*", "uniform-*", "sum-*")
+    paths = sorted(path for name in names for path in runs.glob(name) if (path / "best.pt").exists())
+    found = {path.name: path for path in paths}
+    labs = measure(runs, found, bleu, device)
+    states = {name: run_facts(path) for name, path in found.items()}
+    finished = bool(states) and all(state["finished"] for state in states.values())
+    rows = translation_rows(labs["authors"], labs["ours"], labs["plain"], finished) if labs["authors"] else []
+    rows += curve_rows(labs["authors"], finished)
+    sums = [
+        state["best_bleu"] for name, state in states.items() if name.startswith("sum") and "best_bleu" in state
+    ]
+    rule = "p = softmax(W(c + s)), the best of the logged steps"
+    rows.append(Row("BLEU of the sum variant", 38.2, Cell.of_seeds(sums), Cell(), rule, True, "", not finished))
+    rows += classifier_rows(output, "sst2", SST) + classifier_rows(output, "imdb", IMDB)
+    facts = {
+        "title": "The authors' figures beside ours (Snell et al. 2021)",
+        "command": "python benchmarks/papers.py RUNS -o benchmarks/results" + (" --bleu" if bleu else ""),
+        "note": "Multi30k, German to English, untokenised and cased, the paper's network and text; validation "
+        "text, 1,014 pairs. Their figures are the output of the authors' own runs. Intervals are over seeds, or "
+        f"over sentences where there is one seed. The whole training has about {LAST:,} steps; figures of runs "
+        "that are not finished are those of the steps so far.",
+        "machine": machine(),
+        "versions": versions(),
+        "runs": states,
+        "conventions": conventions(labs["ours"], labs["plain"], labs["authors"]),
+    }
+    shown = [
+        {"name": r.name, "authors": r.authors, "theirs": vars(r.theirs), "ours": vars(r.ours), "cause": r.cause()}
+        for r in rows
+    ]
+    tables = {name: [records(each.table) for each in many] for name, many in labs.items()}
+    seeds = [records(each.seeds) for each in labs["authors"] if each.seeds is not None]
+    output.mkdir(parents=True, exist_ok=True)
+    whole = _without_nan({**facts, "table": shown, "labs": tables, "seeds": seeds})
+    (output / "papers.json").write_text(json.dumps(whole, indent=1, allow_nan=False) + "\n")
+    (output / "papers.md").write_text(render(facts, rows))
+    click.echo((output / "papers.md").read_text())
+
+
+def _without_nan(value: Any) -> Any:
+    """JSON has no NaN."""
+    if isinstance(value, dict):
+        return {key: _without_nan(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(each) for each in value]
+    return None if isinstance(value, float) and value != value else value
+
+
+if __name__ == "__main__":
+    run_benchmark(main)
