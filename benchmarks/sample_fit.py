@@ -2,12 +2,12 @@
 
     ALIGNKIT_DATA=DATA python benchmarks/sample_fit.py -o benchmarks/results/sample_fit
 
-Sets as of benchmarks/quality.py: both sides are lower-cased, the part stands before the training text, the sample
-is drawn from all pairs, and the links of the first lines are scored. The AER of a share is the mean over samples of
-several seeds, with the lowest and the highest. `--fit-on` links by the model of the sample, adapted to blocks of
-100,000 pairs, as `--model M --adapt` does; `--model` is what the same model says of each pair by itself. Pruned
-models are those of the smallest share, by number of word pairs kept. Writes OUT.json and OUT.md; no figure depends
-on the load of the machine.
+Sets as of benchmarks/quality.py: both sides are lower-cased, the part stands before the training text, the
+sample is drawn from all pairs, and the links of the first lines are scored. The AER of a share is the mean over
+samples of several seeds, with the lowest and the highest. `--fit-on` links by the model of the sample, adapted to
+blocks of 100,000 pairs, as `--model M --adapt` does; `--model` is what the same model says of each pair by itself.
+Pruned models are those of the smallest share, by number of word pairs kept. Writes OUT.json and OUT.md; no figure
+depends on the load of the machine.
 """
 
 from __future__ import annotations
