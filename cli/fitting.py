@@ -244,7 +244,8 @@ def check_options(method: str, options: Mapping[str, Any]) -> None:
         raise click.UsageError(
             "--save-scores writes source-to-target scores; exchange SRC and TGT to get the others."
         )
-    if options.get("max_memory") is not None and (options["prior"] or options["start"]):
+    in_blocks = "block_tokens" in METHODS[method].takes and options.get("max_memory") is not None
+    if in_blocks and (options["prior"] or options["start"]):
         raise click.UsageError("--max-memory goes with neither --prior nor --start.")
     needs("threshold", "--symmetrize product", options["symmetrization"] in method_names(needs_scores=True))
     needs("kind", "--save-scores", options["save_scores"] is not None)

@@ -70,7 +70,9 @@ METHODS = {
     "diagonal": Method(
         "alignkit.classical.diagonal:fit_diagonal", DiagonalSettings(), "diagonal", "diagonal --save-model"
     ),
-    "hmm": Method("alignkit.classical.hmm.model:fit_hmm", HMMSettings(), "hmm", "hmm --save-model", KNOWLEDGE),
+    "hmm": Method(
+        "alignkit.classical.hmm.model:fit_hmm", HMMSettings(), "hmm", "hmm --save-model", KNOWLEDGE | {"memory"}
+    ),
 }
 
 
@@ -101,7 +103,7 @@ class AlignSettings:
             extra ``embeddings``; or a file of word vectors, or two of them with a comma between them.
         start: a fitted model, or its file, to go on from instead of uniform parameters.
         max_memory: memory not to exceed, in bytes or as "800M" or "4G": what is larger is kept on disk, with the
-            same result. For joint models, and for IBM Model 1 without ``prior`` and ``start``. None: half of the
+            same result. For joint models, HMMs, and IBM Model 1 without ``prior`` and ``start``. None: half of the
             machine's memory, as far as that can be kept.
         checkpoint: a folder for the state of the fit after each iteration; the same fit, begun again after it was
             interrupted, goes on from there.
