@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from alignkit.aligner.protocol import Aligner as Aligner
     from alignkit.aligner.registry import load_aligner as load_aligner
     from alignkit.aligner.symmetrized import Symmetrized as Symmetrized
+    from alignkit.analysis.diagnosis import LinkDiagnosis as LinkDiagnosis
+    from alignkit.analysis.diagnosis import diagnose_links as diagnose_links
     from alignkit.classical.cooccurrence import cooccurrence as cooccurrence
     from alignkit.classical.diagonal import Diagonal as Diagonal
     from alignkit.classical.diagonal import fit_diagonal as fit_diagonal
@@ -62,6 +64,8 @@ if TYPE_CHECKING:
 _WHERE = {
     "Aligner": "alignkit.aligner.protocol",
     "load_aligner": "alignkit.aligner.registry",
+    "LinkDiagnosis": "alignkit.analysis.diagnosis",
+    "diagnose_links": "alignkit.analysis.diagnosis",
     "Symmetrized": "alignkit.aligner.symmetrized",
     "cooccurrence": "alignkit.classical.cooccurrence",
     "Diagonal": "alignkit.classical.diagonal",

@@ -19,6 +19,7 @@ COMMANDS = {
     "symmetrize": ("alignkit_cli.symmetrize", "Combine the alignments of two directions."),
     "remap": ("alignkit_cli.remap", "Move links between words, subwords and untokenized text."),
     "evaluate": ("alignkit_cli.evaluate", "Score links against gold links: precision, recall, F1, AER."),
+    "diagnose": ("alignkit_cli.diagnose", "Estimate how good links are, and where they are bad, without gold."),
     "lexicon": ("alignkit_cli.lexicon", "Write the translation table of a saved model as text."),
     "cooc": ("alignkit_cli.cooc", "Count which words occur together."),
     "train": ("alignkit_cli.train", "Train a neural aligner."),

@@ -36,6 +36,8 @@ GROUPS = {
         "read_gold",
         "symmetrize",
         "evaluate",
+        "diagnose_links",
+        "LinkDiagnosis",
         "remap_links",
         "project_spans",
         "ProjectedSpan",

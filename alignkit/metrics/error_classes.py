@@ -146,13 +146,19 @@ def partitions(
     """The partitions for which there is what they need; arguments as of :func:`error_table`."""
     found = [_by_fertility(gold.sure)]
     if facts is not None:
-        found = [_by_frequency(facts), *found, _by_punctuation(facts.bitext), _by_length(facts.bitext)]
+        frequency, *others = text_partitions(facts)
+        found = [frequency, *found, *others]
     if probabilities is not None:
-        found.append(_by_probability(links, probabilities))
+        found.append(probability_partition(links, probabilities))
     return found
 
 
-def _tokens(corpus: Corpus, sentences: np.ndarray, positions: np.ndarray) -> np.ndarray:
+def text_partitions(facts: WordFacts) -> list[Partition]:
+    """By the frequency of the rarer word, by punctuation, and by the length of the sentence pair."""
+    return [_by_frequency(facts), _by_punctuation(facts.bitext), _by_length(facts.bitext)]
+
+
+def tokens_at(corpus: Corpus, sentences: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """The token at a position of a sentence, for each link."""
     return corpus.tokens[corpus.offsets[sentences] + positions]
 
@@ -160,7 +166,7 @@ def _tokens(corpus: Corpus, sentences: np.ndarray, positions: np.ndarray) -> np.
 def _by_frequency(facts: WordFacts) -> Partition:
     def find(keys: np.ndarray) -> np.ndarray:
         sides = zip((facts.bitext.source, facts.bitext.target), facts.counts, ("s", "t"), strict=True)
-        source, target = (counts[_tokens(side, keys["m"], keys[name])] for side, counts, name in sides)
+        source, target = (counts[tokens_at(side, keys["m"], keys[name])] for side, counts, name in sides)
         return np.searchsorted(np.array(FREQUENCIES), np.minimum(source, target), side="left")
 
     return Partition("frequency of the rarer word", tuple(band_names(FREQUENCIES)), find)
@@ -192,7 +198,7 @@ def _by_punctuation(bitext: Bitext) -> Partition:
 
     def find(keys: np.ndarray) -> np.ndarray:
         sides = zip((bitext.source, bitext.target), marks, ("s", "t"), strict=True)
-        source, target = (mark[_tokens(side, keys["m"], keys[name])] for side, mark, name in sides)
+        source, target = (mark[tokens_at(side, keys["m"], keys[name])] for side, mark, name in sides)
         return source.astype(np.int64) + target
 
     return Partition("punctuation", PUNCTUATION, find)
@@ -208,7 +214,8 @@ def _by_length(bitext: Bitext) -> Partition:
     )
 
 
-def _by_probability(links: Links, probabilities: np.ndarray) -> Partition:
+def probability_partition(links: Links, probabilities: np.ndarray) -> Partition:
+    """By the probability of the proposed links, float (K,), NaN where it is not known."""
     own = link_keys(links)
     order = np.argsort(own)
     names = [f"{low / 10:.1f}\N{EN DASH}{(low + 1) / 10:.1f}" for low in range(10)]

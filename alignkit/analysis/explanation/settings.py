@@ -8,6 +8,7 @@ from alignkit.errors import AlignkitError
 
 #: the tests that train no networks, which are run if none are named
 UNTRAINED = ("order", "uniform", "erasure", "adversary", "seeds")
+TRANSLATION_TESTS = ("order", "uniform", "seeds")  #: the tests that translation networks have
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ class ExplanationSettings:
     avoided: int = 100
     avoid_weights: tuple[float, ...] = (0.0, 0.1, 1.0)
     share: float = 0.2
-    short: float = 3.0
-    contiguous: float = 0.3
+    short: float = 1.0
+    contiguous: float = 0.05
     margin: float = 0.05
 
     def __post_init__(self) -> None:

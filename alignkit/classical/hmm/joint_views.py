@@ -145,9 +145,9 @@ def fit_views(
         viewed = ViewedText(view, text)
         model = fit_joint(
             viewed.bitext,
-            replace(settings, fold_case=False, spelling=settings.spelling if view.is_spelled else 0.0),
+            settings_of_view(settings, view),
             threads=threads,
-            progress=None if progress is None else _labelled(progress, n, len(views)),
+            progress=None if progress is None else progress_of_view(progress, n, len(views)),
             prior=_priors(viewed, lexicon if view.has_words else None, levels),
             memory=memory,
         )
@@ -174,8 +174,13 @@ def _priors(viewed: ViewedText, lexicon: LexiconPrior | None, levels: np.ndarray
     return found if levels is None else [*found, _KnownLevels(viewed, levels)]
 
 
-def _labelled(progress: Progress, n: int, views: int) -> Progress:
-    """Progress of one of the views."""
+def settings_of_view(settings: HMMSettings, view: View) -> HMMSettings:
+    """Settings for a text as a view shows it: its case is folded already, and short units have no spelling."""
+    return replace(settings, fold_case=False, spelling=settings.spelling if view.is_spelled else 0.0)
+
+
+def progress_of_view(progress: Progress, n: int, views: int) -> Progress:
+    """Progress of the n-th of several views."""
     return lambda done, total, message: progress(n * total + done, views * total, f"view {n + 1}, {message}")
 
 

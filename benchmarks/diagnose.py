@@ -1,0 +1,310 @@
+"""How far off `alignkit diagnose` is: its estimate of AER beside the AER against gold links, for several aligners.
+
+    ALIGNKIT_DATA=DATA python benchmarks/diagnose.py -o benchmarks/results/diagnose --peer-python PYTHON
+
+The sets are those of benchmarks/quality.py, prepared in the same way. The numbers of the estimator
+(alignkit.metrics.expected_aer.Calibration) are chosen here, on the dev parts of sets whose gold links are mostly
+sure. Each set's test part is judged with numbers chosen without that set ("left_out"), with those that the program
+has ("shipped"), and without calibration. Beside this: alignments of one text made worse on purpose, and how well
+calibrated link probabilities are, with and without gold links of other sets.
+
+What was measured of a set is kept in the folder of --keep and not measured again.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from inputs import gold_sets, run_benchmark
+from quality import environment, prepare, read_links
+from quality_systems import eflomal, measured
+
+from alignkit.analysis.diagnosis import calibration_error
+from alignkit.classical.hmm.settings import VIEWS_THRESHOLD
+from alignkit.classical.hmm.view_votes import vote
+from alignkit.links.from_scores import links_above
+from alignkit.links.links import GoldLinks, Links
+from alignkit.links.symmetrization import symmetrize
+from alignkit.metrics.aer import evaluate, link_keys
+from alignkit.metrics.expected_aer import CALIBRATION, Calibration, Evidence, evidence_logits, expected_link_counts
+from alignkit.scores.scores import Scores, flat_offsets
+from alignkit.text.bitext import Bitext
+from alignkit.text.reading import read_bitext
+from alignkit.workflow.align import align
+
+JOINED = "grow-diag-final-and"
+#: name -> settings of align()
+OURS: dict[str, dict[str, Any]] = {
+    "align --quality fast": {"quality": "fast"},
+    "align": {},
+    "hmm, grow-diag-final-and": {"method": "hmm", "symmetrization": JOINED},
+    "diagonal, grow-diag-final-and": {"method": "diagonal", "symmetrization": JOINED},
+    "ibm1, grow-diag-final-and": {"method": "ibm1", "symmetrization": JOINED},
+    "ibm1, intersection": {"method": "ibm1", "symmetrization": "intersection"},
+}
+BEST = "align --quality best"
+#: Gold links of which at least this share are sure say something about gold links that all are.
+MOSTLY_SURE = 0.5
+MOVED = (0.0, 0.05, 0.1, 0.2, 0.4)
+LEAST = 0.02  # pairs of words that are less probable are too many to be looked at
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """One part of one set: gold links, what the views say, and the links of all aligners."""
+
+    name: str
+    gold: GoldLinks
+    evidence: Evidence
+    words: Scores
+    systems: dict[str, Links]
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether most of the gold links are sure."""
+        return len(self.gold.sure.pairs) >= MOSTLY_SURE * len(self.gold.possible.pairs)
+
+    def right(self, links: Links) -> np.ndarray:
+        """float64 (K,): 1 for links that are sure, 0.5 for those that are only possible, 0 for all others."""
+        keys = link_keys(links)
+        sure, possible = (np.isin(keys, link_keys(links)) for links in (self.gold.sure, self.gold.possible))
+        return (sure + (sure | possible).astype(np.float64)) / 2
+
+    def truth(self) -> np.ndarray:
+        """bool: of each element of the matrices, whether it is a gold link, sure or possible."""
+        found = np.zeros(len(self.evidence.unanimous), bool)
+        for links in (self.gold.sure, self.gold.possible):
+            found[self.evidence.places(links)] = True
+        return found
+
+
+def aligned(bitext: Bitext, files: tuple[str, str], count: int, python: str | None) -> Iterator[tuple[str, Links]]:
+    """(name, links of the first pairs) of all aligners but the best."""
+    for name, options in OURS.items():
+        yield name, align(bitext, threads=1, **options).links.block(0, count)
+    if python is None:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        measured(eflomal(python).command(*files, Path(folder), 1), 1)
+        both = [read_links(Path(folder) / side, count) for side in ("forward", "reverse")]
+    for method in (JOINED, "intersection"):
+        yield f"eflomal, {method}", symmetrize(*both, method)
+
+
+def measure(folder: Path, part: str, python: str | None) -> Measured:
+    """Fit the views and all aligners."""
+    with tempfile.TemporaryDirectory() as name:
+        files, gold = prepare(folder, part, Path(name))
+        bitext = read_bitext(*files)
+        systems = dict(aligned(bitext, files, len(gold), python))
+    votes = vote(bitext, len(gold), threads=1)
+    systems[BEST] = links_above(votes.probabilities, VIEWS_THRESHOLD)
+    words = align(bitext, threads=1).score().values[: len(votes.votes)]
+    shapes, offsets = votes.probabilities.shapes, votes.probabilities.offsets
+    evidence = Evidence(votes.probabilities, votes.unanimous, VIEWS_THRESHOLD)
+    return Measured(
+        f"{folder.name}:{part}",
+        gold,
+        evidence,
+        Scores(words, offsets, shapes),
+        systems,
+    )
+
+
+def kept(folder: Path, part: str, python: str | None, keep: Path | None) -> Measured:
+    """What was measured before, if it was kept, or else measured now and kept."""
+    path = None if keep is None else keep / f"{folder.name}.{part}.npz"
+    if path is not None and path.exists():
+        return load(path, f"{folder.name}:{part}")
+    found = measure(folder, part, python)
+    if path is not None:
+        save(path, found)
+    return found
+
+
+def save(path: Path, found: Measured) -> None:
+    """Write what was measured."""
+    evidence = found.evidence
+    arrays = {"shapes": evidence.probabilities.shapes, "probabilities": evidence.probabilities.values}
+    arrays |= {"unanimous": evidence.unanimous, "words": found.words.values}
+    links = {"gold sure": found.gold.sure, "gold possible": found.gold.possible, **found.systems}
+    for name, each in links.items():
+        arrays |= {f"{name}/pairs": each.pairs, f"{name}/offsets": each.offsets}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(path, **arrays)
+
+
+def load(path: Path, name: str) -> Measured:
+    """Read what :func:`save` wrote."""
+    with np.load(path) as file:
+        arrays = dict(file)
+    offsets, shapes = flat_offsets(arrays["shapes"]), arrays["shapes"]
+    scores = [Scores(arrays[key], offsets, shapes) for key in ("probabilities", "words")]
+    names = [key.removesuffix("/pairs") for key in arrays if key.endswith("/pairs")]
+    links = {key: Links(arrays[f"{key}/pairs"], arrays[f"{key}/offsets"]) for key in names}
+    gold = GoldLinks(links.pop("gold sure"), links.pop("gold possible"))
+    evidence = Evidence(scores[0], arrays["unanimous"], VIEWS_THRESHOLD)
+    return Measured(name, gold, evidence, scores[1], links)
+
+
+def shift_of(evidence: np.ndarray, right: np.ndarray, weights: np.ndarray) -> float:
+    """The shift of :class:`Calibration` with the greatest likelihood (Newton's method)."""
+    given, found = evidence_logits(evidence), 0.0
+    for _ in range(30):
+        chance = 1 / (1 + np.exp(-found - given))
+        found += float((weights * (right - chance)).sum() / (weights * chance * (1 - chance)).sum())
+    return found
+
+
+def chosen(sets: Sequence[Measured]) -> Calibration:
+    """The numbers that fit these sets; all aligners and sets weigh the same."""
+    values, right, weights = [], [], []
+    for each in sets:
+        for links in each.systems.values():
+            values.append(each.evidence.probabilities.values[each.evidence.places(links)])
+            right.append(each.right(links))
+            weights.append(np.full(len(links.pairs), 1 / max(len(links.pairs), 1)))
+    start = Calibration(shift_of(*map(np.concatenate, (values, right, weights))), 0.0, CALIBRATION.correlation)
+    shares = []
+    for each in sets:
+        own = start.right(each.evidence.probabilities.values[each.evidence.own_links]).sum()
+        shares.append((len(each.gold.sure.pairs) - own) / np.concatenate(each.evidence.unlinked).sum())
+    return replace(start, unlinked=float(np.mean(shares)))
+
+
+def estimates(each: Measured, calibrations: dict[str, Calibration]) -> Iterator[Row]:
+    """AER of every aligner, and its estimates."""
+    for name, links in each.systems.items():
+        true = evaluate(each.gold, links)
+        row: Row = {"set": each.name, "aligner": name, "links": true.links, "aer": true.aer}
+        for label, calibration in calibrations.items():
+            found = expected_link_counts(links, each.evidence, calibration).total()
+            value = found.aer if each.is_sure else found.aer_with_possible
+            row |= {label: value, f"{label}_error": value - true.aer}
+            if label == "left_out":
+                row |= {"precision": true.precision, "estimated_precision": found.precision}
+                row |= {"recall": true.recall, "estimated_recall": found.recall}
+        yield row
+
+
+def moved(links: Links, shapes: np.ndarray, share: float, seed: int) -> Links:
+    """The links, this share of which lead to random words of the target sentence."""
+    draw = np.random.default_rng(seed)
+    pairs = links.pairs.copy()
+    chosen_ones = draw.random(len(pairs)) < share
+    heights = shapes[links.sentences, 0]
+    pairs[chosen_ones, 1] = (draw.random(len(pairs)) * heights)[chosen_ones].astype(np.int32)
+    rows = [pairs[low:high].tolist() for low, high in zip(links.offsets, links.offsets[1:], strict=False)]
+    return Links.from_lists([[(s, t) for s, t in row] for row in rows])
+
+
+def made_worse(each: Measured, calibration: Calibration) -> Iterator[Row]:
+    """AER and its estimate where a share of the links of `align` is moved."""
+    for share in MOVED:
+        links = moved(each.systems["align"], each.evidence.probabilities.shapes, share, seed=1)
+        found = expected_link_counts(links, each.evidence, calibration).total()
+        value = found.aer if each.is_sure else found.aer_with_possible
+        yield {"set": each.name, "moved": share, "aer": evaluate(each.gold, links).aer, "left_out": value}
+
+
+def reliability(each: Measured, others: list[Measured]) -> Iterator[Row]:
+    """Expected calibration errors of link probabilities; possible links count as right.
+
+    Of all pairs of words that are not very improbable, and of those that are printed.
+    """
+    mean, truth = each.evidence.probabilities.values.astype(np.float64), each.truth()
+    maps = {"align": each.words.values.astype(np.float64), "align --quality best": mean}
+    if others:
+        values = np.concatenate([other.evidence.probabilities.values for other in others])
+        right = np.concatenate([other.truth() for other in others]).astype(np.float64)
+        counted = values >= LEAST
+        shift = shift_of(values[counted], right[counted], np.ones(int(counted.sum())))
+        maps["the same, shifted by gold links of other sets"] = Calibration(shift, 0.0, 0.0).right(mean)
+    for name, values in maps.items():
+        row: Row = {"set": each.name, "probability": name}
+        for label, least in (("all", LEAST), ("printed", 0.5)):
+            counted = values >= least
+            row[label] = calibration_error(values[counted], truth[counted].astype(np.float64))
+        yield row
+
+
+def table(title: str, rows: list[Row]) -> str:
+    """A Markdown table; fractions in per cent."""
+    names = list(rows[0])
+    lines = [f"## {title}", "", "| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
+    for row in rows:
+        cells = [f"{100 * row[name]:.1f}" if isinstance(row[name], float) else str(row[name]) for name in names]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n\n"
+
+
+def summary(rows: list[Row], labels: list[str]) -> list[Row]:
+    """Mean and greatest error of the estimates of each set."""
+    found = []
+    for name in dict.fromkeys(row["set"] for row in rows):
+        own = [row for row in rows if row["set"] == name]
+        line: Row = {"set": name, "aligners": len(own)}
+        for label in labels:
+            errors = np.array([row[f"{label}_error"] for row in own])
+            line |= {f"{label}: mean": float(np.abs(errors).mean()), f"{label}: most": float(np.abs(errors).max())}
+        found.append(line)
+    return found
+
+
+@click.command()
+@click.option("--sets", help="Names of sets, with commas between them.  [default: all]")
+@click.option("--peer-python", help="The Python that has eflomal.  [default: eflomal is left out]")
+@click.option("--keep", type=click.Path(path_type=Path), help="A folder for what was measured.")
+@click.option("-o", "--output", required=True, help="Without suffix: OUT.json and OUT.md are written.")
+def main(sets: str | None, peer_python: str | None, keep: Path | None, output: str) -> None:
+    """Estimated and true AER of several aligners."""
+    names = sets.split(",") if sets is not None else None
+    dev = {folder.name: kept(folder, "dev", peer_python, keep) for folder in gold_sets("dev", None)}
+    sure = {name: each for name, each in dev.items() if each.is_sure}
+    rows: list[Row] = []
+    worse: list[Row] = []
+    calibrated: list[Row] = []
+    numbers: list[Row] = [{"without": "", **asdict(chosen(list(sure.values())))}]
+    for folder in gold_sets("test", names):
+        each = kept(folder, "test", peer_python, keep)
+        left = chosen([other for name, other in sure.items() if name != folder.name])
+        numbers.append({"without": folder.name, **asdict(left)})
+        ways = {"left_out": left, "shipped": CALIBRATION, "uncalibrated": Calibration(0.0, 0.0, 1.0)}
+        rows += estimates(each, ways)
+        worse += made_worse(each, left)
+        for part in ([dev[folder.name]] if folder.name in dev else []) + [each]:
+            calibrated += reliability(part, [other for name, other in sure.items() if name != folder.name])
+        click.echo(json.dumps(summary(rows, list(ways))[-1]), err=True)
+    tables = {
+        "summary": summary(rows, ["left_out", "shipped", "uncalibrated"]),
+        "estimates": rows,
+        "made worse": worse,
+        "calibration errors": calibrated,
+    }
+    facts = {"environment": environment(peer_python) if peer_python is not None else {}, "numbers": numbers}
+    Path(f"{output}.json").write_text(json.dumps(facts | tables, indent=1) + "\n")
+    shown = "".join(table(title.capitalize(), found) for title, found in tables.items())
+    note = (
+        "In per cent; errors are estimate minus AER, in points. The estimate is that for gold links which are all "
+        "sure, but for hansards_en_fr, most of whose gold links are only possible. left_out: with numbers chosen "
+        "on the dev parts of other sets than the one that is estimated.\n\n"
+    )
+    listed = "\n".join(
+        f"- without {row['without'] or 'none'}: "
+        + ", ".join(f"{name} {value:.3f}" for name, value in row.items() if name != "without")
+        for row in numbers
+    )
+    text = f"# Estimates of AER without gold links\n\n{note}Numbers of the estimator:\n\n{listed}\n\n{shown}"
+    Path(f"{output}.md").write_text(text.rstrip() + "\n")
+
+
+if __name__ == "__main__":
+    run_benchmark(main)

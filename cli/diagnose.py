@@ -1,0 +1,159 @@
+"""``alignkit diagnose``."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from alignkit.workflow.settings import AlignSettings
+from alignkit_cli.analysis_options import csv_option, json_option
+from alignkit_cli.command import alignkit_command, argument
+from alignkit_cli.options import quiet_option, reading_options, threads_option, with_given, write_output
+from alignkit_cli.parameter_types import COUNT, TEXT, OutputPath
+from alignkit_cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from alignkit.analysis.diagnosis import LinkDiagnosis
+
+
+@alignkit_command("diagnose")
+@argument(
+    "source",
+    metavar="SRC",
+    type=TEXT,
+    help='The source text; or, without TGT, lines "source ||| target" or source<tab>target.',
+)
+@argument("target", metavar="[TGT]", type=TEXT, help="The target text: line n translates line n of SRC.")
+@argument(
+    "links",
+    metavar="LINKS",
+    required=False,
+    type=TEXT,
+    help="Its links, with or without probabilities; or those of its first lines, while all of the text is learned "
+    "from.",
+)
+@click.option("--worst", type=COUNT, default=5, show_default=True, help="Number of the worst lines to name.")
+@click.option("--per-sentence", type=OutputPath(), help="Also write what is known of every pair as CSV.")
+@json_option("Print one JSON object; figures are fractions.")
+@csv_option
+@reading_options
+@threads_option
+@quiet_option
+def command(source: str, target: str, links: str | None, **options: Any) -> None:
+    """Estimate how good an alignment is, and show where it is bad, without gold links.
+
+    Several views of the text (its words, their first letters, subwords) are aligned, which takes as long as
+    `alignkit align --quality best`. How they agree with LINKS and with each other tells how many links are right,
+    and how many are missing. AER depends on the annotators: it is estimated for gold links that are all sure, and
+    for gold links of which some are only possible. Estimates may be off by a few points; differences between
+    alignments of one text are more reliable.
+    """
+    from alignkit.analysis.diagnosis import diagnose_links
+
+    settings = with_given(AlignSettings(), {name: options[name] for name in ("encoding_errors", "lowercase")})
+    texts = (source, target) if links is not None else (source, None)
+    with progress_bar("views", options["quiet"]) as bar:
+        found = diagnose_links(
+            *texts,
+            links if links is not None else target,
+            settings=settings,
+            threads=options["threads"],
+            progress=bar,
+        )
+    for table, path in ((found.classes, options["csv"]), (found.pairs, options["per_sentence"])):
+        if path is not None:
+            write_output(table.to_csv(index=False, lineterminator="\n", float_format="%.6g").encode(), path)
+    text = diagnosis_json(found) if options["as_json"] else diagnosis_text(found, options["worst"])
+    write_output(f"{text}\n".encode(), None)
+
+
+def diagnosis_json(found: LinkDiagnosis) -> str:
+    """Everything but the table of pairs, as one JSON object."""
+    from dataclasses import asdict
+
+    from alignkit.report.tables import records, to_json
+
+    values = asdict(found.expected) | found.facts
+    facts = {name: None if isinstance(x, float) and math.isnan(x) else x for name, x in values.items()}
+    return to_json(found.classes, "classes", {"estimate": facts, "findings": records(found.findings)})
+
+
+def diagnosis_text(found: LinkDiagnosis, worst: int) -> str:
+    """The estimate, the facts, the classes and the findings as text."""
+    expected = found.expected
+    estimate = (
+        f"estimated AER {percent(expected.aer)} % (precision {percent(expected.precision)} %, "
+        f"recall {percent(expected.recall)} %) if all gold links are sure, "
+        f"{percent(expected.aer_with_possible)} % if some are only possible"
+    )
+    blocks = [estimate, facts_text(found.facts), classes_text(found.classes), findings_text(found.findings, worst)]
+    return "\n\n".join([*blocks, worst_text(found.pairs, worst)])
+
+
+def percent(share: float) -> str:
+    """A share in per cent, or a dash for NaN."""
+    from alignkit.report.tables import NONE
+
+    return NONE if math.isnan(share) else f"{100 * share:.1f}"
+
+
+def facts_text(facts: dict[str, Any]) -> str:
+    """The facts as lines of text."""
+    share = {name: percent(value) for name, value in facts.items() if isinstance(value, float)}
+    lines = [
+        f"pairs {facts['pairs']:,}  blank {facts['blank_pairs']:,}  links {facts['links']:,}  per token "
+        f"{facts['links_per_token']:.2f}",
+        f"words without link: source {share['unlinked_source_words']} %, target "
+        f"{share['unlinked_target_words']} % (by the views {share['unlinked_source_words_of_views']} %, "
+        f"{share['unlinked_target_words_of_views']} %)",
+        f"tokens with several links: source {share['source_tokens_with_several_links']} %, target "
+        f"{share['target_tokens_with_several_links']} %",
+        f"agreement (F1): LINKS with the views {share['agreement_with_views']} %, the {facts['views']} views "
+        f"{share['agreement_of_views']} %, their directions {share['agreement_of_directions']} %",
+    ]
+    if "calibration_error" in facts:
+        lines.append(
+            f"probabilities of LINKS: mean {share['mean_probability']} %, off by {share['calibration_error']} "
+            "points"
+        )
+    return "\n".join(lines)
+
+
+def classes_text(classes: pd.DataFrame) -> str:
+    """The classes, a table for each partition."""
+    from alignkit.report.tables import align_columns
+
+    shares = ("aer", "precision", "recall")
+    titles = ["AER %", "precision %", "recall %", "links", "wrong", "missed", "share of errors %"]
+    blocks = []
+    for by, part in classes.groupby("by", sort=False):
+        grid = [[str(by), *titles]]
+        for row in part.to_dict(orient="records"):
+            counts = [f"{row[name]:,.0f}" for name in ("links", "wrong", "missed")]
+            cells = [*(percent(row[name]) for name in shares), *counts, percent(row["share_of_errors"])]
+            grid.append([row["class"], *cells])
+        blocks.append(align_columns(grid))
+    return "\n\n".join(blocks)
+
+
+def findings_text(findings: pd.DataFrame, worst: int) -> str:
+    """The checks that found something, with the lines where there is most of it."""
+    from alignkit.report.tables import align_columns
+
+    grid = [["check", "found", "of", "%", "lines"]]
+    for row in findings.to_dict(orient="records"):
+        lines = ", ".join(map(str, row["lines"][:worst]))
+        grid.append([row["check"], f"{row['count']:,}", f"{row['of']:,}", percent(row["share"]), lines])
+    return align_columns(grid)
+
+
+def worst_text(pairs: pd.DataFrame, worst: int) -> str:
+    """The pairs with the most expected errors."""
+    errors = pairs["aer"].fillna(0) * (pairs["source_tokens"] + pairs["target_tokens"])
+    order = errors.sort_values(ascending=False, kind="stable").index[:worst]
+    shown = [f"{pairs['line'][m]} ({percent(pairs['aer'][m])} %)" for m in order if errors[m] > 0]
+    return f"most errors expected in lines: {', '.join(shown)}" if shown else "no errors expected"

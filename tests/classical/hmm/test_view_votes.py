@@ -1,0 +1,63 @@
+"""Views that vote on links, against the aligner that averages them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from alignkit.classical.hmm import windows
+from alignkit.classical.hmm.joint_views import fit_views
+from alignkit.classical.hmm.view_votes import vote
+from alignkit.classical.hmm.views import View
+from alignkit.errors import AlignkitError
+
+VIEWS = (View(), View(letters=2), View(letters=3))
+
+
+def f1(a, b):
+    return 2 * (a & b).sum() / (a.sum() + b.sum())
+
+
+def test_the_mean_is_that_of_the_aligner_of_views(messy_bitext):
+    found = vote(messy_bitext, views=VIEWS, threads=1)
+    expected = fit_views(messy_bitext, views=VIEWS, threads=1).fitted_probabilities
+    np.testing.assert_allclose(found.probabilities.values, expected.values, atol=1e-6)
+    np.testing.assert_array_equal(found.pairs, np.arange(len(messy_bitext)))
+
+
+def test_votes_are_those_of_each_view(messy_bitext):
+    found = vote(messy_bitext, views=VIEWS, threads=1)
+    alone = [vote(messy_bitext, views=(view,), threads=1) for view in VIEWS]
+    each = [one.probabilities.values >= 0.5 for one in alone]
+    np.testing.assert_array_equal(found.votes, sum(x.astype(int) for x in each))
+    np.testing.assert_array_equal(found.unanimous, each[0] & each[1] & each[2])
+    wanted = np.mean([f1(each[a], each[b]) for a, b in ((0, 1), (0, 2), (1, 2))])
+    assert found.agreement_of_views == pytest.approx(wanted, abs=0.01)
+    assert 0 < found.agreement_of_directions <= 1
+    assert np.isnan(alone[0].agreement_of_views)
+
+
+def test_first_pairs_are_judged_by_the_whole_text(messy_bitext):
+    whole, first = (vote(messy_bitext, count, views=VIEWS, threads=1) for count in (None, 7))
+    assert len(first.bitext) == len(first.probabilities) == 7
+    for m in range(7):
+        np.testing.assert_array_equal(first.probabilities[m], whole.probabilities[m])
+
+
+def test_any_number_of_threads(messy_bitext):
+    one, three = (vote(messy_bitext, views=VIEWS, threads=threads) for threads in (1, 3))
+    assert one.probabilities.values.tobytes() == three.probabilities.values.tobytes()
+    assert one.votes.tobytes() == three.votes.tobytes()
+    assert one.agreement_of_directions == three.agreement_of_directions
+
+
+def test_long_pairs_are_left_out(messy_bitext, monkeypatch):
+    monkeypatch.setattr(windows, "LARGEST_PAIR", 20)
+    found = vote(messy_bitext, 30, views=VIEWS, threads=1)
+    short = messy_bitext.shapes[:30].prod(axis=1) <= 20
+    assert 0 < short.sum() < 30
+    np.testing.assert_array_equal(found.pairs, np.flatnonzero(short))
+    assert len(found.probabilities) == short.sum()
+    monkeypatch.setattr(windows, "LARGEST_PAIR", 0)
+    with pytest.raises(AlignkitError, match="too long"):
+        vote(messy_bitext, 1, views=VIEWS, threads=1)

@@ -1,0 +1,83 @@
+"""alignkit diagnose, through real files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+import alignkit_data
+
+FILES = [alignkit_data.path("test.de"), alignkit_data.path("test.en")]
+
+
+@pytest.fixture(scope="module")
+def links(tmp_path_factory):
+    from alignkit_cli.main import run
+
+    path = tmp_path_factory.mktemp("diagnose") / "links"
+    assert run(["align", "-q", *map(str, FILES), "--format", "probabilities", "-o", str(path)]) == 0
+    return path
+
+
+def test_text(alignkit, links):
+    outcome = alignkit("diagnose", *FILES, links, "--worst", 2)
+    assert outcome.code == 0
+    assert outcome.lines[0].startswith("estimated AER ")
+    text = outcome.out.decode()
+    for part in (
+        "frequency of the rarer word",
+        "links of punctuation with words",
+        "most errors expected in lines:",
+    ):
+        assert part in text
+    (check,) = [line for line in outcome.lines if line.startswith("links that are more likely wrong")]
+    assert len(check.split("  ")[-1].split(", ")) <= 2
+
+
+def test_json_csv_and_pairs(alignkit, links, tmp_path):
+    classes, pairs = tmp_path / "classes.csv", tmp_path / "pairs.csv"
+    outcome = alignkit("diagnose", "-q", *FILES, links, "--json", "--csv", classes, "--per-sentence", pairs)
+    found = json.loads(outcome.out)
+    estimate = found["estimate"]
+    assert 0 < estimate["aer"] < 1
+    assert 0 <= estimate["aer_with_possible"] < 1
+    assert estimate["pairs"] == 100
+    assert estimate["links"] == sum(len(line.split()) for line in links.open())
+    assert {"check", "count", "of", "share", "lines"} == set(found["findings"][0])
+    rows = list(csv.DictReader(io.StringIO(classes.read_text())))
+    assert [row["class"] for row in rows] == [row["class"] for row in found["classes"]]
+    rows = list(csv.DictReader(io.StringIO(pairs.read_text())))
+    assert [int(row["line"]) for row in rows] == list(range(1, 101))
+    assert [int(row["links"]) for row in rows] == [len(line.split()) for line in links.open()]
+
+
+def test_one_file_with_both_sides(alignkit, links, write):
+    sides = [path.read_text(encoding="utf-8").splitlines() for path in FILES]
+    both = write("both", "".join(f"{s} ||| {t}\n" for s, t in zip(*sides, strict=True)))
+    assert alignkit("diagnose", both, links, "--json").out == alignkit("diagnose", *FILES, links, "--json").out
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("0-0\n" * 101, "has 101 lines, the text 100 sentence pairs"),
+        ("0-0\n0-99\n", "line 2: link 0-99 points outside a pair of"),
+        ("0-0\nx\n", "line 2: 'x' is not a link"),
+        ("0-0:2\n", "has no probability from 0 to 1 after its colon"),
+        ("", "is empty"),
+    ],
+)
+def test_bad_links_are_one_line(alignkit, write, tmp_path, lines, message):
+    outcome = alignkit("diagnose", *FILES, write("bad", lines), "--csv", tmp_path / "x.csv")
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, b"", 1)
+    assert message in outcome.err
+    assert not (tmp_path / "x.csv").exists()
+
+
+def test_missing_file(alignkit):
+    outcome = alignkit("diagnose", *FILES, "none")
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert "none: cannot be read" in outcome.err
