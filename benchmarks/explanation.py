@@ -51,9 +51,9 @@ def above(rows: Rows, name: str, level: float = 0.0) -> str:
 FINDINGS: tuple[tuple[str, str, tuple[str, ...], Callable[[Rows], str]], ...] = (
     (
         "Jain and Wallace 2019: attention is frequently uncorrelated with gradient-based importance",
-        "does attention order words less like the gradient than leave-one-out does?",
-        ("order: tau, gradient and leave-one-out", "order: tau, gradient"),
-        lambda rows: apart(rows, "order: tau, gradient and leave-one-out", "order: tau, gradient"),
+        "do both put the words of a text in much the same order (tau above 0.5)?",
+        ("order: tau, gradient", "order: tau, leave-one-out", "order: tau, gradient and leave-one-out"),
+        lambda rows: above(rows, "order: tau, gradient", 0.5),
     ),
     (
         "Jain and Wallace 2019: very different attention gives the same output",
