@@ -74,6 +74,12 @@ FINDINGS: tuple[tuple[str, str, tuple[str, ...], Callable[[Rows], str]], ...] = 
         lambda rows: apart(rows, "erasure: erased, random", "erasure: erased, attention"),
     ),
     (
+        "Wiegreffe and Pinter 2019: on some sets attention of 1/L does as well",
+        "is the classifier more accurate than the same network trained with attention of 1/L?",
+        ("guides: recurrent, gain", "guides: recurrent, accuracy", "guides: recurrent, uniform"),
+        lambda rows: above(rows, "guides: recurrent, gain"),
+    ),
+    (
         "Wiegreffe and Pinter 2019: adversaries can be trained ...",
         "is some trained adversary, with a TVD no larger than that of other seeds, further away than these?",
         ("seeds: seeds, change", "seeds: seeds, JSD"),
