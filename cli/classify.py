@@ -66,6 +66,7 @@ class ClassifyCall:
     embedding: int | None
     attention: str | None
     encoder: str | None
+    hierarchical: bool
     steps: int | None
     batch: int | None
     ends: bool
@@ -78,7 +79,7 @@ class ClassifyCall:
         """The settings of the standard classifier."""
         settings = CLASSIFIER_PRESETS[self.preset].change(
             text={"minimum": self.minimum},
-            network={name: getattr(self, name) for name in ("embedding", "attention", "encoder")},
+            network={name: getattr(self, name) for name in ("embedding", "attention", "encoder", "hierarchical")},
             training={"steps": self.steps, "batch": self.batch, "seed": seed},
         )
         return replace(settings, ends=self.ends)
@@ -126,6 +127,12 @@ class ClassifyCall:
     type=click.Choice(get_args(Encoder)),
     help="What gives the states: bidirectional LSTMs, a transformer's encoder, a map of each word by itself, or "
     "the embeddings themselves.  [default: lstm, the paper's]",
+)
+@click.option(
+    "--hierarchical",
+    is_flag=True,
+    help="Attention over the words of each sentence, then over the sentences. A sentence ends with a word that "
+    "ends in . or ! or ?; --split-punctuation makes such words.",
 )
 @click.option("--steps", type=COUNT, help="The number of training steps of each network.  [default: the preset's]")
 @click.option("--batch", type=COUNT, help="The number of texts per step.  [default: the preset's]")

@@ -96,6 +96,7 @@ def _value(key: str, hints: Mapping[str, Any], given: Any) -> Any:
 
 _SNELL = "Snell et al. 2021"
 _BLOG = "Understanding Attention Training via Output Relevance"
+_POST = "Approximating How Single Head Attention Learns (post)"
 #: in the order of `alignkit experiment --list`
 _ALL = (
     Experiment(
@@ -150,10 +151,28 @@ _ALL = (
         ("seeds", "length", "types", "hidden", "batch", "steps", "doses", "contrasts"),
     ),
     Experiment(
+        "word-order-of-learning",
+        "when attention finds each word, predicted from the text",
+        "ours",
+        ("sizes", "seeds", "scored", "epochs", "batch"),
+    ),
+    Experiment(
+        "gold-links",
+        "error rates of attention and lexical probe while they learn",
+        "ours",
+        ("sets", "pairs", "pieces", "epochs", "batch", "seeds"),
+    ),
+    Experiment(
         "toy-classifier",
         "gradient flow of the two-token classifier from several starts",
-        _BLOG,
+        _POST,
         ("source_time", "time", "step"),
+    ),
+    Experiment(
+        "gated-classifier",
+        "relevance before attention in an LSTM with linear attention",
+        _POST,
+        ("seeds", "embedding", "hidden", "epochs", "held"),
     ),
     Experiment(
         "output-relevance",
