@@ -85,7 +85,7 @@ class ClassifyCall:
         return replace(settings, ends=self.ends)
 
 
-@alignkit_command("classify")
+@alignkit_command("classify", ranks="training")
 @argument(
     "data",
     metavar="DATA",
@@ -160,17 +160,9 @@ def command(**options: Any) -> None:
 
 def run_classify(call: ClassifyCall, settings: ClassifySettings) -> None:
     """Read, train what is missing, print."""
-    from alignkit.workflow.ranks import train_on_ranks
-
-    need("torch")
-    if train_on_ranks(lambda: _classified(call, settings)) is None:
-        return  # another rank than 0, which has said all
-
-
-def _classified(call: ClassifyCall, settings: ClassifySettings) -> bool:
-    """Do all of :func:`run_classify`, at rank 0."""
     from alignkit.workflow.training import read_training_texts
 
+    need("torch")
     reading: dict[str, Any] = {name: getattr(call, name) for name in READING}
     text, held, names = read_training_texts(call.data, call.valid, call.labels, **reading)
     from alignkit.analysis.classification import classify
@@ -189,7 +181,6 @@ def _classified(call: ClassifyCall, settings: ClassifySettings) -> bool:
     facts = {"labels": list(names), "training_texts": len(text), "validation_texts": len(held)}
     render = classification_json if call.as_json else classification_text
     write_output(f"{render(found, settings, facts)}\n".encode(), None)
-    return True
 
 
 def classification_text(found: Classification, settings: ClassifySettings, facts: dict[str, Any]) -> str:
