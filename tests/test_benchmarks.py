@@ -106,6 +106,39 @@ def test_the_regression_is_compared_with_the_proxy_by_their_intervals(monkeypatc
     assert [each["verdict"] for each in found] == verdicts
 
 
+@pytest.mark.parametrize(
+    ("values", "options", "cause"),
+    [
+        ([0.30, 0.32], {}, "none: within our interval over 2 seeds"),
+        ([0.40, 0.41], {}, "unexplained"),
+        ([0.40, 0.41], {"unfinished": True}, "our runs are not finished"),
+        ([0.40, 0.41], {"unfinished": True, "measured": "the bias"}, "the bias"),
+        ([0.31], {}, "unexplained"),
+        ([], {}, ""),
+    ],
+)
+def test_a_difference_to_the_papers_has_a_cause_or_is_unexplained(monkeypatch, values, options, cause):
+    """The authors' figure is 0.31. Without an interval, nothing lies within it."""
+    pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(FOLDER)
+    module = runpy.run_path(str(FOLDER / "papers.py"))
+    row = module["Row"]("A", 0.31, module["Cell"].of_seeds(values), module["Cell"](), "rule", **options)
+    assert row.cause() == cause
+    assert (row.cells()[2] == "not measured yet") == (not values)
+
+
+def test_the_papers_table_without_runs_says_what_is_not_measured(monkeypatch, tmp_path):
+    pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(FOLDER)
+    module = runpy.run_path(str(FOLDER / "papers.py"))
+    (tmp_path / "runs").mkdir()
+    module["main"].callback(tmp_path / "runs", tmp_path / "results", False, "cpu", None)
+    found = json.loads((tmp_path / "results" / "papers.json").read_text())
+    assert len(found["table"]) > 35
+    assert all(row["theirs"]["value"] is None for row in found["table"])
+    assert "| A(alpha, beta_uf) | 0.310 | not measured yet |" in (tmp_path / "results" / "papers.md").read_text()
+
+
 def test_a_missing_peer_is_one_line(lacks, tmp_path):
     text = tmp_path / "text"
     text.write_text("a b\n")
