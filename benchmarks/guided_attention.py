@@ -180,11 +180,16 @@ def markdown(found: dict[str, Any]) -> str:
         for part in next(iter(run["align"].values())):
             best = min(each[part] for each in run["align"].values())
             lines += ["", f"## {name}, {part}", "", f"`alignkit align`: {100 * best:.1f}", ""]
-            lines += [
-                "| minutes | steps | intersection | grow-diag-final-and | mean | mixed, 1/2 | mixed, 3/4 classical "
-                "|"
-            ]
-            lines += ["|---|---|---|---|---|---|---|"]
+            titles = (
+                "minutes",
+                "steps",
+                "intersection",
+                "grow-diag-final-and",
+                "mean",
+                "mixed, 1/2",
+                "mixed, 3/4",
+            )
+            lines += [f"| {' | '.join(titles)} |", "|" + "---|" * len(titles)]
             for row in run["rows"]:
                 cells = [row[f"chosen {method}"][part] for method in HEURISTICS[::-2]]
                 for share in (0.0, 0.5, 0.75):
