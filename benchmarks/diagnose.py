@@ -240,7 +240,9 @@ def reliability(each: Measured, others: list[Measured]) -> Iterator[Row]:
 
 def with_wrong_pairs(folder: Path) -> Row:
     """How many pairs that are no translations are found, where one in twenty pairs has the target of another."""
-    sides = [(folder / f"train.{side}").read_bytes().decode().split("\n")[:WRONG_OF] for side in ("src", "tgt")]
+    whole = [(folder / f"train.{side}").read_bytes().decode().split("\n")[:-1] for side in ("src", "tgt")]
+    chosen_lines = np.linspace(0, len(whole[0]) - 1, WRONG_OF).astype(int)  # some texts are sorted by length
+    sides = [[lines[m] for m in chosen_lines] for lines in whole]
     draw = np.random.default_rng(1)
     wrong = draw.choice(WRONG_OF, WRONG_OF // 20, replace=False)
     order = np.arange(WRONG_OF)
