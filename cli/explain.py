@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alignkit.analysis.explanation.registry import EXPLANATION_TESTS
-from alignkit.analysis.explanation.settings import UNTRAINED, ExplanationSettings
+from alignkit.analysis.explanation.settings import TRANSLATION_TESTS, UNTRAINED, ExplanationSettings
 from alignkit_cli.analysis_options import call_of, csv_option, device_option, json_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import quiet_option, setting_option, threads_option, write_output
-from alignkit_cli.parameter_types import COUNT, SEED, InputPath, RealNumber
+from alignkit_cli.parameter_types import COUNT, SEED, InputPath, OutputPath, RealNumber
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -31,16 +31,18 @@ class ExplainCall:
     device: str
     as_json: bool
     csv: str | None
+    html: str | None
     threads: int | None
     quiet: bool
 
 
-@alignkit_command("explain")
+@alignkit_command("explain", ranks="training")
 @argument(
     "run_dir",
     metavar="RUN",
     type=InputPath(folder=True),
-    help="The directory of a classifier's run, such as FOLDER/standard of `alignkit classify`.",
+    help="The directory of a classifier's run, such as FOLDER/standard of `alignkit classify`; or of a run of "
+    f"`alignkit train`, which has the tests {', '.join(TRANSLATION_TESTS)}.",
 )
 @click.option(
     "--other",
@@ -97,6 +99,7 @@ class ExplainCall:
 )
 @json_option("Print JSON.")
 @csv_option
+@click.option("--html", type=OutputPath(), help="Also write a page with the tests and every text as a heat map.")
 @device_option
 @threads_option
 @quiet_option
@@ -109,18 +112,36 @@ def command(**options: Any) -> None:
     Further tests train networks beside the classifier: adversaries, networks guided by its attention, networks
     that must not attend to given words, networks that select a few words, and gates.
     """
-    from alignkit.analysis.explanation.explain import explanation_table, run_subject
+    from alignkit.analysis.explanation.translation import explain_translation_run, is_translation_run
     from alignkit.neural.devices import set_threads
 
     call = call_of(ExplainCall, options)
     set_threads(call.threads)
     settings = settings_of(call, {name: value for name, value in options.items() if name not in vars(call)})
-    with progress_bar("networks", call.quiet) as bar:
-        subject = run_subject(call.run_dir, call.others, settings, bar, call.device)
-        table = explanation_table(subject)
+    if is_translation_run(call.run_dir):
+        if call.html is not None:
+            raise click.UsageError("--html is for classifiers; `alignkit report RUN` shows a translation network.")
+        table = explain_translation_run(call.run_dir, call.others, settings, call.device)
+    else:
+        table = explain_and_report(call, settings)
     if call.csv is not None:
         write_output(table.to_csv(index=False, lineterminator="\n").encode(), call.csv)
     write_output(f"{explanation_text(table, call.as_json)}\n".encode(), None)
+
+
+def explain_and_report(call: ExplainCall, settings: ExplanationSettings) -> pd.DataFrame:
+    """The tests of a classifier; writes the page, if one is wanted."""
+    from alignkit.analysis.explanation.explain import explanation_table, run_subject
+
+    with progress_bar("networks", call.quiet) as bar:
+        subject = run_subject(call.run_dir, call.others, settings, bar, call.device)
+        table = explanation_table(subject)
+    if call.html is not None:
+        from alignkit.report.from_classifier import explanation_report
+        from alignkit.report.page import build_page
+
+        write_output(build_page(explanation_report(subject, table)), call.html)
+    return table
 
 
 def settings_of(call: ExplainCall, options: dict[str, Any]) -> ExplanationSettings:

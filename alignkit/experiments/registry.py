@@ -96,6 +96,7 @@ def _value(key: str, hints: Mapping[str, Any], given: Any) -> Any:
 
 _SNELL = "Snell et al. 2021"
 _BLOG = "Understanding Attention Training via Output Relevance"
+_POST = "Approximating How Single Head Attention Learns (post)"
 #: in the order of `alignkit experiment --list`
 _ALL = (
     Experiment(
@@ -104,6 +105,12 @@ _ALL = (
         f"{_SNELL}, 3.3",
         ("seeds", "length", "subset_types", "hidden", "batch", "steps"),
         {"seeds": 20, "length": 40, "subset_types": 60, "hidden": 256, "batch": 128, "steps": 300},
+    ),
+    Experiment(
+        "copying-mechanisms",
+        "sparse and hard attention on permutations, against softmax",
+        f"after {_SNELL}, 3.3",
+        ("seeds", "mechanisms", "length", "hidden", "batch", "steps", "learning_rate"),
     ),
     Experiment(
         "permutation-function",
@@ -144,16 +151,40 @@ _ALL = (
         ("runs", "scored"),
     ),
     Experiment(
+        "ktiw-per-head",
+        "lexical knowledge before attention in each head of a transformer",
+        f"after {_SNELL}, the thesis",
+        ("pieces", "layers", "heads", "embedding", "batch", "steps", "scored"),
+    ),
+    Experiment(
         "written-lexicon",
         "lexical knowledge written, erased, frozen and graded",
         f"ours; the thesis of {_SNELL}",
         ("seeds", "length", "types", "hidden", "batch", "steps", "doses", "contrasts"),
     ),
     Experiment(
+        "word-order-of-learning",
+        "when attention finds each word, predicted from the text",
+        "ours",
+        ("sizes", "seeds", "scored", "epochs", "batch"),
+    ),
+    Experiment(
+        "gold-links",
+        "error rates of attention and lexical probe while they learn",
+        "ours",
+        ("sets", "pairs", "pieces", "epochs", "batch", "seeds"),
+    ),
+    Experiment(
         "toy-classifier",
         "gradient flow of the two-token classifier from several starts",
-        _BLOG,
+        _POST,
         ("source_time", "time", "step"),
+    ),
+    Experiment(
+        "gated-classifier",
+        "relevance before attention in an LSTM with linear attention",
+        _POST,
+        ("seeds", "embedding", "hidden", "epochs", "held"),
     ),
     Experiment(
         "output-relevance",

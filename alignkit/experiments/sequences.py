@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,7 @@ from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.errors import AlignkitError
 from alignkit.neural.devices import Products
 from alignkit.neural.ensemble.networks import copying_settings, initial_parameters
+from alignkit.neural.ensemble.pointer import pointer_parameters
 from alignkit.neural.ensemble.training import EnsembleTraining, MemberRun, train_ensemble
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import BOS, EOS
@@ -160,6 +162,15 @@ def count_table(sequences: Sequences, count: int, seed: int) -> np.ndarray:
     return cooccurrence(bitext).to_dense() / count
 
 
+def exact_count_table(sequences: Sequences) -> np.ndarray:
+    """The expected C (types, types) of one copied pair, over all sequences without repetition of a tiny task."""
+    table = np.zeros((sequences.types, sequences.types))
+    drawn = list(permutations(range(sequences.types), sequences.length))
+    for words in drawn:
+        table[np.ix_(words, words)] += 1 / sequences.length
+    return table / len(drawn)
+
+
 def contrast(table: np.ndarray) -> float:
     """The mean of the diagonal of C over the mean of its other non-zero entries.
 
@@ -176,6 +187,8 @@ def train_networks(
     """Trains a network from each of the seeds 0, 1, ...; they share no sequences and no initial weights."""
     shape = copying_settings(sequences.vocabulary, plan.hidden, attention)
     starts = [initial_parameters(shape, seed) for seed in range(seeds)]
+    if plan.training.network == "pointer":
+        starts = [pointer_parameters(start) for start in starts]
     return train_ensemble(starts, range(seeds), sequences.draw, plan.training, progress)
 
 

@@ -1,4 +1,4 @@
-"""``toy-classifier``: two tokens (blog post "Understanding Attention Training via Output Relevance").
+"""``toy-classifier``: two tokens (blog post "Approximating How Single Head Attention Learns").
 
 A sentence has a neutral token of relevance (logit) beta0 and one of relevance beta1 that indicates the right
 class; p is the attention to the latter. In the source, the loss is p (beta0 - beta1), p is any number, and

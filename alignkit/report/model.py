@@ -58,6 +58,19 @@ _KNOWN = {
         "Joint HMM",
         "The probability of each link by two hidden Markov models, one for each direction, that learned together.",
     ),
+    ("classifier", "alpha"): ("Attention", "How strongly the classifier looks at each word."),
+    ("classifier", "beta"): (
+        "Word knowledge",
+        "How probable the right label is if the classifier sees this word's state alone.",
+    ),
+    ("classifier", "delta"): (
+        "Gradient",
+        "How fast the log-probability of the right label rises as the word's embedding grows.",
+    ),
+    ("classifier", "loo"): (
+        "Leave-one-out",
+        "How far the log-probability of the right label falls without the word.",
+    ),
     ("ibm1", "beta"): (
         "IBM dictionary",
         "Translation probabilities that IBM Model 1 counts out of the text: which words occur together.",
@@ -131,6 +144,9 @@ class Report:
             fixed to uniform; runs without such steps are left out.
         percent: what counts as the top of a row.
         seed: of the bootstraps.
+        explanation: the tests of a classifier's attention
+            (:func:`alignkit.analysis.explanation.explain.explanation_table`); then each pair is a text with its
+            label. None in a report of aligners.
     """
 
     title: str
@@ -148,6 +164,7 @@ class Report:
     seed: int = 0
     steps: Mapping[str, int] = field(default_factory=dict)
     uniform_steps: Mapping[str, int] = field(default_factory=dict)
+    explanation: pd.DataFrame | None = None
 
     def __post_init__(self) -> None:
         if not self.sets:

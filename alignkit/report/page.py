@@ -17,6 +17,7 @@ from html import escape
 from typing import Any
 
 from alignkit.report import panels
+from alignkit.report.explanation import explanation_panel
 from alignkit.report.headline import headline
 from alignkit.report.html import asset
 from alignkit.report.model import Report
@@ -46,6 +47,7 @@ class Panel:
 
 
 PANELS = (
+    Panel("explanation", "Does attention explain the decisions?", "The tests", explanation_panel),
     Panel("agreement", "Who agrees with whom", "Who agrees", panels.agreement_panel),
     Panel("course", "When it was learned", "When it was learned", panels.time_course_panel),
     Panel("sentences", "The sentences", "Sentences", panels.sentences_panel),
@@ -72,6 +74,7 @@ def build_page(report: Report, limit: int = SHOWN_PAIRS) -> bytes:
     parts = {
         "VERSION": __version__,
         "TITLE": escape(report.title),
+        "KIND": "Word alignment report" if report.explanation is None else "Explanation report",
         "STYLE": style,
         "STYLE_HASH": _hash(style),
         "SCRIPT": script,

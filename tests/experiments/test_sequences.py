@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from alignkit.errors import AlignkitError
-from alignkit.experiments.sequences import Sequences, contrast, count_table, curves, reached
+from alignkit.experiments.sequences import Sequences, contrast, count_table, curves, exact_count_table, reached
 from alignkit.neural.ensemble.training import MemberRun
 from alignkit.text.tokenization import BOS, EOS
 
@@ -108,3 +108,13 @@ def test_rows_and_first_step():
     assert rows.columns.tolist() == ["kind", "run", "step", "accuracy", "loss"]
     assert rows.run.tolist() == [0, 0, 0, 1, 1, 1]
     assert rows.step.tolist() == [0, 10, 20] * 2
+
+
+def test_the_smallest_example_exactly():
+    """Three of three is flat; of three of five, each word co-occurs twice as often with itself."""
+    assert exact_count_table(Sequences("permutation", 3, 3)) == pytest.approx(np.full((3, 3), 1 / 3))
+    table = exact_count_table(Sequences("subset", 5, 3))
+    assert table == pytest.approx(np.where(np.eye(5), 1 / 5, 1 / 10))
+    assert contrast(table) == pytest.approx((5 - 1) / (3 - 1))
+    drawn = count_table(Sequences("subset", 5, 3), 20_000, 0)
+    assert drawn == pytest.approx(table, abs=0.01)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from alignkit.analysis.explanation.rows import Row
@@ -16,8 +18,17 @@ SIZES = {"delta": "gradient", "loo": "leave-one-out"}
 
 def order_rows(subject: Subject) -> list[Row]:
     """Kendall's tau-b and top-5 % agreement of attention with gradient and leave-one-out, and of these two."""
-    alpha, seed = subject.scores("alpha"), subject.settings.seed
-    sizes = {name: _size(subject.scores(kind)) for kind, name in SIZES.items()}
+    return order_of({kind: subject.scores(kind) for kind in ("alpha", *SIZES)}, subject.settings.seed)
+
+
+def order_of(scores: Mapping[str, Scores], seed: int) -> list[Row]:
+    """The rows of :func:`order_rows`.
+
+    Args:
+        scores: of kinds alpha, delta and loo, of the same texts.
+        seed: of the bootstrap.
+    """
+    alpha, sizes = scores["alpha"], {name: _size(scores[kind]) for kind, name in SIZES.items()}
     first, second = sizes
     rows = [row for name, size in sizes.items() for row in _pair(name, (alpha, "attention"), (size, name), seed)]
     return rows + _pair(f"{first} and {second}", (sizes[first], first), (sizes[second], second), seed)

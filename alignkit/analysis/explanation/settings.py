@@ -8,6 +8,7 @@ from alignkit.errors import AlignkitError
 
 #: the tests that train no networks, which are run if none are named
 UNTRAINED = ("order", "uniform", "erasure", "adversary", "seeds")
+TRANSLATION_TESTS = ("order", "uniform", "seeds")  #: the tests that translation networks have
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,13 @@ class ExplanationSettings:
     limit: int | None = None
     seed: int = 0
     steps: int | None = None
-    adversary_weights: tuple[float, ...] = (0.0, 0.001, 0.003, 0.01, 0.03)
+    adversary_weights: tuple[float, ...] = (0.0, 0.005, 0.01, 0.015, 0.02, 0.03)
     avoid: tuple[str, ...] = ()
     avoided: int = 100
     avoid_weights: tuple[float, ...] = (0.0, 0.1, 1.0)
     share: float = 0.2
-    short: float = 3.0
-    contiguous: float = 0.3
+    short: float = 1.0
+    contiguous: float = 0.05
     margin: float = 0.05
 
     def __post_init__(self) -> None:

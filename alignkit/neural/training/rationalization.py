@@ -39,8 +39,8 @@ class SelectionPenalty:
     """
 
     share: float = 0.2
-    short: float = 3.0
-    contiguous: float = 0.3
+    short: float = 1.0
+    contiguous: float = 0.05
 
     def at(self, done: float) -> SelectionPenalty:
         """The penalty when a share of the training is done."""

@@ -47,6 +47,10 @@ def test_the_command_prints_the_table(runs, capsys, tmp_path, monkeypatch):
     assert {row["group"] for row in found.values()} == set(UNTRAINED)
     assert run(["explain", str(runs / "0"), "--test", "trained-adversary", "--steps", "2", "--csv", "t.csv"]) == 0
     assert "lambda 0.03, TVD" in capsys.readouterr().out
+    assert run(["explain", str(runs / "0"), "--other", str(runs / "1"), "--html", "page.html"]) == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "Does attention explain n or y?" in page
+    assert "Attention (classifier 2)" in page
     assert run(["explain", str(runs / "0"), "--test", "order", "--all"]) == 2
     assert run(["explain", str(runs)]) == 2
     assert "Traceback" not in capsys.readouterr().err

@@ -1,0 +1,284 @@
+"""``gold-links``: the alignment error rate of attention and of the lexical probe while a network learns (ours).
+
+Agreement says whether attention looks where a network without attention would; it does not say whether that is
+right. Against links that people drew, at every logged step: the error rate (AER) of alpha, each target word linked
+to the source word that it attends to most, and of beta, linked to the source word that makes the right word most
+probable. Beside them stands IBM Model 1, fitted on the same tokens of the same text. Networks of words are
+compared with networks of subwords, whose scores are merged into scores of words, so that all are judged by the
+same links.
+
+As usual for alignment, the text with gold links is part of the training text, without its links, of course.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.errors import AlignkitError
+from alignkit.experiments.corpora import bitext_lines
+from alignkit.experiments.ktiw_drives_attention import half_way
+from alignkit.experiments.networks import NetworkPlan
+from alignkit.experiments.protocol import Claim, Result, check_positive, claim, part_of
+from alignkit.experiments.statistics import averaged
+from alignkit.links.files import read_gold
+from alignkit.links.from_scores import best_links
+from alignkit.links.links import GoldLinks
+from alignkit.metrics.aer import evaluate
+from alignkit.neural.aligners import NeuralAligner
+from alignkit.neural.networks.base import TranslationNetwork
+from alignkit.neural.settings import Tokens
+from alignkit.neural.training.trainer import Trainer
+from alignkit.neural.training.translation import translation_trainer
+from alignkit.neural.training.translation_run import learn_tokenizer
+from alignkit.scores.scores import Scores
+from alignkit.scores.word_groups import merge_subwords
+from alignkit.text.bitext import Bitext
+from alignkit.text.line_pairs import LinePairs
+from alignkit.text.reading import read_line_pairs
+from alignkit.text.tokenization import Tokenizer, encode_bitext
+from alignkit.types import Progress, no_progress
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+UNITS: tuple[Tokens, ...] = ("words", "subwords")
+KINDS = ("alpha", "beta")
+SAMPLE = "sample"
+
+
+@dataclass(frozen=True)
+class GoldLinksSettings(NetworkPlan):
+    """The sets of gold links, and the networks that are trained on each of them.
+
+    Attributes (others are those of :class:`NetworkPlan`, whose text files are not used):
+        data: a folder with a folder per set: train.src, train.tgt, test.src, test.tgt and test.gold; the sample if
+            empty.
+        sets: names of folders in ``data``; all of them if empty.
+        pairs: training pairs that are read, besides those with gold links; 0 for all.
+        warmup: 0, since fixed attention at the start would decide when attention is learned.
+        seeds: networks for each set and unit.
+        iterations: of IBM 1, without NULL.
+    """
+
+    data: str = ""
+    sets: tuple[str, ...] = ()
+    pairs: int = 3000
+    pieces: int = 2000
+    epochs: int = 10
+    warmup: int = 0
+    batch: int = 32
+    seeds: int = 2
+    iterations: int = 5
+
+    def __post_init__(self) -> None:
+        check_positive(self, "seeds", "iterations")
+        if self.sets and not self.data:
+            raise AlignkitError("sets: they are folders in data, which is not given")
+
+
+QUICK = GoldLinksSettings(pairs=300, pieces=500, epochs=4, seeds=2)
+
+
+@dataclass(frozen=True, eq=False)
+class GoldSet:
+    """A text whose first pairs have gold links: its name, all pairs, and the links of the first ones."""
+
+    name: str
+    lines: LinePairs
+    gold: GoldLinks
+
+    @property
+    def judged(self) -> LinePairs:
+        """The pairs with gold links."""
+        return LinePairs(*(side[: len(self.gold)] for side in self.lines))
+
+
+def read_sets(settings: GoldLinksSettings) -> list[GoldSet]:
+    """The sets, in lower case; raises AlignkitError if there are none, InputError if one cannot be read."""
+    if not settings.data:
+        from alignkit_data import path
+
+        held, text = bitext_lines("", "", "test"), bitext_lines("", "")
+        return [_gold_set(SAMPLE, held, text, read_gold(path("test.gold")), settings.pairs)]
+    place = Path(settings.data)
+    names = settings.sets or tuple(sorted(found.parent.name for found in place.glob("*/test.gold")))
+    if not names:
+        raise AlignkitError(f"{place} has no folder with test.gold")
+    found = []
+    for name in names:
+        files = [place / name / f"{part}.{side}" for part in ("test", "train") for side in ("src", "tgt")]
+        held, text = (read_line_pairs(*files[low : low + 2], lowercase=True) for low in (0, 2))
+        found.append(_gold_set(name, held, text, read_gold(place / name / "test.gold"), settings.pairs))
+    return found
+
+
+def _gold_set(name: str, held: LinePairs, text: LinePairs, gold: GoldLinks, pairs: int) -> GoldSet:
+    if len(gold) != len(held.source):
+        raise AlignkitError(f"{name}: gold links of {len(gold)} pairs, but {len(held.source)} pairs")
+    sides = [[*one, *other[: pairs or None]] for one, other in zip(held, text, strict=True)]
+    return GoldSet(name, LinePairs(*sides), gold)
+
+
+def error_rate(scores: Scores, judged: LinePairs, bitext: Bitext, tokenizer: Tokenizer, gold: GoldLinks) -> float:
+    """The AER of the links from every target word to the source word with the largest score.
+
+    Args:
+        scores: of the tokens of ``bitext``; rows are divided by their sums before tokens are merged into words.
+        judged: the lines of the pairs.
+        bitext: the pairs as the tokenizer encodes them.
+        tokenizer: of words or subwords.
+        gold: of the pairs.
+    """
+    matrices = [matrix / np.maximum(matrix.sum(1, keepdims=True), 1e-30) for matrix in scores]
+    sides = (judged.source, list(bitext.source)), (judged.target, list(bitext.target))
+    words = merge_subwords(Scores.from_matrices(matrices), tokenizer, *sides)
+    return evaluate(gold, best_links(words, null=False)).aer
+
+
+def run_gold_links(settings: GoldLinksSettings, progress: Progress = no_progress) -> Result:
+    """Trains networks of words and of subwords on every set, and measures their links at every logged step."""
+    import pandas as pd
+
+    sets = read_sets(settings)
+    total = len(sets) * len(UNITS) * settings.seeds
+    rows: list[dict[str, Any]] = []
+    for number, each in enumerate(sets):
+        for place, unit in enumerate(UNITS):
+            for seed in range(settings.seeds):
+                done = (number * len(UNITS) + place) * settings.seeds + seed
+                told = part_of(progress, 1000 * done, 1000 * total, f"{each.name}, {unit}, seed {seed}")
+                rows += _follow(each, unit, replace(settings, seed=settings.seed + seed), _scaled(told))
+    raw = pd.DataFrame(rows)
+    halves = half_way_errors(raw)
+    remarks = (
+        "AER in per cent. best: the lowest of the logged steps; step: of the best, the mean over seeds. IBM 1 is "
+        f"fitted on the same tokens, {settings.iterations} iterations.",
+        *(f"{each.name}: {len(each.lines.source)} pairs, {len(each.gold)} with gold links." for each in sets),
+    )
+    return Result(
+        _table(raw),
+        gold_links_claims(raw, halves),
+        {"steps": raw.round(5), "halves": halves.round(3)},
+        lambda figure: _draw(figure, raw),
+        remarks,
+    )
+
+
+def _scaled(progress: Progress) -> Progress:
+    """Progress of a training run in thousandths."""
+    return lambda done, total, message: progress(1000 * done // max(total, 1), 1000, message)
+
+
+def _follow(each: GoldSet, unit: Tokens, settings: GoldLinksSettings, progress: Progress) -> list[dict[str, Any]]:
+    """A row per logged step of one network: its error rates, and that of IBM 1."""
+    plan = settings.settings().change(text={"tokens": unit, "pieces": settings.pieces or None})
+    tokenizer = learn_tokenizer(each.lines, plan.text)
+    text, held = (encode_bitext(tokenizer, part.source, part.target) for part in (each.lines, each.judged))
+    ibm1 = fit_ibm1(text, iterations=settings.iterations, null=False).score(held, "alpha")
+    known: dict[str, Any] = {"set": each.name, "unit": unit, "seed": settings.seed}
+    known["ibm1"] = error_rate(ibm1, each.judged, held, tokenizer, each.gold)
+    rows: list[dict[str, Any]] = []
+
+    def measured(now: Trainer[TranslationNetwork, NeuralAligner], _: bool) -> None:
+        # The last step is told twice, the second time as the end.
+        if now.step not in now.plan.logged_steps or now.step in [row["step"] for row in rows]:
+            return
+        network = now.snapshot()
+        found = {
+            kind: error_rate(network.score(held, kind), each.judged, held, tokenizer, each.gold) for kind in KINDS
+        }
+        accuracy = network.metrics.get("valid.accuracy", float("nan"))
+        rows.append({**known, "step": now.step, "accuracy": accuracy, **found})
+
+    translation_trainer(text, held, plan, tokenizer, device="cpu").run(measured, progress)
+    return rows
+
+
+def half_way_errors(raw: pd.DataFrame) -> pd.DataFrame:
+    """The steps at which the error rates of alpha and beta have fallen half-way, a row per network."""
+    import pandas as pd
+
+    rows = []
+    for (name, unit, seed), part in raw.groupby(["set", "unit", "seed"], sort=False):
+        steps, right = part["step"].to_numpy(np.float64), 1 - part[list(KINDS)].to_numpy()
+        alpha, beta = half_way(steps, right)
+        rows.append({"set": name, "unit": unit, "seed": seed, "alpha": alpha, "beta": beta})
+    return pd.DataFrame(rows)
+
+
+def _table(raw: pd.DataFrame) -> pd.DataFrame:
+    import pandas as pd
+
+    rows = []
+    for (name, unit), part in raw.groupby(["set", "unit"], sort=False):
+        row: dict[str, Any] = {"set": name, "unit": unit, "IBM 1": 100 * part.ibm1.mean()}
+        for kind in KINDS:
+            best = part.loc[part.groupby("seed")[kind].idxmin()]
+            last = part[part.step == part.step.max()]
+            row |= {f"{kind} best": 100 * best[kind].mean(), f"{kind} step": best.step.mean()}
+            row[f"{kind} last"] = 100 * last[kind].mean()
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def gold_links_claims(raw: pd.DataFrame, halves: pd.DataFrame) -> tuple[Claim, ...]:
+    """The claims, from a row per step and from the half-way steps; intervals are over networks."""
+    last = raw[raw.step == raw.groupby(["set", "unit"]).step.transform("max")]
+    by_unit = last.pivot_table(index=["set", "seed"], columns="unit", values="alpha")
+    both = halves[np.isfinite(halves["alpha"]) & np.isfinite(halves["beta"])]
+    networks = "mean over networks, one per set, unit and seed"
+    return (
+        claim(
+            "In the end attention is right more often than the lexical probe",
+            f"AER of alpha minus AER of beta, last step, {networks}",
+            *averaged(last["alpha"] - last["beta"]),
+            below=0.0,
+        ),
+        claim(
+            "The lexical probe is right first, attention after",
+            f"log2 of half-way steps, alpha over beta, {networks} that learn both ({len(both)} of {len(halves)})",
+            *averaged(np.log2(both["alpha"] / both["beta"])),
+            above=0.0,
+        ),
+        claim(
+            "Attention ends with fewer errors than IBM 1",
+            f"AER of alpha minus AER of IBM 1, last step, {networks}",
+            *averaged(last["alpha"] - last["ibm1"]),
+            below=0.0,
+        ),
+        claim(
+            "The lexical probe ends with fewer errors than IBM 1",
+            f"AER of beta minus AER of IBM 1, last step, {networks}",
+            *averaged(last["beta"] - last["ibm1"]),
+            below=0.0,
+        ),
+        claim(
+            "Attention over subwords ends with fewer errors than attention over words",
+            "AER of alpha, subwords minus words, last step, mean over sets and seeds",
+            *averaged(by_unit["subwords"] - by_unit["words"]),
+            below=0.0,
+        ),
+    )
+
+
+def _draw(figure: Figure, raw: pd.DataFrame) -> None:
+    names = list(raw["set"].unique())
+    grid = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
+    styles = {"words": "-", "subwords": "--"}
+    for axes, name in zip(grid, names, strict=True):
+        part = raw[raw["set"] == name]
+        for unit in UNITS:
+            some = part[part.unit == unit]
+            for number, kind in enumerate(KINDS):
+                mean = some.groupby("step")[kind].mean()
+                axes.plot(mean.index + 1, mean, styles[unit], color=f"C{number}", label=f"{kind}, {unit}")
+            axes.axhline(some.ibm1.mean(), color="gray", ls=styles[unit], lw=1, label=f"IBM 1, {unit}")
+        axes.set(title=name, xscale="log", xlabel="training step + 1", ylim=(0, 1))
+    grid[0].set_ylabel("AER")
+    grid[-1].legend(fontsize=7)

@@ -1,0 +1,272 @@
+"""``word-order-of-learning``: which words attention finds first, predicted from the text alone (ours).
+
+If attention is learned from lexical knowledge, and that from words that occur together, then the text says when
+attention finds each word, before any network is trained: words that occur with few others early, the others late.
+
+A target word is *found* at the first logged step at which at least half of its occurrences in held-out text get
+the attention that the trained network gives them: the same source token is first. Two predictors, each one number
+per word y, are entropies (nats) of a distribution over source words x, from expected counts n(x, y) on the
+training text:
+
+- ``co-occurrence``: n(x, y) = C[x, y], each occurrence of y spread evenly over its sentence;
+- ``IBM 1``: the same spread by the posteriors of IBM Model 1 after EM.
+
+``frequency``, minus the logarithm of y's count, is the plain alternative: frequent words are learned first anyway.
+How far any prediction can go is bounded by how far another seed agrees about the order (``another seed``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.sparse import coo_matrix
+from scipy.stats import rankdata, spearmanr
+
+from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.experiments.networks import NetworkPlan, take_pairs
+from alignkit.experiments.protocol import Claim, Result, check_positive, claim, part_of
+from alignkit.experiments.statistics import averaged
+from alignkit.neural.aligners import NeuralAligner
+from alignkit.neural.networks.base import TranslationNetwork
+from alignkit.neural.training.trainer import Trainer
+from alignkit.neural.training.translation import translation_trainer
+from alignkit.scores.scores import Scores
+from alignkit.text.bitext import Bitext
+from alignkit.text.line_pairs import LinePairs
+from alignkit.text.tokenization import UNK, encode_bitext, learn_words
+from alignkit.types import Progress, no_progress
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+PREDICTORS = ("co-occurrence", "IBM 1", "frequency")
+OTHER_SEED = "another seed"
+
+
+@dataclass(frozen=True)
+class WordOrderOfLearningSettings(NetworkPlan):
+    """The texts and the networks; all learn words, not subwords.
+
+    Attributes (others are those of :class:`NetworkPlan`, whose ``pairs`` are not used):
+        sizes: training pairs of each text, rising; one size may exceed the text, which is then all of it.
+        seeds: networks for each size.
+        scored: held-out pairs on which words are found; 0 for all.
+        minimum: occurrences of a word there, without which it is left out, and in the training text, without which
+            it is unknown.
+        iterations: of IBM 1, without NULL.
+        warmup: 0, since fixed attention at the start would decide when attention is learned.
+    """
+
+    sizes: tuple[int, ...] = (1500, 3000, 6000)
+    seeds: int = 3
+    scored: int = 500
+    minimum: int = 3
+    iterations: int = 5
+    epochs: int = 10
+    batch: int = 32
+    warmup: int = 0
+
+    def __post_init__(self) -> None:
+        check_positive(self, "sizes", "seeds", "minimum", "iterations")
+
+
+QUICK = WordOrderOfLearningSettings(sizes=(400, 940), seeds=2, scored=0, epochs=8)
+
+
+def alignment_entropy(bitext: Bitext, scores: Scores | None = None) -> np.ndarray:
+    """Entropy, in nats, of the source words that each target word is counted with: float64 (V_tgt,).
+
+    Args:
+        bitext: M pairs.
+        scores: how each occurrence of a target word is spread over its source sentence; None for evenly.
+
+    Returns:
+        NaN for a word that does not occur with any other.
+    """
+    shape = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
+    rows, columns, counts = [], [], []
+    for m, (source, target) in enumerate(zip(bitext.source, bitext.target, strict=True)):
+        if not len(source) or not len(target):
+            continue
+        rows.append(np.tile(source, len(target)))
+        columns.append(np.repeat(target, len(source)))
+        even = np.full(len(source) * len(target), 1 / len(source))
+        counts.append(even if scores is None else scores[m].ravel().astype(np.float64))
+    if not rows:
+        return np.full(shape[1], np.nan)
+    places = np.concatenate(rows), np.concatenate(columns)
+    table = coo_matrix((np.concatenate(counts), places), shape).tocsc()
+    sums = np.asarray(table.sum(0)).ravel()
+    share = table.data / np.repeat(np.where(sums > 0, sums, 1), np.diff(table.indptr))
+    terms = -share * np.log(np.where(share > 0, share, 1.0))
+    owner = np.repeat(np.arange(shape[1]), np.diff(table.indptr))
+    return np.where(sums > 0, np.bincount(owner, terms, shape[1]), np.nan)
+
+
+def found_steps(steps: list[int], first: np.ndarray, words: np.ndarray, minimum: int) -> dict[int, int]:
+    """Word -> the first step at which at least half of its tokens get the attention of the last step.
+
+    Args:
+        steps: rising.
+        first: int (steps, tokens), the source token that is first by attention.
+        words: int (tokens,), the target words.
+        minimum: of a word's tokens.
+    """
+    same = first == first[-1]
+    found = {}
+    for word in np.unique(words):
+        places = words == word
+        if places.sum() >= minimum:
+            shares = same[:, places].mean(1)
+            found[int(word)] = steps[int(np.argmax(shares >= 0.5))]
+    return found
+
+
+def rank_correlation(u: np.ndarray, v: np.ndarray) -> float:
+    """Spearman's rank correlation; NaN where it is undefined."""
+    return float(spearmanr(u, v).statistic) if len(u) > 2 and np.ptp(u) and np.ptp(v) else float("nan")
+
+
+def run_word_order_of_learning(settings: WordOrderOfLearningSettings, progress: Progress = no_progress) -> Result:
+    """Trains networks on texts of several sizes, and compares when words are found with what the text predicts."""
+    import pandas as pd
+
+    lines, held = settings.lines()
+    total, frames = len(settings.sizes) * settings.seeds, []
+    for number, size in enumerate(settings.sizes):
+        text = LinePairs(lines.source[:size], lines.target[:size])
+        for seed in range(settings.seeds):
+            done = number * settings.seeds + seed
+            told = part_of(progress, 1000 * done, 1000 * total, f"{size} pairs, seed {seed}")
+            plan = replace(settings, seed=settings.seed + seed)
+            frame = learn_and_find(text, held, plan, _scaled(told))
+            frames.append(frame.assign(size=size, seed=seed))
+    raw = pd.concat(frames, ignore_index=True)
+    found = correlations(raw)
+    table = found.drop(columns=["seed"]).groupby("size", as_index=False).mean()
+    words = raw.groupby(["size", "seed"]).size()
+    remarks = (
+        f"{int(words.min())} to {int(words.max())} words per network. Spearman's rank correlation of each "
+        "predictor with the step at which a word is found. fitted, other seeds and other sizes: of a linear fit "
+        "of the predictors' ranks, made on the other seeds of the size, and on the other sizes.",
+    )
+    return Result(
+        table,
+        word_order_of_learning_claims(found),
+        {"words": raw.round(5), "correlations": found.round(5)},
+        lambda figure: _draw(figure, found),
+        remarks,
+    )
+
+
+def _scaled(progress: Progress) -> Progress:
+    """Progress of a training run in thousandths."""
+    return lambda done, total, message: progress(1000 * done // max(total, 1), 1000, message)
+
+
+def learn_and_find(
+    text: LinePairs, held: LinePairs, settings: WordOrderOfLearningSettings, progress: Progress = no_progress
+) -> pd.DataFrame:
+    """Trains one network; a row per word that occurs often enough: word, step, and the predictors."""
+    import pandas as pd
+
+    tokenizer = learn_words([*text.source, *text.target], settings.minimum)
+    training, valid = (encode_bitext(tokenizer, part.source, part.target) for part in (text, held))
+    pairs = take_pairs(valid, settings.scored)
+    steps: list[int] = []
+    first: list[np.ndarray] = []
+
+    def measured(now: Trainer[TranslationNetwork, NeuralAligner], _: bool) -> None:
+        # The last step is told twice, the second time as the end.
+        if now.step in now.plan.logged_steps and now.step not in steps:
+            steps.append(now.step)
+            scores = now.snapshot().score(pairs, "alpha")
+            first.append(np.concatenate([matrix.argmax(1) for matrix in scores]))
+
+    plan = settings.settings().change(text={"tokens": "words"})
+    translation_trainer(training, valid, plan, tokenizer, device="cpu").run(measured, progress)
+    found = found_steps(steps, np.stack(first), pairs.target.tokens, settings.minimum)
+    found.pop(UNK, None)
+    model = fit_ibm1(training, iterations=settings.iterations, null=False)
+    counts = np.bincount(training.target.tokens, minlength=len(tokenizer.vocabulary))
+    words = np.array(sorted(found))
+    with np.errstate(divide="ignore"):
+        values = {
+            "co-occurrence": alignment_entropy(training)[words],
+            "IBM 1": alignment_entropy(training, model.score(training, "alpha"))[words],
+            "frequency": -np.log(counts[words]),
+        }
+    names = [tokenizer.vocabulary[int(word)] for word in words]
+    table = pd.DataFrame({"word": names, "step": [found[int(word)] for word in words], **values})
+    return table[np.isfinite(table[list(PREDICTORS)]).all(axis=1)].reset_index(drop=True)
+
+
+def correlations(raw: pd.DataFrame) -> pd.DataFrame:
+    """A row per network: the rank correlation of when words are found with every predictor and every fit."""
+    import pandas as pd
+
+    parts = dict(list(raw.groupby(["size", "seed"], sort=False)))
+    rows = []
+    for (size, seed), own in parts.items():
+        row: dict[str, float] = {"size": size, "seed": seed}
+        row |= {name: rank_correlation(own[name], own.step) for name in PREDICTORS}
+        seeds = [part for (n, s), part in parts.items() if n == size and s != seed]
+        sizes = [part for (n, _), part in parts.items() if n != size]
+        row["fitted, other seeds"] = _held_out(seeds, own)
+        row["fitted, other sizes"] = _held_out(sizes, own)
+        both = [own.merge(other, on="word", suffixes=("", "_other")) for other in seeds]
+        shared = [rank_correlation(each.step, each.step_other) for each in both]
+        row[OTHER_SEED] = float(np.mean(shared)) if shared else np.nan
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _held_out(training: list[pd.DataFrame], held: pd.DataFrame) -> float:
+    """The rank correlation of the held-out steps with a linear fit of ranks made on other networks."""
+    if not training:
+        return float("nan")
+    x = np.concatenate([_ranks(part) for part in training])
+    y = np.concatenate([rankdata(part.step) / len(part) for part in training])
+    weights = np.linalg.lstsq(np.column_stack([x, np.ones(len(x))]), y, rcond=None)[0]
+    return rank_correlation(_ranks(held) @ weights[:-1], held.step)
+
+
+def _ranks(part: pd.DataFrame) -> np.ndarray:
+    """float64 (words, predictors): the rank of each word by each predictor, as a share."""
+    return np.column_stack([rankdata(part[name]) for name in PREDICTORS]) / len(part)
+
+
+def word_order_of_learning_claims(found: pd.DataFrame) -> tuple[Claim, ...]:
+    """The claims, from a row per network; intervals are over networks."""
+    over = f"{len(found)} networks"
+    texts = {
+        "co-occurrence": "Attention finds words with a low co-occurrence entropy earlier",
+        "IBM 1": "Attention finds words with a low IBM 1 entropy earlier",
+        "fitted, other seeds": "What is fitted on other seeds predicts the order of a new one",
+        "fitted, other sizes": "What is fitted on texts of other sizes predicts the order on a new one",
+    }
+    judged = [
+        claim(text, f"rank correlation with the step, mean of {over}", *averaged(found[name]), above=0.0)
+        for name, text in texts.items()
+    ]
+    more = found["IBM 1"] - found["frequency"]
+    text = "IBM 1 entropy predicts it better than frequency does"
+    judged.append(claim(text, f"difference of rank correlations, mean of {over}", *averaged(more), above=0.0))
+    return tuple(judged)
+
+
+def _draw(figure: Figure, found: pd.DataFrame) -> None:
+    axes = figure.subplots()
+    names = [*PREDICTORS, "fitted, other seeds", "fitted, other sizes", OTHER_SEED]
+    for number, (size, part) in enumerate(found.groupby("size")):
+        for place, name in enumerate(names):
+            label = f"{size} pairs" if not place else None
+            at = np.full(len(part), place + 0.2 * (number - found["size"].nunique() / 2))
+            axes.plot(at, part[name], "o", color=f"C{number}", label=label)
+    axes.axhline(0, color="k", lw=0.8)
+    axes.set_xticks(range(len(names)), names, rotation=20, ha="right")
+    axes.set_ylabel("rank correlation with the step of finding")
+    axes.legend()

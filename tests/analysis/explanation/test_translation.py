@@ -1,0 +1,77 @@
+"""The explanation tests of translation networks."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from scipy.spatial.distance import jensenshannon
+
+from alignkit.analysis.explanation.settings import ExplanationSettings
+from alignkit.analysis.explanation.translation import explain_translation, uniform_translation
+from alignkit.errors import AlignkitError
+from alignkit.neural.settings import PRESETS
+from alignkit.neural.training.translation_run import TranslationRun, train_translation
+from alignkit.text.line_pairs import LinePairs
+from alignkit_cli.main import run
+
+
+@pytest.fixture(scope="module")
+def pair(lines, tmp_path_factory):
+    """Two runs of other seeds on a permuted-copy text."""
+    folder = tmp_path_factory.mktemp("translation")
+    train, valid = (LinePairs(*(side[part] for side in lines)) for part in (slice(60), slice(60, 75)))
+    for seed in (0, 1):
+        settings = PRESETS["small"].change(
+            text={"tokens": "words"},
+            network={"embedding": 8, "hidden": 8},
+            training={"epochs": 1, "seed": seed, "bleu": "never"},
+        )
+        train_translation(folder / str(seed), train, valid, settings, device="cpu")
+    return folder
+
+
+def test_uniform_attention_word_by_word(pair):
+    own = TranslationRun(pair / "0")
+    network, text = own.load(device="cpu").network, own.valid
+    found = uniform_translation(network, text)
+    for m in (0, 4, 9):
+        source = torch.from_numpy(text.source[m].astype(np.int64))[:, None]
+        target = torch.from_numpy(text.target[m].astype(np.int64))[:, None]
+        previous = torch.cat([torch.ones(1, 1, dtype=torch.long), target[:-1]])
+        lengths = np.array([len(source)])
+        p, q = (
+            torch.softmax(network.output(network(source, lengths, previous, uniform))[0], 1).detach().numpy()
+            for uniform in (False, True)
+        )
+        right = np.arange(len(target)), target[:, 0].numpy()
+        assert found[0][m] == pytest.approx(np.abs(p - q).sum(1).mean() / 2, abs=1e-5)
+        assert found[1][m] == pytest.approx(np.mean(p.argmax(1) != q.argmax(1)))
+        assert found[2][m] == pytest.approx(np.mean(np.log(p[right] / q[right])), abs=1e-4)
+
+
+def test_the_distance_of_a_seed_is_scipys(pair):
+    runs = [TranslationRun(pair / str(seed)) for seed in (0, 1)]
+    networks = [each.load(device="cpu") for each in runs]
+    text = runs[0].valid
+    table = explain_translation(networks[0], text, networks[1:]).set_index("test")
+    one, other = (network.score(text, "alpha") for network in networks)
+    wanted = [
+        np.mean([jensenshannon(u, v, base=2) ** 2 for u, v in zip(a, b, strict=True)])
+        for a, b in zip(one, other, strict=True)
+    ]
+    assert table.value["seeds, JSD"] == pytest.approx(np.mean(wanted), abs=1e-5)
+    assert set(table.group) == {"order", "uniform", "seeds"}
+    erasure = ExplanationSettings(tests=("erasure",))
+    with pytest.raises(AlignkitError, match="erasure is for classifiers; translation networks have order"):
+        explain_translation(networks[0], text, settings=erasure)
+
+
+def test_the_command_takes_translation_runs(pair, capsys):
+    assert run(["explain", str(pair / "0"), "--other", str(pair / "1"), "--json"]) == 0
+    found = {row["test"] for row in json.loads(capsys.readouterr().out)["explanation"]}
+    assert {"tau, gradient", "uniform, loss", "seeds, JSD"} <= found
+    assert run(["explain", str(pair / "0"), "--html", "x.html"]) == 2
+    assert "alignkit report" in capsys.readouterr().err

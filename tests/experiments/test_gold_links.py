@@ -1,0 +1,106 @@
+"""Error rates through training: against counting by hand, on a planted text, and the claims."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from planted import permuted_copy
+
+from alignkit.errors import AlignkitError
+from alignkit.experiments import gold_links as experiment
+from alignkit.experiments.protocol import Verdict
+from alignkit.links.links import GoldLinks, Links
+from alignkit.scores.scores import Scores
+from alignkit.text.line_pairs import LinePairs
+from alignkit.text.tokenization import encode_bitext, learn_words
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A set whose words are copied in another order: 20 pairs with gold links, 180 more."""
+    place = tmp_path_factory.mktemp("aer") / "planted"
+    place.mkdir()
+    pairs, links = permuted_copy(3, pairs=200, types=12, longest=5)
+    for part, low, high in (("test", 0, 20), ("train", 20, 200)):
+        for side in (0, 1):
+            lines = [" ".join(pair[side]) for pair in pairs[low:high]]
+            (place / f"{part}.{('src', 'tgt')[side]}").write_text("\n".join(lines) + "\n")
+    (place / "test.gold").write_text("\n".join(Links.from_lists(links[:20]).to_strings()) + "\n")
+    return place.parent
+
+
+def test_the_error_rate_by_hand():
+    lines = LinePairs(["a b", "c"], ["x y", "z"])
+    tokenizer = learn_words([*lines.source, *lines.target])
+    bitext = encode_bitext(tokenizer, *lines)
+    # Rows x, y and EOS, columns BOS, a, b, EOS: x is linked to a, although it attends to EOS most, and y to a too.
+    one = np.array([[0.0, 0.3, 0.1, 0.6], [0.1, 0.5, 0.4, 0.0], [0, 0, 0, 1]], np.float32)
+    two = np.array([[0.2, 0.7, 0.1], [0, 0, 1]], np.float32)
+    people = Links.from_lists([[(0, 0), (1, 1)], [(0, 0)]])
+    gold = GoldLinks(people, people)
+    scores = Scores.from_matrices([one, two])
+    assert experiment.error_rate(scores, lines, bitext, tokenizer, gold) == pytest.approx(1 - 4 / 6)
+    # A factor for each row changes nothing.
+    other = Scores.from_matrices([one * np.array([[5.0], [0.1], [1.0]], np.float32), two])
+    assert experiment.error_rate(other, lines, bitext, tokenizer, gold) == pytest.approx(1 - 4 / 6)
+
+
+def test_on_a_planted_text_errors_fall(folder):
+    torch.set_num_threads(1)
+    settings = experiment.GoldLinksSettings(data=str(folder), pairs=180, pieces=60, epochs=8, batch=8, seeds=1)
+    told = []
+    result = experiment.run_gold_links(settings, lambda *what: told.append(what[:2]))
+    raw = result.rows["steps"]
+    assert set(raw["set"]) == {"planted"}
+    assert raw.groupby(["unit", "seed"]).ngroups == 2
+    words = raw[(raw.unit == "words") & (raw.seed == 0)].sort_values("step")
+    assert words.step.iloc[0] == 0
+    assert words.step.is_unique
+    assert words.beta.iloc[-1] < words.beta.iloc[0] - 0.2
+    assert words.ibm1.iloc[0] < 0.2
+    assert result.table.set_index("unit").loc["words", "IBM 1"] == pytest.approx(
+        100 * words.ibm1.iloc[0], abs=1e-2
+    )
+    assert told[-1] == (2000, 2000)
+    assert "200 pairs, 20 with gold links" in result.remarks[-1]
+
+
+def rows(alpha, beta, ibm1, unit="words", seed=0):
+    steps = [0, 10, 20, 40]
+    values = {"step": steps, "alpha": alpha, "beta": beta, "ibm1": ibm1}
+    return pd.DataFrame({"set": "x", "unit": unit, "seed": seed, **values})
+
+
+def verdicts(alpha, beta, ibm1, gap):
+    parts = []
+    for seed in range(5):
+        shift = 0.001 * seed
+        for unit, more in (("words", 0.0), ("subwords", gap * (1 + shift))):
+            moved = [value + more + shift * (value < 0.5) for value in alpha]
+            parts.append(rows(moved, [value + 2 * shift for value in beta], ibm1, unit, seed))
+    raw = pd.concat(parts, ignore_index=True)
+    return [each.verdict for each in experiment.gold_links_claims(raw, experiment.half_way_errors(raw))]
+
+
+def test_claims_follow_the_error_rates():
+    late, early = [0.9, 0.9, 0.8, 0.2], [0.9, 0.4, 0.3, 0.3]
+    assert verdicts(late, early, 0.4, -0.05) == [Verdict.HOLDS] * 5
+    late, early = [0.9, 0.9, 0.8, 0.5], [0.9, 0.6, 0.6, 0.6]
+    assert verdicts(early, late, 0.4, 0.05) == [Verdict.FAILS] * 5
+
+
+def test_sets_that_are_not_there(folder, tmp_path):
+    with pytest.raises(AlignkitError, match=r"no folder with test\.gold"):
+        experiment.read_sets(experiment.GoldLinksSettings(data=str(tmp_path)))
+    with pytest.raises(AlignkitError, match="data, which is not given"):
+        experiment.GoldLinksSettings(sets=("x",))
+    (tmp_path / "bad").mkdir()
+    for name in ("test.src", "test.tgt", "train.src", "train.tgt"):
+        (tmp_path / "bad" / name).write_text("a\n")
+    (tmp_path / "bad" / "test.gold").write_text("0-0\n0-0\n")
+    with pytest.raises(AlignkitError, match="gold links of 2 pairs, but 1"):
+        experiment.read_sets(experiment.GoldLinksSettings(data=str(tmp_path)))
+    (found,) = experiment.read_sets(experiment.GoldLinksSettings(data=str(folder), pairs=7))
+    assert (found.name, len(found.lines.source), len(found.judged.source)) == ("planted", 27, 20)

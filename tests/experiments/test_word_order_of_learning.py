@@ -1,0 +1,98 @@
+"""When words are found, and what predicts it: against plain loops, planted orders, and one small run."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy.stats import spearmanr
+
+from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.experiments import word_order_of_learning as experiment
+from alignkit.experiments.protocol import Verdict
+from alignkit.text.bitext import Bitext
+
+
+def test_entropies_against_a_loop():
+    rng = np.random.default_rng(0)
+    source = [[f"s{i}" for i in rng.integers(0, 6, rng.integers(0, 6))] for _ in range(30)]
+    target = [[f"t{i}" for i in rng.integers(0, 5, rng.integers(0, 6))] for _ in range(30)]
+    bitext = Bitext.from_sentences(source, target)
+    scores = fit_ibm1(bitext, iterations=3, null=False).score(bitext, "alpha")
+    for given in (None, scores):
+        counts: dict[str, Counter] = {}
+        for m, (x, y) in enumerate(zip(source, target, strict=True)):
+            for t, word in enumerate(y):
+                for at, other in enumerate(x):
+                    more = 1 / len(x) if given is None else float(given[m][t, at])
+                    counts.setdefault(word, Counter())[other] += more
+        found = experiment.alignment_entropy(bitext, given)
+        for word, row in counts.items():
+            total = sum(row.values())
+            expected = -sum(n / total * math.log(n / total) for n in row.values() if n > 0)
+            assert found[bitext.target.vocabulary.id(word)] == pytest.approx(expected, abs=1e-6)
+    empty = Bitext.from_sentences([[], ["a"]], [["x"], []])
+    assert np.isnan(experiment.alignment_entropy(empty)).all()
+
+
+def test_a_word_is_found_when_half_of_its_tokens_are_attended_as_in_the_end():
+    words = np.array([7, 7, 7, 7, 9, 9, 9, 5])
+    first = np.array(
+        [[0, 0, 0, 1, 0, 0, 0, 3], [2, 0, 1, 1, 4, 0, 0, 3], [2, 2, 1, 1, 4, 4, 0, 3], [2, 2, 2, 2, 4, 4, 4, 3]]
+    )
+    # Of word 7, none, one, two and all four are right; of word 9, none, one and two of three; word 5 is rare.
+    assert experiment.found_steps([0, 10, 50, 100], first, words, 3) == {7: 50, 9: 50}
+    assert experiment.found_steps([0, 10, 50, 100], first, words, 1)[5] == 0
+
+
+def planted(seeds=4, noise=0.1):
+    """Steps that follow the entropy of IBM 1, and nothing else."""
+    frames = []
+    for size in (100, 200):
+        for seed in range(seeds):
+            rng = np.random.default_rng([size, seed])
+            values = {name: rng.random(60) for name in experiment.PREDICTORS}
+            steps = np.round(1000 * (values["IBM 1"] + noise * rng.random(60)), -1)
+            words = [f"w{i}" for i in range(60)]
+            frames.append(pd.DataFrame({"word": words, "step": steps, **values, "size": size, "seed": seed}))
+    return pd.concat(frames, ignore_index=True)
+
+
+def test_correlations_and_held_out_fits():
+    raw = planted()
+    found = experiment.correlations(raw)
+    assert len(found) == 8
+    own = raw[(raw["size"] == 100) & (raw.seed == 2)]
+    row = found[(found["size"] == 100) & (found.seed == 2)].iloc[0]
+    for name in experiment.PREDICTORS:
+        assert row[name] == pytest.approx(spearmanr(own[name], own.step).statistic)
+    for name in ("fitted, other seeds", "fitted, other sizes"):
+        assert (found[name] > 0.9).all()
+    assert abs(found["another seed"].mean()) < 0.3  # the words' entropies differ between these seeds
+    verdicts = [each.verdict for each in experiment.word_order_of_learning_claims(found)]
+    assert verdicts[1:] == [Verdict.HOLDS] * 4
+    # What is fitted where the order is the opposite predicts the opposite.
+    turned = raw.assign(step=np.where(raw["size"] == 200, -raw.step, raw.step))
+    other = experiment.correlations(turned)
+    assert (other["fitted, other sizes"] < -0.9).all()
+    assert (other["fitted, other seeds"] > 0.9).all()
+
+
+def test_a_small_run():
+    torch.set_num_threads(1)
+    settings = experiment.WordOrderOfLearningSettings(sizes=(150, 300), seeds=2, scored=0, epochs=1, minimum=2)
+    told = []
+    result = experiment.run_word_order_of_learning(settings, lambda *what: told.append(what[:2]))
+    raw = result.rows["words"]
+    assert raw.groupby(["size", "seed"]).ngroups == 4
+    assert "<unk>" not in set(raw.word)
+    assert set(raw.step) <= {0, 5, 10}
+    assert told[-1] == (4000, 4000)
+    assert list(result.table["size"]) == [150, 300]
+    first = raw[(raw["size"] == 150) & (raw.seed == 0)].set_index("word")
+    other = raw[(raw["size"] == 150) & (raw.seed == 1)].set_index("word")
+    assert np.allclose(first["IBM 1"], other["IBM 1"][first.index])  # of the text, not of the network
