@@ -4,8 +4,8 @@
 
 The pairs that have gold links are put before the training text, as in benchmarks/quality.py, but as they are
 written: the encoder knows upper from lower case. Encoding takes a core some minutes for ten thousand pairs, so by
-default only the pairs with gold links are encoded, and nothing is known of the words of the others;
-``--encode all`` encodes every pair, as `alignkit align --embeddings e5` does. Times are processor times on one thread.
+default only the pairs with gold links are encoded, and nothing is known of the words of the others; with
+``--encode all`` every pair is, as by `alignkit align --embeddings e5`. Times are processor times on one thread.
 """
 
 from __future__ import annotations
