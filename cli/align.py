@@ -38,7 +38,7 @@ from alignkit_cli.sharing import fit_and_write_shared, is_shared, sharing_option
 from alignkit_cli.text_parts import part_options, sample_fit_options
 
 
-@alignkit_command("align")
+@alignkit_command("align", ranks="divided")
 @text_options
 @click.option(
     "--model",

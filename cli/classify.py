@@ -66,6 +66,7 @@ class ClassifyCall:
     embedding: int | None
     attention: str | None
     encoder: str | None
+    hierarchical: bool
     steps: int | None
     batch: int | None
     ends: bool
@@ -78,13 +79,13 @@ class ClassifyCall:
         """The settings of the standard classifier."""
         settings = CLASSIFIER_PRESETS[self.preset].change(
             text={"minimum": self.minimum},
-            network={name: getattr(self, name) for name in ("embedding", "attention", "encoder")},
+            network={name: getattr(self, name) for name in ("embedding", "attention", "encoder", "hierarchical")},
             training={"steps": self.steps, "batch": self.batch, "seed": seed},
         )
         return replace(settings, ends=self.ends)
 
 
-@alignkit_command("classify")
+@alignkit_command("classify", ranks="training")
 @argument(
     "data",
     metavar="DATA",
@@ -127,6 +128,12 @@ class ClassifyCall:
     help="What gives the states: bidirectional LSTMs, a transformer's encoder, a map of each word by itself, or "
     "the embeddings themselves.  [default: lstm, the paper's]",
 )
+@click.option(
+    "--hierarchical",
+    is_flag=True,
+    help="Attention over the words of each sentence, then over the sentences. A sentence ends with a word that "
+    "ends in . or ! or ?; --split-punctuation makes such words.",
+)
 @click.option("--steps", type=COUNT, help="The number of training steps of each network.  [default: the preset's]")
 @click.option("--batch", type=COUNT, help="The number of texts per step.  [default: the preset's]")
 @click.option("--bos-eos", "ends", is_flag=True, help="Put BOS before and EOS behind each text.")
@@ -153,17 +160,9 @@ def command(**options: Any) -> None:
 
 def run_classify(call: ClassifyCall, settings: ClassifySettings) -> None:
     """Read, train what is missing, print."""
-    from alignkit.workflow.ranks import train_on_ranks
-
-    need("torch")
-    if train_on_ranks(lambda: _classified(call, settings)) is None:
-        return  # another rank than 0, which has said all
-
-
-def _classified(call: ClassifyCall, settings: ClassifySettings) -> bool:
-    """Do all of :func:`run_classify`, at rank 0."""
     from alignkit.workflow.training import read_training_texts
 
+    need("torch")
     reading: dict[str, Any] = {name: getattr(call, name) for name in READING}
     text, held, names = read_training_texts(call.data, call.valid, call.labels, **reading)
     from alignkit.analysis.classification import classify
@@ -182,7 +181,6 @@ def _classified(call: ClassifyCall, settings: ClassifySettings) -> bool:
     facts = {"labels": list(names), "training_texts": len(text), "validation_texts": len(held)}
     render = classification_json if call.as_json else classification_text
     write_output(f"{render(found, settings, facts)}\n".encode(), None)
-    return True
 
 
 def classification_text(found: Classification, settings: ClassifySettings, facts: dict[str, Any]) -> str:

@@ -20,7 +20,7 @@ from alignkit_cli.parameter_types import OutputPath
 from alignkit_cli.sharing import count_and_write_shared, is_shared
 
 
-@alignkit_command("cooc")
+@alignkit_command("cooc", ranks="divided")
 @text_arguments
 @sample_option
 @click.option(

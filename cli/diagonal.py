@@ -19,7 +19,7 @@ from alignkit_cli.options import needs, setting_option, with_given
 from alignkit_cli.parameter_types import PROBABILITY, RealNumber
 
 
-@alignkit_command("diagonal")
+@alignkit_command("diagonal", ranks="divided")
 @text_options
 @estimation_options(DiagonalSettings)
 @setting_option(

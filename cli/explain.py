@@ -36,7 +36,7 @@ class ExplainCall:
     quiet: bool
 
 
-@alignkit_command("explain")
+@alignkit_command("explain", ranks="training")
 @argument(
     "run_dir",
     metavar="RUN",

@@ -18,7 +18,7 @@ from alignkit_cli.options import memory_options, setting_option, with_given
 from alignkit_cli.parameter_types import PROBABILITY, RealNumber
 
 
-@alignkit_command("ibm1")
+@alignkit_command("ibm1", ranks="divided")
 @text_options
 @estimation_options(IBM1Settings)
 @setting_option(

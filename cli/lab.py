@@ -76,7 +76,7 @@ class LabCall:
         )
 
 
-@alignkit_command("lab")
+@alignkit_command("lab", ranks="training")
 @argument(
     "run_dir",
     metavar="[RUN]",

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alignkit.distributed.launch import find_launch
-from alignkit.storage import atomic_write
 from alignkit.workflow.settings import AlignSettings
 from alignkit_cli.options import Command, apply, choose_text, note, note_blanks, setting_option
+from alignkit_cli.parameter_types import OutputFolder
 from alignkit_cli.progress import FitProgress
 
 if TYPE_CHECKING:
@@ -38,14 +38,14 @@ def sharing_options(command: Command) -> Command:
         AlignSettings,
         "checkpoint",
         metavar="FOLDER",
-        type=click.Path(file_okay=False),
+        type=OutputFolder(),
         help="Keep the state of the fit in FOLDER after each iteration. The same command, started again after it "
         "was interrupted or killed, goes on after the last complete iteration, with the same result.",
     )
     parts = click.option(
         "--parts",
         metavar="FOLDER",
-        type=click.Path(file_okay=False),
+        type=OutputFolder(),
         help="Under torchrun: leave the lines of each rank in a file of its own in FOLDER, with a manifest.json "
         "that has their order, instead of joining them.",
     )
@@ -137,6 +137,8 @@ def _join(ranks: ArrayGroup, part: Path, output: str | None) -> None:
             sys.stdout.buffer.write(chunk)
         sys.stdout.buffer.flush()
     else:
+        from alignkit.storage import atomic_write
+
         with atomic_write(output) as stream:
             for chunk in chunks:
                 stream.write(chunk)
@@ -147,6 +149,8 @@ def _write_manifest(ranks: ArrayGroup, shared: SharedText, links: Path, output_f
     parts = [json.loads(text) for text in ranks.texts(json.dumps(own))]
     if ranks.rank == 0:
         manifest = {"pairs": shared.pairs, "format": output_format, "parts": parts}
+        from alignkit.storage import atomic_write
+
         with atomic_write(links.parent / MANIFEST) as stream:
             stream.write((json.dumps(manifest, indent=1) + "\n").encode())
 

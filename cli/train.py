@@ -45,7 +45,7 @@ from alignkit_cli.parameter_types import (
 from alignkit_cli.progress import progress_bar
 
 
-@alignkit_command("train")
+@alignkit_command("train", ranks="training")
 @text_arguments
 @sample_option
 @click.option(
@@ -158,19 +158,20 @@ def command(run_dir: str, quiet: bool, **options: Any) -> None:
     Started by torchrun, it trains on several processes or machines, which divide every batch among them:
     torchrun --nproc-per-node 4 -m alignkit train ...
     """
-    from alignkit.workflow.ranks import train_on_ranks
     from alignkit.workflow.training import TrainingFiles, train_files
 
     need("torch", "sacrebleu")
     text, valid = choose_text(options["source"], options["target"], options["sample"]), options["valid"]
     if valid is None and options["sample"]:
         valid = choose_text(None, None, True, "test")
-    files, settings = TrainingFiles(text, valid, options["guide"]), run_settings(options)
-    given = {name: options[name] for name in ("threads", "device", "lowercase", "encoding_errors")}
     with progress_bar("training", quiet) as bar:
-        best = train_on_ranks(lambda: train_files(run_dir, files, settings, progress=bar, **given))
-    if best is None:  # at another rank than 0, which has said all
-        return
+        best = train_files(
+            run_dir,
+            TrainingFiles(text, valid, options["guide"]),
+            run_settings(options),
+            progress=bar,
+            **{name: options[name] for name in ("threads", "device", "lowercase", "encoding_errors")},
+        )
     measured = ", ".join(f"{name} {best.metrics[name]:.3f}" for name in ("valid.loss", "valid.accuracy"))
     note(f"{run_dir}: best at step {best.step}, {measured}", quiet)
 

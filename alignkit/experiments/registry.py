@@ -107,6 +107,12 @@ _ALL = (
         {"seeds": 20, "length": 40, "subset_types": 60, "hidden": 256, "batch": 128, "steps": 300},
     ),
     Experiment(
+        "copying-mechanisms",
+        "sparse and hard attention on permutations, against softmax",
+        f"after {_SNELL}, 3.3",
+        ("seeds", "mechanisms", "length", "hidden", "batch", "steps", "learning_rate"),
+    ),
+    Experiment(
         "permutation-function",
         "a fixed reordering is not learned though the words are",
         f"{_SNELL}, 6.2",
@@ -143,6 +149,12 @@ _ALL = (
         "lexical knowledge before attention in training",
         f"{_SNELL}, the thesis",
         ("runs", "scored"),
+    ),
+    Experiment(
+        "ktiw-per-head",
+        "lexical knowledge before attention in each head of a transformer",
+        f"after {_SNELL}, the thesis",
+        ("pieces", "layers", "heads", "embedding", "batch", "steps", "scored"),
     ),
     Experiment(
         "written-lexicon",

@@ -13,6 +13,7 @@ from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.errors import AlignkitError
 from alignkit.neural.devices import Products
 from alignkit.neural.ensemble.networks import copying_settings, initial_parameters
+from alignkit.neural.ensemble.pointer import pointer_parameters
 from alignkit.neural.ensemble.training import EnsembleTraining, MemberRun, train_ensemble
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import BOS, EOS
@@ -186,6 +187,8 @@ def train_networks(
     """Trains a network from each of the seeds 0, 1, ...; they share no sequences and no initial weights."""
     shape = copying_settings(sequences.vocabulary, plan.hidden, attention)
     starts = [initial_parameters(shape, seed) for seed in range(seeds)]
+    if plan.training.network == "pointer":
+        starts = [pointer_parameters(start) for start in starts]
     return train_ensemble(starts, range(seeds), sequences.draw, plan.training, progress)
 
 

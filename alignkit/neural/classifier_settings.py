@@ -43,6 +43,9 @@ class ClassifierSettings:
             (``self-attention``); tanh(A x + a) of each word's embedding by itself (``words``); or the
             ``embeddings`` themselves.
         layers: of the encoder; embeddings have none.
+        hierarchical: attention over the words of each sentence, then over sentences (Yang et al. 2016); a sentence
+            ends with a word that ends in a full stop, an exclamation mark or a question mark. Uniform attention
+            stays what it is.
     """
 
     vocabulary: int = 0
@@ -52,6 +55,7 @@ class ClassifierSettings:
     attention: str = "feed-forward"
     encoder: Encoder = "lstm"
     layers: int = 1
+    hierarchical: bool = False
 
     def __post_init__(self) -> None:
         sizes = {"embedding": self.embedding, "hidden": self.hidden, "attention_hidden": self.attention_hidden}
@@ -61,8 +65,11 @@ class ClassifierSettings:
         check_choice("classifier", "encoder", self.encoder, get_args(Encoder))
         if self.vocabulary != 0:
             check_sizes("classifier", vocabulary=self.vocabulary)
+        check_flag("classifier", hierarchical=self.hierarchical)
         if self.attention != UNIFORM:
-            parse_mechanism(self.attention, "classifier")
+            mechanism = parse_mechanism(self.attention, "classifier")
+            if self.hierarchical and mechanism.normalizer == "reinforce":
+                raise AlignkitError("classifier: reinforce is not for hierarchical attention, which samples twice")
 
 
 @dataclass(frozen=True)

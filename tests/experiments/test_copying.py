@@ -41,6 +41,18 @@ def test_claims_of_copying_follow_the_counts():
     ]
 
 
+def test_a_pointer_network_copies_where_the_encoder_decoder_does_not():
+    """Permutations of ten: with a fifth of the steps, pointers are there and words are not."""
+    settings = copying.CopyingSettings(
+        seeds=3, kinds=("permutation",), length=10, hidden=32, batch=32, steps=120, pairs=40, learning_rate=5e-3
+    )
+    found = [copying.run_copying(replace(settings, network=name)) for name in ("pointer", "encoder-decoder")]
+    shares = [result.table["mean accuracy"].iloc[0] for result in found]
+    assert shares[0] > 0.9
+    assert shares[1] < 0.6
+    assert [c.text.startswith("a pointer network copies permutation") for c in found[0].claims] == [True]
+
+
 def test_copying_reports_every_network():
     settings = copying.CopyingSettings(seeds=3, length=4, subset_types=6, pairs=40, **TINY)
     result = copying.run_copying(settings)

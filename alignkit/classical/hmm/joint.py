@@ -9,7 +9,8 @@ What it adds to the HMM of Vogel, Ney and Tillmann (1996), each because it pays 
   expectation is taken out of the counts that judge it, as a collapsed Gibbs sampler does (Asuncion et al. 2009),
   so that a rare word cannot confirm its own links; less of it where a text hardly repeats its words.
 - **Spelling.** Pseudo-counts for words that look alike: numbers, names, cognates
-  (:mod:`alignkit.classical.hmm.evidence`).
+  (:mod:`alignkit.classical.hmm.evidence`); in small texts also for words that correspond letter by letter, as
+  names in different alphabets do (:mod:`alignkit.classical.hmm.transliteration`).
 - **Punctuation** is seldom linked to words.
 - **Back-off.** Pseudo-counts from the translations of words with the same first or last letters, less those of the
   word itself (:mod:`alignkit.classical.hmm.word_classes`).

@@ -7,6 +7,7 @@ import numpy as np
 from alignkit.classical.exchange import ALONE, Exchange
 from alignkit.classical.hmm.evidence import are_words, spelling_counts
 from alignkit.classical.hmm.settings import HMMSettings
+from alignkit.classical.hmm.transliteration import MOST_PAIRS, Transliteration
 from alignkit.classical.hmm.word_classes import BackOff
 from alignkit.classical.priors import LexiconPrior
 from alignkit.classical.word_pairs import IndexedBitext
@@ -61,6 +62,13 @@ class PairEvidence:
             exchange.summed(np.bincount(side.tokens, minlength=len(side.vocabulary)))
             for side in (bitext.source, bitext.target)
         ]
+        self.transliteration = self._transliteration(bitext)
+
+    def _transliteration(self, bitext: Bitext) -> Transliteration | None:
+        pairs = self.exchange.summed(np.array([len(self.rows.columns)]))
+        if self.alike is None or pairs[0] > MOST_PAIRS:
+            return None
+        return Transliteration(bitext, self.rows, self.alike, self._frequencies, self.exchange, self.threads)
 
     def initialise(self, is_uniform: bool) -> None:
         """All pairs are equal but for their spelling and for punctuation; or, if not uniform, have no evidence."""
@@ -87,6 +95,9 @@ class PairEvidence:
         self._count(ids, links)
         totals = self._totals()
         self._add_spelling()
+        if self.transliteration is not None:
+            places, counts = self.transliteration.counts(rows.values, totals)
+            evidence[places, 1:] += np.float32(self.settings.spelling) * counts[:, None]
         if self.pseudo_counts is not None:
             evidence[:, 1:] += self.pseudo_counts.T
         if self.back_off is not None:

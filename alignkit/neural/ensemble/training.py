@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -14,11 +14,17 @@ from torch import Tensor
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.devices import Products, one_thread, rounded
-from alignkit.neural.ensemble.networks import Parameters, forward, losses, stack, token_accuracies
+from alignkit.neural.ensemble.networks import ForwardPass, Parameters, forward, losses, stack, token_accuracies
+from alignkit.neural.ensemble.pointer import point
 from alignkit.types import Progress
 
 #: (generator, B) -> int64 source (B, L), previous (B, T) and target (B, T)
 Draw = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray, np.ndarray]]
+EnsembleNetwork = Literal["encoder-decoder", "pointer"]
+FORWARD: dict[str, Callable[[Parameters, Tensor, Tensor], ForwardPass]] = {
+    "encoder-decoder": forward,
+    "pointer": point,
+}
 CONFIRMED = 2  #: consecutive measurements at which a network must have solved the task to stop
 
 
@@ -34,6 +40,7 @@ class EnsembleTraining:
         solved: a network stops once its accuracy was at least this at two consecutive measurements; never if
             above 1.
         together: networks in one batched model. No result depends on it.
+        network: an ``encoder-decoder``, or a ``pointer`` network (:mod:`alignkit.neural.ensemble.pointer`).
         products: precision of the factors of matrix products, see :func:`alignkit.neural.devices.rounded`. With
             bfloat16, results depend on whether the processor has units for it, but not on the number of threads.
         frozen: names of the parameters that keep their initial values.
@@ -46,6 +53,7 @@ class EnsembleTraining:
     solved: float = 0.99
     together: int = 1
     products: Products = "float32"
+    network: EnsembleNetwork = "encoder-decoder"
     frozen: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -56,6 +64,8 @@ class EnsembleTraining:
             raise AlignkitError(f"learning_rate must be above 0, not {self.learning_rate}")
         if self.products not in get_args(Products):
             raise AlignkitError(f"products must be one of {', '.join(get_args(Products))}, not {self.products!r}")
+        if self.network not in FORWARD:
+            raise AlignkitError(f"network must be one of {', '.join(FORWARD)}, not {self.network!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +178,7 @@ class _Group:
             source, previous, target = self._draw(draw)
             last = step == settings.steps
             with torch.set_grad_enabled(not last):
-                found = forward(self.parameters, source, previous)
+                found = FORWARD[settings.network](self.parameters, source, previous)
                 loss = losses(found, target)
             solved = []
             if last or step % settings.every == 0:

@@ -5,6 +5,8 @@ Other encoders may take the place of the biLSTM (:mod:`alignkit.neural.networks.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -14,13 +16,16 @@ from alignkit.neural.batching import to_device
 from alignkit.neural.checkpoints import network_with_weights
 from alignkit.neural.classifier_settings import ClassifierSettings
 from alignkit.neural.devices import one_thread
-from alignkit.neural.networks.attention import uniform_weights
+from alignkit.neural.networks.attention import ComposedAttention, uniform_weights
 from alignkit.neural.networks.attention_building import new_text_attention
+from alignkit.neural.networks.hierarchical import HierarchicalAttention, ends_sentence, sentence_numbers
 from alignkit.neural.networks.text_encoders import TEXT_ENCODERS, TextEncoder
 
 
 class Classifier(nn.Module):
     """p(y = 1 | x) = sigmoid(W · sum over l of alpha_l h_l + b)."""
+
+    sentence_ends: Tensor  #: (V,) of a hierarchical classifier, 1 for the words that end a sentence
 
     def __init__(self, settings: ClassifierSettings) -> None:
         super().__init__()
@@ -30,7 +35,9 @@ class Classifier(nn.Module):
         self.embedding = nn.Embedding(settings.vocabulary, settings.embedding)
         self.encoder = new_text_encoder(settings)
         width = self.encoder.sizes[-1]
-        self.attention = new_text_attention(settings.attention, width, settings.attention_hidden)
+        self.attention = new_classifier_attention(settings, width)
+        if settings.hierarchical:
+            self.register_buffer("sentence_ends", torch.zeros(settings.vocabulary))
         self.output = nn.Linear(width, 1)
 
     def encode(self, words: Tensor, lengths: np.ndarray, omega: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -42,15 +49,32 @@ class Classifier(nn.Module):
             omega: (L, B), factors of the words' embeddings; 1 if not given.
 
         Returns:
-            h (B, L, D), arbitrary at padding; mask (B, L), True where there is a word.
+            h (B, L, D), arbitrary at padding; mask (B, L), True where there is a word; of a hierarchical
+            classifier, the number of the word's sentence, counted from 1, and 0 at padding.
         """
         x = self.embedding(words)
         if omega is not None:
             x = x * omega.unsqueeze(2)
-        return self.encode_from(0, x, lengths)
+        h, mask = self.encode_from(0, x, lengths)
+        return h, self.attended(words, mask)
+
+    def attended(self, words: Tensor, mask: Tensor) -> Tensor:
+        """The mask that :meth:`encode` returns, from one that is True where there is a word, (B, L)."""
+        if self.settings.hierarchical:
+            return sentence_numbers(self.sentence_ends[words.t()] > 0, mask)
+        return mask
+
+    def mark_sentence_ends(self, vocabulary: Iterable[str]) -> None:
+        """Tell a hierarchical classifier which words of its vocabulary end a sentence; others need it not."""
+        if self.settings.hierarchical:
+            ends = torch.tensor([float(ends_sentence(word)) for word in vocabulary])
+            self.sentence_ends.copy_(ends)
 
     def encode_from(self, layer: int, x: Tensor, lengths: np.ndarray) -> tuple[Tensor, Tensor]:
-        """What :meth:`encode` returns, from the states (L, B, size) of a layer; 0 is that of the embeddings."""
+        """What :meth:`encode` returns, from the states (L, B, size) of a layer; 0 is that of the embeddings.
+
+        The mask has no numbers of sentences, which :meth:`attended` gives to that of a hierarchical classifier.
+        """
         h = self.encoder(x, lengths, layer).transpose(0, 1)
         mask = np.arange(len(x)) < lengths[:, None]
         return h, to_device(mask, x.device)
@@ -58,7 +82,7 @@ class Classifier(nn.Module):
     def weights(self, h: Tensor, mask: Tensor) -> Tensor:
         """alpha (B, L); 0 at padding."""
         if self.attention is None:
-            return uniform_weights(h, mask).squeeze(1)
+            return uniform_weights(h, mask > 0).squeeze(1)
         alpha: Tensor = self.attention(None, h, mask)[1]
         return alpha.squeeze(1)
 
@@ -83,6 +107,19 @@ class Classifier(nn.Module):
         h, mask = self.encode(words, lengths)
         with one_thread(h.device):
             return self.judge(h, mask)[0]
+
+
+def new_classifier_attention(
+    settings: ClassifierSettings, width: int
+) -> ComposedAttention | HierarchicalAttention | None:
+    """The attention of these settings over states of this size, with random weights; None if it is uniform."""
+    parts = [
+        new_text_attention(settings.attention, width, settings.attention_hidden)
+        for _ in range(1 + settings.hierarchical)
+    ]
+    if settings.hierarchical and parts[0] is not None and parts[1] is not None:
+        return HierarchicalAttention(parts[0], parts[1])
+    return parts[0]
 
 
 def new_text_encoder(settings: ClassifierSettings) -> TextEncoder:

@@ -33,7 +33,7 @@ class Judged(NamedTuple):
         labels: (B,), 0 or 1.
         logits: (B,), log p(y = 1) - log p(y = 0).
         alpha: (B, L), the attention; 0 at padding.
-        mask: (B, L), True where there is a word.
+        mask: (B, L), True where there is a word, or the number of its sentence (:meth:`Classifier.encode`).
     """
 
     texts: np.ndarray
@@ -198,6 +198,7 @@ def trainer_of(
     settings = task.settings
     with seeded(settings.training.seed, 0, task.device):
         network = Classifier(task.settings.network).to(task.device)
+        network.mark_sentence_ends(task.tokenizer.vocabulary)
     if prepare is not None:
         prepare(network)
     return Trainer(task, task.plan, network)

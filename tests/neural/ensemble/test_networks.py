@@ -10,7 +10,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.ensemble import networks
+from alignkit.neural.ensemble import networks, pointer
 from alignkit.neural.ensemble.recurrent import EnsembleLSTM
 from alignkit.neural.ensemble.training import EnsembleTraining, train_ensemble
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
@@ -36,6 +36,30 @@ def draw(generator, count):
 def logits_of(one, source, previous):
     """(B, T, V) by the plain network."""
     return one.output(one(source.t(), np.full(len(source), source.shape[1]), previous.t()))
+
+
+def test_pointers_are_the_plain_networks_attention_summed_over_places():
+    plain = [network(seed) for seed in (3, 4)]
+    ours = leaves(pointer.pointer_parameters(networks.stack([networks.from_network(one) for one in plain])))
+    torch.manual_seed(9)
+    source, previous = (torch.randint(V, (2, B, n)) for n in (L, T))
+    target = source[:, :, :T].clone()
+    found = pointer.point(ours, source, previous)
+    losses = networks.losses(found, target)
+    losses.sum().backward()
+    for s, one in enumerate(plain):
+        encoding = one.encode(source[s].t(), np.full(B, L))
+        alpha = one.attention_weights(encoding, previous[s].t())
+        expected = torch.zeros(B, T, V)
+        for b, t, place in np.ndindex(B, T, L):
+            expected[b, t, source[s, b, place]] += alpha[b, t, place]
+        torch.testing.assert_close(found.logits[s].exp(), expected, atol=1e-6, rtol=1e-5)
+        loss = -expected.gather(2, target[s].unsqueeze(2)).log().mean()
+        assert losses[s].item() == pytest.approx(loss.item(), rel=1e-5)
+        loss.backward()
+        by_query = one.attention.score.query.weight.grad.t()
+        torch.testing.assert_close(ours["query"].grad[s, 0], by_query, atol=1e-6, rtol=1e-4)
+        torch.testing.assert_close(ours["embedding"].grad[s], one.embedding.weight.grad, atol=1e-6, rtol=1e-4)
 
 
 @pytest.mark.parametrize("attention", ["general", "uniform"])

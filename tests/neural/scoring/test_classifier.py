@@ -15,6 +15,7 @@ from alignkit.neural.aligners import ClassifierAligner
 from alignkit.neural.classifier_settings import ClassifierRunSettings, ClassifierSettings
 from alignkit.neural.networks.base import parameter_count
 from alignkit.neural.networks.classifier import Classifier
+from alignkit.neural.networks.mechanisms import NORMALIZERS
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores, judge_logits
 from alignkit.neural.vectors import read_vectors
 from alignkit.text.bitext import Bitext, Corpus
@@ -179,6 +180,51 @@ def test_scores_equal_the_naive_ones(text: LabelledText, attention: str, encoder
             assert found["loo"][m][0, i] == pytest.approx(omitted, abs=1e-4)
     assert np.abs(found["delta"].values).max() > 0.1
     assert np.ptp(found["beta"].values) > 0.3
+
+
+def test_hierarchical_attention_is_that_of_a_loop() -> None:
+    torch.manual_seed(6)
+    settings = ClassifierSettings(vocabulary=9, embedding=5, hidden=6, attention_hidden=7, hierarchical=True)
+    network = Classifier(settings).double().eval()
+    network.mark_sentence_ends(["<pad>", "<s>", "</s>", "<unk>", "a", "b.", ".", "!c", "d"])
+    words, lengths = torch.randint(4, 9, (11, 8)), np.array([11, 1, 7, 3, 5, 11, 2, 9])
+    h, numbers = network.encode(words, lengths)
+    logits, found = network.judge(h, numbers)
+    parts = [network.attention.words, network.attention.sentences]
+    for b, length in enumerate(lengths):
+        sentences: list[list[int]] = [[]]
+        for place in range(length):
+            sentences[-1].append(place)
+            if int(words[place, b]) in (5, 6) and place + 1 < length:
+                sentences.append([])
+        means, inner = [], []
+        for places in sentences:
+            mean, weights = parts[0](None, h[b : b + 1, places], None)
+            means.append(mean[0])
+            inner.append(weights[0, 0])
+        context, outer = parts[1](None, torch.stack(means, 1), None)
+        expected = torch.cat([share * weights for share, weights in zip(outer[0, 0], inner, strict=True)])
+        torch.testing.assert_close(found[b, :length], expected)
+        assert (found[b, length:] == 0).all()
+        assert logits[b].item() == pytest.approx(network.output(context[0, 0]).item())
+    assert int(numbers.max()) > 2
+
+
+@pytest.mark.parametrize("normalizer", [name for name in NORMALIZERS if name != "reinforce"])
+def test_hierarchical_attention_takes_every_normalizer(normalizer: str) -> None:
+    network = Classifier(
+        ClassifierSettings(9, 5, 6, 7, attention=f"convolution+{normalizer}", hierarchical=True)
+    ).eval()
+    network.mark_sentence_ends(["x"] * 5 + ["."] * 4)
+    h, numbers = network.encode(torch.randint(4, 9, (8, 4)), np.array([8, 1, 5, 8]))
+    alpha = network.weights(h, numbers)
+    if alpha.requires_grad:  # hard attention has no derivative where it is not trained
+        alpha.sum().backward()
+    assert torch.isfinite(alpha).all()
+    if NORMALIZERS[normalizer].sums_to_one:
+        torch.testing.assert_close(alpha.sum(1), torch.ones(4))
+    with pytest.raises(AlignkitError, match="reinforce is not for hierarchical"):
+        ClassifierSettings(attention="dot+reinforce", hierarchical=True)
 
 
 def test_scores_do_not_depend_on_the_batch(text: LabelledText) -> None:

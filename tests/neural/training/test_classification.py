@@ -84,9 +84,17 @@ def test_it_learns_the_word_that_decides(tmp_path: Path) -> None:
         assert np.mean(right) > 0.7, kind  # one in five or so by chance; states know of their neighbours, too
 
 
-@pytest.mark.parametrize("layers", [1, 2])
-def test_self_attention_learns_the_word_that_decides(tmp_path: Path, layers: int) -> None:
-    settings = SMALL.change(network={"encoder": "self-attention", "layers": layers}, training={"steps": 120})
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"encoder": "self-attention", "layers": 1},
+        {"encoder": "self-attention", "layers": 2},
+        {"hierarchical": True},
+    ],
+    ids=str,
+)
+def test_other_networks_learn_the_word_that_decides(tmp_path: Path, changes: dict[str, object]) -> None:
+    settings = SMALL.change(network=changes, training={"steps": 120})
     best = start(tmp_path / "run", settings)
     assert best.metrics["valid.accuracy"] > 0.95
     again = load_checkpoint(tmp_path / "run", device="cpu")

@@ -1,0 +1,279 @@
+"""``ktiw-per-head``: lexical knowledge first, attention after, in a transformer, head by head.
+
+The paper's thesis (Snell et al. 2021; experiment ``ktiw-drives-attention``) is about one attention. A transformer
+has several per layer, each with a lexicon of its own: its OV circuit, the probability of y_t if the head saw h_l
+alone. At every measured step, alpha of each head and the lexicon of each head (``ov``) are compared with beta of
+IBM 1, and so are the mean of all alphas and the network's lexical probe beta. The half-way step of a curve is as
+in ``ktiw-drives-attention``: where it first exceeds the mean of its start and its highest value. A head that never
+agrees with IBM 1 by 0.05 more than at its start has learned something else, and has no half-way step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.experiments.ktiw_drives_attention import LEARNED, half_way
+from alignkit.experiments.networks import NetworkPlan, encode_plan, take_pairs, train_network
+from alignkit.experiments.protocol import Claim, Result, check_positive, claim
+from alignkit.metrics.agreement import count_agreement
+from alignkit.metrics.bootstrap import percentile_interval, resampled_sums
+from alignkit.neural.aligners import NeuralAligner
+from alignkit.neural.networks.base import TranslationNetwork
+from alignkit.neural.reading import Reading
+from alignkit.neural.settings import RunSettings
+from alignkit.neural.training.trainer import Trainer
+from alignkit.scores.scores import Scores
+from alignkit.text.bitext import Bitext
+from alignkit.types import Progress, no_progress
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+MEAN = "all heads"  #: whose alpha is the mean of all, and whose lexicon is the probe beta
+
+
+@dataclass(frozen=True)
+class KtiwPerHeadSettings(NetworkPlan):
+    """The transformer, its training, and the pairs to score.
+
+    Attributes (others are those of :class:`NetworkPlan`; ``output`` is not used):
+        warmup: 0, since fixed attention at the start would decide the question.
+        layers, heads, embedding, hidden, dropout: of the transformer.
+        rate_warmup: steps in which the learning rate rises.
+        steps: of training, at most.
+        scored: pairs of the held-out text that are scored; 0 for all.
+        iterations: of IBM 1, without NULL.
+    """
+
+    warmup: int = 0
+    pieces: int = 4000
+    batch: int = 64
+    epochs: int = 20
+    learning_rate: float = 1e-3
+    layers: int = 2
+    heads: int = 4
+    embedding: int = 128
+    hidden: int = 256
+    dropout: float = 0.1
+    rate_warmup: int = 200
+    steps: int = 3000
+    scored: int = 200
+    iterations: int = 5
+
+    def __post_init__(self) -> None:
+        check_positive(self, "layers", "heads", "embedding", "hidden", "steps", "iterations")
+
+    def settings(self) -> RunSettings:
+        """As :meth:`NetworkPlan.settings`, of a transformer."""
+        network = {
+            "architecture": "transformer",
+            **{name: getattr(self, name) for name in ("layers", "heads", "embedding", "hidden", "dropout")},
+        }
+        training = {"rate_warmup": self.rate_warmup, "steps": self.steps, "word_dropout": 0.0}
+        return super().settings().change(network=network, training=training)
+
+
+QUICK = KtiwPerHeadSettings(pieces=1000, embedding=64, hidden=128, batch=16, epochs=8, rate_warmup=50, scored=40)
+
+
+def run_ktiw_per_head(settings: KtiwPerHeadSettings, progress: Progress = no_progress) -> Result:
+    """Trains a transformer, measures every head at its logged steps, and finds the half-way steps."""
+    text = encode_plan(settings)
+    pairs = take_pairs(text.valid, settings.scored)
+    ibm1 = fit_ibm1(text.training, iterations=settings.iterations, null=False).score(pairs, "beta")
+    curves = HeadCurves(settings.layers, settings.heads)
+
+    def measured(now: Trainer[TranslationNetwork, NeuralAligner]) -> None:
+        if now.step in now.plan.logged_steps and not now.finished:
+            curves.add(now.step, now.snapshot(), pairs, ibm1)
+
+    train_network(settings, text, progress, measured, "cpu")
+    raw, halves = curves.frame(), curves.half_ways()
+    table = halves.rows()
+    remark = (
+        f"{len(pairs)} held-out pairs; token accuracy at the last step {curves.accuracy[-1]:.3f}. A curve that "
+        f"rises by less than {LEARNED} was not learned (half-way step inf)."
+    )
+    return Result(
+        table,
+        ktiw_per_head_claims(halves),
+        {"steps": raw, "halves": table},
+        lambda figure: _draw(figure, raw),
+        (remark,),
+    )
+
+
+@dataclass(eq=False)
+class HeadCurves:
+    """The agreement of every head with IBM 1 at the measured steps, counted per sentence pair for the bootstrap.
+
+    Attributes:
+        layers, heads: of the network.
+        steps, accuracy: of each measurement.
+        hits: per step, (2, G, M): agreeing rows of alpha and of the lexicon, of each head and of the mean.
+        rows: (M,), rows of each pair.
+    """
+
+    layers: int
+    heads: int
+    steps: list[int] = field(default_factory=list)
+    accuracy: list[float] = field(default_factory=list)
+    hits: list[np.ndarray] = field(default_factory=list)
+    rows: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def names(self) -> list[str]:
+        """The G names: ``layer.head`` for each, then :data:`MEAN`."""
+        return [f"{layer}.{head}" for layer, head in self._places] + [MEAN]
+
+    @property
+    def _places(self) -> list[tuple[int, int]]:
+        return [(layer, head) for layer in range(1, self.layers + 1) for head in range(1, self.heads + 1)]
+
+    def add(self, step: int, network: NeuralAligner, pairs: Bitext, ibm1: Scores) -> None:
+        """Score the pairs with every head of the network as it is at this step."""
+        found: list[tuple[Scores, Scores]] = []
+        for layer, head in self._places:
+            one = network.with_reading(Reading(layer, head))
+            found.append((one.score(pairs, "alpha"), one.score(pairs, "ov")))
+        found.append((network.score(pairs, "alpha"), network.score(pairs, "beta")))
+        counts = [[count_agreement(scores, ibm1) for scores in both] for both in found]
+        self.steps.append(step)
+        self.accuracy.append(network.metrics.get("valid.accuracy", float("nan")))
+        self.hits.append(np.stack([[count.hits for count in kind] for kind in zip(*counts, strict=True)]))
+        self.rows = counts[0][0].rows
+
+    def frame(self) -> pd.DataFrame:
+        """A row per step and head: the two agreements, and the network's token accuracy."""
+        import pandas as pd
+
+        shares = np.stack(self.hits).sum(3) / self.rows.sum()  # (steps, 2, G)
+        parts: list[dict[str, Any]] = [
+            {
+                "step": step,
+                "accuracy": round(accuracy, 4),
+                "head": name,
+                "A(alpha, ibm1.beta)": round(float(share[0, g]), 5),
+                "A(lexicon, ibm1.beta)": round(float(share[1, g]), 5),
+            }
+            for step, accuracy, share in zip(self.steps, self.accuracy, shares, strict=True)
+            for g, name in enumerate(self.names)
+        ]
+        return pd.DataFrame(parts)
+
+    def half_ways(self) -> HalfWays:
+        """The half-way steps, of all pairs and of the bootstrap's resamples of them."""
+        steps = np.array(self.steps, np.float64)
+        hits = np.stack(self.hits)  # (steps, 2, G, M)
+        counts = np.concatenate([hits.reshape(-1, len(self.rows)), self.rows[None]]).T
+        sums = np.concatenate([counts.sum(0)[None], resampled_sums(counts)])  # the first is of all pairs
+        shares = (sums[:, :-1] / sums[:, -1:]).reshape(len(sums), len(steps), -1)
+        found = np.array([half_way(steps, curves) for curves in shares]).reshape(len(sums), 2, -1)
+        return HalfWays(tuple(self.names), found[:, 0], found[:, 1])
+
+
+@dataclass(frozen=True, eq=False)
+class HalfWays:
+    """The half-way steps of G heads; row 0 is of all pairs, the others are of resamples; infinite if not learned.
+
+    Attributes:
+        names: of the heads, the last being :data:`MEAN`.
+        alpha, lexicon: (1 + resamples, G).
+    """
+
+    names: tuple[str, ...]
+    alpha: np.ndarray
+    lexicon: np.ndarray
+
+    @property
+    def ratios(self) -> np.ndarray:
+        """(1 + resamples, G): alpha's step over that of the head's own lexicon; NaN unless both were learned."""
+        return self._over(self.lexicon)
+
+    @property
+    def over_probe(self) -> np.ndarray:
+        """The same over the step of the lexical probe beta, the network's own lexicon."""
+        return self._over(self.lexicon[:, -1:])
+
+    def _over(self, steps: np.ndarray) -> np.ndarray:
+        both = np.isfinite(self.alpha) & np.isfinite(steps) & (steps > 0)
+        safe = np.broadcast_to(np.where(np.isfinite(steps) & (steps > 0), steps, 1), self.alpha.shape)
+        return np.where(both, np.where(both, self.alpha, 1) / safe, np.nan)
+
+    def rows(self) -> pd.DataFrame:
+        """A row per head: its half-way steps, and their ratios with 95 % intervals."""
+        import pandas as pd
+
+        rows = []
+        for g, name in enumerate(self.names):
+            row: dict[str, Any] = {"head": name, "alpha": self.alpha[0, g], "lexicon": self.lexicon[0, g]}
+            for label, ratios in (("alpha / lexicon", self.ratios), ("alpha / beta", self.over_probe)):
+                low, high = percentile_interval(ratios[1:, g]) if np.isfinite(ratios[0, g]) else (np.nan, np.nan)
+                row |= {label: ratios[0, g], f"{label} low": low, f"{label} high": high}
+            rows.append(row)
+        return pd.DataFrame(rows).round(3)
+
+
+def ktiw_per_head_claims(halves: HalfWays) -> tuple[Claim, ...]:
+    """The claims: of the mean of all heads, of each head, and of the heads' own lexicons."""
+    probe, own = halves.over_probe, halves.ratios
+    by_probe, by_own = (np.isfinite(ratios[0, :-1]) for ratios in (probe, own))
+    judged = [
+        claim(
+            "In a transformer, too, lexical knowledge comes first, attention after",
+            "half-way step of A(mean alpha, ibm1.beta) over that of A(beta, ibm1.beta)",
+            float(probe[0, -1]),
+            _interval(probe[:, -1:], lambda part: part[:, 0]),
+            above=1.0,
+        ),
+        claim(
+            "It comes before the attention of every head that learns to align",
+            f"least of {by_probe.sum()} heads: half-way step of A(head's alpha, ibm1.beta) over that of A(beta, "
+            "ibm1.beta)",
+            float(probe[0, :-1][by_probe].min()) if by_probe.any() else float("nan"),
+            _interval(probe[:, :-1][:, by_probe], lambda part: part.min(1)),
+            above=1.0,
+        ),
+        claim(
+            "A head's own lexicon (OV circuit) comes before its attention, in more than half of the heads that "
+            "learn both",
+            f"share of {by_own.sum()} heads whose alpha has the later half-way step",
+            float((own[0, :-1][by_own] > 1).mean()) if by_own.any() else float("nan"),
+            _interval(own[:, :-1][:, by_own], lambda part: (part > 1).mean(1)),
+            above=0.5,
+        ),
+    ]
+    return tuple(judged)
+
+
+def _interval(ratios: np.ndarray, statistic: Any) -> tuple[float, float]:
+    """The 95 % interval of a statistic of ratios (1 + resamples, heads), over resamples that have all heads.
+
+    It is unknown if more than one resample in twenty lacks a head, whose curve then does not rise for certain.
+    """
+    whole = ratios[1:][np.isfinite(ratios[1:]).all(1)]
+    if not ratios.shape[1] or len(whole) < 0.95 * (len(ratios) - 1):
+        return float("nan"), float("nan")
+    return percentile_interval(statistic(whole))
+
+
+def _draw(figure: Figure, raw: pd.DataFrame) -> None:
+    """Both curves of every head, a panel each."""
+    names = list(dict.fromkeys(raw["head"]))
+    columns = min(len(names), 5)
+    axes = figure.subplots(-(-len(names) // columns), columns, sharex=True, sharey=True, squeeze=False)
+    for axis in axes.flat[len(names) :]:
+        axis.set_axis_off()
+    for axis, name in zip(axes.flat, names, strict=False):
+        part = raw[raw["head"] == name]
+        for number, kind in enumerate(("alpha", "lexicon")):
+            axis.plot(part.step + 1, part[f"A({kind}, ibm1.beta)"], color=f"C{number}", marker=".", label=kind)
+        axis.set(title=name, xscale="log", ylim=(0, 1))
+    axes[0, 0].legend()
+    axes[-1, 0].set_xlabel("training step + 1")
+    axes[0, 0].set_ylabel("agreement with ibm1.beta")

@@ -1,0 +1,80 @@
+"""Words of one letter-by-letter code in another alphabet, most of them seen once."""
+
+import random
+
+import pytest
+
+from alignkit.classical.hmm import pair_evidence
+from alignkit.classical.hmm.joint import fit_joint
+from alignkit.links.links import GoldLinks, Links
+from alignkit.metrics.aer import evaluate
+from alignkit.text.bitext import Bitext
+
+CODE = str.maketrans("abdegiklmnoprstuvz", "абдегиклмнопрстувз")
+
+
+def names(draw, count):
+    """Names of two to four syllables."""
+    return [
+        "".join(draw.choice("bdgklmnprstvz") + draw.choice("aeiou") for _ in range(draw.randint(2, 4)))
+        for _ in range(count)
+    ]
+
+
+def text(seed=1, pairs=60):
+    """Pairs of six words in any order: four of a small lexicon without a code, two names, which are seen once."""
+    draw = random.Random(seed)
+    lexicon = list(
+        zip(
+            names(draw, 30),
+            ["".join(reversed(name.translate(CODE))) + "ы" for name in names(draw, 30)],
+            strict=True,
+        )
+    )
+    source, target, truth, rare = [], [], [], []
+    for _ in range(pairs):
+        words = draw.sample(lexicon, 4) + [(name, name.translate(CODE)) for name in names(draw, 2)]
+        orders = draw.sample(range(6), 6), draw.sample(range(6), 6)
+        source.append([words[k][0] for k in orders[0]])
+        target.append([words[k][1] for k in orders[1]])
+        truth.append([(orders[0].index(k), orders[1].index(k)) for k in range(6)])
+        rare.append([(orders[0].index(k), orders[1].index(k)) for k in (4, 5)])
+    return Bitext.from_sentences(source, target), truth, rare
+
+
+def found_of(links, rare):
+    """The share of the names that are linked as they should."""
+    return sum(link in set(map(tuple, links[m].tolist())) for m, pairs in enumerate(rare) for link in pairs) / (
+        2 * len(rare)
+    )
+
+
+def test_the_code_is_learned_from_the_text(monkeypatch):
+    bitext, truth, rare = text()
+    gold = GoldLinks(*[Links.from_lists(truth)] * 2)
+    with_it = fit_joint(bitext).fitted_links
+    monkeypatch.setattr(pair_evidence, "MOST_PAIRS", 0)
+    without = fit_joint(bitext).fitted_links
+    assert evaluate(gold, with_it).aer < evaluate(gold, without).aer
+    print(
+        found_of(with_it, rare), found_of(without, rare), evaluate(gold, with_it).aer, evaluate(gold, without).aer
+    )
+    assert found_of(with_it, rare) > 0.9 > found_of(without, rare)
+
+
+def test_words_without_a_code_are_none_the_worse():
+    draw = random.Random(5)
+    lexicon = list(zip(names(draw, 300), names(draw, 300), strict=True))
+    sentences = [draw.sample(lexicon, 5) for _ in range(100)]
+    bitext = Bitext.from_sentences(
+        [[a for a, _ in each] for each in sentences], [[b for _, b in each] for each in sentences]
+    )
+    gold = GoldLinks(*[Links.from_lists([[(k, k) for k in range(5)]] * 100)] * 2)
+    assert evaluate(gold, fit_joint(bitext).fitted_links).aer < 0.05
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_do_not_matter(threads):
+    bitext, _, _ = text(seed=4, pairs=20)
+    one, more = (fit_joint(bitext, threads=count).fitted_probabilities.values for count in (1, threads))
+    assert one.tobytes() == more.tobytes()
