@@ -66,13 +66,13 @@ class WrittenLexiconSettings(SequencePlan):
     """
 
     seeds: int = 8
-    length: int = 20
-    types: int = 40
+    length: int = 12
+    types: int = 24
     hidden: int = 64
-    batch: int = 64
+    batch: int = 32
     learning_rate: float = 5e-3
-    doses: tuple[int, ...] = (0, 50, 100, 200)
-    contrasts: tuple[int, ...] = (20, 22, 24, 28, 40)
+    doses: tuple[int, ...] = (0, 25, 50, 100)
+    contrasts: tuple[int, ...] = (12, 14, 18, 24)
     emerged: float = 0.6
     pairs: int = 20
 
