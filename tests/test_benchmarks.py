@@ -42,6 +42,8 @@ def lacks(monkeypatch, tmp_path, capsys):
         (["speed.py", "x.de", "x.en"], f"x.de, x.en: {TEXTS}"),
         (["memory.py", "x.de", "x.en", "--folder", "f", *OUT], f"x.de, x.en: {TEXTS}"),
         (["fast_align.py", "x.de", "x.en", *OUT], f"x.de, x.en: {TEXTS}"),
+        (["distributed.py", "x.de", "x.en", *OUT], f"x.de, x.en: {TEXTS}"),
+        (["kills.py", "x.de", "x.en", *OUT], f"x.de, x.en: {TEXTS}"),
         (["neural.py", "a", "b", "c", "d"], f"a, b, c, d: {TEXTS}"),
         (["agreement.py", "none", "runs", *OUT], "none/val.en: no such file; DATA holds these parts of Multi30k"),
         (["classification.py", ".", "runs", *OUT], "sst2/train.tsv, sst2/dev.tsv: no such file; write SST-2"),
