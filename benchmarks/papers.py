@@ -79,7 +79,17 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table: the authors' figure, ours by their rules and by ours, and why they differ."""
+    """A line of the table: the authors' figure, ours by their rules and by ours, and why they differ.
+
+    Attributes:
+        authors: their figure.
+        theirs, ours: ours by their rules, and by ours.
+        rule: by which ``theirs`` is measured.
+        percent: whether it is shown with one decimal, as BLEU.
+        measured: a measured cause of the difference, if there is one.
+        unfinished: whether the runs that it is of still have steps to go.
+        tokenised: ours by our rules on the tokenised, lower-cased text, of earlier runs.
+    """
 
     name: str
     authors: float
@@ -89,6 +99,7 @@ class Row:
     percent: bool = False
     measured: str = ""
     unfinished: bool = False
+    tokenised: float = np.nan
 
     def cause(self) -> str:
         """A measured cause of the difference, or "unexplained"."""
@@ -100,12 +111,13 @@ class Row:
             return f"none: within our interval over {cell.over}"
         if self.measured:
             return self.measured
-        return f"unknown so far: {SHORT}" if self.unfinished else "unexplained"
+        return SHORT if self.unfinished else "unexplained"
 
     def cells(self) -> list[str]:
         shown = f"{self.authors:.1f}" if self.percent else f"{self.authors:.3f}"
         mine = self.ours.text(self.percent) if self.ours.value == self.ours.value else ""
-        return [self.name, shown, self.theirs.text(self.percent), mine, self.cause(), self.rule]
+        old = "" if self.tokenised != self.tokenised else Cell(self.tokenised).text(self.percent)
+        return [self.name, shown, self.theirs.text(self.percent), mine, old, self.cause(), self.rule]
 
 
 def value_of(found: Lab, u: str, v: str, column: str = "agreement") -> float:
@@ -123,8 +135,26 @@ def over_seeds(labs: list[Lab], u: str, v: str, column: str = "agreement") -> Ce
     return Cell.of_seeds(values)
 
 
-def translation_rows(authors: list[Lab], ours: list[Lab], plain: list[Lab], finished: bool) -> list[Row]:
+def tokenised_values(results: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    """(u, v) -> the row of the committed lab on the tokenised text."""
+    place = results / "lab-multi30k.json"
+    if not place.exists():
+        return {}
+    facts = json.loads(place.read_text())
+    found = {(row["u"], row["v"]): row for row in facts["lab"]}
+    return found | {("xi*", "accuracy"): {"value": facts["xi_star"].get("accuracy")}}
+
+
+def translation_rows(labs: dict[str, list[Lab]], states: dict[str, dict[str, Any]], results: Path) -> list[Row]:
     """The rows of Multi30k."""
+    authors, ours, plain = (labs[name] for name in ("authors", "ours", "plain"))
+    finished = bool(states) and all(state["finished"] for state in states.values())
+    old = tokenised_values(results)
+
+    def tokenised(u: str, v: str, column: str) -> float:
+        value = old.get((u, v), {}).get(column)
+        return np.nan if value is None else float(value)
+
     rows = []
     for name, (u, v, value) in QUANTITIES.items():
         mine = (v, u) if name == "A(beta_px, beta_uf)" else (u, v)
@@ -135,21 +165,27 @@ def translation_rows(authors: list[Lab], ours: list[Lab], plain: list[Lab], fini
             measured = f"the bias of the proxy moves it by {gap:+.3f}, the direction by {turned:+.3f}"
         rule = f"A({u}, {v}), largest over the uniform run's steps; ours: A({mine[0]}, {mine[1]})"
         theirs = over_seeds(authors, u, v)
-        rows.append(Row(name, value, theirs, over_seeds(ours, *mine), rule, False, measured, not finished))
+        before = tokenised(*mine, "agreement")
+        rows.append(Row(name, value, theirs, over_seeds(ours, *mine), rule, False, measured, not finished, before))
         for column, figure, percent in (("xi_accuracy", 0.434, False), ("xi_bleu", 11.4, True)):
             how = "BLEU" if percent else "accuracy"
             rule = f"{how} of the second seed where A(alpha, alpha(step)) first exceeds it"
-            cells = [over_seeds(labs, *pair, column) for labs, pair in ((authors, (u, v)), (ours, mine))]
-            rows.append(Row(f"xi of it by {how}", figure, *cells, rule, percent, "", not finished))
-    chance = [over_seeds(labs, "lstm.alpha", "uniform.beta", "chance") for labs in (authors, ours)]
-    rows.append(Row("its chance level", 0.071, *chance, "expected value for a token drawn at random"))
+            cells = [over_seeds(part, *pair, column) for part, pair in ((authors, (u, v)), (ours, mine))]
+            before = tokenised(*mine, column)
+            rows.append(Row(f"xi of it by {how}", figure, *cells, rule, percent, "", not finished, before))
+    chance = [over_seeds(part, "lstm.alpha", "uniform.beta", "chance") for part in (authors, ours)]
+    before = tokenised("lstm.alpha", "uniform.beta", "chance")
+    rule = "expected value for a token drawn at random"
+    rows.append(Row("its chance level", 0.071, *chance, rule, tokenised=before))
+    general = [state for name, state in states.items() if name.startswith("general")]
     for name, key, figure, percent in (
-        ("xi* (accuracy)", "accuracy", 0.663, False),
-        ("BLEU", "bleu", 37.89, True),
+        ("xi* (accuracy)", "best_accuracy", 0.663, False),
+        ("BLEU", "best_bleu", 37.89, True),
     ):
-        best = Cell.of_seeds([each.stars.get(key, np.nan) for each in authors])
+        best = Cell.of_seeds([state.get(key, np.nan) for state in general])
         rule = "the best of the logged steps, beam 5" if percent else "the best of the measured steps"
-        rows.append(Row(name, figure, best, Cell(), rule, percent, "", not finished))
+        before = np.nan if percent else tokenised("xi*", "accuracy", "value")
+        rows.append(Row(name, figure, best, Cell(), rule, percent, "", not finished, before))
     return rows
 
 
@@ -222,9 +258,9 @@ def classifier_rows(results: Path, name: str, figures: dict[str, float]) -> list
         own = Cell() if other is None else Cell.of_seeds([other(seed) for seed in seeds])
         steps = f"{facts['steps']} steps" if facts["steps"] != 4000 else ""
         text = facts["title"].partition(": ")[2]
-        cause = (
-            f"another text ({text}), {steps}" if name == "imdb" else f"{steps} instead of 4,000" if steps else ""
-        )
+        cause = f"not like for like: {steps} instead of 4,000" if steps else ""
+        if name == "imdb":
+            cause = f"not like for like: another text ({text}), {steps or '4,000 steps'}"
         rows.append(Row(f"{name}: {key}", value, theirs, own, rule, False, cause))
     return rows
 
@@ -243,6 +279,7 @@ def run_facts(path: Path) -> dict[str, Any]:
     bleu = run.log.series("valid.bleu")
     facts: dict[str, Any] = {"last_step": max(row.step for row in rows), "finished": run.finished}
     facts |= {"seed": run.settings.training.seed, "attention": run.settings.network.attention}
+    facts["best_accuracy"] = run.log.best("valid.accuracy", largest=True)[1]
     if bleu:
         step, value = run.log.best("valid.bleu", largest=True)
         facts |= {"best_bleu": value, "its_step": step, "last_bleu": bleu[-1][1]}
@@ -259,9 +296,12 @@ def render(facts: dict[str, Any], rows: list[Row]) -> str:
         lines.append(
             f"| {name} | {run['seed']} | {run['last_step']} | {'yes' if run['finished'] else 'no'} | {best} |"
         )
-    header = ["quantity", "authors", "ours, by their rules", "ours, by ours", "cause of the difference", "rule"]
-    lines += ["", f"| {' | '.join(header)} |", "|---|---|---|---|---|---|"]
+    header = ["quantity", "authors", "ours, by their rules", "ours, by ours", "by ours, tokenised text"]
+    header += ["cause of the difference", "their rule"]
+    lines += ["", f"| {' | '.join(header)} |", "|---|---|---|---|---|---|---|"]
     lines += [f"| {' | '.join(row.cells())} |" for row in rows]
+    if not facts["conventions"]:
+        return "\n".join(lines) + "\n"
     lines += ["", "What the conventions do to the first seed's rows:", ""]
     lines += ["| row | ours | largest, best accuracy | and the proxy's bias |", "|---|---|---|---|"]
     for one in facts["conventions"]:
@@ -288,6 +328,8 @@ def measure(runs: Path, found: dict[str, Path], bleu: bool, device: str) -> dict
     general = [path for name, path in found.items() if name.startswith("general")]
     uniform = next((path for name, path in found.items() if name.startswith("uniform")), None)
     labs: dict[str, list[Lab]] = {"ours": [], "plain": [], "authors": []}
+    if uniform is None or len(general) < 2:
+        return labs  # nothing to compare with yet
     for number, path in enumerate(general):
         other = general[(number + 1) % len(general)] if len(general) > 1 else None
         chosen = {"ours": {"both_directions": True}, "authors": {**AUTHORS, "bleu": bleu}}
@@ -316,7 +358,7 @@ def main(runs: Path, output: Path, bleu: bool, device: str, threads: int | None)
     labs = measure(runs, found, bleu, device)
     states = {name: run_facts(path) for name, path in found.items()}
     finished = bool(states) and all(state["finished"] for state in states.values())
-    rows = translation_rows(labs["authors"], labs["ours"], labs["plain"], finished) if labs["authors"] else []
+    rows = translation_rows(labs, states, output)
     rows += curve_rows(labs["authors"], finished)
     sums = [
         state["best_bleu"] for name, state in states.items() if name.startswith("sum") and "best_bleu" in state
@@ -330,7 +372,8 @@ def main(runs: Path, output: Path, bleu: bool, device: str, threads: int | None)
         "note": "Multi30k, German to English, untokenised and cased, the paper's network and text; validation "
         "text, 1,014 pairs. Their figures are the output of the authors' own runs. Intervals are over seeds, or "
         f"over sentences where there is one seed. The whole training has about {LAST:,} steps; figures of runs "
-        "that are not finished are those of the steps so far.",
+        "that are not finished are those of the steps so far. The tokenised, lower-cased text's figures are in "
+        "lab-multi30k.md.",
         "machine": machine(),
         "versions": versions(),
         "runs": states,

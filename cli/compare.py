@@ -108,6 +108,9 @@ class CompareCall:
 )
 @click.option("--ibm-alpha", is_flag=True, help="Also compare IBM Model 1's posterior, ibm1.alpha.")
 @click.option("--delta", is_flag=True, help="Also compare the network's saliency, lstm.delta.")
+@click.option(
+    "--ov", is_flag=True, help="Also compare the lexicon of a transformer's attention heads, transformer.ov."
+)
 @ibm1_options
 @proxy_epochs_option
 @percent_option
@@ -157,7 +160,7 @@ def without_network(call: CompareCall, settings: CompareSettings) -> Comparison:
     """Compare classical aligners and the scores of other systems."""
     from alignkit.analysis.classical import compare_classical
 
-    for name in ("uniform", "delta", "proxy_epochs", "device"):
+    for name in ("uniform", "delta", "ov", "proxy_epochs", "device"):
         needs(name, "--neural", there=False)
     assert call.source is not None
     training = call.read("fit on (--train)", *call.training) if call.training is not None else None

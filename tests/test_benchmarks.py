@@ -42,6 +42,8 @@ def lacks(monkeypatch, tmp_path, capsys):
         (["speed.py", "x.de", "x.en"], f"x.de, x.en: {TEXTS}"),
         (["memory.py", "x.de", "x.en", "--folder", "f", *OUT], f"x.de, x.en: {TEXTS}"),
         (["fast_align.py", "x.de", "x.en", *OUT], f"x.de, x.en: {TEXTS}"),
+        (["distributed.py", "x.de", "x.en", *OUT], f"x.de, x.en: {TEXTS}"),
+        (["kills.py", "x.de", "x.en", *OUT], f"x.de, x.en: {TEXTS}"),
         (["neural.py", "a", "b", "c", "d"], f"a, b, c, d: {TEXTS}"),
         (["agreement.py", "none", "runs", *OUT], "none/val.en: no such file; DATA holds these parts of Multi30k"),
         (["classification.py", ".", "runs", *OUT], "sst2/train.tsv, sst2/dev.tsv: no such file; write SST-2"),
@@ -103,6 +105,39 @@ def test_the_regression_is_compared_with_the_proxy_by_their_intervals(monkeypatc
     found = claims(SimpleNamespace(row=pd.DataFrame(rows), accuracy=accuracy, rise_and_fall=peak))
     verdicts = ["holds", "holds", "holds", "undecided", "undecided", verdict, "does not hold"]
     assert [each["verdict"] for each in found] == verdicts
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "cause"),
+    [
+        ([0.30, 0.32], {}, "none: within our interval over 2 seeds"),
+        ([0.40, 0.41], {}, "unexplained"),
+        ([0.40, 0.41], {"unfinished": True}, "our runs are not finished"),
+        ([0.40, 0.41], {"unfinished": True, "measured": "the bias"}, "the bias"),
+        ([0.31], {}, "unexplained"),
+        ([], {}, ""),
+    ],
+)
+def test_a_difference_to_the_papers_has_a_cause_or_is_unexplained(monkeypatch, values, options, cause):
+    """The authors' figure is 0.31. Without an interval, nothing lies within it."""
+    pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(FOLDER)
+    module = runpy.run_path(str(FOLDER / "papers.py"))
+    row = module["Row"]("A", 0.31, module["Cell"].of_seeds(values), module["Cell"](), "rule", **options)
+    assert row.cause() == cause
+    assert (row.cells()[2] == "not measured yet") == (not values)
+
+
+def test_the_papers_table_without_runs_says_what_is_not_measured(monkeypatch, tmp_path):
+    pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(FOLDER)
+    module = runpy.run_path(str(FOLDER / "papers.py"))
+    (tmp_path / "runs").mkdir()
+    module["main"].callback(tmp_path / "runs", tmp_path / "results", False, "cpu", None)
+    found = json.loads((tmp_path / "results" / "papers.json").read_text())
+    assert len(found["table"]) > 35
+    assert all(row["theirs"]["value"] is None for row in found["table"])
+    assert "| A(alpha, beta_uf) | 0.310 | not measured yet |" in (tmp_path / "results" / "papers.md").read_text()
 
 
 def test_a_missing_peer_is_one_line(lacks, tmp_path):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from alignkit.aligner.protocol import Aligner
+from alignkit.aligner.protocol import Aligner, check_kind
 from alignkit.analysis.classical import Comparison, with_others
 from alignkit.analysis.networks import load_network
 from alignkit.analysis.proxy import proxy_of
@@ -70,6 +70,8 @@ def compare_aligners(
         if uniform.tokenizer.vocabulary != network.tokenizer.vocabulary:
             raise AlignkitError("the two networks do not share their tokens; train both on the same text")
     ibm1 = fit_ibm1(training, iterations=settings.iterations, null=settings.null, threads=settings.threads)
+    if settings.ov:
+        check_kind(network, "ov")
     wanted = _wanted(ibm1, proxy, network, uniform, settings)
     scores = {}
     for done, (name, (aligner, kind)) in enumerate(wanted.items()):
@@ -88,7 +90,7 @@ def _wanted(
     if settings.ibm_alpha:
         found["ibm1.alpha"] = (ibm1, "alpha")
     found["proxy.beta"] = (proxy, "beta")
-    for kind in ("alpha", "beta", "delta") if settings.delta else ("alpha", "beta"):
+    for kind in ("alpha", "beta", *(kind for kind in ("delta", "ov") if getattr(settings, kind))):
         found[f"{network.name}.{kind}"] = (network, kind)
     if uniform is not None:
         found["uniform.beta"] = (uniform, "beta")

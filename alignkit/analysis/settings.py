@@ -27,6 +27,7 @@ class CompareSettings(MetricSettings):
         null: whether IBM 1 has NULL.
         ibm_alpha: also score IBM 1's posterior, ``ibm1.alpha``.
         delta: also score the network's saliency, ``lstm.delta``.
+        ov: also score the lexicon of a transformer's attention heads, ``transformer.ov``.
         proxy_epochs: the preset's if not given.
         device: as :func:`alignkit.neural.devices.pick_device`.
     """
@@ -36,6 +37,7 @@ class CompareSettings(MetricSettings):
     null: bool = False
     ibm_alpha: bool = False
     delta: bool = False
+    ov: bool = False
     proxy_epochs: int | None = None
     device: str = "auto"
 

@@ -7,6 +7,7 @@ import json
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from alignkit.errors import AlignkitError
@@ -208,3 +209,24 @@ def test_delta_is_compared_if_asked_for(runs, found):
     row = table.set_index(["u", "v"]).loc[("lstm.delta", "lstm.alpha")]
     assert row.agreement == agreement(network.score(valid, "delta"), network.score(valid, "alpha")).agreement
     assert not found.table.u.isin(["lstm.delta"]).any()
+
+
+def test_the_lexicon_of_heads_is_compared_if_asked_for(runs, lines, tmp_path, capsys):
+    from alignkit.neural.loading import load_checkpoint
+    from alignkit.neural.settings import PRESETS
+    from alignkit.neural.training.translation_run import TranslationRun, train_translation
+    from alignkit.text.line_pairs import LinePairs
+
+    sizes = {"architecture": "transformer", "embedding": 16, "hidden": 16, "heads": 2, "layers": 1}
+    settings = PRESETS["small"].change(text={"tokens": "words"}, network=sizes, training={"epochs": 1})
+    texts = LinePairs(*(side[:60] for side in lines)), LinePairs(*(side[250:270] for side in lines))
+    train_translation(tmp_path / "run", *texts, settings, device="cpu")
+    call = ["compare", "--neural", str(tmp_path / "run"), "--ov", "--proxy-epochs", "1", "--device", "cpu", "-q"]
+    assert run_program([*call, "--csv", str(tmp_path / "table.csv")]) == 0
+    network, valid = load_checkpoint(tmp_path / "run", "cpu"), TranslationRun(tmp_path / "run").valid
+    row = pd.read_csv(tmp_path / "table.csv").set_index(["u", "v"]).loc[("transformer.ov", "transformer.alpha")]
+    expected = agreement(network.score(valid, "ov"), network.score(valid, "alpha"))
+    assert row.agreement == pytest.approx(expected.agreement)
+    capsys.readouterr()
+    assert run_program([*call[:2], str(runs / "general"), *call[3:]]) == 2
+    assert "ov" in capsys.readouterr().err

@@ -1,6 +1,7 @@
-"""Attention as a guide: imposed on a network without recurrence, does it help? (Wiegreffe and Pinter 2019, 4.3)
+"""Is attention of use? A network trained without it, and its weights as a guide for a network without recurrence.
 
-If attention were arbitrary, a network whose states know nothing of their neighbours would gain nothing from it.
+If attention were arbitrary, a network whose states know nothing of their neighbours would gain nothing from it
+(Wiegreffe and Pinter 2019, sections 4.1 and 4.3).
 """
 
 from __future__ import annotations
@@ -69,7 +70,11 @@ def guided_logits(network: Classifier, text: LabelledText, guide: Scores) -> np.
 
 
 def guide_rows(subject: Subject) -> list[Row]:
-    """Accuracy of networks without recurrence under several guides, and what each adds to that of uniform."""
+    """Accuracy of networks without recurrence under several guides, and what each adds to that of uniform.
+
+    Before them, the classifier's accuracy and that of the same network trained with attention of 1/L.
+    """
+    rows = _necessity(subject)
     training, text = subject.training_text, subject.text
     right: dict[str, np.ndarray] = {}
     free = {
@@ -90,7 +95,20 @@ def guide_rows(subject: Subject) -> list[Row]:
         pair = classifier_scores(guide, training, "alpha"), classifier_scores(guide, text, "alpha")
         network = train_guided(subject, name, number, pair)
         right[name], meanings[name] = _right(guided_logits(network, text, pair[1]), text), meaning
-    return [row for name in right for row in _compared(name, meanings[name], right)]
+    return rows + [row for name in right for row in _compared(name, meanings[name], right)]
+
+
+def _necessity(subject: Subject) -> list[Row]:
+    """What attention is worth to the classifier itself."""
+    text = subject.text
+    settings = subject.run_settings(5, attention=UNIFORM)
+    network = subject.train("with recurrence, uniform", settings, best=True)
+    own, without = (_right(classifier_logits(each, text), text) for each in (subject.network, network))
+    return [
+        mean_row("recurrent, accuracy", own, "accuracy of the classifier"),
+        mean_row("recurrent, uniform", without, "that of the same network trained with attention of 1/L"),
+        mean_row("recurrent, gain", own - without, "the former minus the latter"),
+    ]
 
 
 def _compared(name: str, meaning: str, right: Mapping[str, np.ndarray]) -> list[Row]:

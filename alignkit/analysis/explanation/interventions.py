@@ -60,5 +60,5 @@ def seeds_rows(subject: Subject) -> list[Row]:
     return [
         mean_row("seeds, JSD", np.mean(apart, 0), f"JSD, of log 2, of the attention of {who}"),
         mean_row("seeds, change", np.mean(outputs, 0), f"change of p with {who}"),
-        mean_row("seeds, same decision", np.mean(same, 0), f"share of decisions that {who} shares"),
+        mean_row("seeds, same decision", np.mean(same, 0), f"share of decisions that are the same with {who}"),
     ]

@@ -68,9 +68,9 @@ EXPLANATION_TESTS: dict[str, ExplanationTest] = {
     ),
     "guides": ExplanationTest(
         f"{_PLACE}.guides:guide_rows",
-        "does the attention help a network without recurrence?",
+        "is attention needed, and does it help a network without recurrence?",
         "Wiegreffe and Pinter 2019",
-        lambda settings, layers: 5,
+        lambda settings, layers: 6,
     ),
     "inattention": ExplanationTest(
         f"{_PLACE}.inattention:inattention_rows",

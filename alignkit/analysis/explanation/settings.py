@@ -38,7 +38,7 @@ class ExplanationSettings:
     limit: int | None = None
     seed: int = 0
     steps: int | None = None
-    adversary_weights: tuple[float, ...] = (0.0, 0.001, 0.003, 0.01, 0.03)
+    adversary_weights: tuple[float, ...] = (0.0, 0.005, 0.01, 0.015, 0.02, 0.03)
     avoid: tuple[str, ...] = ()
     avoided: int = 100
     avoid_weights: tuple[float, ...] = (0.0, 0.1, 1.0)

@@ -59,7 +59,7 @@ def _frontier(subject: Subject, weight: float, adversary: Classifier) -> list[Ro
         mean_row(
             f"{name}, same decision",
             (subject.probabilities > 0.5) == (p > 0.5),
-            "share of decisions that the adversary shares",
+            "share of decisions that are the same",
         ),
         mean_row(f"{name}, accuracy", (p > 0.5) == (subject.text.labels == 1), "accuracy of the adversary"),
     ]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
@@ -13,6 +11,7 @@ from alignkit.classical.exchange import current_exchange
 from alignkit.classical.hmm.checkpoint_state import RestorableHMM
 from alignkit.classical.hmm.evidence import excluded_share
 from alignkit.classical.hmm.expectation import expect, text_arrays, uniform_direction
+from alignkit.classical.hmm.fertilities import expected_fertilities
 from alignkit.classical.hmm.likeness import LevelRatios
 from alignkit.classical.hmm.pair_evidence import PairEvidence
 from alignkit.classical.hmm.parameters import WIDTH, FittedHMM, HMMParameters
@@ -27,8 +26,6 @@ from alignkit.kernels import hmm_m_step
 from alignkit.kernels.forward_backward import TransitionCounts
 from alignkit.kernels.hmm_e_step import NO_LIKENESS, LinkArrays
 from alignkit.kernels.hmm_emissions import DirectionArrays
-from alignkit.kernels.hmm_rows import FERTILITIES
-from alignkit.parallel import run_blocks
 from alignkit.scores.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
 from alignkit.text.on_disk import scratch_array
@@ -37,9 +34,6 @@ from alignkit.types import Progress
 log = logging.getLogger(__name__)
 
 LEAST = 1e-5  # of a weight at the start, the largest being 1
-# Fertilities are counted in this number of blocks, whatever the number of threads: few, as each needs an array of
-# the size of the vocabulary.
-FERTILITY_BLOCKS = 4
 
 
 class HMMEstimation:
@@ -207,36 +201,8 @@ class HMMEstimation:
         return self.expectation.transitions[side]
 
     def _count_fertilities(self) -> tuple[np.ndarray, ...]:
-        """float64 (V_src, F), (V_tgt, F): expected number of occurrences of each word with 0, 1, ... links."""
-        offsets, text = self.links.offsets, text_arrays(self.bitext)
-
-        def count(low: int, high: int) -> tuple[np.ndarray, ...]:
-            forward, reverse = (np.zeros((types, FERTILITIES)) for types in self.types)
-            hmm_m_step.count_fertilities(low, high, text, offsets, self.links.links, forward, reverse)
-            return forward, reverse
-
-        ranges = self.exchange.text_blocks(np.diff(offsets), FERTILITY_BLOCKS) or [(0, 0)]
-        if self.exchange.is_shared:
-            return self._count_fertilities_in_turn(ranges)
-        sums: tuple[np.ndarray, ...] = ()
-        # Blocks are added in their order, and there are no more of them at a time than threads.
-        for first in range(0, len(ranges), self.threads):
-            for part in run_blocks(count, ranges[first : first + self.threads], self.threads):
-                sums = tuple(map(np.add, sums, part)) if sums else part
-        return sums
-
-    def _count_fertilities_in_turn(self, ranges: list[tuple[int, int]]) -> tuple[np.ndarray, ...]:
-        """The same with other processes, a block of whose pairs may be those of several of them."""
-        text, links, V_src = text_arrays(self.bitext), self.links, self.types[0]
-        total = np.zeros((sum(self.types), FERTILITIES))
-        for low, high in ranges:
-            count = partial(hmm_m_step.count_fertilities, low, high, text, links.offsets, links.links)
-
-            def add(both: np.ndarray, count: Callable[..., None] = count) -> None:
-                count(both[:V_src], both[V_src:])
-
-            total += self.exchange.in_turn(np.zeros_like(total), add)
-        return total[:V_src], total[V_src:]
+        """See :func:`alignkit.classical.hmm.fertilities.expected_fertilities`."""
+        return expected_fertilities(self.bitext, self.links, self.threads, self.exchange)
 
     def parameters(self, side: int) -> HMMParameters:
         """What was found for the forward (0) or the reverse (1) direction."""

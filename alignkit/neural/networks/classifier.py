@@ -56,9 +56,13 @@ class Classifier(nn.Module):
         if omega is not None:
             x = x * omega.unsqueeze(2)
         h, mask = self.encode_from(0, x, lengths)
+        return h, self.attended(words, mask)
+
+    def attended(self, words: Tensor, mask: Tensor) -> Tensor:
+        """The mask that :meth:`encode` returns, from one that is True where there is a word, (B, L)."""
         if self.settings.hierarchical:
-            mask = sentence_numbers(self.sentence_ends[words.t()] > 0, mask)
-        return h, mask
+            return sentence_numbers(self.sentence_ends[words.t()] > 0, mask)
+        return mask
 
     def mark_sentence_ends(self, vocabulary: Iterable[str]) -> None:
         """Tell a hierarchical classifier which words of its vocabulary end a sentence; others need it not."""
@@ -69,7 +73,7 @@ class Classifier(nn.Module):
     def encode_from(self, layer: int, x: Tensor, lengths: np.ndarray) -> tuple[Tensor, Tensor]:
         """What :meth:`encode` returns, from the states (L, B, size) of a layer; 0 is that of the embeddings.
 
-        The mask has no numbers of sentences: a hierarchical classifier takes each text for one sentence.
+        The mask has no numbers of sentences, which :meth:`attended` gives to that of a hierarchical classifier.
         """
         h = self.encoder(x, lengths, layer).transpose(0, 1)
         mask = np.arange(len(x)) < lengths[:, None]

@@ -52,8 +52,8 @@ class Gates(nn.Module):
         mask = torch.from_numpy(np.arange(len(states[0])) < lengths[:, None]).to(scores.device)
         return (self.selector.draw if draw else self.selector.decide)(scores, mask), mask
 
-    def judge(self, x: Tensor, lengths: np.ndarray, z: Tensor) -> Tensor:
+    def judge(self, words: Tensor, lengths: np.ndarray, x: Tensor, z: Tensor) -> Tensor:
         """Logits (B,) by the classifier with the layer's states x (L, B, size) behind gates z (B, L)."""
         z = z.t().unsqueeze(2)
         h, mask = self.network.encode_from(self.layer, z * x + (1 - z) * self.baseline, lengths)
-        return self.network.judge(h, mask)[0]
+        return self.network.judge(h, self.network.attended(words, mask))[0]

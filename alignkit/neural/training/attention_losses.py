@@ -40,7 +40,7 @@ def adversarial_loss(logits: np.ndarray, alpha: Scores, weight: float) -> Loss:
         device = judged.logits.device
         p = torch.from_numpy(expit(logits[judged.texts])).float().to(device)
         rows = [torch.from_numpy(alpha[m][0]) for m in judged.texts]
-        kl = divergence(pad_sequence(rows, batch_first=True).to(device), judged.alpha, judged.mask)
+        kl = divergence(pad_sequence(rows, batch_first=True).to(device), judged.alpha, judged.mask > 0)
         return ((torch.sigmoid(judged.logits) - p).abs() - weight * kl).mean()
 
     return loss

@@ -66,7 +66,7 @@ def train_gates(
         with torch.no_grad():
             states, logits = gates.states(words, lengths), network(words, lengths)
         found, mask = gates.select(states, lengths, draw=True)
-        apart = output_divergence(logits, gates.judge(states[-1], lengths, found.z)).mean()
+        apart = output_divergence(logits, gates.judge(words, lengths, states[-1], found.z)).mean()
         value = (found.kept.sum(1) / mask.sum(1)).mean() + multiplier * apart
         excess = min(max(apart.item() / margin - 1, -1.0), 1.0)
         multiplier = min(max(multiplier * float(np.exp(PACE * excess)), LEAST_MULTIPLIER), LARGEST_MULTIPLIER)
@@ -106,7 +106,7 @@ def gated_texts(gates: Gates, text: LabelledText) -> GatedTexts:
             words, lengths = corpus.gather(texts)
             states = gates.states(words, lengths)
             found, _ = gates.select(states, lengths)
-            gated = gates.judge(states[-1], lengths, found.z)
+            gated = gates.judge(words, lengths, states[-1], found.z)
             logits[texts] = gated.double().cpu().numpy()
             apart[texts] = output_divergence(gates.network(words, lengths), gated).double().cpu().numpy()
             for m, row, length in zip(texts, (found.z > 0).cpu().numpy(), lengths, strict=True):

@@ -43,8 +43,8 @@ def runs(tmp_path_factory):
 def subject_of(runs):
     """Makes the subject of a run of a test, with settings."""
 
-    def make(**options):
-        settings = ExplanationSettings(steps=150, **options)
+    def make(steps=150, **options):
+        settings = ExplanationSettings(steps=steps, **options)
         return run_subject(runs / "0", [runs / "1"], settings, device="cpu")
 
     return make
