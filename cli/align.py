@@ -14,6 +14,7 @@ from alignkit_cli.command import alignkit_command
 from alignkit_cli.fitting import (
     fit_on_sample,
     knowledge_options,
+    save_model,
     save_scores,
     score_options,
     text_options,
@@ -35,7 +36,7 @@ from alignkit_cli.options import (
 from alignkit_cli.parameter_types import PASSES, SHARE, EmbeddingSource, InputPath, OutputPath
 from alignkit_cli.progress import FitProgress
 from alignkit_cli.sharing import fit_and_write_shared, is_shared, sharing_options
-from alignkit_cli.text_parts import part_options, sample_fit_options
+from alignkit_cli.text_parts import model_size_option, part_options, sample_fit_options
 
 
 @alignkit_command("align", ranks="divided")
@@ -89,6 +90,7 @@ from alignkit_cli.text_parts import part_options, sample_fit_options
     type=OutputPath(replaces="start"),
     help="Also save the fitted model, for --model and --start of later calls.",
 )
+@model_size_option
 @score_options
 @format_options
 @click.option(
@@ -149,8 +151,7 @@ def command(model: str | None, on_error: str, **options: Any) -> None:
         aligned = align(source, target, settings=settings, model=model, threads=threads, progress=progress)
     if progress.summary:
         note(f"{aligned.aligner.name}: {progress.summary}", quiet)
-    if options["save_model"] is not None:
-        aligned.aligner.save(options["save_model"])
+    save_model(aligned.aligner, options)
     save_scores(aligned, options)
     write_alignments([aligned], options)
 
@@ -173,6 +174,9 @@ def _check_options(model: str | None, streamed: bool, options: Mapping[str, Any]
     needs("checkpoint", "a fit, not with --model", model is None)
     needs("prior_weight", "--prior", options["prior"] is not None)
     needs("kind", "--save-scores", options["save_scores"] is not None)
+    needs("model_size", "--save-model", options["save_model"] is not None)
+    if options["model_size"] is not None and options["quality"] == "best":
+        raise click.UsageError("--model-size goes with a single model, not with the many of --quality best.")
     needs("adapt", "--model", model is not None)
     needs("shard", "--model and files", model is not None and not streamed)
     needs("on_error", '--model and "-" as SRC', streamed)

@@ -34,6 +34,7 @@ from alignkit_cli.sharing import fit_and_write_shared, is_shared, sharing_option
 from alignkit_cli.text_parts import sample_fit_options
 
 if TYPE_CHECKING:
+    from alignkit.aligner.protocol import Aligner
     from alignkit.workflow.align import AlignedText
 
 
@@ -181,8 +182,7 @@ def fit_and_write(method: str, estimation: Estimation, options: Mapping[str, Any
     with FitProgress(directions, options["quiet"]) as progress:
         aligned = align(source, target, settings=settings, threads=options["threads"], progress=progress)
     note(f"{METHODS[method].model}: {progress.summary}", options["quiet"])
-    if options["save_model"] is not None:
-        aligned.aligner.save(options["save_model"])
+    save_model(aligned.aligner, options)
     save_scores(aligned, options)
     write_alignments([aligned], options)
 
@@ -208,9 +208,22 @@ def fit_on_sample(
         )
     if progress.summary:
         note(f"{fit.aligner.name}: {progress.summary}", quiet)
-    if options["save_model"] is not None:
-        fit.aligner.save(options["save_model"])
+    save_model(fit.aligner, options)
     write_alignments(fit.texts, options)
+
+
+def save_model(aligner: Aligner, options: Mapping[str, Any]) -> None:
+    """Save an aligner, if --save-model asks for it; a joint one pruned to --model-size."""
+    if options["save_model"] is None:
+        return
+    if options.get("model_size") is not None:
+        from alignkit.classical.hmm.joint import JointHMM
+        from alignkit.classical.hmm.pruning import pruned
+
+        assert isinstance(aligner, JointHMM)
+        aligner, lost = pruned(aligner, options["model_size"])
+        note(f"{options['save_model']}: {lost}", options["quiet"])
+    aligner.save(options["save_model"])
 
 
 def save_scores(aligned: AlignedText, options: Mapping[str, Any]) -> None:
@@ -231,7 +244,8 @@ def check_options(method: str, options: Mapping[str, Any]) -> None:
         raise click.UsageError(
             "--save-scores writes source-to-target scores; exchange SRC and TGT to get the others."
         )
-    if options.get("max_memory") is not None and (options["prior"] or options["start"]):
+    in_blocks = "block_tokens" in METHODS[method].takes and options.get("max_memory") is not None
+    if in_blocks and (options["prior"] or options["start"]):
         raise click.UsageError("--max-memory goes with neither --prior nor --start.")
     needs("threshold", "--symmetrize product", options["symmetrization"] in method_names(needs_scores=True))
     needs("kind", "--save-scores", options["save_scores"] is not None)

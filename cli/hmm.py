@@ -16,7 +16,7 @@ from alignkit_cli.fitting import (
     result_options,
     text_options,
 )
-from alignkit_cli.options import setting_option, with_given
+from alignkit_cli.options import memory_options, setting_option, with_given
 from alignkit_cli.parameter_types import GREATEST_PASSES, PASSES, PROBABILITY, WholeNumber
 
 NULL = f"{HMMSettings.null_probability}; with --bayes {JOINT_SETTINGS.null_probability}"
@@ -57,6 +57,7 @@ NULL = f"{HMMSettings.null_probability}; with --bayes {JOINT_SETTINGS.null_proba
 )
 @knowledge_options
 @direction_options
+@memory_options
 @result_options
 def command(bayes: bool, agreement: bool, null_probability: float | None, **options: Any) -> None:
     """Align a text with a hidden Markov model, fitted on it.

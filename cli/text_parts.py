@@ -28,6 +28,21 @@ class SampleSizeType(click.ParamType):
         return str(value)
 
 
+class ModelSize(click.ParamType):
+    """A size of a file, as 100M, or a number of word pairs."""
+
+    name = "size|n"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from alignkit.classical.hmm.pruning import parse_model_size
+
+        try:
+            parse_model_size(str(value))
+        except AlignkitError as error:
+            self.fail(f"{error}.", param, ctx)
+        return str(value)
+
+
 class Shard(click.ParamType):
     """A part of a text, as 2/8: the second of eight."""
 
@@ -48,7 +63,7 @@ def sample_fit_options(command: Command) -> Command:
         "--fit-on",
         type=SampleSizeType(),
         help="Fit the model on a random sample of N pairs, or of P percent of them, and link all pairs by it, in "
-        "bounded memory: for texts of millions of pairs. The joint model is adapted to each block of 10,000 "
+        "bounded memory: for texts of millions of pairs. The joint model is adapted to each block of 100,000 "
         "pairs. SRC and TGT must be files, which are read three times.",
     )
     seed = click.option(
@@ -61,13 +76,22 @@ def sample_fit_options(command: Command) -> Command:
     return apply(command, size, seed)
 
 
+def model_size_option(command: Command) -> Command:
+    """--model-size."""
+    text = (
+        "Prune the saved model to a file of at most this size, as 100M, or to this number of word pairs, those "
+        "with the most expected links; what the others had is printed."
+    )
+    return click.option("--model-size", type=ModelSize(), help=text)(command)
+
+
 def part_options(command: Command) -> Command:
     """--adapt and --shard."""
     adapt = setting_option(
         AlignSettings,
         "adapt",
         is_flag=True,
-        help="With --model: adapt the joint model to each block of 10,000 pairs before linking them, from "
+        help="With --model: adapt the joint model to each block of 100,000 pairs before linking them, from "
         "standard input to each pair: far better links of words that the model has not seen.",
     )
     shard = click.option(

@@ -33,12 +33,13 @@ from alignkit.text.on_disk import release_bitext
 from alignkit.text.reading import encode_text
 from alignkit.text.streaming import PairBatch, pair_batches
 from alignkit.types import PathLike, Progress
-from alignkit.workflow.fitting import Fitting
+from alignkit.workflow.fitting import Fitting, memory_limit
 from alignkit.workflow.reading import Side, read_text, read_within_memory
 from alignkit.workflow.settings import ON_ERROR, AlignSettings
 from alignkit.workflow.writing import AlignmentWriter
 
 BLOCK = 10_000  # sentence pairs that a saved aligner links at a time, or that are described at a time
+ADAPTED_BLOCK = 100_000  # sentence pairs that a joint model is adapted to at a time: the more, the better it gets
 #: A fitted aligner or the file of one; or two of them, source to target and target to source.
 Model = Aligner | PathLike | tuple[Aligner | PathLike, Aligner | PathLike]
 
@@ -171,8 +172,8 @@ def align(
     if model is not None:
         linker = Linker(model, chosen, threads)
         bitext = read_text(source, target, chosen, count)
-        size = len(bitext)
-        return linker.aligned(bitext, [(low, min(low + BLOCK, size)) for low in range(0, size, BLOCK)])
+        size, step = len(bitext), linker.block
+        return linker.aligned(bitext, [(low, min(low + step, size)) for low in range(0, size, step)])
     fitting, block = Fitting(chosen), None
     if "block_tokens" in fitting.method.takes and fitting.prior is None and not fitting.start:
         bitext, block = read_within_memory(source, target, chosen, count)
@@ -242,6 +243,7 @@ class Linker:
     Attributes:
         aligner: of whitespace words.
         adapter: where the aligner is adapted to each block of pairs.
+        block: the number of pairs that are linked at a time.
         unit: the number of pairs in the blocks that the links of a pair may depend on; 1 if they depend on that
             pair alone.
 
@@ -257,10 +259,11 @@ class Linker:
                 raise AlignkitError(
                     f"a model of kind {aligner.name} cannot be adapted to a text; one of `alignkit align` can"
                 )
-            self.adapter = Adapter(aligner, threads=threads)
+            self.adapter = Adapter(aligner, threads=threads, memory=memory_limit(settings))
+        self.block = BLOCK if self.adapter is None else ADAPTED_BLOCK
         parts = (aligner.forward, aligner.reverse) if isinstance(aligner, Symmetrized) else (aligner,)
         alone = self.adapter is None and not any(isinstance(part, WordLevel) for part in parts)
-        self.unit = 1 if alone else BLOCK
+        self.unit = 1 if alone else self.block
 
     def aligned(
         self,

@@ -42,9 +42,7 @@ class Fitting:
         settings.check_fit()
         self.settings = settings
         self.method, self.estimation = settings.chosen()
-        self.memory = MemoryLimit(None, settings.temp_folder)
-        if settings.max_memory is not None:
-            self.memory = MemoryLimit(parse_size(str(settings.max_memory)), settings.temp_folder)
+        self.memory = memory_limit(settings)
         self.checkpoints = None if settings.checkpoint is None else Checkpoints(settings.checkpoint)
         self.prior = _prior(settings)
         self.embeddings = _embeddings(settings)
@@ -103,6 +101,12 @@ class Fitting:
             more["memory"] = self.memory
         with exchanging(with_checkpoints(current_exchange(), self.checkpoints)):
             return imported(self.method.fit)(text, self.estimation, threads=threads, progress=progress, **more)
+
+
+def memory_limit(settings: AlignSettings) -> MemoryLimit:
+    """The memory that a joint model may take; raises AlignkitError if ``max_memory`` is no size."""
+    given = settings.max_memory
+    return MemoryLimit(None if given is None else parse_size(str(given)), settings.temp_folder)
 
 
 def fit_symmetrized(

@@ -8,19 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from alignkit.aligner.protocol import Aligner
 from alignkit.classical.hmm.joint import JointHMM
 from alignkit.classical.hmm.joint_aligner import JointAligner
 from alignkit.classical.hmm.joint_views import JointViews
-from alignkit.classical.hmm.windows import Linked, spliced
 from alignkit.errors import AlignkitError, abbreviated
 from alignkit.parallel import thread_count
 from alignkit.settings import with_options
 from alignkit.text.pair_blocks import PairFiles, sampled_pairs, shard_range
 from alignkit.types import PathLike, Progress
-from alignkit.workflow.align import BLOCK, AlignedText, Linker, Model
+from alignkit.workflow.align import AlignedText, Linker, Model
 from alignkit.workflow.fitting import Fitting
 from alignkit.workflow.settings import AlignSettings
 
@@ -103,8 +100,8 @@ def align_part(
 ) -> TextPart:
     """Align the i-th of n parts of a text by a fitted model, a block at a time.
 
-    The parts joined are the whole, to the byte. They start at multiples of 10,000 pairs if the links of a pair
-    depend on its block, as those of a model that is adapted or of a network do.
+    The parts joined are the whole, to the byte. They start at multiples of 100,000 pairs if the model is adapted,
+    and of 10,000 if it is a network, because the links of a pair then depend on its block.
 
     Args:
         source, target: files, which are read twice; as of :func:`alignkit.workflow.align.align`.
@@ -120,7 +117,7 @@ def align_part(
     files = _files(source, target, chosen)
     count = files.count()
     low, high = shard_range(count, shard, linker.unit)
-    return TextPart((linker.aligned(block) for block in files.blocks(BLOCK, low, high)), low, high, count)
+    return TextPart((linker.aligned(block) for block in files.blocks(linker.block, low, high)), low, high, count)
 
 
 def align_sampled(
@@ -136,8 +133,8 @@ def align_sampled(
 ) -> SampleFit:
     """Fit a model on a sample of a text's pairs, and align all of them by it, in bounded memory.
 
-    A joint model is adapted to each block of 10,000 pairs; pairs of the sample have the links that were found
-    while it was fitted, and are not counted again.
+    A joint model is adapted to each block of 100,000 pairs: the links are those that :func:`align_part` finds by
+    the same model with ``adapt``. If the sample is the whole text, they are those of the fit.
 
     Args:
         source, target: files, which are read three times; as of :func:`alignkit.workflow.align.align`.
@@ -154,28 +151,20 @@ def align_sampled(
     count = files.count()
     pairs = sampled_pairs(count, size.of(count), seed)
     log.info("fitted on a sample of %d of %d pairs", len(pairs), count)
-    aligner = fitting.fit(files.sample(pairs), threads=thread_count(threads), progress=progress)
+    bitext = files.sample(pairs)
+    aligner = fitting.fit(bitext, threads=thread_count(threads), progress=progress)
     fitted = aligner.fitted_links_and_probabilities if isinstance(aligner, JointAligner) else None
     if isinstance(aligner, JointHMM | JointViews):
         aligner = replace(aligner, fitted=None)
-    adapted = AlignSettings(adapt=isinstance(aligner, JointHMM))
-    texts = _linked(files, Linker(aligner, adapted, threads), pairs, fitted)
+    if fitted is not None and len(pairs) == count:
+        whole = AlignedText(bitext, aligner, [(0, count)], fitted)
+        return SampleFit(aligner, iter([whole]), count, count)
+    linking = AlignSettings(
+        adapt=isinstance(aligner, JointHMM), max_memory=chosen.max_memory, temp_folder=chosen.temp_folder
+    )
+    linker = Linker(aligner, linking, threads)
+    texts = (linker.aligned(block) for block in files.blocks(linker.block))
     return SampleFit(aligner, texts, count, len(pairs))
-
-
-def _linked(files: PairFiles, linker: Linker, pairs: np.ndarray, fitted: Linked | None) -> Iterator[AlignedText]:
-    """The whole text in blocks; ``fitted`` are the links of the pairs with these numbers."""
-    for low, bitext in zip(range(0, 1 << 62, BLOCK), files.blocks(BLOCK), strict=False):
-        if fitted is None:
-            yield linker.aligned(bitext)
-            continue
-        first, last = np.searchsorted(pairs, [low, low + BLOCK]).tolist()
-        is_fitted = np.zeros(len(bitext), bool)
-        is_fitted[pairs[first:last] - low] = True
-        links, values = fitted
-        known = links.block(first, last), values[links.offsets[first] : links.offsets[last]]
-        others = linker.linked(bitext.take(np.flatnonzero(~is_fitted)))
-        yield AlignedText(bitext, linker.aligner, [(0, len(bitext))], spliced(is_fitted, known, others))
 
 
 def _files(source: PathLike, target: PathLike | None, settings: AlignSettings) -> PairFiles:

@@ -70,7 +70,9 @@ METHODS = {
     "diagonal": Method(
         "alignkit.classical.diagonal:fit_diagonal", DiagonalSettings(), "diagonal", "diagonal --save-model"
     ),
-    "hmm": Method("alignkit.classical.hmm.model:fit_hmm", HMMSettings(), "hmm", "hmm --save-model", KNOWLEDGE),
+    "hmm": Method(
+        "alignkit.classical.hmm.model:fit_hmm", HMMSettings(), "hmm", "hmm --save-model", KNOWLEDGE | {"memory"}
+    ),
 }
 
 
@@ -101,7 +103,7 @@ class AlignSettings:
             extra ``embeddings``; or a file of word vectors, or two of them with a comma between them.
         start: a fitted model, or its file, to go on from instead of uniform parameters.
         max_memory: memory not to exceed, in bytes or as "800M" or "4G": what is larger is kept on disk, with the
-            same result. For joint models, and for IBM Model 1 without ``prior`` and ``start``. None: half of the
+            same result. For joint models, HMMs, and IBM Model 1 without ``prior`` and ``start``. None: half of the
             machine's memory, as far as that can be kept.
         checkpoint: a folder for the state of the fit after each iteration; the same fit, begun again after it was
             interrupted, goes on from there.
@@ -112,7 +114,7 @@ class AlignSettings:
         quality: of the joint method, a name in :data:`QUALITIES`: ``fast`` takes half of the time of ``normal``,
             ``best`` ten times as long.
         keep_case: whether words that differ in case only are different words to a joint model.
-        adapt: whether a fitted joint model is adapted to the text that it links, in blocks of 10,000 pairs
+        adapt: whether a fitted joint model is adapted to the text that it links, in blocks of 100,000 pairs
             (:mod:`alignkit.classical.hmm.adaptation`).
 
     Raises:

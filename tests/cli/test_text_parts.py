@@ -50,10 +50,10 @@ def test_fit_on_gives_a_line_for_each_pair(alignkit, command):
     "options", [[], ["--adapt"], ["--adapt", "--format", "probabilities"], ["--format", "giza"]]
 )
 def test_shards_joined_are_the_whole_to_the_byte(alignkit, model, tmp_path, monkeypatch, options):
-    from alignkit.workflow import align, parts
+    from alignkit.workflow import align
 
     monkeypatch.setattr(align, "BLOCK", 30)
-    monkeypatch.setattr(parts, "BLOCK", 30)
+    monkeypatch.setattr(align, "ADAPTED_BLOCK", 30)
     call = ["align", *TEST, "--model", model / "m.npz", *options]
     whole = alignkit(*call, "--sentence-scores", tmp_path / "scores")
     assert whole.code == 0
@@ -98,3 +98,22 @@ def test_a_lexical_model_can_be_sharded_but_not_adapted(alignkit, failure, tmp_p
     failure(alignkit("align", *TEST, "--model", tmp_path / "m.npz", "--adapt"), "ibm1 cannot be adapted")
     parts = [alignkit("align", *TEST, "--model", tmp_path / "m.npz", "--shard", f"{i}/7") for i in range(1, 8)]
     assert b"".join(part.out for part in parts) == (tmp_path / "whole").read_bytes()
+
+
+def test_a_saved_model_is_pruned_to_a_size(alignkit, failure, tmp_path):
+    whole, small, few = (tmp_path / name for name in ("whole.npz", "small.npz", "few.npz"))
+    assert alignkit("align", *SAMPLE, "--save-model", whole).code == 0
+    size = whole.stat().st_size // 2
+    outcome = alignkit("align", *SAMPLE, "--save-model", small, "--model-size", f"{size // 1024}K")
+    assert outcome.code == 0
+    assert 0.9 * size < small.stat().st_size <= size
+    assert "word pairs are kept; the others had 0." in outcome.err
+    fit = alignkit("align", *SAMPLE, "--fit-on", "50%", "--save-model", few, "--model-size", "2000")
+    assert "2,000 of" in fit.err
+    same = zip(*(alignkit("align", *TEST, "--model", path).lines for path in (whole, small)), strict=True)
+    assert sum(a == b for a, b in same) > 0.9 * TEST[0].read_bytes().count(b"\n")
+    failure(alignkit("align", *SAMPLE, "--model-size", "1M"), "--model-size goes only with --save-model")
+    failure(alignkit("align", *SAMPLE, "--save-model", few, "--model-size", "big"), "--model-size", "big")
+    failure(alignkit("align", *SAMPLE, "--save-model", few, "--model-size", "1K", "-q"), "the words of this text")
+    best = ["--quality", "best", "--save-model", few]
+    failure(alignkit("align", *SAMPLE, *best, "--model-size", "1M"), "--model-size", "best")

@@ -16,6 +16,7 @@ from alignkit.aligner.alignment import scores_of_links
 from alignkit.aligner.protocol import with_threshold
 from alignkit.aligner.symmetrized import Symmetrized
 from alignkit.classical import memory
+from alignkit.classical.hmm import estimation
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.hmm.settings import HMMSettings
@@ -129,6 +130,23 @@ def test_case_is_folded_unless_it_is_kept():
     assert pharaoh(align(SOURCE, shouted, keep_case=True)) != links[0]
     model = align(SOURCE, lower).aligner
     assert pharaoh(align(SOURCE, shouted, model=model)) == pharaoh(align(SOURCE, lower, model=model))
+
+
+@pytest.mark.parametrize("options", [{}, {"symmetrization": "union"}])
+def test_a_limit_of_memory_changes_no_byte_of_an_hmm(options, monkeypatch, tmp_path):
+    whole = align(BITEXT, method="hmm", **options)
+    parts = (whole.aligner.forward, whole.aligner.reverse) if options else (whole.aligner,)
+    made = []
+    scratch = estimation.scratch_array
+    monkeypatch.setattr(
+        estimation, "scratch_array", lambda *arguments: made.append(arguments) or scratch(*arguments)
+    )
+    limit = memory.BASE + 36 * len(parts[0].table.values)
+    spooled = align(BITEXT, method="hmm", max_memory=limit, temp_folder=str(tmp_path), **options)
+    assert len(made) == 2 * len(parts)
+    assert pharaoh(spooled) == pharaoh(whole)
+    with pytest.raises(AlignkitError, match="of memory"):
+        align(BITEXT, method="hmm", max_memory="100M", **options)
 
 
 def test_a_limit_of_memory_changes_no_byte_of_the_joint_model():
@@ -263,7 +281,7 @@ def test_an_aligner_of_scores_alone():
         ({"method": "hmm", "symmetrization": "xor"}, "cannot symmetrize by 'xor'"),
         ({"method": "hmm", "threshold": 0.5}, "threshold"),
         ({"method": "hmm", "symmetrization": "union", "threshold": 0.5}, "threshold"),
-        ({"method": "hmm", "max_memory": "1G"}, "hmm cannot be fitted with max_memory"),
+        ({"method": "diagonal", "max_memory": "1G"}, "diagonal cannot be fitted with max_memory"),
         ({"method": "diagonal", "prior": "x"}, "diagonal cannot be fitted with prior"),
         ({"method": "ibm1", "start": "x", "max_memory": "1G"}, "max_memory goes with neither"),
         ({"speed": 3}, "AlignSettings has no option 'speed'"),

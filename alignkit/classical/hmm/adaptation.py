@@ -20,6 +20,7 @@ from alignkit.classical.hmm.pair_evidence import PairEvidence
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.classical.hmm.windows import Linked, training_pairs
 from alignkit.classical.hmm.word_classes import BackOff
+from alignkit.classical.memory import MemoryLimit
 from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.errors import AlignkitError
 from alignkit.kernels.forward_backward import TransitionCounts
@@ -44,25 +45,30 @@ class Adapter:
         model: as :func:`alignkit.classical.hmm.joint.fit_joint` returns it, or loaded.
         settings: of the adaptation.
         threads: all there are by default; no result depends on it.
+        memory: not to be exceeded; what does not fit is kept on disk, with the same result.
 
     Raises:
         AlignkitError: the model does not have the counts that it was fitted with.
     """
 
     def __init__(
-        self, model: JointHMM, settings: HMMSettings = ADAPTATION_SETTINGS, threads: int | None = None
+        self,
+        model: JointHMM,
+        settings: HMMSettings = ADAPTATION_SETTINGS,
+        threads: int | None = None,
+        memory: MemoryLimit | None = None,
     ) -> None:
         if model.counts is None:
             raise AlignkitError("a model without counts cannot be adapted")
         self.settings = replace(settings, fold_case=model.fold_case, threshold=model.threshold)
-        self.model, self.threads = model, threads
+        self.model, self.threads, self.memory = model, threads, memory
         self.known = KnownModel(model, model.counts, self.settings)
 
     def adapt(self, bitext: Bitext) -> JointHMM:
         """The aligner adapted to a bitext, with the links of that as its ``fitted_links``."""
         text, chosen = training_pairs(bitext)
         text = lowercased(text) if self.settings.fold_case else text
-        estimation = _Adaptation(text, self.settings, self.known, thread_count(self.threads))
+        estimation = _Adaptation(text, self.settings, self.known, thread_count(self.threads), self.memory)
         share = self.model.share
         estimate(estimation, last_shares=(share, 1 - share))
         adapted = fitted_joint(estimation, bitext, chosen, share)
@@ -83,15 +89,23 @@ class _Adaptation(HMMEstimation):
         settings: of the adaptation.
         known: the model.
         threads: how many to use.
+        memory: not to be exceeded.
     """
 
-    def __init__(self, bitext: Bitext, settings: HMMSettings, known: KnownModel, threads: int) -> None:
+    def __init__(
+        self,
+        bitext: Bitext,
+        settings: HMMSettings,
+        known: KnownModel,
+        threads: int,
+        memory: MemoryLimit | None = None,
+    ) -> None:
         self.known = known
         self.ids = (
             known.model.source.translate(bitext.source.vocabulary),
             known.model.target.translate(bitext.target.vocabulary),
         )
-        super().__init__(bitext, settings, (0.5, 0.5), threads, start=known.model)
+        super().__init__(bitext, settings, (0.5, 0.5), threads, start=known.model, memory=memory)
         self.excluded = 1.0 if settings.exclude else 0.0
 
     def _pair_evidence(self, prior: object) -> PairEvidence:

@@ -19,6 +19,7 @@ from alignkit.classical.hmm.windows import (
     sums_in_windows,
     training_pairs,
 )
+from alignkit.classical.memory import MemoryLimit
 from alignkit.classical.priors import LexiconPrior
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.from_positions import links_from_positions
@@ -107,6 +108,7 @@ def fit_hmm(
     progress: Progress | None = None,
     prior: LexiconPrior | None = None,
     start: HMM | None = None,
+    memory: MemoryLimit | None = None,
     **options: Any,
 ) -> HMM:
     """Fit a hidden Markov model of one direction by EM.
@@ -119,14 +121,15 @@ def fit_hmm(
         prior: a lexicon from another text, as pseudo-counts.
         start: a fitted model that the iterations with transitions go on from, without lexical ones before. What is
             new in this text is initialised uniformly (:func:`alignkit.classical.priors.start_values`).
+        memory: not to be exceeded; what does not fit is kept on disk, with the same result.
         options: fields of the settings, instead of or in addition to ``settings``.
 
     Raises:
-        AlignkitError: no such option, or a setting out of its range.
+        AlignkitError: no such option, a setting out of its range, or the text needs more memory.
     """
     settings = with_options(settings or HMMSettings(), options)
     text, _ = training_pairs(lowercased(bitext) if settings.fold_case else bitext)
-    model = HMMEstimation(text, settings, (1.0, 0.0), thread_count(threads), prior, start)
+    model = HMMEstimation(text, settings, (1.0, 0.0), thread_count(threads), prior, start, memory)
     likelihoods = estimate(model, progress)
     forward = model.parameters(0)
     return HMM(

@@ -1,0 +1,67 @@
+import os
+
+import numpy as np
+import pytest
+from planted import bitext_of, permuted_copy, random_pairs
+
+from alignkit.classical.hmm.adaptation import Adapter
+from alignkit.classical.hmm.joint import fit_joint, load_joint
+from alignkit.classical.hmm.pruning import parse_model_size, pruned, pruned_to_pairs, pruned_to_size
+from alignkit.errors import AlignkitError
+
+MODEL = fit_joint(bitext_of(random_pairs(3, pairs=150, source_types=60, target_types=60)))
+
+
+def pairs_of(model):
+    rows = np.repeat(np.arange(model.table.shape[0]), np.diff(model.table.offsets))
+    return dict(
+        zip(zip(rows.tolist(), model.table.columns.tolist(), strict=True), model.counts.pairs, strict=True)
+    )
+
+
+def test_the_pairs_with_the_most_links_stay_as_they_were():
+    smaller, before = pruned_to_pairs(MODEL, 100), pairs_of(MODEL)
+    after = pairs_of(smaller)
+    assert len(after) == 100
+    assert after.items() <= before.items()
+    dropped = [count for pair, count in before.items() if pair not in after]
+    assert max(dropped) <= min(after.values())
+    for i, o in after:
+        assert smaller.table.value(i, o) == MODEL.table.value(i, o)
+    assert pruned_to_pairs(MODEL, len(before)) is MODEL
+
+
+@pytest.mark.parametrize("size", [30_000, 45_000, 10**7])
+def test_a_file_is_not_larger_than_asked_for_and_makes_use_of_it(tmp_path, size):
+    smaller = pruned_to_size(MODEL, size)
+    smaller.save(tmp_path / "m.npz")
+    written = os.path.getsize(tmp_path / "m.npz")
+    assert written <= size
+    if len(smaller.table.values) < len(MODEL.table.values):
+        assert written > size - 17_000
+    bitext = bitext_of(random_pairs(4, pairs=20))
+    loaded = load_joint(tmp_path / "m.npz")
+    assert loaded.probabilities(bitext).values.tobytes() == smaller.probabilities(bitext).values.tobytes()
+    assert len(Adapter(loaded).adapt(bitext).fitted_links) == len(bitext)
+
+
+def test_a_table_that_keeps_the_lexicon_links_as_the_whole_one():
+    model = fit_joint(bitext_of(permuted_copy(7)[0]))
+    text = bitext_of(permuted_copy(8, pairs=60)[0])
+    smaller = pruned_to_pairs(model, 40)  # the number of words
+    same = sum(a.tolist() == b.tolist() for a, b in zip(smaller.links(text), model.links(text), strict=True))
+    assert same >= 57
+
+
+def test_sizes_and_what_is_said_about_them():
+    assert parse_model_size("100M") == (100 << 20, None)
+    assert parse_model_size(" 500 ") == (None, 500)
+    smaller, said = pruned(MODEL, "100")
+    assert said.startswith(f"100 of {len(MODEL.table.values):,} word pairs are kept")
+    share = 1 - smaller.counts.pairs.sum() / MODEL.counts.pairs.sum()
+    assert f"{share:.2%}" in said
+    for wrong in ("0", "-3", "lots", ""):
+        with pytest.raises(AlignkitError):
+            parse_model_size(wrong)
+    with pytest.raises(AlignkitError, match="the words of this text take"):
+        pruned_to_size(MODEL, 1000)
