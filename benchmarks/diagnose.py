@@ -26,7 +26,7 @@ from inputs import gold_sets, run_benchmark
 from quality import environment, prepare, read_links
 from quality_systems import eflomal, measured
 
-from alignkit.analysis.diagnosis import calibration_error
+from alignkit.analysis.diagnosis import calibration_error, diagnose_links
 from alignkit.classical.hmm.settings import VIEWS_THRESHOLD
 from alignkit.classical.hmm.view_votes import vote
 from alignkit.links.from_scores import links_above
@@ -53,6 +53,7 @@ BEST = "align --quality best"
 #: Gold links of which at least this share are sure say something about gold links that all are.
 MOSTLY_SURE = 0.5
 MOVED = (0.0, 0.05, 0.1, 0.2, 0.4)
+WRONG_OF = 2500  # pairs of a text of which some are wrong
 LEAST = 0.02  # pairs of words that are less probable are too many to be looked at
 Row = dict[str, Any]
 
@@ -221,19 +222,42 @@ def reliability(each: Measured, others: list[Measured]) -> Iterator[Row]:
     Of all pairs of words that are not very improbable, and of those that are printed.
     """
     mean, truth = each.evidence.probabilities.values.astype(np.float64), each.truth()
-    maps = {"align": each.words.values.astype(np.float64), "align --quality best": mean}
+    own = each.words.values.astype(np.float64)
+    maps = {"align": (own, own), "align --quality best": (mean, mean)}
     if others:
         values = np.concatenate([other.evidence.probabilities.values for other in others])
         right = np.concatenate([other.truth() for other in others]).astype(np.float64)
         counted = values >= LEAST
         shift = shift_of(values[counted], right[counted], np.ones(int(counted.sum())))
-        maps["the same, shifted by gold links of other sets"] = Calibration(shift, 0.0, 0.0).right(mean)
-    for name, values in maps.items():
+        shifted = Calibration(shift, 0.0, 0.0).right(mean)
+        maps["the same, shifted by gold links of other sets"] = (mean, shifted)
+    for name, (given, values) in maps.items():
         row: Row = {"set": each.name, "probability": name}
-        for label, least in (("all", LEAST), ("printed", 0.5)):
-            counted = values >= least
+        for label, counted in (("all", given >= LEAST), ("printed", values >= 0.5)):
             row[label] = calibration_error(values[counted], truth[counted].astype(np.float64))
         yield row
+
+
+def with_wrong_pairs(folder: Path) -> Row:
+    """How many pairs that are no translations are found, where one in twenty pairs has the target of another."""
+    whole = [(folder / f"train.{side}").read_bytes().decode().split("\n")[:-1] for side in ("src", "tgt")]
+    chosen_lines = np.linspace(0, len(whole[0]) - 1, WRONG_OF).astype(int)  # some texts are sorted by length
+    sides = [[lines[m] for m in chosen_lines] for lines in whole]
+    draw = np.random.default_rng(1)
+    wrong = draw.choice(WRONG_OF, WRONG_OF // 20, replace=False)
+    order = np.arange(WRONG_OF)
+    order[wrong] = np.roll(wrong, 1)
+    target = [sides[1][m] for m in order]
+    links = Links.from_lists([[]] * WRONG_OF)
+    found = diagnose_links(sides[0], target, links, threads=1).pairs["pairs_that_may_be_no_translations"] > 0
+    hits = int(found[wrong].sum())
+    return {
+        "set": folder.name,
+        "pairs": WRONG_OF,
+        "wrong": len(wrong),
+        "found": hits,
+        "others": int(found.sum()) - hits,
+    }
 
 
 def table(title: str, rows: list[Row]) -> str:
@@ -288,6 +312,7 @@ def main(sets: str | None, peer_python: str | None, keep: Path | None, output: s
         "estimates": rows,
         "made worse": worse,
         "calibration errors": calibrated,
+        "wrong pairs": [with_wrong_pairs(folder) for folder in gold_sets("dev", names)],
     }
     facts = {"environment": environment(peer_python) if peer_python is not None else {}, "numbers": numbers}
     Path(f"{output}.json").write_text(json.dumps(facts | tables, indent=1) + "\n")

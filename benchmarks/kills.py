@@ -3,8 +3,8 @@
     python benchmarks/kills.py SRC TGT -o benchmarks/results/kills
 
 Runs `alignkit COMMAND SRC TGT --checkpoint ...` under torchrun, until it has been killed so many times (a rank
-drawn by chance, by SIGKILL, after a time drawn by chance) and then ended well. Writes OUT.json: for each kill, the
-rank, the iterations that were complete, and the seconds until all processes had ended.
+drawn by chance, by SIGKILL, after iterations and a time drawn by chance) and then ended well. Writes OUT.json: for
+each kill, the rank, the iterations that were complete, and the seconds until all processes had ended.
 """
 
 from __future__ import annotations
@@ -35,15 +35,16 @@ def saved(folder: Path) -> int:
     return sum(json.loads(path.read_bytes())["saved"] for path in folder.glob("*/complete.json"))
 
 
-def disturbed(command: list[str], folder: Path, kills: int, longest: float, draw: random.Random) -> list[Any]:
+def disturbed(command: list[str], folder: Path, kills: int, iterations: int, draw: random.Random) -> list[Any]:
     """Run a command until it ends well, after ``kills`` kills if it lasts so long; a row for each of them."""
     rows: list[Any] = []
     while True:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         if len(rows) < kills:
-            begun, wait = time.monotonic(), draw.uniform(2.0, longest)
-            while process.poll() is None and time.monotonic() - begun < wait:
-                time.sleep(0.02)
+            goal, moment = saved(folder) + draw.randrange(iterations), draw.uniform(0, 2)
+            while process.poll() is None and saved(folder) < goal:
+                time.sleep(0.01)
+            time.sleep(moment)
             found = ranks_of(process)
             if process.poll() is None and found:
                 rank = draw.randrange(len(found))
@@ -65,7 +66,7 @@ def disturbed(command: list[str], folder: Path, kills: int, longest: float, draw
 @click.option("--command", default="align")
 @click.option("--ranks", default=2)
 @click.option("--kills", default=20)
-@click.option("--longest", default=20.0, help="The most seconds before a kill.")
+@click.option("--iterations", default=4, help="Fewer than this are completed between two kills.")
 @click.option("--seed", default=1)
 @click.option("-o", "--output", required=True)
 def main(source: str, target: str, command: str, ranks: int, **options: Any) -> None:
@@ -82,7 +83,7 @@ def main(source: str, target: str, command: str, ranks: int, **options: Any) -> 
             rounds += 1
             state, out = folder / f"state{rounds}", folder / f"links{rounds}"
             shared = [*launcher, *program, "--checkpoint", str(state), "-o", str(out)]
-            rows += disturbed(shared, state, options["kills"] - len(rows), options["longest"], draw)
+            rows += disturbed(shared, state, options["kills"] - len(rows), options["iterations"], draw)
             if out.read_bytes() != (folder / "alone").read_bytes():
                 fail(f"round {rounds} ended with other links than the undisturbed run")
     result = {"machine": machine(), "command": command, "ranks": ranks, "rounds": rounds, "kills": rows}

@@ -1,1 +1,1 @@
-"""Analyses of aligners from the papers: comparison, the lab, time courses, classification."""
+"""Analyses of aligners from the papers: comparison, the lab, time courses, classification; diagnosis of links."""

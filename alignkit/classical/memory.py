@@ -43,15 +43,17 @@ class MemoryLimit:
     Attributes:
         bytes: as a number; None: half of the machine's memory, as far as that can be kept.
         folder: where the rest is kept; None: where the system has temporary files.
+        processes: how many share what the machine has, if ``bytes`` does not say it.
     """
 
     bytes: int | None = None
     folder: str | None = None
+    processes: int = 1
 
     @property
     def limit(self) -> int:
         """The number of bytes."""
-        return usual_limit() if self.bytes is None else self.bytes
+        return usual_limit() // self.processes if self.bytes is None else self.bytes
 
 
 def parse_size(text: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from alignkit.text.bitext import Bitext
 from alignkit.types import Progress
 from alignkit.workflow.align import AlignedText
 from alignkit.workflow.fitting import Fitting
-from alignkit.workflow.settings import AlignSettings
+from alignkit.workflow.settings import METHODS, AlignSettings
 
 REMEDY = "start the same command again: with --checkpoint it goes on after the last complete iteration"
 
@@ -86,6 +86,7 @@ def align_shared(
     threads = thread_count(threads) if threads is not None else own_threads()
     ranks.agreed(lambda: check_shared(settings))
     fitting = ranks.agreed(lambda: Fitting(settings))
+    fitting.memory = replace(fitting.memory, processes=_ranks_here())
     is_hidden_markov = isinstance(fitting.estimation, HMMSettings)
     bitext = read_shared(
         ranks,
@@ -122,8 +123,13 @@ def cooccurrence_shared(
 
 def own_threads() -> int:
     """The share of this machine's cores that a rank has."""
+    return max(1, thread_count() // _ranks_here())
+
+
+def _ranks_here() -> int:
+    """The number of ranks on this machine."""
     launch = find_launch()
-    return max(1, thread_count() // (1 if launch is None else launch.local_world))
+    return 1 if launch is None else launch.local_world
 
 
 def check_shared(settings: AlignSettings) -> None:
@@ -131,7 +137,7 @@ def check_shared(settings: AlignSettings) -> None:
     method, estimation = settings.chosen()
     hidden = isinstance(estimation, HMMSettings)
     for given, name in (
-        (method.is_joint and "embeddings" not in method.takes, "quality best"),
+        (method is METHODS["views"], "quality best"),
         (settings.embeddings is not None, "embeddings"),
         (settings.start is not None and hidden, "a model to start from"),
         (settings.max_memory is not None and "block_tokens" in method.takes, "max_memory"),

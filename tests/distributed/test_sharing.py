@@ -20,7 +20,11 @@ from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.classical.memory import MemoryLimit, usual_limit
+from alignkit.errors import AlignkitError
 from alignkit.text.reading import read_bitext
+from alignkit.workflow.settings import AlignSettings
+from alignkit.workflow.sharing import check_shared
 
 from .conftest import environment, our_lines, torchrun
 
@@ -188,3 +192,29 @@ def test_a_killed_rank_is_named_and_a_restart_goes_on_to_the_same_bytes(tmp_path
     assert again.returncode == 0, again.stderr
     assert again.stdout == wanted
     assert json.loads(complete.read_bytes())["saved"] > saved
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"quality": "best"}, "quality best"),
+        ({"embeddings": "e5"}, "embeddings"),
+        ({"start": "model"}, "a model to start from"),
+        ({"scored": True}, "score matrices"),
+        ({"method": "ibm1", "max_memory": "1G"}, "max_memory"),
+    ],
+)
+def test_what_ranks_cannot_share_is_refused(given, name):
+    with pytest.raises(AlignkitError, match=f"cannot share a fit with {name}"):
+        check_shared(AlignSettings(**given))
+
+
+def test_what_ranks_share_is_not_refused():
+    for method in ("joint", "ibm1", "diagonal", "hmm"):
+        check_shared(AlignSettings(method))
+    check_shared(AlignSettings(quality="fast", max_memory="1G"))
+
+
+def test_ranks_of_a_machine_share_its_memory():
+    assert MemoryLimit(processes=3).limit == usual_limit() // 3
+    assert MemoryLimit(500, processes=3).limit == 500

@@ -108,6 +108,12 @@ def test_claims_follow_the_steps_of_emergence():
     assert found == [Verdict.FAILS] * 7
 
 
+def test_where_attention_never_emerges_nothing_is_decided():
+    late = [99] * 8
+    found = judged((late, late), late, late, late, late, (late, late))
+    assert found[:5] == [Verdict.UNDECIDED] * 5
+
+
 def test_never_counts_as_after_the_last():
     assert condition("x", 0, [10, 99, 30]).emergence(SMALL).tolist() == [10, 40, 30]
 

@@ -31,7 +31,7 @@ class SelectionPenalty:
 
     short * max(0, expected share of words selected - share) + contiguous * expected share of neighbours of which
     one is selected and one is not, mean over texts. The weights are 0 in the first quarter of the training and
-    grow to these over the second, because a network that does not know yet which words it needs would drop all.
+    grow to these by its end, because a network that does not know yet which words it needs would drop all.
 
     Attributes:
         share: the share of words that costs nothing.
@@ -44,7 +44,7 @@ class SelectionPenalty:
 
     def at(self, done: float) -> SelectionPenalty:
         """The penalty when a share of the training is done."""
-        factor = min(max(4 * done - 1, 0.0), 1.0)
+        factor = min(max((4 * done - 1) / 3, 0.0), 1.0)
         return replace(self, short=factor * self.short, contiguous=factor * self.contiguous)
 
 
