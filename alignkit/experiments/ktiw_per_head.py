@@ -51,8 +51,8 @@ class KtiwPerHeadSettings(NetworkPlan):
     """
 
     warmup: int = 0
-    pieces: int = 4000
-    batch: int = 64
+    pieces: int = 2000
+    batch: int = 32
     epochs: int = 20
     learning_rate: float = 1e-3
     layers: int = 2
@@ -62,7 +62,7 @@ class KtiwPerHeadSettings(NetworkPlan):
     dropout: float = 0.1
     rate_warmup: int = 200
     steps: int = 3000
-    scored: int = 200
+    scored: int = 100
     iterations: int = 5
 
     def __post_init__(self) -> None:
