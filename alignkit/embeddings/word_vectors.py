@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ from alignkit.embeddings.levels import centred, fill_levels
 from alignkit.errors import AlignkitError, InputError
 from alignkit.scores.scores import flat_offsets
 from alignkit.text.bitext import Bitext, Corpus
-from alignkit.text.reading import open_input, read_chunks
+from alignkit.text.reading import read_raw_lines
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike, Progress, no_progress
 
@@ -70,7 +69,7 @@ def read_word_vectors(path: PathLike, vocabulary: Vocabulary) -> np.ndarray:
     wanted = {form for both in forms for form in both}
     found: dict[bytes, np.ndarray] = {}
     size = 0
-    for number, line in enumerate(_lines(path), 1):
+    for number, line in enumerate(read_raw_lines(path), 1):
         word, _, rest = line.rstrip(b" \r").partition(b" ")
         if number == 1 and word.isdigit() and rest.isdigit():
             size = int(rest)
@@ -86,17 +85,6 @@ def read_word_vectors(path: PathLike, vocabulary: Vocabulary) -> np.ndarray:
     for i, (word, lower) in enumerate(forms):
         vectors[i] = found.get(word, found.get(lower, np.float32(0)))
     return vectors
-
-
-def _lines(path: PathLike) -> Iterator[bytes]:
-    """The lines of a large file, one at a time."""
-    rest = b""
-    with open_input(path) as stream:
-        for chunk in read_chunks(path, stream, 1 << 20):
-            *lines, rest = (rest + chunk).split(b"\n")
-            yield from lines
-    if rest:
-        yield rest
 
 
 def _numbers(path: PathLike, text: bytes, line: int) -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 from torch import nn
 
 from alignkit.errors import InputError
-from alignkit.text.reading import open_input, read_chunks
+from alignkit.text.reading import read_raw_lines
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike
 
@@ -56,7 +55,7 @@ def read_vectors(path: PathLike, vocabulary: Vocabulary, size: int) -> Vectors:
     """
     wanted = {token.encode("utf-8", "surrogatepass"): i for i, token in enumerate(vocabulary.tokens)}
     found: dict[int, np.ndarray] = {}
-    for number, line in enumerate(_file_lines(path), 1):
+    for number, line in enumerate(read_raw_lines(path), 1):
         parts = line.rstrip(b" \r").split(b" ")
         if number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
             continue
@@ -75,13 +74,3 @@ def read_vectors(path: PathLike, vocabulary: Vocabulary, size: int) -> Vectors:
     ids = np.array(sorted(found), np.int64)
     values = np.stack([found[i] for i in ids.tolist()]) if len(ids) else np.empty((0, size), np.float32)
     return Vectors(ids, values)
-
-
-def _file_lines(path: PathLike) -> Iterator[bytes]:
-    rest = b""
-    with open_input(path) as stream:
-        for chunk in read_chunks(path, stream, 1 << 20):
-            *lines, rest = (rest + chunk).split(b"\n")
-            yield from lines
-    if rest:
-        yield rest

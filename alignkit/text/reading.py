@@ -60,6 +60,21 @@ def read_chunks(path: PathLike, stream: IO[bytes], size: int) -> Iterator[bytes]
     return decompressed(path, raw())
 
 
+def read_raw_lines(path: PathLike) -> Iterator[bytes]:
+    """The lines of a large file, one at a time, without their ends; decompressed if it is compressed.
+
+    Raises:
+        InputError: it cannot be read, or is damaged.
+    """
+    rest = b""
+    with open_input(path) as stream:
+        for chunk in read_chunks(path, stream, 1 << 20):
+            *lines, rest = (rest + chunk).split(b"\n")
+            yield from lines
+    if rest:
+        yield rest
+
+
 def read_bytes(path: PathLike) -> bytes:
     """The content of a file, decompressed if it is gzip, xz, bzip2 or zstd (told by its first bytes);
     "-" is standard input.
