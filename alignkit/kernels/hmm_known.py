@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from alignkit.kernels.compile import kernel
+from alignkit.kernels.hmm_m_step import share_class_counts
 from alignkit.kernels.hmm_rows import ZERO
 
 
@@ -56,7 +57,7 @@ def add_known_back_off(low, high, back_off, known, rows, sums, labels, evidence)
         rows: the values are the text's counts and the model's.
         sums, labels, evidence: as of ``add_back_off``.
     """
-    members, first, target_class, source_factors, target_factors = back_off
+    members, first, target_class, _, _ = back_off
     starts, ends, known_columns, known_counts, known_class, known_pairs = known
     offsets, columns, values = rows
     for a in range(low, high):
@@ -72,18 +73,7 @@ def add_known_back_off(low, high, back_off, known, rows, sums, labels, evidence)
                 labels[count] = b
                 count += 1
                 sums[b] += values[k] - known_pairs[k]
-        place = 0
-        for j in range(first[a], first[a + 1]):
-            i = members[j]
-            by_forward, by_reverse = source_factors[i, 0], source_factors[i, 1]
-            for k in range(offsets[i], offsets[i + 1]):
-                o = columns[k]
-                others = np.float32(max(sums[labels[place]] - values[k], 0.0))
-                place += 1
-                evidence[k, 1] += others * by_forward * target_factors[o, 0]
-                evidence[k, 2] += others * by_reverse * target_factors[o, 1]
-        for k in range(count):
-            sums[labels[k]] = 0.0
+        share_class_counts(a, back_off, rows, sums, labels, evidence)
         for k in range(starts[a], ends[a]):
             b = known_class[known_columns[k]]
             if b >= 0:

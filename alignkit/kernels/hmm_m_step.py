@@ -173,6 +173,31 @@ def count_fertilities(low, high, text, offsets, links, forward, reverse):
 
 
 @kernel
+def share_class_counts(a, back_off, rows, sums, labels, evidence):
+    """Adds to the pseudo-counts of the word pairs of source class a, and sets the sums that they had to zero.
+
+    Args:
+        sums: float64 (B,), the counts of the class with each target class.
+        labels: int32, the target class of each pair in the rows of the class's members.
+        back_off, rows, evidence: as of :func:`add_back_off`.
+    """
+    members, first, _, source_factors, target_factors = back_off
+    offsets, columns, values = rows
+    place = 0
+    for j in range(first[a], first[a + 1]):
+        i = members[j]
+        by_forward, by_reverse = source_factors[i, 0], source_factors[i, 1]
+        for k in range(offsets[i], offsets[i + 1]):
+            o = columns[k]
+            others = np.float32(max(sums[labels[place]] - values[k], 0.0))
+            place += 1
+            evidence[k, 1] += others * by_forward * target_factors[o, 0]
+            evidence[k, 2] += others * by_reverse * target_factors[o, 1]
+    for k in range(place):
+        sums[labels[k]] = 0.0
+
+
+@kernel
 def add_back_off(low, high, back_off, rows, sums, labels, evidence):
     """Adds to the pseudo-counts of word pairs what the other pairs of their classes say.
 
@@ -184,7 +209,7 @@ def add_back_off(low, high, back_off, rows, sums, labels, evidence):
         sums: float64 (B,), zeros, left so; labels: int32, as long as the rows of the largest class; work space.
         evidence: float32 (K, 3), see :class:`.hmm_e_step.LinkArrays`.
     """
-    members, first, target_class, source_factors, target_factors = back_off
+    members, first, target_class, _, _ = back_off
     offsets, columns, values = rows
     for a in range(low, high):
         count = 0
@@ -195,18 +220,7 @@ def add_back_off(low, high, back_off, rows, sums, labels, evidence):
                 labels[count] = b
                 count += 1
                 sums[b] += values[k]
-        place = 0
-        for j in range(first[a], first[a + 1]):
-            i = members[j]
-            by_forward, by_reverse = source_factors[i, 0], source_factors[i, 1]
-            for k in range(offsets[i], offsets[i + 1]):
-                o = columns[k]
-                others = np.float32(max(sums[labels[place]] - values[k], 0.0))
-                place += 1
-                evidence[k, 1] += others * by_forward * target_factors[o, 0]
-                evidence[k, 2] += others * by_reverse * target_factors[o, 1]
-        for k in range(count):
-            sums[labels[k]] = 0.0
+        share_class_counts(a, back_off, rows, sums, labels, evidence)
 
 
 @kernel
