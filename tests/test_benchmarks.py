@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
@@ -84,7 +85,6 @@ def test_an_incomplete_data_folder_is_one_line(lacks, monkeypatch, tmp_path):
 )
 def test_the_regression_is_compared_with_the_proxy_by_their_intervals(monkeypatch, low, high, verdict):
     """Of A.10: A(beta_uf, beta_px) lies in 0.20 to 0.35."""
-    pd = pytest.importorskip("pandas")
     monkeypatch.syspath_prepend(FOLDER)
     ends = {
         "A(alpha, beta_uf)": (0.5, 0.6),
@@ -120,7 +120,6 @@ def test_the_regression_is_compared_with_the_proxy_by_their_intervals(monkeypatc
 )
 def test_a_difference_to_the_papers_has_a_cause_or_is_unexplained(monkeypatch, values, options, cause):
     """The authors' figure is 0.31. Without an interval, nothing lies within it."""
-    pytest.importorskip("torch")
     monkeypatch.syspath_prepend(FOLDER)
     module = runpy.run_path(str(FOLDER / "papers.py"))
     row = module["Row"]("A", 0.31, module["Cell"].of_seeds(values), module["Cell"](), "rule", **options)
@@ -129,7 +128,6 @@ def test_a_difference_to_the_papers_has_a_cause_or_is_unexplained(monkeypatch, v
 
 
 def test_the_papers_table_without_runs_says_what_is_not_measured(monkeypatch, tmp_path):
-    pytest.importorskip("torch")
     monkeypatch.syspath_prepend(FOLDER)
     module = runpy.run_path(str(FOLDER / "papers.py"))
     (tmp_path / "runs").mkdir()
@@ -150,7 +148,7 @@ def test_a_missing_peer_is_one_line(lacks, tmp_path):
 
 def test_the_picture_shows_each_aligner_at_its_best(monkeypatch, tmp_path):
     """Of several ways to join directions the one with the lowest error rate, on one thread; ours first."""
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="matplotlib, of the extra plot, is not installed")
     monkeypatch.syspath_prepend(FOLDER)
     module = runpy.run_path(str(FOLDER / "quality_plot.py"))
     keys = ("set", "aligner", "threads", "aer", "seconds")
