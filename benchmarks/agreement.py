@@ -9,7 +9,6 @@ runs, so that the command goes on where it stopped. Writes OUT.json and OUT.md.
 from __future__ import annotations
 
 import json
-import os
 import platform
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import click
 import numba
 import numpy as np
 import torch
-from inputs import MULTI30K, need_files, run_benchmark
+from inputs import MULTI30K, need_files, run_benchmark, torch_machine
 
 import alignkit
 from alignkit.analysis.compare import Comparison, compare_networks
@@ -34,20 +33,6 @@ CLAIMS = [
     ("uniform.beta", "proxy.beta"),
     ("lstm.alpha", "lstm.beta"),
 ]
-
-
-def machine() -> str:
-    """The machine, in words."""
-    cpu = next(
-        (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), ""
-    )
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
-    return f"{os.cpu_count()} cores of {cpu or platform.processor()}, {gpu}, {platform.system()}"
-
-
-def _lines(path: str) -> list[str]:
-    place = Path(path)
-    return place.read_text().splitlines() if place.exists() else []
 
 
 def versions() -> dict[str, str]:
@@ -124,7 +109,7 @@ def main(data: Path, runs: Path, output: Path, preset: str, epochs: int | None, 
     facts = {
         "title": options["title"],
         "command": f"python benchmarks/agreement.py DATA RUNS --preset {preset} --epochs {epochs} -o OUT",
-        "machine": machine(),
+        "machine": torch_machine(),
         "versions": versions(),
         "runs": {name: training_facts(TranslationRun(runs / name)) for name in ("general", "uniform")},
     }

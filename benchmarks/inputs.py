@@ -57,6 +57,14 @@ def machine() -> str:
     return f"{os.cpu_count()} cores of {cpu or platform.processor() or platform.machine()}, {platform.system()}"
 
 
+def torch_machine() -> str:
+    """The same, with the GPU and the number of threads that torch uses."""
+    import torch
+
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+    return f"{machine()}, {gpu}, {torch.get_num_threads()} threads"
+
+
 def run_benchmark(main: Callable[[], Any]) -> None:
     """Run a benchmark; input and output errors are one line."""
     try:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import filecmp
 import json
 import os
-import platform
 import subprocess
 import sys
 import time
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from inputs import need_files, run_benchmark
+from inputs import machine, need_files, run_benchmark
 from speed import enlarged, read_pairs
 
 FAST_ALIGN = 2.3  # GB by million pairs, as published for it at scale
@@ -118,10 +117,7 @@ def main(
 ) -> None:
     """Peak memory by size of the text."""
     write_texts(source, target, sorted(sizes), folder)
-    machine = (
-        f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
-    )
-    result: dict[str, Any] = {"machine": machine, "threads": threads, "note": note, "rows": []}
+    result: dict[str, Any] = {"machine": machine(), "threads": threads, "note": note, "rows": []}
     for size in sorted(sizes):
         first: Path | None = None
         for limit in limits:
