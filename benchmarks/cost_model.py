@@ -3,7 +3,7 @@
     python benchmarks/cost_model.py SRC TGT -o benchmarks/results/cost-model
 
 Fits the text on one thread and measures an iteration, all other work, and linking with the fitted model; counts
-the words, and the pairs of words that meet, in the first quarter, half and all of it, which gives the exponents by
+the words, and the pairs of words that meet, in a quarter, in half and in all of it, which gives the exponents by
 which they grow. A larger text is expected to be like this one: time and elements grow with the sentence pairs,
 vocabularies and pairs of words by their exponents. One rank runs on each machine, and traffic and memory are those
 of docs/beyond-one-machine.md; a machine alone is given all the memory it can use. Writes OUT.json and OUT.md.
@@ -62,9 +62,11 @@ class Measured:
     met_grow: float
 
 
-def measure(source: str, target: str) -> Measured:
+def measure(source: str, target: str, first: int | None) -> Measured:
     start = time.perf_counter()
     bitext, marks = read_bitext(source, target), []
+    if first is not None:
+        bitext = bitext.block(0, min(first, len(bitext))).with_own_words()
     model = fit_joint(bitext, threads=1, progress=lambda *_: marks.append(time.perf_counter()))
     whole = time.perf_counter() - start
     iteration = float(np.median(np.diff(marks)))
@@ -72,8 +74,9 @@ def measure(source: str, target: str) -> Measured:
     model.links(bitext)
     linking = time.perf_counter() - start
     text = lowercased(bitext)
-    sizes = [len(text) // 4, len(text) // 2, len(text)]
-    counts = np.array([counted(text.block(0, size)) for size in sizes], float)
+    subsets = [np.arange(0, len(text), step) for step in (4, 2, 1)]
+    sizes = [len(subset) for subset in subsets]
+    counts = np.array([counted(text.take(subset)) for subset in subsets], float)
     grow = [np.polyfit(np.log(sizes), np.log(column), 1)[0] for column in (counts[:, 0], counts[:, 2])]
     elements = int(bitext.shapes.prod(axis=1).sum())
     rest = whole - iteration * len(marks)
@@ -153,15 +156,16 @@ def markdown(result: dict[str, Any]) -> str:
 @click.command()
 @click.argument("source")
 @click.argument("target")
+@click.option("--first", type=int, help="Measure the first N sentence pairs.")
 @click.option("--cores", default=64, help="Of each machine.")
 @click.option("--efficiency", default=0.6, help="What part of the speed of so many threads it has.")
 @click.option("--network", default=10.0, help="Gbit/s of each machine.")
 @click.option("--sample", default=10**7, help="Sentence pairs that --fit-on would fit.")
 @click.option("-o", "--output", required=True)
-def main(source: str, target: str, output: str, **options: Any) -> None:
+def main(source: str, target: str, first: int | None, output: str, **options: Any) -> None:
     """Expected time, memory and traffic of align for large texts."""
     need_files(source, target)
-    found = measure(source, target)
+    found = measure(source, target, first)
     speed, network = options["cores"] * options["efficiency"], options["network"] * 1e9 / 8
     rows = []
     for pairs in SIZES:
