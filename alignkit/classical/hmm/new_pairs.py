@@ -64,16 +64,20 @@ class NewPairs:
         )
 
     def _class_counts(self, classes: ClassPairs, bitext: Bitext, ids: Ids, threads: int) -> tuple[np.ndarray, Ids]:
-        """What the model counted of the classes of each element, float32 (P,), and both sides' factors: those of
-        :class:`alignkit.kernels.hmm_m_step.BackOffClasses`, with the words' frequencies as the model knows them."""
-        weight = self.settings.back_off / len(self.known.classes)
-        found, factors = [], []
-        for side, corpus in enumerate((bitext.source, bitext.target)):
-            of = classes.of_words(side, corpus.vocabulary, lower=self.known.model.fold_case)
+        """What the model counted of the classes of each element, float32 (P,), and the factors of both sides' words
+        (:class:`alignkit.kernels.hmm_m_step.BackOffClasses`), with their frequencies as the model knows them."""
+        weight, fold_case = self.settings.back_off / len(self.known.classes), self.known.model.fold_case
+        source, target = (
+            classes.of_words(side, corpus.vocabulary, lower=fold_case)
+            for side, corpus in enumerate((bitext.source, bitext.target))
+        )
+        factors = []
+        for side, of in enumerate((source, target)):
             own, in_class = taken(self.known.totals[side], ids[side]), taken(classes.totals[side], of)
             frequency = np.maximum(own, 1)
             share = frequency / np.maximum(in_class + (ids[side] < 0), frequency)
             factor = weight / (np.maximum(in_class - own, 0) + 1)
-            found.append(of)
-            factors.append(np.stack([factor, share] if side == 0 else [share, factor], axis=1).astype(np.float32))
-        return Lookup(classes.table, bitext, *found, threads).scores().values, (factors[0], factors[1])
+            columns = [share, factor] if side else [factor, share]
+            factors.append(np.stack(columns, axis=1).astype(np.float32))
+        counts = Lookup(classes.table, bitext, source, target, threads).scores().values
+        return counts, (factors[0], factors[1])
