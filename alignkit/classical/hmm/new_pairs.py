@@ -64,8 +64,8 @@ class NewPairs:
         )
 
     def _class_counts(self, classes: ClassPairs, bitext: Bitext, ids: Ids, threads: int) -> tuple[np.ndarray, Ids]:
-        """What the model counted of the classes of each element, float32 (P,), and the factors of both sides' words
-        (:class:`alignkit.kernels.hmm_m_step.BackOffClasses`), with their frequencies as the model knows them."""
+        """What the model counted of the classes of each element, float32 (P,), and the factors of both sides
+        (:class:`alignkit.kernels.hmm_m_step.BackOffClasses`), with words' frequencies as the model knows them."""
         weight, fold_case = self.settings.back_off / len(self.known.classes), self.known.model.fold_case
         source, target = (
             classes.of_words(side, corpus.vocabulary, lower=fold_case)
