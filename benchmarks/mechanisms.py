@@ -2,7 +2,7 @@
 
     python benchmarks/mechanisms.py SRC TGT VALID_SRC VALID_TGT RUNS -o benchmarks/results/mechanisms
 
-Trains a small network for each mechanism, on one thread, and writes OUT.csv, OUT.png and OUT.md. The networks go to
+Trains a small network for each mechanism, on one thread, and writes OUT.csv, OUT.png and OUT.md. Networks go to
 the folder RUNS, from which the same command goes on after an interruption. 600 steps of 64 sentence pairs are few:
 the table shows how far each mechanism has come by then, not what it can reach.
 """
