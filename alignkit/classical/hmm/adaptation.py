@@ -18,7 +18,7 @@ from alignkit.classical.hmm.joint import JointHMM, fitted_joint
 from alignkit.classical.hmm.known_model import KnownModel, KnownPairs, TextClassPairs, taken
 from alignkit.classical.hmm.pair_evidence import PairEvidence
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
-from alignkit.classical.hmm.windows import Linked, training_pairs
+from alignkit.classical.hmm.windows import BLOCK_ELEMENTS, Linked, training_pairs
 from alignkit.classical.hmm.word_classes import BackOff
 from alignkit.classical.memory import MemoryLimit
 from alignkit.classical.word_pairs import IndexedBitext
@@ -28,7 +28,7 @@ from alignkit.kernels.hmm_emissions import DirectionArrays
 from alignkit.kernels.hmm_known import add_known_back_off
 from alignkit.kernels.hmm_m_step import BackOffClasses
 from alignkit.kernels.inverted_index import TableRows
-from alignkit.parallel import thread_count
+from alignkit.parallel import blocks, thread_count
 from alignkit.text.bitext import Bitext
 from alignkit.text.units import lowercased
 
@@ -64,11 +64,19 @@ class Adapter:
         self.model, self.threads, self.memory = model, threads, memory
         self.known = KnownModel(model, model.counts, self.settings)
 
-    def adapt(self, bitext: Bitext) -> JointHMM:
-        """The aligner adapted to a bitext, with the links of that as its ``fitted_links``."""
+    def adapt(self, bitext: Bitext, counted: np.ndarray | None = None) -> JointHMM:
+        """The aligner adapted to a bitext, with the links of that as its ``fitted_links``.
+
+        Args:
+            bitext: M pairs.
+            counted: bool (M,), the pairs that the model was fitted on, by default none: the first links of a pair
+                are those that the model finds, but then it is counted once, and not also as a part of the model.
+        """
         text, chosen = training_pairs(bitext)
         text = lowercased(text) if self.settings.fold_case else text
         estimation = _Adaptation(text, self.settings, self.known, thread_count(self.threads), self.memory)
+        if counted is not None and (chosen is None or chosen.any()):
+            estimation.count_once(counted if chosen is None else counted[chosen], self.model)
         share = self.model.share
         estimate(estimation, last_shares=(share, 1 - share))
         adapted = fitted_joint(estimation, bitext, chosen, share)
@@ -76,9 +84,9 @@ class Adapter:
         # What was adapted knows only the words of the pairs that it was adapted to.
         return replace(adapted, fitted=replace(adapted.fitted, of_others=self.model))
 
-    def links_and_probabilities(self, bitext: Bitext) -> Linked:
+    def links_and_probabilities(self, bitext: Bitext, counted: np.ndarray | None = None) -> Linked:
         """Links of a bitext by the aligner adapted to it, and their probabilities, float64 (K,)."""
-        return self.adapt(bitext.with_own_words()).fitted_links_and_probabilities
+        return self.adapt(bitext.with_own_words(), counted).fitted_links_and_probabilities
 
 
 class _Adaptation(HMMEstimation):
@@ -107,8 +115,25 @@ class _Adaptation(HMMEstimation):
         )
         super().__init__(bitext, settings, (0.5, 0.5), threads, start=known.model, memory=memory)
         self.excluded = 1.0 if settings.exclude else 0.0
+        self.known_of_others: np.ndarray | None = None
 
-    def _pair_evidence(self, prior: object) -> PairEvidence:
+    def count_once(self, counted: np.ndarray, model: JointHMM) -> None:
+        """Leave what pairs bool (M,) contributed to the model out of its counts, once the text has its own.
+
+        The model does not keep it: it is taken to be what the model expects of these pairs now.
+        """
+        offsets, lengths = self.links.offsets, np.diff(self.links.offsets)
+        rest = self.pairs.known.values.astype(np.float64)
+        for low, high in blocks(lengths * counted, max(1, -(-int((lengths * counted).sum()) // BLOCK_ELEMENTS))):
+            chosen = np.flatnonzero(counted[low:high])
+            own = model.whole_probabilities(self.bitext.block(low, high).take(chosen).with_own_words())
+            elements = np.repeat(counted[low:high], lengths[low:high])
+            np.subtract.at(rest, self.links.ids[offsets[low] : offsets[high]][elements], own.values)
+        self.known_of_others = np.maximum(rest, 0).astype(np.float32)
+
+    pairs: _AdaptedPairs
+
+    def _pair_evidence(self, prior: object) -> _AdaptedPairs:
         return _AdaptedPairs(self.bitext, self.indexed, self.settings, self.known, self.ids)
 
     def initialise(self) -> None:
@@ -117,6 +142,9 @@ class _Adaptation(HMMEstimation):
         totals = self.pairs.update(self.links.ids, self.links.links)
         forward, reverse = (self._initial(side, totals[side]) for side in (0, 1))
         self.directions = forward, reverse
+        if self.known_of_others is not None:
+            # The classes go on with all of the model's counts, from which they take those of the text's pairs.
+            self.pairs.known.values = self.known_of_others
 
     def _initial(self, side: int, totals: np.ndarray) -> DirectionArrays:
         states, emitted = self.types[side], self.types[1 - side]
