@@ -21,7 +21,6 @@ from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.classical.hmm.windows import Linked, training_pairs
 from alignkit.classical.hmm.word_classes import BackOff
 from alignkit.classical.memory import MemoryLimit
-from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.errors import AlignkitError
 from alignkit.kernels.forward_backward import TransitionCounts
 from alignkit.kernels.hmm_emissions import DirectionArrays
@@ -109,12 +108,12 @@ class _Adaptation(HMMEstimation):
         self.excluded = 1.0 if settings.exclude else 0.0
 
     def _pair_evidence(self, prior: object) -> PairEvidence:
-        return _AdaptedPairs(self.bitext, self.indexed, self.settings, self.known, self.ids)
+        return _AdaptedPairs(self.bitext, self.settings, self.threads, self.known, self.ids)
 
     def initialise(self) -> None:
         """The parameters of the model, and those of its counts for the text's own word pairs."""
         self.links.links[:] = 0
-        totals = self.pairs.update(self.links.ids, self.links.links)
+        totals = self.pairs.update(self.links)
         forward, reverse = (self._initial(side, totals[side]) for side in (0, 1))
         self.directions = forward, reverse
 
@@ -170,21 +169,19 @@ class _AdaptedPairs(PairEvidence):
     """Counts and pseudo-counts of the word pairs of a text and of a model.
 
     Args:
-        bitext, indexed, settings: as of :class:`PairEvidence`.
+        bitext, settings, threads: as of :class:`PairEvidence`.
         known: the model.
         ids: its ids of the text's words.
     """
 
-    def __init__(
-        self, bitext: Bitext, indexed: IndexedBitext, settings: HMMSettings, known: KnownModel, ids: Ids
-    ) -> None:
-        super().__init__(bitext, indexed, replace(settings, back_off=0.0), None)
-        self.known = KnownPairs(known, ids, self.rows, indexed)
+    def __init__(self, bitext: Bitext, settings: HMMSettings, threads: int, known: KnownModel, ids: Ids) -> None:
+        super().__init__(bitext, replace(settings, back_off=0.0), threads, None)
+        self.known = KnownPairs(known, ids, self.rows, self.ranges)
         if settings.back_off > 0:
             self.back_off = _AdaptedBackOff(bitext, settings, known, self.known)
 
-    def _known_counts(self, first: int, last: int) -> np.ndarray:
-        return self.known.values[first:last].astype(np.float64)
+    def _known_counts(self, first: int, end: int) -> np.ndarray:
+        return self.known.values[first:end]
 
     def _totals(self) -> tuple[np.ndarray, np.ndarray]:
         source, target = super()._totals()

@@ -14,6 +14,7 @@ from alignkit.classical.null import UNSEEN
 from alignkit.kernels import hmm_m_step, viterbi
 from alignkit.kernels.hmm_e_step import LinkArrays
 from alignkit.kernels.hmm_emissions import DirectionArrays
+from alignkit.kernels.hmm_pairs import NO_PLACES
 from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
@@ -114,8 +115,7 @@ def _link_arrays(bitext: Bitext, model: FittedHMM, ids: Ids, running: Running, t
                 alike = spelling_of_new_pairs(bitext, scores.values == 0, threads) if alike is None else alike
                 _add_alike(bitext, alike, direction, ids[side], side, scores)
             evidence[:, 1 + side] = _emissions(bitext, scores, direction, ids[side], side, threads)
-    places = np.arange(offsets[-1], dtype=np.uint32).view(np.int32)
-    return LinkArrays(offsets, places, evidence, np.zeros(offsets[-1], np.float32))
+    return LinkArrays(offsets, NO_PLACES, evidence, np.zeros(offsets[-1], np.float32))
 
 
 def _add_alike(
