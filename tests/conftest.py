@@ -1,14 +1,27 @@
-"""Fixtures that several rooms share."""
+"""Settings of all tests, and fixtures that several folders share."""
 
 from __future__ import annotations
+
+import os
 
 import pytest
 from hypothesis import HealthCheck, settings
 from planted import bitext_of, permuted_copy, random_pairs
 
+# Test processes side by side (pytest -n) share the cores: threads beyond them would wait, and burn time at it.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 # A busy machine draws examples slowly, and kernels compile in the middle of a test.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """``pytest -n auto``: a process for each core, but each takes half a gigabyte, and more than 8 gain little."""
+    return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, 8)
 
 
 @pytest.fixture(scope="session")

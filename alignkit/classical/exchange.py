@@ -74,9 +74,9 @@ class MovedRows:
     def move(self, values: np.ndarray) -> None:
         """Set the values of the rows from those of the owned ones, float32 (K,)."""
 
-    def move_back(self, values: np.ndarray) -> np.ndarray:
-        """Values (K, ...) of these rows as those of the owned ones."""
-        return values
+    def add_back(self, values: np.ndarray, out: np.ndarray) -> None:
+        """``out`` (K, 1 + C)[:, 1:] of the owned rows += values (moved K, C) of these."""
+        out[:, 1:] += values
 
 
 class Exchange:

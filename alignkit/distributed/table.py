@@ -9,6 +9,7 @@ told once: afterwards nothing but values travels.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -21,6 +22,31 @@ from alignkit.kernels.shared_rows import NONE
 from alignkit.parallel import blocks
 
 _COUNTS = "counts"
+
+
+@dataclass(frozen=True, eq=False)
+class _Pieces:
+    """Which process the value of each pair comes from, or goes to, where pairs are in pieces.
+
+    Attributes:
+        processes: uint8 (K,), the processes, or NONE.
+        spans: the pairs of each piece.
+        sizes: int64 (N, 256), how many pairs of each piece are of each process.
+    """
+
+    processes: np.ndarray
+    spans: list[slice]
+    sizes: np.ndarray
+
+    @classmethod
+    def of(cls, processes: np.ndarray, spans: list[slice]) -> _Pieces:
+        sizes = [np.bincount(processes[span], minlength=256) for span in spans]
+        return cls(processes, spans, np.array(sizes, np.int64).reshape(-1, 256))
+
+    def places(self, piece: int) -> tuple[np.ndarray, np.ndarray]:
+        """int64 (256,), twice: the sizes of a piece, and where each process's values start, one after another."""
+        sizes = self.sizes[piece]
+        return sizes, np.cumsum(sizes) - sizes
 
 
 class DistributedTable(SharedTable):
@@ -90,33 +116,31 @@ class DistributedTable(SharedTable):
         """Give each process the neighbours of its pairs, and count what will be sent and received."""
         group, local = self.group, self.local
         held = np.diff(local.offsets[self.bounds]).tolist()
-        self._before, self._after = (np.empty(len(local.columns), np.uint8) for _ in range(2))
-        for side, out in enumerate((self._before, self._after)):
+        before, after = (np.empty(len(local.columns), np.uint8) for _ in range(2))
+        for side, out in enumerate((before, after)):
             group.all_to_all([reply[side] for reply in replies], held, out, "pairs, once")
         last = np.empty(len(self._masks), np.uint8)
         kernels.highest_bits(self._masks, last)
-        self._last = last
-        self._spans = [slice(local.offsets[low], local.offsets[high]) for low, high, _ in self._pieces]
+        spans = [slice(local.offsets[low], local.offsets[high]) for low, high, _ in self._pieces]
+        self._before, self._after = (_Pieces.of(processes, spans) for processes in (before, after))
+        owned = [self._pieces[n][:2] for n in self._own]
+        self._last = _Pieces.of(last, [slice(*self.owned.offsets[list(rows)]) for rows in owned])
         self._turn = 0
 
     def collect(self, add: Callable[[int, int, np.ndarray], None]) -> np.ndarray:
         """See :meth:`SharedTable.collect`."""
         group, count = self.group, len(self._pieces)
         tag, self._turn = self._turn * 2 * count, (self._turn + 1) % 16
-        incoming = [self._expect(self._before[span], tag + n) for n, span in enumerate(self._spans)]
-        spans = [self._owned_span(n) for n in self._own]
-        finals = [self._expect(self._last[s], tag + count + n) for n, s in zip(self._own, spans, strict=True)]
+        incoming = [self._expect(self._before, n, tag + n) for n in range(count)]
+        finals = [self._expect(self._last, n, tag + count + piece) for n, piece in enumerate(self._own)]
         sums, sent = np.zeros(len(self.local.columns)), []
-        for n, (span, (low, high, owner)) in enumerate(zip(self._spans, self._pieces, strict=True)):
+        for n, (span, (low, high, owner)) in enumerate(zip(self._before.spans, self._pieces, strict=True)):
             buffer, places, waiting = incoming[n]
             group.wait(*waiting)
-            kernels.unpack(self._before[span], buffer, places, sums[span])
+            kernels.unpack(self._before.processes[span], buffer, places, sums[span])
             add(low, high, sums)
-            after = self._after[span]
-            sizes = np.bincount(after, minlength=256)
-            places = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-            packed = np.empty(len(after))
-            kernels.pack(after, sums[span], places.copy(), packed)
+            packed, (sizes, places) = np.empty(span.stop - span.start), self._after.places(n)
+            kernels.pack(self._after.processes[span], sums[span], places.copy(), packed)
             for process in [*range(group.rank + 1, group.size), NONE]:
                 part = packed[places[process] : places[process] + sizes[process]]
                 if process == NONE and owner == group.rank:
@@ -127,29 +151,23 @@ class DistributedTable(SharedTable):
                 else:
                     sent.append(group.send(part, process, tag + n, _COUNTS))
         counts = np.zeros(len(self.owned.columns))
-        for span, (buffer, places, waiting) in zip(spans, finals, strict=True):
+        for span, (buffer, places, waiting) in zip(self._last.spans, finals, strict=True):
             group.wait(*waiting)
-            kernels.unpack(self._last[span], buffer, places, counts[span])
+            kernels.unpack(self._last.processes[span], buffer, places, counts[span])
         group.wait(*sent)
         return counts
 
-    def _expect(self, sources: np.ndarray, tag: int) -> tuple[np.ndarray, np.ndarray, list[object]]:
-        """Begin to receive values from the processes in ``sources`` uint8: (buffer, places (256,), requests)."""
+    def _expect(self, sources: _Pieces, piece: int, tag: int) -> tuple[np.ndarray, np.ndarray, list[object]]:
+        """Begin to receive a piece's values: (buffer, places (256,) of each process's, requests)."""
         group = self.group
-        sizes = np.bincount(sources, minlength=256)[: group.size]
-        ends = np.cumsum(sizes)
-        places, buffer = np.zeros(256, np.int64), np.empty(int(ends[-1]))
-        places[: group.size] = ends - sizes
+        sizes, places = sources.places(piece)
+        buffer = np.empty(int(sizes[: group.size].sum()))
         waiting = [
-            group.receive(buffer[end - size : end], process, tag)
-            for process, (size, end) in enumerate(zip(sizes.tolist(), ends.tolist(), strict=True))
+            group.receive(buffer[places[process] : places[process] + sizes[process]], process, tag)
+            for process in range(group.size)
             if process != group.rank
         ]
         return buffer, places, waiting
-
-    def _owned_span(self, piece: int) -> slice:
-        low, high, _ = self._pieces[piece]
-        return slice(self.owned.offsets[low], self.owned.offsets[high])
 
     def spread(self, values: np.ndarray, out: np.ndarray) -> None:
         """See :meth:`SharedTable.spread`."""
@@ -206,21 +224,19 @@ class TravellingRows(MovedRows):
         super().__init__(TableRows(offsets, columns, np.empty(len(columns), np.float32)))
 
     def _send(self, values: np.ndarray, out: np.ndarray, purpose: str) -> None:
-        parts = [values[self._process == rank] for rank in range(self.group.size)]
-        self.group.all_to_all(parts, self._held, out, purpose)
+        packed = np.empty(len(values), values.dtype)
+        kernels.pack(self._process, values, _places(self._sent), packed)
+        self.group.all_to_all(_cut(packed, self._sent), self._held, out, purpose)
 
     def move(self, values: np.ndarray) -> None:
         """See :meth:`MovedRows.move`."""
         self._send(values, self.rows.values, "rows by class")
 
-    def move_back(self, values: np.ndarray) -> np.ndarray:
-        """See :meth:`MovedRows.move_back`."""
-        cuts = [0, *np.cumsum(self._held).tolist()]
+    def add_back(self, values: np.ndarray, out: np.ndarray) -> None:
+        """See :meth:`MovedRows.add_back`."""
         packed = np.empty((len(self._process), *values.shape[1:]), values.dtype)
-        self.group.all_to_all([values[a:b] for a, b in pairwise(cuts)], self._sent, packed, "rows by class")
-        out = np.empty_like(packed)
-        out[np.argsort(self._process, kind="stable")] = packed
-        return out
+        self.group.all_to_all(_cut(values, self._held), self._sent, packed, "rows by class")
+        kernels.add_unpacked(self._process, packed, _places(self._sent), out)
 
 
 def owners(work: np.ndarray, size: int) -> np.ndarray:
@@ -228,6 +244,18 @@ def owners(work: np.ndarray, size: int) -> np.ndarray:
     total = np.concatenate([[0], np.cumsum(work, dtype=np.int64)])
     inner = np.searchsorted(total, total[-1] * np.arange(1, size) / size)
     return np.concatenate([[0], inner, [len(work)]]).astype(np.int64)
+
+
+def _places(sizes: list[int]) -> np.ndarray:
+    """int64 (256,): where the values of each process start."""
+    places = np.zeros(256, np.int64)
+    np.cumsum(sizes[:-1], out=places[1 : len(sizes)])
+    return places
+
+
+def _cut(values: np.ndarray, sizes: list[int]) -> list[np.ndarray]:
+    """The values, one process's after another's, as an array for each."""
+    return np.split(values, np.cumsum(sizes[:-1]))
 
 
 def _no_masks() -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 
 from alignkit.kernels.compile import kernel
 from alignkit.kernels.hmm_m_step import share_class_counts
-from alignkit.kernels.hmm_rows import ZERO
+from alignkit.kernels.hmm_rows import ONE, ZERO
 
 
 class KnownClassPairs(NamedTuple):
@@ -78,3 +78,49 @@ def add_known_back_off(low, high, back_off, known, rows, sums, labels, evidence)
             b = known_class[known_columns[k]]
             if b >= 0:
                 sums[b] = 0.0
+
+
+@kernel
+def add_class_counts(low, high, text, offsets, is_new, counts, factors, evidence):
+    """Adds the pseudo-counts of back-off to the new elements of pairs low <= m < high.
+
+    Args:
+        text: :class:`.hmm_e_step.TextArrays`; offsets: int64 (M + 1,), where its (T, L) matrices start.
+        is_new: bool (P,), the elements that get something.
+        counts: float32 (P,), what a model counted of pairs of the same classes.
+        factors: float32 (V_src, 2) and (V_tgt, 2), as of :class:`.hmm_m_step.BackOffClasses`.
+        evidence: float32 (P, 3), of which columns 1 and 2 are the forward and the reverse direction's.
+    """
+    source_factors, target_factors = factors
+    x_tokens, x_offsets, y_tokens, y_offsets, _ = text
+    for m in range(low, high):
+        place = offsets[m]
+        for t in range(y_offsets[m], y_offsets[m + 1]):
+            o = y_tokens[t]
+            for s in range(x_offsets[m], x_offsets[m + 1]):
+                if is_new[place] and counts[place] > ZERO:
+                    i = x_tokens[s]
+                    for side in range(2):
+                        factor = source_factors[i, side] * target_factors[o, side]
+                        evidence[place, 1 + side] += counts[place] * factor
+                place += 1
+
+
+@kernel
+def divide_by_totals(low, high, text, offsets, is_new, source_totals, target_totals, evidence):
+    """Divides the new elements of pairs low <= m < high by the total of the state's word, in each direction.
+
+    Args:
+        text, offsets, is_new, evidence: as of :func:`add_class_counts`; no quotient exceeds 1.
+        source_totals, target_totals: float32 (V_src,) and (V_tgt,).
+    """
+    x_tokens, x_offsets, y_tokens, y_offsets, _ = text
+    for m in range(low, high):
+        place = offsets[m]
+        for t in range(y_offsets[m], y_offsets[m + 1]):
+            o = y_tokens[t]
+            for s in range(x_offsets[m], x_offsets[m + 1]):
+                if is_new[place]:
+                    evidence[place, 1] = min(evidence[place, 1] / source_totals[x_tokens[s]], ONE)
+                    evidence[place, 2] = min(evidence[place, 2] / target_totals[o], ONE)
+                place += 1

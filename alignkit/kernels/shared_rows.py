@@ -70,6 +70,17 @@ def unpack(processes, packed, places, values):
 
 
 @kernel
+def add_unpacked(processes, packed, places, values):
+    """values (K, 1 + C)[k, 1:] += packed[places[p]], p = processes[k] uint8 (K,), and places[p] moves on."""
+    for k in range(len(processes)):
+        p = processes[k]
+        place = places[p]
+        for c in range(packed.shape[1]):
+            values[k, 1 + c] += packed[place, c]
+        places[p] = place + 1
+
+
+@kernel
 def pack_of_process(masks, rank, values, out):
     """Copies the rows of values (K, C) whose masks uint64 (K,) have the bit of ``rank`` to ``out``, one after
     another."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from alignkit.classical.hmm.evidence import spelling_of_new_pairs
 from alignkit.classical.hmm.expectation import expect, text_arrays, uniform_direction
+from alignkit.classical.hmm.new_pairs import NewPairs
 from alignkit.classical.hmm.parameters import FittedHMM, HMMParameters
 from alignkit.classical.lookup import Lookup
 from alignkit.classical.null import UNSEEN
@@ -27,7 +28,11 @@ Running = tuple[HMMParameters | None, HMMParameters | None]
 
 
 def posteriors(
-    bitext: Bitext, model: FittedHMM, shares: tuple[float, float], threads: int | None
+    bitext: Bitext,
+    model: FittedHMM,
+    shares: tuple[float, float],
+    threads: int | None,
+    new_pairs: NewPairs | None = None,
 ) -> tuple[Scores, np.ndarray]:
     """Link probabilities (T, L) of M pairs, and the log-likelihood of each, float64 (M,).
 
@@ -37,10 +42,12 @@ def posteriors(
         shares: the weight of the forward and the reverse direction's posteriors in the result; one of weight 0 is
             not run, and the log-likelihoods of two are added. Fertility is judged by the mean of both.
         threads: all there are by default; no result depends on it.
+        new_pairs: what to think of pairs of words that the model does not know; by default they are equal, but for
+            their spelling.
     """
     running, threads = _running(model, shares), thread_count(threads)
     ids, rounds = model.ids(bitext), _rounds(running)
-    links = _link_arrays(bitext, model, ids, running, threads)
+    links = _link_arrays(bitext, model, ids, running, threads, new_pairs)
     mean = shares if None in running else (0.5, 0.5)
     likelihood = np.zeros(len(bitext))
     for i in range(rounds):
@@ -103,18 +110,29 @@ def _rounds(running: Running) -> int:
     return 1 + ROUNDS * any(each is not None and each.fertility.shape[1] > 1 for each in running)
 
 
-def _link_arrays(bitext: Bitext, model: FittedHMM, ids: Ids, running: Running, threads: int) -> LinkArrays:
+def _link_arrays(
+    bitext: Bitext,
+    model: FittedHMM,
+    ids: Ids,
+    running: Running,
+    threads: int,
+    new_pairs: NewPairs | None = None,
+) -> LinkArrays:
     """Every element of the matrices as a word pair of its own, whose pseudo-counts are its probabilities."""
     offsets = flat_offsets(bitext.shapes)
     evidence, alike = np.zeros((offsets[-1], 3), np.float32), None
+    is_new = np.zeros(offsets[-1], bool)
     for side, direction in enumerate(running):
         if direction is not None:
             lookup = Lookup(replace(model.table, values=direction.emission), bitext, *ids, threads)
             scores = lookup.scores()
-            if direction.emission_alike.any():
-                alike = spelling_of_new_pairs(bitext, scores.values == 0, threads) if alike is None else alike
+            is_new = scores.values == 0
+            if new_pairs is None and direction.emission_alike.any():
+                alike = spelling_of_new_pairs(bitext, is_new, threads) if alike is None else alike
                 _add_alike(bitext, alike, direction, ids[side], side, scores)
             evidence[:, 1 + side] = _emissions(bitext, scores, direction, ids[side], side, threads)
+    if new_pairs is not None:
+        new_pairs.add(bitext, ids, is_new, evidence, threads)
     return LinkArrays(offsets, NO_PLACES, evidence, np.zeros(offsets[-1], np.float32))
 
 

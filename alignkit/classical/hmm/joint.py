@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from alignkit.classical.hmm.estimation import HMMEstimation, estimate
 from alignkit.classical.hmm.inference import log_likelihoods, posteriors
 from alignkit.classical.hmm.joint_aligner import FittedText, JointAligner
 from alignkit.classical.hmm.known_model import FittedCounts
+from alignkit.classical.hmm.new_pairs import NewPairs
 from alignkit.classical.hmm.parameters import FittedHMM, unpack_hmm
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD, HMMSettings
 from alignkit.classical.hmm.windows import sums_in_windows, training_pairs
@@ -84,7 +86,12 @@ class JointHMM(FittedHMM, JointAligner):
 
     def whole_probabilities(self, bitext: Bitext) -> Scores:
         """See :meth:`JointAligner.whole_probabilities`."""
-        return posteriors(bitext, self, (self.share, 1 - self.share), self.threads)[0]
+        return posteriors(bitext, self, (self.share, 1 - self.share), self.threads, self.new_pairs)[0]
+
+    @cached_property
+    def new_pairs(self) -> NewPairs | None:
+        """What to think of pairs of words that it does not know; None if it does not have its counts."""
+        return None if self.counts is None else NewPairs(self, self.counts)
 
     def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
         """beta[t, l] = p(y_t | x_l), 0 for pairs never seen; alpha: :meth:`probabilities`."""

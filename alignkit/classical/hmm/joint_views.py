@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -61,12 +62,17 @@ class JointViews(JointAligner):
         """The model of whole words."""
         return self.models[0]
 
+    @cached_property
+    def _running(self) -> tuple[JointHMM, ...]:
+        """The models, with this aligner's threads; they keep what they prepare for new texts."""
+        return tuple(replace(model, threads=self.threads) for model in self.models)
+
     def whole_probabilities(self, bitext: Bitext) -> Scores:
         """See :meth:`JointAligner.whole_probabilities`."""
         total = _zeros(bitext)
-        for view, model in zip(self.views, self.models, strict=True):
+        for view, model in zip(self.views, self._running, strict=True):
             viewed = ViewedText(view, bitext)
-            scores = replace(model, threads=self.threads).whole_probabilities(viewed.bitext)
+            scores = model.whole_probabilities(viewed.bitext)
             viewed.add(scores, 1 / len(self.models), total, thread_count(self.threads))
         return total
 

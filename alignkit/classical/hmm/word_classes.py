@@ -109,7 +109,7 @@ class BackOff:
             moved.move(rows.values)
             more = np.zeros((len(moved.rows.columns), 3), np.float32)
             self._add(n, pairs, moved.rows, more, threads)
-            evidence[:, 1:] += moved.move_back(more[:, 1:])
+            moved.add_back(more[:, 1:], evidence)
 
     def _factors(self, side: int, n: int, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of each word of a side: weight / what the rest of its class sums to, and its share in its class."""

@@ -1,0 +1,83 @@
+"""Emission probabilities of word pairs that a fitted joint aligner does not know, in texts that it links."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from alignkit.classical.hmm.evidence import spelling_of_new_pairs
+from alignkit.classical.hmm.expectation import text_arrays
+from alignkit.classical.hmm.known_model import ClassPairs, FittedCounts, KnownModel, taken
+from alignkit.classical.hmm.parameters import FittedHMM
+from alignkit.classical.hmm.settings import JOINT_SETTINGS
+from alignkit.classical.lookup import Lookup
+from alignkit.kernels.hmm_known import add_class_counts, divide_by_totals
+from alignkit.parallel import blocks, run_blocks
+from alignkit.scores.scores import flat_offsets
+from alignkit.text.bitext import Bitext
+
+Ids = tuple[np.ndarray, np.ndarray]
+
+
+class NewPairs:
+    """What is known of pairs of words that never met in the text of a model, or of words that were not there.
+
+    A pair gets the pseudo-counts that it would get if the model were fitted again with it: that of all pairs, that
+    of its spelling, and that of the other pairs of the same classes
+    (:class:`alignkit.classical.hmm.word_classes.BackOff`). p(y|x) is their sum divided by the count of x and 1.
+
+    Args:
+        model: of both directions.
+        counts: those that it was fitted with.
+    """
+
+    def __init__(self, model: FittedHMM, counts: FittedCounts) -> None:
+        self.known, self.settings = KnownModel(model, counts, JOINT_SETTINGS), JOINT_SETTINGS
+        # Short units have no spelling.
+        self.is_spelled = any(direction.emission_alike.any() for direction in model.directions)
+
+    def add(self, bitext: Bitext, ids: Ids, is_new: np.ndarray, evidence: np.ndarray, threads: int) -> None:
+        """Sets p(y|x) of the new pairs in both directions.
+
+        Args:
+            bitext: M pairs.
+            ids: the model's ids of the text's source and target words, -1 if unknown.
+            is_new: bool (P,), of each element of the (T, L) matrices whether the model does not know the pair.
+            evidence: float32 (P, 3), of which columns 1 and 2 are the forward and the reverse direction's.
+        """
+        new = np.flatnonzero(is_new)
+        start = np.full(len(new), self.settings.lexical_prior, np.float32)
+        if self.is_spelled:
+            start += np.float32(self.settings.spelling) * spelling_of_new_pairs(bitext, is_new, threads)[new]
+        evidence[new, 1] = evidence[new, 2] = start
+        text, offsets = text_arrays(bitext), flat_offsets(bitext.shapes)
+        ranges = blocks(np.diff(offsets), threads)
+        for classes in self.known.classes:
+            counts, factors = self._class_counts(classes, bitext, ids, threads)
+
+            def add(low: int, high: int, counts: np.ndarray = counts, factors: Ids = factors) -> None:
+                add_class_counts(low, high, text, offsets, is_new, counts, factors, evidence)
+
+            run_blocks(add, ranges, threads)
+        totals = [(taken(self.known.totals[side], ids[side]) + 1).astype(np.float32) for side in (0, 1)]
+        run_blocks(
+            lambda *span: divide_by_totals(*span, text, offsets, is_new, *totals, evidence), ranges, threads
+        )
+
+    def _class_counts(self, classes: ClassPairs, bitext: Bitext, ids: Ids, threads: int) -> tuple[np.ndarray, Ids]:
+        """What the model counted of the classes of each element, float32 (P,), and the factors of both sides
+        (:class:`alignkit.kernels.hmm_m_step.BackOffClasses`), with words' frequencies as the model knows them."""
+        weight, fold_case = self.settings.back_off / len(self.known.classes), self.known.model.fold_case
+        source, target = (
+            classes.of_words(side, corpus.vocabulary, lower=fold_case)
+            for side, corpus in enumerate((bitext.source, bitext.target))
+        )
+        factors = []
+        for side, of in enumerate((source, target)):
+            own, in_class = taken(self.known.totals[side], ids[side]), taken(classes.totals[side], of)
+            frequency = np.maximum(own, 1)
+            share = frequency / np.maximum(in_class + (ids[side] < 0), frequency)
+            factor = weight / (np.maximum(in_class - own, 0) + 1)
+            columns = [share, factor] if side else [factor, share]
+            factors.append(np.stack(columns, axis=1).astype(np.float32))
+        counts = Lookup(classes.table, bitext, source, target, threads).scores().values
+        return counts, (factors[0], factors[1])

@@ -1,0 +1,90 @@
+"""Probabilities of pairs of words that a model does not know, against the formula word by word."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from planted import bitext_of
+
+from alignkit.classical.hmm.joint import fit_joint
+from alignkit.classical.hmm.known_model import LEAST_COUNT
+from alignkit.classical.hmm.new_pairs import NewPairs
+from alignkit.classical.hmm.settings import JOINT_SETTINGS
+
+TEXT = [
+    (["walking", "dogs"], ["gehende", "hunde"]),
+    (["walked", "cats"], ["ging", "katzen"]),
+    (["talking", "cats"], ["redende", "katzen"]),
+    (["walking", "Cats"], ["gehende", "Katzen"]),
+    (["a"], ["ein"]),
+] * 3
+NEW = [
+    (["barking", "dogs", "2024", "a"], ["bellende", "hunde", "2024", "katzen"]),
+    (["zz"], ["yy", "Gehende"]),
+    ([], ["hunde"]),
+]
+
+
+def naive(model, x, y, alike):
+    """(p(y|x), p(x|y)) of a new pair, from counts looked up word by word."""
+    rows = np.repeat(np.arange(len(model.source)), np.diff(model.table.offsets))
+    pairs = [
+        (model.source[int(i)], model.target[int(o)], float(count))
+        for i, o, count in zip(rows, model.table.columns, model.counts.pairs, strict=True)
+    ]
+    both = []
+    for side, (state, word) in enumerate(((x, y), (y, x))):
+        turned = [(b, a, n) if side else (a, b, n) for a, b, n in pairs]
+        own = sum(n for a, _, n in turned if a == state)
+        seen = max(sum(n for _, b, n in turned if b == word), 1)
+        is_unknown = word not in (model.source if side else model.target)
+        total = JOINT_SETTINGS.lexical_prior + alike
+        for part in (slice(3), slice(-3, None), slice(5), slice(-5, None)):
+            a, b = state[part], word[part]
+            count = sum(n for i, o, n in turned if i[part] == a and o[part] == b and n >= LEAST_COUNT)
+            rest = sum(n for i, _, n in turned if i[part] == a) - own
+            in_class = sum(n for _, o, n in turned if o[part] == b) + is_unknown
+            total += JOINT_SETTINGS.back_off / 4 * count / (rest + 1) * seen / max(in_class, seen)
+        both.append(min(total / (own + 1), 1))
+    return both
+
+
+def test_probabilities_of_new_pairs_are_the_formula():
+    model, bitext = fit_joint(bitext_of(TEXT)), bitext_of(NEW)
+    is_new = model.lookup(bitext).scores().values == 0
+    for threads in (1, 3):
+        evidence = np.full((len(is_new), 3), -1, np.float32)
+        model.new_pairs.add(bitext, model.ids(bitext), is_new, evidence, threads)
+        assert (evidence[~is_new] == -1).all()
+        assert (evidence[:, 0] == -1).all()
+        place = 0
+        for x, y in NEW:
+            for t in y:
+                for s in x:
+                    if is_new[place]:
+                        alike = 1.0 if s == t else 0.0  # other words have too few letters in common
+                        expected = naive(model, s.lower(), t.lower(), alike)
+                        assert evidence[place, 1:] == pytest.approx(expected, rel=1e-4), (s, t)
+                    place += 1
+    assert not is_new.all()
+
+
+def test_endings_tell_new_words_apart():
+    """The words differ, but their endings are those of pairs that the model knows."""
+    model = fit_joint(bitext_of(TEXT))
+    new = bitext_of([(["barking", "mats"], ["tatzen", "bellende"])])
+    assert model.links(new)[0].tolist() == [[0, 1], [1, 0]]
+    found = model.probabilities(new)[0]
+    assert min(found[0, 1], found[1, 0]) > 0.8
+    assert replace(model, counts=None).probabilities(new)[0][0, 1] < 0.2
+
+
+def test_a_model_of_pieces_without_spelling_compares_none():
+    text, new = bitext_of(TEXT), bitext_of([(["2024"], ["2024"])])
+    for spelling, least in ((0.0, 0.0), (1.0, 0.5)):
+        model = fit_joint(text, spelling=spelling)
+        assert model.counts is not None
+        evidence = np.zeros((1, 3), np.float32)
+        NewPairs(model, model.counts).add(new, model.ids(new), np.ones(1, bool), evidence, 1)
+        assert least < evidence[0, 1] <= least + 0.51
+        assert evidence[0, 1] == evidence[0, 2]
