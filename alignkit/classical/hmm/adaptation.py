@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
-from alignkit.classical.hmm.expectation import uniform_direction
+from alignkit.classical.hmm.expectation import element_blocks, release_matrices, uniform_direction
 from alignkit.classical.hmm.joint import JointHMM, fitted_joint
 from alignkit.classical.hmm.known_model import KnownModel, KnownPairs, TextClassPairs, taken
 from alignkit.classical.hmm.pair_evidence import PairEvidence
@@ -21,12 +21,13 @@ from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.classical.hmm.windows import BLOCK_ELEMENTS, Linked, training_pairs
 from alignkit.classical.hmm.word_classes import BackOff
 from alignkit.classical.memory import MemoryLimit
-from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.errors import AlignkitError
 from alignkit.kernels.forward_backward import TransitionCounts
+from alignkit.kernels.hmm_e_step import LinkArrays
 from alignkit.kernels.hmm_emissions import DirectionArrays
 from alignkit.kernels.hmm_known import add_known_back_off
 from alignkit.kernels.hmm_m_step import BackOffClasses
+from alignkit.kernels.hmm_pairs import count_pairs
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.parallel import blocks, thread_count
 from alignkit.text.bitext import Bitext
@@ -115,36 +116,33 @@ class _Adaptation(HMMEstimation):
         )
         super().__init__(bitext, settings, (0.5, 0.5), threads, start=known.model, memory=memory)
         self.excluded = 1.0 if settings.exclude else 0.0
-        self.known_of_others: np.ndarray | None = None
+
+    pairs: _AdaptedPairs
+
+    def _pair_evidence(self, prior: object) -> _AdaptedPairs:
+        return _AdaptedPairs(self.bitext, self.settings, self.threads, self.known, self.ids)
 
     def count_once(self, counted: np.ndarray, model: JointHMM) -> None:
         """Leave what pairs bool (M,) contributed to the model out of its counts, once the text has its own.
 
         The model does not keep it: it is taken to be what the model expects of these pairs now.
         """
-        offsets, lengths = self.links.offsets, np.diff(self.links.offsets)
-        rest = self.pairs.known.values.astype(np.float64)
-        for low, high in blocks(lengths * counted, max(1, -(-int((lengths * counted).sum()) // BLOCK_ELEMENTS))):
+        links, offsets = self.links.links, self.links.offsets
+        work = np.diff(offsets) * counted
+        for low, high in blocks(work, max(1, -(-int(work.sum()) // BLOCK_ELEMENTS))):
             chosen = np.flatnonzero(counted[low:high])
             own = model.whole_probabilities(self.bitext.block(low, high).take(chosen).with_own_words())
-            elements = np.repeat(counted[low:high], lengths[low:high])
-            np.subtract.at(rest, self.links.ids[offsets[low] : offsets[high]][elements], own.values)
-        self.known_of_others = np.maximum(rest, 0).astype(np.float32)
-
-    pairs: _AdaptedPairs
-
-    def _pair_evidence(self, prior: object) -> _AdaptedPairs:
-        return _AdaptedPairs(self.bitext, self.indexed, self.settings, self.known, self.ids)
+            elements = np.repeat(counted[low:high], np.diff(offsets[low : high + 1]))
+            links[offsets[low] : offsets[high]][elements] = own.values
+        self.pairs.leave_out(self.links)
 
     def initialise(self) -> None:
         """The parameters of the model, and those of its counts for the text's own word pairs."""
         self.links.links[:] = 0
-        totals = self.pairs.update(self.links.ids, self.links.links)
+        totals = self.pairs.update(self.links)
         forward, reverse = (self._initial(side, totals[side]) for side in (0, 1))
         self.directions = forward, reverse
-        if self.known_of_others is not None:
-            # The classes go on with all of the model's counts, from which they take those of the text's pairs.
-            self.pairs.known.values = self.known_of_others
+        self.pairs.start_text()
 
     def _initial(self, side: int, totals: np.ndarray) -> DirectionArrays:
         states, emitted = self.types[side], self.types[1 - side]
@@ -198,21 +196,32 @@ class _AdaptedPairs(PairEvidence):
     """Counts and pseudo-counts of the word pairs of a text and of a model.
 
     Args:
-        bitext, indexed, settings: as of :class:`PairEvidence`.
+        bitext, settings, threads: as of :class:`PairEvidence`.
         known: the model.
         ids: its ids of the text's words.
     """
 
-    def __init__(
-        self, bitext: Bitext, indexed: IndexedBitext, settings: HMMSettings, known: KnownModel, ids: Ids
-    ) -> None:
-        super().__init__(bitext, indexed, replace(settings, back_off=0.0), None)
-        self.known = KnownPairs(known, ids, self.rows, indexed)
+    def __init__(self, bitext: Bitext, settings: HMMSettings, threads: int, known: KnownModel, ids: Ids) -> None:
+        super().__init__(bitext, replace(settings, back_off=0.0), threads, None)
+        self.known = KnownPairs(known, ids, self.rows, self.ranges)
         if settings.back_off > 0:
             self.back_off = _AdaptedBackOff(bitext, settings, known, self.known)
+        self._counts = self._counts_of_others = self.known.values
 
-    def _known_counts(self, first: int, last: int) -> np.ndarray:
-        return self.known.values[first:last].astype(np.float64)
+    def leave_out(self, matrices: LinkArrays) -> None:
+        """Take links out of the model's counts, from :meth:`start_text` on."""
+        own = np.zeros(len(self._counts))
+        for low, high in element_blocks(matrices):
+            count_pairs(low, high, (0, len(own)), self._text, matrices, own)
+            release_matrices(matrices)
+        self._counts_of_others = np.maximum(self._counts - own, 0).astype(np.float32)
+
+    def start_text(self) -> None:
+        """From now on the text has links of its own."""
+        self._counts = self._counts_of_others
+
+    def _known_counts(self, first: int, end: int) -> np.ndarray:
+        return self._counts[first:end]
 
     def _totals(self) -> tuple[np.ndarray, np.ndarray]:
         source, target = super()._totals()
