@@ -47,6 +47,16 @@ def blocks(work: np.ndarray, count: int) -> list[tuple[int, int]]:
     return [(low, high) for low, high in pairwise(bounds) if low < high]
 
 
+def blocks_of_size(offsets: np.ndarray, size: int, least: int = 1) -> list[tuple[int, int]]:
+    """Ranges [low, high) of items with about ``size`` elements each.
+
+    Args:
+        offsets: int64 (N + 1,); item i has the elements from offsets[i] to offsets[i + 1].
+        least: how many ranges there are even if they are smaller.
+    """
+    return blocks(np.diff(offsets), max(least, -(-int(offsets[-1]) // size)))
+
+
 def clipped(ranges: Sequence[tuple[int, int]], low: int, high: int) -> list[tuple[int, int]]:
     """What of each range lies in [low, high), without those of which nothing does."""
     parts = ((max(low, first), min(high, end)) for first, end in ranges)

@@ -251,4 +251,4 @@ def give_memory_back() -> None:
 
     mmap_threshold = -3  # of <malloc.h>
     with suppress(OSError, AttributeError, TypeError):
-        ctypes.CDLL(None).mallopt(mmap_threshold, 16 << 20)
+        ctypes.CDLL(None).mallopt(mmap_threshold, 1 << 20)

@@ -16,8 +16,12 @@ from alignkit.errors import AlignkitError
 from alignkit.links.formats import Alignment
 from alignkit.links.from_scores import best_links
 from alignkit.links.links import Links
+from alignkit.parallel import blocks_of_size
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
+from alignkit.text.on_disk import RELEASED, release
+
+_OTHER_PAIRS = "links and scores are not of the same sentence pairs"
 
 
 def links_of(aligner: Aligner, bitext: Bitext) -> Links:
@@ -47,12 +51,20 @@ def scores_of_links(links: Links, scores: Scores, *, transposed: bool = False) -
     Raises:
         AlignkitError: a link is outside its matrix.
     """
-    sentence = links.sentences
-    row, column = links.pairs.T.astype(np.int64) if transposed else links.pairs.T[::-1].astype(np.int64)
-    shapes = scores.shapes[sentence] if len(scores) == len(links) else np.zeros((len(sentence), 2), np.int32)
-    if len(scores) != len(links) or (row >= shapes[:, 0]).any() or (column >= shapes[:, 1]).any():
-        raise AlignkitError("links and scores are not of the same sentence pairs")
-    return scores.values[scores.offsets[sentence] + row * shapes[:, 1] + column].astype(np.float64)
+    if len(scores) != len(links):
+        raise AlignkitError(_OTHER_PAIRS)
+    found, offsets = np.empty(len(links.pairs)), links.offsets
+    for low, high in blocks_of_size(offsets, RELEASED // 16):  # few elements are links
+        part = slice(offsets[low], offsets[high])
+        sentence = np.repeat(np.arange(low, high), np.diff(offsets[low : high + 1]))
+        pairs = links.pairs[part].astype(np.int64)
+        column, row = pairs.T[::-1] if transposed else pairs.T
+        T, L = scores.shapes[sentence].T
+        if (row >= T).any() or (column >= L).any():
+            raise AlignkitError(_OTHER_PAIRS)
+        found[part] = scores.values[scores.offsets[sentence] + row * L + column]
+        release(scores.values)
+    return found
 
 
 def target_log_probabilities(aligner: Aligner, bitext: Bitext) -> np.ndarray:

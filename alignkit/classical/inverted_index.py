@@ -80,18 +80,19 @@ class SentenceBags:
 _known: WeakKeyDictionary[Corpus, SentenceBags] = WeakKeyDictionary()
 
 
-def bags_of_corpus(corpus: Corpus, threads: int) -> SentenceBags:
-    """The bags of a corpus; they are kept as long as the corpus is."""
+def bags_of_corpus(corpus: Corpus, threads: int, keep: bool = True) -> SentenceBags:
+    """The bags of a corpus; with ``keep`` they are kept as long as the corpus is."""
     bags = _known.get(corpus)
     if bags is None:
         bags = SentenceBags.of(corpus.tokens, corpus.offsets, len(corpus.vocabulary), threads)
-        _known[corpus] = bags
+        if keep:
+            _known[corpus] = bags
     return bags
 
 
-def bags_of(bitext: Bitext, threads: int) -> tuple[SentenceBags, SentenceBags]:
-    """The bags of both sides."""
-    return bags_of_corpus(bitext.source, threads), bags_of_corpus(bitext.target, threads)
+def bags_of(bitext: Bitext, threads: int, keep: bool = True) -> tuple[SentenceBags, SentenceBags]:
+    """The bags of both sides; with ``keep`` they are kept as long as the texts are."""
+    return bags_of_corpus(bitext.source, threads, keep), bags_of_corpus(bitext.target, threads, keep)
 
 
 def invert(

@@ -1,4 +1,4 @@
-"""Estimate the memory that IBM Model 1 of a text takes, and choose blocks that fit into a limit."""
+"""Estimate the memory that a model of a text takes, and what has to be on disk, or in blocks, to keep a limit."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ WHOLE_TOKEN, WHOLE_PAIR = 24, 30
 BLOCK_TOKEN, SPOOLED_PAIR = 40, 30
 #: Memory by pair of words that occur together: while a table is fitted, and afterwards.
 FITTED, KEPT = 16, 8
-#: Memory of a hidden Markov model while it is fitted: by pair of words that occur together, and by element (t, l).
-HMM_FITTED, HMM_ELEMENT = 36, 8
+#: Memory of a hidden Markov model, as measured: by element (t, l), token, pair of sentences, and type.
+HMM_ELEMENT, HMM_TOKEN, HMM_SENTENCE, HMM_TYPE = 6, 12, 50, 600
+#: And by pair of words that occur together: while it is fitted; and when its probabilities are computed, for which
+#: ``HMM_LINKED`` by token is no longer needed.
+HMM_FITTED, HMM_KEPT, HMM_LINKED = 16, 28, 4
 #: A limit of this many times the size of the text always allows reading it at once.
 TEXT = 8
 LEAST_BLOCK = 1 << 18  # tokens
@@ -169,10 +172,19 @@ def block_tokens(bitext: Bitext, limit: int, *, both: bool, threads: int, strict
     return max(room, LEAST_BLOCK)
 
 
-def are_links_on_disk(pairs: int, elements: int, memory: MemoryLimit) -> bool:
+def hmm_memory(bitext: Bitext, pairs: int) -> int:
+    """Bytes that a hidden Markov model of a text takes without its matrices; ``pairs`` of words occur together."""
+    tokens = len(bitext.source.tokens) + len(bitext.target.tokens)
+    types = len(bitext.source.vocabulary) + len(bitext.target.vocabulary)
+    table = max(HMM_FITTED * pairs, HMM_KEPT * pairs - HMM_LINKED * tokens)
+    return BASE + HMM_TOKEN * tokens + HMM_SENTENCE * len(bitext) + HMM_TYPE * types + table
+
+
+def are_links_on_disk(bitext: Bitext, pairs: int, elements: int, memory: MemoryLimit) -> bool:
     """Whether the matrices of a hidden Markov model have to be kept on disk while it is fitted.
 
     Args:
+        bitext: the text.
         pairs: how many pairs of words occur together.
         elements: of all (T, L) matrices.
         memory: the limit.
@@ -180,7 +192,7 @@ def are_links_on_disk(pairs: int, elements: int, memory: MemoryLimit) -> bool:
     Raises:
         AlignkitError: the rest alone is larger than a limit that was asked for.
     """
-    fixed = BASE + HMM_FITTED * pairs
+    fixed = hmm_memory(bitext, pairs)
     if memory.bytes is not None and fixed > memory.bytes:
         needed = show_size(fixed)
         raise AlignkitError(

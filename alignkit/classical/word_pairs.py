@@ -19,7 +19,26 @@ from alignkit.text.bitext import Bitext
 ROOM = 1 << 18
 
 
-class IndexedBitext:
+class SourceRanges:
+    """Ranges of source words with even work for threads.
+
+    Args:
+        work: int64 (V_src,), of each source word.
+        threads: how many to use; no result depends on it.
+    """
+
+    def __init__(self, work: np.ndarray, threads: int) -> None:
+        self.size, self.threads = len(work), threads
+        # More ranges than threads, because one frequent word can be a tenth of all work.
+        self.row_ranges = blocks(work, 1 if threads == 1 else 8 * threads)
+
+    def over_rows(self, function: Callable[[int, int], None], first: int = 0, end: int | None = None) -> None:
+        """Runs ``function(low, high)`` over ranges of source words, of all or of first <= i < end."""
+        end = self.size if end is None else end
+        run_blocks(function, clipped(self.row_ranges, first, end), self.threads)
+
+
+class IndexedBitext(SourceRanges):
     """A bitext indexed by source word, and ranges of even work for threads.
 
     Args:
@@ -35,7 +54,6 @@ class IndexedBitext:
     """
 
     def __init__(self, source: SentenceBags, target: SentenceBags, types: tuple[int, int], threads: int) -> None:
-        self.threads = threads
         self.types = types
         self.target = target.arrays
         self.index = invert(source.words, source.counts, source.offsets, types[0], threads)
@@ -46,20 +64,14 @@ class IndexedBitext:
             kernels.row_work(low, high, self.index, sizes, work)
 
         run_blocks(count, blocks(np.diff(self.index.starts), threads), threads)
-        # More ranges than threads, because one frequent word can be a tenth of all work.
-        self.row_ranges = blocks(work, 1 if threads == 1 else 8 * threads)
+        super().__init__(work, threads)
         self._sentence_ranges = blocks(source.sizes * sizes, threads)
 
     @classmethod
-    def of(cls, bitext: Bitext, threads: int) -> IndexedBitext:
-        """A bitext, indexed."""
+    def of(cls, bitext: Bitext, threads: int, keep_bags: bool = True) -> IndexedBitext:
+        """A bitext, indexed; ``keep_bags`` is ``keep`` of :func:`alignkit.classical.inverted_index.bags_of`."""
         types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
-        return cls(*bags_of(bitext, threads), types, threads)
-
-    def over_rows(self, function: Callable[[int, int], None], first: int = 0, end: int | None = None) -> None:
-        """Runs ``function(low, high)`` over ranges of source words, of all or of first <= i < end."""
-        end = self.types[0] if end is None else end
-        run_blocks(function, clipped(self.row_ranges, first, end), self.threads)
+        return cls(*bags_of(bitext, threads, keep_bags), types, threads)
 
     def over_sentences(self, function: Callable[[int, int], None]) -> None:
         """Runs ``function(low, high)`` over ranges of sentences."""
@@ -73,6 +85,20 @@ class IndexedBitext:
             weights: float32 (E_tgt,), positive, one for each entry of the target bags.
             room: how many pairs a buffer holds.
         """
+        pairs, values = self._collected(weights, room, keep_values=True)
+        return TableRows(*pairs, values)
+
+    def columns(self) -> RowColumns:
+        """Every pair that occurs."""
+        return self._collected(np.ones(len(self.target.words), np.float32), ROOM, keep_values=False)[0]
+
+    def pairs(self) -> TableRows:
+        """Every pair that occurs; the values are ones."""
+        offsets, columns = self.columns()
+        return TableRows(offsets, columns, np.ones(len(columns), np.float32))
+
+    def _collected(self, weights: np.ndarray, room: int, keep_values: bool) -> tuple[RowColumns, np.ndarray]:
+        """Every pair that occurs, and the values of :meth:`weighted_pairs`, or none."""
         sizes = np.empty(self.types[0], np.int64)
 
         def collect(low: int, high: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -83,7 +109,8 @@ class IndexedBitext:
             found = []
             while low < high:
                 low, filled = kernels.collect_rows(low, high, self.index, self.target, weights, sums, buffer)
-                found.append((buffer.columns[:filled].copy(), buffer.values[:filled].copy()))
+                values = buffer.values[: filled if keep_values else 0]
+                found.append((buffer.columns[:filled].copy(), values.copy()))
             return found
 
         found = [pair for part in run_blocks(collect, self.row_ranges, self.threads) for pair in part]
@@ -94,13 +121,7 @@ class IndexedBitext:
         del found
         merged = np.concatenate([np.empty(0, np.int32), *columns])
         del columns  # before room is taken for the values
-        return TableRows(offsets, merged, np.concatenate([np.empty(0, np.float32), *values]))
-
-    def pairs(self) -> TableRows:
-        """Every pair that occurs; the values are ones."""
-        rows = self.weighted_pairs(np.ones(len(self.target.words), np.float32))
-        rows.values.fill(1)
-        return rows
+        return RowColumns(offsets, merged), np.concatenate([np.empty(0, np.float32), *values])
 
     def merged_pairs(self, rows: RowColumns) -> RowColumns:
         """The pairs of ``rows`` and those that occur here."""

@@ -26,6 +26,7 @@ from alignkit.kernels.forward_backward import (
     widen_transitions,
 )
 from alignkit.kernels.hmm_emissions import PairMatrices, PairTokens, StateSpace, emissions, state_space
+from alignkit.kernels.hmm_pairs import SEGMENT_BITS, PairPlaces, pair_starts
 from alignkit.kernels.hmm_rows import ZERO, padded
 from alignkit.kernels.lanes import LANES
 
@@ -54,7 +55,7 @@ class LinkArrays(NamedTuple):
     """The (T, L) matrices of all sentence pairs, row by row, one after another, P elements in all."""
 
     offsets: np.ndarray  # int64 (M + 1,), where each matrix starts
-    ids: np.ndarray  # int32 (P,), the word pair of each element, of K
+    places: PairPlaces  # of the word pair of each element, of K; without codes, each element is one of its own
     # float32 (K, 3), of each word pair its count, and its pseudo-counts in the forward and the reverse direction:
     # side by side, because nearly every look-up in this table is a cache miss.
     evidence: np.ndarray
@@ -77,28 +78,54 @@ class BlockSpace(NamedTuple):
     reverse: DirectionSpace
     states: StateSpace
     passes: PassSpace
+    numbers: np.ndarray  # uint32 (2, N), of word pairs
 
 
 @kernel
-def collect_evidence(place, T, L, pairs, forward, reverse):
+def row_numbers(start, x, places, numbers):
+    """Fills ``numbers[1]`` with the word pairs of one row of a matrix.
+
+    Args:
+        start: the first element of the row; x: the source tokens.
+        places: :class:`.hmm_pairs.PairPlaces`.
+        numbers: uint32 (2, N), with the :func:`.hmm_pairs.pair_starts` of the row's target word in its first row.
+    """
+    starts, found = numbers[0], numbers[1]
+    if len(places.codes) == 0:
+        for j in range(len(x)):
+            found[j] = start + j
+        return
+    codes = places.codes[start : start + len(x)]
+    for j in range(len(x)):
+        found[j] = starts[j] + codes[j]
+
+
+@kernel
+def collect_evidence(place, x, y, pairs, numbers, forward, reverse):
     """Copies the scattered evidence of one sentence pair into the :class:`PairMatrices` of both directions.
 
     Args:
-        place: of its first element in ``pairs``, :class:`LinkArrays`.
+        place: of its first element in ``pairs``, :class:`LinkArrays`; x, y: its tokens.
+        numbers: uint32 (2, N), work space.
     """
-    _, ids, evidence, links, _ = pairs
+    _, places, evidence, links, _ = pairs
     counts, old, e = forward
     turned_counts, turned_old, turned_e = reverse
+    T, L, segment, ids = len(y), len(x), -1, numbers[1]
     wide, high = padded(L), padded(T)
     for t in range(T):
         start, here, after = place + t * L, t * wide, (t + 1) * wide
-        id_row, link_row = ids[start : start + L], links[start : start + L]
+        if y[t] >> SEGMENT_BITS != segment and len(places.codes) > 0:
+            segment = y[t] >> SEGMENT_BITS
+            pair_starts(x, segment, places, numbers[0])
+        row_numbers(start, x, places, numbers)
+        link_row = links[start : start + L]
         count_row, old_row, e_row = counts[here:after], old[here:after], e[here:after]
         count_row[L:] = 0
         old_row[L:] = 0
         e_row[L:] = 0
         for j in range(L):
-            i = np.uint32(id_row[j])
+            i = ids[j]
             count, link = evidence[i, 0], link_row[j]
             count_row[j] = count
             old_row[j] = link
@@ -198,7 +225,7 @@ def expect_block(low, high, text, pairs, directions, shares, space, likelihood):
     offsets, _, _, links, likeness = pairs
     forward, reverse = directions
     forward_share, reverse_share = shares
-    forward_space, reverse_space, states, passes = space
+    forward_space, reverse_space, states, passes, numbers = space
     change = 0.0
     for m in range(low, high):
         likelihood[m] = 0.0
@@ -206,7 +233,7 @@ def expect_block(low, high, text, pairs, directions, shares, space, likelihood):
         if L == 0 or T == 0:
             continue
         x, y = x_tokens[x_offsets[m] : x_offsets[m + 1]], y_tokens[y_offsets[m] : y_offsets[m + 1]]
-        collect_evidence(offsets[m], T, L, pairs, forward_space.matrices, reverse_space.matrices)
+        collect_evidence(offsets[m], x, y, pairs, numbers, forward_space.matrices, reverse_space.matrices)
         own_levels = likeness.levels[offsets[m] : offsets[m + 1]]  # empty if there are none at all
         own = Likeness(own_levels, likeness.ratios)
         if forward_share > 0:
@@ -239,7 +266,7 @@ def expect_links(low, high, text, pairs, directions, shares, likelihood):
     most, size = longest_pair(low, high, text)
     forward, reverse = directions
     spaces = direction_space(forward, most, size), direction_space(reverse, most, size)
-    space = BlockSpace(*spaces, state_space(most), pass_space(most, size))
+    space = BlockSpace(*spaces, state_space(most), pass_space(most, size), np.empty((2, most), np.uint32))
     change = expect_block(low, high, text, pairs, directions, shares, space, likelihood)
     counts = folded_counts(space.forward.counts, most, len(forward.initial))
     return change, counts, folded_counts(space.reverse.counts, most, len(reverse.initial))

@@ -47,52 +47,13 @@ class BackOffClasses(NamedTuple):
 
 
 @kernel
-def pair_ids(low, high, index, text, offsets, rows, places, ids):
-    """ids int32 (P,): the place in ``rows`` of the word pair of every element of source words low <= i < high.
-
-    Args:
-        index: (starts int64 (V_src + 1,), sentences int32 (N_src,), positions int32 (N_src,)), where each source
-            word occurs.
-        places: int64 (V_tgt,), work space.
-    """
-    starts, sentences, positions = index
-    _, source_offsets, tokens, token_offsets, _ = text
-    row_offsets, columns, _ = rows
-    for i in range(low, high):
-        for k in range(row_offsets[i], row_offsets[i + 1]):
-            places[columns[k]] = k
-        for j in range(starts[i], starts[i + 1]):
-            m = sentences[j]
-            place, length = offsets[m] + positions[j], source_offsets[m + 1] - source_offsets[m]
-            for k in range(token_offsets[m], token_offsets[m + 1]):
-                ids[place] = places[tokens[k]]
-                place += length
-
-
-@kernel
-def count_pairs(low, high, ids, links, sums):
-    """sums[k - low] += the links of all elements with id low <= k < high, in text order.
-
-    Each owner of some ids reads all of them: the text is in order, the sums are not, so this has the fewest cache
-    misses.
-
-    Args:
-        sums: float64 (high - low,).
-    """
-    size = high - low
-    for place in range(len(ids)):
-        k = np.int64(ids[place]) - low
-        if 0 <= k < size:
-            sums[k] += links[place]
-
-
-@kernel
 def start_evidence(low, high, rows, sums, prior, evidence):
     """The counts and the prior's pseudo-counts, for source words low <= i < high.
 
     Args:
         rows: the values are the counts; filled.
-        sums: float64, counts of the rows' elements from that of ``low``.
+        sums: float64, counts of the rows' elements from that of ``low``; they may lie in ``evidence``, where the
+            pseudo-counts go.
         prior: :class:`PairPrior`.
         evidence: float32 (K, 3), see :class:`.hmm_e_step.LinkArrays`; filled.
     """

@@ -109,7 +109,7 @@ def decode_block(low, high, text, pairs, direction, positions):
     (forward, transitions, _), states = direction_space(direction, most, size), state_space(most)
     matrices, rows = np.empty((3, size), np.float32), np.empty((5, most), np.float32)
     reverse = PairMatrices(matrices[0], matrices[1], matrices[2])
-    back, is_null = np.empty(size, np.int32), np.empty(size, np.bool_)
+    back, is_null, numbers = np.empty(size, np.int32), np.empty(size, np.bool_), np.empty((2, most), np.uint32)
     space = ViterbiSpace(rows[0], rows[1], rows[2], rows[3], rows[4], back, is_null)
     for m in range(low, high):
         L, T = x_offsets[m + 1] - x_offsets[m], y_offsets[m + 1] - y_offsets[m]
@@ -118,7 +118,7 @@ def decode_block(low, high, text, pairs, direction, positions):
         if L == 0 or T == 0:
             continue
         x, y = x_tokens[x_offsets[m] : x_offsets[m + 1]], y_tokens[y_offsets[m] : y_offsets[m + 1]]
-        collect_evidence(pairs.offsets[m], T, L, pairs, forward, reverse)
+        collect_evidence(pairs.offsets[m], x, y, pairs, numbers, forward, reverse)
         e_null = direction.null_links[y_offsets[m] : y_offsets[m + 1]]
         emissions(PairTokens(x, y, e_null, copies[m]), forward, direction, states)
         if float(T) * L * L > MOST_STEPS:

@@ -13,6 +13,7 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.scores.endings import SCORE_ENDINGS
 from alignkit.scores.heat_map import MOST_PAIRS, first_pairs, heat_map
 from alignkit.storage import Fields, atomic_write, check_ending, load_arrays, save_arrays
+from alignkit.text.on_disk import RELEASED, release
 from alignkit.types import PathLike
 
 if TYPE_CHECKING:
@@ -59,8 +60,11 @@ class Scores:
             raise ValueError("Scores offsets must be the running sum of T*L")
         if self.offsets[-1] != len(self.values):
             raise ValueError(f"Scores needs {self.offsets[-1]} values, has {len(self.values)}")
-        if np.isnan(self.values).any():
-            raise ValueError("Scores cannot contain NaN, which has no order")
+        for low in range(0, len(self.values), RELEASED):
+            least = self.values[low : low + RELEASED].min()
+            release(self.values)
+            if np.isnan(least):  # as soon as one of them is
+                raise ValueError("Scores cannot contain NaN, which has no order")
 
     @classmethod
     def from_matrices(cls, matrices: Iterable[np.ndarray]) -> Scores:

@@ -28,6 +28,8 @@ from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike
 
 CHUNK = 1 << 22  # bytes read at a time
+#: Numbers of a mapped array to go through between calls of :func:`release`.
+RELEASED = 1 << 21
 _RATIO = 6  # of the size of a text to its compressed size; rather too high
 
 

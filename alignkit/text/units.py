@@ -64,6 +64,17 @@ def lowercase(vocabulary: Vocabulary) -> Units:
 
 
 def lowercased(bitext: Bitext) -> Bitext:
-    """A bitext in lower case."""
-    source, target = (lowercase(side.vocabulary).encode(side) for side in (bitext.source, bitext.target))
+    """A bitext in lower case; a side that is in lower case is taken as it is."""
+    sides = bitext.source, bitext.target
+    source, target = (
+        side if _is_lowercase(side.vocabulary) else lowercase(side.vocabulary).encode(side) for side in sides
+    )
     return Bitext(source, target)
+
+
+def _is_lowercase(vocabulary: Vocabulary) -> bool:
+    try:
+        text = vocabulary.text.tobytes().decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return text == text.lower()

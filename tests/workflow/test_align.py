@@ -16,7 +16,7 @@ from alignkit.aligner.alignment import scores_of_links
 from alignkit.aligner.protocol import with_threshold
 from alignkit.aligner.symmetrized import Symmetrized
 from alignkit.classical import memory
-from alignkit.classical.hmm import estimation
+from alignkit.classical.hmm import link_arrays
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.hmm.settings import HMMSettings
@@ -137,11 +137,11 @@ def test_a_limit_of_memory_changes_no_byte_of_an_hmm(options, monkeypatch, tmp_p
     whole = align(BITEXT, method="hmm", **options)
     parts = (whole.aligner.forward, whole.aligner.reverse) if options else (whole.aligner,)
     made = []
-    scratch = estimation.scratch_array
+    scratch = link_arrays.scratch_array
     monkeypatch.setattr(
-        estimation, "scratch_array", lambda *arguments: made.append(arguments) or scratch(*arguments)
+        link_arrays, "scratch_array", lambda *arguments: made.append(arguments) or scratch(*arguments)
     )
-    limit = memory.BASE + 36 * len(parts[0].table.values)
+    limit = max(memory.hmm_memory(BITEXT, len(part.table.values)) for part in parts)
     spooled = align(BITEXT, method="hmm", max_memory=limit, temp_folder=str(tmp_path), **options)
     assert len(made) == 2 * len(parts)
     assert pharaoh(spooled) == pharaoh(whole)
@@ -151,7 +151,7 @@ def test_a_limit_of_memory_changes_no_byte_of_an_hmm(options, monkeypatch, tmp_p
 
 def test_a_limit_of_memory_changes_no_byte_of_the_joint_model():
     whole = align(BITEXT)
-    spooled = align(BITEXT, max_memory=memory.BASE + 36 * len(whole.aligner.table.values))
+    spooled = align(BITEXT, max_memory=memory.hmm_memory(BITEXT, len(whole.aligner.table.values)))
     assert pharaoh(spooled) == pharaoh(whole)
     assert spooled.probabilities.tolist() == whole.probabilities.tolist()
     with pytest.raises(AlignkitError, match="of memory"):

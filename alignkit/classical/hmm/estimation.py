@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-import logging
-
 import numpy as np
 
 from alignkit.classical.em import run_em
 from alignkit.classical.exchange import current_exchange
 from alignkit.classical.hmm.checkpoint_state import RestorableHMM
 from alignkit.classical.hmm.evidence import excluded_share
-from alignkit.classical.hmm.expectation import expect, text_arrays, uniform_direction
+from alignkit.classical.hmm.expectation import element_blocks, expect, release_matrices, uniform_direction
 from alignkit.classical.hmm.fertilities import expected_fertilities
 from alignkit.classical.hmm.likeness import LevelRatios
+from alignkit.classical.hmm.link_arrays import link_arrays
 from alignkit.classical.hmm.pair_evidence import PairEvidence
 from alignkit.classical.hmm.parameters import WIDTH, FittedHMM, HMMParameters
 from alignkit.classical.hmm.settings import HMMSettings
-from alignkit.classical.inverted_index import token_index
-from alignkit.classical.memory import HMM_ELEMENT, MemoryLimit, are_links_on_disk, show_size
+from alignkit.classical.memory import MemoryLimit
 from alignkit.classical.priors import LexiconPrior, start_null, start_values
 from alignkit.classical.translation_table import PairTable
-from alignkit.classical.word_pairs import IndexedBitext
-from alignkit.errors import AlignkitError
 from alignkit.kernels import hmm_m_step
 from alignkit.kernels.forward_backward import TransitionCounts
 from alignkit.kernels.hmm_e_step import NO_LIKENESS, LinkArrays
 from alignkit.kernels.hmm_emissions import DirectionArrays
-from alignkit.scores.scores import Scores, flat_offsets
+from alignkit.kernels.hmm_pairs import NO_PLACES
+from alignkit.parallel import blocks_of_size
+from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
-from alignkit.text.on_disk import scratch_array
 from alignkit.types import Progress
-
-log = logging.getLogger(__name__)
 
 LEAST = 1e-5  # of a weight at the start, the largest being 1
 
@@ -70,7 +65,6 @@ class HMMEstimation:
         self.ratios = None if levels is None else LevelRatios(levels, settings.likeness)
         self.sides = (bitext.source, bitext.target)
         self.types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
-        self.indexed = IndexedBitext.of(bitext, threads)
         self.exchange = exchange = current_exchange()
         self.pairs = self._pair_evidence(prior)
         self.links = self._link_arrays(memory or MemoryLimit())
@@ -78,23 +72,12 @@ class HMMEstimation:
         self.excluded = excluded_share(bitext, exchange) if settings.exclude else 0.0
 
     def _pair_evidence(self, prior: LexiconPrior | None) -> PairEvidence:
-        return PairEvidence(self.bitext, self.indexed, self.settings, prior, self.exchange)
+        return PairEvidence(self.bitext, self.settings, self.threads, prior, self.exchange)
 
     def _link_arrays(self, memory: MemoryLimit) -> LinkArrays:
-        """The (T, L) matrices of the text, with the place of each element's word pair in the rows."""
-        offsets, text, rows = flat_offsets(self.bitext.shapes), text_arrays(self.bitext), self.pairs.table.local
-        ids, links = _matrices(int(offsets[-1]), len(rows.columns), memory)
-        index = token_index(self.bitext.source, self.threads)
-        if len(rows.columns) >= 2**31:
-            raise AlignkitError("the text has more than two thousand million word pairs; give it in parts")
-
-        def fill(low: int, high: int) -> None:
-            places = np.zeros(self.types[1], np.int64)
-            hmm_m_step.pair_ids(low, high, index, text, offsets, rows, places, ids)
-
-        self.indexed.over_rows(fill)
         likeness = NO_LIKENESS if self.ratios is None else self.ratios.likeness
-        return LinkArrays(offsets, ids, self.pairs.evidence, links, likeness)
+        pairs = self.pairs
+        return link_arrays(self.bitext, pairs.table.local, pairs.evidence, memory, self.threads, likeness)
 
     def initialise(self) -> None:
         """Emissions are uniform, and there are no transitions; with ``start`` they are those of its directions."""
@@ -142,7 +125,7 @@ class HMMEstimation:
         """Counts and pseudo-counts of word pairs, and each direction's other parameters."""
         if self.ratios is not None:
             self.ratios.update(self.links.links)
-        totals = self.pairs.update(self.links.ids, self.links.links)
+        totals = self.pairs.update(self.links)
         fertilities = self._count_fertilities() if self.settings.fertility > 0 and self._has_transitions else None
         forward, reverse = (self._updated(side, totals[side]) for side in (0, 1))
         if fertilities is not None:
@@ -208,9 +191,13 @@ class HMMEstimation:
         """What was found for the forward (0) or the reverse (1) direction."""
         direction = self.directions[side]
         offsets, columns, evidence = self.pairs.result()
-        states = columns if side else np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets))
         totals = np.maximum(direction.totals, np.float32(1e-30))
-        emission = np.minimum((evidence[:, 0] + evidence[:, 1 + side]) / totals[states], np.float32(1))
+        emission = np.empty(len(columns), np.float32)
+        for low, high in blocks_of_size(offsets, 1 << 20):
+            part = slice(offsets[low], offsets[high])
+            states = columns[part] if side else np.repeat(np.arange(low, high), np.diff(offsets[low : high + 1]))
+            counts = evidence[part, 0] + evidence[part, 1 + side]
+            emission[part] = np.minimum(counts / totals[states], np.float32(1))
         floor = np.minimum(np.float32(self.settings.lexical_prior) / totals, np.float32(1))
         # A word that no link supports says nothing: its floor would be all there is.
         floor = np.where(direction.totals > 0, floor, np.float32(0)).astype(np.float32)
@@ -234,10 +221,20 @@ class HMMEstimation:
         offsets, columns, _ = self.pairs.result()
         return PairTable(offsets, columns, forward.emission, self.types[1])
 
+    def forget(self) -> None:
+        """Give back the memory of what only another E-step would need."""
+        self.links = self.links._replace(places=NO_PLACES)
+        forward, reverse = (each._replace(null_links=np.empty(0, np.float32)) for each in self.directions)
+        self.directions = forward, reverse
+
     def probabilities(self) -> Scores:
         """(T, L) for each pair: the links of the last E-step."""
-        links = self.links.links
-        return Scores(np.clip(links, 0, 1, out=links), self.links.offsets, self.bitext.shapes)
+        links, offsets = self.links.links, self.links.offsets
+        for low, high in element_blocks(self.links):
+            part = links[offsets[low] : offsets[high]]
+            np.clip(part, 0, 1, out=part)
+            release_matrices(self.links)
+        return Scores(links, offsets, self.bitext.shapes)
 
 
 def estimate(
@@ -265,18 +262,8 @@ def estimate(
     history += run_em(model, settings.iterations, progress, before=lexical, checkpoint=checkpoint)
     model.shares = last_shares or model.shares
     model.e_step()
-    model.links = model.links._replace(ids=np.empty(0, np.int32))  # the memory is wanted for what follows
+    model.forget()
     return (*history, model.log_likelihood)
-
-
-def _matrices(elements: int, pairs: int, memory: MemoryLimit) -> tuple[np.ndarray, np.ndarray]:
-    """int32 and float32 (elements,), zeros, in memory or on disk."""
-    if not are_links_on_disk(pairs, elements, memory):
-        return np.zeros(elements, np.int32), np.zeros(elements, np.float32)
-    size = show_size(HMM_ELEMENT * elements)
-    log.info("a large text: matrices of %.3g elements (%s) are kept on disk", elements, size)
-    ids, links = (scratch_array(elements, dtype, memory.folder) for dtype in (np.int32, np.float32))
-    return ids, links
 
 
 def _transition_weights(

@@ -11,8 +11,9 @@ from alignkit.classical.exchange import ALONE, Exchange
 from alignkit.kernels.forward_backward import TransitionCounts
 from alignkit.kernels.hmm_e_step import LinkArrays, TextArrays, expect_links
 from alignkit.kernels.hmm_emissions import DirectionArrays
-from alignkit.parallel import run_blocks
+from alignkit.parallel import blocks_of_size, run_blocks
 from alignkit.text.bitext import Bitext
+from alignkit.text.on_disk import RELEASED, release
 
 # The number of blocks that the text is cut into, whatever the number of threads: counts are summed block by block.
 BLOCKS = 64
@@ -56,6 +57,16 @@ def uniform_direction(states: int, emitted: int, tokens: int, null_probability: 
     )
 
 
+def element_blocks(links: LinkArrays) -> list[tuple[int, int]]:
+    """Ranges of sentence pairs, to :func:`release_matrices` after each."""
+    return blocks_of_size(links.offsets, RELEASED)
+
+
+def release_matrices(links: LinkArrays) -> None:
+    """Give back the memory of matrices that are on disk."""
+    release(links.places.codes, links.links)
+
+
 def pair_work(source: np.ndarray, target: np.ndarray) -> np.ndarray:
     """int64 (M,): how much work pairs with these numbers of tokens are, relative to each other."""
     return source * target * (source + target)
@@ -84,6 +95,7 @@ def expect(
 
     def run(low: int, high: int) -> np.ndarray:
         change, *both = expect_links(low, high, text, links, directions, shares, likelihood)
+        release_matrices(links)
         return np.concatenate([[change], *both[0], *both[1]])
 
     ranges = exchange.text_blocks(pair_work(bitext.source.lengths, bitext.target.lengths), BLOCKS)

@@ -8,11 +8,11 @@ from functools import partial
 import numpy as np
 
 from alignkit.classical.exchange import Exchange
-from alignkit.classical.hmm.expectation import text_arrays
+from alignkit.classical.hmm.expectation import element_blocks, release_matrices, text_arrays
 from alignkit.kernels import hmm_m_step
 from alignkit.kernels.hmm_e_step import LinkArrays
 from alignkit.kernels.hmm_rows import FERTILITIES
-from alignkit.parallel import run_blocks
+from alignkit.parallel import clipped, run_blocks
 from alignkit.text.bitext import Bitext
 
 # Fertilities are counted in this number of blocks, whatever the number of threads: few, as each needs an array of
@@ -35,7 +35,9 @@ def expected_fertilities(
     shape = V_src + V_tgt, FERTILITIES
 
     def add(low: int, high: int, sums: np.ndarray) -> None:
-        hmm_m_step.count_fertilities(low, high, text, links.offsets, links.links, sums[:V_src], sums[V_src:])
+        for part in clipped(element_blocks(links), low, high):
+            hmm_m_step.count_fertilities(*part, text, links.offsets, links.links, sums[:V_src], sums[V_src:])
+            release_matrices(links)
 
     def count(low: int, high: int) -> np.ndarray:
         sums = np.zeros(shape)
@@ -47,6 +49,7 @@ def expected_fertilities(
         for first in range(0, len(own), threads):
             for part in run_blocks(count, own[first : first + threads], threads):
                 total += part
+            del part  # before the next ones are there
 
     ranges = exchange.text_blocks(np.diff(links.offsets), FERTILITY_BLOCKS)
     own = [part for part in ranges if part[0] < part[1]]

@@ -15,6 +15,7 @@ from alignkit.classical.null import UNSEEN
 from alignkit.kernels import hmm_m_step, viterbi
 from alignkit.kernels.hmm_e_step import LinkArrays
 from alignkit.kernels.hmm_emissions import DirectionArrays
+from alignkit.kernels.hmm_pairs import NO_PLACES
 from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
@@ -132,8 +133,7 @@ def _link_arrays(
             evidence[:, 1 + side] = _emissions(bitext, scores, direction, ids[side], side, threads)
     if new_pairs is not None:
         new_pairs.add(bitext, ids, is_new, evidence, threads)
-    places = np.arange(offsets[-1], dtype=np.uint32).view(np.int32)
-    return LinkArrays(offsets, places, evidence, np.zeros(offsets[-1], np.float32))
+    return LinkArrays(offsets, NO_PLACES, evidence, np.zeros(offsets[-1], np.float32))
 
 
 def _add_alike(

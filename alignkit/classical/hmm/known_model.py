@@ -12,7 +12,7 @@ from alignkit.classical.hmm.parameters import FittedHMM, HMMParameters
 from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.hmm.word_classes import BackOff, Classes, affix_part
 from alignkit.classical.translation_table import PairTable
-from alignkit.classical.word_pairs import IndexedBitext
+from alignkit.classical.word_pairs import SourceRanges
 from alignkit.kernels.hmm_known import KnownClassPairs, known_values
 from alignkit.kernels.hmm_rows import FERTILITIES
 from alignkit.kernels.inverted_index import TableRows
@@ -92,7 +92,7 @@ class KnownPairs:
         known: the model.
         ids: the model's ids of the text's source and target words, -1 if unknown.
         rows: the K pairs of the text.
-        indexed: the text.
+        ranges: of the text's source words.
 
     Attributes:
         values: float32 (K,), counts.
@@ -100,7 +100,7 @@ class KnownPairs:
     """
 
     def __init__(
-        self, known: KnownModel, ids: tuple[np.ndarray, np.ndarray], rows: TableRows, indexed: IndexedBitext
+        self, known: KnownModel, ids: tuple[np.ndarray, np.ndarray], rows: TableRows, ranges: SourceRanges
     ) -> None:
         self.known, self.ids = known, ids
         table, width = known.model.table, known.model.table.width
@@ -110,7 +110,7 @@ class KnownPairs:
         def fill(low: int, high: int) -> None:
             known_values(low, high, spans, rows, ids[1], np.zeros(width, np.float32), self.values)
 
-        indexed.over_rows(fill)
+        ranges.over_rows(fill)
         words = np.repeat(np.arange(len(ids[0])), np.diff(rows.offsets)), rows.columns
         self.rest = tuple(
             np.maximum(

@@ -6,14 +6,17 @@ import numpy as np
 
 from alignkit.classical.exchange import ALONE, Exchange
 from alignkit.classical.hmm.evidence import are_words, spelling_counts
+from alignkit.classical.hmm.expectation import element_blocks, release_matrices, text_arrays
 from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.hmm.transliteration import MOST_PAIRS, Transliteration
 from alignkit.classical.hmm.word_classes import BackOff
 from alignkit.classical.priors import LexiconPrior
-from alignkit.classical.word_pairs import IndexedBitext
-from alignkit.kernels import hmm_m_step
+from alignkit.classical.word_pairs import IndexedBitext, SourceRanges
+from alignkit.kernels import hmm_m_step, hmm_pairs
+from alignkit.kernels.hmm_e_step import LinkArrays
 from alignkit.kernels.hmm_m_step import PairPrior
 from alignkit.kernels.hmm_rows import ZERO
+from alignkit.kernels.inverted_index import TableRows
 from alignkit.parallel import blocks, clipped, run_blocks
 from alignkit.text.bitext import Bitext
 
@@ -23,14 +26,14 @@ class PairEvidence:
 
     Args:
         bitext: M pairs.
-        indexed: the same.
         settings: of the estimation.
+        threads: how many to use; no result depends on it.
         prior: a lexicon from another text, as pseudo-counts.
         exchange: with the processes that have the rest of the text.
 
     Attributes:
         table: what of all pairs is here.
-        rows: the owned pairs by source word, with their counts.
+        rows: the owned pairs by source word; their values are the counts among the evidence.
         evidence: float32, of those that meet in the text here; see kernels.hmm_e_step.LinkArrays.
         pseudo_counts: float32 (2, K), those of the prior for the owned pairs, or None.
     """
@@ -38,16 +41,21 @@ class PairEvidence:
     def __init__(
         self,
         bitext: Bitext,
-        indexed: IndexedBitext,
         settings: HMMSettings,
+        threads: int,
         prior: LexiconPrior | None,
         exchange: Exchange = ALONE,
     ) -> None:
-        self.indexed, self.settings, self.threads = indexed, settings, indexed.threads
-        self.exchange = exchange
-        self.table = exchange.table(indexed.pairs(), indexed.entries_met, pieces=1)
-        self.rows = self.table.owned
-        self._owned = self.evidence = np.zeros((len(self.rows.columns), 3), np.float32)
+        self.settings, self.threads, self.exchange = settings, threads, exchange
+        indexed = IndexedBitext.of(bitext, threads, keep_bags=False)
+        self.table = exchange.table(
+            TableRows(*indexed.columns(), np.empty(0, np.float32)), indexed.entries_met, pieces=1
+        )
+        self.ranges = SourceRanges(indexed.entries_met, threads)
+        del indexed  # which is as large as the text
+        self._text = text_arrays(bitext)
+        self._owned = self.evidence = np.zeros((len(self.table.owned.columns), 3), np.float32)
+        self.rows = self.table.owned._replace(values=self._owned[:, 0])
         if exchange.is_shared:
             self.evidence = np.zeros((len(self.table.local.columns), 3), np.float32)
         if prior is not None and settings.fold_case:
@@ -81,18 +89,18 @@ class PairEvidence:
                 ones = np.ones(offsets[high] - offsets[low])
                 hmm_m_step.start_evidence(low, high, self.rows, ones, prior, self._owned)
 
-            self.indexed.over_rows(start)
+            self.ranges.over_rows(start)
             self._add_spelling()
         self.table.spread(self._owned, self.evidence)
 
-    def update(self, ids: np.ndarray, links: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Counts and pseudo-counts from expected links; ids and links are of kernels.hmm_e_step.LinkArrays.
+    def update(self, matrices: LinkArrays) -> tuple[np.ndarray, np.ndarray]:
+        """Counts and pseudo-counts from expected links.
 
         Returns:
             float32 (V_src,) and (V_tgt,), the sums of each word's counts and pseudo-counts in both directions.
         """
         rows, evidence = self.rows, self._owned
-        self._count(ids, links)
+        self._count(matrices)
         totals = self._totals()
         self._add_spelling()
         if self.transliteration is not None:
@@ -107,21 +115,28 @@ class PairEvidence:
         self.table.spread(evidence, self.evidence)
         return forward.astype(np.float32), reverse.astype(np.float32)
 
-    def _count(self, ids: np.ndarray, links: np.ndarray) -> None:
+    def _count(self, matrices: LinkArrays) -> None:
         """Counts of the owned pairs, and the pseudo-counts that all pairs have."""
         rows, offsets, local = self.rows, self.rows.offsets, self.table.local.offsets
         # Each block reads the whole text, so there are no more of them than threads.
         ranges = blocks(self._frequencies[0], self.threads)
+        room = _room_for_sums(self._owned)
+
+        def add_links(first: int, end: int, sums: np.ndarray) -> None:
+            for low, high in element_blocks(matrices):
+                hmm_pairs.count_pairs(low, high, (first, end), self._text, matrices, sums)
+                release_matrices(matrices)
 
         def count(low: int, high: int) -> None:
-            sums = self._known_counts(offsets[low], offsets[high])
-            hmm_m_step.count_pairs(offsets[low], offsets[high], ids, links, sums)
+            first, end = offsets[low], offsets[high]
+            sums = room[first:end]
+            sums[:] = self._known_counts(first, end)
+            add_links(first, end, sums)
             hmm_m_step.start_evidence(low, high, rows, sums, self._prior, self._owned)
 
         def add(first: int, end: int, sums: np.ndarray) -> None:
             def add_part(low: int, high: int) -> None:
-                part = local[low], local[high]
-                hmm_m_step.count_pairs(*part, ids, links, sums[slice(*part)])
+                add_links(local[low], local[high], sums[local[low] : local[high]])
 
             run_blocks(add_part, clipped(ranges, first, end), self.threads)
 
@@ -135,9 +150,9 @@ class PairEvidence:
         else:
             run_blocks(count, ranges, self.threads)
 
-    def _known_counts(self, first: int, last: int) -> np.ndarray:
-        """float64 (last - first,): what the counts of pairs first <= k < last start from."""
-        return np.zeros(last - first)
+    def _known_counts(self, first: int, end: int) -> np.ndarray | float:
+        """(end - first,), what the counts of pairs first <= k < end start from, or one number for all."""
+        return 0.0
 
     def _totals(self) -> tuple[np.ndarray, np.ndarray]:
         """float64: the sums of the counts by source word, and by target word."""
@@ -150,7 +165,7 @@ class PairEvidence:
 
     def restore(self, evidence: np.ndarray) -> None:
         """Set the evidence of the owned pairs, and so the counts."""
-        self._owned[:], self.rows.values[:] = evidence, evidence[:, 0]
+        self._owned[:] = evidence
         self.table.spread(self._owned, self.evidence)
 
     def result(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -164,7 +179,7 @@ class PairEvidence:
 
     def _row_sums(self, values: np.ndarray) -> np.ndarray:
         offsets, sums = self.rows.offsets, np.empty(len(self._frequencies[0]), np.float64)
-        self.indexed.over_rows(lambda low, high: hmm_m_step.row_sums(low, high, offsets, values, sums))
+        self.ranges.over_rows(lambda low, high: hmm_m_step.row_sums(low, high, offsets, values, sums))
         return self.exchange.combined(sums)
 
     def _column_sums(self, values: np.ndarray) -> np.ndarray:
@@ -177,6 +192,12 @@ class PairEvidence:
             run_blocks(add, blocks(self._frequencies[1], self.threads), self.threads)
 
         return self.exchange.in_turn(np.zeros(len(self._frequencies[1])), add_all)
+
+
+def _room_for_sums(evidence: np.ndarray) -> np.ndarray:
+    """float64 (K,), in the place of the two pseudo-counts of each word pair, which are made anew from its sum."""
+    found: np.ndarray = evidence.view([("count", np.float32), ("sum", np.float64)])["sum"]
+    return found[:, 0]
 
 
 def _pair_prior(bitext: Bitext, settings: HMMSettings) -> PairPrior:

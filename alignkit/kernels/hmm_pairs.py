@@ -1,0 +1,123 @@
+"""The word pair of each element of the (T, L) matrices of a text, in two bytes.
+
+The word pairs of a text are numbered source word by source word, and by rising target word within such a row. The
+number of an element is found from its two words and a code: its place in the row, or, in a row of more than 65,536
+pairs, its place among those pairs whose target words share all bits of their ids but the last sixteen: a segment.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from alignkit.kernels.compile import allocating_kernel, kernel
+
+SEGMENT_BITS = 16
+
+
+class PairPlaces(NamedTuple):
+    """Where the word pairs of the elements are, of K in all."""
+
+    offsets: np.ndarray  # int64 (V_src + 1,), where each row starts
+    long_rows: np.ndarray  # int32 (V_src,), the number of each row among the long ones, -1 if it is not
+    segments: np.ndarray  # int64 (N, S), where each segment of each long row starts
+    codes: np.ndarray  # uint16 (P,)
+
+
+#: Of matrices without codes.
+NO_PLACES = PairPlaces(
+    np.empty(0, np.int64), np.empty(0, np.int32), np.empty((0, 0), np.int64), np.empty(0, np.uint16)
+)
+
+
+@kernel
+def pair_starts(x, segment, places, starts):
+    """starts[j] = the word pair of code 0, for each source word of a sentence and target words of a segment.
+
+    Args:
+        starts: uint32, filled.
+    """
+    offsets, long_rows, segments, _ = places
+    for j in range(len(x)):
+        i = np.uint32(x[j])
+        starts[j] = offsets[i] if long_rows[i] < 0 else segments[long_rows[i], segment]
+
+
+@kernel
+def fill_segments(columns, offsets, long_rows, segments):
+    """segments int64 (N, S)[n, s] = the first pair of long row n whose target word is at least s * 65,536."""
+    for i in range(len(long_rows)):
+        n = long_rows[i]
+        if n < 0:
+            continue
+        s = 0
+        for k in range(offsets[i], offsets[i + 1]):
+            while s <= columns[k] >> SEGMENT_BITS:
+                segments[n, s] = k
+                s += 1
+        segments[n, s:] = offsets[i + 1]
+
+
+@kernel
+def fill_codes(low, high, index, text, matrices, columns, places, room):
+    """The code of every element of source words low <= i < high.
+
+    Args:
+        index: (starts int64 (V_src + 1,), sentences int32 (N_src,), positions int32 (N_src,)), where each source
+            word occurs in a block of sentence pairs.
+        text: :class:`.hmm_e_step.TextArrays` of the block.
+        matrices: int64 (M + 1,), where the matrix of each of its pairs starts.
+        columns: int32 (K,), the target word of each word pair.
+        places: :class:`PairPlaces` with the codes of the block, which are filled.
+        room: uint16 (V_tgt,), work space.
+    """
+    starts, sentences, positions = index
+    _, source_offsets, tokens, token_offsets, _ = text
+    offsets, long_rows, segments, codes = places
+    for i in range(low, high):
+        if starts[i] == starts[i + 1]:
+            continue
+        first, n = offsets[i], long_rows[i]
+        for k in range(first, offsets[i + 1]):
+            o = columns[k]
+            room[o] = k - (first if n < 0 else segments[n, o >> SEGMENT_BITS])
+        for j in range(starts[i], starts[i + 1]):
+            m = sentences[j]
+            place, length = matrices[m] + positions[j], source_offsets[m + 1] - source_offsets[m]
+            for k in range(token_offsets[m], token_offsets[m + 1]):
+                codes[place] = room[tokens[k]]
+                place += length
+
+
+@allocating_kernel
+def count_pairs(low, high, pairs, text, matrices, sums):
+    """Adds the expected links of sentence pairs low <= m < high to the sums of some word pairs, in text order.
+
+    Each owner of some word pairs reads all elements: the text is in order, the sums are not, so this has the
+    fewest cache misses.
+
+    Args:
+        pairs: (first, end): sums[k - first] is that of word pair k, for first <= k < end.
+        text: :class:`.hmm_e_step.TextArrays`; matrices: :class:`.hmm_e_step.LinkArrays`.
+        sums: float64 (end - first,).
+    """
+    x_tokens, x_offsets, y_tokens, y_offsets, _ = text
+    offsets, places, _, links, _ = matrices
+    first, size, longest = np.uint64(pairs[0]), np.uint64(pairs[1] - pairs[0]), 0
+    for m in range(low, high):
+        longest = max(longest, x_offsets[m + 1] - x_offsets[m])
+    starts = np.empty(longest, np.uint32)
+    for m in range(low, high):
+        x, y = x_tokens[x_offsets[m] : x_offsets[m + 1]], y_tokens[y_offsets[m] : y_offsets[m + 1]]
+        place, L, segment = offsets[m], len(x), -1
+        for t in range(len(y)):
+            if y[t] >> SEGMENT_BITS != segment:
+                segment = y[t] >> SEGMENT_BITS
+                pair_starts(x, segment, places, starts)
+            codes, row = places.codes[place : place + L], links[place : place + L]
+            for j in range(L):
+                k = np.uint64(starts[j] + codes[j]) - first  # unsigned: one below the first is very large
+                if k < size:
+                    sums[k] += row[j]
+            place += L
