@@ -45,6 +45,7 @@ def lacks(monkeypatch, tmp_path, capsys):
         (["fast_align.py", "x.de", "x.en", *OUT], f"x.de, x.en: {TEXTS}"),
         (["distributed.py", "x.de", "x.en", *OUT], f"x.de, x.en: {TEXTS}"),
         (["cost_model.py", "x.de", "x.en", *OUT], f"x.de, x.en: {TEXTS}"),
+        (["mechanisms.py", "a", "b", "c", "d", "runs", *OUT], f"a, b, c, d: {TEXTS}"),
         (["kills.py", "x.de", "x.en", *OUT], f"x.de, x.en: {TEXTS}"),
         (["neural.py", "a", "b", "c", "d"], f"a, b, c, d: {TEXTS}"),
         (["agreement.py", "none", "runs", *OUT], "none/val.en: no such file; DATA holds these parts of Multi30k"),

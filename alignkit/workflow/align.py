@@ -270,22 +270,24 @@ class Linker:
         bitext: Bitext,
         ranges: list[tuple[int, int]] | None = None,
         errors: tuple[InputError, ...] = (),
+        counted: np.ndarray | None = None,
     ) -> AlignedText:
-        """A text with its links; ranges and errors are of :class:`AlignedText`, by default the whole text."""
+        """A text with its links; ranges and errors are of :class:`AlignedText`, by default the whole text.
+
+        ``counted``, bool (M,), are the pairs that the model was fitted on, for one that is adapted
+        (:meth:`alignkit.classical.hmm.adaptation.Adapter.adapt`).
+        """
         whole = [(0, len(bitext))]
         if self.adapter is None:
             return AlignedText(bitext, self.aligner, ranges or whole, errors=errors)
-        linked = [self.linked(bitext.block(*each)) for each in ranges or whole]
+        counted = np.zeros(len(bitext), bool) if counted is None else counted
+        linked = [
+            self.adapter.links_and_probabilities(bitext.block(low, high), counted[low:high])
+            for low, high in ranges or whole
+        ]
         links = Links.concatenated([each for each, _ in linked])
         probabilities = np.concatenate([np.empty(0), *(values for _, values in linked)])
         return AlignedText(bitext, self.aligner, whole, (links, probabilities), errors)
-
-    def linked(self, bitext: Bitext) -> tuple[Links, np.ndarray]:
-        """The links of a block of pairs, and the probability of each, float64 (K,)."""
-        if self.adapter is not None:
-            return self.adapter.links_and_probabilities(bitext)
-        links = links_of(self.aligner, bitext)
-        return links, link_probabilities(self.aligner, bitext, links)
 
 
 def _usable(model: Model, settings: AlignSettings, threads: int | None) -> Aligner:

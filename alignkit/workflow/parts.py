@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from alignkit.aligner.protocol import Aligner
 from alignkit.classical.hmm.joint import JointHMM
 from alignkit.classical.hmm.joint_aligner import JointAligner
@@ -134,7 +136,8 @@ def align_sampled(
     """Fit a model on a sample of a text's pairs, and align all of them by it, in bounded memory.
 
     A joint model is adapted to each block of 100,000 pairs: the links are those that :func:`align_part` finds by
-    the same model with ``adapt``. If the sample is the whole text, they are those of the fit.
+    the same model with ``adapt``, but for the pairs of the sample, which do not count twice. If the sample is the
+    whole text, they are those of the fit.
 
     Args:
         source, target: files, which are read three times; as of :func:`alignkit.workflow.align.align`.
@@ -162,9 +165,19 @@ def align_sampled(
     linking = AlignSettings(
         adapt=isinstance(aligner, JointHMM), max_memory=chosen.max_memory, temp_folder=chosen.temp_folder
     )
-    linker = Linker(aligner, linking, threads)
-    texts = (linker.aligned(block) for block in files.blocks(linker.block))
+    texts = _linked_blocks(Linker(aligner, linking, threads), files, pairs)
     return SampleFit(aligner, texts, count, len(pairs))
+
+
+def _linked_blocks(linker: Linker, files: PairFiles, sample: np.ndarray) -> Iterator[AlignedText]:
+    """The blocks of a text with their links; ``sample`` are the pairs that the model was fitted on, rising."""
+    low = 0
+    for block in files.blocks(linker.block):
+        first, last = np.searchsorted(sample, (low, low + len(block)))
+        counted = np.zeros(len(block), bool)
+        counted[sample[first:last] - low] = True
+        yield linker.aligned(block, counted=counted)
+        low += len(block)
 
 
 def _files(source: PathLike, target: PathLike | None, settings: AlignSettings) -> PairFiles:

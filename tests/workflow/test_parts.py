@@ -59,13 +59,14 @@ def test_a_model_of_all_pairs_gives_what_a_fit_gives(files):
 
 
 def test_all_pairs_have_the_links_of_the_model_of_the_sample_adapted_to_their_block(files):
-    fitted = fit_joint(BITEXT.take(sampled_pairs(76, 30, seed=5)).with_own_words())
+    sample = sampled_pairs(76, 30, seed=5)
+    fitted = fit_joint(BITEXT.take(sample).with_own_words())
     fit = align_sampled(*files, 30, seed=5)
     assert (fit.pairs, fit.sampled) == (76, 30)
-    texts = list(fit.texts)
-    assert joined(texts) == joined(align_part(*files, fitted, adapt=True).texts)
-    for text, low in zip(texts, range(0, 76, 16), strict=True):
-        adapted = Adapter(fitted).adapt(BITEXT.block(low, low + 16).with_own_words()).fitted_links
+    counted = np.isin(np.arange(76), sample)
+    for text, low in zip(fit.texts, range(0, 76, 16), strict=True):
+        block = BITEXT.block(low, low + 16).with_own_words()
+        adapted = Adapter(fitted).adapt(block, counted[low : low + 16]).fitted_links
         assert [pair.tolist() for pair in text.links] == [pair.tolist() for pair in adapted]
 
 

@@ -13,21 +13,23 @@ from dataclasses import replace
 import numpy as np
 
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
-from alignkit.classical.hmm.expectation import uniform_direction
+from alignkit.classical.hmm.expectation import element_blocks, release_matrices, uniform_direction
 from alignkit.classical.hmm.joint import JointHMM, fitted_joint
 from alignkit.classical.hmm.known_model import KnownModel, KnownPairs, TextClassPairs, taken
 from alignkit.classical.hmm.pair_evidence import PairEvidence
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
-from alignkit.classical.hmm.windows import Linked, training_pairs
+from alignkit.classical.hmm.windows import BLOCK_ELEMENTS, Linked, training_pairs
 from alignkit.classical.hmm.word_classes import BackOff
 from alignkit.classical.memory import MemoryLimit
 from alignkit.errors import AlignkitError
 from alignkit.kernels.forward_backward import TransitionCounts
+from alignkit.kernels.hmm_e_step import LinkArrays
 from alignkit.kernels.hmm_emissions import DirectionArrays
 from alignkit.kernels.hmm_known import add_known_back_off
 from alignkit.kernels.hmm_m_step import BackOffClasses
+from alignkit.kernels.hmm_pairs import count_pairs
 from alignkit.kernels.inverted_index import TableRows
-from alignkit.parallel import thread_count
+from alignkit.parallel import blocks, thread_count
 from alignkit.text.bitext import Bitext
 from alignkit.text.units import lowercased
 
@@ -63,11 +65,19 @@ class Adapter:
         self.model, self.threads, self.memory = model, threads, memory
         self.known = KnownModel(model, model.counts, self.settings)
 
-    def adapt(self, bitext: Bitext) -> JointHMM:
-        """The aligner adapted to a bitext, with the links of that as its ``fitted_links``."""
+    def adapt(self, bitext: Bitext, counted: np.ndarray | None = None) -> JointHMM:
+        """The aligner adapted to a bitext, with the links of that as its ``fitted_links``.
+
+        Args:
+            bitext: M pairs.
+            counted: bool (M,), the pairs that the model was fitted on, by default none: the first links of a pair
+                are those that the model finds, but then it is counted once, and not also as a part of the model.
+        """
         text, chosen = training_pairs(bitext)
         text = lowercased(text) if self.settings.fold_case else text
         estimation = _Adaptation(text, self.settings, self.known, thread_count(self.threads), self.memory)
+        if counted is not None and (chosen is None or chosen.any()):
+            estimation.count_once(counted if chosen is None else counted[chosen], self.model)
         share = self.model.share
         estimate(estimation, last_shares=(share, 1 - share))
         adapted = fitted_joint(estimation, bitext, chosen, share)
@@ -75,9 +85,9 @@ class Adapter:
         # What was adapted knows only the words of the pairs that it was adapted to.
         return replace(adapted, fitted=replace(adapted.fitted, of_others=self.model))
 
-    def links_and_probabilities(self, bitext: Bitext) -> Linked:
+    def links_and_probabilities(self, bitext: Bitext, counted: np.ndarray | None = None) -> Linked:
         """Links of a bitext by the aligner adapted to it, and their probabilities, float64 (K,)."""
-        return self.adapt(bitext.with_own_words()).fitted_links_and_probabilities
+        return self.adapt(bitext.with_own_words(), counted).fitted_links_and_probabilities
 
 
 class _Adaptation(HMMEstimation):
@@ -107,8 +117,24 @@ class _Adaptation(HMMEstimation):
         super().__init__(bitext, settings, (0.5, 0.5), threads, start=known.model, memory=memory)
         self.excluded = 1.0 if settings.exclude else 0.0
 
-    def _pair_evidence(self, prior: object) -> PairEvidence:
+    pairs: _AdaptedPairs
+
+    def _pair_evidence(self, prior: object) -> _AdaptedPairs:
         return _AdaptedPairs(self.bitext, self.settings, self.threads, self.known, self.ids)
+
+    def count_once(self, counted: np.ndarray, model: JointHMM) -> None:
+        """Leave what pairs bool (M,) contributed to the model out of its counts, once the text has its own.
+
+        The model does not keep it: it is taken to be what the model expects of these pairs now.
+        """
+        links, offsets = self.links.links, self.links.offsets
+        work = np.diff(offsets) * counted
+        for low, high in blocks(work, max(1, -(-int(work.sum()) // BLOCK_ELEMENTS))):
+            chosen = np.flatnonzero(counted[low:high])
+            own = model.whole_probabilities(self.bitext.block(low, high).take(chosen).with_own_words())
+            elements = np.repeat(counted[low:high], np.diff(offsets[low : high + 1]))
+            links[offsets[low] : offsets[high]][elements] = own.values
+        self.pairs.leave_out(self.links)
 
     def initialise(self) -> None:
         """The parameters of the model, and those of its counts for the text's own word pairs."""
@@ -116,6 +142,7 @@ class _Adaptation(HMMEstimation):
         totals = self.pairs.update(self.links)
         forward, reverse = (self._initial(side, totals[side]) for side in (0, 1))
         self.directions = forward, reverse
+        self.pairs.start_text()
 
     def _initial(self, side: int, totals: np.ndarray) -> DirectionArrays:
         states, emitted = self.types[side], self.types[1 - side]
@@ -179,9 +206,22 @@ class _AdaptedPairs(PairEvidence):
         self.known = KnownPairs(known, ids, self.rows, self.ranges)
         if settings.back_off > 0:
             self.back_off = _AdaptedBackOff(bitext, settings, known, self.known)
+        self._counts = self._counts_of_others = self.known.values
+
+    def leave_out(self, matrices: LinkArrays) -> None:
+        """Take links out of the model's counts, from :meth:`start_text` on."""
+        own = np.zeros(len(self._counts))
+        for low, high in element_blocks(matrices):
+            count_pairs(low, high, (0, len(own)), self._text, matrices, own)
+            release_matrices(matrices)
+        self._counts_of_others = np.maximum(self._counts - own, 0).astype(np.float32)
+
+    def start_text(self) -> None:
+        """From now on the text has links of its own."""
+        self._counts = self._counts_of_others
 
     def _known_counts(self, first: int, end: int) -> np.ndarray:
-        return self.known.values[first:end]
+        return self._counts[first:end]
 
     def _totals(self) -> tuple[np.ndarray, np.ndarray]:
         source, target = super()._totals()

@@ -129,3 +129,30 @@ def test_what_a_model_knows_of_a_text_is_its_counts(threads):
                     n for (x, y), n in counts.items() if (x[part], y[part]) == (affix, other) and n >= LEAST_COUNT
                 ]
                 assert value == pytest.approx(sum(found), rel=1e-5)
+
+
+def test_pairs_that_the_model_was_fitted_on_count_once():
+    text, _planted = inflected(1, 150)
+    bitext = bitext_of(text)
+    model = fit_joint(bitext)
+    adapter, links = Adapter(model), float(model.counts.pairs.sum())
+
+    def counted(pairs):
+        return float(adapter.adapt(bitext, pairs).counts.pairs.sum())
+
+    assert counted(None) == pytest.approx(2 * links, rel=0.01)
+    assert counted(np.ones(150, bool)) == pytest.approx(links, rel=0.01)
+    half = np.arange(150) % 2 == 0
+    share = sum(len(x) for x, _ in text[::2]) / sum(len(x) for x, _ in text)
+    assert counted(half) == pytest.approx((2 - share) * links, rel=0.01)
+    assert counted(np.zeros(150, bool)) == counted(None)
+
+
+def test_long_pairs_that_the_model_was_fitted_on_count_once_too():
+    text, _planted = inflected(6, 500)
+    long = [word for x, _ in text for word in x][:2100], [word for _, y in text for word in y][:2100]
+    model = fit_joint(bitext_of(text[:150]))
+    for pairs in ([long], [long, *text[:5]], [([], []), long]):
+        bitext = bitext_of(pairs)
+        links = Adapter(model).adapt(bitext, np.ones(len(pairs), bool)).fitted_links
+        assert len(links) == len(pairs)
