@@ -26,8 +26,8 @@ WHOLE_TOKEN, WHOLE_PAIR = 24, 30
 BLOCK_TOKEN, SPOOLED_PAIR = 40, 30
 #: Memory by pair of words that occur together: while a table is fitted, and afterwards.
 FITTED, KEPT = 16, 8
-#: Memory of a hidden Markov model while it is fitted, as measured: by pair of words that occur together, token, pair
-#: of sentences, and type; and by element (t, l), if its matrices are in memory.
+#: Memory of a hidden Markov model while it is fitted, as measured: by pair of words that occur together, token,
+#: pair of sentences, and type; and by element (t, l), if its matrices are in memory.
 HMM_FITTED, HMM_TOKEN, HMM_SENTENCE, HMM_TYPE, HMM_ELEMENT = 16, 12, 50, 600, 6
 #: A limit of this many times the size of the text always allows reading it at once.
 TEXT = 8
