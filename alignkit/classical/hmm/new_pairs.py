@@ -45,6 +45,8 @@ class NewPairs:
             evidence: float32 (P, 3), of which columns 1 and 2 are the forward and the reverse direction's.
         """
         new = np.flatnonzero(is_new)
+        if not len(new):
+            return
         start = np.full(len(new), self.settings.lexical_prior, np.float32)
         if self.is_spelled:
             start += np.float32(self.settings.spelling) * spelling_of_new_pairs(bitext, is_new, threads)[new]
