@@ -28,9 +28,9 @@ from alignkit.text.reading import read_bitext
 from alignkit.text.units import lowercased
 
 #: Bytes of a rank for each pair of words in its part of the text, for each that it owns, and for each element.
-PART, OWNED, ELEMENT = 34 + 12, 33 + 70, 8
+PART, OWNED, ELEMENT = 34 + 8, 33 + 70, 6
 #: Bytes of one process for each pair of words.
-ALONE = 36
+ALONE = 16
 FERTILITY = 144  # bytes of fertilities by word that each rank passes on
 JUMPS = 0.62e6
 SIZES = (10**7, 10**8, 10**9)

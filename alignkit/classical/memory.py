@@ -26,11 +26,9 @@ WHOLE_TOKEN, WHOLE_PAIR = 24, 30
 BLOCK_TOKEN, SPOOLED_PAIR = 40, 30
 #: Memory by pair of words that occur together: while a table is fitted, and afterwards.
 FITTED, KEPT = 16, 8
-#: Memory of a hidden Markov model, as measured: by element (t, l), token, pair of sentences, and type.
-HMM_ELEMENT, HMM_TOKEN, HMM_SENTENCE, HMM_TYPE = 6, 12, 50, 600
-#: And by pair of words that occur together: while it is fitted; and when its probabilities are computed, for which
-#: ``HMM_LINKED`` by token is no longer needed.
-HMM_FITTED, HMM_KEPT, HMM_LINKED = 16, 28, 4
+#: Memory of a hidden Markov model while it is fitted, as measured: by pair of words that occur together, token,
+#: pair of sentences, and type; and by element (t, l), if its matrices are in memory.
+HMM_FITTED, HMM_TOKEN, HMM_SENTENCE, HMM_TYPE, HMM_ELEMENT = 16, 12, 50, 600, 6
 #: A limit of this many times the size of the text always allows reading it at once.
 TEXT = 8
 LEAST_BLOCK = 1 << 18  # tokens
@@ -176,8 +174,7 @@ def hmm_memory(bitext: Bitext, pairs: int) -> int:
     """Bytes that a hidden Markov model of a text takes without its matrices; ``pairs`` of words occur together."""
     tokens = len(bitext.source.tokens) + len(bitext.target.tokens)
     types = len(bitext.source.vocabulary) + len(bitext.target.vocabulary)
-    table = max(HMM_FITTED * pairs, HMM_KEPT * pairs - HMM_LINKED * tokens)
-    return BASE + HMM_TOKEN * tokens + HMM_SENTENCE * len(bitext) + HMM_TYPE * types + table
+    return BASE + HMM_FITTED * pairs + HMM_TOKEN * tokens + HMM_SENTENCE * len(bitext) + HMM_TYPE * types
 
 
 def are_links_on_disk(bitext: Bitext, pairs: int, elements: int, memory: MemoryLimit) -> bool:

@@ -53,9 +53,9 @@ def read_text(source: Bitext | Side, target: Side | None, settings: AlignSetting
 def read_within_memory(
     source: Bitext | Side, target: Side | None, settings: AlignSettings, threads: int
 ) -> tuple[Bitext, int | None]:
-    """A text for IBM Model 1, in memory or on disk, and the size of the blocks to fit it in (None: as a whole).
+    """A text in memory or on disk, and the size of the blocks to lay it out in (None: as a whole).
 
-    Arguments as of :func:`read_text`.
+    For IBM Model 1 and co-occurrence tables, which can work in blocks. Arguments as of :func:`read_text`.
 
     Raises:
         AlignkitError: it takes more memory than ``settings.max_memory``, however it is done; or it has to be done

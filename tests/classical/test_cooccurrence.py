@@ -87,6 +87,17 @@ def test_threads_do_not_change_a_bit(weighting):
         assert table.values.tobytes() == tables[0].values.tobytes()
 
 
+@pytest.mark.parametrize("weighting", get_args(Weighting))
+@pytest.mark.parametrize("block_tokens", [1, 50, 10**6])
+def test_blocks_do_not_change_a_bit(weighting, block_tokens):
+    bitext = bitext_of(skewed_pairs())
+    whole = cooccurrence(bitext, weighting, 1)
+    parts = cooccurrence(bitext, weighting, 2, block_tokens)
+    assert parts.offsets.tolist() == whole.offsets.tolist()
+    assert parts.columns.tolist() == whole.columns.tolist()
+    assert parts.values.tobytes() == whole.values.tobytes()
+
+
 def test_nothing_to_count():
     for pairs in ([], [([], [])], [(["a"], [])], [([], ["x"])]):
         table = cooccurrence(bitext_of(pairs))

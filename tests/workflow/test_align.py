@@ -16,7 +16,7 @@ from alignkit.aligner.alignment import scores_of_links
 from alignkit.aligner.protocol import with_threshold
 from alignkit.aligner.symmetrized import Symmetrized
 from alignkit.classical import memory
-from alignkit.classical.hmm import link_arrays
+from alignkit.classical.hmm import joint_views, link_arrays
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.hmm.settings import HMMSettings
@@ -156,6 +156,20 @@ def test_a_limit_of_memory_changes_no_byte_of_the_joint_model():
     assert spooled.probabilities.tolist() == whole.probabilities.tolist()
     with pytest.raises(AlignkitError, match="of memory"):
         align(BITEXT, max_memory="100M")
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_a_limit_of_memory_changes_no_byte_of_several_views(on_disk, monkeypatch):
+    whole = align(BITEXT, quality="best")
+    made = []
+    scratch = joint_views.scratch_array
+    monkeypatch.setattr(joint_views, "scratch_array", lambda *arguments: made.append(1) or scratch(*arguments))
+    if on_disk:
+        monkeypatch.setattr(joint_views, "LARGEST_SHARE", 2**40)
+    limited = align(BITEXT, quality="best", max_memory="400M")
+    assert len(made) == on_disk
+    assert pharaoh(limited) == pharaoh(whole)
+    assert limited.probabilities.tolist() == whole.probabilities.tolist()
 
 
 def test_settings_and_options_reach_the_fit():

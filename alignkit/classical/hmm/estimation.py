@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import NamedTuple
+
 import numpy as np
 
 from alignkit.classical.em import run_em
@@ -23,12 +26,23 @@ from alignkit.kernels.forward_backward import TransitionCounts
 from alignkit.kernels.hmm_e_step import NO_LIKENESS, LinkArrays
 from alignkit.kernels.hmm_emissions import DirectionArrays
 from alignkit.kernels.hmm_pairs import NO_PLACES
+from alignkit.kernels.hmm_rows import TINY
 from alignkit.parallel import blocks_of_size
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.types import Progress
 
 LEAST = 1e-5  # of a weight at the start, the largest being 1
+
+
+class FoundPairs(NamedTuple):
+    """The K word pairs of a text, by source word, and what was found of them."""
+
+    offsets: np.ndarray  # int64 (V_src + 1,)
+    columns: np.ndarray  # int32 (K,)
+    counts: np.ndarray  # float32 (K,), expected links
+    forward: np.ndarray  # float32 (K,), emissions of the forward direction
+    reverse: np.ndarray  # float32 (K,), of the reverse
 
 
 class HMMEstimation:
@@ -187,17 +201,22 @@ class HMMEstimation:
         """See :func:`alignkit.classical.hmm.fertilities.expected_fertilities`."""
         return expected_fertilities(self.bitext, self.links, self.threads, self.exchange)
 
+    @cached_property
+    def found(self) -> FoundPairs:
+        """Counts and emissions of the word pairs; the estimation cannot go on after that."""
+        offsets, columns, (counts, *emissions) = self.pairs.result()
+        for side, emission in enumerate(emissions):  # pseudo-counts until now
+            totals = np.maximum(self.directions[side].totals, TINY)
+            for low, high in blocks_of_size(offsets, 1 << 20):
+                part, sizes = slice(offsets[low], offsets[high]), np.diff(offsets[low : high + 1])
+                states = columns[part] if side else np.repeat(np.arange(low, high), sizes)
+                emission[part] = np.minimum((counts[part] + emission[part]) / totals[states], np.float32(1))
+        return FoundPairs(offsets, columns, counts, *emissions)
+
     def parameters(self, side: int) -> HMMParameters:
-        """What was found for the forward (0) or the reverse (1) direction."""
+        """What was found for the forward (0) or the reverse (1) direction; see :attr:`found`."""
         direction = self.directions[side]
-        offsets, columns, evidence = self.pairs.result()
-        totals = np.maximum(direction.totals, np.float32(1e-30))
-        emission = np.empty(len(columns), np.float32)
-        for low, high in blocks_of_size(offsets, 1 << 20):
-            part = slice(offsets[low], offsets[high])
-            states = columns[part] if side else np.repeat(np.arange(low, high), np.diff(offsets[low : high + 1]))
-            counts = evidence[part, 0] + evidence[part, 1 + side]
-            emission[part] = np.minimum(counts / totals[states], np.float32(1))
+        totals = np.maximum(direction.totals, TINY)
         floor = np.minimum(np.float32(self.settings.lexical_prior) / totals, np.float32(1))
         # A word that no link supports says nothing: its floor would be all there is.
         floor = np.where(direction.totals > 0, floor, np.float32(0)).astype(np.float32)
@@ -206,7 +225,7 @@ class HMMEstimation:
         alike = spelling / (np.append(direction.totals, np.float32(0)) + spelling + np.float32(0.5))
         null = (direction.null / np.float64(max(direction.null_total, 1e-30))).astype(np.float32)
         return HMMParameters(
-            emission,
+            self.found.reverse if side else self.found.forward,
             floor,
             alike,
             null,
@@ -218,12 +237,11 @@ class HMMEstimation:
 
     def table(self, forward: HMMParameters) -> PairTable:
         """The word pairs of the text, with the emissions of the forward direction."""
-        offsets, columns, _ = self.pairs.result()
-        return PairTable(offsets, columns, forward.emission, self.types[1])
+        return PairTable(self.found.offsets, self.found.columns, forward.emission, self.types[1])
 
     def forget(self) -> None:
         """Give back the memory of what only another E-step would need."""
-        self.links = self.links._replace(places=NO_PLACES)
+        self.links = self.links._replace(places=NO_PLACES, evidence=np.empty((0, 3), np.float32))
         forward, reverse = (each._replace(null_links=np.empty(0, np.float32)) for each in self.directions)
         self.directions = forward, reverse
 

@@ -206,7 +206,7 @@ def fitted_joint(model: HMMEstimation, bitext: Bitext, chosen: np.ndarray | None
         threshold=model.settings.threshold,
         threads=model.threads,
         fitted=FittedText(bitext, probabilities, chosen),
-        counts=FittedCounts(model.pairs.result()[2][:, 0].copy(), null),
+        counts=FittedCounts(model.found.counts, null),
     )
 
 

@@ -25,9 +25,12 @@ from alignkit.scores.scores import Scores, flat_offsets
 from alignkit.settings import with_options
 from alignkit.storage import Fields, load_arrays, save_arrays
 from alignkit.text.bitext import Bitext
+from alignkit.text.on_disk import scratch_array
 from alignkit.types import PathLike, Progress
 
 KIND, VERSION = "alignkit.hmm-views", 1
+#: The sum of the views' probabilities is kept on disk if it is larger than this part of the memory's limit.
+LARGEST_SHARE = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,11 +146,13 @@ def fit_views(
     """
     settings = with_options(settings or VIEWS_SETTINGS, options)
     text, chosen = training_pairs(bitext)
-    count, total = thread_count(threads), _zeros(text)
+    count = thread_count(threads)
+    total, memory = _within_memory(text, memory or MemoryLimit())
     lexicon, embeddings = lexicon_and_embeddings(prior)
     levels = None if embeddings is None else embeddings.levels(text, count, progress)
-    views, models = trained_views(views, text), []
-    for n, view in enumerate(views):
+    views = trained_views(views, text)
+
+    def fitted_view(n: int, view: View) -> JointHMM:
         viewed = ViewedText(view, text)
         model = fit_joint(
             viewed.bitext,
@@ -158,11 +163,24 @@ def fit_views(
             memory=memory,
         )
         viewed.add(model.fitted_probabilities, 1 / len(views), total, count)
-        models.append(replace(model, fitted=None))
+        return replace(model, fitted=None)
+
+    models = [fitted_view(n, view) for n, view in enumerate(views)]
     if chosen is not None and not chosen.any():
         total = Scores.from_matrices([])
     fitted = FittedText(bitext, total, chosen)
     return JointViews(views, tuple(models), settings.threshold, threads=threads, fitted=fitted)
+
+
+def _within_memory(bitext: Bitext, memory: MemoryLimit) -> tuple[Scores, MemoryLimit]:
+    """Zeros (T, L) for each pair, on disk if they are large, and what they leave of the memory."""
+    offsets = flat_offsets(bitext.shapes)
+    elements = int(offsets[-1])
+    size = 4 * elements
+    if size > memory.limit // LARGEST_SHARE:
+        return Scores(scratch_array(elements, np.float32, memory.folder), offsets, bitext.shapes), memory
+    rest = None if memory.bytes is None else memory.bytes - size
+    return _zeros(bitext), replace(memory, bytes=rest)
 
 
 class _KnownLevels:

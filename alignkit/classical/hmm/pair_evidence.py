@@ -168,9 +168,15 @@ class PairEvidence:
         self._owned[:] = evidence
         self.table.spread(self._owned, self.evidence)
 
-    def result(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Offsets, columns and evidence of all pairs, or of those in the text here (:class:`.SharedTable`)."""
-        return self.table.whole(self._owned, self.evidence)
+    def result(self) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
+        """Offsets, columns, and counts and pseudo-counts float32 (K,) of both directions.
+
+        Of all pairs, or of those in the text here (:class:`.SharedTable`). They are no longer here afterwards.
+        """
+        offsets, columns, evidence = self.table.whole(self._owned, self.evidence)
+        self._owned = self.evidence = evidence[:0].copy()
+        self.rows = self.rows._replace(values=self._owned[:, 0])
+        return offsets, columns, _parted(evidence)
 
     def _add_spelling(self) -> None:
         if self.alike is not None:
@@ -192,6 +198,17 @@ class PairEvidence:
             run_blocks(add, blocks(self._frequencies[1], self.threads), self.threads)
 
         return self.exchange.in_turn(np.zeros(len(self._frequencies[1])), add_all)
+
+
+def _parted(evidence: np.ndarray, size: int = 1 << 20) -> tuple[np.ndarray, ...]:
+    """The columns of an array (K, 3), each by itself, in the memory of two: the array is cut off from its end."""
+    parts = tuple(np.empty(len(evidence), evidence.dtype) for _ in range(evidence.shape[1]))
+    for low in reversed(range(0, len(evidence), size)):
+        for part, column in zip(parts, evidence[low:].T, strict=True):
+            part[low : low + size] = column
+        del column
+        evidence.resize((low, len(parts)), refcheck=False)
+    return parts
 
 
 def _room_for_sums(evidence: np.ndarray) -> np.ndarray:

@@ -10,11 +10,12 @@ from alignkit.classical.hmm.windows import is_long, training_pairs
 from alignkit.embeddings.levels import UNKNOWN
 from alignkit.errors import AlignkitError
 from alignkit.kernels.views import UnitCounts, add_merged, spread_values
-from alignkit.parallel import blocks, run_blocks
+from alignkit.parallel import blocks, blocks_of_size, run_blocks
 from alignkit.records import Record
 from alignkit.scores.scores import Scores, flat_offsets
 from alignkit.storage import Fields
 from alignkit.text.bitext import Bitext
+from alignkit.text.on_disk import RELEASED, release
 from alignkit.text.tokenization import SubwordTokenizer, train_word_pieces
 from alignkit.text.units import Units, units_of
 
@@ -135,14 +136,18 @@ class ViewedText:
     def add(self, scores: Scores, weight: float, total: Scores, threads: int) -> None:
         """Adds the scores between units, times the weight, to the scores between words."""
         if self._is_one_to_one:
-            total.values[:] += np.float32(weight) * scores.values
+            for low in range(0, len(scores.values), RELEASED):
+                part = slice(low, low + RELEASED)
+                total.values[part] += np.float32(weight) * scores.values[part]
+                release(scores.values, total.values)
             return
         matrices, words = (scores.values, scores.offsets), (total.values, total.offsets)
 
         def merge(low: int, high: int) -> None:
             add_merged(low, high, *self._counts, matrices, np.float32(weight), words)
+            release(scores.values, total.values)
 
-        run_blocks(merge, blocks(np.diff(scores.offsets), threads), threads)
+        run_blocks(merge, blocks_of_size(scores.offsets, RELEASED, least=threads), threads)
 
     def levels(self, levels: np.ndarray, threads: int) -> np.ndarray:
         """uint8 (Q,): how alike the units are whose words are as alike as ``levels`` uint8 (P,) say
