@@ -155,16 +155,10 @@ class ClassPairs:
         offsets = np.searchsorted(keys // width, np.arange(len(self.ids[0]) + 1))
         self.table = PairTable(offsets.astype(np.int64), (keys % width).astype(np.int32), values, width)
 
-    def of_words(self, side: int, words: Iterable[str], lower: bool) -> np.ndarray:
-        """int32 (V,): the classes of the source (0) or target (1) words, -1 if the model has none such.
-
-        Args:
-            words: of a text.
-            lower: whether the model knows words in lower case only.
-        """
+    def of_words(self, side: int, words: Iterable[str]) -> np.ndarray:
+        """int32 (V,): the classes of source (0) or target (1) words, -1 if the model has none such."""
         ids, part = self.ids[side], self.part
-        affixes = (word.lower()[part] if lower else word[part] for word in words)
-        return np.fromiter((ids.get(affix, -1) for affix in affixes), np.int32)
+        return np.array([ids.get(word[part], -1) for word in words], np.int32)
 
     def of_text(
         self, classes: tuple[Classes, Classes], words: tuple[Vocabulary, Vocabulary], known: KnownPairs

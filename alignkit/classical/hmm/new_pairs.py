@@ -45,14 +45,18 @@ class NewPairs:
             evidence: float32 (P, 3), of which columns 1 and 2 are the forward and the reverse direction's.
         """
         new = np.flatnonzero(is_new)
+        if not len(new):
+            return
         start = np.full(len(new), self.settings.lexical_prior, np.float32)
         if self.is_spelled:
             start += np.float32(self.settings.spelling) * spelling_of_new_pairs(bitext, is_new, threads)[new]
         evidence[new, 1] = evidence[new, 2] = start
         text, offsets = text_arrays(bitext), flat_offsets(bitext.shapes)
-        ranges = blocks(np.diff(offsets), threads)
+        ranges, words = blocks(np.diff(offsets), threads), self._words(bitext)
         for classes in self.known.classes:
-            counts, factors = self._class_counts(classes, bitext, ids, threads)
+            found = classes.of_words(0, words[0]), classes.of_words(1, words[1])
+            counts = Lookup(classes.table, bitext, *found, threads).scores().values
+            factors = self._factors(classes, ids, found)
 
             def add(low: int, high: int, counts: np.ndarray = counts, factors: Ids = factors) -> None:
                 add_class_counts(low, high, text, offsets, is_new, counts, factors, evidence)
@@ -63,21 +67,21 @@ class NewPairs:
             lambda *span: divide_by_totals(*span, text, offsets, is_new, *totals, evidence), ranges, threads
         )
 
-    def _class_counts(self, classes: ClassPairs, bitext: Bitext, ids: Ids, threads: int) -> tuple[np.ndarray, Ids]:
-        """What the model counted of the classes of each element, float32 (P,), and the factors of both sides
-        (:class:`alignkit.kernels.hmm_m_step.BackOffClasses`), with words' frequencies as the model knows them."""
-        weight, fold_case = self.settings.back_off / len(self.known.classes), self.known.model.fold_case
-        source, target = (
-            classes.of_words(side, corpus.vocabulary, lower=fold_case)
-            for side, corpus in enumerate((bitext.source, bitext.target))
-        )
-        factors = []
-        for side, of in enumerate((source, target)):
+    def _words(self, bitext: Bitext) -> list[list[str]]:
+        """The words of both sides as the model has them."""
+        lower = self.known.model.fold_case
+        vocabularies = bitext.source.vocabulary, bitext.target.vocabulary
+        return [[word.lower() if lower else word for word in vocabulary] for vocabulary in vocabularies]
+
+    def _factors(self, classes: ClassPairs, ids: Ids, found: Ids) -> Ids:
+        """The factors of both sides' words (:class:`alignkit.kernels.hmm_m_step.BackOffClasses`), from the classes
+        found for them, with their frequencies as the model knows them."""
+        weight, factors = self.settings.back_off / len(self.known.classes), []
+        for side, of in enumerate(found):
             own, in_class = taken(self.known.totals[side], ids[side]), taken(classes.totals[side], of)
             frequency = np.maximum(own, 1)
             share = frequency / np.maximum(in_class + (ids[side] < 0), frequency)
             factor = weight / (np.maximum(in_class - own, 0) + 1)
             columns = [share, factor] if side else [factor, share]
             factors.append(np.stack(columns, axis=1).astype(np.float32))
-        counts = Lookup(classes.table, bitext, source, target, threads).scores().values
-        return counts, (factors[0], factors[1])
+        return factors[0], factors[1]

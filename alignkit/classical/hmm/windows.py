@@ -16,7 +16,7 @@ from alignkit.text.bitext import Bitext, Corpus
 #: The most elements (t, l) of a pair that is aligned as a whole, and the elements of a window of a longer one.
 LARGEST_PAIR, WINDOW = 1 << 22, 1 << 19
 #: Pairs are aligned in blocks of about this number of elements, each with some 30 bytes.
-BLOCK_ELEMENTS = 1 << 24
+BLOCK_ELEMENTS = 1 << 22
 
 #: Links, and the probability of each, float64 (K,).
 Linked = tuple[Links, np.ndarray]
