@@ -21,6 +21,7 @@ from alignkit.text.vocabulary import Vocabulary
 
 #: Pairs with fewer expected links than this tell classes of words nothing; nearly all pairs are such.
 LEAST_COUNT = 0.05
+_MOST_LINKS = 1e15  # more than any text has, and far from what 32 bits hold
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +33,7 @@ class FittedCounts:
         null: float32 (2,), the sums of NULL's counts in the forward and in the reverse direction.
 
     Raises:
-        ValueError: a count is negative or not finite.
+        ValueError: a count is negative or not finite, or they are more than any text has.
     """
 
     pairs: np.ndarray
@@ -43,6 +44,8 @@ class FittedCounts:
             raise ValueError("counts must be float32, and two of them NULL's")
         if not all(np.isfinite(array).all() and (array >= 0).all() for array in (self.pairs, self.null)):
             raise ValueError("counts must be finite and not negative")
+        if max(array.sum(dtype=np.float64) for array in (self.pairs, self.null)) > _MOST_LINKS:
+            raise ValueError(f"counts must not sum to more than {_MOST_LINKS:.0e}")
 
 
 class KnownModel:
