@@ -16,24 +16,9 @@ from pathlib import Path
 import click
 from inputs import fail, machine, need_files, run_benchmark
 
+from alignkit.analysis.mechanism_comparison import MECHANISMS
 from alignkit.version import __version__
 
-MECHANISMS = (
-    "general+softmax",
-    "additive+softmax",
-    "general+sparsemax",
-    "general+entmax15",
-    "general+learned-entmax",
-    "general+fusedmax",
-    "general+sigmoid",
-    "general+straight-through",
-    "general+gumbel",
-    "general+crf",
-    "general+sparsemap",
-    "uniform",
-    "transformer/scaled-dot+softmax",
-    "transformer/scaled-dot+entmax15",
-)
 SETTINGS = (
     "text.pieces=4000",
     "training.batch=64",
@@ -63,7 +48,7 @@ def main(source: str, target: str, valid_source: str, valid_target: str, runs: P
     steps, output = options["steps"], options["output"]
     given = ["--preset", "small", "--epochs", "20", "--steps", str(steps), "--threads", "1"]
     given += [part for setting in SETTINGS for part in ("--set", setting)]
-    given += ["--mechanisms", ",".join(MECHANISMS)]
+    given += ["--mechanisms", ",".join([*MECHANISMS, "general+crf"])]
     command = [sys.executable, "-m", "alignkit", "compare-mechanisms", source, target, "-o", str(runs), *given]
     command += ["--valid", valid_source, valid_target, "--csv", f"{output}.csv", "--plot", f"{output}.png"]
     found = subprocess.run(command, stdout=subprocess.PIPE, text=True)
