@@ -27,7 +27,7 @@ from quality import environment, prepare, read_links
 from quality_systems import eflomal, measured
 
 from alignkit.analysis.diagnosis import calibration_error, diagnose_links
-from alignkit.classical.hmm.settings import VIEWS_THRESHOLD
+from alignkit.classical.hmm.settings import JOINT_THRESHOLD
 from alignkit.classical.hmm.view_votes import vote
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links
@@ -107,10 +107,10 @@ def measure(folder: Path, part: str, python: str | None) -> Measured:
         bitext = read_bitext(*files)
         systems = dict(aligned(bitext, files, len(gold), python))
     votes = vote(bitext, len(gold), threads=1)
-    systems[BEST] = links_above(votes.probabilities, VIEWS_THRESHOLD)
+    systems[BEST] = links_above(votes.probabilities, JOINT_THRESHOLD)
     words = align(bitext, threads=1).score().values[: len(votes.votes)]
     shapes, offsets = votes.probabilities.shapes, votes.probabilities.offsets
-    evidence = Evidence(votes.probabilities, votes.unanimous, VIEWS_THRESHOLD)
+    evidence = Evidence(votes.probabilities, votes.unanimous, JOINT_THRESHOLD)
     return Measured(
         f"{folder.name}:{part}",
         gold,
@@ -152,7 +152,7 @@ def load(path: Path, name: str) -> Measured:
     names = [key.removesuffix("/pairs") for key in arrays if key.endswith("/pairs")]
     links = {key: Links(arrays[f"{key}/pairs"], arrays[f"{key}/offsets"]) for key in names}
     gold = GoldLinks(links.pop("gold sure"), links.pop("gold possible"))
-    evidence = Evidence(scores[0], arrays["unanimous"], VIEWS_THRESHOLD)
+    evidence = Evidence(scores[0], arrays["unanimous"], JOINT_THRESHOLD)
     return Measured(name, gold, evidence, scores[1], links)
 
 

@@ -25,7 +25,7 @@ from alignkit.analysis.link_checks import (
     run_checks,
     word_tokens,
 )
-from alignkit.classical.hmm.settings import VIEWS_THRESHOLD
+from alignkit.classical.hmm.settings import JOINT_THRESHOLD
 from alignkit.classical.hmm.view_votes import ViewVotes, vote
 from alignkit.errors import AlignkitError
 from alignkit.links.from_scores import links_above
@@ -129,7 +129,7 @@ def diagnose_links(
         raise AlignkitError("there is nothing to diagnose: no sentence pair with links has words on both sides")
     votes = vote(bitext, len(found), threads=threads, progress=progress)
     found, probabilities = _chosen(found, probabilities, votes.pairs)
-    evidence = Evidence(votes.probabilities, votes.unanimous, VIEWS_THRESHOLD)
+    evidence = Evidence(votes.probabilities, votes.unanimous, JOINT_THRESHOLD)
     text = LinkedText(votes.bitext, found, evidence, word_tokens(votes.bitext))
     counts = expected_link_counts(found, evidence, calibration)
     known = WordFacts.of(votes.bitext, bitext)
@@ -200,7 +200,7 @@ def _facts(
         found[f"unlinked_{name}_words_of_views"] = _mean(chances[are_words])
         found[f"unlinked_{name}_punctuation"] = _mean(degrees[marks] == 0)
         found[f"{name}_tokens_with_several_links"] = _mean(degrees[degrees > 0] > 1)
-    likely = links_above(votes.probabilities, VIEWS_THRESHOLD)
+    likely = links_above(votes.probabilities, JOINT_THRESHOLD)
     found |= {
         "views": votes.views,
         "agreement_of_views": votes.agreement_of_views,

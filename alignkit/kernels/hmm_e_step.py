@@ -29,6 +29,7 @@ from alignkit.kernels.hmm_emissions import PairMatrices, PairTokens, StateSpace,
 from alignkit.kernels.hmm_pairs import SEGMENT_BITS, PairPlaces, pair_starts
 from alignkit.kernels.hmm_rows import ZERO, padded
 from alignkit.kernels.lanes import LANES
+from alignkit.kernels.link_odds import pool_links
 
 
 class TextArrays(NamedTuple):
@@ -61,6 +62,17 @@ class LinkArrays(NamedTuple):
     evidence: np.ndarray
     links: np.ndarray  # float32 (P,), expected links, read and then overwritten
     likeness: Likeness = NO_LIKENESS  # of each element
+
+
+class Shares(NamedTuple):
+    """How the posteriors of both directions make one matrix."""
+
+    forward: float  # its weight; a direction of weight 0 is not run
+    reverse: float
+    as_log_odds: bool = False  # whether it is the mean of log-odds (:mod:`.link_odds`), not of probabilities
+
+
+FORWARD, REVERSE, BOTH = Shares(1.0, 0.0), Shares(0.0, 1.0), Shares(0.5, 0.5)
 
 
 class DirectionSpace(NamedTuple):
@@ -145,8 +157,7 @@ def collect_evidence(place, x, y, pairs, numbers, forward, reverse):
 def mix_links(T, L, forward_e, reverse_e, shares, links):
     """links = the weighted sum of both directions' posteriors of one sentence pair; returns the sum of the
     absolute changes."""
-    forward_share, reverse_share = shares
-    forward, reverse = np.float32(forward_share), np.float32(reverse_share)
+    forward, reverse = np.float32(shares.forward), np.float32(shares.reverse)
     wide, high = padded(L), padded(T)
     change = 0.0
     for t in range(T):
@@ -224,7 +235,6 @@ def expect_block(low, high, text, pairs, directions, shares, space, likelihood):
     x_tokens, x_offsets, y_tokens, y_offsets, copies = text
     offsets, _, _, links, likeness = pairs
     forward, reverse = directions
-    forward_share, reverse_share = shares
     forward_space, reverse_space, states, passes, numbers = space
     change = 0.0
     for m in range(low, high):
@@ -236,14 +246,17 @@ def expect_block(low, high, text, pairs, directions, shares, space, likelihood):
         collect_evidence(offsets[m], x, y, pairs, numbers, forward_space.matrices, reverse_space.matrices)
         own_levels = likeness.levels[offsets[m] : offsets[m + 1]]  # empty if there are none at all
         own = Likeness(own_levels, likeness.ratios)
-        if forward_share > 0:
+        if shares.forward > 0:
             pair = PairTokens(x, y, forward.null_links[y_offsets[m] : y_offsets[m + 1]], copies[m])
             likelihood[m] += run_direction(pair, forward, forward_space, states, passes, own, False)
-        if reverse_share > 0:
+        if shares.reverse > 0:
             pair = PairTokens(y, x, reverse.null_links[x_offsets[m] : x_offsets[m + 1]], copies[m])
             likelihood[m] += run_direction(pair, reverse, reverse_space, states, passes, own, True)
         own_links = links[offsets[m] : offsets[m + 1]]
-        change += mix_links(T, L, forward_space.matrices.e, reverse_space.matrices.e, shares, own_links)
+        if shares.as_log_odds:
+            pool_links(T, L, forward_space.matrices.e, reverse_space.matrices.e, shares, own_links)
+        else:
+            change += mix_links(T, L, forward_space.matrices.e, reverse_space.matrices.e, shares, own_links)
     return change
 
 
@@ -255,8 +268,7 @@ def expect_links(low, high, text, pairs, directions, shares, likelihood):
         text: :class:`TextArrays`; pairs: :class:`LinkArrays`.
         directions: :class:`.hmm_emissions.DirectionArrays` of the forward one, in which x are the states, and
             of the reverse.
-        shares: (float, float), the weight of each direction's posteriors in the expected links; a direction of
-            weight 0 is not run.
+        shares: :class:`Shares`, of each direction's posteriors in the expected links.
         likelihood: float64 (M,), filled: the sum of the log-likelihoods of the directions that ran.
 
     Returns:

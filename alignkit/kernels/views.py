@@ -1,4 +1,4 @@
-"""Scores between units of words as scores between words."""
+"""Links between units of words as links between words."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from alignkit.kernels.compile import kernel
 from alignkit.kernels.hmm_rows import ONE, ZERO
+from alignkit.kernels.link_odds import log_odds, probability_of
 
 
 class UnitCounts(NamedTuple):
@@ -19,14 +20,14 @@ class UnitCounts(NamedTuple):
 
 @kernel
 def add_merged(low, high, source, target, matrices, weight, words):
-    """words += weight * the scores between the units of pairs low <= m < high, merged.
+    """words += weight * the log-odds of links between words of pairs low <= m < high.
 
-    The score of a pair of words is the sum over the source word's units of the mean over the target word's, at
-    most 1.
+    The probability of a pair of words is the sum over the source word's units of the mean over the target word's,
+    at most 1.
 
     Args:
         source, target: :class:`UnitCounts`.
-        matrices: (values float32, offsets int64 (M + 1,)), scores between units, row by row.
+        matrices: (values float32, offsets int64 (M + 1,)), log-odds of links between units, row by row.
         words: the same between words; added to.
     """
     values, starts = matrices
@@ -45,9 +46,9 @@ def add_merged(low, high, source, target, matrices, weight, words):
                 total = ZERO
                 for u in range(count):
                     for k in range(source.counts[s]):
-                        total += values[column + u * width + k]
+                        total += probability_of(values[column + u * width + k])
                 column += source.counts[s]
-                sums[place] += weight * min(total * share, ONE)
+                sums[place] += weight * log_odds(total * share)
                 place += 1
             row += count * width
 

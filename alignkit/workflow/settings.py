@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from alignkit.classical.hmm.settings import FAST_SETTINGS, JOINT_SETTINGS, VIEWS_SETTINGS, HMMSettings
+from alignkit.classical.hmm.settings import FAST_SETTINGS, JOINT_SETTINGS, HMMSettings
 from alignkit.classical.settings import PRIOR_WEIGHT, DiagonalSettings, IBM1Settings
 from alignkit.errors import AlignkitError
 from alignkit.links.heuristics import find_heuristic
@@ -54,7 +54,7 @@ METHODS = {
     ),
     "views": Method(
         "alignkit.classical.hmm.joint_views:fit_views",
-        VIEWS_SETTINGS,
+        JOINT_SETTINGS,
         "hmm-views",
         "align --quality best --save-model",
         frozenset({"prior", "memory", "embeddings"}),
@@ -80,7 +80,7 @@ METHODS = {
 QUALITIES = {
     "fast": ("joint", FAST_SETTINGS),
     "normal": ("joint", JOINT_SETTINGS),
-    "best": ("views", VIEWS_SETTINGS),
+    "best": ("views", JOINT_SETTINGS),
 }
 
 

@@ -23,7 +23,7 @@ from alignkit.classical.hmm.word_classes import BackOff
 from alignkit.classical.memory import MemoryLimit
 from alignkit.errors import AlignkitError
 from alignkit.kernels.forward_backward import TransitionCounts
-from alignkit.kernels.hmm_e_step import LinkArrays
+from alignkit.kernels.hmm_e_step import BOTH, LinkArrays
 from alignkit.kernels.hmm_emissions import DirectionArrays
 from alignkit.kernels.hmm_known import add_known_back_off
 from alignkit.kernels.hmm_m_step import BackOffClasses
@@ -78,9 +78,8 @@ class Adapter:
         estimation = _Adaptation(text, self.settings, self.known, thread_count(self.threads), self.memory)
         if counted is not None and (chosen is None or chosen.any()):
             estimation.count_once(counted if chosen is None else counted[chosen], self.model)
-        share = self.model.share
-        estimate(estimation, last_shares=(share, 1 - share))
-        adapted = fitted_joint(estimation, bitext, chosen, share)
+        estimate(estimation, last_shares=self.model.shares)
+        adapted = fitted_joint(estimation, bitext, chosen)
         assert adapted.fitted is not None
         # What was adapted knows only the words of the pairs that it was adapted to.
         return replace(adapted, fitted=replace(adapted.fitted, of_others=self.model))
@@ -114,7 +113,7 @@ class _Adaptation(HMMEstimation):
             known.model.source.translate(bitext.source.vocabulary),
             known.model.target.translate(bitext.target.vocabulary),
         )
-        super().__init__(bitext, settings, (0.5, 0.5), threads, start=known.model, memory=memory)
+        super().__init__(bitext, settings, BOTH, threads, start=known.model, memory=memory)
         self.excluded = 1.0 if settings.exclude else 0.0
 
     pairs: _AdaptedPairs
@@ -131,7 +130,7 @@ class _Adaptation(HMMEstimation):
         work = np.diff(offsets) * counted
         for low, high in blocks(work, max(1, -(-int(work.sum()) // BLOCK_ELEMENTS))):
             chosen = np.flatnonzero(counted[low:high])
-            own = model.whole_probabilities(self.bitext.block(low, high).take(chosen).with_own_words())
+            own = model.expected_links(self.bitext.block(low, high).take(chosen).with_own_words())
             elements = np.repeat(counted[low:high], np.diff(offsets[low : high + 1]))
             links[offsets[low] : offsets[high]][elements] = own.values
         self.pairs.leave_out(self.links)

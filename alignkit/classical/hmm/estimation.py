@@ -11,7 +11,7 @@ from alignkit.classical.em import run_em
 from alignkit.classical.exchange import current_exchange
 from alignkit.classical.hmm.checkpoint_state import RestorableHMM
 from alignkit.classical.hmm.evidence import excluded_share
-from alignkit.classical.hmm.expectation import element_blocks, expect, release_matrices, uniform_direction
+from alignkit.classical.hmm.expectation import expect, uniform_direction
 from alignkit.classical.hmm.fertilities import expected_fertilities
 from alignkit.classical.hmm.likeness import LevelRatios
 from alignkit.classical.hmm.link_arrays import link_arrays
@@ -23,7 +23,7 @@ from alignkit.classical.priors import LexiconPrior, start_null, start_values
 from alignkit.classical.translation_table import PairTable
 from alignkit.kernels import hmm_m_step
 from alignkit.kernels.forward_backward import TransitionCounts
-from alignkit.kernels.hmm_e_step import NO_LIKENESS, LinkArrays
+from alignkit.kernels.hmm_e_step import NO_LIKENESS, LinkArrays, Shares
 from alignkit.kernels.hmm_emissions import DirectionArrays
 from alignkit.kernels.hmm_pairs import NO_PLACES
 from alignkit.kernels.hmm_rows import TINY
@@ -54,8 +54,7 @@ class HMMEstimation:
     Args:
         bitext: M pairs.
         settings: of the estimation.
-        shares: weight of the forward and the reverse direction's posteriors in the expected links: (1, 0) for a
-            single direction.
+        shares: of the forward and the reverse direction's posteriors in the expected links.
         threads: how many to use; no result depends on it.
         prior: a lexicon from another text, as pseudo-counts.
         start: a fitted model to go on from; it has the directions that run, and transitions.
@@ -67,7 +66,7 @@ class HMMEstimation:
         self,
         bitext: Bitext,
         settings: HMMSettings,
-        shares: tuple[float, float],
+        shares: Shares,
         threads: int,
         prior: LexiconPrior | None = None,
         start: FittedHMM | None = None,
@@ -245,18 +244,13 @@ class HMMEstimation:
         forward, reverse = (each._replace(null_links=np.empty(0, np.float32)) for each in self.directions)
         self.directions = forward, reverse
 
-    def probabilities(self) -> Scores:
-        """(T, L) for each pair: the links of the last E-step."""
-        links, offsets = self.links.links, self.links.offsets
-        for low, high in element_blocks(self.links):
-            part = links[offsets[low] : offsets[high]]
-            np.clip(part, 0, 1, out=part)
-            release_matrices(self.links)
-        return Scores(links, offsets, self.bitext.shapes)
+    def last_links(self) -> Scores:
+        """(T, L) for each pair: what the last E-step found, as its shares say."""
+        return Scores(self.links.links, self.links.offsets, self.bitext.shapes)
 
 
 def estimate(
-    model: HMMEstimation, progress: Progress | None = None, last_shares: tuple[float, float] | None = None
+    model: HMMEstimation, progress: Progress | None = None, last_shares: Shares | None = None
 ) -> tuple[float, ...]:
     """Runs all iterations, first those without transitions, and then an E-step more, whose links are left.
 

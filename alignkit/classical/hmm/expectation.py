@@ -9,7 +9,7 @@ import numpy as np
 
 from alignkit.classical.exchange import ALONE, Exchange
 from alignkit.kernels.forward_backward import TransitionCounts
-from alignkit.kernels.hmm_e_step import LinkArrays, TextArrays, expect_links
+from alignkit.kernels.hmm_e_step import LinkArrays, Shares, TextArrays, expect_links
 from alignkit.kernels.hmm_emissions import DirectionArrays
 from alignkit.parallel import blocks_of_size, run_blocks
 from alignkit.text.bitext import Bitext
@@ -76,7 +76,7 @@ def expect(
     bitext: Bitext,
     links: LinkArrays,
     directions: tuple[DirectionArrays, DirectionArrays],
-    shares: tuple[float, float],
+    shares: Shares,
     threads: int,
     copies: np.ndarray | None = None,
     exchange: Exchange = ALONE,
@@ -85,7 +85,7 @@ def expect(
 
     Args:
         bitext: M pairs.
-        shares: the weight of each direction's posteriors in the links; a direction of weight 0 is not run.
+        shares: of each direction's posteriors in the links.
         threads: how many to use; no result depends on it.
         copies: of :func:`text_arrays`.
         exchange: with the processes that have the rest of the text; each has whole blocks of it.

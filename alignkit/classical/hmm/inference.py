@@ -13,7 +13,7 @@ from alignkit.classical.hmm.parameters import FittedHMM, HMMParameters
 from alignkit.classical.lookup import Lookup
 from alignkit.classical.null import UNSEEN
 from alignkit.kernels import hmm_m_step, viterbi
-from alignkit.kernels.hmm_e_step import LinkArrays
+from alignkit.kernels.hmm_e_step import BOTH, FORWARD, LinkArrays, Shares
 from alignkit.kernels.hmm_emissions import DirectionArrays
 from alignkit.kernels.hmm_pairs import NO_PLACES
 from alignkit.parallel import blocks, run_blocks, thread_count
@@ -30,17 +30,17 @@ Running = tuple[HMMParameters | None, HMMParameters | None]
 def posteriors(
     bitext: Bitext,
     model: FittedHMM,
-    shares: tuple[float, float],
+    shares: Shares,
     threads: int | None,
     new_pairs: NewPairs | None = None,
 ) -> tuple[Scores, np.ndarray]:
-    """Link probabilities (T, L) of M pairs, and the log-likelihood of each, float64 (M,).
+    """Link probabilities or their log-odds (T, L) of M pairs, and the log-likelihood of each, float64 (M,).
 
     Args:
         bitext: the text.
         model: with one direction or both.
-        shares: the weight of the forward and the reverse direction's posteriors in the result; one of weight 0 is
-            not run, and the log-likelihoods of two are added. Fertility is judged by the mean of both.
+        shares: of the forward and the reverse direction's posteriors in the result; the log-likelihoods of two
+            are added. Fertility is judged by the mean of both.
         threads: all there are by default; no result depends on it.
         new_pairs: what to think of pairs of words that the model does not know; by default they are equal, but for
             their spelling.
@@ -48,17 +48,17 @@ def posteriors(
     running, threads = _running(model, shares), thread_count(threads)
     ids, rounds = model.ids(bitext), _rounds(running)
     links = _link_arrays(bitext, model, ids, running, threads, new_pairs)
-    mean = shares if None in running else (0.5, 0.5)
+    mean = shares if None in running else BOTH
     likelihood = np.zeros(len(bitext))
     for i in range(rounds):
         directions = _directions(bitext, ids, running, fertility=i > 0)
         likelihood = expect(bitext, links, directions, shares if i == rounds - 1 else mean, threads).likelihood
-    return Scores(np.clip(links.links, 0, 1, out=links.links), links.offsets, bitext.shapes), likelihood
+    if not shares.as_log_odds:
+        np.clip(links.links, 0, 1, out=links.links)
+    return Scores(links.links, links.offsets, bitext.shapes), likelihood
 
 
-def log_likelihoods(
-    bitext: Bitext, model: FittedHMM, shares: tuple[float, float], threads: int | None
-) -> np.ndarray:
+def log_likelihoods(bitext: Bitext, model: FittedHMM, shares: Shares, threads: int | None) -> np.ndarray:
     """float64 (M,): log p(y | x) of each pair, up to the factor for its length; arguments of :func:`posteriors`.
 
     Without fertility, whose factors are for links given the others, and without spelling, which gives words that
@@ -81,7 +81,7 @@ def viterbi_positions(bitext: Bitext, model: FittedHMM, threads: int | None) -> 
 
     With fertility, it is the likeliest alignment given the expected links of the other words.
     """
-    shares, threads = (1.0, 0.0), thread_count(threads)
+    shares, threads = FORWARD, thread_count(threads)
     running, ids = _running(model, shares), model.ids(bitext)
     links = _link_arrays(bitext, model, ids, running, threads)
     for i in range(_rounds(running) - 1):
@@ -97,11 +97,11 @@ def viterbi_positions(bitext: Bitext, model: FittedHMM, threads: int | None) -> 
     return positions
 
 
-def _running(model: FittedHMM, shares: tuple[float, float]) -> Running:
+def _running(model: FittedHMM, shares: Shares) -> Running:
     """The directions of weight above 0."""
     forward, reverse = (
         direction if share > 0 else None
-        for direction, share in zip((model.forward, model.reverse), shares, strict=True)
+        for direction, share in ((model.forward, shares.forward), (model.reverse, shares.reverse))
     )
     return forward, reverse
 

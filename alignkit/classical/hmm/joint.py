@@ -16,14 +16,15 @@ What it adds to the HMM of Vogel, Ney and Tillmann (1996), each because it pays 
   word itself (:mod:`alignkit.classical.hmm.word_classes`).
 - **Fertility** (Brown et al. 1993, IBM Model 3), as a factor for one more link of a word, given the expected
   number of its others (mean field).
-- **Links** where the mean of the two posteriors, weighted by the number of tokens that each direction explains,
-  reaches a threshold.
+- **Links** where a probability reaches a threshold: that of the log-odds of the two posteriors, averaged with the
+  number of tokens that each direction explains as weights, and of the links beside it
+  (:mod:`alignkit.kernels.link_odds`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -33,16 +34,19 @@ from alignkit.aligner.protocol import check_kind
 from alignkit.classical.exchange import current_exchange
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
 from alignkit.classical.hmm.inference import log_likelihoods, posteriors
-from alignkit.classical.hmm.joint_aligner import FittedText, JointAligner
+from alignkit.classical.hmm.joint_aligner import FittedText, JointAligner, spliced_scores
 from alignkit.classical.hmm.known_model import FittedCounts
+from alignkit.classical.hmm.log_odds import judged
 from alignkit.classical.hmm.new_pairs import NewPairs
 from alignkit.classical.hmm.parameters import FittedHMM, unpack_hmm
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD, HMMSettings
-from alignkit.classical.hmm.windows import sums_in_windows, training_pairs
+from alignkit.classical.hmm.windows import scores_in_windows, sums_in_windows, training_pairs
 from alignkit.classical.memory import MemoryLimit
 from alignkit.classical.priors import LexiconPrior
 from alignkit.embeddings.levels import Embeddings
 from alignkit.errors import InputError
+from alignkit.kernels.hmm_e_step import BOTH, FORWARD, REVERSE, Shares
+from alignkit.kernels.link_odds import NO_LINK
 from alignkit.parallel import thread_count
 from alignkit.records import Record
 from alignkit.scores.scores import Scores
@@ -53,7 +57,7 @@ from alignkit.text.units import lowercased
 from alignkit.types import PathLike, Progress
 
 Prior = LexiconPrior | Embeddings
-KIND, VERSION = "alignkit.hmm-joint", 4
+KIND, VERSION = "alignkit.hmm-joint", 5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,7 +65,7 @@ class JointHMM(FittedHMM, JointAligner):
     """Two fitted hidden Markov aligners that give link probabilities together.
 
     Attributes:
-        share: weight of the forward posterior in a link's probability; the reverse one has the rest.
+        share: weight of the forward posterior in the log-odds of a link; the reverse one has the rest.
         counts: those that it was fitted with, with which it can be adapted to other texts
             (:mod:`alignkit.classical.hmm.adaptation`).
 
@@ -86,7 +90,21 @@ class JointHMM(FittedHMM, JointAligner):
 
     def whole_probabilities(self, bitext: Bitext) -> Scores:
         """See :meth:`JointAligner.whole_probabilities`."""
-        return posteriors(bitext, self, (self.share, 1 - self.share), self.threads, self.new_pairs)[0]
+        return judged(self.whole_log_odds(bitext), self.threads)
+
+    def whole_log_odds(self, bitext: Bitext) -> Scores:
+        """(T, L) for each pair: the mean of the log-odds of both directions' posteriors
+        (:mod:`alignkit.kernels.link_odds`)."""
+        return posteriors(bitext, self, self.shares, self.threads, self.new_pairs)[0]
+
+    def expected_links(self, bitext: Bitext) -> Scores:
+        """(T, L) for each pair: the mean of both directions' posteriors, as the estimation counts them."""
+        return posteriors(bitext, self, BOTH, self.threads, self.new_pairs)[0]
+
+    @property
+    def shares(self) -> Shares:
+        """The weight of each direction in the log-odds of a link."""
+        return Shares(self.share, 1 - self.share, as_log_odds=True)
 
     @cached_property
     def new_pairs(self) -> NewPairs | None:
@@ -102,11 +120,11 @@ class JointHMM(FittedHMM, JointAligner):
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): log p(target | source) of each pair, up to the factor for its length; no fertility."""
-        return sums_in_windows(bitext, lambda text: log_likelihoods(text, self, (1.0, 0.0), self.threads))
+        return sums_in_windows(bitext, lambda text: log_likelihoods(text, self, FORWARD, self.threads))
 
     def reverse_log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): the same of log p(source | target)."""
-        return sums_in_windows(bitext, lambda text: log_likelihoods(text, self, (0.0, 1.0), self.threads))
+        return sums_in_windows(bitext, lambda text: log_likelihoods(text, self, REVERSE, self.threads))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays of a saved file."""
@@ -169,6 +187,40 @@ def fit_joint(
         AlignkitError: there is no such option, a setting is out of its range, or the text needs more memory.
     """
     settings = with_options(settings or JOINT_SETTINGS, options)
+    model, chosen = _estimated(bitext, settings, threads, progress, prior, start, memory)
+    return fitted_joint(model, bitext, chosen)
+
+
+def fit_log_odds(
+    bitext: Bitext,
+    settings: HMMSettings,
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    prior: Prior | Sequence[Prior] | None = None,
+    memory: MemoryLimit | None = None,
+) -> tuple[JointHMM, Scores]:
+    """What :func:`fit_joint` fits, and instead of ``fitted`` the log-odds (T, L) of the links of each pair
+    (:meth:`JointHMM.whole_log_odds`). Arguments and errors are those of :func:`fit_joint`."""
+    estimation, chosen = _estimated(bitext, settings, threads, progress, prior, None, memory)
+    model, log_odds = _joint_and_log_odds(estimation, chosen)
+    if chosen is None:
+        return model, log_odds
+    others = FittedText(bitext, log_odds, chosen).others
+    rest = scores_in_windows(others, model.whole_log_odds, float(NO_LINK))
+    return model, spliced_scores(chosen, bitext.shapes, log_odds, rest)
+
+
+def _estimated(
+    bitext: Bitext,
+    settings: HMMSettings,
+    threads: int | None,
+    progress: Progress | None,
+    prior: Prior | Sequence[Prior] | None,
+    start: JointHMM | None,
+    memory: MemoryLimit | None,
+) -> tuple[HMMEstimation, np.ndarray | None]:
+    """The estimation after its last E-step, and the pairs that it saw, as of :func:`.windows.training_pairs`."""
     text, chosen = training_pairs(bitext)
     lexicon, embeddings = lexicon_and_embeddings(prior)
     levels = None if embeddings is None else embeddings.levels(text, thread_count(threads), progress)
@@ -176,38 +228,43 @@ def fit_joint(
     tokens = current_exchange().summed(np.array([len(text.source.tokens), len(text.target.tokens)])).tolist()
     # Each direction explains the tokens of one side: where that is the longer one, it says more.
     share = (tokens[1] + 1) / (sum(tokens) + 2)
-    model = HMMEstimation(text, settings, (0.5, 0.5), thread_count(threads), lexicon, start, memory, levels)
-    estimate(model, progress, last_shares=(share, 1 - share))
-    return fitted_joint(model, bitext, chosen, share)
+    model = HMMEstimation(text, settings, BOTH, thread_count(threads), lexicon, start, memory, levels)
+    estimate(model, progress, last_shares=Shares(share, 1 - share, as_log_odds=True))
+    return model, chosen
 
 
-def fitted_joint(model: HMMEstimation, bitext: Bitext, chosen: np.ndarray | None, share: float) -> JointHMM:
+def fitted_joint(estimation: HMMEstimation, bitext: Bitext, chosen: np.ndarray | None) -> JointHMM:
     """The aligner that was estimated.
 
     Args:
-        model: after its last E-step.
+        estimation: after its last E-step, which found log-odds.
         bitext: the text, with its long pairs; chosen: the pairs that were estimated from, as of
             :func:`alignkit.classical.hmm.windows.training_pairs`.
-        share: of :class:`JointHMM`.
     """
+    model, log_odds = _joint_and_log_odds(estimation, chosen)
+    return replace(model, fitted=FittedText(bitext, judged(log_odds, model.threads), chosen))
+
+
+def _joint_and_log_odds(model: HMMEstimation, chosen: np.ndarray | None) -> tuple[JointHMM, Scores]:
+    """The aligner, and the log-odds of the links of the pairs in ``chosen``."""
     forward, reverse = model.parameters(0), model.parameters(1)
-    probabilities = model.probabilities()
+    log_odds = model.last_links()
     if chosen is not None and not chosen.any():
-        probabilities = Scores.from_matrices([])
+        log_odds = Scores.from_matrices([])
     null = np.array([direction.null_total for direction in model.directions], np.float32)
-    return JointHMM(
+    joint = JointHMM(
         model.bitext.source.vocabulary,
         model.bitext.target.vocabulary,
         model.table(forward),
         forward,
         reverse,
         fold_case=model.settings.fold_case,
-        share=share,
+        share=model.shares.forward,
         threshold=model.settings.threshold,
         threads=model.threads,
-        fitted=FittedText(bitext, probabilities, chosen),
         counts=FittedCounts(model.found.counts, null),
     )
+    return joint, log_odds
 
 
 def lexicon_and_embeddings(

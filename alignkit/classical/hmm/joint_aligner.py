@@ -107,11 +107,8 @@ class JointAligner:
         fitted = self._fitted
         if fitted.chosen is None:
             return fitted.probabilities
-        shapes, rest = fitted.bitext.shapes, (fitted.of_others or self).probabilities(fitted.others)
-        values = np.empty(flat_offsets(shapes)[-1], np.float32)
-        elements = np.repeat(fitted.chosen, shapes.astype(np.int64).prod(axis=1))
-        values[elements], values[~elements] = fitted.probabilities.values, rest.values
-        return Scores(values, flat_offsets(shapes), shapes)
+        rest = (fitted.of_others or self).probabilities(fitted.others)
+        return spliced_scores(fitted.chosen, fitted.bitext.shapes, fitted.probabilities, rest)
 
     @property
     def _fitted(self) -> FittedText:
@@ -122,3 +119,11 @@ class JointAligner:
     def _above(self, probabilities: Scores) -> Linked:
         links = links_above(probabilities, self.threshold, self.threads)
         return links, scores_of_links(links, probabilities)
+
+
+def spliced_scores(is_first: np.ndarray, shapes: np.ndarray, first: Scores, second: Scores) -> Scores:
+    """The scores of all pairs (M, 2), from those of the pairs that are first, bool (M,), and of the others."""
+    values = np.empty(flat_offsets(shapes)[-1], np.float32)
+    elements = np.repeat(is_first, shapes.astype(np.int64).prod(axis=1))
+    values[elements], values[~elements] = first.values, second.values
+    return Scores(values, flat_offsets(shapes), shapes)

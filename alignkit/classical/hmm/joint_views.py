@@ -1,4 +1,4 @@
-"""Joint hidden Markov models of several views of a text, whose link probabilities are averaged."""
+"""Joint hidden Markov models of several views of a text, the log-odds of whose links are averaged."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from alignkit.aligner.protocol import check_kind
-from alignkit.classical.hmm.joint import JointHMM, Prior, fit_joint, lexicon_and_embeddings, unpack_joint
+from alignkit.classical.hmm.joint import JointHMM, Prior, fit_log_odds, lexicon_and_embeddings, unpack_joint
 from alignkit.classical.hmm.joint_aligner import FittedText, JointAligner
-from alignkit.classical.hmm.settings import VIEWS_SETTINGS, VIEWS_THRESHOLD, HMMSettings
+from alignkit.classical.hmm.log_odds import judged
+from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD, HMMSettings
 from alignkit.classical.hmm.views import VIEWS, View, ViewedText, trained_views, unpack_view
 from alignkit.classical.hmm.windows import training_pairs
 from alignkit.classical.memory import MemoryLimit
@@ -28,8 +29,8 @@ from alignkit.text.bitext import Bitext
 from alignkit.text.on_disk import scratch_array
 from alignkit.types import PathLike, Progress
 
-KIND, VERSION = "alignkit.hmm-views", 1
-#: The sum of the views' probabilities is kept on disk if it is larger than this part of the memory's limit.
+KIND, VERSION = "alignkit.hmm-views", 2
+#: The sum of the views' log-odds is kept on disk if it is larger than this part of the memory's limit.
 LARGEST_SHARE = 8
 
 
@@ -46,7 +47,7 @@ class JointViews(JointAligner):
 
     views: tuple[View, ...]
     models: tuple[JointHMM, ...]
-    threshold: float = VIEWS_THRESHOLD
+    threshold: float = JOINT_THRESHOLD
     threads: int | None = field(default=None, compare=False, kw_only=True)
     name: str = "hmm-views"
     kinds: tuple[str, ...] = ("alpha", "beta")
@@ -75,9 +76,9 @@ class JointViews(JointAligner):
         total = _zeros(bitext)
         for view, model in zip(self.views, self._running, strict=True):
             viewed = ViewedText(view, bitext)
-            scores = model.whole_probabilities(viewed.bitext)
-            viewed.add(scores, 1 / len(self.models), total, thread_count(self.threads))
-        return total
+            log_odds = model.whole_log_odds(viewed.bitext)
+            viewed.add(log_odds, 1 / len(self.models), total, thread_count(self.threads))
+        return judged(total, self.threads)
 
     def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
         """beta: that of the model of words; alpha: :meth:`probabilities`."""
@@ -130,11 +131,11 @@ def fit_views(
     memory: MemoryLimit | None = None,
     **options: Any,
 ) -> JointViews:
-    """Fits a joint model to each view of a text, and averages their link probabilities on words.
+    """Fits a joint model to each view of a text, and averages the log-odds of their links on words.
 
     Args:
         bitext: M pairs; pairs with an empty side are ignored.
-        settings: of the estimation, by default :data:`VIEWS_SETTINGS`; case is folded whatever they say.
+        settings: of the estimation, by default :data:`JOINT_SETTINGS`; case is folded whatever they say.
         views: what to look at; subwords are trained on the text, and left out where the text is too small.
         threads, progress, memory: as of :func:`alignkit.classical.hmm.joint.fit_joint`.
         prior: a lexicon from another text, as pseudo-counts, for views whose units are whole words; embeddings of
@@ -144,7 +145,7 @@ def fit_views(
     Raises:
         AlignkitError: as of :func:`alignkit.classical.hmm.joint.fit_joint`.
     """
-    settings = with_options(settings or VIEWS_SETTINGS, options)
+    settings = with_options(settings or JOINT_SETTINGS, options)
     text, chosen = training_pairs(bitext)
     count = thread_count(threads)
     total, memory = _within_memory(text, memory or MemoryLimit())
@@ -154,7 +155,7 @@ def fit_views(
 
     def fitted_view(n: int, view: View) -> JointHMM:
         viewed = ViewedText(view, text)
-        model = fit_joint(
+        model, log_odds = fit_log_odds(
             viewed.bitext,
             settings_of_view(settings, view),
             threads=threads,
@@ -162,13 +163,13 @@ def fit_views(
             prior=_priors(viewed, lexicon if view.has_words else None, levels),
             memory=memory,
         )
-        viewed.add(model.fitted_probabilities, 1 / len(views), total, count)
-        return replace(model, fitted=None)
+        viewed.add(log_odds, 1 / len(views), total, count)
+        return model
 
     models = [fitted_view(n, view) for n, view in enumerate(views)]
     if chosen is not None and not chosen.any():
         total = Scores.from_matrices([])
-    fitted = FittedText(bitext, total, chosen)
+    fitted = FittedText(bitext, judged(total, threads), chosen)
     return JointViews(views, tuple(models), settings.threshold, threads=threads, fitted=fitted)
 
 

@@ -22,6 +22,7 @@ from alignkit.classical.hmm.windows import (
 from alignkit.classical.memory import MemoryLimit
 from alignkit.classical.priors import LexiconPrior
 from alignkit.errors import AlignkitError, InputError
+from alignkit.kernels.hmm_e_step import FORWARD
 from alignkit.links.from_positions import links_from_positions
 from alignkit.links.from_scores import best_links
 from alignkit.links.links import Links
@@ -66,7 +67,7 @@ class HMM(FittedHMM):
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): log p(target | source) of each pair, up to the factor for its length; no fertility."""
-        return sums_in_windows(bitext, lambda text: log_likelihoods(text, self, (1.0, 0.0), self.threads))
+        return sums_in_windows(bitext, lambda text: log_likelihoods(text, self, FORWARD, self.threads))
 
     def links(self, bitext: Bitext) -> Links:
         """Links by ``decode``: ``posterior``, each target word with its likeliest source position, if NULL is not
@@ -74,7 +75,7 @@ class HMM(FittedHMM):
         return linked_in_blocks(bitext, self._linked)[0]
 
     def _posteriors(self, bitext: Bitext) -> Scores:
-        return posteriors(bitext, self, (1.0, 0.0), self.threads)[0]
+        return posteriors(bitext, self, FORWARD, self.threads)[0]
 
     def _linked(self, bitext: Bitext) -> Linked:
         """The links of pairs that are not long; no probabilities."""
@@ -129,7 +130,7 @@ def fit_hmm(
     """
     settings = with_options(settings or HMMSettings(), options)
     text, _ = training_pairs(lowercased(bitext) if settings.fold_case else bitext)
-    model = HMMEstimation(text, settings, (1.0, 0.0), thread_count(threads), prior, start, memory)
+    model = HMMEstimation(text, settings, FORWARD, thread_count(threads), prior, start, memory)
     likelihoods = estimate(model, progress)
     forward = model.parameters(0)
     return HMM(

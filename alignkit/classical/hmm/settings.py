@@ -10,9 +10,7 @@ from alignkit.errors import AlignkitError
 #: the whole sentence.
 DECODINGS = ("posterior", "viterbi")
 #: The least probability of a link of the joint aligner.
-JOINT_THRESHOLD = 0.5
-#: The same where the probabilities of several views are averaged.
-VIEWS_THRESHOLD = 0.43
+JOINT_THRESHOLD = 0.6
 
 
 @dataclass(frozen=True)
@@ -119,5 +117,3 @@ JOINT_SETTINGS = HMMSettings(
 )
 #: Of its quick variant: fewer iterations.
 FAST_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=2, iterations=3)
-#: Of the joint aligners of several views (:mod:`alignkit.classical.hmm.joint_views`).
-VIEWS_SETTINGS = replace(JOINT_SETTINGS, threshold=VIEWS_THRESHOLD)

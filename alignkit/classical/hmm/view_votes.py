@@ -12,20 +12,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignkit.classical.hmm.inference import posteriors
-from alignkit.classical.hmm.joint import JointHMM, fit_joint
+from alignkit.classical.hmm.joint import JointHMM, fit_log_odds
 from alignkit.classical.hmm.joint_views import progress_of_view, settings_of_view
-from alignkit.classical.hmm.settings import VIEWS_SETTINGS
+from alignkit.classical.hmm.log_odds import judged
+from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.views import VIEWS, View, ViewedText, trained_views
 from alignkit.classical.hmm.windows import training_pairs
 from alignkit.errors import AlignkitError
+from alignkit.kernels.hmm_e_step import FORWARD, REVERSE
 from alignkit.parallel import thread_count
 from alignkit.representation import brief_repr
 from alignkit.scores.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
 from alignkit.types import Progress
 
-#: A view votes for a link of at least this probability.
-VOTE = np.float32(0.5)
+#: A view votes for a link of at least these log-odds, or a direction of this probability.
+VOTE, LIKELY = np.float32(0), np.float32(0.5)
 _BLOCK = 10_000  # sentence pairs whose directions are compared at a time
 
 
@@ -36,7 +38,7 @@ class ViewVotes:
     Attributes:
         pairs: int64 (M,), which pairs of the text they are, rising: very long ones are left out.
         bitext: these M pairs.
-        probabilities: (T, L) of each, the mean of the views' link probabilities.
+        probabilities: (T, L) of each, those of the links of all views together.
         votes: uint8, of each element of the matrices, how many views find it likelier than not.
         views: how many there are.
         agreement_of_directions: F1 of the links of both directions of the model of words, NaN without any.
@@ -97,22 +99,22 @@ def vote(
     views, agreement = trained_views(views, text), float("nan")
     for n, view in enumerate(views):
         report = None if progress is None else progress_of_view(progress, n, len(views))
-        own, model = _word_probabilities(view, text, head, threads, report)
+        own, model = _word_log_odds(view, text, head, threads, report)
         total.values[:] += own.values / np.float32(len(views))
         votes += own.values >= VOTE
         if n == 0:
             agreement = agreement_of_directions(model, ViewedText(view, head).bitext, threads)
-    return ViewVotes(pairs, head, total, votes, len(views), agreement)
+    return ViewVotes(pairs, head, judged(total, threads), votes, len(views), agreement)
 
 
-def _word_probabilities(
+def _word_log_odds(
     view: View, text: Bitext, head: Bitext, threads: int | None, progress: Progress | None
 ) -> tuple[Scores, JointHMM]:
-    """The link probabilities of the words of the first pairs by a view of the whole text, and its model."""
+    """The log-odds of the links of words of the first pairs by a view of the whole text, and its model."""
     viewed, wanted = ViewedText(view, text), ViewedText(view, head)
-    settings = settings_of_view(VIEWS_SETTINGS, view)
-    model = fit_joint(viewed.bitext, settings, threads=threads, progress=progress)
-    found, shapes = model.fitted_probabilities, wanted.bitext.shapes
+    settings = settings_of_view(JOINT_SETTINGS, view)
+    model, found = fit_log_odds(viewed.bitext, settings, threads=threads, progress=progress)
+    shapes = wanted.bitext.shapes
     offsets, words = flat_offsets(shapes), _zeros(head)
     wanted.add(Scores(found.values[: offsets[-1]], offsets, shapes), 1.0, words, thread_count(threads))
     return words, model
@@ -130,7 +132,7 @@ def agreement_of_directions(model: JointHMM, bitext: Bitext, threads: int | None
     for low in range(0, len(bitext), _BLOCK):
         block = bitext.block(low, min(low + _BLOCK, len(bitext)))
         forward, reverse = (
-            posteriors(block, model, shares, threads)[0].values >= VOTE for shares in ((1.0, 0.0), (0.0, 1.0))
+            posteriors(block, model, shares, threads)[0].values >= LIKELY for shares in (FORWARD, REVERSE)
         )
         both += int((forward & reverse).sum())
         each += int(forward.sum()) + int(reverse.sum())

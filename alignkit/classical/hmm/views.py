@@ -133,21 +133,21 @@ class ViewedText:
         ]
         self._is_one_to_one = all(each.is_one_to_one for each in units)
 
-    def add(self, scores: Scores, weight: float, total: Scores, threads: int) -> None:
-        """Adds the scores between units, times the weight, to the scores between words."""
+    def add(self, log_odds: Scores, weight: float, total: Scores, threads: int) -> None:
+        """Adds the log-odds of links between words, from those between units, times the weight."""
         if self._is_one_to_one:
-            for low in range(0, len(scores.values), RELEASED):
+            for low in range(0, len(log_odds.values), RELEASED):
                 part = slice(low, low + RELEASED)
-                total.values[part] += np.float32(weight) * scores.values[part]
-                release(scores.values, total.values)
+                total.values[part] += np.float32(weight) * log_odds.values[part]
+                release(log_odds.values, total.values)
             return
-        matrices, words = (scores.values, scores.offsets), (total.values, total.offsets)
+        matrices, words = (log_odds.values, log_odds.offsets), (total.values, total.offsets)
 
         def merge(low: int, high: int) -> None:
             add_merged(low, high, *self._counts, matrices, np.float32(weight), words)
-            release(scores.values, total.values)
+            release(log_odds.values, total.values)
 
-        run_blocks(merge, blocks_of_size(scores.offsets, RELEASED, least=threads), threads)
+        run_blocks(merge, blocks_of_size(log_odds.offsets, RELEASED, least=threads), threads)
 
     def levels(self, levels: np.ndarray, threads: int) -> np.ndarray:
         """uint8 (Q,): how alike the units are whose words are as alike as ``levels`` uint8 (P,) say

@@ -53,10 +53,10 @@ class Windows:
         np.cumsum(np.bincount(sentences, minlength=len(self.shapes)), out=offsets[1:])
         return Links(pairs[order].astype(np.int32), offsets), probabilities[order]
 
-    def scores(self, scores: Scores) -> Scores:
-        """Scores of the windows as those of the pairs: 0 outside of all windows."""
+    def scores(self, scores: Scores, least: float = 0.0) -> Scores:
+        """Scores of the windows as those of the pairs: the least outside of all windows."""
         offsets = flat_offsets(self.shapes)
-        values = np.zeros(offsets[-1], np.float32)
+        values = np.full(offsets[-1], least, np.float32)
         for matrix, pair, (source, target) in zip(scores, self.pairs, self.starts, strict=True):
             whole = values[offsets[pair] : offsets[pair + 1]].reshape(self.shapes[pair])
             whole[target : target + matrix.shape[0], source : source + matrix.shape[1]] = matrix
@@ -120,12 +120,12 @@ def linked_in_blocks(bitext: Bitext, find: Callable[[Bitext], Linked]) -> Linked
     return (links, probabilities) if windows is None else windows.merged(links, probabilities)
 
 
-def scores_in_windows(bitext: Bitext, find: Callable[[Bitext], Scores]) -> Scores:
-    """The scores of a bitext; those of long pairs are found in windows, and 0 far from the diagonal."""
+def scores_in_windows(bitext: Bitext, find: Callable[[Bitext], Scores], least: float = 0.0) -> Scores:
+    """The scores of a bitext; those of long pairs are found in windows, and the least far from the diagonal."""
     if not is_long(bitext).any():
         return find(bitext)
     windows = in_windows(bitext)
-    return windows.scores(find(windows.bitext))
+    return windows.scores(find(windows.bitext), least)
 
 
 def sums_in_windows(bitext: Bitext, find: Callable[[Bitext], np.ndarray]) -> np.ndarray:

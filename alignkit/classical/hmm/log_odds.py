@@ -1,0 +1,25 @@
+"""Probabilities of links from the log-odds of both directions' posteriors (:mod:`alignkit.kernels.link_odds`)."""
+
+from __future__ import annotations
+
+from alignkit.kernels.link_odds import judge_matrices
+from alignkit.parallel import blocks_of_size, run_blocks, thread_count
+from alignkit.scores.scores import Scores
+from alignkit.text.on_disk import RELEASED, release
+
+
+def judged(log_odds: Scores, threads: int | None = None) -> Scores:
+    """The probability of every link, (T, L) for each pair, from its log-odds and those of the links beside it.
+
+    Args:
+        log_odds: (T, L) for each pair, of all views of a text if there are several; overwritten.
+        threads: all there are by default; no result depends on it.
+    """
+    count, values = thread_count(threads), log_odds.values
+
+    def judge(low: int, high: int) -> None:
+        judge_matrices(low, high, log_odds.shapes, log_odds.offsets, values)
+        release(values)
+
+    run_blocks(judge, blocks_of_size(log_odds.offsets, RELEASED, least=count), count)
+    return log_odds
