@@ -239,3 +239,37 @@ def link_numbers(links, last):
             chances[n] += (chances[n - 1] - chances[n]) * p
         chances[0] -= chances[0] * p
     return chances
+
+
+def pooled(forward, reverse, share, least=0.003):
+    """The mean of the log-odds of two matrices (T, L) of posteriors, kept within [least, 1 - least]."""
+
+    def log_odds(p):
+        p = np.clip(np.asarray(p, np.float64), least, 1 - least)
+        return np.log(p / (1 - p))
+
+    return share * log_odds(forward) + (1 - share) * log_odds(reverse)
+
+
+def judged(log_odds, certainty=1.0, least=0.003):
+    """Probabilities of links from a matrix (T, L) of log-odds, element by element."""
+    T, L = log_odds.shape
+    none = math.log(least / (1 - least)) + 1e-6
+
+    def chance(t, j):
+        if not (0 <= t < T and 0 <= j < L) or log_odds[t, j] <= none:
+            return 0.0
+        return 1 / (1 + math.exp(-log_odds[t, j]))
+
+    found = np.empty((T, L))
+    for t in range(T):
+        for j in range(L):
+            in_row = max((chance(t, k) for k in range(L) if k != j), default=0.0)
+            in_column = max((chance(k, j) for k in range(T) if k != t), default=0.0)
+            across = max(chance(t, j - 1), chance(t, j + 1)) * (1 - in_column)
+            along = max(chance(t - 1, j), chance(t + 1, j)) * (1 - in_row)
+            same_step = chance(t - 1, j - 1) + chance(t + 1, j + 1)
+            logit = 0.4 + certainty * (0.6 * log_odds[t, j] + 2 * max(across, along) - 0.6 * same_step)
+            logit += min(log_odds[t, j] + 3, 0)
+            found[t, j] = 1 / (1 + math.exp(-logit))
+    return found

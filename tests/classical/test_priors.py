@@ -12,6 +12,7 @@ from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.lexicon import lexicon_of, tsv
 from alignkit.classical.priors import LexiconPrior, read_prior, start_values
 from alignkit.errors import AlignkitError, InputError
+from alignkit.kernels.hmm_e_step import BOTH
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.text.vocabulary import Vocabulary
 
@@ -56,7 +57,7 @@ def test_a_prior_adds_its_weight_to_the_counts(tmp_path):
 def test_a_prior_reaches_both_directions_of_the_hmm(tmp_path):
     prior = read_prior(written(tmp_path, "a\tx\t0.5\t0.25\nb\ty\t1\n"), weight=4.0)
     bitext = bitext_of([(["a", "b"], ["x", "y"])])
-    model = HMMEstimation(bitext, HMMSettings(null_probability=0.2), (0.5, 0.5), 1, prior)
+    model = HMMEstimation(bitext, HMMSettings(null_probability=0.2), BOTH, 1, prior)
     model.initialise()
     model.add_transitions()
     model.e_step()

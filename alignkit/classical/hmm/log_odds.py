@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from alignkit.kernels.link_odds import judge_matrices
 from alignkit.parallel import blocks_of_size, run_blocks, thread_count
 from alignkit.scores.scores import Scores
 from alignkit.text.on_disk import RELEASED, release
 
+#: Log-odds that several views of a text have on average are to be trusted so much more than those of one.
+VIEWS_CERTAINTY = 1.15
 
-def judged(log_odds: Scores, threads: int | None = None) -> Scores:
+
+def judged(log_odds: Scores, threads: int | None = None, certainty: float = 1.0) -> Scores:
     """The probability of every link, (T, L) for each pair, from its log-odds and those of the links beside it.
 
     Args:
         log_odds: (T, L) for each pair, of all views of a text if there are several; overwritten.
         threads: all there are by default; no result depends on it.
+        certainty: c of the formula: 1 for one model, :data:`VIEWS_CERTAINTY` for several views.
     """
     count, values = thread_count(threads), log_odds.values
 
     def judge(low: int, high: int) -> None:
-        judge_matrices(low, high, log_odds.shapes, log_odds.offsets, values)
+        judge_matrices(low, high, log_odds.shapes, log_odds.offsets, values, np.float32(certainty))
         release(values)
 
     run_blocks(judge, blocks_of_size(log_odds.offsets, RELEASED, least=count), count)

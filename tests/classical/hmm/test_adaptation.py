@@ -68,7 +68,7 @@ def test_texts_of_blank_unknown_and_long_pairs():
     links = adapter.adapt(bitext_of(pairs)).fitted_links
     assert [len(pair) for pair in links][:3] == [0, 0, 1]
     assert len(links[3]) > 1000
-    assert links[4].tolist() == [[0, 0]]
+    assert [0, 0] in links[4].tolist()
     for few in ([], [([], [])], pairs[3:4]):
         assert len(adapter.adapt(bitext_of(few)).fitted_links) == len(few)
 

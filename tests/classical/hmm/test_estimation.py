@@ -12,12 +12,11 @@ from alignkit.classical.hmm.evidence import excluded_share
 from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.hmm.parameters import WIDTH, HMMParameters
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
+from alignkit.kernels.hmm_e_step import BOTH, FORWARD, REVERSE
 from alignkit.kernels.hmm_rows import FERTILITIES
 
-BOTH = (0.5, 0.5)
 
-
-def estimation_of(pairs, settings, shares=(1.0, 0.0), lexical=0, iterations=0):
+def estimation_of(pairs, settings, shares=FORWARD, lexical=0, iterations=0):
     """(bitext, an estimation after so many iterations without transitions, and with them)."""
     bitext = bitext_of(pairs)
     model = HMMEstimation(bitext, settings, shares, 1)
@@ -40,7 +39,7 @@ def as_dict(bitext, model, values):
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize("shares", [(1.0, 0.0), (0.0, 1.0)])
+@pytest.mark.parametrize("shares", [FORWARD, REVERSE])
 def test_the_likelihood_rises_at_every_step_of_em(seed, shares):
     bitext = bitext_of(random_pairs(seed, pairs=120))
     settings = HMMSettings(lexical_iterations=4, iterations=12)
@@ -78,7 +77,7 @@ def test_without_transitions_it_is_ibm_model_1_with_a_fixed_null(prior, exclude)
 def test_counts_are_sums_of_links():
     bitext, model = estimation_of(random_pairs(3), HMMSettings(), BOTH, lexical=1, iterations=1)
     model.e_step()
-    matrices, counts, totals = model.probabilities(), {}, {}
+    matrices, counts, totals = model.last_links(), {}, {}
     for m in range(len(bitext)):
         for t, o in enumerate(bitext.target.words(m)):
             for j, i in enumerate(bitext.source.words(m)):
@@ -91,17 +90,17 @@ def test_counts_are_sums_of_links():
 
 def test_the_reverse_direction_is_the_forward_one_of_the_reversed_text():
     text = random_pairs(9, pairs=100)
-    _, reverse = estimation_of(text, HMMSettings(), (0.0, 1.0), lexical=2, iterations=2)
+    _, reverse = estimation_of(text, HMMSettings(), REVERSE, lexical=2, iterations=2)
     _, forward = estimation_of([(y, x) for x, y in text], HMMSettings(), lexical=2, iterations=2)
     assert np.allclose(reverse.parameters(1).transition, forward.parameters(0).transition, atol=1e-4)
-    for one, other in zip(reverse.probabilities(), forward.probabilities(), strict=True):
+    for one, other in zip(reverse.last_links(), forward.last_links(), strict=True):
         assert np.allclose(one.T, other, atol=1e-4)
 
 
 def started(numbers, p0, settings=None):
     """An estimation of a text of one pair that goes on from these parameters, before its first E-step."""
     hmm, bitext = hmm_of_one_pair(*numbers, p0)
-    model = HMMEstimation(bitext, settings or HMMSettings(null_probability=p0), (1.0, 0.0), 1, start=hmm)
+    model = HMMEstimation(bitext, settings or HMMSettings(null_probability=p0), FORWARD, 1, start=hmm)
     model.initialise()
     return model
 
@@ -158,7 +157,7 @@ def test_posteriors_sum_to_one_where_jumps_are_next_to_impossible():
     transition[WIDTH + 1] = 1.0
     model = started((emission, np.full(words, 1e-25), transition, np.ones(WIDTH + 1)), 0.05)
     model.e_step()
-    assert model.probabilities()[0].sum(axis=1) == pytest.approx(np.ones(words), abs=1e-3)
+    assert model.last_links()[0].sum(axis=1) == pytest.approx(np.ones(words), abs=1e-3)
 
 
 @pytest.mark.parametrize("side", [0, 1])
@@ -169,7 +168,7 @@ def test_fertilities_are_poisson_binomial(side, longest):
     pairs = [*random_pairs(4, longest=longest), (["s0"], ["t0"] * 12), (["s0"] * 12, ["t0"])]
     bitext, model = estimation_of(pairs, settings, BOTH, iterations=1)
     model.e_step()
-    matrices, corpus = model.probabilities(), (bitext.source, bitext.target)[side]
+    matrices, corpus = model.last_links(), (bitext.source, bitext.target)[side]
     counts = np.zeros((len(corpus.vocabulary), FERTILITIES))
     for m in range(len(bitext)):
         for word, chances in zip(corpus[m].tolist(), matrices[m] if side else matrices[m].T, strict=True):

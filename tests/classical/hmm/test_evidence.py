@@ -1,4 +1,5 @@
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from alignkit.classical.hmm.evidence import (
     spelling_counts,
     spelling_of_new_pairs,
 )
-from alignkit.classical.hmm.joint import fit_joint
+from alignkit.classical.hmm.joint import fit_joint, fit_log_odds
+from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
@@ -116,9 +118,9 @@ def test_words_are_seldom_linked_to_punctuation():
     source = [["a", ",", "b"], ["a", ",", "c"], ["d", ",", "b"], ["d", ",", "c"]] * 5
     target = [["A", "hm", "B"], ["A", "hm", "C"], ["D", "hm", "B"], ["D", "hm", "C"]] * 5
     bitext = Bitext.from_sentences(source, target)
-    linked = fit_joint(bitext, punctuation=1.0).fitted_probabilities
-    apart = fit_joint(bitext).fitted_probabilities
-    assert min(matrix[1, 1] for matrix in linked) > max(matrix[1, 1] for matrix in apart) + 0.3
+    linked = fit_log_odds(bitext, replace(JOINT_SETTINGS, punctuation=1.0))[1]
+    apart = fit_log_odds(bitext, JOINT_SETTINGS)[1]
+    assert min(matrix[1, 1] for matrix in linked) > max(matrix[1, 1] for matrix in apart) + 3
 
 
 def test_the_excluded_share_grows_with_repetition():

@@ -12,6 +12,7 @@ from alignkit.classical.hmm.likeness import LOG_RATIO, PRIOR_LINKS, LevelRatios
 from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.hmm.views import View, ViewedText, trained_views
 from alignkit.embeddings.levels import LEVELS, UNKNOWN
+from alignkit.kernels.hmm_e_step import FORWARD, REVERSE
 
 
 class Given:
@@ -50,7 +51,7 @@ def test_a_ratio_multiplies_the_probability_of_its_link(forward):
     bitext, rng = bitext_of(pairs), np.random.default_rng(1)
     levels = rng.choice([0, 4, 12, 31, UNKNOWN], 6 + 1 + 8).astype(np.uint8)
     settings = HMMSettings(null_probability=0.2, likeness=1.0)
-    model = HMMEstimation(bitext, settings, (1.0, 0.0) if forward else (0.0, 1.0), 1, levels=levels)
+    model = HMMEstimation(bitext, settings, FORWARD if forward else REVERSE, 1, levels=levels)
     model.initialise()
     model.e_step()
     place = 0

@@ -76,7 +76,7 @@ def test_endings_tell_new_words_apart():
     assert model.links(new)[0].tolist() == [[0, 1], [1, 0]]
     found = model.probabilities(new)[0]
     assert min(found[0, 1], found[1, 0]) > 0.8
-    assert replace(model, counts=None).probabilities(new)[0][0, 1] < 0.2
+    assert replace(model, counts=None).probabilities(new)[0][0, 1] < 0.3
 
 
 def test_a_model_of_pieces_without_spelling_compares_none():

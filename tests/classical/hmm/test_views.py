@@ -6,6 +6,7 @@ import pytest
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.joint_views import fit_views, load_views
 from alignkit.classical.hmm.views import View, ViewedText, trained_views
+from alignkit.kernels.link_odds import NO_LINK
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
 from alignkit.scores.scores import Scores, flat_offsets
@@ -35,7 +36,7 @@ def test_units_of_each_view():
     assert ViewedText(View(), bitext).bitext.source.words(0) == ["walking", "a"]
 
 
-def test_subwords_spell_the_words_and_scores_are_merged():
+def test_subwords_spell_the_words_and_links_are_merged():
     bitext, _ = inflected()
     view = trained_views((View(subwords=60),), bitext)[0]
     text = ViewedText(view, bitext)
@@ -49,15 +50,19 @@ def test_subwords_spell_the_words_and_scores_are_merged():
             groups.append(np.split(np.arange(len(pieces)), starts[1:]))
     shapes = text.bitext.shapes
     rng = np.random.default_rng(1)
-    scores = Scores(rng.random(flat_offsets(shapes)[-1], np.float32) / 3, flat_offsets(shapes), shapes)
+    size = int(flat_offsets(shapes)[-1])
+    log_odds = np.where(rng.random(size) < 0.3, NO_LINK, rng.normal(-1, 2, size)).astype(np.float32)
+    scores = Scores(np.clip(log_odds, NO_LINK, -NO_LINK), flat_offsets(shapes), shapes)
     offsets = flat_offsets(bitext.shapes)
     total = Scores(np.ones(offsets[-1], np.float32), offsets, bitext.shapes)
     text.add(scores, 0.5, total, threads=2)
     for m in range(len(bitext)):
         for t, rows in enumerate(groups[len(bitext) + m]):
             for s, columns in enumerate(groups[m]):
-                merged = min(1.0, scores[m][np.ix_(rows, columns)].mean(axis=0).sum())
-                assert total[m][t, s] == pytest.approx(1 + 0.5 * merged, abs=1e-5)
+                units = scores[m][np.ix_(rows, columns)].astype(np.float64)
+                chances = np.where(units <= NO_LINK, 0, 1 / (1 + np.exp(-units)))
+                merged = np.clip(chances.mean(axis=0).sum(), 0.003, 0.997)
+                assert total[m][t, s] == pytest.approx(1 + 0.5 * np.log(merged / (1 - merged)), abs=1e-4)
 
 
 def test_views_find_links_of_rare_forms():

@@ -1,0 +1,71 @@
+"""Probabilities of links from the log-odds of both directions, against the formula element by element."""
+
+import naive_hmm as naive
+import numpy as np
+import pytest
+from planted import bitext_of, random_pairs
+
+from alignkit.classical.hmm.inference import posteriors
+from alignkit.classical.hmm.joint import fit_joint, fit_log_odds
+from alignkit.classical.hmm.log_odds import VIEWS_CERTAINTY, judged
+from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD
+from alignkit.kernels.hmm_e_step import FORWARD, REVERSE
+from alignkit.kernels.link_odds import NO_LINK
+from alignkit.scores.scores import Scores
+
+
+def drawn(seed, shapes):
+    """Matrices of log-odds, many of which are no link's."""
+    draw = np.random.default_rng(seed)
+    found = []
+    for shape in shapes:
+        values = np.where(draw.random(shape) < 0.4, NO_LINK, draw.normal(0, 3, shape))
+        found.append(np.clip(values, NO_LINK, -NO_LINK).astype(np.float32))
+    return found
+
+
+@pytest.mark.parametrize("certainty", [1.0, VIEWS_CERTAINTY])
+def test_probabilities_are_the_formula(certainty):
+    matrices = drawn(1, [(3, 5), (1, 1), (0, 4), (7, 2), (2, 0), (1, 6)])
+    found = judged(Scores.from_matrices(matrices), 1, certainty)
+    for matrix, log_odds in zip(found, matrices, strict=True):
+        assert matrix == pytest.approx(naive.judged(log_odds.astype(np.float64), certainty), abs=1e-5)
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+def test_threads_change_nothing(threads):
+    matrices = drawn(2, [(t % 9, 7 - t % 5) for t in range(60)])
+    one, many = (judged(Scores.from_matrices(matrices), count) for count in (1, threads))
+    assert one.values.tobytes() == many.values.tobytes()
+
+
+def test_a_model_pools_the_posteriors_of_its_directions():
+    bitext = bitext_of(random_pairs(5, pairs=60))
+    model = fit_joint(bitext, fertility=0.0, threads=1)  # without it a direction needs nothing of the other
+    new_pairs = model.new_pairs
+    forward, reverse = (posteriors(bitext, model, side, 1, new_pairs)[0] for side in (FORWARD, REVERSE))
+    log_odds, probabilities = model.whole_log_odds(bitext), model.probabilities(bitext)
+    tokens = len(bitext.source.tokens), len(bitext.target.tokens)
+    assert model.share == pytest.approx((tokens[1] + 1) / (sum(tokens) + 2))
+    for m in range(len(bitext)):
+        expected = naive.pooled(forward[m], reverse[m], model.share)
+        assert log_odds[m] == pytest.approx(expected, abs=1e-4)
+        assert probabilities[m] == pytest.approx(naive.judged(expected), abs=1e-4)
+
+
+def test_the_links_of_the_fit_are_judged_log_odds():
+    bitext = bitext_of(random_pairs(6, pairs=60))
+    model, log_odds = fit_log_odds(bitext, JOINT_SETTINGS, threads=1)
+    assert model.fitted is None
+    whole = fit_joint(bitext, threads=1)
+    assert judged(log_odds).values.tobytes() == whole.fitted_probabilities.values.tobytes()
+    assert whole.threshold == JOINT_THRESHOLD
+
+
+def test_a_second_word_for_the_same_word_must_stand_beside_it():
+    """One direction alone finds (1, 0), (2, 0) or (3, 0); both find (0, 0)."""
+    alone = naive.pooled([[0.9]], [[0.05]], 0.5)[0, 0]
+    for t, least, most in ((1, JOINT_THRESHOLD, 1.0), (2, 0.0, JOINT_THRESHOLD), (3, 0.0, JOINT_THRESHOLD)):
+        log_odds = np.full((4, 2), NO_LINK, np.float32)
+        log_odds[0, 0], log_odds[t, 0] = 4, alone
+        assert least <= judged(Scores.from_matrices([log_odds]))[0][t, 0] <= most
