@@ -269,7 +269,7 @@ def judged(log_odds, certainty=1.0, least=0.003):
             across = max(chance(t, j - 1), chance(t, j + 1)) * (1 - in_column)
             along = max(chance(t - 1, j), chance(t + 1, j)) * (1 - in_row)
             same_step = chance(t - 1, j - 1) + chance(t + 1, j + 1)
-            logit = 0.4 + certainty * (0.6 * log_odds[t, j] + 2 * max(across, along) - 0.6 * same_step)
+            logit = 0.3 + certainty * (0.6 * log_odds[t, j] + 2 * max(across, along) - 0.6 * same_step)
             logit += min(log_odds[t, j] + 3, 0)
             found[t, j] = 1 / (1 + math.exp(-logit))
     return found

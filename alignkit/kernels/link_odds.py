@@ -32,7 +32,7 @@ from alignkit.kernels.hmm_rows import ONE, ZERO, padded
 LEAST = np.float32(0.003)
 #: The log-odds of LEAST: neither direction sees a link.
 NO_LINK = np.float32(math.log(0.003 / 0.997))
-INTERCEPT = np.float32(0.4)
+INTERCEPT = np.float32(0.3)
 SLOPE = np.float32(0.6)
 SAME_WORD = np.float32(2.0)
 SAME_STEP = np.float32(0.6)
