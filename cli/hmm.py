@@ -46,7 +46,7 @@ NULL = f"{HMMSettings.null_probability}; with --bayes {JOINT_SETTINGS.null_proba
     "--agreement",
     is_flag=True,
     help="Fit both directions jointly, on shared expected links (after Liang, Taskar and Klein 2006), and "
-    f"link where the mean of their posteriors, weighted by the words of each side, is at least {JOINT_THRESHOLD}.",
+    f"link where the probability that both give together is at least {JOINT_THRESHOLD}.",
 )
 @setting_option(
     HMMSettings,

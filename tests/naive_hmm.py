@@ -179,7 +179,7 @@ def back_off(counts, source_class, target_class, source_frequency, target_freque
         others = total(a, b, lambda k, n, i=i, o=o: (k, n) == (i, o))
         row = total(a, None, lambda k, _, i=i: k == i)
         of_class = sum(n for word, n in target_frequency.items() if target_class[word] == b)
-        found[i, o] = weight * others / (row + 1) * target_frequency[o] / of_class
+        found[i, o] = weight * others / (row + 8) * target_frequency[o] / of_class
     return found
 
 

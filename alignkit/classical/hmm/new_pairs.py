@@ -9,6 +9,7 @@ from alignkit.classical.hmm.expectation import text_arrays
 from alignkit.classical.hmm.known_model import ClassPairs, FittedCounts, KnownModel, taken
 from alignkit.classical.hmm.parameters import FittedHMM
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
+from alignkit.classical.hmm.word_classes import FEW
 from alignkit.classical.lookup import Lookup
 from alignkit.kernels.hmm_known import add_class_counts, divide_by_totals
 from alignkit.parallel import blocks, run_blocks
@@ -81,7 +82,7 @@ class NewPairs:
             own, in_class = taken(self.known.totals[side], ids[side]), taken(classes.totals[side], of)
             frequency = np.maximum(own, 1)
             share = frequency / np.maximum(in_class + (ids[side] < 0), frequency)
-            factor = weight / (np.maximum(in_class - own, 0) + 1)
+            factor = weight / (np.maximum(in_class - own, 0) + FEW)
             columns = [share, factor] if side else [factor, share]
             factors.append(np.stack(columns, axis=1).astype(np.float32))
         return factors[0], factors[1]

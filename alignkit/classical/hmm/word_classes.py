@@ -13,6 +13,9 @@ from alignkit.parallel import blocks, run_blocks
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
 
+#: Added to what the other words of a class sum to, in divisors: classes that have hardly been seen say little.
+FEW = 8.0
+
 
 @dataclass(frozen=True, eq=False)
 class Classes:
@@ -114,8 +117,9 @@ class BackOff:
     def _factors(self, side: int, n: int, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of each word of a side: weight / what the rest of its class sums to, and its share in its class."""
         frequency, classes = self.frequencies[side], self.classes[n][side]
-        # One more in the divisor: classes that have hardly been seen say little.
-        return self.weight / (self._rest(side, n, totals) + 1), frequency / np.maximum(classes.sums(frequency), 1)
+        return self.weight / (self._rest(side, n, totals) + FEW), frequency / np.maximum(
+            classes.sums(frequency), 1
+        )
 
     def _rest(self, side: int, n: int, totals: np.ndarray) -> np.ndarray:
         """float64 (V,): what the other words of each word's class sum to."""

@@ -44,7 +44,7 @@ def naive(model, x, y, alike):
             count = sum(n for i, o, n in turned if i[part] == a and o[part] == b and n >= LEAST_COUNT)
             rest = sum(n for i, _, n in turned if i[part] == a) - own
             in_class = sum(n for _, o, n in turned if o[part] == b) + is_unknown
-            total += JOINT_SETTINGS.back_off / 4 * count / (rest + 1) * seen / max(in_class, seen)
+            total += JOINT_SETTINGS.back_off / 4 * count / (rest + 8) * seen / max(in_class, seen)
         both.append(min(total / (own + 1), 1))
     return both
 
