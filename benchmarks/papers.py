@@ -9,18 +9,21 @@ far as they have come: general-N with attention and seed N, uniform-N without, s
         --bleu logged --seed 1 [--attention uniform | --set network.output=sum]
 
 The rows of the classifiers are read from classification-*.json in the folder of the results
-(benchmarks/classification.py). Writes papers.json and papers.md; call it again when more is trained.
+(benchmarks/classification.py). Writes papers.json and papers.md; call it again when more is trained,
+or with --keep when only the classifiers' results are new.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
+import pandas as pd
 from classification import versions
 from inputs import machine, run_benchmark
 from papers_rows import Cell, Row
@@ -43,13 +46,24 @@ QUANTITIES = {
 }
 
 
-def value_of(found: Lab, u: str, v: str, column: str = "agreement") -> float:
+@dataclass(frozen=True)
+class Kept:
+    """What an earlier call measured: the tables of a :class:`alignkit.analysis.lab.Lab`."""
+
+    table: pd.DataFrame
+    seeds: pd.DataFrame | None
+
+
+Measured = Lab | Kept
+
+
+def value_of(found: Measured, u: str, v: str, column: str = "agreement") -> float:
     """A value of a lab's table; NaN if it has no such row."""
     rows = found.table[(found.table.u == u) & (found.table.v == v)]
     return float(rows[column].iloc[0]) if len(rows) else float("nan")
 
 
-def over_seeds(labs: list[Lab], u: str, v: str, column: str = "agreement") -> Cell:
+def over_seeds(labs: list[Measured], u: str, v: str, column: str = "agreement") -> Cell:
     """A value over the seeds of labs; with one of them, the interval is that over sentences."""
     values = [value_of(each, u, v, column) for each in labs]
     if len(labs) == 1 and column == "agreement":
@@ -68,7 +82,9 @@ def tokenised_values(results: Path) -> dict[tuple[str, str], dict[str, Any]]:
     return found | {("xi*", "accuracy"): {"value": facts["xi_star"].get("accuracy")}}
 
 
-def translation_rows(labs: dict[str, list[Lab]], states: dict[str, dict[str, Any]], results: Path) -> list[Row]:
+def translation_rows(
+    labs: dict[str, list[Measured]], states: dict[str, dict[str, Any]], results: Path
+) -> list[Row]:
     """The rows of Multi30k."""
     authors, ours, plain = (labs[name] for name in ("authors", "ours", "plain"))
     finished = bool(states) and all(state["finished"] for state in states.values())
@@ -112,7 +128,7 @@ def translation_rows(labs: dict[str, list[Lab]], states: dict[str, dict[str, Any
     return rows
 
 
-def curve_rows(labs: list[Lab], finished: bool) -> list[Row]:
+def curve_rows(labs: list[Measured], finished: bool) -> list[Row]:
     """A(alpha of A, alpha of B) through training."""
     tables = [
         dict(zip(each.seeds.step, each.seeds.agreement, strict=True)) for each in labs if each.seeds is not None
@@ -233,7 +249,7 @@ def render(facts: dict[str, Any], rows: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def conventions(ours: list[Lab], plain: list[Lab], authors: list[Lab]) -> list[dict[str, Any]]:
+def conventions(ours: list[Measured], plain: list[Measured], authors: list[Measured]) -> list[dict[str, Any]]:
     """Every row of the first seed with uniform.beta, by the rules of each lab."""
     if not ours:
         return []
@@ -246,11 +262,11 @@ def conventions(ours: list[Lab], plain: list[Lab], authors: list[Lab]) -> list[d
     return rows
 
 
-def measure(runs: Path, found: dict[str, Path], bleu: bool, device: str) -> dict[str, list[Lab]]:
+def measure(runs: Path, found: dict[str, Path], bleu: bool, device: str) -> dict[str, list[Measured]]:
     """The labs of every seed with attention, whose second run is the next seed."""
     general = [path for name, path in found.items() if name.startswith("general")]
     uniform = next((path for name, path in found.items() if name.startswith("uniform")), None)
-    labs: dict[str, list[Lab]] = {"ours": [], "plain": [], "authors": []}
+    labs: dict[str, list[Measured]] = {"ours": [], "plain": [], "authors": []}
     if uniform is None or len(general) < 2:
         return labs  # nothing to compare with yet
     for number, path in enumerate(general):
@@ -264,21 +280,32 @@ def measure(runs: Path, found: dict[str, Path], bleu: bool, device: str) -> dict
     return labs
 
 
+def kept(output: Path) -> dict[str, list[Measured]]:
+    """The labs of the last call, from its papers.json."""
+    found = json.loads((output / "papers.json").read_text())
+    tables = {name: [pd.DataFrame(rows) for rows in many] for name, many in found["labs"].items()}
+    seeds = [pd.DataFrame(rows) for rows in found["seeds"]] + [None] * len(tables["ours"])
+    return {name: [Kept(*both) for both in zip(many, seeds, strict=False)] for name, many in tables.items()}
+
+
 @click.command()
 @click.argument("runs", type=click.Path(path_type=Path))
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Folder of the results.")
 @click.option(
     "--bleu", is_flag=True, help="Translate at the checkpoints whose BLEU was not logged, for xi by BLEU."
 )
+@click.option(
+    "--keep", is_flag=True, help="Take from papers.json what was measured of the runs; read the rest anew."
+)
 @click.option("--device", default="auto", show_default=True)
 @click.option("--threads", type=int)
-def main(runs: Path, output: Path, bleu: bool, device: str, threads: int | None) -> None:
+def main(runs: Path, output: Path, bleu: bool, keep: bool, device: str, threads: int | None) -> None:
     """Measure what is trained, read the rest, write the table."""
     set_threads(threads)
     names = ("general-*", "uniform-*", "sum-*")
     paths = sorted(path for name in names for path in runs.glob(name) if (path / "best.pt").exists())
     found = {path.name: path for path in paths}
-    labs = measure(runs, found, bleu, device)
+    labs = kept(output) if keep else measure(runs, found, bleu, device)
     states = {name: run_facts(path) for name, path in found.items()}
     finished = bool(states) and all(state["finished"] for state in states.values())
     rows = translation_rows(labs, states, output)
