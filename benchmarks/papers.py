@@ -55,6 +55,7 @@ class Kept:
 
 
 Measured = Lab | Kept
+Labs = dict[str, list[Measured]]
 
 
 def value_of(found: Measured, u: str, v: str, column: str = "agreement") -> float:
@@ -82,9 +83,7 @@ def tokenised_values(results: Path) -> dict[tuple[str, str], dict[str, Any]]:
     return found | {("xi*", "accuracy"): {"value": facts["xi_star"].get("accuracy")}}
 
 
-def translation_rows(
-    labs: dict[str, list[Measured]], states: dict[str, dict[str, Any]], results: Path
-) -> list[Row]:
+def translation_rows(labs: Labs, states: dict[str, dict[str, Any]], results: Path) -> list[Row]:
     """The rows of Multi30k."""
     authors, ours, plain = (labs[name] for name in ("authors", "ours", "plain"))
     finished = bool(states) and all(state["finished"] for state in states.values())
@@ -262,11 +261,11 @@ def conventions(ours: list[Measured], plain: list[Measured], authors: list[Measu
     return rows
 
 
-def measure(runs: Path, found: dict[str, Path], bleu: bool, device: str) -> dict[str, list[Measured]]:
+def measure(runs: Path, found: dict[str, Path], bleu: bool, device: str) -> Labs:
     """The labs of every seed with attention, whose second run is the next seed."""
     general = [path for name, path in found.items() if name.startswith("general")]
     uniform = next((path for name, path in found.items() if name.startswith("uniform")), None)
-    labs: dict[str, list[Measured]] = {"ours": [], "plain": [], "authors": []}
+    labs: Labs = {"ours": [], "plain": [], "authors": []}
     if uniform is None or len(general) < 2:
         return labs  # nothing to compare with yet
     for number, path in enumerate(general):
@@ -280,7 +279,7 @@ def measure(runs: Path, found: dict[str, Path], bleu: bool, device: str) -> dict
     return labs
 
 
-def kept(output: Path) -> dict[str, list[Measured]]:
+def kept(output: Path) -> Labs:
     """The labs of the last call, from its papers.json."""
     found = json.loads((output / "papers.json").read_text())
     tables = {name: [pd.DataFrame(rows) for rows in many] for name, many in found["labs"].items()}
@@ -294,9 +293,7 @@ def kept(output: Path) -> dict[str, list[Measured]]:
 @click.option(
     "--bleu", is_flag=True, help="Translate at the checkpoints whose BLEU was not logged, for xi by BLEU."
 )
-@click.option(
-    "--keep", is_flag=True, help="Take from papers.json what was measured of the runs; read the rest anew."
-)
+@click.option("--keep", is_flag=True, help="Take from papers.json what was measured of the runs.")
 @click.option("--device", default="auto", show_default=True)
 @click.option("--threads", type=int)
 def main(runs: Path, output: Path, bleu: bool, keep: bool, device: str, threads: int | None) -> None:
