@@ -22,7 +22,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,9 @@ import numpy as np
 from inputs import gold_sets, machine, run_benchmark
 from quality_systems import Cost, System, importable, measured, systems
 
-from alignkit.classical.hmm.joint import fit_joint
-from alignkit.classical.hmm.settings import JOINT_THRESHOLD
+from alignkit.classical.hmm.joint import fit_joint, fit_log_odds
+from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD
+from alignkit.kernels.link_odds import INTERCEPT, SLOPE
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.links.symmetrization import symmetrize
@@ -44,6 +45,7 @@ from alignkit.text.reading import read_bitext, read_lines
 METHODS = ("grow-diag-final-and", "grow-diag", "intersection")
 TABLES = ("quality", "reliability", "thresholds", "ablation")
 THRESHOLDS = (0.2, 0.3, 0.45, 0.6, 0.75, 0.9)
+ALONE = "alone"  # not a setting of the estimation
 ABLATION: dict[str, dict[str, Any]] = {
     "as it is": {},
     "no back-off to classes by first and last letters": {"back_off": 0.0},
@@ -59,6 +61,7 @@ ABLATION: dict[str, dict[str, Any]] = {
     "lexical prior 1e-2": {"lexical_prior": 1e-2},
     "p0 = 0.2": {"null_probability": 0.2},
     "5 iterations of the chain, whatever still moves": {"iterations": 5, "tolerance": 0.0},
+    "the links beside a link say nothing about it": {ALONE: True},
     "maximum likelihood (agreement alone)": {
         "lexical_prior": 0.0,
         "null_prior": 0.0,
@@ -145,9 +148,11 @@ def fit_text(folder: Path, part: str, threads: int, **changes: Any) -> tuple[Sco
     with tempfile.TemporaryDirectory() as name:
         files, gold = prepare(folder, part, Path(name))
         bitext = read_bitext(*files)
-    probabilities = fit_joint(bitext, threads=threads, **changes).fitted_probabilities
-    assert probabilities is not None
-    return probabilities, gold
+    if ALONE in changes:
+        log_odds = fit_log_odds(bitext, JOINT_SETTINGS, threads=threads)[1]
+        values = 1 / (1 + np.exp(-(INTERCEPT + SLOPE * log_odds.values)))
+        return replace(log_odds, values=values), gold
+    return fit_joint(bitext, threads=threads, **changes).fitted_probabilities, gold
 
 
 def reliability(name: str, probabilities: Scores, gold: GoldLinks) -> list[Row]:
