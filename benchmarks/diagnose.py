@@ -233,7 +233,7 @@ def reliability(each: Measured, others: list[Measured]) -> Iterator[Row]:
         maps["the same, shifted by gold links of other sets"] = (mean, shifted)
     for name, (given, values) in maps.items():
         row: Row = {"set": each.name, "probability": name}
-        for label, counted in (("all", given >= LEAST), ("printed", values >= 0.5)):
+        for label, counted in (("all", given >= LEAST), ("printed", values >= JOINT_THRESHOLD)):
             row[label] = calibration_error(values[counted], truth[counted].astype(np.float64))
         yield row
 

@@ -283,8 +283,9 @@ def kept(output: Path) -> Labs:
     """The labs of the last call, from its papers.json."""
     found = json.loads((output / "papers.json").read_text())
     tables = {name: [pd.DataFrame(rows) for rows in many] for name, many in found["labs"].items()}
-    seeds = [pd.DataFrame(rows) for rows in found["seeds"]] + [None] * len(tables["ours"])
-    return {name: [Kept(*both) for both in zip(many, seeds, strict=False)] for name, many in tables.items()}
+    seeds = [None if rows is None else pd.DataFrame(rows) for rows in found["seeds"]]
+    labs: Labs = {name: [Kept(table, None) for table in many] for name, many in tables.items()}
+    return labs | {"authors": [Kept(*both) for both in zip(tables["authors"], seeds, strict=True)]}
 
 
 @click.command()
@@ -331,7 +332,7 @@ def main(runs: Path, output: Path, bleu: bool, keep: bool, device: str, threads:
         for r in rows
     ]
     tables = {name: [records(each.table) for each in many] for name, many in labs.items()}
-    seeds = [records(each.seeds) for each in labs["authors"] if each.seeds is not None]
+    seeds = [None if each.seeds is None else records(each.seeds) for each in labs["authors"]]
     output.mkdir(parents=True, exist_ok=True)
     whole = _without_nan({**facts, "table": shown, "labs": tables, "seeds": seeds})
     (output / "papers.json").write_text(json.dumps(whole, indent=1, allow_nan=False) + "\n")

@@ -61,7 +61,7 @@ ABLATION: dict[str, dict[str, Any]] = {
     "lexical prior 1e-2": {"lexical_prior": 1e-2},
     "p0 = 0.2": {"null_probability": 0.2},
     "5 iterations of the chain, whatever still moves": {"iterations": 5, "tolerance": 0.0},
-    "the links beside a link say nothing about it": {ALONE: True},
+    "without what the links beside a link say": {ALONE: True},
     "maximum likelihood (agreement alone)": {
         "lexical_prior": 0.0,
         "null_prior": 0.0,
@@ -149,6 +149,7 @@ def fit_text(folder: Path, part: str, threads: int, **changes: Any) -> tuple[Sco
         files, gold = prepare(folder, part, Path(name))
         bitext = read_bitext(*files)
     if ALONE in changes:
+        assert len(changes) == 1
         log_odds = fit_log_odds(bitext, JOINT_SETTINGS, threads=threads)[1]
         values = 1 / (1 + np.exp(-(INTERCEPT + SLOPE * log_odds.values)))
         return replace(log_odds, values=values), gold

@@ -112,8 +112,8 @@ def command(model: str | None, on_error: str, **options: Any) -> None:
     and the second source word to the third target word. The line is empty if a side is blank.
 
     Without --model, two hidden Markov models, one for each direction, are trained jointly on this text; with
-    --quality best, this is done for several views of it, as words and as subwords, and link probabilities are
-    averaged. With --model, a saved aligner links new text; words that it has never seen it links by their
+    --quality best, this is done for several views of it, as words and as subwords, and what they say of each link
+    is averaged. With --model, a saved aligner links new text; words that it has never seen it links by their
     letters, or not at all if it is not of this kind, and with --adapt also by what the text itself says. A neural
     aligner's links are between whitespace words, from attention summed over their subwords.
 

@@ -254,7 +254,7 @@ def pooled(forward, reverse, share, least=0.003):
 def judged(log_odds, certainty=1.0, least=0.003):
     """Probabilities of links from a matrix (T, L) of log-odds, element by element."""
     T, L = log_odds.shape
-    none = math.log(least / (1 - least)) + 1e-6
+    none = math.log(least / (1 - least)) + 1e-3
 
     def chance(t, j):
         if not (0 <= t < T and 0 <= j < L) or log_odds[t, j] <= none:
@@ -264,6 +264,9 @@ def judged(log_odds, certainty=1.0, least=0.003):
     found = np.empty((T, L))
     for t in range(T):
         for j in range(L):
+            if not chance(t, j):
+                found[t, j] = 0
+                continue
             in_row = max((chance(t, k) for k in range(L) if k != j), default=0.0)
             in_column = max((chance(k, j) for k in range(T) if k != t), default=0.0)
             across = max(chance(t, j - 1), chance(t, j + 1)) * (1 - in_column)

@@ -60,7 +60,7 @@ class LinkArrays(NamedTuple):
     # float32 (K, 3), of each word pair its count, and its pseudo-counts in the forward and the reverse direction:
     # side by side, because nearly every look-up in this table is a cache miss.
     evidence: np.ndarray
-    links: np.ndarray  # float32 (P,), expected links, read and then overwritten
+    links: np.ndarray  # float32 (P,), expected links, read, and then overwritten by them or their log-odds
     likeness: Likeness = NO_LIKENESS  # of each element
 
 
@@ -272,8 +272,8 @@ def expect_links(low, high, text, pairs, directions, shares, likelihood):
         likelihood: float64 (M,), filled: the sum of the log-likelihoods of the directions that ran.
 
     Returns:
-        (the sum of the absolute changes of the expected links; the :class:`.forward_backward.TransitionCounts` of
-        both directions, laid out as their transition and initial weights).
+        (the sum of the absolute changes of the expected links, 0 where log-odds replace them; of both directions
+        the :class:`.forward_backward.TransitionCounts`, laid out as their transition and initial weights).
     """
     most, size = longest_pair(low, high, text)
     forward, reverse = directions

@@ -1,18 +1,20 @@
-"""Links from the posteriors of both directions: their log-odds, and what links beside them say.
+"""Probabilities of links from the posteriors of both directions, and from the links beside them.
 
 The posteriors f and r of a link are put together as a logarithmic opinion pool (Genest and Zidek 1986, section
 3.3): the mean of their log-odds, weighted by what each direction explains. A matrix of such log-odds l becomes one
-of probabilities by
+of probabilities q by
 
-    logit q = INTERCEPT + c (SLOPE l + SAME_WORD s - SAME_STEP d)
+    logit q = INTERCEPT + c (SLOPE l + SAME_WORD s - SAME_STEP d) + min(l - UNLIKELY, 0)
 
-where c, the certainty, is 1 for one model; a neighbour n has the probability of its l; and
+where c, the certainty, is 1 for one model; q = 0 where neither direction sees a link. n = 1 / (1 + exp(-l)) is
+what an element has without its neighbours, 0 where neither direction sees a link.
 
-- s is the largest of n (1 - o) over the four neighbours in the same row and column: n and the element would link
-  one word to two neighbouring ones, of which the direction that must choose finds one only; o is the largest other
-  probability of that one of the two which the element would link;
-- d is the sum of the elements (t - 1, j - 1) and (t + 1, j + 1): both directions have counted these already, as
-  jumps of 1.
+- s, for links of one word to two neighbouring ones: the direction in which the two words are states lets the one
+  choose between them, so that the second has too little. For a neighbour in the same column (the same source word,
+  and the target word before or after) it is n of the neighbour times 1 - o, where o is the largest n that the
+  element's own target word has elsewhere; likewise in the same row; and s is the largest of the four.
+- d is the sum of n of (t - 1, j - 1) and (t + 1, j + 1): both directions have counted these already, as jumps
+  of 1.
 
 The weights were chosen on gold links of three pairs of languages. Weights that were fitted to two of them did as
 well on the third as those fitted to all.
@@ -30,8 +32,9 @@ from alignkit.kernels.hmm_rows import ONE, ZERO, padded
 
 #: Posteriors are taken to lie in [LEAST, 1 - LEAST].
 LEAST = np.float32(0.003)
-#: The log-odds of LEAST: neither direction sees a link.
-NO_LINK = np.float32(math.log(0.003 / 0.997))
+#: The log-odds of LEAST: neither direction sees a link. Averages over views may be larger by rounding.
+NO_LINK = np.float32(math.log(float(LEAST) / (1 - float(LEAST))))
+HARDLY = NO_LINK + np.float32(1e-3)
 INTERCEPT = np.float32(0.3)
 SLOPE = np.float32(0.6)
 SAME_WORD = np.float32(2.0)
@@ -41,7 +44,7 @@ UNLIKELY = np.float32(-3)
 
 
 @kernel
-def log_odds(probability):
+def logit(probability):
     """log(p / (1 - p)) of a probability, moved into [LEAST, 1 - LEAST]."""
     if probability <= LEAST:
         return NO_LINK
@@ -51,11 +54,11 @@ def log_odds(probability):
 
 
 @kernel
-def probability_of(odds):
+def sigmoid(log_odds):
     """1 / (1 + exp(-l)) of log-odds; 0 if neither direction sees a link."""
-    if odds <= NO_LINK:
+    if log_odds <= HARDLY:
         return ZERO
-    return np.float32(ONE / (ONE + math.exp(-odds)))
+    return np.float32(ONE / (ONE + math.exp(-log_odds)))
 
 
 @kernel
@@ -76,7 +79,7 @@ def pool_links(T, L, forward_e, reverse_e, shares, links):
             if forward <= LEAST and reverse <= LEAST:
                 found[j] = NO_LINK
             else:
-                found[j] = forward_share * log_odds(forward) + reverse_share * log_odds(reverse)
+                found[j] = forward_share * logit(forward) + reverse_share * logit(reverse)
 
 
 class JudgeSpace(NamedTuple):
@@ -103,7 +106,7 @@ def fill_space(T, L, links, space):
         near[here] = ZERO
         near[here + L + 1] = ZERO
         for j in range(L):
-            value = probability_of(links[t * L + j])
+            value = sigmoid(links[t * L + j])
             near[here + j + 1] = value
             first, second = max(first, value), max(second, min(first, value))
             columns[1, j] = max(columns[1, j], min(columns[0, j], value))
@@ -126,15 +129,18 @@ def judge_matrix(T, L, links, space, certainty):
     for t in range(T):
         above, here, below = t * wide, (t + 1) * wide, (t + 2) * wide
         for j in range(L):
-            own, odds = near[here + j + 1], links[t * L + j]
+            own, log_odds = near[here + j + 1], links[t * L + j]
+            if own == ZERO:
+                links[t * L + j] = ZERO
+                continue
             in_row = rows[1, t] if own == rows[0, t] else rows[0, t]
             in_column = columns[1, j] if own == columns[0, j] else columns[0, j]
             across = max(near[here + j], near[here + j + 2]) * (ONE - in_column)
             along = max(near[above + j + 1], near[below + j + 1]) * (ONE - in_row)
             same_step = near[above + j] + near[below + j + 2]
-            evidence = SLOPE * odds + SAME_WORD * max(across, along) - SAME_STEP * same_step
-            logit = INTERCEPT + certainty * evidence + min(odds - UNLIKELY, ZERO)
-            links[t * L + j] = np.float32(ONE / (ONE + math.exp(-logit)))
+            evidence = SLOPE * log_odds + SAME_WORD * max(across, along) - SAME_STEP * same_step
+            whole = INTERCEPT + certainty * evidence + min(log_odds - UNLIKELY, ZERO)
+            links[t * L + j] = np.float32(ONE / (ONE + math.exp(-whole)))
 
 
 @allocating_kernel

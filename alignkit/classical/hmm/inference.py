@@ -34,7 +34,7 @@ def posteriors(
     threads: int | None,
     new_pairs: NewPairs | None = None,
 ) -> tuple[Scores, np.ndarray]:
-    """Link probabilities or their log-odds (T, L) of M pairs, and the log-likelihood of each, float64 (M,).
+    """Link probabilities (T, L) of M pairs, and the log-likelihood of each, float64 (M,).
 
     Args:
         bitext: the text.
@@ -45,6 +45,25 @@ def posteriors(
         new_pairs: what to think of pairs of words that the model does not know; by default they are equal, but for
             their spelling.
     """
+    found, likelihood = _last_links(bitext, model, shares, threads, new_pairs)
+    np.clip(found.values, 0, 1, out=found.values)
+    return found, likelihood
+
+
+def pooled_log_odds(
+    bitext: Bitext, model: FittedHMM, shares: Shares, threads: int | None, new_pairs: NewPairs | None = None
+) -> Scores:
+    """The mean of the log-odds of both directions' posteriors, (T, L) of M pairs; NO_LINK where there are none.
+
+    See :mod:`alignkit.kernels.link_odds`. Arguments are those of :func:`posteriors`, with shares of log-odds.
+    """
+    return _last_links(bitext, model, shares, threads, new_pairs)[0]
+
+
+def _last_links(
+    bitext: Bitext, model: FittedHMM, shares: Shares, threads: int | None, new_pairs: NewPairs | None
+) -> tuple[Scores, np.ndarray]:
+    """What the last of some E-steps finds, and the log-likelihoods."""
     running, threads = _running(model, shares), thread_count(threads)
     ids, rounds = model.ids(bitext), _rounds(running)
     links = _link_arrays(bitext, model, ids, running, threads, new_pairs)
@@ -53,8 +72,6 @@ def posteriors(
     for i in range(rounds):
         directions = _directions(bitext, ids, running, fertility=i > 0)
         likelihood = expect(bitext, links, directions, shares if i == rounds - 1 else mean, threads).likelihood
-    if not shares.as_log_odds:
-        np.clip(links.links, 0, 1, out=links.links)
     return Scores(links.links, links.offsets, bitext.shapes), likelihood
 
 

@@ -16,8 +16,8 @@ What it adds to the HMM of Vogel, Ney and Tillmann (1996), each because it pays 
   word itself (:mod:`alignkit.classical.hmm.word_classes`).
 - **Fertility** (Brown et al. 1993, IBM Model 3), as a factor for one more link of a word, given the expected
   number of its others (mean field).
-- **Links** where a probability reaches a threshold: that of the log-odds of the two posteriors, averaged with the
-  number of tokens that each direction explains as weights, and of the links beside it
+- **Links** whose probability reaches a threshold. The probability comes from the log-odds of both posteriors,
+  averaged in proportion to the tokens that each direction explains, and from the links beside it
   (:mod:`alignkit.kernels.link_odds`).
 """
 
@@ -33,14 +33,20 @@ import numpy as np
 from alignkit.aligner.protocol import check_kind
 from alignkit.classical.exchange import current_exchange
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
-from alignkit.classical.hmm.inference import log_likelihoods, posteriors
-from alignkit.classical.hmm.joint_aligner import FittedText, JointAligner, spliced_scores
+from alignkit.classical.hmm.inference import log_likelihoods, pooled_log_odds, posteriors
+from alignkit.classical.hmm.joint_aligner import FittedText, JointAligner
 from alignkit.classical.hmm.known_model import FittedCounts
-from alignkit.classical.hmm.log_odds import judged
+from alignkit.classical.hmm.link_odds import into_probabilities
 from alignkit.classical.hmm.new_pairs import NewPairs
 from alignkit.classical.hmm.parameters import FittedHMM, unpack_hmm
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD, HMMSettings
-from alignkit.classical.hmm.windows import scores_in_windows, sums_in_windows, training_pairs
+from alignkit.classical.hmm.windows import (
+    scores_in_windows,
+    spliced_scores,
+    sums_in_windows,
+    training_pairs,
+    unchosen,
+)
 from alignkit.classical.memory import MemoryLimit
 from alignkit.classical.priors import LexiconPrior
 from alignkit.embeddings.levels import Embeddings
@@ -90,12 +96,12 @@ class JointHMM(FittedHMM, JointAligner):
 
     def whole_probabilities(self, bitext: Bitext) -> Scores:
         """See :meth:`JointAligner.whole_probabilities`."""
-        return judged(self.whole_log_odds(bitext), self.threads)
+        return into_probabilities(self.whole_log_odds(bitext), self.threads)
 
     def whole_log_odds(self, bitext: Bitext) -> Scores:
         """(T, L) for each pair: the mean of the log-odds of both directions' posteriors
         (:mod:`alignkit.kernels.link_odds`)."""
-        return posteriors(bitext, self, self.shares, self.threads, self.new_pairs)[0]
+        return pooled_log_odds(bitext, self, self.shares, self.threads, self.new_pairs)
 
     def expected_links(self, bitext: Bitext) -> Scores:
         """(T, L) for each pair: the mean of both directions' posteriors, as the estimation counts them."""
@@ -187,38 +193,41 @@ def fit_joint(
         AlignkitError: there is no such option, a setting is out of its range, or the text needs more memory.
     """
     settings = with_options(settings or JOINT_SETTINGS, options)
-    model, chosen = _estimated(bitext, settings, threads, progress, prior, start, memory)
-    return fitted_joint(model, bitext, chosen)
+    estimation, chosen = _estimated(
+        bitext, settings, threads=threads, progress=progress, prior=prior, start=start, memory=memory
+    )
+    return fitted_joint(estimation, bitext, chosen)
 
 
-def fit_log_odds(
-    bitext: Bitext,
-    settings: HMMSettings,
-    *,
-    threads: int | None = None,
-    progress: Progress | None = None,
-    prior: Prior | Sequence[Prior] | None = None,
-    memory: MemoryLimit | None = None,
-) -> tuple[JointHMM, Scores]:
-    """What :func:`fit_joint` fits, and instead of ``fitted`` the log-odds (T, L) of the links of each pair
-    (:meth:`JointHMM.whole_log_odds`). Arguments and errors are those of :func:`fit_joint`."""
-    estimation, chosen = _estimated(bitext, settings, threads, progress, prior, None, memory)
+def fit_log_odds(bitext: Bitext, settings: HMMSettings, **arguments: Any) -> tuple[JointHMM, Scores]:
+    """What :func:`fit_joint` fits, without ``fitted``, and the log-odds of all links.
+
+    Args:
+        bitext: M pairs.
+        settings: of the estimation.
+        arguments: others of :func:`fit_joint`, but for ``start`` and single settings.
+
+    Returns:
+        (the model; the mean of the log-odds of both directions' posteriors, (T, L) for each pair, as of
+        :meth:`JointHMM.whole_log_odds`).
+    """
+    estimation, chosen = _estimated(bitext, settings, **arguments)
     model, log_odds = _joint_and_log_odds(estimation, chosen)
     if chosen is None:
         return model, log_odds
-    others = FittedText(bitext, log_odds, chosen).others
-    rest = scores_in_windows(others, model.whole_log_odds, float(NO_LINK))
+    rest = scores_in_windows(unchosen(bitext, chosen), model.whole_log_odds, float(NO_LINK))
     return model, spliced_scores(chosen, bitext.shapes, log_odds, rest)
 
 
 def _estimated(
     bitext: Bitext,
     settings: HMMSettings,
-    threads: int | None,
-    progress: Progress | None,
-    prior: Prior | Sequence[Prior] | None,
-    start: JointHMM | None,
-    memory: MemoryLimit | None,
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    prior: Prior | Sequence[Prior] | None = None,
+    start: JointHMM | None = None,
+    memory: MemoryLimit | None = None,
 ) -> tuple[HMMEstimation, np.ndarray | None]:
     """The estimation after its last E-step, and the pairs that it saw, as of :func:`.windows.training_pairs`."""
     text, chosen = training_pairs(bitext)
@@ -228,9 +237,9 @@ def _estimated(
     tokens = current_exchange().summed(np.array([len(text.source.tokens), len(text.target.tokens)])).tolist()
     # Each direction explains the tokens of one side: where that is the longer one, it says more.
     share = (tokens[1] + 1) / (sum(tokens) + 2)
-    model = HMMEstimation(text, settings, BOTH, thread_count(threads), lexicon, start, memory, levels)
-    estimate(model, progress, last_shares=Shares(share, 1 - share, as_log_odds=True))
-    return model, chosen
+    estimation = HMMEstimation(text, settings, BOTH, thread_count(threads), lexicon, start, memory, levels)
+    estimate(estimation, progress, last_shares=Shares(share, 1 - share, as_log_odds=True))
+    return estimation, chosen
 
 
 def fitted_joint(estimation: HMMEstimation, bitext: Bitext, chosen: np.ndarray | None) -> JointHMM:
@@ -242,29 +251,31 @@ def fitted_joint(estimation: HMMEstimation, bitext: Bitext, chosen: np.ndarray |
             :func:`alignkit.classical.hmm.windows.training_pairs`.
     """
     model, log_odds = _joint_and_log_odds(estimation, chosen)
-    return replace(model, fitted=FittedText(bitext, judged(log_odds, model.threads), chosen))
+    return replace(model, fitted=FittedText(bitext, into_probabilities(log_odds, model.threads), chosen))
 
 
-def _joint_and_log_odds(model: HMMEstimation, chosen: np.ndarray | None) -> tuple[JointHMM, Scores]:
+def _joint_and_log_odds(estimation: HMMEstimation, chosen: np.ndarray | None) -> tuple[JointHMM, Scores]:
     """The aligner, and the log-odds of the links of the pairs in ``chosen``."""
-    forward, reverse = model.parameters(0), model.parameters(1)
-    log_odds = model.last_links()
+    if not estimation.shares.as_log_odds:
+        raise ValueError("the last E-step did not find log-odds")
+    forward, reverse = estimation.parameters(0), estimation.parameters(1)
+    log_odds = estimation.last_links()
     if chosen is not None and not chosen.any():
         log_odds = Scores.from_matrices([])
-    null = np.array([direction.null_total for direction in model.directions], np.float32)
-    joint = JointHMM(
-        model.bitext.source.vocabulary,
-        model.bitext.target.vocabulary,
-        model.table(forward),
+    null = np.array([direction.null_total for direction in estimation.directions], np.float32)
+    model = JointHMM(
+        estimation.bitext.source.vocabulary,
+        estimation.bitext.target.vocabulary,
+        estimation.table(forward),
         forward,
         reverse,
-        fold_case=model.settings.fold_case,
-        share=model.shares.forward,
-        threshold=model.settings.threshold,
-        threads=model.threads,
-        counts=FittedCounts(model.found.counts, null),
+        fold_case=estimation.settings.fold_case,
+        share=estimation.shares.forward,
+        threshold=estimation.settings.threshold,
+        threads=estimation.threads,
+        counts=FittedCounts(estimation.found.counts, null),
     )
-    return joint, log_odds
+    return model, log_odds
 
 
 def lexicon_and_embeddings(

@@ -7,11 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignkit.aligner.alignment import scores_of_links
-from alignkit.classical.hmm.windows import Linked, linked_in_blocks, scores_in_windows, spliced
+from alignkit.classical.hmm.windows import (
+    Linked,
+    linked_in_blocks,
+    scores_in_windows,
+    spliced,
+    spliced_scores,
+    unchosen,
+)
 from alignkit.errors import AlignkitError
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import Links
-from alignkit.scores.scores import Scores, flat_offsets
+from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
 
 
@@ -35,8 +42,7 @@ class FittedText:
     def others(self) -> Bitext:
         """The pairs that are not chosen."""
         assert self.chosen is not None
-        rest = np.flatnonzero(~self.chosen)
-        return Bitext(self.bitext.source.take(rest), self.bitext.target.take(rest))
+        return unchosen(self.bitext, self.chosen)
 
 
 class JointAligner:
@@ -119,11 +125,3 @@ class JointAligner:
     def _above(self, probabilities: Scores) -> Linked:
         links = links_above(probabilities, self.threshold, self.threads)
         return links, scores_of_links(links, probabilities)
-
-
-def spliced_scores(is_first: np.ndarray, shapes: np.ndarray, first: Scores, second: Scores) -> Scores:
-    """The scores of all pairs (M, 2), from those of the pairs that are first, bool (M,), and of the others."""
-    values = np.empty(flat_offsets(shapes)[-1], np.float32)
-    elements = np.repeat(is_first, shapes.astype(np.int64).prod(axis=1))
-    values[elements], values[~elements] = first.values, second.values
-    return Scores(values, flat_offsets(shapes), shapes)

@@ -12,7 +12,7 @@ import numpy as np
 from alignkit.aligner.protocol import check_kind
 from alignkit.classical.hmm.joint import JointHMM, Prior, fit_log_odds, lexicon_and_embeddings, unpack_joint
 from alignkit.classical.hmm.joint_aligner import FittedText, JointAligner
-from alignkit.classical.hmm.log_odds import VIEWS_CERTAINTY, judged
+from alignkit.classical.hmm.link_odds import VIEWS_CERTAINTY, into_probabilities
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD, HMMSettings
 from alignkit.classical.hmm.views import VIEWS, View, ViewedText, trained_views, unpack_view
 from alignkit.classical.hmm.windows import training_pairs
@@ -78,7 +78,7 @@ class JointViews(JointAligner):
             viewed = ViewedText(view, bitext)
             log_odds = model.whole_log_odds(viewed.bitext)
             viewed.add(log_odds, 1 / len(self.models), total, thread_count(self.threads))
-        return judged(total, self.threads, VIEWS_CERTAINTY)
+        return into_probabilities(total, self.threads, VIEWS_CERTAINTY)
 
     def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
         """beta: that of the model of words; alpha: :meth:`probabilities`."""
@@ -169,7 +169,7 @@ def fit_views(
     models = [fitted_view(n, view) for n, view in enumerate(views)]
     if chosen is not None and not chosen.any():
         total = Scores.from_matrices([])
-    fitted = FittedText(bitext, judged(total, threads, VIEWS_CERTAINTY), chosen)
+    fitted = FittedText(bitext, into_probabilities(total, threads, VIEWS_CERTAINTY), chosen)
     return JointViews(views, tuple(models), settings.threshold, threads=threads, fitted=fitted)
 
 

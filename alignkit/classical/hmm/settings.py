@@ -29,7 +29,7 @@ class HMMSettings:
         reach: at first, weights of jumps and first positions fall by a factor of e with this number of positions;
             0: they are equal. A small text cannot show by itself that neighbours go together.
         centre: at first, the jump that weights of jumps fall from on both sides.
-        back_off: pseudo-count that each row gets in all from the classes of its words; 0: none.
+        back_off: the most pseudo-counts that a row gets in all from the classes of its words; 0: none.
         affixes: lengths of the first and last letters that make classes.
         fertility: exponent of the fertility factor; 0: there is none, 1: the factor as it is estimated.
         fertility_prior: pseudo-count of each word's fertilities, distributed as those of all words.

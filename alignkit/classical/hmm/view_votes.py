@@ -14,7 +14,7 @@ import numpy as np
 from alignkit.classical.hmm.inference import posteriors
 from alignkit.classical.hmm.joint import JointHMM, fit_log_odds
 from alignkit.classical.hmm.joint_views import progress_of_view, settings_of_view
-from alignkit.classical.hmm.log_odds import VIEWS_CERTAINTY, judged
+from alignkit.classical.hmm.link_odds import VIEWS_CERTAINTY, into_probabilities
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.views import VIEWS, View, ViewedText, trained_views
 from alignkit.classical.hmm.windows import training_pairs
@@ -104,7 +104,8 @@ def vote(
         votes += own.values >= VOTE
         if n == 0:
             agreement = agreement_of_directions(model, ViewedText(view, head).bitext, threads)
-    return ViewVotes(pairs, head, judged(total, threads, VIEWS_CERTAINTY), votes, len(views), agreement)
+    probabilities = into_probabilities(total, threads, VIEWS_CERTAINTY)
+    return ViewVotes(pairs, head, probabilities, votes, len(views), agreement)
 
 
 def _word_log_odds(

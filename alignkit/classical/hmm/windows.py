@@ -157,6 +157,20 @@ def spliced(is_first: np.ndarray, first: Linked, second: Linked) -> Linked:
     return Links(pairs, offsets), probabilities
 
 
+def spliced_scores(is_first: np.ndarray, shapes: np.ndarray, first: Scores, second: Scores) -> Scores:
+    """The scores of all pairs (M, 2), from those of the pairs that are first, bool (M,), and of the others."""
+    values = np.empty(flat_offsets(shapes)[-1], np.float32)
+    elements = np.repeat(is_first, shapes.astype(np.int64).prod(axis=1))
+    values[elements], values[~elements] = first.values, second.values
+    return Scores(values, flat_offsets(shapes), shapes)
+
+
+def unchosen(bitext: Bitext, chosen: np.ndarray) -> Bitext:
+    """The pairs of a bitext that are not chosen, bool (M,)."""
+    rest = np.flatnonzero(~chosen)
+    return Bitext(bitext.source.take(rest), bitext.target.take(rest))
+
+
 def _parts(corpus: Corpus, sentences: np.ndarray, low: np.ndarray, high: np.ndarray) -> Corpus:
     """The tokens low <= j < high of each of these sentences."""
     lengths = high - low

@@ -63,7 +63,7 @@ class BackOff:
     Args:
         bitext: the text.
         affixes: numbers of letters that make classes.
-        weight: what each row gets in all.
+        weight: what each row gets in all at most, where much is known of its classes.
         exchange: with the processes that have the rest of the text, and of the rows.
     """
 
@@ -117,9 +117,8 @@ class BackOff:
     def _factors(self, side: int, n: int, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of each word of a side: weight / what the rest of its class sums to, and its share in its class."""
         frequency, classes = self.frequencies[side], self.classes[n][side]
-        return self.weight / (self._rest(side, n, totals) + FEW), frequency / np.maximum(
-            classes.sums(frequency), 1
-        )
+        factor, whole = self.weight / (self._rest(side, n, totals) + FEW), np.maximum(classes.sums(frequency), 1)
+        return factor, frequency / whole
 
     def _rest(self, side: int, n: int, totals: np.ndarray) -> np.ndarray:
         """float64 (V,): what the other words of each word's class sum to."""

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from alignkit.classical.hmm import windows
-from alignkit.classical.hmm.joint_views import fit_views
+from alignkit.classical.hmm.joint import fit_log_odds
+from alignkit.classical.hmm.joint_views import fit_views, settings_of_view
+from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.view_votes import vote
-from alignkit.classical.hmm.views import View
+from alignkit.classical.hmm.views import View, ViewedText
 from alignkit.errors import AlignkitError
 
 VIEWS = (View(), View(letters=2), View(letters=3))
@@ -28,7 +30,10 @@ def test_the_mean_is_that_of_the_aligner_of_views(messy_bitext):
 def test_votes_are_those_of_each_view(messy_bitext):
     found = vote(messy_bitext, views=VIEWS, threads=1)
     alone = [vote(messy_bitext, views=(view,), threads=1) for view in VIEWS]
-    each = [one.votes == 1 for one in alone]
+    each = []
+    for view in VIEWS:  # which have a unit for each word
+        text = ViewedText(view, messy_bitext).bitext
+        each.append(fit_log_odds(text, settings_of_view(JOINT_SETTINGS, view), threads=1)[1].values >= 0)
     np.testing.assert_array_equal(found.votes, sum(x.astype(int) for x in each))
     np.testing.assert_array_equal(found.unanimous, each[0] & each[1] & each[2])
     wanted = np.mean([f1(each[a], each[b]) for a, b in ((0, 1), (0, 2), (1, 2))])

@@ -1,10 +1,13 @@
 import random
+from dataclasses import replace
 
+import naive_hmm as naive
 import numpy as np
 import pytest
 
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.joint_views import fit_views, load_views
+from alignkit.classical.hmm.link_odds import VIEWS_CERTAINTY
 from alignkit.classical.hmm.views import View, ViewedText, trained_views
 from alignkit.kernels.link_odds import NO_LINK
 from alignkit.links.links import GoldLinks, Links
@@ -84,6 +87,18 @@ def test_threads_change_nothing_and_files_keep_everything(tmp_path):
     loaded = load_views(tmp_path / "0")
     assert loaded.probabilities(bitext).values.tobytes() == one.probabilities(bitext).values.tobytes()
     assert loaded.score(bitext, "beta").values.tobytes() == one.words.score(bitext, "beta").values.tobytes()
+
+
+def test_new_text_is_judged_by_the_mean_of_all_views():
+    bitext, _ = inflected(60)
+    new = bitext.block(5, 25)
+    model = fit_views(bitext, views=(View(), View(letters=3)), threads=1)
+    viewed = [ViewedText(view, new).bitext for view in model.views]
+    log_odds = [each.whole_log_odds(text) for each, text in zip(model.models, viewed, strict=True)]
+    found = replace(model, fitted=None).probabilities(new)
+    for m, matrix in enumerate(found):
+        mean = np.mean([each[m] for each in log_odds], axis=0, dtype=np.float64)
+        assert matrix == pytest.approx(naive.judged(mean, VIEWS_CERTAINTY), abs=1e-4)
 
 
 def test_subwords_need_a_text_with_enough_words():

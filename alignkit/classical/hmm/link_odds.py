@@ -9,15 +9,15 @@ from alignkit.parallel import blocks_of_size, run_blocks, thread_count
 from alignkit.scores.scores import Scores
 from alignkit.text.on_disk import RELEASED, release
 
-#: Log-odds that several views of a text have on average are to be trusted so much more than those of one.
+#: How much more the mean of the log-odds of several views of a text is trusted than those of one model.
 VIEWS_CERTAINTY = 1.15
 
 
-def judged(log_odds: Scores, threads: int | None = None, certainty: float = 1.0) -> Scores:
+def into_probabilities(log_odds: Scores, threads: int | None = None, certainty: float = 1.0) -> Scores:
     """The probability of every link, (T, L) for each pair, from its log-odds and those of the links beside it.
 
     Args:
-        log_odds: (T, L) for each pair, of all views of a text if there are several; overwritten.
+        log_odds: (T, L) for each pair, of one model or the mean of several views'; overwritten by the result.
         threads: all there are by default; no result depends on it.
         certainty: c of the formula: 1 for one model, :data:`VIEWS_CERTAINTY` for several views.
     """

@@ -7,7 +7,7 @@ from planted import bitext_of, random_pairs
 
 from alignkit.classical.hmm.inference import posteriors
 from alignkit.classical.hmm.joint import fit_joint, fit_log_odds
-from alignkit.classical.hmm.log_odds import VIEWS_CERTAINTY, judged
+from alignkit.classical.hmm.link_odds import VIEWS_CERTAINTY, into_probabilities
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD
 from alignkit.kernels.hmm_e_step import FORWARD, REVERSE
 from alignkit.kernels.link_odds import NO_LINK
@@ -27,15 +27,23 @@ def drawn(seed, shapes):
 @pytest.mark.parametrize("certainty", [1.0, VIEWS_CERTAINTY])
 def test_probabilities_are_the_formula(certainty):
     matrices = drawn(1, [(3, 5), (1, 1), (0, 4), (7, 2), (2, 0), (1, 6)])
-    found = judged(Scores.from_matrices(matrices), 1, certainty)
+    found = into_probabilities(Scores.from_matrices(matrices), 1, certainty)
     for matrix, log_odds in zip(found, matrices, strict=True):
         assert matrix == pytest.approx(naive.judged(log_odds.astype(np.float64), certainty), abs=1e-5)
+
+
+@pytest.mark.parametrize("views", range(1, 9))
+def test_what_no_view_sees_is_no_link_in_the_mean_of_any_number_of_views(views):
+    total = np.zeros(6, np.float32)
+    for _ in range(views):
+        total += np.float32(1 / views) * NO_LINK
+    assert not into_probabilities(Scores.from_matrices([total.reshape(2, 3)]), 1).values.any()
 
 
 @pytest.mark.parametrize("threads", [2, 5])
 def test_threads_change_nothing(threads):
     matrices = drawn(2, [(t % 9, 7 - t % 5) for t in range(60)])
-    one, many = (judged(Scores.from_matrices(matrices), count) for count in (1, threads))
+    one, many = (into_probabilities(Scores.from_matrices(matrices), count) for count in (1, threads))
     assert one.values.tobytes() == many.values.tobytes()
 
 
@@ -58,7 +66,7 @@ def test_the_links_of_the_fit_are_judged_log_odds():
     model, log_odds = fit_log_odds(bitext, JOINT_SETTINGS, threads=1)
     assert model.fitted is None
     whole = fit_joint(bitext, threads=1)
-    assert judged(log_odds).values.tobytes() == whole.fitted_probabilities.values.tobytes()
+    assert into_probabilities(log_odds).values.tobytes() == whole.fitted_probabilities.values.tobytes()
     assert whole.threshold == JOINT_THRESHOLD
 
 
@@ -68,4 +76,4 @@ def test_a_second_word_for_the_same_word_must_stand_beside_it():
     for t, least, most in ((1, JOINT_THRESHOLD, 1.0), (2, 0.0, JOINT_THRESHOLD), (3, 0.0, JOINT_THRESHOLD)):
         log_odds = np.full((4, 2), NO_LINK, np.float32)
         log_odds[0, 0], log_odds[t, 0] = 4, alone
-        assert least <= judged(Scores.from_matrices([log_odds]))[0][t, 0] <= most
+        assert least <= into_probabilities(Scores.from_matrices([log_odds]))[0][t, 0] <= most
