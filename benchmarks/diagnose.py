@@ -26,7 +26,7 @@ from inputs import gold_sets, run_benchmark
 from quality import environment, prepare, read_links
 from quality_systems import eflomal, measured
 
-from alignkit.analysis.diagnosis import calibration_error, diagnose_links
+from alignkit.analysis.diagnosis import SUPPORTED, calibration_error, diagnose_links
 from alignkit.classical.hmm.settings import JOINT_THRESHOLD
 from alignkit.classical.hmm.view_votes import vote
 from alignkit.links.from_scores import links_above
@@ -65,6 +65,7 @@ class Measured:
     name: str
     gold: GoldLinks
     evidence: Evidence
+    best: Scores
     words: Scores
     systems: dict[str, Links]
 
@@ -110,11 +111,12 @@ def measure(folder: Path, part: str, python: str | None) -> Measured:
     systems[BEST] = links_above(votes.probabilities, JOINT_THRESHOLD)
     words = align(bitext, threads=1).score().values[: len(votes.votes)]
     shapes, offsets = votes.probabilities.shapes, votes.probabilities.offsets
-    evidence = Evidence(votes.probabilities, votes.unanimous, JOINT_THRESHOLD)
+    evidence = Evidence(votes.support, votes.unanimous, SUPPORTED)
     return Measured(
         f"{folder.name}:{part}",
         gold,
         evidence,
+        votes.probabilities,
         Scores(words, offsets, shapes),
         systems,
     )
@@ -135,7 +137,7 @@ def save(path: Path, found: Measured) -> None:
     """Write what was measured."""
     evidence = found.evidence
     arrays = {"shapes": evidence.probabilities.shapes, "probabilities": evidence.probabilities.values}
-    arrays |= {"unanimous": evidence.unanimous, "words": found.words.values}
+    arrays |= {"unanimous": evidence.unanimous, "best": found.best.values, "words": found.words.values}
     links = {"gold sure": found.gold.sure, "gold possible": found.gold.possible, **found.systems}
     for name, each in links.items():
         arrays |= {f"{name}/pairs": each.pairs, f"{name}/offsets": each.offsets}
@@ -148,12 +150,12 @@ def load(path: Path, name: str) -> Measured:
     with np.load(path) as file:
         arrays = dict(file)
     offsets, shapes = flat_offsets(arrays["shapes"]), arrays["shapes"]
-    scores = [Scores(arrays[key], offsets, shapes) for key in ("probabilities", "words")]
+    scores = [Scores(arrays[key], offsets, shapes) for key in ("probabilities", "best", "words")]
     names = [key.removesuffix("/pairs") for key in arrays if key.endswith("/pairs")]
     links = {key: Links(arrays[f"{key}/pairs"], arrays[f"{key}/offsets"]) for key in names}
     gold = GoldLinks(links.pop("gold sure"), links.pop("gold possible"))
-    evidence = Evidence(scores[0], arrays["unanimous"], JOINT_THRESHOLD)
-    return Measured(name, gold, evidence, scores[1], links)
+    evidence = Evidence(scores[0], arrays["unanimous"], SUPPORTED)
+    return Measured(name, gold, evidence, *scores[1:], links)
 
 
 def shift_of(evidence: np.ndarray, right: np.ndarray, weights: np.ndarray) -> float:
@@ -221,16 +223,16 @@ def reliability(each: Measured, others: list[Measured]) -> Iterator[Row]:
 
     Of all pairs of words that are not very improbable, and of those that are printed.
     """
-    mean, truth = each.evidence.probabilities.values.astype(np.float64), each.truth()
+    best, truth = each.best.values.astype(np.float64), each.truth()
     own = each.words.values.astype(np.float64)
-    maps = {"align": (own, own), "align --quality best": (mean, mean)}
+    maps = {"align": (own, own), "align --quality best": (best, best)}
     if others:
-        values = np.concatenate([other.evidence.probabilities.values for other in others])
+        values = np.concatenate([other.best.values for other in others])
         right = np.concatenate([other.truth() for other in others]).astype(np.float64)
         counted = values >= LEAST
         shift = shift_of(values[counted], right[counted], np.ones(int(counted.sum())))
-        shifted = Calibration(shift, 0.0, 0.0).right(mean)
-        maps["the same, shifted by gold links of other sets"] = (mean, shifted)
+        shifted = Calibration(shift, 0.0, 0.0).right(best)
+        maps["the same, shifted by gold links of other sets"] = (best, shifted)
     for name, (given, values) in maps.items():
         row: Row = {"set": each.name, "probability": name}
         for label, counted in (("all", given >= LEAST), ("printed", values >= JOINT_THRESHOLD)):

@@ -68,6 +68,8 @@ CLASS_COLUMNS = (
     "missed",
     "share_of_errors",
 )
+#: The views themselves make the links that have at least this support.
+SUPPORTED = 0.5
 #: Lines that a finding names.
 MOST_LINES = 10
 
@@ -129,7 +131,7 @@ def diagnose_links(
         raise AlignkitError("there is nothing to diagnose: no sentence pair with links has words on both sides")
     votes = vote(bitext, len(found), threads=threads, progress=progress)
     found, probabilities = _chosen(found, probabilities, votes.pairs)
-    evidence = Evidence(votes.probabilities, votes.unanimous, JOINT_THRESHOLD)
+    evidence = Evidence(votes.support, votes.unanimous, SUPPORTED)
     text = LinkedText(votes.bitext, found, evidence, word_tokens(votes.bitext))
     counts = expected_link_counts(found, evidence, calibration)
     known = WordFacts.of(votes.bitext, bitext)
@@ -208,7 +210,7 @@ def _facts(
         "agreement_with_views": f1_of_links(text.links, likely),
     }
     if probabilities is not None:
-        right = calibration.right(votes.probabilities.values[text.evidence.places(text.links)])
+        right = calibration.right(votes.support.values[text.evidence.places(text.links)])
         found["mean_probability"] = _mean(probabilities[~np.isnan(probabilities)])
         found["calibration_error"] = calibration_error(probabilities, right)
     return found

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from alignkit.kernels.link_odds import judge_matrices
+from alignkit.kernels.link_odds import HARDLY, judge_matrices
 from alignkit.parallel import blocks_of_size, run_blocks, thread_count
 from alignkit.scores.scores import Scores
 from alignkit.text.on_disk import RELEASED, release
 
 #: How much more the mean of the log-odds of several views of a text is trusted than those of one model.
 VIEWS_CERTAINTY = 1.15
+
+
+def chances(log_odds: np.ndarray) -> np.ndarray:
+    """float32: the probabilities of log-odds by themselves; 0 where neither direction sees a link."""
+    return np.where(log_odds <= HARDLY, np.float32(0), 1 / (1 + np.exp(-log_odds))).astype(np.float32)
 
 
 def into_probabilities(log_odds: Scores, threads: int | None = None, certainty: float = 1.0) -> Scores:

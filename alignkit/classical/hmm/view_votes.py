@@ -14,7 +14,7 @@ import numpy as np
 from alignkit.classical.hmm.inference import posteriors
 from alignkit.classical.hmm.joint import JointHMM, fit_log_odds
 from alignkit.classical.hmm.joint_views import progress_of_view, settings_of_view
-from alignkit.classical.hmm.link_odds import VIEWS_CERTAINTY, into_probabilities
+from alignkit.classical.hmm.link_odds import VIEWS_CERTAINTY, chances, into_probabilities
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.views import VIEWS, View, ViewedText, trained_views
 from alignkit.classical.hmm.windows import training_pairs
@@ -39,6 +39,8 @@ class ViewVotes:
         pairs: int64 (M,), which pairs of the text they are, rising: very long ones are left out.
         bitext: these M pairs.
         probabilities: (T, L) of each, those of the links of all views together.
+        support: (T, L) of each, the mean of the probabilities that each view alone gives its links, without the
+            links beside them.
         votes: uint8, of each element of the matrices, how many views find it likelier than not.
         views: how many there are.
         agreement_of_directions: F1 of the links of both directions of the model of words, NaN without any.
@@ -47,6 +49,7 @@ class ViewVotes:
     pairs: np.ndarray
     bitext: Bitext
     probabilities: Scores
+    support: Scores
     votes: np.ndarray
     views: int
     agreement_of_directions: float
@@ -95,17 +98,19 @@ def vote(
     if count and not len(pairs):
         raise AlignkitError("the sentence pairs are too long; split their lines into sentences")
     head = text.block(0, len(pairs))
-    total, votes = _zeros(head), np.zeros(flat_offsets(head.shapes)[-1], np.uint8)
+    total, support = _zeros(head), _zeros(head)
+    votes = np.zeros(len(total.values), np.uint8)
     views, agreement = trained_views(views, text), float("nan")
     for n, view in enumerate(views):
         report = None if progress is None else progress_of_view(progress, n, len(views))
         own, model = _word_log_odds(view, text, head, threads, report)
         total.values[:] += own.values / np.float32(len(views))
+        support.values[:] += chances(own.values) / np.float32(len(views))
         votes += own.values >= VOTE
         if n == 0:
             agreement = agreement_of_directions(model, ViewedText(view, head).bitext, threads)
     probabilities = into_probabilities(total, threads, VIEWS_CERTAINTY)
-    return ViewVotes(pairs, head, probabilities, votes, len(views), agreement)
+    return ViewVotes(pairs, head, probabilities, support, votes, len(views), agreement)
 
 
 def _word_log_odds(
