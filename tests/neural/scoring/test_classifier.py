@@ -166,7 +166,7 @@ def test_scores_equal_the_naive_ones(text: LabelledText, attention: str, encoder
         logit, alpha, alone = naive(ids)
         assert logits[m] == pytest.approx(logit, abs=1e-4)
         np.testing.assert_allclose(found["alpha"][m][0], alpha, atol=1e-5)
-        np.testing.assert_allclose(found["beta"][m][0], sigmoid((2 * y - 1) * alone), atol=1e-5)
+        np.testing.assert_allclose(found["beta"][m][0], (2 * y - 1) * alone, atol=1e-4)
         relevance = (2 * y - 1) * (alone - naive.w["output.bias"][0])
         np.testing.assert_allclose(found["relevance"][m][0], relevance, atol=1e-4)
         for i in range(len(ids)):
@@ -320,3 +320,14 @@ def test_vectors(tmp_path: Path) -> None:
             read_vectors(path, tokenizer.vocabulary, 2)
     with pytest.raises(InputError, match="cannot be read"):
         read_vectors(tmp_path / "none", tokenizer.vocabulary, 2)
+
+
+def test_beta_of_a_certain_network_still_tells_words_apart(text: LabelledText) -> None:
+    network = small_classifier()
+    before = classifier_scores(network, text, "beta").values
+    with torch.no_grad():
+        network.output.weight.mul_(1e3)
+        network.output.bias.mul_(1e3)
+    after = classifier_scores(network, text, "beta").values
+    np.testing.assert_allclose(after, 1e3 * before, rtol=1e-4)
+    assert len(np.unique(after)) == len(np.unique(before)) > 30
