@@ -1,6 +1,7 @@
 """Precision, recall and AER that can be expected of an alignment where there are no gold links.
 
-What is known is how probable several views of the text find each link, on average: the evidence. From it follow
+What is known is how probable several views of the text find each link, each by itself, on average: the evidence.
+From it follow
 
 - **the number of right links** among those proposed: the odds that one is right are those of the evidence times a
   factor, whoever proposes it. The mean of the views is too modest: most errors are made by few of them;
@@ -57,7 +58,7 @@ class Calibration:
         return right + (1 - self.correlation) * right * (1 - right)
 
 
-CALIBRATION = Calibration(shift=0.93, unlinked=0.6, correlation=0.5)
+CALIBRATION = Calibration(shift=1.14, unlinked=0.69, correlation=0.5)
 
 
 def evidence_logits(evidence: np.ndarray) -> np.ndarray:
@@ -71,7 +72,7 @@ class Evidence:
     """What the views say of all links of M sentence pairs.
 
     Attributes:
-        probabilities: (T, L) of each pair, the mean of the views' probabilities.
+        probabilities: (T, L) of each pair, the mean of the probabilities that the views give by themselves.
         unanimous: bool, of each element of the matrices, whether all views find the link likelier than not.
         threshold: the views themselves make the links of at least this probability.
     """
