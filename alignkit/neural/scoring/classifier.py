@@ -99,8 +99,8 @@ def classifier_scores(network: Classifier, text: LabelledText, kind: str) -> Sco
     ``alpha``: the attention. ``beta``: (2y - 1)(W · h_l + b), the log-odds of the label if the classifier sees
     only h_l (the probabilities of a network that is trained for long round to 1, and words would be tied).
     ``relevance``: (2y - 1) W · h_l, the contribution of h_l to the log-odds of the label if all attention is on
-    it. ``delta``: d log p(y) / d omega_l at omega = 1, where omega_l scales the embedding of x_l. ``loo``: log p(y)
-    minus log p(y) of the text without x_l (if no word is left, of the bias alone), nats.
+    it. ``delta``: d log p(y) / d omega_l at omega = 1, where omega_l scales the embedding of x_l. ``loo``: log
+    p(y) minus log p(y) of the text without x_l (if no word is left, of the bias alone), nats.
 
     Args:
         network: with the text's vocabulary.
