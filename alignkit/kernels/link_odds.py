@@ -44,7 +44,7 @@ UNLIKELY = np.float32(-3)
 
 
 @kernel
-def logit(probability):
+def log_odds_of(probability):
     """log(p / (1 - p)) of a probability, moved into [LEAST, 1 - LEAST]."""
     if probability <= LEAST:
         return NO_LINK
@@ -54,7 +54,7 @@ def logit(probability):
 
 
 @kernel
-def sigmoid(log_odds):
+def chance_of(log_odds):
     """1 / (1 + exp(-l)) of log-odds; 0 if neither direction sees a link."""
     if log_odds <= HARDLY:
         return ZERO
@@ -79,7 +79,7 @@ def pool_links(T, L, forward_e, reverse_e, shares, links):
             if forward <= LEAST and reverse <= LEAST:
                 found[j] = NO_LINK
             else:
-                found[j] = forward_share * logit(forward) + reverse_share * logit(reverse)
+                found[j] = forward_share * log_odds_of(forward) + reverse_share * log_odds_of(reverse)
 
 
 class JudgeSpace(NamedTuple):
@@ -106,7 +106,7 @@ def fill_space(T, L, links, space):
         near[here] = ZERO
         near[here + L + 1] = ZERO
         for j in range(L):
-            value = sigmoid(links[t * L + j])
+            value = chance_of(links[t * L + j])
             near[here + j + 1] = value
             first, second = max(first, value), max(second, min(first, value))
             columns[1, j] = max(columns[1, j], min(columns[0, j], value))

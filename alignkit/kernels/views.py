@@ -8,7 +8,7 @@ import numpy as np
 
 from alignkit.kernels.compile import kernel
 from alignkit.kernels.hmm_rows import ONE, ZERO
-from alignkit.kernels.link_odds import logit, sigmoid
+from alignkit.kernels.link_odds import chance_of, log_odds_of
 
 
 class UnitCounts(NamedTuple):
@@ -46,9 +46,9 @@ def add_merged(low, high, source, target, matrices, weight, words):
                 total = ZERO
                 for u in range(count):
                     for k in range(source.counts[s]):
-                        total += sigmoid(values[column + u * width + k])
+                        total += chance_of(values[column + u * width + k])
                 column += source.counts[s]
-                sums[place] += weight * logit(total * share)
+                sums[place] += weight * log_odds_of(total * share)
                 place += 1
             row += count * width
 
