@@ -163,7 +163,8 @@ def test_the_papers_table_without_runs_says_what_is_not_measured(monkeypatch, tm
     monkeypatch.syspath_prepend(FOLDER)
     module = runpy.run_path(str(FOLDER / "papers.py"))
     (tmp_path / "runs").mkdir()
-    module["main"].callback(tmp_path / "runs", tmp_path / "results", False, "cpu", None)
+    for keep in (False, True):
+        module["main"].callback(tmp_path / "runs", tmp_path / "results", False, keep, "cpu", None)
     found = json.loads((tmp_path / "results" / "papers.json").read_text())
     assert len(found["table"]) > 35
     assert all(row["theirs"]["value"] is None for row in found["table"])
