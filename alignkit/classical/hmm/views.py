@@ -99,13 +99,14 @@ VIEWS = (
 
 def trained_views(views: tuple[View, ...], bitext: Bitext) -> tuple[View, ...]:
     """The views with their tokenizers, trained on the words of a text; without those for which it is too small."""
-    found = []
+    found, sides = [], (bitext.source, bitext.target)
+    # A vocabulary may have words of other texts.
+    types = min(np.count_nonzero(np.bincount(side.tokens)) for side in sides)
     for view in views:
         if not view.subwords:
             found.append(view)
             continue
-        sides = bitext.source, bitext.target
-        if min(len(side.vocabulary) for side in sides) < TYPES_PER_SUBWORD * view.subwords:
+        if types < TYPES_PER_SUBWORD * view.subwords:
             continue
         try:
             source, target = (train_word_pieces(side, view.subwords) for side in sides)

@@ -104,6 +104,9 @@ def test_new_text_is_judged_by_the_mean_of_all_views():
 def test_subwords_need_a_text_with_enough_words():
     bitext, _ = inflected(3)
     assert trained_views((View(), View(subwords=4000)), bitext) == (View(),)
+    many, views = inflected(60)[0], (View(), View(subwords=60))
+    assert len(trained_views(views, many)) == 2
+    assert trained_views(views, many.block(0, 2)) == (View(),)  # whose vocabulary is that of all pairs
     single = fit_views(Bitext.from_sentences([["das", "Haus"]], [["the", "house"]]))
     assert single.fitted_links[0].tolist() == [[0, 0], [1, 1]]
     assert len(fit_views(Bitext.from_sentences([], [])).fitted_links) == 0
