@@ -25,7 +25,7 @@ import click
 import numpy as np
 import pandas as pd
 from classification import versions
-from inputs import machine, run_benchmark
+from inputs import machine, need_files, run_benchmark
 from papers_rows import Cell, Row
 
 from alignkit.analysis.lab import Lab, lab
@@ -281,6 +281,7 @@ def measure(runs: Path, found: dict[str, Path], bleu: bool, device: str) -> Labs
 
 def kept(output: Path) -> Labs:
     """The labs of the last call, from its papers.json."""
+    need_files(output / "papers.json", remedy="call it without --keep first")
     found = json.loads((output / "papers.json").read_text())
     tables = {name: [pd.DataFrame(rows) for rows in many] for name, many in found["labs"].items()}
     seeds = [None if rows is None else pd.DataFrame(rows) for rows in found["seeds"]]

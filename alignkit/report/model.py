@@ -61,7 +61,7 @@ _KNOWN = {
     ("classifier", "alpha"): ("Attention", "How strongly the classifier looks at each word."),
     ("classifier", "beta"): (
         "Word knowledge",
-        "How probable the right label is if the classifier sees this word's state alone.",
+        "How strongly this word's state alone speaks for the right label, in log-odds.",
     ),
     ("classifier", "delta"): (
         "Gradient",
