@@ -28,7 +28,7 @@ BLOCK_TOKEN, SPOOLED_PAIR = 40, 30
 FITTED, KEPT = 16, 8
 #: Memory of a hidden Markov model while it is fitted, as measured: by pair of words that occur together, token,
 #: pair of sentences, and type; and by element (t, l), if its matrices are in memory.
-HMM_FITTED, HMM_TOKEN, HMM_SENTENCE, HMM_TYPE, HMM_ELEMENT = 16, 12, 50, 600, 6
+HMM_FITTED, HMM_TOKEN, HMM_SENTENCE, HMM_TYPE, HMM_ELEMENT = 16, 12, 50, 600, 4
 #: A limit of this many times the size of the text always allows reading it at once.
 TEXT = 8
 LEAST_BLOCK = 1 << 18  # tokens

@@ -30,6 +30,7 @@ from alignkit.kernels.hmm_pairs import SEGMENT_BITS, PairPlaces, pair_starts
 from alignkit.kernels.hmm_rows import ZERO, padded
 from alignkit.kernels.lanes import LANES
 from alignkit.kernels.link_odds import pool_links
+from alignkit.kernels.packed_links import CODE, pack_links, unpack_links
 
 
 class TextArrays(NamedTuple):
@@ -56,11 +57,13 @@ class LinkArrays(NamedTuple):
     """The (T, L) matrices of all sentence pairs, row by row, one after another, P elements in all."""
 
     offsets: np.ndarray  # int64 (M + 1,), where each matrix starts
-    places: PairPlaces  # of the word pair of each element, of K; without codes, each element is one of its own
+    places: PairPlaces  # of the K word pairs
     # float32 (K, 3), of each word pair its count, and its pseudo-counts in the forward and the reverse direction:
     # side by side, because nearly every look-up in this table is a cache miss.
     evidence: np.ndarray
-    links: np.ndarray  # float32 (P,), expected links, read, and then overwritten by them or their log-odds
+    # uint32 (P,), expected links and codes of word pairs (:mod:`.packed_links`); the E-step reads and then sets the
+    # links, or, if it is the last one, leaves float32 numbers instead
+    elements: np.ndarray
     likeness: Likeness = NO_LIKENESS  # of each element
 
 
@@ -69,7 +72,7 @@ class Shares(NamedTuple):
 
     forward: float  # its weight; a direction of weight 0 is not run
     reverse: float
-    as_log_odds: bool = False  # whether it is the mean of log-odds (:mod:`.link_odds`), not of probabilities
+    as_log_odds: bool = False  # in the last E-step: whether it is the mean of log-odds (:mod:`.link_odds`)
 
 
 FORWARD, REVERSE, BOTH = Shares(1.0, 0.0), Shares(0.0, 1.0), Shares(0.5, 0.5)
@@ -94,22 +97,21 @@ class BlockSpace(NamedTuple):
 
 
 @kernel
-def row_numbers(start, x, places, numbers):
+def row_numbers(start, row, places, numbers):
     """Fills ``numbers[1]`` with the word pairs of one row of a matrix.
 
     Args:
-        start: the first element of the row; x: the source tokens.
+        start: where the row starts; row: its elements.
         places: :class:`.hmm_pairs.PairPlaces`.
         numbers: uint32 (2, N), with the :func:`.hmm_pairs.pair_starts` of the row's target word in its first row.
     """
     starts, found = numbers[0], numbers[1]
-    if len(places.codes) == 0:
-        for j in range(len(x)):
+    if len(places.offsets) == 0:
+        for j in range(len(row)):
             found[j] = start + j
         return
-    codes = places.codes[start : start + len(x)]
-    for j in range(len(x)):
-        found[j] = starts[j] + codes[j]
+    for j in range(len(row)):
+        found[j] = starts[j] + (row[j] & CODE)
 
 
 @kernel
@@ -120,31 +122,32 @@ def collect_evidence(place, x, y, pairs, numbers, forward, reverse):
         place: of its first element in ``pairs``, :class:`LinkArrays`; x, y: its tokens.
         numbers: uint32 (2, N), work space.
     """
-    _, places, evidence, links, _ = pairs
+    _, places, evidence, elements, _ = pairs
     counts, old, e = forward
+    old_bits = old.view(np.uint32)
     turned_counts, turned_old, turned_e = reverse
     T, L, segment, ids = len(y), len(x), -1, numbers[1]
     wide, high = padded(L), padded(T)
     for t in range(T):
         start, here, after = place + t * L, t * wide, (t + 1) * wide
-        if y[t] >> SEGMENT_BITS != segment and len(places.codes) > 0:
+        if y[t] >> SEGMENT_BITS != segment and len(places.offsets) > 0:
             segment = y[t] >> SEGMENT_BITS
             pair_starts(x, segment, places, numbers[0])
-        row_numbers(start, x, places, numbers)
-        link_row = links[start : start + L]
+        row = elements[start : start + L]
+        row_numbers(start, row, places, numbers)
+        unpack_links(row, old_bits[here : here + L])
         count_row, old_row, e_row = counts[here:after], old[here:after], e[here:after]
         count_row[L:] = 0
         old_row[L:] = 0
         e_row[L:] = 0
         for j in range(L):
             i = ids[j]
-            count, link = evidence[i, 0], link_row[j]
+            count = evidence[i, 0]
             count_row[j] = count
-            old_row[j] = link
             e_row[j] = evidence[i, 1]
             turned = j * high + t
             turned_counts[turned] = count
-            turned_old[turned] = link
+            turned_old[turned] = old_row[j]
             turned_e[turned] = evidence[i, 2]
     for j in range(L):
         for k in range(j * high + T, (j + 1) * high):
@@ -154,25 +157,60 @@ def collect_evidence(place, x, y, pairs, numbers, forward, reverse):
 
 
 @kernel
-def mix_links(T, L, forward_e, reverse_e, shares, links):
-    """links = the weighted sum of both directions' posteriors of one sentence pair; returns the sum of the
-    absolute changes."""
+def mix_row(t, L, row, reverse_e, high, shares):
+    """row float32 (L,), the forward posteriors of target token t = the weighted sum of both directions'."""
     forward, reverse = np.float32(shares.forward), np.float32(shares.reverse)
+    for j in range(L):
+        value = ZERO
+        if forward > 0:
+            value += forward * row[j]
+        if reverse > 0:
+            value += reverse * reverse_e[j * high + t]
+        row[j] = value
+
+
+@kernel
+def mix_links(T, L, forward, reverse_e, shares, elements):
+    """Sets the links of one sentence pair to the weighted sum of both directions' posteriors; returns the sum of
+    the absolute changes.
+
+    Args:
+        forward: :class:`PairMatrices`, with the links as they were; its posteriors are overwritten.
+        reverse_e: the reverse direction's posteriors, turned.
+        elements: uint32 (T * L,).
+    """
     wide, high = padded(L), padded(T)
+    _, links, e = forward
+    bits = e.view(np.uint32)
     change = 0.0
     for t in range(T):
-        row, old = forward_e[t * wide : (t + 1) * wide], links[t * L : (t + 1) * L]
+        here = t * wide
+        row, old = e[here : here + L], links[here : here + L]
+        mix_row(t, L, row, reverse_e, high, shares)
         moved = ZERO
         for j in range(L):
-            value = ZERO
-            if forward > 0:
-                value += forward * row[j]
-            if reverse > 0:
-                value += reverse * reverse_e[j * high + t]
-            moved += abs(value - old[j])
-            old[j] = value
+            moved += abs(row[j] - old[j])
         change += moved
+        pack_links(bits[here : here + L], elements[t * L : (t + 1) * L])
     return change
+
+
+@kernel
+def finish_links(T, L, forward_e, reverse_e, shares, links):
+    """links float32 (T * L,) of one sentence pair = the mean of both directions' posteriors, or of their log-odds.
+
+    Args:
+        forward_e, reverse_e: their posteriors, in padded rows, the reverse one's turned; overwritten.
+    """
+    if shares.as_log_odds:
+        pool_links(T, L, forward_e, reverse_e, shares, links)
+        return
+    wide, high = padded(L), padded(T)
+    for t in range(T):
+        row, found = forward_e[t * wide : t * wide + L], links[t * L : (t + 1) * L]
+        mix_row(t, L, row, reverse_e, high, shares)
+        for j in range(L):
+            found[j] = row[j]
 
 
 @kernel
@@ -230,10 +268,10 @@ def direction_space(direction, most, size):
 
 
 @kernel
-def expect_block(low, high, text, pairs, directions, shares, space, likelihood):
+def expect_block(low, high, text, pairs, directions, shares, is_last, space, likelihood):
     """What :func:`expect_links` does, in a :class:`BlockSpace`, whose counts are added to."""
     x_tokens, x_offsets, y_tokens, y_offsets, copies = text
-    offsets, _, _, links, likeness = pairs
+    offsets, _, _, elements, likeness = pairs
     forward, reverse = directions
     forward_space, reverse_space, states, passes, numbers = space
     change = 0.0
@@ -252,16 +290,16 @@ def expect_block(low, high, text, pairs, directions, shares, space, likelihood):
         if shares.reverse > 0:
             pair = PairTokens(y, x, reverse.null_links[x_offsets[m] : x_offsets[m + 1]], copies[m])
             likelihood[m] += run_direction(pair, reverse, reverse_space, states, passes, own, True)
-        own_links = links[offsets[m] : offsets[m + 1]]
-        if shares.as_log_odds:
-            pool_links(T, L, forward_space.matrices.e, reverse_space.matrices.e, shares, own_links)
+        own_elements, reverse_e = elements[offsets[m] : offsets[m + 1]], reverse_space.matrices.e
+        if is_last:
+            finish_links(T, L, forward_space.matrices.e, reverse_e, shares, own_elements.view(np.float32))
         else:
-            change += mix_links(T, L, forward_space.matrices.e, reverse_space.matrices.e, shares, own_links)
+            change += mix_links(T, L, forward_space.matrices, reverse_e, shares, own_elements)
     return change
 
 
 @allocating_kernel
-def expect_links(low, high, text, pairs, directions, shares, likelihood):
+def expect_links(low, high, text, pairs, directions, shares, is_last, likelihood):
     """The E-step of sentence pairs low <= m < high: expected links, NULL's links, and counts of transitions.
 
     Args:
@@ -269,16 +307,17 @@ def expect_links(low, high, text, pairs, directions, shares, likelihood):
         directions: :class:`.hmm_emissions.DirectionArrays` of the forward one, in which x are the states, and
             of the reverse.
         shares: :class:`Shares`, of each direction's posteriors in the expected links.
+        is_last: whether the elements become float32 numbers.
         likelihood: float64 (M,), filled: the sum of the log-likelihoods of the directions that ran.
 
     Returns:
-        (the sum of the absolute changes of the expected links, 0 where log-odds replace them; of both directions
+        (the sum of the absolute changes of the expected links, 0 in the last E-step; of both directions
         the :class:`.forward_backward.TransitionCounts`, laid out as their transition and initial weights).
     """
     most, size = longest_pair(low, high, text)
     forward, reverse = directions
     spaces = direction_space(forward, most, size), direction_space(reverse, most, size)
     space = BlockSpace(*spaces, state_space(most), pass_space(most, size), np.empty((2, most), np.uint32))
-    change = expect_block(low, high, text, pairs, directions, shares, space, likelihood)
+    change = expect_block(low, high, text, pairs, directions, shares, is_last, space, likelihood)
     counts = folded_counts(space.forward.counts, most, len(forward.initial))
     return change, counts, folded_counts(space.reverse.counts, most, len(reverse.initial))

@@ -3,7 +3,7 @@
 Every sum has one owner and runs in text order, so the bits are the same for any number of threads. Arguments that
 recur:
     text: :class:`.hmm_e_step.TextArrays`;
-    offsets int64 (M + 1,), links float32 (P,): as in :class:`.hmm_e_step.LinkArrays`;
+    offsets int64 (M + 1,), elements uint32 (P,): as in :class:`.hmm_e_step.LinkArrays`;
     rows: (offsets int64 (V_src + 1,), columns int32 (K,), values float32 (K,)), the word pairs of the text by
         source word, and their counts.
 """
@@ -17,6 +17,7 @@ import numpy as np
 from alignkit.kernels.compile import allocating_kernel, kernel
 from alignkit.kernels.hmm_rows import FERTILITIES, ONE, ZERO, link_numbers, padded
 from alignkit.kernels.lanes import LANES
+from alignkit.kernels.packed_links import unpack_links
 
 # Links less probable than this add nothing to fertilities: their products leave the range of float32, where a
 # processor is slow.
@@ -106,7 +107,7 @@ def add_fertilities(words, links, number, counts, numbers):
 
 
 @allocating_kernel
-def count_fertilities(low, high, text, offsets, links, forward, reverse):
+def count_fertilities(low, high, text, offsets, elements, forward, reverse):
     """forward float64 (V_src, F)[i, n] += the expected number of occurrences of source word i that have n links
     (the last: at least n) in sentence pairs low <= m < high; reverse (V_tgt, F) likewise.
 
@@ -118,16 +119,18 @@ def count_fertilities(low, high, text, offsets, links, forward, reverse):
         L, T = x_offsets[m + 1] - x_offsets[m], y_offsets[m + 1] - y_offsets[m]
         size = max(size, T * padded(L), L * padded(T))
     rows, turned = np.zeros(size, np.float32), np.zeros(size, np.float32)
+    bits = rows.view(np.uint32)
     numbers = np.empty(FERTILITIES * LANES, np.float32)
     for m in range(low, high):
         x, y = x_tokens[x_offsets[m] : x_offsets[m + 1]], y_tokens[y_offsets[m] : y_offsets[m + 1]]
         L, T = len(x), len(y)
         wide, tall = padded(L), padded(T)
         for t in range(T):
-            row = links[offsets[m] + t * L : offsets[m] + (t + 1) * L]
+            start, here = offsets[m] + t * L, t * wide
+            unpack_links(elements[start : start + L], bits[here : here + L])
             for j in range(L):
-                link = row[j] if row[j] > SOME else ZERO
-                rows[t * wide + j] = link
+                link = rows[here + j] if rows[here + j] > SOME else ZERO
+                rows[here + j] = link
                 turned[j * tall + t] = link
         add_fertilities(x, rows, T, forward, numbers)
         add_fertilities(y, turned, L, reverse, numbers)

@@ -1,4 +1,4 @@
-"""The word pair of each element of the (T, L) matrices of a text, in two bytes.
+"""The word pair of each element of the (T, L) matrices of a text, in the two lower bytes of the element.
 
 The word pairs of a text are numbered source word by source word, and by rising target word within such a row. The
 number of an element is found from its two words and a code: its place in the row, or, in a row of more than 65,536
@@ -12,23 +12,21 @@ from typing import NamedTuple
 import numpy as np
 
 from alignkit.kernels.compile import allocating_kernel, kernel
+from alignkit.kernels.packed_links import CODE, unpack_links
 
 SEGMENT_BITS = 16
 
 
 class PairPlaces(NamedTuple):
-    """Where the word pairs of the elements are, of K in all."""
+    """Where the word pairs are, of K in all; without rows, each element is a word pair of its own."""
 
     offsets: np.ndarray  # int64 (V_src + 1,), where each row starts
     long_rows: np.ndarray  # int32 (V_src,), the number of each row among the long ones, -1 if it is not
     segments: np.ndarray  # int64 (N, S), where each segment of each long row starts
-    codes: np.ndarray  # uint16 (P,)
 
 
 #: Of matrices without codes.
-NO_PLACES = PairPlaces(
-    np.empty(0, np.int64), np.empty(0, np.int32), np.empty((0, 0), np.int64), np.empty(0, np.uint16)
-)
+NO_PLACES = PairPlaces(np.empty(0, np.int64), np.empty(0, np.int32), np.empty((0, 0), np.int64))
 
 
 @kernel
@@ -38,7 +36,7 @@ def pair_starts(x, segment, places, starts):
     Args:
         starts: uint32, filled.
     """
-    offsets, long_rows, segments, _ = places
+    offsets, long_rows, segments = places
     for j in range(len(x)):
         i = np.uint32(x[j])
         starts[j] = offsets[i] if long_rows[i] < 0 else segments[long_rows[i], segment]
@@ -60,8 +58,8 @@ def fill_segments(columns, offsets, long_rows, segments):
 
 
 @kernel
-def fill_codes(low, high, index, text, matrices, columns, places, room):
-    """The code of every element of source words low <= i < high.
+def fill_codes(low, high, index, text, matrices, columns, places, room, elements):
+    """Sets the elements of source words low <= i < high to their codes, without links.
 
     Args:
         index: (starts int64 (V_src + 1,), sentences int32 (N_src,), positions int32 (N_src,)), where each source
@@ -69,12 +67,13 @@ def fill_codes(low, high, index, text, matrices, columns, places, room):
         text: :class:`.hmm_e_step.TextArrays` of the block.
         matrices: int64 (M + 1,), where the matrix of each of its pairs starts.
         columns: int32 (K,), the target word of each word pair.
-        places: :class:`PairPlaces` with the codes of the block, which are filled.
+        places: :class:`PairPlaces`.
         room: uint16 (V_tgt,), work space.
+        elements: uint32, those of the block.
     """
     starts, sentences, positions = index
     _, source_offsets, tokens, token_offsets, _ = text
-    offsets, long_rows, segments, codes = places
+    offsets, long_rows, segments = places
     for i in range(low, high):
         if starts[i] == starts[i + 1]:
             continue
@@ -86,7 +85,7 @@ def fill_codes(low, high, index, text, matrices, columns, places, room):
             m = sentences[j]
             place, length = matrices[m] + positions[j], source_offsets[m + 1] - source_offsets[m]
             for k in range(token_offsets[m], token_offsets[m + 1]):
-                codes[place] = room[tokens[k]]
+                elements[place] = room[tokens[k]]
                 place += length
 
 
@@ -103,11 +102,12 @@ def count_pairs(low, high, pairs, text, matrices, sums):
         sums: float64 (end - first,).
     """
     x_tokens, x_offsets, y_tokens, y_offsets, _ = text
-    offsets, places, _, links, _ = matrices
+    offsets, places, _, elements, _ = matrices
     first, size, longest = np.uint64(pairs[0]), np.uint64(pairs[1] - pairs[0]), 0
     for m in range(low, high):
         longest = max(longest, x_offsets[m + 1] - x_offsets[m])
-    starts = np.empty(longest, np.uint32)
+    starts, bits = np.empty(longest, np.uint32), np.empty(longest, np.uint32)
+    links = bits.view(np.float32)
     for m in range(low, high):
         x, y = x_tokens[x_offsets[m] : x_offsets[m + 1]], y_tokens[y_offsets[m] : y_offsets[m + 1]]
         place, L, segment = offsets[m], len(x), -1
@@ -115,9 +115,11 @@ def count_pairs(low, high, pairs, text, matrices, sums):
             if y[t] >> SEGMENT_BITS != segment:
                 segment = y[t] >> SEGMENT_BITS
                 pair_starts(x, segment, places, starts)
-            codes, row = places.codes[place : place + L], links[place : place + L]
+            row = elements[place : place + L]
+            unpack_links(row, bits[:L])
             for j in range(L):
-                k = np.uint64(starts[j] + codes[j]) - first  # unsigned: one below the first is very large
+                # Unsigned: one below the first is very large.
+                k = np.uint64(starts[j] + (row[j] & CODE)) - first
                 if k < size:
-                    sums[k] += row[j]
+                    sums[k] += links[j]
             place += L

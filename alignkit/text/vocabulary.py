@@ -69,6 +69,11 @@ class Vocabulary:
         """Token -> id."""
         return {token: i for i, token in enumerate(self.tokens)}
 
+    def forget_strings(self) -> None:
+        """Gives back the memory of ``tokens`` and ``ids``, which are made again when they are asked for."""
+        for name in ("tokens", "ids"):
+            vars(self).pop(name, None)
+
     def __getitem__(self, index: int) -> str:
         return self.tokens[index]
 

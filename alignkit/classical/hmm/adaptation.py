@@ -29,6 +29,7 @@ from alignkit.kernels.hmm_known import add_known_back_off
 from alignkit.kernels.hmm_m_step import BackOffClasses
 from alignkit.kernels.hmm_pairs import count_pairs
 from alignkit.kernels.inverted_index import TableRows
+from alignkit.kernels.packed_links import clear_links, set_links
 from alignkit.parallel import blocks, thread_count
 from alignkit.text.bitext import Bitext
 from alignkit.text.units import lowercased
@@ -126,18 +127,19 @@ class _Adaptation(HMMEstimation):
 
         The model does not keep it: it is taken to be what the model expects of these pairs now.
         """
-        links, offsets = self.links.links, self.links.offsets
+        found, offsets = self.links.elements, self.links.offsets
         work = np.diff(offsets) * counted
         for low, high in blocks(work, max(1, -(-int(work.sum()) // BLOCK_ELEMENTS))):
             chosen = np.flatnonzero(counted[low:high])
             own = model.expected_links(self.bitext.block(low, high).take(chosen).with_own_words())
-            elements = np.repeat(counted[low:high], np.diff(offsets[low : high + 1]))
-            links[offsets[low] : offsets[high]][elements] = own.values
+            links = np.zeros(offsets[high] - offsets[low], np.float32)
+            links[np.repeat(counted[low:high], np.diff(offsets[low : high + 1]))] = own.values
+            set_links(found[offsets[low] : offsets[high]], links)
         self.pairs.leave_out(self.links)
 
     def initialise(self) -> None:
         """The parameters of the model, and those of its counts for the text's own word pairs."""
-        self.links.links[:] = 0
+        clear_links(self.links.elements)
         totals = self.pairs.update(self.links)
         forward, reverse = (self._initial(side, totals[side]) for side in (0, 1))
         self.directions = forward, reverse

@@ -34,7 +34,7 @@ class RestorableHMM:
     def state(self) -> dict[str, np.ndarray]:
         """The expected links, what is counted of word pairs, and both directions' parameters."""
         model = self.model
-        found = {"links": model.links.links, "evidence": model.pairs.owned_evidence}
+        found = {"elements": model.links.elements, "evidence": model.pairs.owned_evidence}
         if model.ratios is not None:
             found["ratios"] = model.ratios.ratios
         for side, direction in enumerate(model.directions):
@@ -45,7 +45,7 @@ class RestorableHMM:
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """Set what :meth:`state` has given."""
         model = self.model
-        model.links.links[:] = state["links"]
+        model.links.elements[:] = state["elements"]
         model.pairs.restore(state["evidence"])
         if model.ratios is not None:
             model.ratios.ratios[:] = state["ratios"]

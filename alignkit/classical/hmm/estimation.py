@@ -27,6 +27,7 @@ from alignkit.kernels.hmm_e_step import NO_LIKENESS, LinkArrays, Shares
 from alignkit.kernels.hmm_emissions import DirectionArrays
 from alignkit.kernels.hmm_pairs import NO_PLACES
 from alignkit.kernels.hmm_rows import TINY
+from alignkit.kernels.packed_links import as_floats, links_of
 from alignkit.parallel import blocks_of_size
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
@@ -83,6 +84,8 @@ class HMMEstimation:
         self.links = self._link_arrays(memory or MemoryLimit())
         self.copies = exchange.copies(bitext).astype(np.float32) if settings.exclude else None
         self.excluded = excluded_share(bitext, exchange) if settings.exclude else 0.0
+        for side in self.sides:
+            side.vocabulary.forget_strings()
 
     def _pair_evidence(self, prior: LexiconPrior | None) -> PairEvidence:
         return PairEvidence(self.bitext, self.settings, self.threads, prior, self.exchange)
@@ -131,13 +134,22 @@ class HMMEstimation:
 
     def e_step(self) -> None:
         """Expected links, NULL's links, and expected counts of transitions."""
+        self._expect(is_last=False)
+
+    def last_e_step(self, shares: Shares | None = None) -> None:
+        """An E-step whose links, as the shares say, are left as numbers; the estimation cannot go on after that."""
+        self.shares = shares or self.shares
+        self._expect(is_last=True)
+        self.forget()
+
+    def _expect(self, is_last: bool) -> None:
         arguments = self.directions, self.shares, self.threads, self.copies
-        self.expectation = expect(self.bitext, self.links, *arguments, self.exchange)
+        self.expectation = expect(self.bitext, self.links, *arguments, self.exchange, is_last)
 
     def m_step(self) -> None:
         """Counts and pseudo-counts of word pairs, and each direction's other parameters."""
         if self.ratios is not None:
-            self.ratios.update(self.links.links)
+            self.ratios.update(self.links.elements)
         totals = self.pairs.update(self.links)
         fertilities = self._count_fertilities() if self.settings.fertility > 0 and self._has_transitions else None
         forward, reverse = (self._updated(side, totals[side]) for side in (0, 1))
@@ -244,9 +256,13 @@ class HMMEstimation:
         forward, reverse = (each._replace(null_links=np.empty(0, np.float32)) for each in self.directions)
         self.directions = forward, reverse
 
+    def expected_links(self) -> Scores:
+        """(T, L) for each pair: the expected links between two iterations, a copy."""
+        return Scores(links_of(self.links.elements), self.links.offsets, self.bitext.shapes)
+
     def last_links(self) -> Scores:
-        """(T, L) for each pair: what the last E-step found, as its shares say."""
-        return Scores(self.links.links, self.links.offsets, self.bitext.shapes)
+        """(T, L) for each pair: what :meth:`last_e_step` found."""
+        return Scores(as_floats(self.links.elements), self.links.offsets, self.bitext.shapes)
 
 
 def estimate(
@@ -272,9 +288,7 @@ def estimate(
     if model.start is None:
         model.add_transitions()
     history += run_em(model, settings.iterations, progress, before=lexical, checkpoint=checkpoint)
-    model.shares = last_shares or model.shares
-    model.e_step()
-    model.forget()
+    model.last_e_step(last_shares)
     return (*history, model.log_likelihood)
 
 
@@ -305,5 +319,9 @@ def _transition_weights(
 def _fertility_factors(counts: np.ndarray, settings: HMMSettings) -> np.ndarray:
     """float32 (V, F - 1): factors for one more link, from the expected counts of fertilities float64 (V, F)."""
     general = counts.sum(axis=0) + 0.5
-    chances = counts + settings.fertility_prior * (general / general.sum())
-    return ((chances[:, 1:] / chances[:, :-1]) ** settings.fertility).astype(np.float32)
+    prior = settings.fertility_prior * (general / general.sum())
+    factors = np.empty((len(counts), counts.shape[1] - 1), np.float32)
+    for low in range(0, len(counts), 1 << 14):
+        chances = counts[low : low + (1 << 14)] + prior
+        factors[low : low + (1 << 14)] = (chances[:, 1:] / chances[:, :-1]) ** settings.fertility
+    return factors

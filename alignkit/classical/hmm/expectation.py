@@ -64,7 +64,7 @@ def element_blocks(links: LinkArrays) -> list[tuple[int, int]]:
 
 def release_matrices(links: LinkArrays) -> None:
     """Give back the memory of matrices that are on disk."""
-    release(links.places.codes, links.links)
+    release(links.elements)
 
 
 def pair_work(source: np.ndarray, target: np.ndarray) -> np.ndarray:
@@ -80,6 +80,7 @@ def expect(
     threads: int,
     copies: np.ndarray | None = None,
     exchange: Exchange = ALONE,
+    is_last: bool = False,
 ) -> Expectation:
     """Runs the E-step; the links of ``links``, and NULL's of the directions, are overwritten.
 
@@ -89,12 +90,13 @@ def expect(
         threads: how many to use; no result depends on it.
         copies: of :func:`text_arrays`.
         exchange: with the processes that have the rest of the text; each has whole blocks of it.
+        is_last: whether float32 numbers replace the elements (:func:`alignkit.kernels.packed_links.as_floats`).
     """
     text = text_arrays(bitext, copies)
     likelihood = np.zeros(len(bitext), np.float64)
 
     def run(low: int, high: int) -> np.ndarray:
-        change, *both = expect_links(low, high, text, links, directions, shares, likelihood)
+        change, *both = expect_links(low, high, text, links, directions, shares, is_last, likelihood)
         release_matrices(links)
         return np.concatenate([[change], *both[0], *both[1]])
 

@@ -36,7 +36,7 @@ def expected_fertilities(
 
     def add(low: int, high: int, sums: np.ndarray) -> None:
         for part in clipped(element_blocks(links), low, high):
-            hmm_m_step.count_fertilities(*part, text, links.offsets, links.links, sums[:V_src], sums[V_src:])
+            hmm_m_step.count_fertilities(*part, text, links.offsets, links.elements, sums[:V_src], sums[V_src:])
             release_matrices(links)
 
     def count(low: int, high: int) -> np.ndarray:

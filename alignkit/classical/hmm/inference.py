@@ -16,6 +16,7 @@ from alignkit.kernels import hmm_m_step, viterbi
 from alignkit.kernels.hmm_e_step import BOTH, FORWARD, LinkArrays, Shares
 from alignkit.kernels.hmm_emissions import DirectionArrays
 from alignkit.kernels.hmm_pairs import NO_PLACES
+from alignkit.kernels.packed_links import as_floats
 from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
@@ -71,8 +72,10 @@ def _last_links(
     likelihood = np.zeros(len(bitext))
     for i in range(rounds):
         directions = _directions(bitext, ids, running, fertility=i > 0)
-        likelihood = expect(bitext, links, directions, shares if i == rounds - 1 else mean, threads).likelihood
-    return Scores(links.links, links.offsets, bitext.shapes), likelihood
+        is_last = i == rounds - 1
+        found = expect(bitext, links, directions, shares if is_last else mean, threads, is_last=is_last)
+        likelihood = found.likelihood
+    return Scores(as_floats(links.elements), links.offsets, bitext.shapes), likelihood
 
 
 def log_likelihoods(bitext: Bitext, model: FittedHMM, shares: Shares, threads: int | None) -> np.ndarray:
@@ -150,7 +153,7 @@ def _link_arrays(
             evidence[:, 1 + side] = _emissions(bitext, scores, direction, ids[side], side, threads)
     if new_pairs is not None:
         new_pairs.add(bitext, ids, is_new, evidence, threads)
-    return LinkArrays(offsets, NO_PLACES, evidence, np.zeros(offsets[-1], np.float32))
+    return LinkArrays(offsets, NO_PLACES, evidence, np.zeros(offsets[-1], np.uint32))
 
 
 def _add_alike(

@@ -233,7 +233,10 @@ def _estimated(
     text, chosen = training_pairs(bitext)
     lexicon, embeddings = lexicon_and_embeddings(prior)
     levels = None if embeddings is None else embeddings.levels(text, thread_count(threads), progress)
-    text = lowercased(text) if settings.fold_case else text
+    if settings.fold_case:
+        given, text = text, lowercased(text)
+        for side in (given.source, given.target):
+            side.vocabulary.forget_strings()
     tokens = current_exchange().summed(np.array([len(text.source.tokens), len(text.target.tokens)])).tolist()
     # Each direction explains the tokens of one side: where that is the longer one, it says more.
     share = (tokens[1] + 1) / (sum(tokens) + 2)

@@ -6,6 +6,7 @@ import numpy as np
 
 from alignkit.embeddings.levels import LEVELS, STEP
 from alignkit.kernels.hmm_e_step import Likeness
+from alignkit.kernels.packed_links import links_of
 
 # The ratios at first, as counted on gold links of Danish-English and Hebrew-English, both as logarithms: those of
 # the likeness (levels.likeness_levels), and those of the ratio. They count as much as so many links.
@@ -39,19 +40,19 @@ class LevelRatios:
         """As the kernels take it; :meth:`update` changes it."""
         return Likeness(self.levels, self.ratios)
 
-    def update(self, links: np.ndarray) -> None:
-        """New ratios from the expected links float32 (P,)."""
-        linked = _counted(self.levels, links) + self.prior
+    def update(self, elements: np.ndarray) -> None:
+        """New ratios from the expected links of elements uint32 (P,)."""
+        linked = _counted(self.levels, elements) + self.prior
         self._set(linked / linked.sum() / self.shares)
 
     def _set(self, ratios: np.ndarray) -> None:
         self.ratios[:LEVELS] = np.maximum(ratios, 1e-6) ** self.exponent
 
 
-def _counted(levels: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-    """float64 (LEVELS,): the number of elements of each level, or the sum of their weights."""
+def _counted(levels: np.ndarray, elements: np.ndarray | None = None) -> np.ndarray:
+    """float64 (LEVELS,): the number of elements of each level, or the sum of their expected links."""
     counts, step = np.zeros(LEVELS + 1), 1 << 22
     for low in range(0, len(levels), step):
-        part = None if weights is None else weights[low : low + step]
+        part = None if elements is None else links_of(elements[low : low + step])
         counts += np.bincount(levels[low : low + step], part, minlength=LEVELS + 1)
     return counts[:LEVELS]

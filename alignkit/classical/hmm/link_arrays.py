@@ -49,39 +49,40 @@ def link_arrays(
         raise AlignkitError("the text has more than two thousand million word pairs; give it in parts")
     offsets = flat_offsets(bitext.shapes)
     on_disk = are_links_on_disk(bitext, len(rows.columns), int(offsets[-1]), memory)
-    codes, links = _matrices(int(offsets[-1]), memory.folder, on_disk)
-    places = _pair_places(rows, len(bitext.target.vocabulary), codes)
+    elements = _elements(int(offsets[-1]), memory.folder, on_disk)
+    places = _pair_places(rows, len(bitext.target.vocabulary))
     for low, high in blocks_of_size(offsets, BLOCK_ELEMENTS):
-        _fill_codes(bitext.block(low, high), rows.columns, codes[offsets[low] : offsets[high]], places, threads)
-        release(codes)
-    return LinkArrays(offsets, places, evidence, links, likeness)
+        part = elements[offsets[low] : offsets[high]]
+        _fill_codes(bitext.block(low, high), rows.columns, places, part, threads)
+        release(elements)
+    return LinkArrays(offsets, places, evidence, elements, likeness)
 
 
-def _matrices(elements: int, folder: str | None, on_disk: bool) -> tuple[np.ndarray, np.ndarray]:
-    """uint16 and float32 (elements,), zeros, in memory or on disk."""
+def _elements(count: int, folder: str | None, on_disk: bool) -> np.ndarray:
+    """uint32 (count,), zeros, in memory or on disk."""
     if not on_disk:
-        return np.zeros(elements, np.uint16), np.zeros(elements, np.float32)
-    size = show_size(HMM_ELEMENT * elements)
-    log.info("a large text: matrices of %.3g elements (%s) are kept on disk", elements, size)
-    codes, links = (scratch_array(elements, dtype, folder) for dtype in (np.uint16, np.float32))
-    return codes, links
+        return np.zeros(count, np.uint32)
+    size = show_size(HMM_ELEMENT * count)
+    log.info("a large text: matrices of %.3g elements (%s) are kept on disk", count, size)
+    return scratch_array(count, np.uint32, folder)
 
 
-def _pair_places(rows: TableRows, target_types: int, codes: np.ndarray) -> PairPlaces:
+def _pair_places(rows: TableRows, target_types: int) -> PairPlaces:
     is_long = np.diff(rows.offsets) > 1 << SEGMENT_BITS
     long_rows = np.where(is_long, np.cumsum(is_long) - 1, -1).astype(np.int32)
     segments = np.empty((int(is_long.sum()), -(-target_types >> SEGMENT_BITS)), np.int64)
     hmm_pairs.fill_segments(rows.columns, rows.offsets, long_rows, segments)
-    return PairPlaces(rows.offsets, long_rows, segments, codes)
+    return PairPlaces(rows.offsets, long_rows, segments)
 
 
-def _fill_codes(bitext: Bitext, columns: np.ndarray, codes: np.ndarray, places: PairPlaces, threads: int) -> None:
+def _fill_codes(
+    bitext: Bitext, columns: np.ndarray, places: PairPlaces, elements: np.ndarray, threads: int
+) -> None:
     """The codes of a block of pairs."""
     index, text, matrices = token_index(bitext.source, threads), text_arrays(bitext), flat_offsets(bitext.shapes)
-    own = places._replace(codes=codes)
 
     def fill(low: int, high: int) -> None:
         room = np.empty(len(bitext.target.vocabulary), np.uint16)
-        hmm_pairs.fill_codes(low, high, index, text, matrices, columns, own, room)
+        hmm_pairs.fill_codes(low, high, index, text, matrices, columns, places, room, elements)
 
     run_blocks(fill, blocks(np.diff(index.starts), 1 if threads == 1 else 8 * threads), threads)

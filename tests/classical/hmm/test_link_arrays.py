@@ -27,10 +27,10 @@ def wide_text(pairs=1_500):
 
 def numbers_of(links, bitext):
     """The word pair of each element, one list after another, as the codes say."""
-    offsets, long_rows, segments, codes = links.places
+    offsets, long_rows, segments = links.places
     found = []
     for m in range(len(bitext)):
-        matrix = codes[links.offsets[m] : links.offsets[m + 1]].reshape(bitext.shapes[m])
+        matrix = links.elements[links.offsets[m] : links.offsets[m + 1]].reshape(bitext.shapes[m])
         for t, y in enumerate(bitext.target[m]):
             for j, x in enumerate(bitext.source[m]):
                 n = long_rows[x]
@@ -53,7 +53,7 @@ def test_the_codes_find_the_word_pair_of_every_element(threads, on_disk, monkeyp
     evidence = np.zeros((len(rows.columns), 3), np.float32)
     limit = MemoryLimit(hmm_memory(bitext, len(rows.columns)) if on_disk else None, str(tmp_path))
     links = link_arrays(bitext, rows, evidence, limit, threads)
-    assert links.places.codes.flags.owndata != on_disk
+    assert links.elements.flags.owndata != on_disk
     expected = [
         number[int(x), int(y)] for m in range(len(bitext)) for y in bitext.target[m] for x in bitext.source[m]
     ]

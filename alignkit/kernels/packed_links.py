@@ -1,0 +1,59 @@
+"""The expected link of an element of a text's matrices, and the code of its word pair, in four bytes.
+
+While the aligners are estimated, an element is a uint32. Its lower half is the code (:mod:`.hmm_pairs`); its upper
+half is the link as a floating-point number without a sign, of five bits for the exponent and eleven for the
+fraction: from 2**-31 to 2, with a relative error of at most 2**-12. Smaller links are 0. After the last E-step the
+elements are float32 in the same place (:func:`as_floats`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from alignkit.kernels.compile import kernel
+
+CODE_BITS = np.uint32(16)
+CODE = np.uint32(0xFFFF)
+FRACTION = np.uint32(12)  # bits of a float32's fraction that are left out
+HALF = np.uint32(1 << 11)  # of the last bit that is not
+LEAST = np.uint32((127 - 31) << 23)  # the bits of 2**-31 as float32
+NONE = np.uint32(0)
+
+
+@kernel
+def unpack_links(elements, bits):
+    """bits uint32 = the links of as many elements, as the bits of float32 numbers."""
+    for j in range(len(bits)):
+        link = elements[j] >> CODE_BITS
+        bits[j] = (link << FRACTION) + LEAST if link > NONE else NONE
+
+
+@kernel
+def pack_links(bits, elements):
+    """Sets the links of elements to float32 numbers from 0 to 1, given as their bits uint32; codes stay."""
+    for j in range(len(elements)):
+        rounded = bits[j] + HALF
+        link = (rounded - LEAST) >> FRACTION if rounded >= LEAST else NONE
+        elements[j] = (elements[j] & CODE) | (link << CODE_BITS)
+
+
+def as_floats(elements: np.ndarray) -> np.ndarray:
+    """float32: what the last E-step left in the place of the elements."""
+    return elements.view(np.float32)
+
+
+def links_of(elements: np.ndarray) -> np.ndarray:
+    """float32: the expected links of elements uint32, a copy."""
+    links = np.empty(len(elements), np.float32)
+    unpack_links(elements, links.view(np.uint32))
+    return links
+
+
+def set_links(elements: np.ndarray, links: np.ndarray) -> None:
+    """Sets the expected links of elements uint32 to float32 numbers; their codes stay."""
+    pack_links(np.ascontiguousarray(links, np.float32).view(np.uint32), elements)
+
+
+def clear_links(elements: np.ndarray) -> None:
+    """Sets the expected links of elements uint32 to 0; their codes stay."""
+    np.bitwise_and(elements, CODE, out=elements)

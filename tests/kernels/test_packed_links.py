@@ -1,0 +1,43 @@
+"""Links and codes of word pairs in four bytes, beside what their description says."""
+
+import numpy as np
+import pytest
+
+from alignkit.kernels.packed_links import as_floats, clear_links, links_of, set_links
+
+
+def test_links_keep_eleven_bits_of_their_fraction_and_codes_are_left_alone():
+    draw = np.random.default_rng(0)
+    links = np.float32(2.0) ** draw.uniform(-30, 0, 20_000).astype(np.float32)
+    codes = draw.integers(0, 1 << 16, len(links), np.uint32)
+    elements = codes.copy()
+    set_links(elements, links)
+    found = links_of(elements)
+    assert np.abs(found / links - 1).max() <= 2.0**-12
+    # Rounded to the nearest: what is left over is on either side.
+    assert abs(float(np.mean(found / links - 1))) < 2.0**-16
+    assert np.array_equal(elements & np.uint32(0xFFFF), codes)
+    set_links(elements, found)
+    assert np.array_equal(links_of(elements), found)
+    clear_links(elements)
+    assert np.array_equal(elements, codes)
+
+
+@pytest.mark.parametrize("exact", [0.0, 1.0, 0.5, 0.75, 1 + 2.0**-11, 2.0**-30])
+def test_some_links_are_exact(exact):
+    elements = np.array([7], np.uint32)
+    set_links(elements, np.array([exact]))
+    assert links_of(elements).tolist() == [exact]
+
+
+def test_very_small_links_are_none():
+    elements = np.full(3, 9, np.uint32)
+    set_links(elements, np.array([1e-10, 1e-30, 2.0**-32]))
+    assert not links_of(elements).any()
+    assert elements.tolist() == [9, 9, 9]
+
+
+def test_floats_take_the_place_of_elements():
+    elements = np.zeros(2, np.uint32)
+    as_floats(elements)[:] = [0.25, -3]
+    assert as_floats(elements[1:]).tolist() == [-3]
