@@ -137,7 +137,7 @@ class HMMEstimation:
         self._expect(is_last=False)
 
     def last_e_step(self, shares: Shares | None = None) -> None:
-        """An E-step whose links, as the shares say, are left as numbers; the estimation cannot go on after that."""
+        """An E-step that leaves its links as numbers, as the shares say; the estimation cannot go on after it."""
         self.shares = shares or self.shares
         self._expect(is_last=True)
         self.forget()
