@@ -61,8 +61,8 @@ class LinkArrays(NamedTuple):
     # float32 (K, 3), of each word pair its count, and its pseudo-counts in the forward and the reverse direction:
     # side by side, because nearly every look-up in this table is a cache miss.
     evidence: np.ndarray
-    # uint32 (P,), expected links and codes of word pairs (:mod:`.packed_links`). The E-step reads and then sets the
-    # links; the last one leaves float32 numbers instead.
+    # uint32 (P,), expected links and codes of word pairs (:mod:`.packed_links`). The E-step reads and then sets
+    # the links; the last one leaves float32 numbers instead.
     elements: np.ndarray
     likeness: Likeness = NO_LIKENESS  # of each element
 
