@@ -245,7 +245,7 @@ def check_options(method: str, options: Mapping[str, Any]) -> None:
             "--save-scores writes source-to-target scores; exchange SRC and TGT to get the others."
         )
     in_blocks = "block_tokens" in METHODS[method].takes and options.get("max_memory") is not None
-    if in_blocks and (options["prior"] or options["start"]):
+    if in_blocks and (options.get("prior") or options.get("start")):
         raise click.UsageError("--max-memory goes with neither --prior nor --start.")
     needs("threshold", "--symmetrize product", options["symmetrization"] in method_names(needs_scores=True))
     needs("kind", "--save-scores", options["save_scores"] is not None)

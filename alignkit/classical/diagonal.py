@@ -133,6 +133,7 @@ def fit_diagonal(
     *,
     threads: int | None = None,
     progress: Progress | None = None,
+    block_tokens: int | None = None,
     **options: Any,
 ) -> Diagonal:
     """Fit the diagonal-favouring model by EM from uniform translation probabilities.
@@ -142,13 +143,15 @@ def fit_diagonal(
         settings: the defaults without it.
         threads: all there are by default; the result has the same bits for any number.
         progress: called with (done, total, message) after each iteration.
+        block_tokens: lay out the text in blocks of about this many tokens, anew in every iteration, to use less
+            memory; the result has the same bits. None: all of it, once.
         **options: fields of :class:`DiagonalSettings`, which replace those of ``settings``.
 
     Raises:
         AlignkitError: a setting or ``threads`` is out of range.
     """
     settings = with_options(settings or DiagonalSettings(), options)
-    estimation = DiagonalEstimation(bitext, settings, thread_count(threads))
+    estimation = DiagonalEstimation(bitext, settings, thread_count(threads), block_tokens=block_tokens)
     estimation.initialise()
     checkpoint = estimation.exchange.checkpoint(estimation)
     history = run_em(estimation, settings.iterations, progress, checkpoint=checkpoint)

@@ -15,15 +15,13 @@ from alignkit.classical.memory import block_ranges
 from alignkit.classical.null import NullWord, m_step_null
 from alignkit.classical.priors import LexiconPrior, start_null, start_values
 from alignkit.classical.settings import IBM1Settings
-from alignkit.classical.translation_table import normalise_rows
+from alignkit.classical.translation_table import multiply_in_slices, normalise_rows
 from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.kernels import out_of_core, translation_table
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.out_of_core import RowColumns
 from alignkit.text.bitext import Bitext
 from alignkit.text.on_disk import release_bitext
-
-_SLICE = 1 << 20  # values converted at a time
 
 
 class Block:
@@ -156,9 +154,7 @@ class IBM1Estimation:
             if self.settings.null:
                 self._null_sums = self.exchange.in_turn(self._null_sums, block.add_null_counts)
         if counts is not None:
-            values = self._counted.values
-            for low in range(0, len(values), _SLICE):
-                values[low : low + _SLICE] = values[low : low + _SLICE] * counts[low : low + _SLICE]
+            multiply_in_slices(self._counted.values, counts)
         if self._is_uniform:
             words = self.bitext.target.lengths[self.bitext.source.lengths > 0].sum(keepdims=True)
             tokens = float(self.exchange.summed(words)[0])

@@ -71,6 +71,12 @@ class PairTable:
         return dense
 
 
+def multiply_in_slices(values: np.ndarray, factors: np.ndarray, size: int = 1 << 20) -> None:
+    """values float32 (K,) *= factors float64 (K,), in place, a slice at a time: no other array is as large."""
+    for low in range(0, len(values), size):
+        values[low : low + size] = values[low : low + size] * factors[low : low + size]
+
+
 def normalise_rows(offsets: np.ndarray, values: np.ndarray, alpha: float | None = None, threads: int = 1) -> None:
     """Turn counts into probabilities row by row, in place: the M-step of a lexical model.
 

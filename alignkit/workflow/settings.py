@@ -68,7 +68,11 @@ METHODS = {
         KNOWLEDGE | {"block_tokens"},
     ),
     "diagonal": Method(
-        "alignkit.classical.diagonal:fit_diagonal", DiagonalSettings(), "diagonal", "diagonal --save-model"
+        "alignkit.classical.diagonal:fit_diagonal",
+        DiagonalSettings(),
+        "diagonal",
+        "diagonal --save-model",
+        frozenset({"block_tokens"}),
     ),
     "hmm": Method(
         "alignkit.classical.hmm.model:fit_hmm", HMMSettings(), "hmm", "hmm --save-model", KNOWLEDGE | {"memory"}
@@ -103,8 +107,8 @@ class AlignSettings:
             extra ``embeddings``; or a file of word vectors, or two of them with a comma between them.
         start: a fitted model, or its file, to go on from instead of uniform parameters.
         max_memory: memory not to exceed, in bytes or as "800M" or "4G": what is larger is kept on disk, with the
-            same result. For joint models, HMMs, and IBM Model 1 without ``prior`` and ``start``. None: half of the
-            machine's memory, as far as that can be kept.
+            same result. Not for IBM Model 1 with ``prior`` or ``start``. None: half of the machine's memory, as
+            far as that can be kept.
         checkpoint: a folder for the state of the fit after each iteration; the same fit, begun again after it was
             interrupted, goes on from there.
         temp_folder: where what is too large for memory is kept; None: where the system has temporary files.

@@ -18,6 +18,10 @@ from alignkit.workflow.settings import AlignSettings
 FITS = {
     "ibm1": (lambda bitext, **more: fit_ibm1(bitext, iterations=4, dirichlet=0.1, **more), 4),
     "ibm1 in blocks": (lambda bitext, **more: fit_ibm1(bitext, iterations=4, block_tokens=100, **more), 4),
+    "diagonal in blocks": (
+        lambda bitext, **more: fit_diagonal(bitext, iterations=4, block_tokens=100, **more),
+        4,
+    ),
     "diagonal": (lambda bitext, **more: fit_diagonal(bitext, iterations=4, **more), 4),
     "hmm": (lambda bitext, **more: fit_hmm(bitext, iterations=2, lexical_iterations=2, **more), 4),
     "joint": (lambda bitext, **more: fit_joint(bitext, iterations=3, lexical_iterations=2, **more), 5),

@@ -1,4 +1,4 @@
-"""IBM Model 1 in blocks: the bits of the whole text at once, from a text on disk, within a limit that is kept."""
+"""IBM Model 1 and the diagonal model in blocks: the bits of the whole text, from a disk, within a limit."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from planted import bitext_of, random_pairs
 
+from alignkit.classical.diagonal import fit_diagonal
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.memory import block_ranges, block_tokens, parse_size, show_size, word_pairs
 from alignkit.errors import AlignkitError
@@ -17,7 +18,7 @@ def bits(model):
     null = None if model.null is None else model.null.tobytes()
     table = model.table
     arrays = (table.offsets, table.columns, table.values)
-    return [array.tobytes() for array in arrays], null, model.log_likelihood
+    return [array.tobytes() for array in arrays], null, model.log_likelihood, getattr(model, "tension", None)
 
 
 @pytest.mark.parametrize("size", [1, 7, 40, 10**9])
@@ -29,6 +30,16 @@ def test_blocks_of_any_size_give_the_same_bits(messy_bitext, size, options):
     whole = fit_ibm1(messy_bitext, threads=1, **options)
     for threads in (1, 3):
         assert bits(fit_ibm1(messy_bitext, threads=threads, block_tokens=size, **options)) == bits(whole)
+
+
+@pytest.mark.parametrize("size", [1, 7, 40, 10**9])
+@pytest.mark.parametrize(
+    "options", [{}, {"null": False, "dirichlet": None}, {"optimize_tension": False, "tension": 2.0, "prune": 0.1}]
+)
+def test_the_diagonal_model_has_the_same_bits_in_blocks_of_any_size(messy_bitext, size, options):
+    whole = fit_diagonal(messy_bitext, threads=1, **options)
+    for threads in (1, 3):
+        assert bits(fit_diagonal(messy_bitext, threads=threads, block_tokens=size, **options)) == bits(whole)
 
 
 def test_long_rows_are_merged_like_short_ones():
@@ -47,7 +58,8 @@ def test_long_rows_are_merged_like_short_ones():
 @pytest.mark.parametrize("pairs", [[([], [])], [([], ["a"]), (["b"], [])], []])
 def test_a_text_without_any_pair_of_words(pairs):
     text = bitext_of(pairs)
-    assert bits(fit_ibm1(text, block_tokens=1)) == bits(fit_ibm1(text))
+    for fit in (fit_ibm1, fit_diagonal):
+        assert bits(fit(text, block_tokens=1)) == bits(fit(text))
 
 
 def test_block_ranges_cover_every_sentence_once():

@@ -35,14 +35,15 @@ def small(monkeypatch):
     return blocks
 
 
-def least(alignkit, *options):
+def least(alignkit, *options, command="ibm1"):
     """The estimate in the message of a refusal."""
-    refused = alignkit("ibm1", "-q", *FILES, "--max-memory", "1K", *options)
+    refused = alignkit(command, "-q", *FILES, "--max-memory", "1K", *options)
     assert (refused.code, refused.out) == (2, b"")
     assert refused.err.count("\n") == 1
     return refused.err.split("needs about ")[1].split()[0]
 
 
+@pytest.mark.parametrize("command", ["ibm1", "diagonal"])
 @pytest.mark.parametrize(
     "options",
     [
@@ -53,14 +54,17 @@ def least(alignkit, *options):
         ["--symmetrize", "product"],
     ],
 )
-def test_a_limit_changes_no_byte(alignkit, small, tmp_path, options):
+def test_a_limit_changes_no_byte(alignkit, small, tmp_path, command, options):
     files = {}
-    for name, limit in (("free", []), ("limited", ["--max-memory", least(alignkit, *options[:2])])):
+    for name, limit in (
+        ("free", []),
+        ("limited", ["--max-memory", least(alignkit, *options[:2], command=command)]),
+    ):
         small.clear()
         paths = [tmp_path / f"{name}.{kind}" for kind in ("links", "scores", "model")]
         extra = ["-o", paths[0], "--sentence-scores", paths[1], "--temp-dir", tmp_path]
         extra += [] if "--symmetrize" in options else ["--save-model", paths[2]]
-        assert alignkit("ibm1", "-q", *FILES, *options, *limit, *extra).code == 0
+        assert alignkit(command, "-q", *FILES, *options, *limit, *extra).code == 0
         files[name] = [path.read_bytes() for path in paths if path.exists()]
     assert files["free"] == files["limited"]
     assert max(small) > 1  # it was done in blocks

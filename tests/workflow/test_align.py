@@ -295,7 +295,6 @@ def test_an_aligner_of_scores_alone():
         ({"method": "hmm", "symmetrization": "xor"}, "cannot symmetrize by 'xor'"),
         ({"method": "hmm", "threshold": 0.5}, "threshold"),
         ({"method": "hmm", "symmetrization": "union", "threshold": 0.5}, "threshold"),
-        ({"method": "diagonal", "max_memory": "1G"}, "diagonal cannot be fitted with max_memory"),
         ({"method": "diagonal", "prior": "x"}, "diagonal cannot be fitted with prior"),
         ({"method": "ibm1", "start": "x", "max_memory": "1G"}, "max_memory goes with neither"),
         ({"speed": 3}, "AlignSettings has no option 'speed'"),
