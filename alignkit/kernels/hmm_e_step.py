@@ -29,8 +29,8 @@ from alignkit.kernels.hmm_emissions import PairMatrices, PairTokens, StateSpace,
 from alignkit.kernels.hmm_pairs import SEGMENT_BITS, PairPlaces, pair_starts
 from alignkit.kernels.hmm_rows import ZERO, padded
 from alignkit.kernels.lanes import LANES
-from alignkit.kernels.link_odds import pool_links
-from alignkit.kernels.packed_links import CODE, pack_links, unpack_links
+from alignkit.kernels.mixed_links import finish_links, mix_links
+from alignkit.kernels.packed_links import CODE, unpack_links
 
 
 class TextArrays(NamedTuple):
@@ -154,63 +154,6 @@ def collect_evidence(place, x, y, pairs, numbers, forward, reverse):
             turned_counts[k] = 0
             turned_old[k] = 0
             turned_e[k] = 0
-
-
-@kernel
-def mix_row(t, L, row, reverse_e, high, shares):
-    """row float32 (L,), the forward posteriors of target token t = the weighted sum of both directions'."""
-    forward, reverse = np.float32(shares.forward), np.float32(shares.reverse)
-    for j in range(L):
-        value = ZERO
-        if forward > 0:
-            value += forward * row[j]
-        if reverse > 0:
-            value += reverse * reverse_e[j * high + t]
-        row[j] = value
-
-
-@kernel
-def mix_links(T, L, forward, reverse_e, shares, elements):
-    """Sets the links of one sentence pair to the weighted sum of both directions' posteriors; returns the sum of
-    the absolute changes.
-
-    Args:
-        forward: :class:`PairMatrices`, with the links as they were; its posteriors are overwritten.
-        reverse_e: the reverse direction's posteriors, turned.
-        elements: uint32 (T * L,).
-    """
-    wide, high = padded(L), padded(T)
-    _, links, e = forward
-    bits = e.view(np.uint32)
-    change = 0.0
-    for t in range(T):
-        here = t * wide
-        row, old = e[here : here + L], links[here : here + L]
-        mix_row(t, L, row, reverse_e, high, shares)
-        moved = ZERO
-        for j in range(L):
-            moved += abs(row[j] - old[j])
-        change += moved
-        pack_links(bits[here : here + L], elements[t * L : (t + 1) * L])
-    return change
-
-
-@kernel
-def finish_links(T, L, forward_e, reverse_e, shares, links):
-    """links float32 (T * L,) of one sentence pair = the mean of both directions' posteriors, or of their log-odds.
-
-    Args:
-        forward_e, reverse_e: their posteriors, in padded rows, the reverse one's turned; overwritten.
-    """
-    if shares.as_log_odds:
-        pool_links(T, L, forward_e, reverse_e, shares, links)
-        return
-    wide, high = padded(L), padded(T)
-    for t in range(T):
-        row, found = forward_e[t * wide : t * wide + L], links[t * L : (t + 1) * L]
-        mix_row(t, L, row, reverse_e, high, shares)
-        for j in range(L):
-            found[j] = row[j]
 
 
 @kernel
