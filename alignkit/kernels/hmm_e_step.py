@@ -27,7 +27,7 @@ from alignkit.kernels.forward_backward import (
 )
 from alignkit.kernels.hmm_emissions import PairMatrices, PairTokens, StateSpace, emissions, state_space
 from alignkit.kernels.hmm_pairs import SEGMENT_BITS, PairPlaces, pair_starts
-from alignkit.kernels.hmm_rows import ZERO, padded
+from alignkit.kernels.hmm_rows import padded
 from alignkit.kernels.lanes import LANES
 from alignkit.kernels.mixed_links import finish_links, mix_links
 from alignkit.kernels.packed_links import CODE, unpack_links

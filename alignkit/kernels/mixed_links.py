@@ -1,7 +1,7 @@
 """The links of one sentence pair from the posteriors of both directions, which a hidden Markov E-step leaves.
 
-T and L are the numbers of target and of source tokens; ``shares`` is :class:`.hmm_e_step.Shares`. Rows of matrices of
-one direction are padded (:func:`.hmm_rows.padded`), those of the reverse direction turned.
+T and L are the numbers of target and of source tokens; ``shares`` is :class:`.hmm_e_step.Shares`. The rows of each
+direction's matrices are padded (:func:`.hmm_rows.padded`); those of the reverse direction are turned.
 """
 
 from __future__ import annotations
