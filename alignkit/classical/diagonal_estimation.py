@@ -27,7 +27,7 @@ from alignkit.text.bitext import Bitext
 from alignkit.text.on_disk import release_bitext
 
 
-class Block:
+class DiagonalBlock:
     """The sentences low <= m < high of a text, indexed.
 
     Attributes:
@@ -121,7 +121,7 @@ class DiagonalEstimation:
         bitext, types = self.bitext, len(self.bitext.target.vocabulary)
         self.positions = PositionDistribution(bitext, self.settings.tension, self.exchange)
         self._row_ranges: list[tuple[int, int]] | None = None
-        self._whole: Block | None = None
+        self._whole: DiagonalBlock | None = None
         if self._ranges is None:
             indexed = IndexedBitext.of(bitext, self.threads)
             self.rows, self._row_ranges, met = indexed.pairs(), indexed.row_ranges, indexed.entries_met
@@ -142,7 +142,7 @@ class DiagonalEstimation:
             release_bitext(self.bitext)
         return TableRows(*pairs, np.ones(len(pairs.columns), np.float32))
 
-    def _blocks(self) -> Iterator[Block]:
+    def _blocks(self) -> Iterator[DiagonalBlock]:
         if self._whole is not None:
             yield self._whole
             return
@@ -150,8 +150,8 @@ class DiagonalEstimation:
             yield self._block(low, high)
             release_bitext(self.bitext)
 
-    def _block(self, low: int, high: int) -> Block:
-        return Block(self.bitext, low, high, self.positions, self.threads)
+    def _block(self, low: int, high: int) -> DiagonalBlock:
+        return DiagonalBlock(self.bitext, low, high, self.positions, self.threads)
 
     def e_step(self) -> None:
         """Turn the table into expected counts, and note the log-likelihood and the posterior distance.
@@ -178,7 +178,7 @@ class DiagonalEstimation:
         self.log_likelihood = self.exchange.total(sums[:, 0])
         self._distance = self.exchange.total(sums[:, 1]) / max(int(self.positions.tokens.sum()), 1)
 
-    def _count_shared(self, block: Block, weights: np.ndarray) -> None:
+    def _count_shared(self, block: DiagonalBlock, weights: np.ndarray) -> None:
         """Turn the owned rows of the table into expected counts; weights float32 (N_tgt,)."""
 
         def add_rows(first: int, end: int, counts: np.ndarray) -> None:

@@ -73,6 +73,7 @@ class Shares(NamedTuple):
     forward: float  # its weight; a direction of weight 0 is not run
     reverse: float
     as_log_odds: bool = False  # in the last E-step: whether it is the mean of log-odds (:mod:`.link_odds`)
+    is_last: bool = False  # whether the elements become float32 numbers
 
 
 FORWARD, REVERSE, BOTH = Shares(1.0, 0.0), Shares(0.0, 1.0), Shares(0.5, 0.5)
@@ -211,7 +212,7 @@ def direction_space(direction, most, size):
 
 
 @kernel
-def expect_block(low, high, text, pairs, directions, shares, is_last, space, likelihood):
+def expect_block(low, high, text, pairs, directions, shares, space, likelihood):
     """What :func:`expect_links` does, in a :class:`BlockSpace`, whose counts are added to."""
     x_tokens, x_offsets, y_tokens, y_offsets, copies = text
     offsets, _, _, elements, likeness = pairs
@@ -234,7 +235,7 @@ def expect_block(low, high, text, pairs, directions, shares, is_last, space, lik
             pair = PairTokens(y, x, reverse.null_links[x_offsets[m] : x_offsets[m + 1]], copies[m])
             likelihood[m] += run_direction(pair, reverse, reverse_space, states, passes, own, True)
         own_elements, reverse_e = elements[offsets[m] : offsets[m + 1]], reverse_space.matrices.e
-        if is_last:
+        if shares.is_last:
             finish_links(T, L, forward_space.matrices.e, reverse_e, shares, own_elements.view(np.float32))
         else:
             change += mix_links(T, L, forward_space.matrices, reverse_e, shares, own_elements)
@@ -242,7 +243,7 @@ def expect_block(low, high, text, pairs, directions, shares, is_last, space, lik
 
 
 @allocating_kernel
-def expect_links(low, high, text, pairs, directions, shares, is_last, likelihood):
+def expect_links(low, high, text, pairs, directions, shares, likelihood):
     """The E-step of sentence pairs low <= m < high: expected links, NULL's links, and counts of transitions.
 
     Args:
@@ -250,7 +251,6 @@ def expect_links(low, high, text, pairs, directions, shares, is_last, likelihood
         directions: :class:`.hmm_emissions.DirectionArrays` of the forward one, in which x are the states, and
             of the reverse.
         shares: :class:`Shares`, of each direction's posteriors in the expected links.
-        is_last: whether the elements become float32 numbers.
         likelihood: float64 (M,), filled: the sum of the log-likelihoods of the directions that ran.
 
     Returns:
@@ -261,6 +261,6 @@ def expect_links(low, high, text, pairs, directions, shares, is_last, likelihood
     forward, reverse = directions
     spaces = direction_space(forward, most, size), direction_space(reverse, most, size)
     space = BlockSpace(*spaces, state_space(most), pass_space(most, size), np.empty((2, most), np.uint32))
-    change = expect_block(low, high, text, pairs, directions, shares, is_last, space, likelihood)
+    change = expect_block(low, high, text, pairs, directions, shares, space, likelihood)
     counts = folded_counts(space.forward.counts, most, len(forward.initial))
     return change, counts, folded_counts(space.reverse.counts, most, len(reverse.initial))

@@ -58,22 +58,22 @@ def fill_segments(columns, offsets, long_rows, segments):
 
 
 @kernel
-def fill_codes(low, high, index, text, matrices, columns, places, room, elements):
+def fill_codes(low, high, index, text, matrices, columns, places, room):
     """Sets the elements of source words low <= i < high to their codes, without links.
 
     Args:
         index: (starts int64 (V_src + 1,), sentences int32 (N_src,), positions int32 (N_src,)), where each source
             word occurs in a block of sentence pairs.
         text: :class:`.hmm_e_step.TextArrays` of the block.
-        matrices: int64 (M + 1,), where the matrix of each of its pairs starts.
+        matrices: (int64 (M + 1,), where the matrix of each of its pairs starts; uint32, their elements).
         columns: int32 (K,), the target word of each word pair.
         places: :class:`PairPlaces`.
         room: uint16 (V_tgt,), work space.
-        elements: uint32, those of the block.
     """
     starts, sentences, positions = index
     _, source_offsets, tokens, token_offsets, _ = text
     offsets, long_rows, segments = places
+    matrix_starts, elements = matrices
     for i in range(low, high):
         if starts[i] == starts[i + 1]:
             continue
@@ -83,7 +83,7 @@ def fill_codes(low, high, index, text, matrices, columns, places, room, elements
             room[o] = k - (first if n < 0 else segments[n, o >> SEGMENT_BITS])
         for j in range(starts[i], starts[i + 1]):
             m = sentences[j]
-            place, length = matrices[m] + positions[j], source_offsets[m + 1] - source_offsets[m]
+            place, length = matrix_starts[m] + positions[j], source_offsets[m + 1] - source_offsets[m]
             for k in range(token_offsets[m], token_offsets[m + 1]):
                 elements[place] = room[tokens[k]]
                 place += length

@@ -42,7 +42,7 @@ def as_floats(elements: np.ndarray) -> np.ndarray:
     return elements.view(np.float32)
 
 
-def links_of(elements: np.ndarray) -> np.ndarray:
+def unpacked_links(elements: np.ndarray) -> np.ndarray:
     """float32: the expected links of elements uint32, a copy."""
     links = np.empty(len(elements), np.float32)
     unpack_links(elements, links.view(np.uint32))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from alignkit.kernels.packed_links import as_floats, clear_links, links_of, set_links
+from alignkit.kernels.packed_links import as_floats, clear_links, set_links, unpacked_links
 
 
 def test_links_keep_eleven_bits_of_their_fraction_and_codes_are_left_alone():
@@ -12,13 +12,13 @@ def test_links_keep_eleven_bits_of_their_fraction_and_codes_are_left_alone():
     codes = draw.integers(0, 1 << 16, len(links), np.uint32)
     elements = codes.copy()
     set_links(elements, links)
-    found = links_of(elements)
+    found = unpacked_links(elements)
     assert np.abs(found / links - 1).max() <= 2.0**-12
     # Rounded to the nearest: what is left over is on either side.
     assert abs(float(np.mean(found / links - 1))) < 2.0**-16
     assert np.array_equal(elements & np.uint32(0xFFFF), codes)
     set_links(elements, found)
-    assert np.array_equal(links_of(elements), found)
+    assert np.array_equal(unpacked_links(elements), found)
     clear_links(elements)
     assert np.array_equal(elements, codes)
 
@@ -27,13 +27,13 @@ def test_links_keep_eleven_bits_of_their_fraction_and_codes_are_left_alone():
 def test_some_links_are_exact(exact):
     elements = np.array([7], np.uint32)
     set_links(elements, np.array([exact]))
-    assert links_of(elements).tolist() == [exact]
+    assert unpacked_links(elements).tolist() == [exact]
 
 
 def test_very_small_links_are_none():
     elements = np.full(3, 9, np.uint32)
     set_links(elements, np.array([1e-10, 1e-30, 2.0**-32]))
-    assert not links_of(elements).any()
+    assert not unpacked_links(elements).any()
     assert elements.tolist() == [9, 9, 9]
 
 

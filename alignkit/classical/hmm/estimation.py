@@ -27,7 +27,7 @@ from alignkit.kernels.hmm_e_step import NO_LIKENESS, LinkArrays, Shares
 from alignkit.kernels.hmm_emissions import DirectionArrays
 from alignkit.kernels.hmm_pairs import NO_PLACES
 from alignkit.kernels.hmm_rows import TINY
-from alignkit.kernels.packed_links import as_floats, links_of
+from alignkit.kernels.packed_links import as_floats, unpacked_links
 from alignkit.parallel import blocks_of_size
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
@@ -258,7 +258,7 @@ class HMMEstimation:
 
     def expected_links(self) -> Scores:
         """(T, L) for each pair: the expected links between two iterations, a copy."""
-        return Scores(links_of(self.links.elements), self.links.offsets, self.bitext.shapes)
+        return Scores(unpacked_links(self.links.elements), self.links.offsets, self.bitext.shapes)
 
     def last_links(self) -> Scores:
         """(T, L) for each pair: what :meth:`last_e_step` found."""

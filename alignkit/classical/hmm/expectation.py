@@ -92,11 +92,11 @@ def expect(
         exchange: with the processes that have the rest of the text; each has whole blocks of it.
         is_last: whether float32 numbers replace the elements (:func:`alignkit.kernels.packed_links.as_floats`).
     """
-    text = text_arrays(bitext, copies)
+    text, shares = text_arrays(bitext, copies), shares._replace(is_last=is_last)
     likelihood = np.zeros(len(bitext), np.float64)
 
     def run(low: int, high: int) -> np.ndarray:
-        change, *both = expect_links(low, high, text, links, directions, shares, is_last, likelihood)
+        change, *both = expect_links(low, high, text, links, directions, shares, likelihood)
         release_matrices(links)
         return np.concatenate([[change], *both[0], *both[1]])
 

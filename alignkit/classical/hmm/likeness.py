@@ -6,7 +6,7 @@ import numpy as np
 
 from alignkit.embeddings.levels import LEVELS, STEP
 from alignkit.kernels.hmm_e_step import Likeness
-from alignkit.kernels.packed_links import links_of
+from alignkit.kernels.packed_links import unpacked_links
 
 # The ratios at first, as counted on gold links of Danish-English and Hebrew-English, both as logarithms: those of
 # the likeness (levels.likeness_levels), and those of the ratio. They count as much as so many links.
@@ -53,6 +53,6 @@ def _counted(levels: np.ndarray, elements: np.ndarray | None = None) -> np.ndarr
     """float64 (LEVELS,): the number of elements of each level, or the sum of their expected links."""
     counts, step = np.zeros(LEVELS + 1), 1 << 22
     for low in range(0, len(levels), step):
-        part = None if elements is None else links_of(elements[low : low + step])
+        part = None if elements is None else unpacked_links(elements[low : low + step])
         counts += np.bincount(levels[low : low + step], part, minlength=LEVELS + 1)
     return counts[:LEVELS]

@@ -79,10 +79,11 @@ def _fill_codes(
     bitext: Bitext, columns: np.ndarray, places: PairPlaces, elements: np.ndarray, threads: int
 ) -> None:
     """The codes of a block of pairs."""
-    index, text, matrices = token_index(bitext.source, threads), text_arrays(bitext), flat_offsets(bitext.shapes)
+    index, text = token_index(bitext.source, threads), text_arrays(bitext)
+    matrices = flat_offsets(bitext.shapes), elements
 
     def fill(low: int, high: int) -> None:
         room = np.empty(len(bitext.target.vocabulary), np.uint16)
-        hmm_pairs.fill_codes(low, high, index, text, matrices, columns, places, room, elements)
+        hmm_pairs.fill_codes(low, high, index, text, matrices, columns, places, room)
 
     run_blocks(fill, blocks(np.diff(index.starts), 1 if threads == 1 else 8 * threads), threads)
