@@ -64,7 +64,7 @@ from alignkit_cli.text_parts import model_size_option, part_options, sample_fit_
     AlignSettings,
     "quality",
     type=click.Choice(list(QUALITIES)),
-    help="How much time to spend: fast takes about half as long as normal, best about ten times.",
+    help="How much time to spend: fast takes about half as long as normal on large texts, best about ten times.",
 )
 @setting_option(
     AlignSettings,

@@ -187,6 +187,8 @@ class AlignSettings:
         chosen = self.estimation or estimation or METHODS[name].estimation
         if self.iterations is not None:
             chosen = replace(chosen, iterations=self.iterations)
+            if isinstance(chosen, HMMSettings):
+                chosen = replace(chosen, hurry_from=0)
         if self.keep_case and isinstance(chosen, HMMSettings):
             chosen = replace(chosen, fold_case=False)
         return METHODS[name], chosen

@@ -132,6 +132,12 @@ def test_case_is_folded_unless_it_is_kept():
     assert pharaoh(align(SOURCE, shouted, model=model)) == pharaoh(align(SOURCE, lower, model=model))
 
 
+def test_fast_takes_its_time_for_a_small_text_unless_told_how_much():
+    one = ["the house is small"], ["das Haus ist klein"]
+    assert pharaoh(align(*one, quality="fast")) == pharaoh(align(*one))
+    assert pharaoh(align(*one, quality="fast", iterations=1)) != pharaoh(align(*one))
+
+
 @pytest.mark.parametrize("options", [{}, {"symmetrization": "union"}])
 def test_a_limit_of_memory_changes_no_byte_of_an_hmm(options, monkeypatch, tmp_path):
     whole = align(BITEXT, method="hmm", **options)

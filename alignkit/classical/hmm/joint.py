@@ -240,6 +240,8 @@ def _estimated(
     tokens = current_exchange().summed(np.array([len(text.source.tokens), len(text.target.tokens)])).tolist()
     # Each direction explains the tokens of one side: where that is the longer one, it says more.
     share = (tokens[1] + 1) / (sum(tokens) + 2)
+    elements = current_exchange().summed(np.array([bitext.source.lengths @ bitext.target.lengths]))
+    settings = settings.for_size(int(elements[0]))
     estimation = HMMEstimation(text, settings, BOTH, thread_count(threads), lexicon, start, memory, levels)
     estimate(estimation, progress, last_shares=Shares(share, 1 - share, as_log_odds=True))
     return estimation, chosen

@@ -46,6 +46,8 @@ class HMMSettings:
         decode: how the fitted aligner of one direction finds links, one of :data:`DECODINGS`; the joint aligner
             ignores it.
         threshold: the least probability of a link of the joint aligner; others ignore it.
+        hurry_from: of the joint aligner: a text whose matrices have fewer elements than this in all gets the
+            iterations of :data:`JOINT_SETTINGS`, which take no time worth saving there.
     """
 
     lexical_iterations: int = 5
@@ -68,6 +70,16 @@ class HMMSettings:
     decode: str = "posterior"
     likeness: float = 0.5
     threshold: float = JOINT_THRESHOLD
+    hurry_from: int = 0
+
+    def for_size(self, elements: int) -> HMMSettings:
+        """The settings for a text whose matrices have this number of elements."""
+        if elements >= self.hurry_from:
+            return self
+        usual = JOINT_SETTINGS
+        return replace(
+            self, lexical_iterations=usual.lexical_iterations, iterations=usual.iterations, hurry_from=0
+        )
 
     @property
     def is_maximum_likelihood(self) -> bool:
@@ -92,6 +104,8 @@ class HMMSettings:
             raise AlignkitError(f"the factor for punctuation must lie in (0, 1], not {self.punctuation}")
         if not 0 <= self.threshold <= 1:
             raise AlignkitError(f"the threshold must lie in [0, 1], not {self.threshold}")
+        if self.hurry_from < 0:
+            raise AlignkitError(f"a number of elements cannot be negative, as {self.hurry_from}")
         if self.decode not in DECODINGS:
             raise AlignkitError(f"links are decoded by {' or '.join(DECODINGS)}, not {self.decode}")
 
@@ -115,5 +129,5 @@ JOINT_SETTINGS = HMMSettings(
     punctuation=0.05,
     fold_case=True,
 )
-#: Of its quick variant: fewer iterations.
-FAST_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=2, iterations=3)
+#: Of its quick variant: fewer iterations, but for small texts.
+FAST_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=2, iterations=3, hurry_from=2_000_000)

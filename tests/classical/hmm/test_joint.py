@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from planted import bitext_of, permuted_copy, random_pairs
@@ -89,3 +91,15 @@ def test_iterations_end_when_links_stand_still():
         assert done[-1] == (JOINT_SETTINGS.lexical_iterations + JOINT_SETTINGS.iterations,) * 2
     assert counts[0.0] == JOINT_SETTINGS.lexical_iterations + JOINT_SETTINGS.iterations
     assert counts[0.0] > counts[1e-3] > counts[0.3]
+
+
+def test_a_small_text_is_never_hurried():
+    bitext = bitext_of(permuted_copy(3, pairs=40)[0])
+    size = int((bitext.source.lengths * bitext.target.lengths).sum())
+
+    def links(hurry_from):
+        settings = replace(JOINT_SETTINGS, lexical_iterations=1, iterations=1, hurry_from=hurry_from)
+        return fit_joint(bitext, settings, threads=1).fitted_probabilities.values.tobytes()
+
+    assert links(size + 1) == fit_joint(bitext, threads=1).fitted_probabilities.values.tobytes()
+    assert links(size) == links(0) != links(size + 1)

@@ -13,6 +13,7 @@ from alignkit.errors import AlignkitError
         {"lexical_prior": -1.0},
         {"fertility_prior": 0.0},
         {"decode": "beam"},
+        {"hurry_from": -1},
     ],
 )
 def test_settings_outside_their_range_are_errors(wrong):
