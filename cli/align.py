@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import click
 
-from alignkit.classical.hmm.settings import JOINT_THRESHOLD
-from alignkit.workflow.settings import ON_ERROR, QUALITIES, AlignSettings
+from alignkit.classical.hmm.settings import JOINT_THRESHOLD, HMMSettings
+from alignkit.links.formats import OUTPUT_FORMATS
+from alignkit.workflow.settings import METHODS, ON_ERROR, QUALITIES, AlignSettings
 from alignkit_cli.command import alignkit_command
 from alignkit_cli.fitting import (
     fit_on_sample,
@@ -125,6 +127,8 @@ def command(model: str | None, on_error: str, **options: Any) -> None:
     streamed = model is not None and source == "-" and target is None
     _check_options(model, streamed, options)
     settings = with_given(AlignSettings(), options, scored=options["save_scores"] is not None)
+    if model is None and _folds_case(settings) and not OUTPUT_FORMATS[options["output_format"]].needs_words:
+        settings = replace(settings, lowercase=True)  # read so, the text is in memory once, not twice
     threads, quiet = options["threads"], options["quiet"]
     if is_shared():
         fit_and_write_shared(settings, options | {"model": model})
@@ -154,6 +158,13 @@ def command(model: str | None, on_error: str, **options: Any) -> None:
     save_model(aligned.aligner, options)
     save_scores(aligned, options)
     write_alignments([aligned], options)
+
+
+def _folds_case(settings: AlignSettings) -> bool:
+    """Whether the fit of a text is that of the text in lower case."""
+    method, estimation = settings.chosen()
+    folds = method is METHODS["joint"] and isinstance(estimation, HMMSettings) and estimation.fold_case
+    return folds and settings.embeddings is None
 
 
 def _check_options(model: str | None, streamed: bool, options: Mapping[str, Any]) -> None:

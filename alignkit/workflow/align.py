@@ -39,6 +39,7 @@ from alignkit.workflow.settings import ON_ERROR, AlignSettings
 from alignkit.workflow.writing import AlignmentWriter
 
 BLOCK = 10_000  # sentence pairs that a saved aligner links at a time, or that are described at a time
+WRITTEN_BLOCK = 100_000  # sentence pairs whose known links are written at a time
 ADAPTED_BLOCK = 100_000  # sentence pairs that a joint model is adapted to at a time: the more, the better it gets
 #: A fitted aligner or the file of one; or two of them, source to target and target to source.
 Model = Aligner | PathLike | tuple[Aligner | PathLike, Aligner | PathLike]
@@ -118,7 +119,7 @@ class AlignedText:
         for low, high in self.ranges:
             text = self.bitext if len(self.ranges) == 1 else self.bitext.block(low, high)
             links, known = self.fitted or (None, None)
-            step = max(BLOCK if any(wanted.values()) else len(text), 1)
+            step = BLOCK if any(wanted.values()) else max(len(text) if links is None else WRITTEN_BLOCK, 1)
             if links is None and len(text) > step:
                 links = links_of(self.aligner, text)
             for start in range(0, max(len(text), 1), step):

@@ -275,3 +275,24 @@ def test_scores_of_align_are_those_of_the_library(alignkit, model, tmp_path, fai
     failure(alignkit("align", "--model", model, "-", "--save-scores", place, stdin=b"a ||| b\n"), "whole text")
     failure(alignkit("align", "--model", model, *FILES, "--iterations", 2), "--iterations goes only with a fit")
     failure(alignkit("align", *FILES, "--kind", "beta"), "--kind goes only with --save-scores")
+
+
+def test_reading_in_lower_case_changes_no_byte_of_a_fit(alignkit, tmp_path):
+    """The program reads a text in lower case where the library keeps its words; links and models are the same."""
+    from alignkit import align
+
+    source, target = (tmp_path / side for side in ("source", "target"))
+    for path, given in zip((source, target), FILES, strict=True):
+        text = given.read_text() + "\u039f\u03a3 \u03a3\u0399\u0393\u039c\u0391\u03a3. \u0130I \u1e9e\n"
+        path.write_text(
+            "".join(line.title() if m % 3 else line.upper() for m, line in enumerate(text.splitlines(True)))
+        )
+    aligned = align(source, target)
+    aligned.aligner.save(tmp_path / "library.npz")
+    aligned.write(tmp_path / "library", "probabilities")
+    options = ["--save-model", tmp_path / "program.npz", "--format", "probabilities", "-o", tmp_path / "program"]
+    assert alignkit("align", "-q", source, target, *options).code == 0
+    assert (tmp_path / "program").read_bytes() == (tmp_path / "library").read_bytes()
+    assert (tmp_path / "program.npz").read_bytes() == (tmp_path / "library.npz").read_bytes()
+    shown = alignkit("align", "-q", source, target, "--format", "giza")
+    assert source.read_text().split()[0].encode() in shown.out
