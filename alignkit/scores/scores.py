@@ -67,6 +67,12 @@ class Scores:
                 raise ValueError("Scores cannot contain NaN, which has no order")
 
     @classmethod
+    def zeros(cls, shapes: np.ndarray) -> Scores:
+        """Scores of 0 of matrices of ``shapes`` int32 (M, 2), T and L of each."""
+        offsets = flat_offsets(shapes)
+        return cls(np.zeros(offsets[-1], np.float32), offsets, shapes)
+
+    @classmethod
     def from_matrices(cls, matrices: Iterable[np.ndarray]) -> Scores:
         """Scores of these (T, L) matrices."""
         arrays = [np.asarray(matrix, np.float32) for matrix in matrices]

@@ -73,7 +73,7 @@ class JointViews(JointAligner):
 
     def whole_probabilities(self, bitext: Bitext) -> Scores:
         """See :meth:`JointAligner.whole_probabilities`."""
-        total = _zeros(bitext)
+        total = Scores.zeros(bitext.shapes)
         for view, model in zip(self.views, self._running, strict=True):
             viewed = ViewedText(view, bitext)
             log_odds = model.whole_log_odds(viewed.bitext)
@@ -181,7 +181,7 @@ def _within_memory(bitext: Bitext, memory: MemoryLimit) -> tuple[Scores, MemoryL
     if size > memory.limit // LARGEST_SHARE:
         return Scores(scratch_array(elements, np.float32, memory.folder), offsets, bitext.shapes), memory
     rest = None if memory.bytes is None else memory.bytes - size
-    return _zeros(bitext), replace(memory, bytes=rest)
+    return Scores.zeros(bitext.shapes), replace(memory, bytes=rest)
 
 
 class _KnownLevels:
@@ -207,8 +207,3 @@ def settings_of_view(settings: HMMSettings, view: View) -> HMMSettings:
 def progress_of_view(progress: Progress, n: int, views: int) -> Progress:
     """Progress of the n-th of several views."""
     return lambda done, total, message: progress(n * total + done, views * total, f"view {n + 1}, {message}")
-
-
-def _zeros(bitext: Bitext) -> Scores:
-    offsets = flat_offsets(bitext.shapes)
-    return Scores(np.zeros(offsets[-1], np.float32), offsets, bitext.shapes)

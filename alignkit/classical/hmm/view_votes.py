@@ -98,7 +98,7 @@ def vote(
     if count and not len(pairs):
         raise AlignkitError("the sentence pairs are too long; split their lines into sentences")
     head = text.block(0, len(pairs))
-    total, support = _zeros(head), _zeros(head)
+    total, support = Scores.zeros(head.shapes), Scores.zeros(head.shapes)
     votes = np.zeros(len(total.values), np.uint8)
     views, agreement = trained_views(views, text), float("nan")
     for n, view in enumerate(views):
@@ -121,7 +121,7 @@ def _word_log_odds(
     settings = settings_of_view(JOINT_SETTINGS, view)
     model, found = fit_log_odds(viewed.bitext, settings, threads=threads, progress=progress)
     shapes = wanted.bitext.shapes
-    offsets, words = flat_offsets(shapes), _zeros(head)
+    offsets, words = flat_offsets(shapes), Scores.zeros(head.shapes)
     wanted.add(Scores(found.values[: offsets[-1]], offsets, shapes), 1.0, words, thread_count(threads))
     return words, model
 
@@ -143,8 +143,3 @@ def agreement_of_directions(model: JointHMM, bitext: Bitext, threads: int | None
         both += int((forward & reverse).sum())
         each += int(forward.sum()) + int(reverse.sum())
     return 2 * both / each if each else float("nan")
-
-
-def _zeros(bitext: Bitext) -> Scores:
-    offsets = flat_offsets(bitext.shapes)
-    return Scores(np.zeros(offsets[-1], np.float32), offsets, bitext.shapes)
