@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-from itertools import chain
 
 import numpy as np
 
@@ -99,18 +98,35 @@ def spelling_of_new_pairs(bitext: Bitext, is_new: np.ndarray, threads: int) -> n
 
 def letters_of(bitext: Bitext) -> tuple[Letters, Letters, int]:
     """The letters of both sides' words, in lower case and without accents, and how many there are."""
-    vocabularies = bitext.source.vocabulary, bitext.target.vocabulary
-    plain = _plain_letters("".join(chain(*vocabularies)).lower())
-    words = [[_plain(word.lower(), plain) for word in vocabulary] for vocabulary in vocabularies]
-    codes = np.frombuffer("".join(words[0] + words[1]).encode("utf-32-le", "surrogatepass"), np.uint32)
-    places = np.zeros(int(codes.max(initial=0)) + 1, np.int32)
-    places[codes] = 1
-    alphabet = int(places.sum())
-    ids = np.cumsum(places, dtype=np.int32)[codes] - np.int32(1)
-    offsets = np.zeros(len(words[0]) + len(words[1]) + 1, np.int64)
-    np.cumsum([len(word) for word in words[0] + words[1]], out=offsets[1:])
-    middle, cut = offsets[len(words[0])], len(words[0])
-    return Letters(ids[:middle], offsets[: cut + 1]), Letters(ids[middle:], offsets[cut:] - middle), alphabet
+    words = plain_words(bitext.source.vocabulary), plain_words(bitext.target.vocabulary)
+    alphabet = alphabet_of(*words)
+    return spelled(words[0], alphabet), spelled(words[1], alphabet), len(alphabet)
+
+
+def plain_words(vocabulary: Vocabulary) -> list[str]:
+    """The words of a vocabulary in lower case and without accents."""
+    plain = _plain_letters("".join(vocabulary).lower())
+    return [_plain(word.lower(), plain) for word in vocabulary]
+
+
+def alphabet_of(*sides: list[str]) -> np.ndarray:
+    """uint32 (A,): the letters of words, rising."""
+    return np.unique(np.concatenate([_codes(words) for words in sides]))
+
+
+def spelled(words: list[str], alphabet: np.ndarray) -> Letters:
+    """The letters of words by their number in an alphabet uint32 (A,); those that it does not have are A."""
+    codes = _codes(words)
+    ids = np.searchsorted(alphabet, codes)
+    if len(alphabet):
+        ids[alphabet[np.minimum(ids, len(alphabet) - 1)] != codes] = len(alphabet)
+    offsets = np.zeros(len(words) + 1, np.int64)
+    np.cumsum([len(word) for word in words], out=offsets[1:])
+    return Letters(ids.astype(np.int32), offsets)
+
+
+def _codes(words: list[str]) -> np.ndarray:
+    return np.frombuffer("".join(words).encode("utf-32-le", "surrogatepass"), np.uint32)
 
 
 def _plain(word: str, plain: dict[int, str]) -> str:

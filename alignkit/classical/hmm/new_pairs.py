@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from alignkit.classical.hmm.evidence import spelling_of_new_pairs
 from alignkit.classical.hmm.expectation import text_arrays
 from alignkit.classical.hmm.known_model import ClassPairs, FittedCounts, KnownModel, taken
+from alignkit.classical.hmm.new_transliterations import KnownLetters
 from alignkit.classical.hmm.parameters import FittedHMM
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.word_classes import FEW
@@ -36,6 +39,11 @@ class NewPairs:
         # Short units have no spelling.
         self.is_spelled = any(direction.emission_alike.any() for direction in model.directions)
 
+    @cached_property
+    def letters(self) -> KnownLetters:
+        """Which letters correspond in what the model has learned."""
+        return KnownLetters(self.known)
+
     def add(self, bitext: Bitext, ids: Ids, is_new: np.ndarray, evidence: np.ndarray, threads: int) -> None:
         """Sets p(y|x) of the new pairs in both directions.
 
@@ -50,7 +58,9 @@ class NewPairs:
             return
         start = np.full(len(new), self.settings.lexical_prior, np.float32)
         if self.is_spelled:
-            start += np.float32(self.settings.spelling) * spelling_of_new_pairs(bitext, is_new, threads)[new]
+            alike = spelling_of_new_pairs(bitext, is_new, threads)[new]
+            alike = np.maximum(alike, self.letters.counts(bitext, ids, new, threads))
+            start += np.float32(self.settings.spelling) * alike
         evidence[new, 1] = evidence[new, 2] = start
         text, offsets = text_arrays(bitext), flat_offsets(bitext.shapes)
         ranges, words = blocks(np.diff(offsets), threads), self._words(bitext)

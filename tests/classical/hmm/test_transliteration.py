@@ -1,11 +1,12 @@
 """Words of one letter-by-letter code in another alphabet, most of them seen once."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from alignkit.classical.hmm import pair_evidence
-from alignkit.classical.hmm.joint import fit_joint
+from alignkit.classical.hmm.joint import fit_joint, load_joint
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
 from alignkit.text.bitext import Bitext
@@ -56,10 +57,19 @@ def test_the_code_is_learned_from_the_text(monkeypatch):
     monkeypatch.setattr(pair_evidence, "MOST_PAIRS", 0)
     without = fit_joint(bitext).fitted_links
     assert evaluate(gold, with_it).aer < evaluate(gold, without).aer
-    print(
-        found_of(with_it, rare), found_of(without, rare), evaluate(gold, with_it).aer, evaluate(gold, without).aer
-    )
     assert found_of(with_it, rare) > 0.9 > found_of(without, rare)
+
+
+def test_a_saved_model_knows_the_code_of_new_names(tmp_path):
+    fit_joint(text(seed=1)[0]).save(tmp_path / "m.npz")
+    model = load_joint(tmp_path / "m.npz")
+    bitext, _, rare = text(seed=2)
+    assert not any(word in model.source for word in bitext.source.vocabulary)
+    assert (
+        found_of(model.links(bitext), rare) > 0.9 > 0.3 > found_of(replace(model, counts=None).links(bitext), rare)
+    )
+    one, more = (replace(model, threads=n).probabilities(bitext).values.tobytes() for n in (1, 3))
+    assert one == more
 
 
 def test_words_without_a_code_are_none_the_worse():
