@@ -236,7 +236,7 @@ def _estimated(
     if settings.fold_case:
         given, text = text, lowercased(text)
         for side in (given.source, given.target):
-            side.vocabulary.forget_strings()
+            side.vocabulary.forget_strings()  # several times as large as the vocabulary
     tokens = current_exchange().summed(np.array([len(text.source.tokens), len(text.target.tokens)])).tolist()
     # Each direction explains the tokens of one side: where that is the longer one, it says more.
     share = (tokens[1] + 1) / (sum(tokens) + 2)
