@@ -173,6 +173,7 @@ class DiagonalEstimation:
             else:
                 block.over_rows(kernels.diagonal_expected_counts, self.rows, weights.z, self._row_ranges)
             self._null_sums = self.exchange.in_turn(self._null_sums, partial(block.add_null_counts, weights))
+            del block, weights  # before the next one is there
         if counts is not None:
             multiply_in_slices(self.rows.values, counts)
         self.log_likelihood = self.exchange.total(sums[:, 0])

@@ -236,6 +236,8 @@ def add_diagonal_counts(low, high, index, rows, text, exponentials, weights, sum
     starts, _, _ = index
     row_offsets, columns, counts = rows
     for i in range(low, high):
+        if starts[i] == starts[i + 1]:
+            continue
         for k in range(PLACE(row_offsets[i]), PLACE(row_offsets[i + 1])):
             sums[ID(columns[k])] = counts[k]
         sum_diagonal_row(starts[i], starts[i + 1], index, text, exponentials, weights, sums)

@@ -2,8 +2,8 @@
 
 While the aligners are estimated, an element is a uint32. Its lower half is the code (:mod:`.hmm_pairs`); its upper
 half is the link as a floating-point number without a sign, of five bits for the exponent and eleven for the
-fraction: from 2**-31 to 2, with a relative error of at most 2**-12. Smaller links are 0. After the last E-step the
-elements are float32 in the same place (:func:`as_floats`).
+fraction: above 2**-31 and up to 1, with a relative error of at most 2**-12. Smaller links are 0, larger ones 1.
+After the last E-step the elements are float32 in the same place (:func:`as_floats`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ CODE = np.uint32(0xFFFF)
 FRACTION = np.uint32(12)  # bits of a float32's fraction that are left out
 HALF = np.uint32(1 << 11)  # of the last bit that is not
 LEAST = np.uint32((127 - 31) << 23)  # the bits of 2**-31 as float32
+MOST = np.uint32(127 << 23)  # those of 1
 NONE = np.uint32(0)
 
 
@@ -32,7 +33,7 @@ def unpack_links(elements, bits):
 def pack_links(bits, elements):
     """Sets the links of elements to float32 numbers from 0 to 1, given as their bits uint32; codes stay."""
     for j in range(len(elements)):
-        rounded = bits[j] + HALF
+        rounded = min(bits[j], MOST) + HALF
         link = (rounded - LEAST) >> FRACTION if rounded >= LEAST else NONE
         elements[j] = (elements[j] & CODE) | (link << CODE_BITS)
 

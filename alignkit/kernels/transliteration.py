@@ -10,8 +10,10 @@ import numpy as np
 from alignkit.kernels.compile import kernel
 from alignkit.kernels.spelling import Letters
 
-#: Longer words are left out: products of so many probabilities stay above the least number there is.
+#: Longer words are left out.
 LONGEST_WORD = 32
+#: Word pairs of a smaller probability, such as long words of rare letters, teach nothing: it may be rounded to 0.
+LEAST_LIKELIHOOD = 1e-290
 
 
 class SpelledWords(NamedTuple):
@@ -95,6 +97,8 @@ def expected_edits(pairs, words, share, edits, tables, counts):
         x = source.ids[source.offsets[i] : source.offsets[i + 1]]
         y = target.ids[target.offsets[o] : target.offsets[o + 1]]
         likelihood = forward_sums(x, y, edits, tables[0])
+        if likelihood < LEAST_LIKELIHOOD:
+            continue
         independent = 1.0
         for a in x:
             independent *= chances[0, a]

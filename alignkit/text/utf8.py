@@ -36,7 +36,18 @@ def valid_text(
             raise InputError(path, "is not valid UTF-8", line=line, remedy=remedy) from error
         text = data.decode("utf-8", "replace")
         data = text.encode("utf-8")
-    return text.lower().encode("utf-8") if lowercase else data
+    del text
+    return _lowered(data) if lowercase else data
+
+
+def _lowered(data: bytes, size: int = 1 << 22) -> bytes:
+    """Valid UTF-8 in lower case, by parts of whole lines: as a string it may take four times as much memory."""
+    parts, low = [], 0
+    while low < len(data):
+        high = data.find(b"\n", low + size) + 1 or len(data)
+        parts.append(data[low:high].decode("utf-8").lower().encode("utf-8"))
+        low = high
+    return b"".join(parts)
 
 
 def split_lines(data: bytes) -> list[str]:

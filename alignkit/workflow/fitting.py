@@ -13,6 +13,7 @@ from alignkit.aligner.reversed import Reversed
 from alignkit.aligner.symmetrized import Symmetrized
 from alignkit.classical.checkpoints import Checkpoints
 from alignkit.classical.exchange import current_exchange, exchanging, with_checkpoints
+from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.inverted_index import bags_of
 from alignkit.classical.memory import MemoryLimit, parse_size
 from alignkit.classical.priors import LexiconPrior, read_prior
@@ -64,7 +65,7 @@ class Fitting:
             bitext: M pairs.
             threads: all there are by default; the result has the same bits for any number.
             progress: called after each iteration of each direction.
-            block_tokens: how many tokens to lay out at a time, for IBM Model 1 of a text larger than memory.
+            block_tokens: how many tokens of a text larger than memory to lay out at a time, if the method can.
 
         Raises:
             AlignkitError: the model to start from shares no words with a side of the text.
@@ -94,7 +95,8 @@ class Fitting:
             more["prior"] = [each for each in (self.prior, self.embeddings) if each is not None]
         if self.start:
             more["start"] = self.start[-1] if turned else self.start[0]
-            _check_words_shared(self.settings.start, more["start"], text)
+            folds_case = isinstance(self.estimation, HMMSettings) and self.estimation.fold_case
+            _check_words_shared(self.settings.start, more["start"], text, folds_case)
         if block_tokens is not None:
             more["block_tokens"] = block_tokens
         if "memory" in self.method.takes:
@@ -172,11 +174,11 @@ def _starts(settings: AlignSettings, method: Method) -> tuple[Aligner, ...]:
     return models
 
 
-def _check_words_shared(start: Any, model: Any, text: Bitext) -> None:
+def _check_words_shared(start: Any, model: Any, text: Bitext, folds_case: bool) -> None:
     """Refuse a model that shares no word with one side of a text: to start from it would do nothing."""
     for name, known, side in (("source", model.source, text.source), ("target", model.target, text.target)):
         words = side.vocabulary
-        if len(words) and not any(word in known for word in words):
+        if len(words) and not any((word.lower() if folds_case else word) in known for word in words):
             remedy = "is it of the other direction, or of text in another case?"
             raise InputError(_shown(start), f"knows no {name} word of this text", remedy=remedy)
 

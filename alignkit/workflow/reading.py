@@ -55,7 +55,7 @@ def read_within_memory(
 ) -> tuple[Bitext, int | None]:
     """A text in memory or on disk, and the size of the blocks to lay it out in (None: as a whole).
 
-    For IBM Model 1 and co-occurrence tables, which can work in blocks. Arguments as of :func:`read_text`.
+    For co-occurrence tables and models that can work in blocks. Arguments as of :func:`read_text`.
 
     Raises:
         AlignkitError: it takes more memory than ``settings.max_memory``, however it is done; or it has to be done

@@ -115,8 +115,8 @@ class AlignSettings:
         scored: refuse a text too large for memory, because scores of all of it will be asked for.
         encoding_errors: ``strict``, or ``replace`` to read invalid UTF-8 as U+FFFD.
         lowercase: whether to read both sides in lower case.
-        quality: of the joint method, a name in :data:`QUALITIES`: ``fast`` takes half of the time of ``normal``,
-            ``best`` ten times as long.
+        quality: of the joint method, a name in :data:`QUALITIES`: ``fast`` takes half of the time of ``normal``
+            (but as long for small texts), ``best`` ten times as long.
         keep_case: whether words that differ in case only are different words to a joint model.
         adapt: whether a fitted joint model is adapted to the text that it links, in blocks of 100,000 pairs
             (:mod:`alignkit.classical.hmm.adaptation`).

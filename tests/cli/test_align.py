@@ -296,3 +296,16 @@ def test_reading_in_lower_case_changes_no_byte_of_a_fit(alignkit, tmp_path):
     assert (tmp_path / "program.npz").read_bytes() == (tmp_path / "library.npz").read_bytes()
     shown = alignkit("align", "-q", source, target, "--format", "giza")
     assert source.read_text().split()[0].encode() in shown.out
+
+
+@pytest.mark.parametrize("output_format", ["pharaoh", "giza"])
+def test_the_case_of_a_text_does_not_matter_to_a_model_to_start_from(alignkit, failure, tmp_path, output_format):
+    upper = [tmp_path / side for side in ("source", "target")]
+    for path, text in zip(upper, ("DAS HAUS\nDAS BUCH\n", "THE HOUSE\nTHE BOOK\n"), strict=True):
+        path.write_text(text)
+    usual, kept = tmp_path / "usual.npz", tmp_path / "kept.npz"
+    assert alignkit("align", "-q", *upper, "--save-model", usual).code == 0
+    assert alignkit("align", "-q", *upper, "--keep-case", "--save-model", kept).code == 0
+    start = ["align", "-q", *upper, "--format", output_format, "--iterations", "1", "--start"]
+    assert alignkit(*start, usual).code == 0
+    failure(alignkit(*start, kept), "knows no source word", "in another case")

@@ -23,11 +23,17 @@ def test_links_keep_eleven_bits_of_their_fraction_and_codes_are_left_alone():
     assert np.array_equal(elements, codes)
 
 
-@pytest.mark.parametrize("exact", [0.0, 1.0, 0.5, 0.75, 1 + 2.0**-11, 2.0**-30])
+@pytest.mark.parametrize("exact", [0.0, 1.0, 0.5, 0.75, 0.5 + 2.0**-12, 2.0**-30])
 def test_some_links_are_exact(exact):
     elements = np.array([7], np.uint32)
     set_links(elements, np.array([exact]))
     assert unpacked_links(elements).tolist() == [exact]
+
+
+def test_links_are_at_most_1():
+    elements = np.zeros(3, np.uint32)
+    set_links(elements, np.array([1.0, 1 + 2.0**-20, 1.9999]))
+    assert unpacked_links(elements).tolist() == [1, 1, 1]
 
 
 def test_very_small_links_are_none():

@@ -145,6 +145,8 @@ class HMMEstimation:
     def _expect(self, is_last: bool) -> None:
         arguments = self.directions, self.shares, self.threads, self.copies
         self.expectation = expect(self.bitext, self.links, *arguments, self.exchange, is_last)
+        if not np.isfinite(self.expectation.change):
+            raise ArithmeticError("expected links are not numbers")
 
     def m_step(self) -> None:
         """Counts and pseudo-counts of word pairs, and each direction's other parameters."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -103,26 +104,30 @@ def letters_of(bitext: Bitext) -> tuple[Letters, Letters, int]:
     return spelled(words[0], alphabet), spelled(words[1], alphabet), len(alphabet)
 
 
-def plain_words(vocabulary: Vocabulary) -> list[str]:
-    """The words of a vocabulary in lower case and without accents."""
-    plain = _plain_letters("".join(vocabulary).lower())
-    return [_plain(word.lower(), plain) for word in vocabulary]
+def plain_words(words: Iterable[str]) -> list[str]:
+    """Words in lower case and without accents."""
+    lower = [word.lower() for word in words]
+    plain = _plain_letters("".join(lower))
+    return [_plain(word, plain) for word in lower]
 
 
 def alphabet_of(*sides: list[str]) -> np.ndarray:
     """uint32 (A,): the letters of words, rising."""
-    return np.unique(np.concatenate([_codes(words) for words in sides]))
+    codes = [_codes(words) for words in sides]
+    is_there = np.zeros(max(int(side.max(initial=0)) for side in codes) + 1, bool)
+    for side in codes:
+        is_there[side] = True
+    return np.flatnonzero(is_there).astype(np.uint32)
 
 
 def spelled(words: list[str], alphabet: np.ndarray) -> Letters:
     """The letters of words by their number in an alphabet uint32 (A,); those that it does not have are A."""
-    codes = _codes(words)
-    ids = np.searchsorted(alphabet, codes)
-    if len(alphabet):
-        ids[alphabet[np.minimum(ids, len(alphabet) - 1)] != codes] = len(alphabet)
+    numbers = np.full(int(alphabet.max(initial=0)) + 2, len(alphabet), np.int32)
+    numbers[alphabet] = np.arange(len(alphabet))
+    ids = numbers[np.minimum(_codes(words), np.uint32(len(numbers) - 1))]
     offsets = np.zeros(len(words) + 1, np.int64)
     np.cumsum([len(word) for word in words], out=offsets[1:])
-    return Letters(ids.astype(np.int32), offsets)
+    return Letters(ids, offsets)
 
 
 def _codes(words: list[str]) -> np.ndarray:

@@ -192,6 +192,8 @@ def fit_joint(
     Raises:
         AlignkitError: there is no such option, a setting is out of its range, or the text needs more memory.
     """
+    if {"iterations", "lexical_iterations"} & options.keys():
+        options = {"hurry_from": 0} | options
     settings = with_options(settings or JOINT_SETTINGS, options)
     estimation, chosen = _estimated(
         bitext, settings, threads=threads, progress=progress, prior=prior, start=start, memory=memory
@@ -240,7 +242,7 @@ def _estimated(
     tokens = current_exchange().summed(np.array([len(text.source.tokens), len(text.target.tokens)])).tolist()
     # Each direction explains the tokens of one side: where that is the longer one, it says more.
     share = (tokens[1] + 1) / (sum(tokens) + 2)
-    elements = current_exchange().summed(np.array([bitext.source.lengths @ bitext.target.lengths]))
+    elements = current_exchange().summed(np.array([text.source.lengths @ text.target.lengths]))
     settings = settings.for_size(int(elements[0]))
     estimation = HMMEstimation(text, settings, BOTH, thread_count(threads), lexicon, start, memory, levels)
     estimate(estimation, progress, last_shares=Shares(share, 1 - share, as_log_odds=True))

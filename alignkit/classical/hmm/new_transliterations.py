@@ -14,9 +14,11 @@ from alignkit.classical.hmm.transliteration import (
     learned_edits,
     transliterations,
 )
+from alignkit.kernels.spelling import Letters
 from alignkit.kernels.transliteration import SpelledWords
 from alignkit.scores.scores import flat_offsets
 from alignkit.text.bitext import Bitext
+from alignkit.text.vocabulary import Vocabulary
 
 Ids = tuple[np.ndarray, np.ndarray]
 
@@ -68,12 +70,18 @@ class KnownLetters:
             bitext.source.tokens[bitext.source.offsets[m] + column],
             bitext.target.tokens[bitext.target.offsets[m] + row],
         )
-        vocabularies = bitext.source.vocabulary, bitext.target.vocabulary
-        source, target = (spelled(plain_words(side), self.alphabet) for side in vocabularies)
-        seen = [taken(self.known.totals[side], ids[side]) + 1 for side in (0, 1)]
-        chosen = have_fitting_lengths(source)[words[0]] & have_fitting_lengths(target)[words[1]]
-        chosen &= are_rare(seen[0][words[0]], seen[1][words[1]])
-        places = np.flatnonzero(chosen)
-        pairs = np.stack([words[0][places], words[1][places]], axis=1).astype(np.int64)
-        counts[places] = transliterations(pairs, SpelledWords(source, target, self.chances), self.edits, threads)
+        seen = [taken(self.known.totals[side], ids[side])[words[side]] + 1 for side in (0, 1)]
+        places = np.flatnonzero(are_rare(*seen))
+        source, sources = self._spelled(bitext.source.vocabulary, words[0][places])
+        target, targets = self._spelled(bitext.target.vocabulary, words[1][places])
+        fit = have_fitting_lengths(source)[sources] & have_fitting_lengths(target)[targets]
+        keys, which = np.unique(sources[fit] * max(len(target.offsets), 1) + targets[fit], return_inverse=True)
+        pairs = np.stack(np.divmod(keys, max(len(target.offsets), 1)), axis=1)
+        found = transliterations(pairs, SpelledWords(source, target, self.chances), self.edits, threads)
+        counts[places[fit]] = found[which]
         return counts
+
+    def _spelled(self, vocabulary: Vocabulary, words: np.ndarray) -> tuple[Letters, np.ndarray]:
+        """The letters of the different words among some, and int64 (N,), which of them each is."""
+        own, which = np.unique(words, return_inverse=True)
+        return spelled(plain_words(vocabulary[int(i)] for i in own), self.alphabet), which

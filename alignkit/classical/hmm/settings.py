@@ -21,7 +21,8 @@ class HMMSettings:
         lexical_iterations: iterations with all positions equally likely (IBM Model 1); the others come after them.
         iterations: with transitions; the most there are, if there is a tolerance.
         tolerance: iterations with transitions end once the expected links change by less than this, summed over
-            all and divided by the number of tokens of both sides; 0: never before ``iterations``.
+            all and divided by the number of tokens of both sides; 0: never before ``iterations``. Below some 1e-5
+            that may never be, for links are rounded between iterations (:mod:`alignkit.kernels.packed_links`).
         null_probability: p0, that a target word is NULL's.
         lexical_prior: Dirichlet pseudo-count of each word pair that meets.
         null_prior: the same for each word of NULL.

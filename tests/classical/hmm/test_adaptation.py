@@ -47,7 +47,7 @@ def test_a_model_links_new_words_of_known_classes_and_learns_others_from_the_tex
     bitext = bitext_of(text)
     assert sum(word not in model.source for word in bitext.source.vocabulary) > 20
     assert error_rate(model.links(bitext), planted) < 0.01
-    # Words that have no letters in common with those of the model, in no code.
+    # Words that no code turns into each other.
     foreign = bitext_of(
         [([scrambled("s" + word) for word in x], [scrambled(word) for word in y]) for x, y in text * 3]
     )

@@ -6,7 +6,7 @@ from planted import bitext_of, permuted_copy, random_pairs
 
 from alignkit.classical.hmm.joint import fit_joint, load_joint
 from alignkit.classical.hmm.model import fit_hmm
-from alignkit.classical.hmm.settings import JOINT_SETTINGS
+from alignkit.classical.hmm.settings import FAST_SETTINGS, JOINT_SETTINGS
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.links.from_scores import links_above
@@ -103,3 +103,6 @@ def test_a_small_text_is_never_hurried():
 
     assert links(size + 1) == fit_joint(bitext, threads=1).fitted_probabilities.values.tobytes()
     assert links(size) == links(0) != links(size + 1)
+    done = []
+    fit_joint(bitext, FAST_SETTINGS, iterations=1, progress=lambda *step: done.append(step[:2]))
+    assert done[-1] == (FAST_SETTINGS.lexical_iterations + 1,) * 2

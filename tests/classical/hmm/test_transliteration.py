@@ -3,10 +3,14 @@
 import random
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from alignkit.classical.hmm import pair_evidence
+from alignkit.classical.hmm.evidence import alphabet_of, spelled
 from alignkit.classical.hmm.joint import fit_joint, load_joint
+from alignkit.classical.hmm.transliteration import learned_edits
+from alignkit.kernels.transliteration import LONGEST_WORD, SpelledWords
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
 from alignkit.text.bitext import Bitext
@@ -88,3 +92,14 @@ def test_threads_do_not_matter(threads):
     bitext, _, _ = text(seed=4, pairs=20)
     one, more = (fit_joint(bitext, threads=count).fitted_probabilities.values for count in (1, threads))
     assert one.tobytes() == more.tobytes()
+
+
+def test_a_long_word_of_rare_letters_does_not_spoil_what_is_learned():
+    """Its probability is too small for a number, as it may be in a large text."""
+    words = [["abcd", "x" * LONGEST_WORD], ["efgh", "y" * LONGEST_WORD]]
+    alphabet = alphabet_of(*words)
+    source, target = (spelled(side, alphabet) for side in words)
+    chances = np.where(np.isin(alphabet, [ord("x"), ord("y")]), 1e-12, 0.1)
+    edits = learned_edits(np.array([[0, 0], [1, 1]]), SpelledWords(source, target, np.stack([chances, chances])))
+    assert all(np.isfinite(each).all() for each in edits)
+    assert edits.substituted[0, 4] > edits.substituted[0, 5]
