@@ -85,10 +85,10 @@ def test_costs_are_those_of_the_table(monkeypatch):
     sent = 8 * (H - K) + 8 * K / 2 + 12 * H / 2 + 48 * K / 2 + 16 * (V + 2 * V_t) + 144 * V + 0.62e6
     assert row["sent"] == pytest.approx(sent)
     assert row["hours"] * 3600 == pytest.approx(2 * (5 * 2 + 10) / 0.5 + 5 * sent / 2 / 1e6)
-    assert row["memory"] == pytest.approx(42 * H / 2 + 103 * K / 2 + 6 * 100_000)
+    assert row["memory"] == pytest.approx(42 * H / 2 + 103 * K / 2 + 4 * 100_000)
     alone = module["estimate"](found, 4000, 1, 0.5, 1e6)
     assert (alone["sent"], alone["waiting"]) == (0, 0)
-    assert alone["memory"] == 16 * K + 6 * 200_000
+    assert alone["memory"] == 16 * K + 4 * 200_000
     # A sample of 1,000 pairs is fitted, and the other 3,000 are linked, by two machines.
     assert module["sampled"](found, 4000, 2, 1000, 0.5) * 3600 == pytest.approx((20 + 3 * 4 / 2) / 0.5)
 
