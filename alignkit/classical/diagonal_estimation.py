@@ -11,7 +11,7 @@ from alignkit.classical.checkpoints import purpose_of
 from alignkit.classical.em import has_settled
 from alignkit.classical.exchange import current_exchange
 from alignkit.classical.inverted_index import token_index
-from alignkit.classical.memory import block_ranges
+from alignkit.classical.memory import block_ranges, in_turn
 from alignkit.classical.null import m_step_null
 from alignkit.classical.positions import PositionDistribution
 from alignkit.classical.settings import DiagonalSettings
@@ -24,7 +24,6 @@ from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.out_of_core import RowColumns
 from alignkit.parallel import blocks, clipped, run_blocks
 from alignkit.text.bitext import Bitext
-from alignkit.text.on_disk import release_bitext
 
 
 class DiagonalBlock:
@@ -137,18 +136,12 @@ class DiagonalEstimation:
 
     def _pairs_of_blocks(self) -> TableRows:
         pairs = RowColumns(np.zeros(len(self.bitext.source.vocabulary) + 1, np.int64), np.empty(0, np.int32))
-        for low, high in self._ranges or ():
-            pairs = IndexedBitext.of(self.bitext.block(low, high), self.threads).merged_pairs(pairs)
-            release_bitext(self.bitext)
+        for part in in_turn(self.bitext, self._ranges or [], self.bitext.block):
+            pairs = IndexedBitext.of(part, self.threads).merged_pairs(pairs)
         return TableRows(*pairs, np.ones(len(pairs.columns), np.float32))
 
     def _blocks(self) -> Iterator[DiagonalBlock]:
-        if self._whole is not None:
-            yield self._whole
-            return
-        for low, high in self._ranges or ():
-            yield self._block(low, high)
-            release_bitext(self.bitext)
+        return iter([self._whole]) if self._whole else in_turn(self.bitext, self._ranges or [], self._block)
 
     def _block(self, low: int, high: int) -> DiagonalBlock:
         return DiagonalBlock(self.bitext, low, high, self.positions, self.threads)

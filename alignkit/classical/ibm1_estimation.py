@@ -11,7 +11,7 @@ from alignkit.classical.checkpoints import purpose_of
 from alignkit.classical.em import has_settled
 from alignkit.classical.exchange import SharedTable, current_exchange
 from alignkit.classical.lexical_model import LexicalModel
-from alignkit.classical.memory import block_ranges
+from alignkit.classical.memory import block_ranges, in_turn
 from alignkit.classical.null import NullWord, m_step_null
 from alignkit.classical.priors import LexiconPrior, start_null, start_values
 from alignkit.classical.settings import IBM1Settings
@@ -21,7 +21,6 @@ from alignkit.kernels import out_of_core, translation_table
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.out_of_core import RowColumns
 from alignkit.text.bitext import Bitext
-from alignkit.text.on_disk import release_bitext
 
 
 class Block:
@@ -125,12 +124,7 @@ class IBM1Estimation:
             self.null = start_null(model.null, model.target, self.bitext.target.vocabulary)
 
     def _blocks(self) -> Iterator[Block]:
-        if self._whole is not None:
-            yield self._whole
-            return
-        for low, high in self._ranges or ():
-            yield self._block(low, high)
-            release_bitext(self.bitext)
+        return iter([self._whole]) if self._whole else in_turn(self.bitext, self._ranges or [], self._block)
 
     def _block(self, low: int, high: int) -> Block:
         return Block(self.bitext, low, high, self._null_word, self.threads)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -35,6 +37,9 @@ LEAST_BLOCK = 1 << 18  # tokens
 _BUCKETS = 4096  # of the sketch: its standard error is 1 / sqrt(4096), 1.6 %
 _SKETCHED = 1 << 22  # tokens at a time
 _SIZE = re.compile(r"(\d+(?:\.\d*)?)\s*([KMGT]?)I?B?", re.IGNORECASE)
+
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -128,6 +133,13 @@ def block_ranges(ends: np.ndarray, tokens: int) -> list[tuple[int, int]]:
     goals = ends[-1] * np.arange(1, count) // count
     bounds = np.unique([0, *np.searchsorted(ends, goals).tolist(), len(ends) - 1]).tolist()
     return list(pairwise(bounds))
+
+
+def in_turn(bitext: Bitext, ranges: list[tuple[int, int]], make: Callable[[int, int], Made]) -> Iterator[Made]:
+    """``make(low, high)`` for ranges of sentences; after each, the memory of a text on disk is given back."""
+    for low, high in ranges:
+        yield make(low, high)
+        release_bitext(bitext)
 
 
 def block_tokens(bitext: Bitext, limit: int, *, both: bool, threads: int, strict: bool) -> int | None:

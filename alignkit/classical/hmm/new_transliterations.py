@@ -20,6 +20,9 @@ from alignkit.scores.scores import flat_offsets
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
 
+#: Models of more letters are those of Chinese and the like, whose words are short; pairs of letters would be many.
+MOST_LETTERS = 1000
+
 Ids = tuple[np.ndarray, np.ndarray]
 
 
@@ -27,7 +30,7 @@ class KnownLetters:
     """Which letters correspond, learned from the links of a fitted joint aligner.
 
     As :class:`alignkit.classical.hmm.transliteration.Transliteration` does while an aligner is fitted, but of any
-    size of its text: what is new is rare.
+    size of its text: what is new is rare. Not with more than :data:`MOST_LETTERS`.
 
     Args:
         known: the aligner and its counts.
@@ -35,11 +38,11 @@ class KnownLetters:
 
     def __init__(self, known: KnownModel) -> None:
         self.known, table = known, known.model.table
-        self.is_used = len(known.pairs) > 0
-        if not self.is_used:
-            return
         words = plain_words(known.model.source), plain_words(known.model.target)
         self.alphabet = alphabet_of(*words)
+        self.is_used = len(known.pairs) > 0 and len(self.alphabet) <= MOST_LETTERS
+        if not self.is_used:
+            return
         source, target = (spelled(side, self.alphabet) for side in words)
         self.chances = chances_of(source, target, len(self.alphabet) + 1)  # the last letter is any other
         sources = np.repeat(np.arange(table.shape[0], dtype=np.int32), np.diff(table.offsets))

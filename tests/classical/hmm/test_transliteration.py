@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from alignkit.classical.hmm import pair_evidence
+from alignkit.classical.hmm import new_transliterations, pair_evidence
 from alignkit.classical.hmm.evidence import alphabet_of, spelled
 from alignkit.classical.hmm.joint import fit_joint, load_joint
 from alignkit.classical.hmm.transliteration import learned_edits
@@ -103,3 +103,9 @@ def test_a_long_word_of_rare_letters_does_not_spoil_what_is_learned():
     edits = learned_edits(np.array([[0, 0], [1, 1]]), SpelledWords(source, target, np.stack([chances, chances])))
     assert all(np.isfinite(each).all() for each in edits)
     assert edits.substituted[0, 4] > edits.substituted[0, 5]
+
+
+def test_a_model_of_too_many_letters_compares_none(monkeypatch):
+    model, (bitext, _, rare) = fit_joint(text(seed=1)[0]), text(seed=2)
+    monkeypatch.setattr(new_transliterations, "MOST_LETTERS", 5)
+    assert found_of(model.links(bitext), rare) < 0.5
