@@ -36,7 +36,8 @@ from alignkit.kernels.hmm_rows import (
 # Logarithms are taken of products of several numbers above TINY, before the product leaves the range of float64.
 SMALL_PRODUCT = 1e-250
 # A pair of sentences with more steps than this (T L L) is aligned without transitions: no other cost is quadratic.
-MOST_STEPS = 4e9
+# Two sentences of 2,048 tokens have as many; pairs of more elements than these are cut.
+MOST_STEPS = float(2048**3)
 
 
 class Transitions(NamedTuple):

@@ -121,12 +121,7 @@ class HMMEstimation:
 
     def add_transitions(self) -> None:
         """From the next E-step on, positions depend on the one before (:attr:`HMMSettings.reach`)."""
-        reach = self.settings.reach
-        jumps, reach = np.arange(-WIDTH, WIDTH + 1), reach if reach > 0 else np.inf
-        transition, initial = (
-            np.maximum(np.exp(-np.abs(distance) / reach), LEAST).astype(np.float32)
-            for distance in (jumps - self.settings.centre, jumps[WIDTH:])
-        )
+        transition, initial = first_weights(self.settings)
         forward, reverse = (
             direction._replace(transition=transition, initial=initial) for direction in self.directions
         )
@@ -192,7 +187,7 @@ class HMMEstimation:
         )
         if self._has_transitions:
             counts = self._transition_counts(side)
-            transition, initial = _transition_weights(direction, counts, settings.transition_prior)
+            transition, initial = _transition_weights(direction, counts, settings)
             direction = direction._replace(transition=transition, initial=initial)
         return direction
 
@@ -294,27 +289,42 @@ def estimate(
     return (*history, model.log_likelihood)
 
 
+def first_weights(settings: HMMSettings) -> tuple[np.ndarray, np.ndarray]:
+    """float32 (2 WIDTH + 1,), (WIDTH + 1,): weights of jumps and of first positions before any is counted."""
+    jumps, reach = np.arange(-WIDTH, WIDTH + 1), settings.reach if settings.reach > 0 else np.inf
+    transition, initial = (
+        np.maximum(np.exp(-np.abs(distance) / reach), LEAST).astype(np.float32)
+        for distance in (jumps - settings.centre, jumps[WIDTH:])
+    )
+    return transition, initial
+
+
 def _transition_weights(
-    direction: DirectionArrays, counts: TransitionCounts, prior: float
+    direction: DirectionArrays, counts: TransitionCounts, settings: HMMSettings
 ) -> tuple[np.ndarray, np.ndarray]:
-    """New transition and initial weights from their expected counts.
+    """New transition and initial weights from their expected counts and pseudo-counts.
 
     The weights of a sentence are normalised over the positions it has, so the expected log-likelihood is
     sum of n_d log w_d - sum of n_j log Z_j, whose logarithm is replaced by its tangent: the maximum of that
     bound, which touches the likelihood where it stands, is w_d = n_d / (sum of n_j / Z_j where d is possible).
+    Pseudo-counts are distributed as the first weights are: jumps that no sentence of the text has room for stay
+    unlikely in the longer sentences of another one.
     """
+    prior = settings.transition_prior
 
-    def weights(number: np.ndarray, share: np.ndarray, old: np.ndarray) -> np.ndarray:
+    def weights(number: np.ndarray, share: np.ndarray, old: np.ndarray, first: np.ndarray) -> np.ndarray:
         if not number.sum() > 0:
             return old
-        rate = share.sum() / number.sum()
-        new = (number + prior) / np.maximum(share + prior * rate, 1e-30)
-        new = np.where(share > 0, new, new[share > 0].mean())  # the mean where nothing was possible
+        expected = first * (number.sum() / max(float(share @ first), 1e-30))
+        pseudo = prior * share.sum() / number.sum()
+        new = (number + pseudo * expected) / np.maximum(share + pseudo, 1e-30)
+        new = np.where(share > 0, new, expected)  # where nothing was possible
         return np.maximum(new / new.sum(), 1e-12).astype(np.float32)
 
+    transition, initial = first_weights(settings)
     return (
-        weights(counts.jumps, counts.jump_shares, direction.transition),
-        weights(counts.initial, counts.initial_shares, direction.initial),
+        weights(counts.jumps, counts.jump_shares, direction.transition, transition),
+        weights(counts.initial, counts.initial_shares, direction.initial, initial),
     )
 
 
