@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 
 import numpy as np
 
+from alignkit.links.links import GoldLinks, Links
+from alignkit.metrics.aer import evaluate
 from alignkit.text.bitext import Bitext
 
 
@@ -77,3 +80,27 @@ def hmm_of_one_pair(emission, null, transition, initial, p0, fertility=None, **o
     parameters = HMMParameters(values, *unseen, null, fertility, transition, initial, p0)
     bitext = bitext_of([([f"x{j}" for j in range(L)], [f"y{t}" for t in range(T)])])
     return HMM(bitext.source.vocabulary, bitext.target.vocabulary, table, parameters, **options), bitext
+
+
+def inflected_pairs(seed, pairs, stems=60):
+    """(pairs, links): words are a stem and one of nine endings, translated by both, in order but for a swap."""
+    draw = random.Random(seed)
+    text, links = [], []
+    for _ in range(pairs):
+        words = [(draw.randrange(stems), draw.randrange(9)) for _ in range(draw.randint(3, 9))]
+        order = list(range(len(words)))
+        k = draw.randrange(len(words) - 1)
+        order[k : k + 2] = order[k + 1], order[k]
+        source = [f"{chr(97 + stem % 26)}{stem:02d}q{end}" for stem, end in words]
+        text.append((source, [f"{chr(97 + words[s][0] * 7 % 26)}{words[s][0]:02d}z{words[s][1]}" for s in order]))
+        links.append(sorted((s, t) for t, s in enumerate(order)))
+    return text, links
+
+
+def error_rate(links, planted):
+    gold = Links.from_lists(planted)
+    return evaluate(GoldLinks(gold, gold), links).aer
+
+
+def scrambled(word):
+    return hashlib.sha256(word.encode()).hexdigest()[:8].translate(str.maketrans("0123456789", "ghijklmnop"))

@@ -85,10 +85,13 @@ class Exchange:
     Attributes:
         rank, size: the number of this process, from 0, and how many there are.
         checkpoints: where the state of fits is kept after each iteration; None: nowhere.
+        work: int64 (M,), of each pair, by which the text was shared out, where a fit sees the pairs otherwise, as
+            parts of words; None: as the fit sees them.
     """
 
     rank, size = 0, 1
     checkpoints: Checkpoints | None = None
+    work: np.ndarray | None = None
 
     def checkpoint(self, model: Restorable) -> FitCheckpoint | None:
         """That of a fit that begins, if there are any."""
@@ -156,10 +159,10 @@ class Exchange:
         be nothing.
 
         Args:
-            work: (M,), of each pair of this process.
+            work: (M,), of each pair of this process; :attr:`work` instead, if there is one.
             count: of blocks of the whole text.
         """
-        return blocks(work, count)
+        return blocks(work if self.work is None else self.work, count)
 
     def total(self, values: np.ndarray) -> float:
         """The sum of values (n,) over all processes, to 2^-33 each: a sum of whole numbers, so no order matters.
@@ -189,6 +192,13 @@ def with_checkpoints(exchange: Exchange, checkpoints: Checkpoints | None) -> Exc
         return exchange
     found = copy(exchange)
     found.checkpoints = checkpoints
+    return found
+
+
+def with_work(exchange: Exchange, work: np.ndarray | None) -> Exchange:
+    """The exchange of fits that see the same pairs otherwise than they were shared out."""
+    found = copy(exchange)
+    found.work = work
     return found
 
 

@@ -104,6 +104,7 @@ class GroupExchange(Exchange):
 
     def text_blocks(self, work: np.ndarray, count: int) -> list[tuple[int, int]]:
         """See :meth:`Exchange.text_blocks`."""
+        work = work if self.work is None else self.work
         bounds = shared_bounds(self.group, work, count)
         first = int(self.group.sizes(len(work))[: self.rank].sum())
         local = np.clip(bounds - first, 0, len(work)).tolist()

@@ -6,11 +6,12 @@ The special ids are those of the paper's code: pad 0, bos 1, eos 2, unk 3.
 from __future__ import annotations
 
 import io
+import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from alignkit.text.vocabulary import UNKNOWN, Vocabulary
 PAD, BOS, EOS, UNK = range(4)
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
 MOST_WORDS, COPIES = 1 << 20, 50  # to train subwords on, and the copies of a word on a line
+MOST_KEPT = 1 << 17  # words whose subwords are remembered
 WORD_START = "\u2581"  # SentencePiece's mark of the start of a word
 
 
@@ -106,8 +108,20 @@ class SubwordTokenizer:
             ids = self._known[word] = self._processor.EncodeAsIds(word.replace("\0", "\ufffd"))
         return ids
 
-    def pieces(self, word: str) -> list[str]:
+    @cached_property
+    def _split(self) -> dict[str, tuple[str, ...]]:
+        return {}
+
+    def pieces(self, word: str) -> tuple[str, ...]:
         """The subwords of a word, at least one."""
+        found = self._split.get(word)
+        if found is None:
+            if len(self._split) >= MOST_KEPT:
+                self._split.clear()
+            found = self._split[word] = tuple(self._pieces(word))
+        return found
+
+    def _pieces(self, word: str) -> list[str]:
         found = self._processor.EncodeAsPieces(word.replace("\0", "\ufffd"))
         if len(found) > 1 and found[0] == WORD_START:  # a mark of its own says nothing
             found = [found[0] + found[1], *found[2:]]
@@ -134,12 +148,16 @@ class SubwordTokenizer:
 _LINES = "lines must be a list of sentences"
 
 
-def train_subwords(lines: Iterable[str], size: int) -> SubwordTokenizer:
-    """Train a joint SentencePiece model (unigram) on the lines of both sides.
+def train_subwords(
+    lines: Iterable[str], size: int, model: Literal["unigram", "bpe"] = "unigram"
+) -> SubwordTokenizer:
+    """Train a joint SentencePiece model on the lines of both sides.
 
     Args:
         lines: the text of both sides.
         size: of the vocabulary; a small text gets a smaller one.
+        model: a unigram language model (Kudo 2018), or byte-pair encoding (Sennrich et al. 2016), which is learned
+            ten times as fast.
 
     Raises:
         AlignkitError: there is no text, it has more distinct characters than ``size``, or it is a single string.
@@ -150,11 +168,12 @@ def train_subwords(lines: Iterable[str], size: int) -> SubwordTokenizer:
     text = [line.replace("\0", "\ufffd") for line in lines if line.strip(" \t")]
     if not text:
         raise AlignkitError("cannot learn subwords from an empty text")
-    model = io.BytesIO()
+    found = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.Train(
             sentence_iterator=iter(text),
-            model_writer=model,
+            model_writer=found,
+            model_type=model,
             vocab_size=size,
             hard_vocab_limit=False,
             character_coverage=1.0,
@@ -169,30 +188,29 @@ def train_subwords(lines: Iterable[str], size: int) -> SubwordTokenizer:
         )
     except RuntimeError as error:  # the size is smaller than the number of distinct characters
         raise AlignkitError(f"cannot learn {size} subwords: {str(error).split('] ')[-1].strip()}") from error
-    return SubwordTokenizer(model.getvalue())
+    return SubwordTokenizer(found.getvalue())
 
 
-def train_word_pieces(corpus: Corpus, size: int) -> SubwordTokenizer:
-    """Train a SentencePiece model (unigram) on the words of one side in lower case, as often as they occur.
+def train_word_pieces(counts: Mapping[str, int], size: int) -> SubwordTokenizer:
+    """Train a SentencePiece model (byte-pair encoding) on words.
 
     Args:
-        corpus: the side.
-        size: of the vocabulary; a small text gets a smaller one.
+        counts: how often each word occurs; their order does not matter.
+        size: of the vocabulary; few words get a smaller one.
 
     Raises:
-        AlignkitError: there is no text, or it has more distinct characters than ``size``.
+        AlignkitError: there are no words, or they have more distinct characters than ``size``.
     """
-    counts = np.bincount(corpus.tokens, minlength=len(corpus.vocabulary))
     # What a larger text repeats teaches nothing new.
-    counts = np.ceil(counts * min(1.0, MOST_WORDS / max(len(corpus.tokens), 1))).astype(np.int64)
-    words = zip(corpus.vocabulary, counts.tolist(), strict=True)
+    scale = min(1.0, MOST_WORDS / max(sum(counts.values()), 1))
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     # SentencePiece takes quadratic time for long lines.
     lines = (
-        " ".join([word.lower()] * min(COPIES, count - done))
-        for word, count in words
+        " ".join([word] * min(COPIES, count - done))
+        for word, count in ((word, math.ceil(count * scale)) for word, count in ordered)
         for done in range(0, count, COPIES)
     )
-    return train_subwords(lines, size)
+    return train_subwords(lines, size, "bpe")
 
 
 def learn_words(lines: Iterable[str], minimum: int = 1) -> WordTokenizer:

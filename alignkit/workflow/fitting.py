@@ -168,7 +168,7 @@ def _starts(settings: AlignSettings, method: Method) -> tuple[Aligner, ...]:
             raise InputError(_shown(start), "is a model of one direction; both directions are to be fitted")
         models = (model.forward, model.reverse)
     for each in models:
-        if each.name != method.model:
+        if each.name not in method.models:
             remedy = f"give one that `alignkit {method.saved_by}` wrote"
             raise InputError(_shown(start), f"is a model of kind {each.name}", remedy=remedy)
     return models

@@ -28,7 +28,7 @@ class Method:
     Attributes:
         fit: the place of its function, ``module:function``, called as ``fit(bitext, estimation, threads=...)``.
         estimation: its default settings.
-        model: the name of the fitted aligner.
+        models: the names of the fitted aligners.
         saved_by: the command and option that save it.
         takes: what else the function takes: ``prior``, ``embeddings`` (as a prior), ``start``, ``block_tokens``.
         is_joint: whether it fits both directions by itself.
@@ -36,7 +36,7 @@ class Method:
 
     fit: str
     estimation: Estimation
-    model: str
+    models: tuple[str, ...]
     saved_by: str
     takes: frozenset[str] = frozenset()
     is_joint: bool = False
@@ -45,9 +45,9 @@ class Method:
 KNOWLEDGE = frozenset({"prior", "start"})
 METHODS = {
     "joint": Method(
-        "alignkit.classical.hmm.joint:fit_joint",
+        "alignkit.classical.hmm.joint_views:fit_aligner",
         JOINT_SETTINGS,
-        "hmm-joint",
+        ("hmm-joint", "hmm-views"),
         "align --save-model",
         KNOWLEDGE | {"memory", "embeddings"},
         is_joint=True,
@@ -55,7 +55,7 @@ METHODS = {
     "views": Method(
         "alignkit.classical.hmm.joint_views:fit_views",
         JOINT_SETTINGS,
-        "hmm-views",
+        ("hmm-views",),
         "align --quality best --save-model",
         frozenset({"prior", "memory", "embeddings"}),
         is_joint=True,
@@ -63,19 +63,19 @@ METHODS = {
     "ibm1": Method(
         "alignkit.classical.ibm1:fit_ibm1",
         IBM1Settings(),
-        "ibm1",
+        ("ibm1",),
         "ibm1 --save-model",
         KNOWLEDGE | {"block_tokens"},
     ),
     "diagonal": Method(
         "alignkit.classical.diagonal:fit_diagonal",
         DiagonalSettings(),
-        "diagonal",
+        ("diagonal",),
         "diagonal --save-model",
         frozenset({"block_tokens"}),
     ),
     "hmm": Method(
-        "alignkit.classical.hmm.model:fit_hmm", HMMSettings(), "hmm", "hmm --save-model", KNOWLEDGE | {"memory"}
+        "alignkit.classical.hmm.model:fit_hmm", HMMSettings(), ("hmm",), "hmm --save-model", KNOWLEDGE | {"memory"}
     ),
 }
 
@@ -115,8 +115,9 @@ class AlignSettings:
         scored: refuse a text too large for memory, because scores of all of it will be asked for.
         encoding_errors: ``strict``, or ``replace`` to read invalid UTF-8 as U+FFFD.
         lowercase: whether to read both sides in lower case.
-        quality: of the joint method, a name in :data:`QUALITIES`: ``fast`` takes half of the time of ``normal``
-            (but as long for small texts), ``best`` ten times as long.
+        quality: of the joint method, a name in :data:`QUALITIES`: ``normal`` looks at small texts as subwords
+            too; ``fast``, words only, takes two thirds of its time, and half or less of small texts'; ``best``
+            takes about seven times as long, and three times for small texts.
         keep_case: whether words that differ in case only are different words to a joint model.
         adapt: whether a fitted joint model is adapted to the text that it links, in blocks of 100,000 pairs
             (:mod:`alignkit.classical.hmm.adaptation`).
@@ -169,6 +170,8 @@ class AlignSettings:
             raise AlignkitError(f"{self.method} is a model of both directions; there is no reverse one")
         if self.threshold is not None and not (method.is_joint or by_scores):
             raise AlignkitError("a threshold needs the joint model, or a heuristic of scores")
+        if self.keep_case and method is METHODS["views"]:
+            raise AlignkitError("quality best folds case; keep_case goes with the others")
         for name, takes in (
             ("prior", {"prior"}),
             ("embeddings", {"embeddings"}),

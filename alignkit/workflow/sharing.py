@@ -28,7 +28,7 @@ from alignkit.text.bitext import Bitext
 from alignkit.types import Progress
 from alignkit.workflow.align import AlignedText
 from alignkit.workflow.fitting import Fitting
-from alignkit.workflow.settings import METHODS, AlignSettings
+from alignkit.workflow.settings import AlignSettings
 
 REMEDY = "start the same command again: with --checkpoint it goes on after the last complete iteration"
 
@@ -137,7 +137,6 @@ def check_shared(settings: AlignSettings) -> None:
     method, estimation = settings.chosen()
     hidden = isinstance(estimation, HMMSettings)
     for given, name in (
-        (method is METHODS["views"], "quality best"),
         (settings.embeddings is not None, "embeddings"),
         (settings.start is not None and hidden, "a model to start from"),
         (settings.max_memory is not None and "block_tokens" in method.takes, "max_memory"),

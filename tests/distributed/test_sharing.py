@@ -14,11 +14,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from alignkit.aligner.registry import load_aligner
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.classical.diagonal import fit_diagonal
 from alignkit.classical.hmm.joint import fit_joint
+from alignkit.classical.hmm.joint_views import fit_views
 from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
+from alignkit.classical.hmm.views import View
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.memory import MemoryLimit, usual_limit
 from alignkit.errors import AlignkitError
@@ -58,12 +61,14 @@ with joined_ranks() as ranks:
         np.savez(out / "cooc.npz", offsets=table.offsets, columns=table.columns, values=table.values)
 """
 
+VIEWS = View(), View(letters=5), View(subwords=60)
 FITS = {
     "ibm1": lambda bitext: fit_ibm1(bitext, iterations=4),
     "ibm1-bayes": lambda bitext: fit_ibm1(bitext, iterations=3, dirichlet=0.01, null_probability=0.1, prune=0.01),
     "diagonal": fit_diagonal,
     "hmm": lambda bitext: fit_hmm(bitext, iterations=2, lexical_iterations=2),
     "joint": lambda bitext: fit_joint(bitext, JOINT_SETTINGS, iterations=4),
+    "joint-views": lambda bitext: fit_views(bitext, views=VIEWS, iterations=3),
 }
 
 
@@ -197,7 +202,6 @@ def test_a_killed_rank_is_named_and_a_restart_goes_on_to_the_same_bytes(tmp_path
 @pytest.mark.parametrize(
     ("given", "name"),
     [
-        ({"quality": "best"}, "quality best"),
         ({"embeddings": "e5"}, "embeddings"),
         ({"start": "model"}, "a model to start from"),
         ({"scored": True}, "score matrices"),
@@ -218,3 +222,18 @@ def test_what_ranks_share_is_not_refused():
 def test_ranks_of_a_machine_share_its_memory():
     assert MemoryLimit(processes=3).limit == usual_limit() // 3
     assert MemoryLimit(500, processes=3).limit == 500
+
+
+def test_ranks_look_at_a_small_text_as_subwords_as_one_process_does(tmp_path):
+    draw = random.Random(9)
+    lines = [[f"{draw.randrange(1300):04d}" for _ in range(7)] for _ in range(420)]
+    for name, letters in (("s", "ab"), ("t", "xy")):
+        text = "".join(" ".join(f"{letters}{word}" for word in line) + "\n" for line in lines)
+        (tmp_path / name).write_text(text)
+    program = ["-m", "alignkit", "align", "--iterations", "1", tmp_path / "s", tmp_path / "t"]
+    alone = run(torchrun(1)[0], *program, "--save-model", tmp_path / "one")
+    shared = run(*torchrun(2, *program, "--save-model", tmp_path / "two"))
+    assert alone.returncode == shared.returncode == 0, shared.stderr
+    assert load_aligner(tmp_path / "one").name == "hmm-views"
+    assert shared.stdout == alone.stdout
+    assert (tmp_path / "two").read_bytes() == (tmp_path / "one").read_bytes()

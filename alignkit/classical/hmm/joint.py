@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from alignkit.aligner.protocol import check_kind
-from alignkit.classical.exchange import current_exchange
+from alignkit.classical.exchange import current_exchange, exchanging, with_work
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
 from alignkit.classical.hmm.inference import log_likelihoods, pooled_log_odds, posteriors
 from alignkit.classical.hmm.joint_aligner import FittedText, JointAligner
@@ -207,17 +207,30 @@ def fit_log_odds(bitext: Bitext, settings: HMMSettings, **arguments: Any) -> tup
     Args:
         bitext: M pairs.
         settings: of the estimation.
-        arguments: others of :func:`fit_joint`, but for ``start`` and single settings.
+        arguments: others of :func:`fit_joint`, but for single settings.
 
     Returns:
         (the model; the mean of the log-odds of both directions' posteriors, (T, L) for each pair, as of
         :meth:`JointHMM.whole_log_odds`).
     """
     estimation, chosen = _estimated(bitext, settings, **arguments)
-    model, log_odds = _joint_and_log_odds(estimation, chosen)
+    return joint_and_log_odds(estimation, bitext, chosen)
+
+
+def joint_and_log_odds(
+    estimation: HMMEstimation, bitext: Bitext, chosen: np.ndarray | None, of_others: JointHMM | None = None
+) -> tuple[JointHMM, Scores]:
+    """What :func:`fit_log_odds` returns.
+
+    Args:
+        estimation, bitext, chosen: as of :func:`fitted_joint`.
+        of_others: the aligner of the pairs that are not chosen; None: the one that was estimated.
+    """
+    model, log_odds = _chosen_log_odds(estimation, chosen)
     if chosen is None:
         return model, log_odds
-    rest = scores_in_windows(unchosen(bitext, chosen), model.whole_log_odds, float(NO_LINK))
+    judge = (of_others or model).whole_log_odds
+    rest = scores_in_windows(unchosen(bitext, chosen), judge, float(NO_LINK))
     return model, spliced_scores(chosen, bitext.shapes, log_odds, rest)
 
 
@@ -239,14 +252,22 @@ def _estimated(
         given, text = text, lowercased(text)
         for side in (given.source, given.target):
             side.vocabulary.forget_strings()  # several times as large as the vocabulary
-    tokens = current_exchange().summed(np.array([len(text.source.tokens), len(text.target.tokens)])).tolist()
+    exchange = current_exchange()
+    if exchange.work is not None and chosen is not None:
+        exchange = with_work(exchange, exchange.work[chosen] if chosen.any() else None)
+    tokens = exchange.summed(np.array([len(text.source.tokens), len(text.target.tokens)])).tolist()
     # Each direction explains the tokens of one side: where that is the longer one, it says more.
     share = (tokens[1] + 1) / (sum(tokens) + 2)
-    elements = current_exchange().summed(np.array([text.source.lengths @ text.target.lengths]))
-    settings = settings.for_size(int(elements[0]))
-    estimation = HMMEstimation(text, settings, BOTH, thread_count(threads), lexicon, start, memory, levels)
+    settings = settings.for_size(matrix_elements(text))
+    with exchanging(exchange):
+        estimation = HMMEstimation(text, settings, BOTH, thread_count(threads), lexicon, start, memory, levels)
     estimate(estimation, progress, last_shares=Shares(share, 1 - share, as_log_odds=True))
     return estimation, chosen
+
+
+def matrix_elements(bitext: Bitext) -> int:
+    """The number of elements of all matrices of a text, of which this process may have a part."""
+    return int(current_exchange().summed(np.array([bitext.source.lengths @ bitext.target.lengths]))[0])
 
 
 def fitted_joint(estimation: HMMEstimation, bitext: Bitext, chosen: np.ndarray | None) -> JointHMM:
@@ -257,11 +278,11 @@ def fitted_joint(estimation: HMMEstimation, bitext: Bitext, chosen: np.ndarray |
         bitext: the text, with its long pairs; chosen: the pairs that were estimated from, as of
             :func:`alignkit.classical.hmm.windows.training_pairs`.
     """
-    model, log_odds = _joint_and_log_odds(estimation, chosen)
+    model, log_odds = _chosen_log_odds(estimation, chosen)
     return replace(model, fitted=FittedText(bitext, into_probabilities(log_odds, model.threads), chosen))
 
 
-def _joint_and_log_odds(estimation: HMMEstimation, chosen: np.ndarray | None) -> tuple[JointHMM, Scores]:
+def _chosen_log_odds(estimation: HMMEstimation, chosen: np.ndarray | None) -> tuple[JointHMM, Scores]:
     """The aligner, and the log-odds of the links of the pairs in ``chosen``."""
     if not estimation.shares.as_log_odds:
         raise ValueError("the last E-step did not find log-odds")

@@ -10,7 +10,7 @@ from alignkit.scores.scores import Scores
 from alignkit.text.on_disk import RELEASED, release
 
 #: How much more the mean of the log-odds of several views of a text is trusted than those of one model.
-VIEWS_CERTAINTY = 1.15
+VIEWS_CERTAINTY = 1.3
 
 
 def chances(log_odds: np.ndarray) -> np.ndarray:

@@ -49,6 +49,8 @@ class HMMSettings:
         threshold: the least probability of a link of the joint aligner; others ignore it.
         hurry_from: of the joint aligner: a text whose matrices have fewer elements than this in all gets the
             iterations of :data:`JOINT_SETTINGS`, which take no time worth saving there.
+        subwords_below: of :func:`alignkit.classical.hmm.joint_views.fit_aligner`: a text whose matrices have fewer
+            elements than this in all, and as subwords fewer than four times as many, is looked at as subwords too.
     """
 
     lexical_iterations: int = 5
@@ -72,6 +74,7 @@ class HMMSettings:
     likeness: float = 0.5
     threshold: float = JOINT_THRESHOLD
     hurry_from: int = 0
+    subwords_below: int = 0
 
     def for_size(self, elements: int) -> HMMSettings:
         """The settings for a text whose matrices have this number of elements."""
@@ -105,8 +108,9 @@ class HMMSettings:
             raise AlignkitError(f"the factor for punctuation must lie in (0, 1], not {self.punctuation}")
         if not 0 <= self.threshold <= 1:
             raise AlignkitError(f"the threshold must lie in [0, 1], not {self.threshold}")
-        if self.hurry_from < 0:
-            raise AlignkitError(f"a number of elements cannot be negative, as {self.hurry_from}")
+        for elements in (self.hurry_from, self.subwords_below):
+            if elements < 0:
+                raise AlignkitError(f"a number of elements cannot be negative, as {elements}")
         if self.decode not in DECODINGS:
             raise AlignkitError(f"links are decoded by {' or '.join(DECODINGS)}, not {self.decode}")
 
@@ -129,6 +133,7 @@ JOINT_SETTINGS = HMMSettings(
     spelling=1.0,
     punctuation=0.05,
     fold_case=True,
+    subwords_below=8_000_000,
 )
-#: Of its quick variant: fewer iterations, but for small texts.
-FAST_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=2, iterations=3, hurry_from=2_000_000)
+#: Of its quick variant: words only, and fewer iterations, but for small texts.
+FAST_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=2, iterations=3, hurry_from=2_000_000, subwords_below=0)

@@ -101,9 +101,12 @@ def vote(
     total, support = Scores.zeros(head.shapes), Scores.zeros(head.shapes)
     votes = np.zeros(len(total.values), np.uint8)
     views, agreement = trained_views(views, text), float("nan")
+    plans = [settings_of_view(JOINT_SETTINGS, view) for view in views]
     for n, view in enumerate(views):
-        report = None if progress is None else progress_of_view(progress, n, len(views))
-        own, model = _word_log_odds(view, text, head, threads, report)
+        report = None if progress is None else progress_of_view(progress, n, plans)
+        viewed = ViewedText(view, text).bitext
+        model, found = fit_log_odds(viewed, plans[n], threads=threads, progress=report)
+        own = _of_words(found, view, head, threads)
         total.values[:] += own.values / np.float32(len(views))
         support.values[:] += chances(own.values) / np.float32(len(views))
         votes += own.values >= VOTE
@@ -113,17 +116,13 @@ def vote(
     return ViewVotes(pairs, head, probabilities, support, votes, len(views), agreement)
 
 
-def _word_log_odds(
-    view: View, text: Bitext, head: Bitext, threads: int | None, progress: Progress | None
-) -> tuple[Scores, JointHMM]:
-    """The log-odds of the links of words of the first pairs by a view of the whole text, and its model."""
-    viewed, wanted = ViewedText(view, text), ViewedText(view, head)
-    settings = settings_of_view(JOINT_SETTINGS, view)
-    model, found = fit_log_odds(viewed.bitext, settings, threads=threads, progress=progress)
+def _of_words(found: Scores, view: View, head: Bitext, threads: int | None) -> Scores:
+    """The log-odds of the links of words of the first pairs, from those of units of the whole text in a view."""
+    wanted = ViewedText(view, head)
     shapes = wanted.bitext.shapes
     offsets, words = flat_offsets(shapes), Scores.zeros(head.shapes)
     wanted.add(Scores(found.values[: offsets[-1]], offsets, shapes), 1.0, words, thread_count(threads))
-    return words, model
+    return words
 
 
 def agreement_of_directions(model: JointHMM, bitext: Bitext, threads: int | None = None) -> float:

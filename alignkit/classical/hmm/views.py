@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import unicodedata
+from collections import Counter
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from alignkit.classical.exchange import ALONE, Exchange
 from alignkit.classical.hmm.windows import is_long, training_pairs
 from alignkit.embeddings.levels import UNKNOWN
 from alignkit.errors import AlignkitError
@@ -14,13 +17,15 @@ from alignkit.parallel import blocks, blocks_of_size, run_blocks
 from alignkit.records import Record
 from alignkit.scores.scores import Scores, flat_offsets
 from alignkit.storage import Fields
-from alignkit.text.bitext import Bitext
+from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.on_disk import RELEASED, release
 from alignkit.text.tokenization import SubwordTokenizer, train_word_pieces
 from alignkit.text.units import Units, units_of
 
-#: A view by subwords needs this many times as many types of words on each side as it has subwords.
-TYPES_PER_SUBWORD = 1.0
+#: The most subwords of a side, as a share of its types of words: with more of them, most words would be whole.
+SUBWORDS_OF_TYPES = 0.4
+#: The most units of a word, which has no more letters as a rule; what follows is left out.
+MOST_UNITS = 64
 #: From this number of subwords on they are long enough to be compared by their spelling.
 SPELLED = 3000
 TOKENIZERS = ("source_subwords", "target_subwords")  # names in saved files
@@ -32,12 +37,15 @@ class View:
 
     Attributes:
         letters: how many first letters of a word make its only unit; 0: all.
-        subwords: the size of the vocabulary of subwords; 0: words are one unit each.
+        subwords: the size of the vocabulary of subwords, less where there are few types of words; 0: words are one
+            unit each.
+        types: how many types of words a text needs on each side for subwords; 0: as many as there are subwords.
         tokenizers: of the source and the target words, if there are subwords.
     """
 
     letters: int = 0
     subwords: int = 0
+    types: int = 0
     tokenizers: tuple[SubwordTokenizer, SubwordTokenizer] | None = None
 
     @property
@@ -57,12 +65,12 @@ class View:
         else:
             source = target = self._first_letters
         return (
-            units_of(bitext.source.vocabulary, lambda word: source(word.lower())),
-            units_of(bitext.target.vocabulary, lambda word: target(word.lower())),
+            units_of(bitext.source.vocabulary, lambda word: source(word.lower())[:MOST_UNITS]),
+            units_of(bitext.target.vocabulary, lambda word: target(word.lower())[:MOST_UNITS]),
         )
 
-    def _first_letters(self, word: str) -> list[str]:
-        return [word[: self.letters or None]]
+    def _first_letters(self, word: str) -> tuple[str, ...]:
+        return (word[: self.letters or None],)
 
     def header(self) -> dict[str, int]:
         """The numbers of a saved file."""
@@ -82,9 +90,11 @@ def unpack_view(fields: Fields, header: Record) -> View:
     source, target = (SubwordTokenizer(fields.get(name, np.uint8).tobytes()) for name in TOKENIZERS)
     for tokenizer in (source, target):
         tokenizer.pieces("a")  # which a damaged one cannot
-    return View(letters, subwords, (source, target))
+    return View(letters, subwords, tokenizers=(source, target))
 
 
+#: What `alignkit align` looks at where a text is small.
+SMALL_VIEWS = View(), View(subwords=1500, types=1000)
 #: What `alignkit align --quality best` looks at.
 VIEWS = (
     View(),
@@ -97,23 +107,48 @@ VIEWS = (
 )
 
 
-def trained_views(views: tuple[View, ...], bitext: Bitext) -> tuple[View, ...]:
-    """The views with their tokenizers, trained on the words of a text; without those for which it is too small."""
-    found, sides = [], (bitext.source, bitext.target)
-    # A vocabulary may have words of other texts.
-    types = min(np.count_nonzero(np.bincount(side.tokens)) for side in sides)
+def trained_views(views: tuple[View, ...], bitext: Bitext, exchange: Exchange = ALONE) -> tuple[View, ...]:
+    """The views with their tokenizers, trained on the words of a text; without those for which it is too small.
+
+    Args:
+        views: those that have tokenizers stay as they are.
+        bitext: with the vocabulary of the whole text, or of a larger one.
+        exchange: with the processes that have the rest of the text.
+    """
+    if not any(view.subwords and view.tokenizers is None for view in views):
+        return views
+    sides = [_word_counts(side, exchange) for side in (bitext.source, bitext.target)]
+    found, sizes = [], set()
     for view in views:
-        if not view.subwords:
+        if not view.subwords or view.tokenizers is not None:
             found.append(view)
             continue
-        if types < TYPES_PER_SUBWORD * view.subwords:
+        size = tuple(_subwords_of(view, counts) for counts in sides)
+        if min(map(len, sides)) < (view.types or view.subwords) or size in sizes:
             continue
+        sizes.add(size)
         try:
-            source, target = (train_word_pieces(side, view.subwords) for side in sides)
-        except AlignkitError:  # more letters than subwords, as in Chinese
+            source, target = (train_word_pieces(*each) for each in zip(sides, size, strict=True))
+        except AlignkitError:  # more letters than subwords
             continue
-        found.append(View(view.letters, view.subwords, (source, target)))
+        found.append(replace(view, tokenizers=(source, target)))
     return tuple(found)
+
+
+def _word_counts(side: Corpus, exchange: Exchange) -> Counter[str]:
+    """How often each word of a side occurs, in lower case, without those of the vocabulary that do not."""
+    counts = exchange.summed(np.bincount(side.tokens, minlength=len(side.vocabulary)))
+    found: Counter[str] = Counter()
+    for word, count in zip(side.vocabulary, counts.tolist(), strict=True):
+        if count:
+            found[word.lower()] += count
+    return found
+
+
+def _subwords_of(view: View, counts: Counter[str]) -> int:
+    """How many subwords a side gets: at least its letters."""
+    letters = len({letter for word in counts for letter in unicodedata.normalize("NFKC", word)})
+    return max(min(view.subwords, int(SUBWORDS_OF_TYPES * len(counts))), letters + 16)
 
 
 class ViewedText:

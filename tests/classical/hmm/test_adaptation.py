@@ -1,10 +1,8 @@
-import hashlib
-import random
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from planted import bitext_of, random_pairs
+from planted import bitext_of, error_rate, inflected_pairs, random_pairs, scrambled
 
 from alignkit.classical.hmm.adaptation import ADAPTATION_SETTINGS, Adapter
 from alignkit.classical.hmm.joint import fit_joint, load_joint
@@ -13,37 +11,11 @@ from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.word_classes import BackOff
 from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.errors import AlignkitError, InputError
-from alignkit.links.links import GoldLinks, Links
-from alignkit.metrics.aer import evaluate
-
-
-def inflected(seed, pairs, stems=60):
-    """(pairs, links): words are a stem and one of nine endings, translated by both, in order but for a swap."""
-    draw = random.Random(seed)
-    text, links = [], []
-    for _ in range(pairs):
-        words = [(draw.randrange(stems), draw.randrange(9)) for _ in range(draw.randint(3, 9))]
-        order = list(range(len(words)))
-        k = draw.randrange(len(words) - 1)
-        order[k : k + 2] = order[k + 1], order[k]
-        source = [f"{chr(97 + stem % 26)}{stem:02d}q{end}" for stem, end in words]
-        text.append((source, [f"{chr(97 + words[s][0] * 7 % 26)}{words[s][0]:02d}z{words[s][1]}" for s in order]))
-        links.append(sorted((s, t) for t, s in enumerate(order)))
-    return text, links
-
-
-def error_rate(links, planted):
-    gold = Links.from_lists(planted)
-    return evaluate(GoldLinks(gold, gold), links).aer
-
-
-def scrambled(word):
-    return hashlib.sha256(word.encode()).hexdigest()[:8].translate(str.maketrans("0123456789", "ghijklmnop"))
 
 
 def test_a_model_links_new_words_of_known_classes_and_learns_others_from_the_text():
-    model = fit_joint(bitext_of(inflected(1, 150)[0]))
-    text, planted = inflected(2, 40)
+    model = fit_joint(bitext_of(inflected_pairs(1, 150)[0]))
+    text, planted = inflected_pairs(2, 40)
     bitext = bitext_of(text)
     assert sum(word not in model.source for word in bitext.source.vocabulary) > 20
     assert error_rate(model.links(bitext), planted) < 0.01
@@ -68,7 +40,7 @@ def test_adapting_to_a_text_changes_neither_the_model_nor_what_it_says_of_the_ne
 
 
 def test_texts_of_blank_unknown_and_long_pairs():
-    text, _planted = inflected(6, 500)
+    text, _planted = inflected_pairs(6, 500)
     adapter = Adapter(fit_joint(bitext_of(text[:150])))
     long = [word for x, _ in text for word in x][:2100], [word for _, y in text for word in y][:2100]
     pairs = [([], ["a00z1"]), (["a00q1"], []), (["new"], ["neu"]), long, (["A00Q1", "b01q2"], ["a00z1"])]
@@ -97,8 +69,8 @@ def test_a_model_without_counts_cannot_be_adapted(tmp_path):
 @pytest.mark.parametrize("threads", [1, 3])
 def test_what_a_model_knows_of_a_text_is_its_counts(threads):
     """Of each pair, of the other pairs of a word, and of pairs of the same classes, by dictionaries."""
-    model = fit_joint(bitext_of(inflected(7, 60, stems=12)[0]), JOINT_SETTINGS)
-    bitext = bitext_of(inflected(8, 25, stems=14)[0])
+    model = fit_joint(bitext_of(inflected_pairs(7, 60, stems=12)[0]), JOINT_SETTINGS)
+    bitext = bitext_of(inflected_pairs(8, 25, stems=14)[0])
     names = tuple(list(side.vocabulary) for side in (bitext.source, bitext.target))
     known_names = list(model.source), list(model.target)
     table = model.table
@@ -139,7 +111,7 @@ def test_what_a_model_knows_of_a_text_is_its_counts(threads):
 
 
 def test_pairs_that_the_model_was_fitted_on_count_once():
-    text, _planted = inflected(1, 150)
+    text, _planted = inflected_pairs(1, 150)
     bitext = bitext_of(text)
     model = fit_joint(bitext)
     adapter, links = Adapter(model), float(model.counts.pairs.sum())
@@ -156,7 +128,7 @@ def test_pairs_that_the_model_was_fitted_on_count_once():
 
 
 def test_long_pairs_that_the_model_was_fitted_on_count_once_too():
-    text, _planted = inflected(6, 500)
+    text, _planted = inflected_pairs(6, 500)
     long = [word for x, _ in text for word in x][:2100], [word for _, y in text for word in y][:2100]
     model = fit_joint(bitext_of(text[:150]))
     for pairs in ([long], [long, *text[:5]], [([], []), long]):

@@ -4,16 +4,23 @@ from dataclasses import replace
 import naive_hmm as naive
 import numpy as np
 import pytest
+from planted import bitext_of, error_rate, inflected_pairs
 
-from alignkit.classical.hmm.joint import fit_joint
-from alignkit.classical.hmm.joint_views import fit_views, load_views
+from alignkit.classical.hmm.joint import JointHMM, fit_joint, matrix_elements
+from alignkit.classical.hmm.joint_views import JointViews, fit_aligner, fit_views, load_views
 from alignkit.classical.hmm.link_odds import VIEWS_CERTAINTY
+from alignkit.classical.hmm.settings import FAST_SETTINGS, JOINT_SETTINGS
 from alignkit.classical.hmm.views import View, ViewedText, trained_views
-from alignkit.kernels.link_odds import NO_LINK
+from alignkit.classical.hmm.windows import LARGEST_PAIR
+from alignkit.classical.priors import LexiconPrior
+from alignkit.errors import AlignkitError
+from alignkit.kernels.link_odds import HARDLY, NO_LINK
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
 from alignkit.scores.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
+from alignkit.text.vocabulary import Vocabulary
+from alignkit.workflow.settings import AlignSettings
 
 STEMS = ["walk", "talk", "jump", "look", "sing", "dance", "play", "work", "cook", "read"]
 
@@ -63,7 +70,7 @@ def test_subwords_spell_the_words_and_links_are_merged():
         for t, rows in enumerate(groups[len(bitext) + m]):
             for s, columns in enumerate(groups[m]):
                 units = scores[m][np.ix_(rows, columns)].astype(np.float64)
-                chances = np.where(units <= NO_LINK, 0, 1 / (1 + np.exp(-units)))
+                chances = np.where(units <= HARDLY, 0, 1 / (1 + np.exp(-units)))
                 merged = np.clip(chances.mean(axis=0).sum(), 0.003, 0.997)
                 assert total[m][t, s] == pytest.approx(1 + 0.5 * np.log(merged / (1 - merged)), abs=1e-4)
 
@@ -86,7 +93,7 @@ def test_threads_change_nothing_and_files_keep_everything(tmp_path):
     assert (tmp_path / "0").read_bytes() == (tmp_path / "1").read_bytes()
     loaded = load_views(tmp_path / "0")
     assert loaded.probabilities(bitext).values.tobytes() == one.probabilities(bitext).values.tobytes()
-    assert loaded.score(bitext, "beta").values.tobytes() == one.words.score(bitext, "beta").values.tobytes()
+    assert loaded.score(bitext, "beta").values.tobytes() == one.score(bitext, "beta").values.tobytes()
 
 
 def test_new_text_is_judged_by_the_mean_of_all_views():
@@ -119,3 +126,125 @@ def test_progress_runs_through_all_views():
     assert [done for done, _, _ in seen] == sorted(done for done, _, _ in seen)
     assert seen[-1][0] == seen[-1][1]
     assert seen[-1][2].startswith("view 2")
+
+
+def frequent(pairs=420, types=1100, seed=3):
+    """A text of many types, each of which occurs about twice."""
+    draw = random.Random(seed)
+    text = [[f"w{draw.randrange(types):04d}e" for _ in range(8)] for _ in range(pairs)]
+    return Bitext.from_sentences(text, [[word[::-1] for word in words] for words in text])
+
+
+def test_small_texts_are_looked_at_as_subwords_too():
+    bitext = frequent()
+    elements = matrix_elements(bitext)
+    both = fit_aligner(bitext)
+    assert isinstance(both, JointViews)
+    assert [view.has_words for view in both.views] == [True, False]
+    counts = [len(tokenizer.vocabulary) for tokenizer in both.views[1].tokenizers]
+    types = [len(side.vocabulary) for side in (bitext.source, bitext.target)]
+    assert all(0.35 * n < count <= 0.4 * n for n, count in zip(types, counts, strict=True))
+    as_before = fit_joint(bitext).fitted_probabilities.values.tobytes()
+    for settings in (
+        replace(JOINT_SETTINGS, subwords_below=elements),  # too large
+        replace(JOINT_SETTINGS, subwords_below=0),
+        FAST_SETTINGS,
+    ):
+        words = fit_aligner(bitext, settings)
+        assert isinstance(words, JointHMM)
+    assert fit_aligner(bitext, subwords(0)).fitted_probabilities.values.tobytes() == as_before
+    units = matrix_elements(ViewedText(both.views[1], bitext).bitext)
+    assert units > 4 * elements
+    assert isinstance(fit_aligner(bitext, subwords(units // 4)), JointHMM)
+    assert isinstance(fit_aligner(bitext, subwords(units // 4 + 1)), JointViews)
+    assert isinstance(fit_aligner(bitext.block(0, 60)), JointHMM)  # too few types
+    assert isinstance(fit_aligner(bitext, replace(JOINT_SETTINGS, fold_case=False)), JointHMM)
+    word = Vocabulary.from_tokens(["w0001e"])
+    lexicon = LexiconPrior(word, word, np.zeros((1, 2), np.int32), np.ones((1, 2), np.float32))
+    assert isinstance(fit_aligner(bitext, prior=lexicon), JointHMM)
+
+
+def subwords(below):
+    return replace(JOINT_SETTINGS, subwords_below=below)
+
+
+def test_a_fit_goes_on_from_models_of_several_views(tmp_path):
+    bitext = frequent()
+    first = fit_aligner(bitext, replace(JOINT_SETTINGS, iterations=1))
+    first.save(tmp_path / "m")
+    one, again = (fit_aligner(bitext, start=start) for start in (first, load_views(tmp_path / "m")))
+    assert [view.tokenizers for view in one.views] == [view.tokenizers for view in first.views]
+    assert one.fitted_probabilities.values.tobytes() == again.fitted_probabilities.values.tobytes()
+    values, before = one.fitted_probabilities.values, first.fitted_probabilities.values
+    assert np.abs(values - before).max() > 0.1
+    assert isinstance(fit_aligner(bitext, start=first.words), JointHMM)
+
+
+def test_what_is_said_of_words_does_not_depend_on_their_case():
+    bitext, _ = inflected(60)
+    model = fit_views(bitext, views=(View(), View(letters=3)))
+    new = bitext.block(3, 9)
+    words = [[side.words(m) for m in range(6)] for side in (new.source, new.target)]
+    upper = Bitext.from_sentences(*([[word.upper() for word in line] for line in side] for side in words))
+    lower = Bitext.from_sentences(*([[word.lower() for word in line] for line in side] for side in words))
+    assert model.score(upper, "beta").values.max() > 0.1
+    assert model.score(upper, "beta").values.tobytes() == model.score(lower, "beta").values.tobytes()
+    assert model.log_probabilities(upper).tolist() == model.log_probabilities(lower).tolist()
+    assert model.reverse_log_probabilities(upper).tolist() == model.reverse_log_probabilities(lower).tolist()
+
+
+def test_a_text_that_is_long_as_subwords_is_looked_at_as_words():
+    bitext = frequent()
+    sides = [[side.words(m) for m in range(len(bitext))] for side in (bitext.source, bitext.target)]
+    wide = ["".join(f"{chr(97 + k % 26)}{k}" for k in range(n, n + 60)) for n in range(120)]
+    for pairs, kind in (([wide[:2]], JointViews), ([wide], JointHMM)):
+        text = Bitext.from_sentences(sides[0] + pairs, sides[1] + pairs)
+        assert isinstance(fit_aligner(text, replace(JOINT_SETTINGS, iterations=1)), kind)
+
+
+def test_units_of_very_long_words_are_bounded():
+    bitext, _ = inflected()
+    view = trained_views((View(subwords=60),), bitext)[0]
+    long = Bitext.from_sentences([["walk" * 9000, "walk"]], [["talk" * 9000]])
+    viewed = ViewedText(view, long).bitext
+    assert (viewed.shapes <= [64, 64 + 4]).all()
+    model = fit_views(bitext, views=(View(), View(subwords=60)), iterations=1)
+    assert len(model.links(long)) == 1
+
+
+def test_pairs_that_are_long_as_subwords_only_are_linked_in_windows():
+    model = fit_views(bitext_of(inflected_pairs(1, 150)[0]), views=(View(subwords=120),))
+    text, planted = inflected_pairs(2, 180)
+    joined = bitext_of([tuple([word for pair in text for word in pair[side]] for side in (0, 1))])
+    viewed = ViewedText(model.views[0], joined).bitext
+    assert joined.shapes.prod() < LARGEST_PAIR < viewed.shapes.prod()
+    starts = np.cumsum([0, *(len(source) for source, _ in text)]).tolist()
+    links = [(s + start, t + start) for start, pair in zip(starts, planted, strict=False) for s, t in pair]
+    assert error_rate(model.links(joined), [links]) < 0.1
+
+
+def test_few_iterations_of_subwords_stay_few():
+    bitext, steps = inflected(60)[0], []
+    views = View(), View(subwords=60)
+    fast = replace(FAST_SETTINGS, tolerance=0.0)
+    for settings, options, wanted in (
+        (replace(JOINT_SETTINGS, tolerance=0.0), {}, (13, 7)),
+        (fast, {}, (13, 7)),  # the text is too small to hurry
+        (replace(fast, hurry_from=1), {}, (5, 5)),
+        (fast, {"iterations": 2}, (4, 4)),
+    ):
+        steps.clear()
+        progress = lambda *step: steps.append(step)  # noqa: E731
+        fit_views(bitext, settings, views=views, progress=progress, **options)
+        assert [sum(f"view {n}," in message for *_, message in steps) for n in (1, 2)] == list(wanted)
+        assert [done for done, *_ in steps] == list(range(1, sum(wanted) + 1))
+        assert {total for _, total, _ in steps} == {sum(wanted)}
+
+
+def test_models_that_fold_case_cannot_keep_it():
+    bitext = frequent(120, 300)
+    start = fit_views(bitext, views=(View(), View(letters=2)), iterations=1)
+    with pytest.raises(AlignkitError, match="fold case"):
+        fit_aligner(bitext, replace(JOINT_SETTINGS, fold_case=False), start=start)
+    with pytest.raises(AlignkitError, match="folds case"):
+        AlignSettings(quality="best", keep_case=True).check_fit()
