@@ -181,7 +181,7 @@ def fit_and_write(method: str, estimation: Estimation, options: Mapping[str, Any
 
     with FitProgress(directions, options["quiet"]) as progress:
         aligned = align(source, target, settings=settings, threads=options["threads"], progress=progress)
-    note(f"{METHODS[method].model}: {progress.summary}", options["quiet"])
+    note(f"{METHODS[method].models[0]}: {progress.summary}", options["quiet"])
     save_model(aligned.aligner, options)
     save_scores(aligned, options)
     write_alignments([aligned], options)
@@ -218,9 +218,10 @@ def save_model(aligner: Aligner, options: Mapping[str, Any]) -> None:
         return
     if options.get("model_size") is not None:
         from alignkit.classical.hmm.joint import JointHMM
+        from alignkit.classical.hmm.joint_views import JointViews
         from alignkit.classical.hmm.pruning import pruned
 
-        assert isinstance(aligner, JointHMM)
+        assert isinstance(aligner, JointHMM | JointViews)
         aligner, lost = pruned(aligner, options["model_size"])
         note(f"{options['save_model']}: {lost}", options["quiet"])
     aligner.save(options["save_model"])

@@ -8,6 +8,7 @@ import numpy as np
 
 from alignkit.aligner.protocol import Aligner
 from alignkit.aligner.symmetrized import Symmetrized
+from alignkit.classical.hmm.joint_views import JointViews
 from alignkit.classical.hmm.parameters import FittedHMM
 from alignkit.classical.lexical_model import LexicalModel
 from alignkit.classical.settings import SHORTLIST, LexiconFormat
@@ -76,13 +77,16 @@ def _select(
 
 
 def lexicon_of(aligner: Aligner) -> LexicalModel:
-    """The model with the translation table: the aligner, or of two symmetrized ones the forward model.
+    """The model with the translation table: the aligner; of two symmetrized ones the forward one; of models of
+    several views that of words.
 
     Raises:
         AlignkitError: the model is not one of translation probabilities between words.
     """
     if isinstance(aligner, Symmetrized):
         return lexicon_of(aligner.forward)
+    if isinstance(aligner, JointViews):
+        return aligner.words
     if not isinstance(aligner, LexicalModel):
         models = "ibm1, diagonal, hmm or align"
         raise AlignkitError(f"{aligner.name} has no translation table; give a model that {models} saved")

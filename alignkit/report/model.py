@@ -27,6 +27,7 @@ _ALIGNERS = {
     "ibm1": "IBM Model 1",
     "hmm": "HMM",
     "hmm-joint": "joint HMM",
+    "hmm-views": "joint HMMs of words and of subwords",
     "diagonal": "diagonal model",
     "proxy": "bag-of-words model",
     "uniform": "network without attention",
@@ -57,6 +58,10 @@ _KNOWN = {
     ("hmm-joint", "alpha"): (
         "Joint HMM",
         "The probability of each link by two hidden Markov models, one for each direction, that learned together.",
+    ),
+    ("hmm-views", "alpha"): (
+        "Joint HMMs",
+        "The probability of each link by hidden Markov models of words and of parts of words, averaged.",
     ),
     ("classifier", "alpha"): ("Attention", "How strongly the classifier looks at each word."),
     ("classifier", "beta"): (

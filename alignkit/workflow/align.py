@@ -19,6 +19,8 @@ from alignkit.classical import memory
 from alignkit.classical.hmm.adaptation import Adapter
 from alignkit.classical.hmm.joint import JointHMM
 from alignkit.classical.hmm.joint_aligner import JointAligner
+from alignkit.classical.hmm.joint_views import JointViews
+from alignkit.classical.hmm.views_adaptation import ViewsAdapter, adapter_of
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.aligned_pair import AlignedPair, Link
 from alignkit.links.formats import Alignment
@@ -254,13 +256,13 @@ class Linker:
 
     def __init__(self, model: Model, settings: AlignSettings, threads: int | None) -> None:
         self.aligner = aligner = _usable(model, settings, threads)
-        self.adapter: Adapter | None = None
+        self.adapter: Adapter | ViewsAdapter | None = None
         if settings.adapt:
-            if not isinstance(aligner, JointHMM):
+            if not isinstance(aligner, JointHMM | JointViews):
                 raise AlignkitError(
                     f"a model of kind {aligner.name} cannot be adapted to a text; one of `alignkit align` can"
                 )
-            self.adapter = Adapter(aligner, threads=threads, memory=memory_limit(settings))
+            self.adapter = adapter_of(aligner, threads, memory_limit(settings))
         self.block = BLOCK if self.adapter is None else ADAPTED_BLOCK
         parts = (aligner.forward, aligner.reverse) if isinstance(aligner, Symmetrized) else (aligner,)
         alone = self.adapter is None and not any(isinstance(part, WordLevel) for part in parts)

@@ -14,6 +14,7 @@ from alignkit.aligner.protocol import Aligner
 from alignkit.classical.hmm.joint import JointHMM
 from alignkit.classical.hmm.joint_aligner import JointAligner
 from alignkit.classical.hmm.joint_views import JointViews
+from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.errors import AlignkitError, abbreviated
 from alignkit.parallel import thread_count
 from alignkit.settings import with_options
@@ -155,16 +156,19 @@ def align_sampled(
     pairs = sampled_pairs(count, size.of(count), seed)
     log.info("fitted on a sample of %d of %d pairs", len(pairs), count)
     bitext = files.sample(pairs)
+    if isinstance(fitting.estimation, HMMSettings):
+        # Whether the text is small enough to be looked at as subwords, which takes time for every pair.
+        below = fitting.estimation.subwords_below * len(pairs) // max(count, 1)
+        fitting.estimation = replace(fitting.estimation, subwords_below=below)
     aligner = fitting.fit(bitext, threads=thread_count(threads), progress=progress)
     fitted = aligner.fitted_links_and_probabilities if isinstance(aligner, JointAligner) else None
+    is_joint = isinstance(aligner, JointHMM | JointViews)
     if isinstance(aligner, JointHMM | JointViews):
         aligner = replace(aligner, fitted=None)
     if fitted is not None and len(pairs) == count:
         whole = AlignedText(bitext, aligner, [(0, count)], fitted)
         return SampleFit(aligner, iter([whole]), count, count)
-    linking = AlignSettings(
-        adapt=isinstance(aligner, JointHMM), max_memory=chosen.max_memory, temp_folder=chosen.temp_folder
-    )
+    linking = AlignSettings(adapt=is_joint, max_memory=chosen.max_memory, temp_folder=chosen.temp_folder)
     texts = _linked_blocks(Linker(aligner, linking, threads), files, pairs)
     return SampleFit(aligner, texts, count, len(pairs))
 

@@ -115,5 +115,3 @@ def test_a_saved_model_is_pruned_to_a_size(alignkit, failure, tmp_path):
     failure(alignkit("align", *SAMPLE, "--model-size", "1M"), "--model-size goes only with --save-model")
     failure(alignkit("align", *SAMPLE, "--save-model", few, "--model-size", "big"), "--model-size", "big")
     failure(alignkit("align", *SAMPLE, "--save-model", few, "--model-size", "1K", "-q"), "the words of this text")
-    best = ["--quality", "best", "--save-model", few]
-    failure(alignkit("align", *SAMPLE, *best, "--model-size", "1M"), "--model-size", "best")

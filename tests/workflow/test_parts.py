@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from planted import bitext_of, random_pairs
 
 from alignkit.classical.hmm.adaptation import Adapter
 from alignkit.classical.hmm.joint import fit_joint
+from alignkit.classical.hmm.settings import JOINT_SETTINGS
+from alignkit.classical.hmm.views_adaptation import ViewsAdapter
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.links.links import Links
@@ -91,7 +94,13 @@ def test_many_views_are_fitted_on_a_sample_too(files):
     fit = align_sampled(*files, 40, quality="best")
     links = [pair.tolist() for text in fit.texts for pair in text.links]
     assert fit.aligner.fitted is None
-    assert links == [pair.tolist() for pair in fit.aligner.links(BITEXT)]
+    counted = np.zeros(len(BITEXT), bool)
+    counted[sampled_pairs(len(BITEXT), 40)] = True
+    adapter, found = ViewsAdapter(fit.aligner), []
+    for low in range(0, len(BITEXT), 16):
+        block = slice(low, low + 16)
+        found.append(adapter.links_and_probabilities(BITEXT.block(low, low + 16), counted[block])[0])
+    assert links == [pair.tolist() for pair in Links.concatenated(found)]
 
 
 def test_a_saved_model_of_a_sample_can_be_adapted(files, tmp_path):
@@ -132,3 +141,15 @@ def test_words_that_only_one_block_has_are_learned_from_it(tmp_path, monkeypatch
     texts = list(align_part(tmp_path / "s", tmp_path / "t", model, adapt=True).texts)
     diagonal = [[[k, k] for k in range(4)]] * 20
     assert sum(a == b for a, b in zip([p.tolist() for p in texts[1].links], diagonal, strict=True)) > 15
+
+
+def test_the_size_of_the_whole_text_decides_whether_a_sample_is_looked_at_as_subwords(tmp_path):
+    draw = random.Random(1)
+    lines = [[f"w{draw.randrange(1500):04d}" for _ in range(8)] for _ in range(900)]
+    for name, letter in (("src", "w"), ("tgt", "x")):
+        text = "".join(" ".join(word.replace("w", letter) for word in line) + "\n" for line in lines)
+        (tmp_path / name).write_text(text)
+    sides, elements = (tmp_path / "src", tmp_path / "tgt"), 900 * 64
+    for below, name in ((elements + 999, "hmm-views"), (elements - 999, "hmm-joint")):
+        settings = replace(JOINT_SETTINGS, subwords_below=below)
+        assert align_sampled(*sides, "50%", estimation=settings).aligner.name == name

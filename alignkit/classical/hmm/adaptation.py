@@ -14,7 +14,7 @@ import numpy as np
 
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
 from alignkit.classical.hmm.expectation import element_blocks, release_matrices, uniform_direction
-from alignkit.classical.hmm.joint import JointHMM, fitted_joint
+from alignkit.classical.hmm.joint import JointHMM, fitted_joint, joint_and_log_odds
 from alignkit.classical.hmm.known_model import KnownModel, KnownPairs, TextClassPairs, taken
 from alignkit.classical.hmm.pair_evidence import PairEvidence
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
@@ -31,6 +31,7 @@ from alignkit.kernels.hmm_pairs import count_pairs
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.packed_links import clear_links, set_links
 from alignkit.parallel import blocks, thread_count
+from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.units import lowercased
 
@@ -74,16 +75,27 @@ class Adapter:
             counted: bool (M,), the pairs that the model was fitted on, by default none: the first links of a pair
                 are those that the model finds, but then it is counted once, and not also as a part of the model.
         """
+        adapted = fitted_joint(*self._estimated(bitext, counted))
+        assert adapted.fitted is not None
+        # What was adapted knows only the words of the pairs that it was adapted to.
+        return replace(adapted, fitted=replace(adapted.fitted, of_others=self.model))
+
+    def log_odds(self, bitext: Bitext, counted: np.ndarray | None = None) -> tuple[JointHMM, Scores]:
+        """The adapted aligner, without ``fitted``, and the log-odds of all links, as of
+        :func:`alignkit.classical.hmm.joint.fit_log_odds`; arguments as of :meth:`adapt`."""
+        return joint_and_log_odds(*self._estimated(bitext, counted), of_others=self.model)
+
+    def _estimated(
+        self, bitext: Bitext, counted: np.ndarray | None
+    ) -> tuple[HMMEstimation, Bitext, np.ndarray | None]:
+        """The estimation after its last E-step, the text, and its pairs that the estimation saw."""
         text, chosen = training_pairs(bitext)
         text = lowercased(text) if self.settings.fold_case else text
         estimation = _Adaptation(text, self.settings, self.known, thread_count(self.threads), self.memory)
         if counted is not None and (chosen is None or chosen.any()):
             estimation.count_once(counted if chosen is None else counted[chosen], self.model)
         estimate(estimation, last_shares=self.model.shares)
-        adapted = fitted_joint(estimation, bitext, chosen)
-        assert adapted.fitted is not None
-        # What was adapted knows only the words of the pairs that it was adapted to.
-        return replace(adapted, fitted=replace(adapted.fitted, of_others=self.model))
+        return estimation, bitext, chosen
 
     def links_and_probabilities(self, bitext: Bitext, counted: np.ndarray | None = None) -> Linked:
         """Links of a bitext by the aligner adapted to it, and their probabilities, float64 (K,)."""

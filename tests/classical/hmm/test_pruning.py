@@ -6,7 +6,9 @@ from planted import bitext_of, permuted_copy, random_pairs
 
 from alignkit.classical.hmm.adaptation import Adapter
 from alignkit.classical.hmm.joint import fit_joint, load_joint
-from alignkit.classical.hmm.pruning import parse_model_size, pruned, pruned_to_pairs, pruned_to_size
+from alignkit.classical.hmm.joint_views import fit_views, load_views
+from alignkit.classical.hmm.pruning import fixed_size, parse_model_size, pruned, pruned_to_pairs, pruned_to_size
+from alignkit.classical.hmm.views import View
 from alignkit.errors import AlignkitError
 
 MODEL = fit_joint(bitext_of(random_pairs(3, pairs=150, source_types=60, target_types=60)))
@@ -65,3 +67,24 @@ def test_sizes_and_what_is_said_about_them():
             parse_model_size(wrong)
     with pytest.raises(AlignkitError, match="the words of this text take"):
         pruned_to_size(MODEL, 1000)
+
+
+def test_the_pairs_of_several_views_are_pruned_together(tmp_path):
+    views = View(), View(letters=2), View(subwords=40)
+    text = bitext_of(random_pairs(3, pairs=150, source_types=60, target_types=60))
+    model = fit_views(text, views=views)
+    counts = np.concatenate([each.counts.pairs for each in model.models])
+    smaller, said = pruned(model, "300")
+    kept = np.concatenate([each.counts.pairs for each in smaller.models])
+    assert len(kept) == 300
+    assert sorted(kept) == sorted(counts)[-300:]
+    assert len({len(each.counts.pairs) for each in smaller.models}) > 1
+    assert said.startswith(f"300 of {len(counts):,} word pairs are kept")
+    size = fixed_size(model) + 16 * 1000
+    pruned_to_size(model, size).save(tmp_path / "m.npz")
+    assert size - 17_000 * len(views) < os.path.getsize(tmp_path / "m.npz") <= size
+    loaded = load_views(tmp_path / "m.npz")
+    same = pruned_to_size(model, size).probabilities(text).values.tobytes()
+    assert loaded.probabilities(text).values.tobytes() == same
+    with pytest.raises(AlignkitError, match="the words of this text take"):
+        pruned_to_size(model, 1000)
