@@ -32,7 +32,8 @@ import numpy as np
 from inputs import gold_sets, machine, run_benchmark
 from quality_systems import Cost, System, importable, measured, systems
 
-from alignkit.classical.hmm.joint import fit_joint, fit_log_odds
+from alignkit.classical.hmm.joint import fit_log_odds
+from alignkit.classical.hmm.joint_views import fit_aligner
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD
 from alignkit.kernels.link_odds import INTERCEPT, SLOPE
 from alignkit.links.from_scores import links_above
@@ -48,6 +49,7 @@ THRESHOLDS = (0.2, 0.3, 0.45, 0.6, 0.75, 0.9)
 ALONE = "alone"  # not a setting of the estimation
 ABLATION: dict[str, dict[str, Any]] = {
     "as it is": {},
+    "words only, also of small texts": {"subwords_below": 0},
     "no back-off to classes by first and last letters": {"back_off": 0.0},
     "no fertility": {"fertility": 0.0},
     "a link's own part not taken out of its counts": {"exclude": False},
@@ -61,7 +63,7 @@ ABLATION: dict[str, dict[str, Any]] = {
     "lexical prior 1e-2": {"lexical_prior": 1e-2},
     "p0 = 0.2": {"null_probability": 0.2},
     "5 iterations of the chain, whatever still moves": {"iterations": 5, "tolerance": 0.0},
-    "without what the links beside a link say": {ALONE: True},
+    "words only, without what the links beside a link say": {ALONE: True},
     "maximum likelihood (agreement alone)": {
         "lexical_prior": 0.0,
         "null_prior": 0.0,
@@ -153,7 +155,7 @@ def fit_text(folder: Path, part: str, threads: int, **changes: Any) -> tuple[Sco
         log_odds = fit_log_odds(bitext, JOINT_SETTINGS, threads=threads)[1]
         values = 1 / (1 + np.exp(-(INTERCEPT + SLOPE * log_odds.values)))
         return replace(log_odds, values=values), gold
-    return fit_joint(bitext, threads=threads, **changes).fitted_probabilities, gold
+    return fit_aligner(bitext, replace(JOINT_SETTINGS, **changes), threads=threads).fitted_probabilities, gold
 
 
 def reliability(name: str, probabilities: Scores, gold: GoldLinks) -> list[Row]:

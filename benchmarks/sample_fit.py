@@ -22,10 +22,12 @@ from statistics import mean
 from typing import Any
 
 import click
+import numpy as np
 from inputs import gold_sets, run_benchmark
 from quality import environment
 
 from alignkit.classical.hmm.joint import JointHMM
+from alignkit.classical.hmm.joint_views import JointViews
 from alignkit.classical.hmm.pruning import pruned_to_pairs
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.metrics.aer import evaluate
@@ -73,22 +75,28 @@ def measure(text: GoldText, shares: list[str], seeds: int) -> dict[str, Any]:
 
 def pruned_rows(text: GoldText, model: Any) -> Iterable[dict[str, Any]]:
     """AER of a model pruned to several sizes."""
-    assert isinstance(model, JointHMM)
-    assert model.counts is not None
-    links = float(model.counts.pairs.sum())
+    pairs, links, _ = table_facts(model)
     for share in (1.0, *KEPT):
-        smaller = pruned_to_pairs(model, int(share * len(model.table.values)))
-        assert smaller.counts is not None
+        smaller = pruned_to_pairs(model, int(share * pairs))
+        kept, kept_links, size = table_facts(smaller)
         row = {
-            "kept": len(smaller.table.values),
-            "of": len(model.table.values),
-            "megabytes": sum(array.nbytes for array in smaller.arrays().values()) / 2**20,
-            "links_lost": 1 - float(smaller.counts.pairs.sum()) / links,
+            "kept": kept,
+            "of": pairs,
+            "megabytes": size / 2**20,
+            "links_lost": 1 - kept_links / links,
             "adapted": text.aer(align_part(*text.files, smaller, adapt=True).texts),
             "not_adapted": text.aer(align_part(*text.files, smaller).texts),
         }
         click.echo(json.dumps(row), err=True)
         yield row
+
+
+def table_facts(model: JointHMM | JointViews) -> tuple[int, float, int]:
+    """The number of word pairs of a model or of its views' models, their expected links, and their bytes."""
+    models = model.models if isinstance(model, JointViews) else (model,)
+    counts = [each.counts.pairs for each in models if each.counts is not None]
+    size = sum(array.nbytes for each in models for array in each.arrays().values())
+    return sum(map(len, counts)), float(sum(map(np.sum, counts))), size
 
 
 def markdown(result: dict[str, Any]) -> str:
