@@ -70,7 +70,7 @@ def test_short_sentences_lose_nothing(seed):
 
 
 def test_very_long_pairs_are_aligned_without_transitions():
-    T, L = 1010, 2000
+    T, L = 600, 3800
     rng = np.random.default_rng(0)
     emission, null = rng.random((T, L)) + 1e-3, rng.random(T)
     transition = np.full(2 * WIDTH + 1, 1e-6)
