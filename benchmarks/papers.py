@@ -10,7 +10,8 @@ far as they have come: general-N with attention and seed N, uniform-N without, s
 
 The rows of the classifiers are read from classification-*.json in the folder of the results
 (benchmarks/classification.py). Writes papers.json and papers.md; call it again when more is trained,
-or with --keep when only the classifiers' results are new.
+or with --keep when only the classifiers' results are new. What is measured of runs takes a quarter of an hour each
+time; it is kept in RUNS/labs, so that a call that was interrupted goes on.
 """
 
 from __future__ import annotations
@@ -275,8 +276,30 @@ def measure(runs: Path, found: dict[str, Path], bleu: bool, device: str) -> Labs
             chosen["plain"] = {**AUTHORS, "proxy_bias": False}
         for name, options in chosen.items():
             click.echo(f"{path.name}: {name}", err=True)
-            labs[name].append(lab(path, other, uniform, device=device, **options))
+            three = [each for each in (path, other, uniform) if each is not None]
+            state = {each.name: run_facts(each) for each in three} | {"bleu": bleu}
+            place = runs / "labs" / f"{path.name}-{name}.json"
+            found_lab = earlier(place, state) or lab(path, other, uniform, device=device, **options)
+            keep_lab(place, state, found_lab)
+            labs[name].append(found_lab)
     return labs
+
+
+def earlier(place: Path, state: dict[str, Any]) -> Kept | None:
+    """What an interrupted call has measured of runs that have come no further since."""
+    known = json.loads(place.read_text()) if place.exists() else {}
+    if known.get("state") != state:
+        return None
+    seeds = known["seeds"]
+    return Kept(pd.DataFrame(known["table"]), None if seeds is None else pd.DataFrame(seeds))
+
+
+def keep_lab(place: Path, state: dict[str, Any], found: Measured) -> None:
+    """Keeps what was measured of runs for the next call."""
+    place.parent.mkdir(exist_ok=True)
+    seeds = None if found.seeds is None else records(found.seeds)
+    kept_lab = _without_nan({"state": state, "table": records(found.table), "seeds": seeds})
+    place.write_text(json.dumps(kept_lab, indent=1, allow_nan=False) + "\n")
 
 
 def kept(output: Path) -> Labs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import runpy
 import sys
 from pathlib import Path
@@ -205,3 +206,18 @@ def test_the_picture_shows_each_aligner_at_its_best(monkeypatch, tmp_path):
 def test_pictures_of_the_readme_are_small():
     for path in (FOLDER / "results" / "quality.png", FOLDER.parent / "docs" / "report.png"):
         assert path.stat().st_size < 150_000
+
+
+def test_what_was_measured_of_runs_is_not_measured_again(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    module = runpy.run_path(str(FOLDER / "papers.py"))
+    table = pd.DataFrame([{"u": "lstm.alpha", "v": "uniform.beta", "agreement": 0.3, "xi": math.nan}])
+    found = module["Kept"](table, pd.DataFrame({"step": [0, 50], "agreement": [0.1, 0.2]}))
+    place, state = tmp_path / "labs" / "a-ours.json", {"a": {"last_step": 50, "best_accuracy": 0.1}, "bleu": False}
+    assert module["earlier"](place, state) is None
+    module["keep_lab"](place, state, found)
+    again = module["earlier"](place, state)
+    assert again.table["agreement"].tolist() == [0.3]
+    assert again.table["xi"].isna().all()
+    assert again.seeds.to_dict("list") == {"step": [0, 50], "agreement": [0.1, 0.2]}
+    assert module["earlier"](place, state | {"a": {"last_step": 60}}) is None
