@@ -191,7 +191,6 @@ def fit_views(
     levels = None if embeddings is None else embeddings.levels(text, count, progress)
     start = views.models if isinstance(views, JointViews) else None
     views = views.views if isinstance(views, JointViews) else trained_views(views, text, exchange)
-
     plans = [settings_of_view(settings, view) for view in views]
 
     def fit(n: int, viewed: ViewedText) -> tuple[JointHMM, Scores]:
@@ -254,8 +253,9 @@ def fit_aligner(
 
     The second one knows more of rare words, of which small texts have many, and it costs little there. It needs a
     text of at least 1,000 types of words on each side, whose matrices have fewer elements in all than
-    ``settings.subwords_below``. With words of different case, a lexicon, or a model of words to start from, there
-    are words alone.
+    ``settings.subwords_below``, and as subwords than :data:`UNITS_LIMIT` times as many, without a pair that is too
+    long as subwords (:mod:`.windows`). If case is kept, or there is a lexicon, or a model of words to start from,
+    words are all that is looked at.
 
     Args:
         start: a fitted model that the iterations go on from, with its views.
@@ -279,7 +279,7 @@ def fit_aligner(
 
 
 def _views_by_size(bitext: Bitext, settings: HMMSettings) -> tuple[View, ...]:
-    """Words and subwords, if the text is small, and no pair is longer than a text that ranks share may have."""
+    """Words and subwords if :func:`fit_aligner` looks at both, otherwise nothing; the same in all processes."""
     text, _ = training_pairs(bitext)
     if not matrix_elements(text) < settings.subwords_below:
         return ()
