@@ -309,3 +309,7 @@ def test_the_case_of_a_text_does_not_matter_to_a_model_to_start_from(alignkit, f
     start = ["align", "-q", *upper, "--format", output_format, "--iterations", "1", "--start"]
     assert alignkit(*start, usual).code == 0
     failure(alignkit(*start, kept), "knows no source word", "in another case")
+    many = tmp_path / "many.npz"
+    assert alignkit("align", "-q", *upper, "--quality", "best", "--save-model", many).code == 0
+    failure(alignkit(*start, many, "--keep-case"), "fold case")
+    failure(alignkit("align", *upper, "--quality", "best", "--keep-case"), "--keep-case", "folds case")
