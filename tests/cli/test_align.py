@@ -311,5 +311,8 @@ def test_the_case_of_a_text_does_not_matter_to_a_model_to_start_from(alignkit, f
     failure(alignkit(*start, kept), "knows no source word", "in another case")
     many = tmp_path / "many.npz"
     assert alignkit("align", "-q", *upper, "--quality", "best", "--save-model", many).code == 0
-    failure(alignkit(*start, many, "--keep-case"), "fold case")
+    lower = [tmp_path / "lower.source", tmp_path / "lower.target"]
+    for path, given in zip(lower, upper, strict=True):
+        path.write_text(given.read_text().lower())
+    failure(alignkit("align", "-q", *lower, "--start", many, "--keep-case"), "fold case")
     failure(alignkit("align", *upper, "--quality", "best", "--keep-case"), "--keep-case", "folds case")
