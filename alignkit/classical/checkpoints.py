@@ -127,7 +127,8 @@ class FitCheckpoint:
 
     def save(self, stage: int, history: list[float], finished: bool) -> None:
         """Keep the state after an iteration, and remove the one before."""
-        self._histories[stage:] = [list(history)]
+        skipped = stage - len(self._histories)  # stages without iterations have saved nothing
+        self._histories[stage:] = [*([] for _ in range(skipped)), list(history)]
         self._saved += 1
         folder = self._folder_of(self._saved)
         self.exchange.agreed(lambda: folder.mkdir(parents=True, exist_ok=True))

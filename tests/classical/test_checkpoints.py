@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 from planted import bitext_of, random_pairs
 
@@ -15,6 +17,14 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.workflow.fitting import Fitting
 from alignkit.workflow.settings import AlignSettings
 
+
+@cache
+def started(fit):
+    """A model of another text to start from, fitted without a checkpoint."""
+    with exchanging(ALONE):
+        return fit(bitext_of(random_pairs(5, pairs=40)), iterations=2)
+
+
 FITS = {
     "ibm1": (lambda bitext, **more: fit_ibm1(bitext, iterations=4, dirichlet=0.1, **more), 4),
     "ibm1 in blocks": (lambda bitext, **more: fit_ibm1(bitext, iterations=4, block_tokens=100, **more), 4),
@@ -24,7 +34,16 @@ FITS = {
     ),
     "diagonal": (lambda bitext, **more: fit_diagonal(bitext, iterations=4, **more), 4),
     "hmm": (lambda bitext, **more: fit_hmm(bitext, iterations=2, lexical_iterations=2, **more), 4),
+    "hmm without lexical iterations": (
+        lambda bitext, **more: fit_hmm(bitext, iterations=3, lexical_iterations=0, **more),
+        3,
+    ),
+    "hmm from a model": (lambda bitext, **more: fit_hmm(bitext, iterations=3, start=started(fit_hmm), **more), 3),
     "joint": (lambda bitext, **more: fit_joint(bitext, iterations=3, lexical_iterations=2, **more), 5),
+    "joint from a model": (
+        lambda bitext, **more: fit_joint(bitext, iterations=3, start=started(fit_joint), **more),
+        3,
+    ),
 }
 
 
