@@ -167,7 +167,7 @@ def add_moves(stride, values, places, ahead, moves):
 
 @kernel
 def emission_row(row, links, counts, own, totals, expected, if_none, if_one):
-    """row = (counts - e + row) / (totals - e), times the factor for one more link, with e = min(own links, counts).
+    """row = (counts - e + row) / (totals - e), times the factor for one more link; e = min(own links, counts).
 
     Args:
         own: which part of a link is its own evidence. Counts of a word with punctuation are a small part of their
