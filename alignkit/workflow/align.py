@@ -162,7 +162,7 @@ def align(
             between them or lists of words.
         settings: the defaults without them.
         model: a fitted aligner of any kind, its file, checkpoint or run directory; or a pair of them, which are
-            symmetrized. None: ``settings.method`` is fitted.
+            symmetrized. None: ``settings.method`` is fitted. With a model, settings of a fit are refused.
         threads: all there are by default; no result depends on it.
         progress: called after each iteration.
         **options: fields of :class:`AlignSettings`, which replace those of ``settings``.
@@ -299,10 +299,7 @@ def _usable(model: Model, settings: AlignSettings, threads: int | None) -> Align
     Raises:
         AlignkitError: it cannot be read, or a setting is not for it.
     """
-    given = settings.prior, settings.embeddings, settings.start
-    if settings.reverse or any(each is not None for each in given):
-        others = "prior, embeddings, start and reverse"
-        raise AlignkitError(f"a fitted model is not fitted again; {others} cannot be given with it")
+    settings.check_model()
     if isinstance(model, tuple):
         forward, reverse = (_loaded(each, threads) for each in model)
         return Symmetrized(
