@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -236,6 +236,15 @@ def test_blocks_change_nothing(monkeypatch, wanted):
         assert again == links
         assert [value for part in many for value in part] == [value for part in one for value in part]
         assert (len(many) > 1) == (bool(wanted) or "model" in options)
+
+
+def test_known_links_of_ranges_are_those_of_their_pairs():
+    whole = align(BITEXT)
+    parts = replace(whole, ranges=[(0, 7), (7, 7), (7, 30), (30, len(BITEXT))])
+    assert pharaoh(parts) == pharaoh(whole)
+    found = [each for part in parts.alignments(probabilities=True) for each in part.probabilities]
+    assert found == whole.probabilities.tolist()
+    assert [pair.links for pair in parts] == [pair.links for pair in whole]
 
 
 def test_memory_limit(monkeypatch, files):
