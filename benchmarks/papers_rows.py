@@ -31,8 +31,7 @@ class Cell:
         known = np.array([value for value in values if value == value])
         if not len(known):
             return cls()
-        low, high = mean_interval(known)
-        low, high = max(low, 0.0), min(high, 1.0 if (known <= 1).all() else 100.0)  # shares, or BLEU
+        low, high = mean_interval(known, 0, 1 if (known <= 1).all() else 100)  # shares, or BLEU
         return cls(float(known.mean()), low, high, f"{len(known)} seeds" if len(known) > 1 else "")
 
     def text(self, percent: bool = False) -> str:

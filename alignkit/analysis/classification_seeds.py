@@ -32,7 +32,7 @@ def table_over_seeds(found: Sequence[Classification]) -> pd.DataFrame:
     rows = []
     for quantity in tables[0].index:
         values = np.array([table.loc[quantity, MAIN.name] for table in tables], np.float64)
-        low, high = mean_interval(values)
+        low, high = mean_interval(values, 0, 1)
         xi = np.array([table.loc[quantity, "xi"] for table in tables], np.float64)
         reached = int((~np.isnan(xi)).sum())
         more = {
@@ -53,7 +53,7 @@ def course_over_seeds(courses: Sequence[pd.DataFrame]) -> pd.DataFrame:
     import pandas as pd
 
     values = _matrix(courses)
-    spread = [mean_interval(column) for column in values.T]
+    spread = [mean_interval(column, 0, 1) for column in values.T]
     low, high = np.array(spread).T
     return pd.DataFrame({"step": courses[0]["step"], MAIN.name: values.mean(0), "low": low, "high": high})
 

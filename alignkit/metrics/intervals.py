@@ -30,11 +30,16 @@ def wilson(hits: int, trials: int) -> tuple[float, float]:
     return float(found.low), float(found.high)
 
 
-def mean_interval(values: Any) -> tuple[float, float]:
+def mean_interval(values: Any, least: float = -math.inf, most: float = math.inf) -> tuple[float, float]:
     """95 % interval of the mean of independent values (runs, sentences).
 
     Student's for up to ``SMALL`` values, above that the bootstrap's percentiles. NaN with fewer than two, since
     one value does not show how far another would be.
+
+    Args:
+        values: none of them NaN.
+        least, most: what values there can be, 0 and 1 of shares: Student's interval of a few of them reaches
+            further, and ends there.
     """
     sample = np.asarray(values, np.float64).ravel()
     if len(sample) < 2:
@@ -44,7 +49,7 @@ def mean_interval(values: Any) -> tuple[float, float]:
     from scipy.stats import t
 
     half = t.ppf((1 + CONFIDENCE) / 2, len(sample) - 1) * sample.std(ddof=1) / math.sqrt(len(sample))
-    return float(sample.mean() - half), float(sample.mean() + half)
+    return max(float(sample.mean() - half), least), min(float(sample.mean() + half), most)
 
 
 def bootstrap_mean(values: Any, seed: int = 0, resamples: int = 2000) -> tuple[float, float]:

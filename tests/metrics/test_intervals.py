@@ -108,3 +108,12 @@ def test_ratios_without_a_bottom_are_left_out():
     assert percentile_interval(np.array([math.nan, 0.5, 0.5])) == (0.5, 0.5)
     assert all(map(math.isnan, percentile_interval(np.full(3, math.nan))))
     assert bootstrap_ratio(np.array([1, 0]), np.array([2, 0])) == (0.5, 0.5)
+
+
+def test_the_interval_of_a_few_shares_does_not_leave_their_range():
+    shares = [0.0, 0.1, 1.0]
+    low, high = mean_interval(shares)
+    assert low < 0
+    assert high > 1
+    assert mean_interval(shares, 0, 1) == (0, 1)
+    assert mean_interval([0.4, 0.5, 0.6], 0, 1) == mean_interval([0.4, 0.5, 0.6])
