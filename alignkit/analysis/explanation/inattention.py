@@ -15,7 +15,6 @@ from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.networks.mechanisms import UNIFORM
 from alignkit.neural.scoring.modes import evaluation_mode
 from alignkit.neural.training.attention_losses import inattention_loss
-from alignkit.text.bitext import Corpus
 from alignkit.text.labelled import LabelledText
 
 ENCODERS = {"recurrent": "lstm", "embeddings": "embeddings"}  #: what the rows call them -> settings
@@ -64,7 +63,7 @@ def _leaks(name: str, network: Classifier, text: LabelledText, marks: list[np.nd
     ]
     right = (np.array([one.logit for one in decided]) > 0) == wanted
     hidden = (np.array([_logit_without(*pair) for pair in zip(decided, marks, strict=True)]) > 0) == wanted
-    gone = (network_probabilities(network, without_words(text, marks)) > 0.5) == wanted
+    gone = (network_probabilities(network, text.without_words(marks)) > 0.5) == wanted
     few = "in texts with such words and others"
     return [
         mean_row(f"{name}, accuracy", right, "accuracy of the network"),
@@ -108,14 +107,6 @@ def telling_words(text: LabelledText, count: int) -> np.ndarray:
     z[table.sum(0) == 0] = -1
     most = max(1, int((table.sum(0) > 0).sum()) // 2)
     return np.argsort(-z, kind="stable")[: min(count, most)]
-
-
-def without_words(text: LabelledText, marks: list[np.ndarray]) -> LabelledText:
-    """The text without the marked words."""
-    kept = [words[~mark] for words, mark in zip(text.corpus, marks, strict=True)]
-    offsets = np.concatenate([[0], np.cumsum([len(words) for words in kept])]).astype(np.int64)
-    tokens = np.concatenate(kept).astype(np.int32) if kept else np.zeros(0, np.int32)
-    return LabelledText(Corpus(tokens, offsets, text.corpus.vocabulary), text.labels, text.names)
 
 
 def state_norms(network: Classifier, text: LabelledText) -> list[np.ndarray]:

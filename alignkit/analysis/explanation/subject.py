@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from scipy.special import expit
 
 from alignkit.analysis.explanation.decisions import Decision
 from alignkit.analysis.explanation.settings import ExplanationSettings
@@ -152,4 +153,4 @@ def network_probabilities(network: Classifier, text: LabelledText) -> np.ndarray
     """float64 (M,): p(y = 1) by a network; for a text without words, by its bias alone."""
     logits = classifier_logits(network, text)
     logits = np.where(np.isnan(logits), float(network.output.bias.detach()), logits)
-    return 0.5 * (1 + np.tanh(0.5 * logits))
+    return np.asarray(expit(logits))

@@ -14,8 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alignkit.analysis.explanation.decisions import attention_distance
-from alignkit.analysis.explanation.interventions import MOST
+from alignkit.analysis.explanation.decisions import LARGEST_DISTANCE, attention_distance
 from alignkit.analysis.explanation.order import order_of
 from alignkit.analysis.explanation.rows import COLUMNS, Row, mean_row
 from alignkit.analysis.explanation.settings import TRANSLATION_TESTS, UNTRAINED, ExplanationSettings
@@ -176,6 +175,6 @@ def _seeds_rows(network: NeuralAligner, text: Bitext, others: Sequence[NeuralAli
 def _distances(one: Scores, other: Scores) -> list[float]:
     """The mean over rows of the distance of attention, of log 2, in each sentence."""
     return [
-        float(np.mean([attention_distance(*rows) for rows in zip(u, v, strict=True)])) / MOST
+        float(np.mean([attention_distance(*rows) for rows in zip(u, v, strict=True)])) / LARGEST_DISTANCE
         for u, v in zip(one, other, strict=True)
     ]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 from scipy.spatial.distance import jensenshannon
+from scipy.special import expit
 
 from alignkit.analysis.explanation.decisions import (
     Decision,
@@ -13,7 +14,6 @@ from alignkit.analysis.explanation.decisions import (
     attention_distance,
     erased_until_flip,
     permutation_change,
-    sigmoid,
     uniform_change,
 )
 
@@ -38,9 +38,9 @@ def test_the_adversary_is_allowed_and_no_other_corner_is_further(seed, epsilon):
     value, attention = adversarial_attention(decision, epsilon)
     assert attention.min() >= 0
     assert attention.sum() == pytest.approx(1)
-    assert abs(decision.probability(attention) - sigmoid(decision.logit)) <= epsilon + 1e-9
+    assert abs(decision.probability(attention) - expit(decision.logit)) <= epsilon + 1e-9
     assert attention_distance(decision.alpha, attention) == pytest.approx(value)
-    p = sigmoid(decision.logit)
+    p = expit(decision.logit)
     ends = [min(max(p + sign * epsilon, 1e-12), 1 - 1e-12) for sign in (-1, 1)]
     low, high = (np.log(end / (1 - end)) - decision.bias for end in ends)
     rng = np.random.default_rng(seed)
