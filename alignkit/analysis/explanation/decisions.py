@@ -77,7 +77,10 @@ def erased_until_flip(decision: Decision, order: np.ndarray) -> float:
 
 
 def attention_distance(one: np.ndarray, other: np.ndarray) -> float:
-    """The Jensen-Shannon divergence of two distributions (L,), nats; 0 if equal, log 2 if disjoint."""
+    """The Jensen-Shannon divergence of two distributions (L,), nats; 0 if equal, log 2 if disjoint.
+
+    Both sum to 1 (:func:`sums_to_one`): otherwise the value means nothing.
+    """
     one, other = np.asarray(one, np.float64), np.asarray(other, np.float64)
     return float(_spread((one + other) / 2).sum() - (_spread(one).sum() + _spread(other).sum()) / 2)
 
@@ -85,6 +88,11 @@ def attention_distance(one: np.ndarray, other: np.ndarray) -> float:
 def _spread(p: np.ndarray) -> np.ndarray:
     """-p log p, 0 at 0."""
     return -p * np.log(np.where(p > 0, p, 1.0))
+
+
+def sums_to_one(attention: np.ndarray) -> bool:
+    """Whether the attention of each row of (..., L) is a distribution; that of sigmoids, for one, is not."""
+    return bool((np.abs(attention.sum(-1) - 1) < 1e-4).all())
 
 
 def adversarial_attention(decision: Decision, epsilon: float = 0.01) -> tuple[float, np.ndarray]:

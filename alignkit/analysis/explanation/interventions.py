@@ -12,6 +12,7 @@ from alignkit.analysis.explanation.decisions import (
     adversarial_attention,
     attention_distance,
     permutation_change,
+    sums_to_one,
     uniform_change,
 )
 from alignkit.analysis.explanation.rows import Row, mean_row
@@ -43,14 +44,15 @@ def adversary_rows(subject: Subject) -> list[Row]:
 def seeds_rows(subject: Subject) -> list[Row]:
     """The distance of attention and outputs of other seeds, the yardstick of adversaries; none without others.
 
-    With several, the mean over them is taken within each text.
+    Of texts in which all attention, that of the others too, sums to 1. With several others, the mean over them is
+    taken within each text.
     """
-    usable, own = subject.distributions, subject.decisions
-    if not usable or not subject.others:
+    own, every = subject.decisions, [decisions(other, subject.text) for other in subject.others]
+    usable = [m for m in subject.distributions if all(sums_to_one(others[m].alpha) for others in every)]
+    if not usable or not every:
         return []
     apart, outputs, same = [], [], []
-    for other in subject.others:
-        others = decisions(other, subject.text)
+    for others in every:
         apart.append([attention_distance(own[m].alpha, others[m].alpha) / LARGEST_DISTANCE for m in usable])
         p = np.array([float(others[m].probability(others[m].alpha)) for m in usable])
         outputs.append(np.abs(subject.probabilities[usable] - p))

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import expit
 
-from alignkit.analysis.explanation.decisions import Decision
+from alignkit.analysis.explanation.decisions import Decision, sums_to_one
 from alignkit.analysis.explanation.settings import ExplanationSettings
 from alignkit.errors import AlignkitError
 from alignkit.neural.aligners import ClassifierAligner
@@ -71,7 +71,7 @@ class Subject:
     @property
     def distributions(self) -> list[int]:
         """The texts whose attention sums to 1."""
-        return [m for m, one in enumerate(self.decisions) if abs(one.alpha.sum() - 1) < 1e-4]
+        return [m for m, one in enumerate(self.decisions) if sums_to_one(one.alpha)]
 
     @property
     def training_text(self) -> LabelledText:
