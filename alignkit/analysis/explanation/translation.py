@@ -87,8 +87,8 @@ def explain_translation(
         settings: tests, limit and seed count.
 
     Returns:
-        a table as of :func:`alignkit.analysis.explanation.explain.explain_classifier`; ``n`` counts sentence pairs,
-        and in the test ``order`` target words.
+        a table as of :func:`alignkit.analysis.explanation.explain.explain_classifier`; its ``n`` counts sentence
+        pairs, and target words in the test ``order``.
 
     Raises:
         AlignkitError: no pair has words on both sides, or a test is for classifiers.
