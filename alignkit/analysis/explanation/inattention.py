@@ -8,8 +8,7 @@ from alignkit.analysis.explanation.decisions import Decision
 from alignkit.analysis.explanation.rows import Row, mean_row
 from alignkit.analysis.explanation.subject import Subject, network_decisions, network_probabilities
 from alignkit.errors import AlignkitError
-from alignkit.neural.batch_sizes import batch_sizes
-from alignkit.neural.batching import DeviceCorpus, scoring_batches
+from alignkit.neural.batching import text_batches
 from alignkit.neural.devices import device_of
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.networks.mechanisms import UNIFORM
@@ -111,12 +110,10 @@ def telling_words(text: LabelledText, count: int) -> np.ndarray:
 
 def state_norms(network: Classifier, text: LabelledText) -> list[np.ndarray]:
     """Per text float64 (L,): the Euclidean norms of the encoder's states h_l."""
-    device = device_of(network)
-    corpus = DeviceCorpus(text.corpus, device)
     out: list[np.ndarray] = [np.zeros(0)] * len(text)
     with evaluation_mode(network):
-        for texts in scoring_batches(text.bitext, batch_sizes("classifier", device)):
-            h, _ = network.encode(*corpus.gather(texts))
+        for texts, words, lengths in text_batches(text, device_of(network)):
+            h, _ = network.encode(words, lengths)
             norms = h.norm(dim=2).double().cpu().numpy()
             for m, row in zip(texts, norms, strict=True):
                 out[m] = row[: text.corpus.lengths[m]]
