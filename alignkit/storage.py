@@ -6,6 +6,7 @@ an entry ``header.json`` that names the kind of the file and the version of its 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
@@ -152,6 +153,15 @@ def save_arrays(
 def _little_endian(array: np.ndarray) -> np.ndarray:
     """The array in C order with its lowest byte first, so that every machine writes the same file."""
     return np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+
+
+def arrays_fingerprint(arrays: Mapping[str, np.ndarray]) -> str:
+    """SHA-256 of arrays by name: of their names, types, shapes and bytes."""
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 def read_header(path: PathLike) -> dict[str, Any] | None:

@@ -3,10 +3,11 @@
     python benchmarks/papers.py RUNS -o benchmarks/results
 
 RUNS holds run directories of `alignkit train` on the untokenised, cased text of Multi30k (German to English), as
-far as they have come: general-N with attention and seed N, uniform-N without, sum-N with --set network.output=sum:
+far as they have come: general-N with attention and seed N, uniform-N without, sum-N with --set network.output=sum,
+random-N with batches of any lengths, as the authors had them:
 
     alignkit train train.raw.de train.raw.en --valid val.raw.de val.raw.en -o RUNS/general-1 --preset paper \\
-        --bleu logged --seed 1 [--attention uniform | --set network.output=sum]
+        --bleu logged --seed 1 [--attention uniform | --set network.output=sum | --set training.buckets=false]
 
 The rows of the classifiers are read from classification-*.json in the folder of the results
 (benchmarks/classification.py). Writes papers.json and papers.md; call it again when more is trained,
@@ -30,6 +31,9 @@ from inputs import machine, need_files, run_benchmark
 from papers_rows import Cell, Row
 
 from alignkit.analysis.lab import Lab, lab
+from alignkit.analysis.lab_runs import best_network
+from alignkit.analysis.time_course import TimeCourseSettings, at_step, row_name, series, time_course
+from alignkit.metrics.registry import MAIN
 from alignkit.neural.devices import set_threads
 from alignkit.neural.training.translation_run import TranslationRun
 from alignkit.report.tables import records
@@ -37,6 +41,7 @@ from alignkit.report.tables import records
 #: A(alpha of A's best step, alpha of B) at these steps
 CURVE = {0: 0.063, 50: 0.063, 100: 0.165, 500: 0.267, 1000: 0.453, 1500: 0.565, 2000: 0.631, 4000: 0.702}
 CURVE |= {8000: 0.753, 16000: 0.764, 36000: 0.775}
+RANDOM = ("general-", "random-")  #: A and B of :func:`random_batches`
 LAST = 36_250  #: steps of 20 epochs in batches of 16
 #: the options of `alignkit lab` for the authors' conventions
 AUTHORS = {"largest": True, "both_directions": True, "alpha_by": "accuracy", "proxy_bias": True}
@@ -84,10 +89,16 @@ def tokenised_values(results: Path) -> dict[tuple[str, str], dict[str, Any]]:
     return found | {("xi*", "accuracy"): {"value": facts["xi_star"].get("accuracy")}}
 
 
+def are_finished(states: dict[str, dict[str, Any]]) -> bool:
+    """Whether there are runs, and all are at their end but those of :func:`random_batches`, which need not be."""
+    whole = [state["finished"] for name, state in states.items() if not name.startswith(RANDOM[1])]
+    return bool(whole) and all(whole)
+
+
 def translation_rows(labs: Labs, states: dict[str, dict[str, Any]], results: Path) -> list[Row]:
     """The rows of Multi30k."""
     authors, ours, plain = (labs[name] for name in ("authors", "ours", "plain"))
-    finished = bool(states) and all(state["finished"] for state in states.values())
+    finished = are_finished(states)
     old = tokenised_values(results)
 
     def tokenised(u: str, v: str, column: str) -> float:
@@ -115,7 +126,9 @@ def translation_rows(labs: Labs, states: dict[str, dict[str, Any]], results: Pat
     chance = [over_seeds(part, "lstm.alpha", "uniform.beta", "chance") for part in (authors, ours)]
     before = tokenised("lstm.alpha", "uniform.beta", "chance")
     rule = "expected value for a token drawn at random"
-    rows.append(Row("its chance level", 0.071, *chance, rule, tokenised=before))
+    untied = over_seeds(authors, "uniform.beta", "lstm.alpha", "chance").value
+    measured = f"equal values of beta_uf count as agreement; of alpha, which has none, it is {untied:.4f}"
+    rows.append(Row("its chance level", 0.071, *chance, rule, False, measured, tokenised=before))
     general = [state for name, state in states.items() if name.startswith("general")]
     for name, key, figure, percent in (
         ("xi* (accuracy)", "best_accuracy", 0.663, False),
@@ -128,8 +141,8 @@ def translation_rows(labs: Labs, states: dict[str, dict[str, Any]], results: Pat
     return rows
 
 
-def curve_rows(labs: list[Measured], finished: bool) -> list[Row]:
-    """A(alpha of A, alpha of B) through training."""
+def curve_rows(labs: list[Measured], finished: bool, random: dict[int, float]) -> list[Row]:
+    """A(alpha of A, alpha of B) through training; ``random``: of B trained with batches of any lengths."""
     tables = [
         dict(zip(each.seeds.step, each.seeds.agreement, strict=True)) for each in labs if each.seeds is not None
     ]
@@ -137,8 +150,22 @@ def curve_rows(labs: list[Measured], finished: bool) -> list[Row]:
     for step, figure in CURVE.items():
         cell = Cell.of_seeds([table.get(step, np.nan) for table in tables])
         name = f"A(alpha of A, alpha of B) at step {step}"
-        found.append(Row(name, figure, cell, Cell(), "alpha of A's best step", False, "", not finished))
+        cause = f"batches of any lengths give {random[step]:.3f} (1 seed)" if step in random else ""
+        found.append(Row(name, figure, cell, Cell(), "alpha of A's best step", False, cause, not finished))
     return found
+
+
+def random_batches(found: dict[str, Path], device: str) -> dict[int, float]:
+    """A(alpha of A, alpha of B) by the step of B, which was trained with batches of any lengths."""
+    runs = [next((path for name, path in found.items() if name.startswith(kind)), None) for kind in RANDOM]
+    if None in runs:
+        return {}
+    first, second = (TranslationRun(path) for path in runs if path is not None)
+    alpha = best_network(first, "accuracy", device).score(first.valid, "alpha")
+    settings = TimeCourseSettings(kinds=("alpha",), metrics=(MAIN,), order="fixed", resamples=0)
+    table = time_course(second, first.valid, {"lstm.alpha": alpha}, settings, device=device)
+    steps, values = series(table, row_name(MAIN.symbol, "lstm.alpha", at_step("alpha")))
+    return dict(zip(steps.tolist(), values.tolist(), strict=True))
 
 
 def classifier_rows(results: Path, name: str, figures: dict[str, float]) -> list[Row]:
@@ -312,6 +339,12 @@ def kept(output: Path) -> Labs:
     return labs | {"authors": [Kept(*both) for both in zip(tables["authors"], seeds, strict=True)]}
 
 
+def kept_random(output: Path) -> dict[int, float]:
+    """What :func:`random_batches` found in the last call, from its papers.json."""
+    found = json.loads((output / "papers.json").read_text())
+    return {int(step): value for step, value in found.get("random", {}).items()}
+
+
 @click.command()
 @click.argument("runs", type=click.Path(path_type=Path))
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Folder of the results.")
@@ -324,14 +357,15 @@ def kept(output: Path) -> Labs:
 def main(runs: Path, output: Path, bleu: bool, keep: bool, device: str, threads: int | None) -> None:
     """Measure what is trained, read the rest, write the table."""
     set_threads(threads)
-    names = ("general-*", "uniform-*", "sum-*")
+    names = ("general-*", "uniform-*", "sum-*", "random-*")
     paths = sorted(path for name in names for path in runs.glob(name) if (path / "best.pt").exists())
     found = {path.name: path for path in paths}
     labs = kept(output) if keep else measure(runs, found, bleu, device)
     states = {name: run_facts(path) for name, path in found.items()}
-    finished = bool(states) and all(state["finished"] for state in states.values())
+    finished = are_finished(states)
+    random = kept_random(output) if keep else random_batches(found, device)
     rows = translation_rows(labs, states, output)
-    rows += curve_rows(labs["authors"], finished)
+    rows += curve_rows(labs["authors"], finished, random)
     sums = [
         state["best_bleu"] for name, state in states.items() if name.startswith("sum") and "best_bleu" in state
     ]
@@ -358,7 +392,7 @@ def main(runs: Path, output: Path, bleu: bool, keep: bool, device: str, threads:
     tables = {name: [records(each.table) for each in many] for name, many in labs.items()}
     seeds = [None if each.seeds is None else records(each.seeds) for each in labs["authors"]]
     output.mkdir(parents=True, exist_ok=True)
-    whole = _without_nan({**facts, "table": shown, "labs": tables, "seeds": seeds})
+    whole = _without_nan({**facts, "table": shown, "labs": tables, "seeds": seeds, "random": random})
     (output / "papers.json").write_text(json.dumps(whole, indent=1, allow_nan=False) + "\n")
     (output / "papers.md").write_text(render(facts, rows))
     click.echo((output / "papers.md").read_text())

@@ -11,7 +11,14 @@ import click
 
 from alignkit.classical.hmm.settings import JOINT_THRESHOLD, HMMSettings
 from alignkit.links.formats import OUTPUT_FORMATS
-from alignkit.workflow.settings import METHODS, ON_ERROR, QUALITIES, AlignSettings
+from alignkit.workflow.settings import (
+    FIT_SETTINGS,
+    MEMORY_SETTINGS,
+    METHODS,
+    ON_ERROR,
+    QUALITIES,
+    AlignSettings,
+)
 from alignkit_cli.command import alignkit_command
 from alignkit_cli.fitting import (
     fit_on_sample,
@@ -179,12 +186,10 @@ def _check_options(model: str | None, streamed: bool, options: Mapping[str, Any]
     Raises:
         click.UsageError: naming them.
     """
-    fitting = ("prior", "embeddings", "start", "save_model", "fit_on")
-    if model is not None and any(options[name] for name in fitting):
-        others = "--prior, --embeddings, --start, --save-model, --fit-on"
-        raise click.UsageError(f"--model fits nothing; it goes with none of {others}.")
-    needs("iterations", "a fit, not with --model", model is None)
-    needs("checkpoint", "a fit, not with --model", model is None)
+    for name in (*FIT_SETTINGS, "save_model", "fit_on"):
+        needs(name, "a fit, not with --model", model is None)
+    for name in MEMORY_SETTINGS:
+        needs(name, "a fit or --adapt", model is None or options["adapt"])
     needs("prior_weight", "--prior", options["prior"] is not None)
     needs("kind", "--save-scores", options["save_scores"] is not None)
     needs("model_size", "--save-model", options["save_model"] is not None)

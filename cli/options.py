@@ -174,16 +174,17 @@ def needs(name: str, wanted: str, there: bool) -> None:
     """Refuse an option that has no effect without another one.
 
     Args:
-        name: the parameter of the option, as ``prior_weight``.
+        name: the parameter of the option, as ``prior_weight``; a command may lack it.
         wanted: the other option, as users write it.
         there: whether that was given.
 
     Raises:
         click.UsageError: the option was given without the other one.
     """
-    source = click.get_current_context().get_parameter_source(name)
+    context = click.get_current_context()
+    source = context.get_parameter_source(name)
     if not there and source not in (None, ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP):
-        option = "--" + name.replace("_", "-")
+        option = next(max(each.opts, key=len) for each in context.command.params if each.name == name)
         raise click.UsageError(f"{option} goes only with {wanted}.")
 
 

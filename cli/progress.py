@@ -52,11 +52,15 @@ class FitProgress:
         self.fits = fits
         self.bar = ProgressBar("fitting", quiet)
         self.done: dict[bool, int] = {}
+        self.steps: dict[bool, int] = {}
         self.last: dict[bool, str] = {}
 
     def __call__(self, done: int, total: int, message: str) -> None:
         reverse = message.startswith("reverse, ")
+        if done <= self.done.get(reverse, 0):
+            self.steps[reverse] = 0  # what came before, as the encoding of words, were no iterations
         self.done[reverse], self.last[reverse] = done, message
+        self.steps[reverse] = self.steps.get(reverse, 0) + 1
         self.bar(sum(self.done.values()), self.fits * total, message)
 
     def __enter__(self) -> FitProgress:
@@ -67,10 +71,10 @@ class FitProgress:
 
     @property
     def summary(self) -> str:
-        """The number of iterations, and the last message of each fit; empty if there was none."""
-        if not self.done:
+        """The number of iterations that were run, and the last message of each fit; empty if there was none."""
+        if not self.steps:
             return ""
-        count = max(self.done.values())
+        count = max(self.steps.values())  # fewer than planned where links settled before
         messages = "; ".join(self.last[reverse] for reverse in sorted(self.last))
         return f"{count} iteration{'s' if count > 1 else ''}: {messages}"
 

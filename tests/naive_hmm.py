@@ -223,8 +223,8 @@ def count_departures(f, g, leave, coming, least, departures):
 
 
 def emission_row(pseudo_counts, links, counts, own, totals, expected, if_none, if_one):
-    excluded = own * links
-    count = np.maximum(counts - excluded, np.float32(0)) + pseudo_counts
+    excluded = np.minimum(own * links, counts)
+    count = counts - excluded + pseudo_counts
     others = np.clip(expected - links, np.float32(0), np.float32(1))
     return count / np.maximum(totals - excluded, np.float32(1e-30)) * (if_none + others * (if_one - if_none))
 

@@ -127,7 +127,8 @@ class FitCheckpoint:
 
     def save(self, stage: int, history: list[float], finished: bool) -> None:
         """Keep the state after an iteration, and remove the one before."""
-        self._histories[stage:] = [list(history)]
+        skipped = stage - len(self._histories)  # stages without iterations have saved nothing
+        self._histories[stage:] = [*([] for _ in range(skipped)), list(history)]
         self._saved += 1
         folder = self._folder_of(self._saved)
         self.exchange.agreed(lambda: folder.mkdir(parents=True, exist_ok=True))
@@ -155,8 +156,13 @@ def _completed(folder: Path) -> int:
 
 
 def purpose_of(model: object, bitext: Bitext, *settings: object) -> str:
-    """A fingerprint of the model's kind, its text and settings, and this version."""
+    """A fingerprint of the model's kind, its text and settings, and this version.
+
+    ``settings`` are bytes, or values whose ``repr`` tells them apart: of what has arrays, give the fingerprint.
+    """
     digest = hashlib.sha256(f"{__version__} {type(model).__name__} {bitext.fingerprint()}".encode())
     for each in settings:
-        digest.update(each if isinstance(each, bytes) else repr(each).encode())
+        part = each if isinstance(each, bytes) else repr(each).encode()
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
     return digest.hexdigest()

@@ -45,6 +45,7 @@ def run_em(
     *,
     before: int = 0,
     after: int = 0,
+    stage: int = 0,
     checkpoint: FitCheckpoint | None = None,
 ) -> list[float]:
     """Run at most ``iterations`` iterations of EM, each an E-step and an M-step.
@@ -56,13 +57,14 @@ def run_em(
         iterations: at least 0.
         progress: called after each iteration; one that converged early counts as the last.
         before, after: iterations of other runs of the same model, which ``progress`` counts too.
+        stage: the number of this run of the model, from 0.
         checkpoint: what an interrupted run has left, from which this one goes on, and which it keeps.
 
     Returns:
         The log-likelihood that each E-step found. Maximum likelihood makes it rise at every step.
     """
     history: list[float] = []
-    total, stage = before + iterations + after, int(before > 0)
+    total = before + iterations + after
     if checkpoint is not None:
         history, finished = checkpoint.resume(stage)
         if finished:

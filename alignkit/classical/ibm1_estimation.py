@@ -212,8 +212,8 @@ class IBM1Estimation:
     @property
     def purpose(self) -> str:
         """See :class:`alignkit.classical.checkpoints.Restorable`."""
-        prior = None if self.prior is None else self.prior.values.tobytes()
-        return purpose_of(self, self.bitext, self.settings, prior, self.start)
+        known = [None if each is None else each.fingerprint for each in (self.prior, self.start)]
+        return purpose_of(self, self.bitext, self.settings, *known)
 
     def state(self) -> dict[str, np.ndarray]:
         """The table and NULL's row."""

@@ -11,7 +11,7 @@ from alignkit.classical.lookup import Lookup
 from alignkit.classical.translation_table import PairTable
 from alignkit.parallel import thread_count
 from alignkit.records import Record
-from alignkit.storage import Fields
+from alignkit.storage import Fields, arrays_fingerprint
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
 
@@ -69,6 +69,11 @@ class LexicalModel:
         arrays |= {"source_types": self.source.text, "source_type_offsets": self.source.offsets}
         arrays |= {"target_types": self.target.text, "target_type_offsets": self.target.offsets}
         return arrays if self.null is None else arrays | {"null": self.null}
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the :meth:`arrays`, equal only for equal words and parameters."""
+        return arrays_fingerprint(self.arrays())
 
     def header(self) -> dict[str, Any]:
         """The numbers of a saved file."""

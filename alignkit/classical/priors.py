@@ -11,6 +11,7 @@ from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError, InputError
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.representation import brief_repr
+from alignkit.storage import arrays_fingerprint
 from alignkit.text.bitext import Bitext
 from alignkit.text.reading import read_lines
 from alignkit.text.units import lowercase
@@ -58,6 +59,14 @@ class LexiconPrior:
         source, target = lowercase(self.source), lowercase(self.target)
         pairs = np.stack([source.ids[self.pairs[:, 0]], target.ids[self.pairs[:, 1]]], axis=1)
         return LexiconPrior(source.vocabulary, target.vocabulary, pairs, self.values, self.weight)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the words, their pairs and values, and the weight."""
+        arrays = {"pairs": self.pairs, "values": self.values, "weight": np.array([self.weight])}
+        for name, words in (("source", self.source), ("target", self.target)):
+            arrays |= {name: words.text, f"{name}_offsets": words.offsets}
+        return arrays_fingerprint(arrays)
 
     def pseudo_counts(self, bitext: Bitext, rows: TableRows) -> np.ndarray:
         """float32 (2, K): for every word pair of a text's rows, ``weight`` times p(o|i), and times p(i|o).

@@ -167,19 +167,20 @@ def add_moves(stride, values, places, ahead, moves):
 
 @kernel
 def emission_row(row, links, counts, own, totals, expected, if_none, if_one):
-    """row = (counts - own * links + row) / (totals - own * links), times the factor for one more link.
+    """row = (counts - e + row) / (totals - e), times the factor for one more link; e = min(own links, counts).
 
     Args:
-        own: which part of a link is its own evidence.
+        own: which part of a link is its own evidence. Counts of a word with punctuation are a small part of their
+            links, so that all of them may be less than that.
         totals, expected: of each state's word the total, and the expected number of its links.
         if_none, if_one: its factor for one more link if it has no others and if it has one; in between it is
             interpolated.
     """
     nothing, tiny, whole, owns = splat(ZERO), splat(TINY), splat(ONE), splat(own)
     for j in range(0, len(row), LANES):
-        link, none = load(links, j), load(if_none, j)
-        excluded = owns * link
-        count = larger(load(counts, j) - excluded, nothing) + load(row, j)
+        link, none, counted = load(links, j), load(if_none, j), load(counts, j)
+        excluded = smaller(owns * link, counted)
+        count = counted - excluded + load(row, j)
         others = smaller(larger(load(expected, j) - link, nothing), whole)
         factor = none + others * (load(if_one, j) - none)
         store(row, j, count / larger(load(totals, j) - excluded, tiny) * factor)

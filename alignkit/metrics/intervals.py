@@ -56,9 +56,14 @@ def bootstrap_mean(values: Any, seed: int = 0, resamples: int = 2000) -> tuple[f
 
 
 def share_difference(hits: int, trials: int, other_hits: int, other_trials: int) -> tuple[float, float, float]:
-    """A share minus another one of independent runs, and its 95 % interval (Newcombe 1998, method 10)."""
-    one, other = hits / trials, other_hits / other_trials
+    """A share minus another one of independent runs, and its 95 % interval (Newcombe 1998, method 10).
+
+    Without trials of one of them the difference is NaN, and the interval all that the other's leaves possible.
+    """
     low, high = wilson(hits, trials)
     other_low, other_high = wilson(other_hits, other_trials)
+    if not (trials and other_trials):
+        return math.nan, low - other_high, high - other_low
+    one, other = hits / trials, other_hits / other_trials
     gap = one - other
     return gap, gap - math.hypot(one - low, other_high - other), gap + math.hypot(high - one, other - other_low)

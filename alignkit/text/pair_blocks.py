@@ -127,7 +127,12 @@ def sampled_pairs(count: int, size: int, seed: int = 0) -> np.ndarray:
 
     Each number is hashed together with the seed, and those with the smallest hashes are the sample: that of a
     smaller size is a part of it.
+
+    Raises:
+        AlignkitError: the seed is negative, or has more than 64 bits.
     """
+    if not 0 <= seed < 1 << 64:
+        raise AlignkitError(f"the seed of a sample must be a whole number from 0 to 2**64 - 1, not {seed}")
     if size >= count:
         return np.arange(count)
     share = size / count

@@ -120,7 +120,7 @@ class AlignedText:
         """
         for low, high in self.ranges:
             text = self.bitext if len(self.ranges) == 1 else self.bitext.block(low, high)
-            links, known = self.fitted or (None, None)
+            links, known = self._fitted_block(low, high) or (None, None)
             step = BLOCK if any(wanted.values()) else max(len(text) if links is None else WRITTEN_BLOCK, 1)
             if links is None and len(text) > step:
                 links = links_of(self.aligner, text)
@@ -132,6 +132,13 @@ class AlignedText:
                     values = None if known is None else known[links.offsets[start] : links.offsets[end]]
                 yield alignment_of(self.aligner, text.block(start, end), part, values, **wanted)
             release_bitext(self.bitext)
+
+    def _fitted_block(self, low: int, high: int) -> tuple[Links, np.ndarray] | None:
+        """What :attr:`fitted` has of pairs low <= m < high."""
+        if self.fitted is None:
+            return None
+        links, probabilities = self.fitted
+        return links.block(low, high), probabilities[links.offsets[low] : links.offsets[high]]
 
     def write(
         self, output: PathLike = "-", output_format: str = "pharaoh", sentence_scores: PathLike | None = None
@@ -162,7 +169,7 @@ def align(
             between them or lists of words.
         settings: the defaults without them.
         model: a fitted aligner of any kind, its file, checkpoint or run directory; or a pair of them, which are
-            symmetrized. None: ``settings.method`` is fitted.
+            symmetrized. None: ``settings.method`` is fitted. With a model, settings of a fit are refused.
         threads: all there are by default; no result depends on it.
         progress: called after each iteration.
         **options: fields of :class:`AlignSettings`, which replace those of ``settings``.
@@ -299,10 +306,7 @@ def _usable(model: Model, settings: AlignSettings, threads: int | None) -> Align
     Raises:
         AlignkitError: it cannot be read, or a setting is not for it.
     """
-    given = settings.prior, settings.embeddings, settings.start
-    if settings.reverse or any(each is not None for each in given):
-        others = "prior, embeddings, start and reverse"
-        raise AlignkitError(f"a fitted model is not fitted again; {others} cannot be given with it")
+    settings.check_model()
     if isinstance(model, tuple):
         forward, reverse = (_loaded(each, threads) for each in model)
         return Symmetrized(

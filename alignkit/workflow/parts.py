@@ -168,7 +168,9 @@ def align_sampled(
     if fitted is not None and len(pairs) == count:
         whole = AlignedText(bitext, aligner, [(0, count)], fitted)
         return SampleFit(aligner, iter([whole]), count, count)
-    linking = AlignSettings(adapt=is_joint, max_memory=chosen.max_memory, temp_folder=chosen.temp_folder)
+    linking = AlignSettings()
+    if is_joint:
+        linking = AlignSettings(adapt=True, max_memory=chosen.max_memory, temp_folder=chosen.temp_folder)
     texts = _linked_blocks(Linker(aligner, linking, threads), files, pairs)
     return SampleFit(aligner, texts, count, len(pairs))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from alignkit.classical.hmm.settings import FAST_SETTINGS, JOINT_SETTINGS, HMMSettings
@@ -87,13 +87,23 @@ QUALITIES = {
     "best": ("views", JOINT_SETTINGS),
 }
 
+#: The settings that say what to fit and how: they go with no fitted model.
+FIT_SETTINGS = (
+    *("method", "estimation", "iterations", "reverse", "prior", "prior_weight", "embeddings", "start"),
+    *("checkpoint", "quality", "keep_case"),
+)
+#: Those that a fitted model has a use for only while it is adapted.
+MEMORY_SETTINGS = ("max_memory", "temp_folder")
+
 
 @dataclass(frozen=True)
 class AlignSettings:
     """Settings of :func:`alignkit.workflow.align.align`: how to read a text, what to fit on it, how to link.
 
+    With a fitted model there is nothing to fit: :data:`FIT_SETTINGS` are refused then.
+
     Attributes:
-        method: what to fit, a name in :data:`METHODS`; ignored if there is a fitted model.
+        method: what to fit, a name in :data:`METHODS`.
         estimation: settings of the method; its defaults if None.
         iterations: of EM, instead of those of the estimation.
         symmetrization: fit both directions, and combine them by this heuristic of
@@ -108,7 +118,7 @@ class AlignSettings:
         start: a fitted model, or its file, to go on from instead of uniform parameters.
         max_memory: memory not to exceed, in bytes or as "800M" or "4G": what is larger is kept on disk, with the
             same result. Not for IBM Model 1 with ``prior`` or ``start``. None: half of the machine's memory, as
-            far as that can be kept.
+            far as that can be kept. With a fitted model, it and ``temp_folder`` go only with ``adapt``.
         checkpoint: a folder for the state of the fit after each iteration; the same fit, begun again after it was
             interrupted, goes on from there.
         temp_folder: where what is too large for memory is kept; None: where the system has temporary files.
@@ -160,6 +170,8 @@ class AlignSettings:
 
     def check_fit(self) -> None:
         """Check the settings of a fit; raises AlignkitError if some of them exclude each other."""
+        if self.adapt:
+            raise AlignkitError("adapt is for a fitted model; a fit learns from its text anyway")
         method, by_scores = self.chosen()[0], False
         if self.symmetrization is not None:
             by_scores = find_heuristic(self.symmetrization).needs_scores
@@ -183,6 +195,16 @@ class AlignSettings:
         by_block = self.max_memory is not None and "block_tokens" in method.takes
         if by_block and (self.prior is not None or self.start is not None):
             raise AlignkitError("max_memory goes with neither prior nor start")
+
+    def check_model(self) -> None:
+        """Check the settings for a fitted model; raises AlignkitError, naming those that are not for one."""
+        given = {each.name for each in fields(self) if getattr(self, each.name) != each.default}
+        fit = [name for name in FIT_SETTINGS if name in given]
+        if fit:
+            raise AlignkitError(f"a fitted model is not fitted again; {', '.join(fit)} cannot be given with it")
+        memory = [name for name in MEMORY_SETTINGS if name in given]
+        if memory and not self.adapt:
+            raise AlignkitError(f"{', '.join(memory)} cannot be given with a fitted model without adapt")
 
     def chosen(self) -> tuple[Method, Estimation]:
         """What is fitted, and its settings."""

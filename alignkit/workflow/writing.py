@@ -55,11 +55,13 @@ class AlignmentWriter:
         }
 
     def __enter__(self) -> AlignmentWriter:
-        for path in (self.output, self.sentence_scores):
-            if path is not None and path != "-":
-                self.streams.append(self.stack.enter_context(atomic_write(path)))
-            else:
-                self.streams.append(sys.stdout.buffer)
+        with ExitStack() as stack:  # which removes the first file if the second cannot be opened
+            for path in (self.output, self.sentence_scores):
+                if path is not None and path != "-":
+                    self.streams.append(stack.enter_context(atomic_write(path)))
+                else:
+                    self.streams.append(sys.stdout.buffer)
+            self.stack = stack.pop_all()
         return self
 
     def write(self, alignment: Alignment) -> None:

@@ -32,7 +32,7 @@ def text(tmp_path_factory):
     """The validation part of Multi30k where there are data, else random words; without blank sides."""
     folder = tmp_path_factory.mktemp("text")
     data = os.environ.get("ALIGNKIT_DATA")
-    if data is not None:
+    if data:
         return tuple(str(Path(data, "multi30k", f"val.{side}")) for side in ("de", "en"))
     pairs = [pair for seed in range(30) for pair in random_pairs(seed) if all(pair)]
     for name, side in (("source", 0), ("target", 1)):

@@ -89,3 +89,14 @@ def test_the_bar_of_two_fits_goes_on_until_both_are_done(monkeypatch):
         fit(done, 2, message)
     assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert fit.summary == "2 iterations: y; reverse, y"
+
+
+def test_the_summary_counts_iterations_that_were_run():
+    from alignkit_cli.progress import FitProgress
+
+    fit = FitProgress(quiet=True)
+    for done in (100, 200):
+        fit(done, 200, "words encoded")
+    for done in (1, 2, 5):  # links settled in the third, so that the two after it are not needed
+        fit(done, 5, "y")
+    assert fit.summary == "3 iterations: y"

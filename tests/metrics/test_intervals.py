@@ -47,6 +47,15 @@ def test_difference_of_shares_is_the_published_example():
     assert (gap, low) == (0, -high)
 
 
+def test_the_difference_from_a_share_without_trials_is_unknown():
+    low, high = wilson(3, 9)
+    gap, *interval = share_difference(3, 9, 0, 0)
+    assert math.isnan(gap)
+    assert interval == [low - 1, high]
+    assert share_difference(0, 0, 3, 9)[1:] == (-high, 1 - low)
+    assert share_difference(0, 0, 0, 0)[1:] == (-1, 1)
+
+
 @pytest.mark.parametrize(("number", "quantile"), [(2, 12.7062), (3, 4.3027), (10, 2.2622), (30, 2.0452)])
 def test_the_interval_of_few_values_is_students(number, quantile):
     """With the 97.5 % quantiles of printed tables."""

@@ -157,7 +157,7 @@ def test_words_and_held_out() -> None:
 REAL = os.environ.get("ALIGNKIT_DATA")
 
 
-@pytest.mark.skipif(REAL is None, reason="ALIGNKIT_DATA is not set")
+@pytest.mark.skipif(not REAL, reason="ALIGNKIT_DATA is not set")
 @pytest.mark.parametrize(
     ("name", "count", "labels"),
     [("sst2/train", 6920, 2), ("sms/all", 5574, 2), ("ag_news/all", 7600, 4), ("imdb/all", 2000, 2)],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.links.from_scores import best_links, links_above
 from alignkit.workflow import align as workflow
 from alignkit.workflow.align import align, align_stream
-from alignkit.workflow.settings import METHODS, QUALITIES, AlignSettings
+from alignkit.workflow.settings import FIT_SETTINGS, MEMORY_SETTINGS, METHODS, QUALITIES, AlignSettings
 
 PAIRS = [pair for pair in random_pairs(41, pairs=60) if all(pair)]
 SOURCE, TARGET = ([" ".join(side) for side in sides] for sides in zip(*PAIRS, strict=True))
@@ -237,6 +238,15 @@ def test_blocks_change_nothing(monkeypatch, wanted):
         assert (len(many) > 1) == (bool(wanted) or "model" in options)
 
 
+def test_known_links_of_ranges_are_those_of_their_pairs():
+    whole = align(BITEXT)
+    parts = replace(whole, ranges=[(0, 7), (7, 7), (7, 30), (30, len(BITEXT))])
+    assert pharaoh(parts) == pharaoh(whole)
+    found = [each for part in parts.alignments(probabilities=True) for each in part.probabilities]
+    assert found == whole.probabilities.tolist()
+    assert [pair.links for pair in parts] == [pair.links for pair in whole]
+
+
 def test_memory_limit(monkeypatch, files):
     from alignkit.classical import memory
 
@@ -311,13 +321,47 @@ def test_what_does_not_go_together(settings, message):
         align(BITEXT, **settings)
 
 
-def test_a_fitted_model_goes_with_no_start():
-    model = fit_ibm1(BITEXT)
-    for settings in ({"start": model}, {"prior": "x"}, {"reverse": True}):
-        with pytest.raises(AlignkitError, match="is not fitted again"):
-            align(BITEXT, method="ibm1", model=model, **settings)
+FIT_VALUES = {
+    "method": "hmm",
+    "estimation": HMMSettings(),
+    "iterations": 3,
+    "reverse": True,
+    "prior": "x",
+    "prior_weight": 3.0,
+    "embeddings": "e5",
+    "start": "x",
+    "checkpoint": "x",
+    "quality": "best",
+    "keep_case": True,
+}
+
+
+def test_a_fitted_model_goes_with_no_setting_of_a_fit():
+    model, joint = fit_ibm1(BITEXT), fit_joint(BITEXT, iterations=1)
+    assert set(FIT_VALUES) == set(FIT_SETTINGS)
+    for name, value in FIT_VALUES.items():
+        settings = AlignSettings("hmm") if name == "estimation" else AlignSettings()
+        with pytest.raises(AlignkitError, match=rf"not fitted again; (method, )?{name} cannot be given with it"):
+            align(BITEXT, model=model, settings=settings, **{name: value})
+    for settings in ({"max_memory": "4G"}, {"temp_folder": "."}):
+        (name,) = settings
+        with pytest.raises(AlignkitError, match=f"{name} cannot be given with a fitted model without adapt"):
+            align(BITEXT, model=model, **settings)
+        assert len(align(BITEXT, model=joint, adapt=True, **settings)) == len(BITEXT)
+    with pytest.raises(AlignkitError, match="iterations, quality cannot be given"):
+        align_stream(io.BytesIO(), model, iterations=2, quality="fast")
+    with pytest.raises(AlignkitError, match="adapt is for a fitted model"):
+        align(BITEXT, adapt=True)
     with pytest.raises(AlignkitError, match="a heuristic combines two models"):
         align(BITEXT, model=model, symmetrization="union")
+
+
+def test_every_setting_is_one_of_fits_or_one_that_a_fitted_model_heeds():
+    """A new setting has to be put into one of these lists."""
+    heeded = {"symmetrization", "threshold", "scored", "encoding_errors", "lowercase", "adapt"}
+    known = {*FIT_SETTINGS, *MEMORY_SETTINGS}
+    assert not known & heeded
+    assert {field.name for field in fields(AlignSettings)} == known | heeded
 
 
 def test_progress_names_the_direction():

@@ -46,7 +46,9 @@ class Adapter:
 
     Args:
         model: as :func:`alignkit.classical.hmm.joint.fit_joint` returns it, or loaded.
-        settings: of the adaptation.
+        settings: of the adaptation. The model's own are the probability of NULL, the threshold, and whether case
+            is folded, words are compared by their spelling, and there is fertility. Pseudo-counts are these, also
+            for a model that was fitted without: with none, nothing new could be learned.
         threads: all there are by default; no result depends on it.
         memory: not to be exceeded; what does not fit is kept on disk, with the same result.
 
@@ -63,7 +65,14 @@ class Adapter:
     ) -> None:
         if model.counts is None:
             raise AlignkitError("a model without counts cannot be adapted")
-        self.settings = replace(settings, fold_case=model.fold_case, threshold=model.threshold)
+        self.settings = replace(
+            settings,
+            fold_case=model.fold_case,
+            threshold=model.threshold,
+            null_probability=model.forward.null_probability,
+            spelling=settings.spelling if model.is_spelled else 0.0,
+            fertility=settings.fertility if model.has_fertility else 0.0,
+        )
         self.model, self.threads, self.memory = model, threads, memory
         self.known = KnownModel(model, model.counts, self.settings)
 

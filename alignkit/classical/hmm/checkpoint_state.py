@@ -29,7 +29,8 @@ class RestorableHMM:
         model, given = self.model, self.model.pairs.pseudo_counts
         prior = None if given is None else given.tobytes()
         levels = None if model.ratios is None else model.ratios.levels.tobytes()
-        return purpose_of(model, model.bitext, model.settings, model.shares, model.start, prior, levels)
+        start = None if model.start is None else model.start.fingerprint
+        return purpose_of(model, model.bitext, model.settings, model.shares, start, prior, levels)
 
     def state(self) -> dict[str, np.ndarray]:
         """The expected links, what is counted of word pairs, and both directions' parameters."""

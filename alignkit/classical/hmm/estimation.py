@@ -284,7 +284,7 @@ def estimate(
     history = run_em(model, lexical, progress, after=settings.iterations, checkpoint=checkpoint)
     if model.start is None:
         model.add_transitions()
-    history += run_em(model, settings.iterations, progress, before=lexical, checkpoint=checkpoint)
+    history += run_em(model, settings.iterations, progress, before=lexical, stage=1, checkpoint=checkpoint)
     model.last_e_step(last_shares)
     return (*history, model.log_likelihood)
 

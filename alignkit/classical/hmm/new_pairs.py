@@ -25,9 +25,11 @@ Ids = tuple[np.ndarray, np.ndarray]
 class NewPairs:
     """What is known of pairs of words that never met in the text of a model, or of words that were not there.
 
-    A pair gets the pseudo-counts that it would get if the model were fitted again with it: that of all pairs, that
-    of its spelling, and that of the other pairs of the same classes
+    A pair gets pseudo-counts as in a fit with :data:`.settings.JOINT_SETTINGS`: that of all pairs, that of its
+    spelling if the model was fitted with such, and that of the other pairs of the same classes
     (:class:`alignkit.classical.hmm.word_classes.BackOff`). p(y|x) is their sum divided by the count of x and 1.
+    A model that was fitted with other pseudo-counts, or without, gets these too: with none, words that it does not
+    know could not be linked.
 
     Args:
         model: of both directions.
@@ -36,8 +38,7 @@ class NewPairs:
 
     def __init__(self, model: FittedHMM, counts: FittedCounts) -> None:
         self.known, self.settings = KnownModel(model, counts, JOINT_SETTINGS), JOINT_SETTINGS
-        # Short units have no spelling.
-        self.is_spelled = any(direction.emission_alike.any() for direction in model.directions)
+        self.is_spelled = model.is_spelled  # short units have no spelling
 
     @cached_property
     def letters(self) -> KnownLetters:

@@ -116,6 +116,16 @@ class FittedHMM(LexicalModel):
         """The parameters of each direction."""
         return (self.forward,) if self.reverse is None else (self.forward, self.reverse)
 
+    @property
+    def is_spelled(self) -> bool:
+        """Whether it was fitted with pseudo-counts for words that are spelled alike."""
+        return any(direction.emission_alike.any() for direction in self.directions)
+
+    @property
+    def has_fertility(self) -> bool:
+        """Whether there are factors for one more link of a word."""
+        return self.forward.fertility.shape[1] > 1
+
     def ids(self, bitext: Bitext) -> tuple[np.ndarray, np.ndarray]:
         """See :meth:`LexicalModel.ids`."""
         if not self.fold_case:

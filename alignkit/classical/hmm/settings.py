@@ -100,8 +100,12 @@ class HMMSettings:
             raise AlignkitError("an HMM needs at least 1 iteration, and not fewer than 0 lexical ones")
         if not 0 < self.null_probability < 1:
             raise AlignkitError(f"the NULL probability must lie between 0 and 1, not {self.null_probability}")
-        if min(*self._priors, self.tolerance, self.reach) < 0 or self.fertility_prior <= 0:
+        if not (min(*self._priors, self.tolerance, self.reach) >= 0 and self.fertility_prior > 0):
             raise AlignkitError("priors, the tolerance and the reach cannot be negative")
+        if self.fertility > 1:
+            raise AlignkitError(f"the exponent of fertility must lie in [0, 1], not {self.fertility}")
+        if any(letters < 1 for letters in self.affixes):
+            raise AlignkitError(f"affixes must have at least 1 letter, not {min(self.affixes)}")
         if not 0 <= self.likeness <= 1:
             raise AlignkitError(f"the exponent of embeddings' evidence must lie in [0, 1], not {self.likeness}")
         if not 0 < self.punctuation <= 1:

@@ -87,7 +87,7 @@ def vote(
 
     Args:
         bitext: the text that is learned from.
-        count: how many of its pairs are wanted; all of them by default.
+        count: how many of its pairs are wanted, if there are so many; all of them by default.
         views: those with subwords are left out where the text is too small for them.
         threads: all there are by default; no result depends on it.
         progress: called with (done, total, message) after each iteration.
@@ -96,7 +96,7 @@ def vote(
         AlignkitError: all of these pairs have more than ``LARGEST_PAIR`` elements
             (:mod:`alignkit.classical.hmm.windows`).
     """
-    count = len(bitext) if count is None else count
+    count = len(bitext) if count is None else min(count, len(bitext))
     text, chosen = training_pairs(bitext)
     pairs = np.arange(count) if chosen is None else np.flatnonzero(chosen[:count])
     if count and not len(pairs):

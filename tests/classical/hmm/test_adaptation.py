@@ -7,7 +7,7 @@ from planted import bitext_of, error_rate, inflected_pairs, random_pairs, scramb
 from alignkit.classical.hmm.adaptation import ADAPTATION_SETTINGS, Adapter
 from alignkit.classical.hmm.joint import fit_joint, load_joint
 from alignkit.classical.hmm.known_model import LEAST_COUNT, KnownModel, KnownPairs
-from alignkit.classical.hmm.settings import JOINT_SETTINGS
+from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.classical.hmm.word_classes import BackOff
 from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.errors import AlignkitError, InputError
@@ -64,6 +64,27 @@ def test_a_model_without_counts_cannot_be_adapted(tmp_path):
     damaged.save(tmp_path / "m.npz")
     with pytest.raises(InputError, match="damaged"):
         load_joint(tmp_path / "m.npz")
+
+
+def test_adaptation_goes_by_what_the_model_was_fitted_with(tmp_path):
+    bitext, other = bitext_of(random_pairs(3, pairs=60)), bitext_of(random_pairs(4, pairs=20))
+    for options in ({}, {"null_probability": 0.3}, {"spelling": 0.0}, {"fertility": 0.0}):
+        fit_joint(bitext, **options).save(tmp_path / "m.npz")
+        model = load_joint(tmp_path / "m.npz")
+        adapted = Adapter(model).adapt(other)
+        for direction in adapted.directions:
+            assert direction.null_probability == options.get("null_probability", JOINT_SETTINGS.null_probability)
+        assert adapted.is_spelled == model.is_spelled == (options != {"spelling": 0.0})
+        assert adapted.has_fertility == model.has_fertility == (options != {"fertility": 0.0})
+
+
+def test_new_words_are_learned_by_a_model_without_pseudo_counts():
+    model = fit_joint(bitext_of(inflected_pairs(1, 100)[0]), HMMSettings())
+    text, planted = inflected_pairs(2, 40)
+    foreign = bitext_of(
+        [([scrambled("s" + word) for word in x], [scrambled(word) for word in y]) for x, y in text * 3]
+    )
+    assert error_rate(Adapter(model).adapt(foreign).fitted_links, planted * 3) < 0.5
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -15,7 +15,9 @@ from alignkit.classical.hmm.joint import fit_joint, fit_log_odds
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.text.bitext import Bitext
+from alignkit.text.reading import read_bitext
 from alignkit.text.vocabulary import Vocabulary
+from alignkit_data import path
 
 
 def common_subsequence(a, b):
@@ -121,6 +123,15 @@ def test_words_are_seldom_linked_to_punctuation():
     linked = fit_log_odds(bitext, replace(JOINT_SETTINGS, punctuation=1.0))[1]
     apart = fit_log_odds(bitext, JOINT_SETTINGS)[1]
     assert min(matrix[1, 1] for matrix in linked) > max(matrix[1, 1] for matrix in apart) + 3
+
+
+def test_links_of_rare_punctuation_do_not_confirm_themselves():
+    """Their evidence is weakened, and so must be the part of it that is their own; there is one apostrophe."""
+    bitext = read_bitext(str(path("train.de")), str(path("train.en")))
+    probabilities = fit_joint(bitext).fitted_probabilities
+    places = [(m, bitext.target.words(m).index("'")) for m in range(len(bitext)) if "'" in bitext.target.words(m)]
+    assert len(places) == 1
+    assert probabilities[places[0][0]][places[0][1]].sum() < 1
 
 
 def test_the_excluded_share_grows_with_repetition():

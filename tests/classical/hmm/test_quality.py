@@ -17,7 +17,7 @@ SLOW = {"hansards_en_fr": 0.093, "europarl_de_en": 0.180}
 
 
 def aer(name, tmp_path):
-    if DATA is None:
+    if not DATA:
         pytest.skip("ALIGNKIT_DATA does not name a folder of data")
     folder = Path(DATA) / "aer" / name
     if not folder.exists():

@@ -14,6 +14,10 @@ from alignkit.errors import AlignkitError
         {"fertility_prior": 0.0},
         {"decode": "beam"},
         {"hurry_from": -1},
+        {"affixes": (0,)},
+        {"affixes": (3, -2)},
+        {"fertility": 1.1},
+        {"lexical_prior": float("nan")},
     ],
 )
 def test_settings_outside_their_range_are_errors(wrong):

@@ -79,6 +79,12 @@ def test_first_pairs_are_judged_by_the_whole_text(messy_bitext):
         np.testing.assert_array_equal(first.probabilities[m], whole.probabilities[m])
 
 
+def test_more_pairs_than_there_are_are_all_pairs(messy_bitext):
+    found = vote(messy_bitext, len(messy_bitext) + 5, views=VIEWS[:1], threads=1)
+    np.testing.assert_array_equal(found.pairs, np.arange(len(messy_bitext)))
+    assert len(found.bitext) == len(messy_bitext)
+
+
 def test_any_number_of_threads(messy_bitext):
     one, three = (vote(messy_bitext, views=VIEWS, threads=threads) for threads in (1, 3))
     assert one.probabilities.values.tobytes() == three.probabilities.values.tobytes()
