@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from alignkit.analysis.explanation.rows import Row, mean_row
+from alignkit.analysis.explanation.rows import SIZES, Row, mean_row
 from alignkit.analysis.explanation.subject import Subject
 from alignkit.neural.training.gating import GatedTexts, gated_texts, train_gates
 
@@ -12,7 +12,7 @@ from alignkit.neural.training.gating import GatedTexts, gated_texts, train_gates
 def gate_rows(subject: Subject) -> list[Row]:
     """What passes gates at each layer, what that changes, and from which layer on words are ignored."""
     found = [train_layer(subject, layer) for layer in range(subject.network.encoder.depth + 1)]
-    rows = []
+    rows, diverged = [], "divergence of the output if only these pass, nats"
     for layer, gated in enumerate(found):
         name = layer_name(layer)
         share = [passed.mean() for passed in gated.passed]
@@ -23,7 +23,7 @@ def gate_rows(subject: Subject) -> list[Row]:
         same = (gated.logits > 0) == (subject.probabilities > 0.5)
         rows += [
             mean_row(f"{name}, share", share, f"share of words whose {name} must pass"),
-            mean_row(f"{name}, divergence", gated.divergence, "divergence of the output if only these pass, nats"),
+            mean_row(f"{name}, divergence", gated.divergence, diverged, SIZES),
             mean_row(f"{name}, same decision", same, "share of decisions that stay if only these pass"),
             mean_row(f"{name}, attention", attended, "attention on these words, of all"),
         ]

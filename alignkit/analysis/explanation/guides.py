@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from alignkit.analysis.explanation.rows import Row, mean_row
+from alignkit.analysis.explanation.rows import DIFFERENCES, Row, mean_row
 from alignkit.analysis.explanation.subject import Subject
 from alignkit.analysis.explanation.trained_adversary import train_adversary
 from alignkit.neural.batching import text_batches
@@ -105,7 +105,7 @@ def _necessity(subject: Subject) -> list[Row]:
     return [
         mean_row("recurrent, accuracy", own, "accuracy of the classifier"),
         mean_row("recurrent, uniform", without, "that of the same network trained with attention of 1/L"),
-        mean_row("recurrent, gain", own - without, "the former minus the latter"),
+        mean_row("recurrent, gain", own - without, "the former minus the latter", DIFFERENCES),
     ]
 
 
@@ -113,7 +113,9 @@ def _compared(name: str, meaning: str, right: Mapping[str, np.ndarray]) -> list[
     rows = [mean_row(f"{name}, accuracy", right[name], f"accuracy without recurrence: {meaning}")]
     if name != "uniform":
         gain = right[name] - right["uniform"]
-        rows.append(mean_row(f"{name}, gain", gain, "the same minus the accuracy with attention of 1/L"))
+        rows.append(
+            mean_row(f"{name}, gain", gain, "the same minus the accuracy with attention of 1/L", DIFFERENCES)
+        )
     return rows
 
 

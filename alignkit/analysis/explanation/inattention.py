@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from alignkit.analysis.explanation.decisions import Decision
-from alignkit.analysis.explanation.rows import Row, mean_row
+from alignkit.analysis.explanation.rows import SIZES, Row, mean_row
 from alignkit.analysis.explanation.subject import Subject, network_decisions, network_probabilities
 from alignkit.errors import AlignkitError
 from alignkit.neural.batching import text_batches
@@ -68,7 +68,7 @@ def _leaks(name: str, network: Classifier, text: LabelledText, marks: list[np.nd
         mean_row(f"{name}, accuracy", right, "accuracy of the network"),
         mean_row(f"{name}, mass", where(mass), f"attention on the words to avoid, {few}"),
         mean_row(f"{name}, mass by norm", where(by_norm), "the same of attention times the norm of the state"),
-        mean_row(f"{name}, norm", size, "norm of their states, as a multiple of that of the other states"),
+        mean_row(f"{name}, norm", size, "norm of their states, as a multiple of that of the other states", SIZES),
         mean_row(f"{name}, accuracy here", np.where(has, right, np.nan), f"accuracy {few}"),
         mean_row(f"{name}, hidden", np.where(has, hidden, np.nan), "the same with no attention on them at all"),
         mean_row(f"{name}, removed", np.where(has, gone, np.nan), "the same with these words taken out"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from alignkit.analysis.explanation.rows import Row, mean_row
+from alignkit.analysis.explanation.rows import DIFFERENCES, SIZES, Row, mean_row
 from alignkit.analysis.explanation.subject import Subject, network_probabilities
 from alignkit.neural.devices import device_of
 from alignkit.neural.training.rationalization import SelectionPenalty, rationales_of, train_rationalizer
@@ -71,14 +71,13 @@ def scored_rationales(subject: Subject, name: str, selected: list[np.ndarray]) -
         selected: per text bool (L,), the words of its rationale.
     """
     alone, without = rationale_effects(subject, selected)
+    fall, more = "fall of p of the decision given", "the same given all but the rationale: more is better"
     pieces = [int(chosen[0]) + int((np.diff(chosen.astype(int)) == 1).sum()) for chosen in selected]
     return [
         mean_row(f"{name}, share", [chosen.mean() for chosen in selected], "share of words in the rationale"),
-        mean_row(f"{name}, pieces", pieces, "pieces that the rationale consists of"),
-        mean_row(
-            f"{name}, sufficiency", alone, "fall of p of the decision given the rationale alone: less is better"
-        ),
-        mean_row(f"{name}, comprehensiveness", without, "the same given all but the rationale: more is better"),
+        mean_row(f"{name}, pieces", pieces, "pieces that the rationale consists of", SIZES),
+        mean_row(f"{name}, sufficiency", alone, f"{fall} the rationale alone: less is better", DIFFERENCES),
+        mean_row(f"{name}, comprehensiveness", without, more, DIFFERENCES),
     ]
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from alignkit.analysis.explanation.decisions import LARGEST_DISTANCE, attention_distance, sums_to_one
 from alignkit.analysis.explanation.order import order_of
-from alignkit.analysis.explanation.rows import COLUMNS, Row, mean_row
+from alignkit.analysis.explanation.rows import COLUMNS, NUMBERS, Row, mean_row
 from alignkit.analysis.explanation.settings import TRANSLATION_TESTS, UNTRAINED, ExplanationSettings
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import NeuralAligner
@@ -121,7 +121,7 @@ def _uniform_rows(network: TranslationNetwork, text: Bitext) -> list[Row]:
     return [
         mean_row("uniform, change", change, "total variation distance of p(y_t) with attention of 1/L"),
         mean_row("uniform, flips", flips, "share of words whose most probable choice then changes"),
-        mean_row("uniform, loss", loss, "fall of log p of the right word, nats"),
+        mean_row("uniform, loss", loss, "fall of log p of the right word, nats", NUMBERS),
     ]
 
 
