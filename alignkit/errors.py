@@ -47,6 +47,11 @@ def abbreviated(text: str, length: int = 40) -> str:
     return text if len(text) <= length else f"{text[: length // 2]}...{text[-length // 4 :]}"
 
 
+def first_line(error: Exception) -> str:
+    """The first line of what another library's error says, or the error's type if it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 def check_list(given: object, what: str, remedy: str = "") -> None:
     """Check that what should be a list is no string, whose letters would be taken for the items of the list.
 

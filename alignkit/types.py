@@ -13,3 +13,8 @@ Progress = Callable[[int, int, str], None]
 
 def no_progress(done: int, total: int, message: str) -> None:
     """A :data:`Progress` that shows nothing."""
+
+
+def named_progress(progress: Progress, name: str) -> Progress:
+    """The progress of one of several tasks, whose messages begin with its name."""
+    return lambda done, total, message: progress(done, total, f"{name}: {message}")

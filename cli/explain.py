@@ -162,9 +162,9 @@ def explanation_text(table: pd.DataFrame, as_json: bool) -> str:
     def shown(value: float) -> str:
         return NONE if value != value else f"{value:.3f}"
 
-    grid = [["test", "value", "95 % interval", "texts"]]
+    grid = [["test", "value", "95 % interval", "n"]]
     grid += [
-        [f"  {row.test}", shown(row.value), f"{shown(row.low)} to {shown(row.high)}", str(row.texts)]
+        [f"  {row.test}", shown(row.value), f"{shown(row.low)} to {shown(row.high)}", str(row.n)]
         for row in table.itertuples()
     ]
     head, *lines = align_columns(grid).split("\n")

@@ -8,7 +8,7 @@ from typing import Any
 from alignkit.neural.settings import RunSettings
 from alignkit.neural.training.translation_run import train_translation
 from alignkit.text.line_pairs import LinePairs
-from alignkit.types import PathLike, Progress
+from alignkit.types import PathLike, Progress, named_progress
 from alignkit.workflow.training import Files, read_training_pairs
 
 #: name in the folder -> attention, and what is added to the seed
@@ -47,7 +47,7 @@ def train_lab_runs(
             network={"attention": attention},
             training={"seed": settings.training.seed + more, "keep": "logged"},
         )
-        report = _named(progress, name) if progress is not None else None
+        report = named_progress(progress, name) if progress is not None else None
         train_translation(paths[name], training, valid, own, report, device)
     return paths
 
@@ -69,10 +69,6 @@ def train_lab_files(
     """
     pairs = read_training_pairs(training, valid, **reading)
     return train_lab_runs(folder, *pairs, settings, progress, device)
-
-
-def _named(progress: Progress, name: str) -> Progress:
-    return lambda done, total, message: progress(done, total, f"{name}: {message}")
 
 
 def find_lab_runs(folder: PathLike) -> dict[str, Path]:

@@ -30,7 +30,7 @@ from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.line_pairs import LinePairs
 from alignkit.text.tokenization import Tokenizer, split_words
-from alignkit.types import PathLike, Progress
+from alignkit.types import PathLike, Progress, named_progress
 from alignkit.workflow.training import Files, read_training_pairs
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def compare_mechanisms(
     ibm1: Scores | None = None
     for name, own in plans.items():
         place = Path(folder) / re.sub(r"[^\w.-]+", "_", name)
-        told = None if progress is None else _named(progress, name)
+        told = None if progress is None else named_progress(progress, name)
         network = train_translation(place, text.training, text.valid, own, told, device)
         run = TranslationRun(place)
         valid = run.valid
@@ -139,10 +139,6 @@ def mechanism_settings(
     if slash and architecture in (networks or {}):
         settings = replace(settings, network=(networks or {})[architecture])
     return settings.change(network={"architecture": architecture if slash else None, "attention": mechanism})
-
-
-def _named(progress: Progress, name: str) -> Progress:
-    return lambda done, total, message: progress(done, total, f"{name}: {message}")
 
 
 def _measured(network: NeuralAligner, run: TranslationRun, valid: Bitext, ibm1: Scores) -> dict[str, float]:

@@ -14,7 +14,7 @@ from torch import Tensor, distributed
 
 from alignkit.distributed.launch import Launch, find_launch
 from alignkit.distributed.lifeline import Lifeline
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, first_line
 
 JOIN = timedelta(minutes=5)  #: how long ranks may take to find each other
 _EVER = timedelta(days=365)  # a rank may work as long as it takes: the lifeline notices deaths
@@ -103,11 +103,12 @@ class Group:
         try:
             operation()
         except RuntimeError as error:
-            problem = (str(error).strip().splitlines() or ["no reason given"])[0]
             if self._lifeline is None or not any(word in str(error) for word in _CONNECTION):
                 raise
             self._lifeline.await_verdict()
-            raise AlignkitError(f"rank {self.rank} has lost the connection to other ranks: {problem}") from error
+            raise AlignkitError(
+                f"rank {self.rank} has lost the connection to other ranks: {first_line(error)}"
+            ) from error
 
 
 _ALONE = Group()
@@ -163,8 +164,7 @@ def _connect(launch: Launch, lifeline: Lifeline) -> None:
             lifeline.connect(json.loads(store.get(_KEY)))
         distributed.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=_EVER)
     except (RuntimeError, ValueError, OSError) as error:
-        problem = (str(error).strip().splitlines() or ["no reason given"])[0]
         place = f"{launch.address}:{os.environ.get('MASTER_PORT')}"
         raise AlignkitError(
-            f"rank {launch.rank} of {launch.world} cannot join the others through {place}: {problem}"
+            f"rank {launch.rank} of {launch.world} cannot join the others through {place}: {first_line(error)}"
         ) from error

@@ -22,7 +22,8 @@ def contextualised(performance: Sequence[float], agreements: Sequence[float], le
         level: A(u, v), in the same measure.
 
     Returns:
-        None if no step's agreement exceeds the level ("not reached"), or if the level is NaN.
+        xi; None if no step's agreement exceeds the level ("not reached"), if the level is NaN, or if the
+        performance of the step found was not measured.
 
     Raises:
         AlignkitError: the numbers of steps differ.

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alignkit.neural.batch_sizes import BatchSizes
+from alignkit.neural.batch_sizes import BatchSizes, batch_sizes
 from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.labelled import LabelledText
 from alignkit.text.tokenization import BOS, PAD
 
 
@@ -139,3 +140,14 @@ def scoring_batches(bitext: Bitext, sizes: BatchSizes) -> Iterator[np.ndarray]:
             start, high = i, int(rows[i])
     if start < len(able):
         yield able[start:]
+
+
+def text_batches(text: LabelledText, device: torch.device) -> Iterator[tuple[np.ndarray, Tensor, np.ndarray]]:
+    """The texts that have words, in batches for a classifier on a device.
+
+    Yields:
+        int64 (B,), which texts they are, and what :meth:`DeviceCorpus.gather` returns of them.
+    """
+    corpus = DeviceCorpus(text.corpus, device)
+    for texts in scoring_batches(text.bitext, batch_sizes("classifier", device)):
+        yield (texts, *corpus.gather(texts))

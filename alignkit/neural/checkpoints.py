@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from alignkit.errors import AlignkitError, InputError
+from alignkit.errors import AlignkitError, InputError, first_line
 from alignkit.records import plainly_shown, shown
 from alignkit.storage import atomic_write
 from alignkit.types import PathLike
@@ -102,13 +102,17 @@ def readable(path: PathLike) -> Iterator[None]:
     except (InputError, torch.OutOfMemoryError):
         raise
     except _CAUSED as error:
-        problem = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise InputError(path, f"damaged: {problem}") from error
+        raise InputError(path, f"damaged: {first_line(error)}") from error
 
 
 def weights_of(network: nn.Module) -> dict[str, Tensor]:
     """The parameters of a network by name, in the host's memory."""
     return {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
+
+
+def copied_weights(network: nn.Module) -> dict[str, Tensor]:
+    """Copies of the parameters of a network by name, where the network is."""
+    return {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
 
 
 N = TypeVar("N", bound=nn.Module)

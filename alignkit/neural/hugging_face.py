@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, first_line
 from alignkit.interop.heads import AttentionHeads, heads_from_cross_attentions
 from alignkit.neural.attention_settings import AttentionSettings
 from alignkit.neural.devices import pick_device
@@ -65,8 +65,9 @@ def load_pretrained(
             tokenizer = AutoTokenizer.from_pretrained(model, **{k: v for k, v in more.items() if v is not None})
         found = AutoModelForSeq2SeqLM.from_pretrained(model, attn_implementation="eager")
     except Exception as error:  # transformers, its tokenizers and its hub raise errors of many kinds
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise AlignkitError(f"{model} cannot be loaded as an encoder-decoder of transformers: {first}") from error
+        raise AlignkitError(
+            f"{model} cannot be loaded as an encoder-decoder of transformers: {first_line(error)}"
+        ) from error
     return found, tokenizer
 
 
@@ -149,8 +150,7 @@ def _forward(model: Any, tokenizer: Any, sides: list[list[list[int]]], device: t
             places = {name: values.to(device) for name, values in given.items()}
             output = model(**places, output_attentions=True, use_cache=False)
     except (IndexError, RuntimeError) as error:  # ids that the model does not have, or too little memory
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise AlignkitError(f"the model cannot read this text: {first}") from error
+        raise AlignkitError(f"the model cannot read this text: {first_line(error)}") from error
     return getattr(output, "cross_attentions", None)
 
 

@@ -45,7 +45,7 @@ def _test_table(name: str, rows: pd.DataFrame) -> str:
     cells = [
         f'<tr><th scope="row">{escape(row.test)}</th><td>{_number(row.value)}</td>'
         f"<td>{_number(row.low)}{DASH}{_number(row.high)}</td><td>{interval_picture(row)}</td>"
-        f"<td>{int(row.texts):,}</td><td>{escape(row.meaning)}</td></tr>"
+        f"<td>{int(row.n):,}</td><td>{escape(row.meaning)}</td></tr>"
         for row in rows.itertuples(index=False)
     ]
     return table(name, ("Test", "Value", "95 % interval", "", "Texts", "What it is"), cells)

@@ -70,6 +70,17 @@ class LabelledText:
             raise AlignkitError("a labelled text has one label, and so one target word, per text")
         return cls(bitext.source, bitext.target.tokens, tuple(bitext.target.vocabulary.tokens))
 
+    def without_words(self, marks: Sequence[np.ndarray]) -> LabelledText:
+        """The texts without the marked words, which may leave some of them empty.
+
+        Args:
+            marks: per text bool (L,), True at words to be taken out.
+        """
+        kept = [words[~mark] for words, mark in zip(self.corpus, marks, strict=True)]
+        offsets = np.concatenate([[0], np.cumsum([len(words) for words in kept])]).astype(np.int64)
+        tokens = np.concatenate([np.zeros(0, np.int32), *kept])
+        return LabelledText(Corpus(tokens, offsets, self.corpus.vocabulary), self.labels, self.names)
+
 
 @dataclass(frozen=True)
 class LabelledLines:

@@ -131,6 +131,18 @@ def test_encoding_and_back() -> None:
         LabelledText.from_bitext(text.bitext.reversed)
 
 
+def test_marked_words_are_taken_out() -> None:
+    lines = LabelledLines(["a b a c", "b", "", "c a"], ["n", "y", "y", "n"])
+    text = lines.encode(learn_words(lines.texts), ("n", "y"))
+    wanted = text.corpus.vocabulary.id("a")
+    less = text.without_words([words == wanted for words in text.corpus])
+    assert [less.corpus.words(m) for m in range(4)] == [["b", "c"], ["b"], [], ["c"]]
+    assert less.labels.tolist() == [0, 1, 1, 0]
+    assert (less.names, less.corpus.vocabulary) == (text.names, text.corpus.vocabulary)
+    none = LabelledText.from_bitext(text.bitext.block(0, 0))
+    assert len(none.without_words([])) == 0
+
+
 def test_words_and_held_out() -> None:
     text = LabelledLines([f"t{i}, it's" for i in range(40)], ["a"] * 20 + ["b"] * 20)
     assert text.split_punctuation().texts[3].split() == ["t3", ",", "it", "'", "s"]

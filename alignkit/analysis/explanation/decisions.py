@@ -9,6 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import expit
+
+LARGEST_DISTANCE = float(np.log(2))  #: that :func:`attention_distance` has, nats
 
 
 class Decision(NamedTuple):
@@ -31,12 +34,7 @@ class Decision(NamedTuple):
 
     def probability(self, alpha: np.ndarray) -> np.ndarray:
         """p(y = 1) if the attention were alpha, (..., L) -> (...)."""
-        return sigmoid(alpha @ self.strength + self.bias)
-
-
-def sigmoid(x: np.ndarray | float) -> np.ndarray:
-    """1 / (1 + exp(-x)), without overflow."""
-    return np.asarray(0.5 * (1 + np.tanh(0.5 * np.asarray(x, np.float64))))
+        return np.asarray(expit(alpha @ self.strength + self.bias))
 
 
 def uniform_change(decision: Decision) -> tuple[float, bool]:
@@ -47,14 +45,14 @@ def uniform_change(decision: Decision) -> tuple[float, bool]:
     """
     even = np.full(len(decision.alpha), 1 / len(decision.alpha))
     after = float(decision.probability(even))
-    before = float(sigmoid(decision.logit))
+    before = float(expit(decision.logit))
     return abs(after - before), (after > 0.5) != (before > 0.5)
 
 
 def permutation_change(decision: Decision, rng: np.random.Generator, permutations: int = 100) -> float:
     """The median of |p - p'| over random permutations of the attention (Jain and Wallace 2019)."""
     orders = rng.permuted(np.tile(decision.alpha, (permutations, 1)), axis=1)
-    return float(np.median(np.abs(decision.probability(orders) - sigmoid(decision.logit))))
+    return float(np.median(np.abs(decision.probability(orders) - expit(decision.logit))))
 
 
 def erased_until_flip(decision: Decision, order: np.ndarray) -> float:
@@ -79,7 +77,10 @@ def erased_until_flip(decision: Decision, order: np.ndarray) -> float:
 
 
 def attention_distance(one: np.ndarray, other: np.ndarray) -> float:
-    """The Jensen-Shannon divergence of two distributions (L,), nats; 0 if equal, log 2 if disjoint."""
+    """The Jensen-Shannon divergence of two distributions (L,), nats; 0 if equal, log 2 if disjoint.
+
+    Both sum to 1 (:func:`sums_to_one`): otherwise the value means nothing.
+    """
     one, other = np.asarray(one, np.float64), np.asarray(other, np.float64)
     return float(_spread((one + other) / 2).sum() - (_spread(one).sum() + _spread(other).sum()) / 2)
 
@@ -87,6 +88,11 @@ def attention_distance(one: np.ndarray, other: np.ndarray) -> float:
 def _spread(p: np.ndarray) -> np.ndarray:
     """-p log p, 0 at 0."""
     return -p * np.log(np.where(p > 0, p, 1.0))
+
+
+def sums_to_one(attention: np.ndarray) -> bool:
+    """Whether the attention of each row of (..., L) is a distribution; that of sigmoids, for one, is not."""
+    return bool((np.abs(attention.sum(-1) - 1) < 1e-4).all())
 
 
 def adversarial_attention(decision: Decision, epsilon: float = 0.01) -> tuple[float, np.ndarray]:
@@ -105,7 +111,7 @@ def adversarial_attention(decision: Decision, epsilon: float = 0.01) -> tuple[fl
         the Jensen-Shannon divergence, nats, and the attention (L,).
     """
     alpha, r = decision.alpha, decision.strength
-    p = float(sigmoid(decision.logit))
+    p = float(expit(decision.logit))
     bounds = [_logit(p - epsilon) - decision.bias, _logit(p + epsilon) - decision.bias]
     halves = _spread(alpha / 2)
     constant = halves.sum() - _spread(alpha).sum() / 2

@@ -51,7 +51,7 @@ def explain_classifier(
 
     Returns:
         rows ``group`` (the name of the test), ``test``, ``value``, its 95 % interval ``low`` and ``high`` over
-        texts, ``texts``, and ``meaning``.
+        texts, ``n`` (how many texts the mean is over), and ``meaning``.
 
     Raises:
         AlignkitError: no text has words, a setting is impossible, a word to avoid is unknown, or a test lacks the

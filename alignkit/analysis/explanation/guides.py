@@ -17,8 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 from alignkit.analysis.explanation.rows import Row, mean_row
 from alignkit.analysis.explanation.subject import Subject
 from alignkit.analysis.explanation.trained_adversary import train_adversary
-from alignkit.neural.batch_sizes import batch_sizes
-from alignkit.neural.batching import DeviceCorpus, scoring_batches
+from alignkit.neural.batching import text_batches
 from alignkit.neural.devices import device_of, one_thread
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.networks.mechanisms import UNIFORM
@@ -60,10 +59,9 @@ def guided_logits(network: Classifier, text: LabelledText, guide: Scores) -> np.
     """float64 (M,): log p(y = 1) - log p(y = 0) with given attention; NaN for a text without words."""
     out = np.full(len(text), np.nan)
     device = device_of(network)
-    corpus = DeviceCorpus(text.corpus, device)
     with evaluation_mode(network):
-        for texts in scoring_batches(text.bitext, batch_sizes("classifier", device)):
-            h, _ = network.encode(*corpus.gather(texts))
+        for texts, words, lengths in text_batches(text, device):
+            h, _ = network.encode(words, lengths)
             with one_thread(device):
                 out[texts] = network.judge_with(h, imposed(guide, texts, h)).double().cpu().numpy()
     return out

@@ -8,14 +8,12 @@ from alignkit.analysis.explanation.decisions import Decision
 from alignkit.analysis.explanation.rows import Row, mean_row
 from alignkit.analysis.explanation.subject import Subject, network_decisions, network_probabilities
 from alignkit.errors import AlignkitError
-from alignkit.neural.batch_sizes import batch_sizes
-from alignkit.neural.batching import DeviceCorpus, scoring_batches
+from alignkit.neural.batching import text_batches
 from alignkit.neural.devices import device_of
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.networks.mechanisms import UNIFORM
 from alignkit.neural.scoring.modes import evaluation_mode
 from alignkit.neural.training.attention_losses import inattention_loss
-from alignkit.text.bitext import Corpus
 from alignkit.text.labelled import LabelledText
 
 ENCODERS = {"recurrent": "lstm", "embeddings": "embeddings"}  #: what the rows call them -> settings
@@ -64,7 +62,7 @@ def _leaks(name: str, network: Classifier, text: LabelledText, marks: list[np.nd
     ]
     right = (np.array([one.logit for one in decided]) > 0) == wanted
     hidden = (np.array([_logit_without(*pair) for pair in zip(decided, marks, strict=True)]) > 0) == wanted
-    gone = (network_probabilities(network, without_words(text, marks)) > 0.5) == wanted
+    gone = (network_probabilities(network, text.without_words(marks)) > 0.5) == wanted
     few = "in texts with such words and others"
     return [
         mean_row(f"{name}, accuracy", right, "accuracy of the network"),
@@ -110,22 +108,12 @@ def telling_words(text: LabelledText, count: int) -> np.ndarray:
     return np.argsort(-z, kind="stable")[: min(count, most)]
 
 
-def without_words(text: LabelledText, marks: list[np.ndarray]) -> LabelledText:
-    """The text without the marked words."""
-    kept = [words[~mark] for words, mark in zip(text.corpus, marks, strict=True)]
-    offsets = np.concatenate([[0], np.cumsum([len(words) for words in kept])]).astype(np.int64)
-    tokens = np.concatenate(kept).astype(np.int32) if kept else np.zeros(0, np.int32)
-    return LabelledText(Corpus(tokens, offsets, text.corpus.vocabulary), text.labels, text.names)
-
-
 def state_norms(network: Classifier, text: LabelledText) -> list[np.ndarray]:
     """Per text float64 (L,): the Euclidean norms of the encoder's states h_l."""
-    device = device_of(network)
-    corpus = DeviceCorpus(text.corpus, device)
     out: list[np.ndarray] = [np.zeros(0)] * len(text)
     with evaluation_mode(network):
-        for texts in scoring_batches(text.bitext, batch_sizes("classifier", device)):
-            h, _ = network.encode(*corpus.gather(texts))
+        for texts, words, lengths in text_batches(text, device_of(network)):
+            h, _ = network.encode(words, lengths)
             norms = h.norm(dim=2).double().cpu().numpy()
             for m, row in zip(texts, norms, strict=True):
                 out[m] = row[: text.corpus.lengths[m]]

@@ -8,15 +8,15 @@ from __future__ import annotations
 import numpy as np
 
 from alignkit.analysis.explanation.decisions import (
+    LARGEST_DISTANCE,
     adversarial_attention,
     attention_distance,
     permutation_change,
+    sums_to_one,
     uniform_change,
 )
 from alignkit.analysis.explanation.rows import Row, mean_row
 from alignkit.analysis.explanation.subject import Subject, decisions
-
-MOST = float(np.log(2))  #: the largest Jensen-Shannon divergence, nats
 
 
 def uniform_rows(subject: Subject) -> list[Row]:
@@ -36,7 +36,7 @@ def adversary_rows(subject: Subject) -> list[Row]:
     usable, epsilon = subject.distributions, subject.settings.epsilon
     if not usable:
         return []
-    found = [adversarial_attention(subject.decisions[m], epsilon)[0] / MOST for m in usable]
+    found = [adversarial_attention(subject.decisions[m], epsilon)[0] / LARGEST_DISTANCE for m in usable]
     meaning = f"largest JSD, of log 2, of an attention that changes p by at most {epsilon:g}"
     return [mean_row("adversary, JSD", found, meaning)]
 
@@ -44,15 +44,16 @@ def adversary_rows(subject: Subject) -> list[Row]:
 def seeds_rows(subject: Subject) -> list[Row]:
     """The distance of attention and outputs of other seeds, the yardstick of adversaries; none without others.
 
-    With several, the mean over them is taken within each text.
+    Of texts in which all attention, that of the others too, sums to 1. With several others, the mean over them is
+    taken within each text.
     """
-    usable, own = subject.distributions, subject.decisions
-    if not usable or not subject.others:
+    own, every = subject.decisions, [decisions(other, subject.text) for other in subject.others]
+    usable = [m for m in subject.distributions if all(sums_to_one(others[m].alpha) for others in every)]
+    if not usable or not every:
         return []
     apart, outputs, same = [], [], []
-    for other in subject.others:
-        others = decisions(other, subject.text)
-        apart.append([attention_distance(own[m].alpha, others[m].alpha) / MOST for m in usable])
+    for others in every:
+        apart.append([attention_distance(own[m].alpha, others[m].alpha) / LARGEST_DISTANCE for m in usable])
         p = np.array([float(others[m].probability(others[m].alpha)) for m in usable])
         outputs.append(np.abs(subject.probabilities[usable] - p))
         same.append((subject.probabilities[usable] > 0.5) == (p > 0.5))

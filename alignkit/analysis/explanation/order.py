@@ -22,10 +22,10 @@ def order_rows(subject: Subject) -> list[Row]:
 
 
 def order_of(scores: Mapping[str, Scores], seed: int) -> list[Row]:
-    """The rows of :func:`order_rows`.
+    """The rows of :func:`order_rows`: means over the rows of all matrices, of which a text with a label has one.
 
     Args:
-        scores: of kinds alpha, delta and loo, of the same texts.
+        scores: of kinds alpha, delta and loo, of the same texts or sentence pairs.
         seed: of the bootstrap.
     """
     alpha, sizes = scores["alpha"], {name: _size(scores[kind]) for kind, name in SIZES.items()}
@@ -39,10 +39,10 @@ def _pair(name: str, one: tuple[Scores, str], other: tuple[Scores, str], seed: i
     (u, by), (v, reference) = one, other
     tau = kendall(u, v, seed=seed)
     meaning = f"Kendall's tau-b of the words' order by {by} and by the size of the {reference}"
-    found = {"value": tau.tau, "low": tau.low, "high": tau.high, "texts": tau.rows, "meaning": meaning}
+    found = {"value": tau.tau, "low": tau.low, "high": tau.high, "n": tau.rows, "meaning": meaning}
     top = agreement(u, v, seed=seed)
     meaning = f"the first word by {by} is among the top 5 % by {reference}; by chance {top.chance:.3f}"
-    best = {"value": top.agreement, "low": top.low, "high": top.high, "texts": top.rows, "meaning": meaning}
+    best = {"value": top.agreement, "low": top.low, "high": top.high, "n": top.rows, "meaning": meaning}
     return [{"test": f"tau, {name}", **found}, {"test": f"top 5 %, {name}", **best}]
 
 

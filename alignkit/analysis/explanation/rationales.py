@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from alignkit.analysis.explanation.inattention import without_words
 from alignkit.analysis.explanation.rows import Row, mean_row
 from alignkit.analysis.explanation.subject import Subject, network_probabilities
 from alignkit.neural.devices import device_of
@@ -92,7 +91,7 @@ def rationale_effects(subject: Subject, selected: list[np.ndarray]) -> tuple[np.
     Of a text from which no word is left, the probability is that of the bias.
     """
     decided = subject.probabilities > 0.5
-    alone = network_probabilities(subject.network, without_words(subject.text, [~chosen for chosen in selected]))
-    without = network_probabilities(subject.network, without_words(subject.text, selected))
+    alone = network_probabilities(subject.network, subject.text.without_words([~chosen for chosen in selected]))
+    without = network_probabilities(subject.network, subject.text.without_words(selected))
     signs = np.where(decided, 1.0, -1.0)
     return signs * (subject.probabilities - alone), signs * (subject.probabilities - without)

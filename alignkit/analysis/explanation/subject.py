@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from scipy.special import expit
 
-from alignkit.analysis.explanation.decisions import Decision
+from alignkit.analysis.explanation.decisions import Decision, sums_to_one
 from alignkit.analysis.explanation.settings import ExplanationSettings
 from alignkit.errors import AlignkitError
 from alignkit.neural.aligners import ClassifierAligner
@@ -70,7 +71,7 @@ class Subject:
     @property
     def distributions(self) -> list[int]:
         """The texts whose attention sums to 1."""
-        return [m for m, one in enumerate(self.decisions) if abs(one.alpha.sum() - 1) < 1e-4]
+        return [m for m, one in enumerate(self.decisions) if sums_to_one(one.alpha)]
 
     @property
     def training_text(self) -> LabelledText:
@@ -152,4 +153,4 @@ def network_probabilities(network: Classifier, text: LabelledText) -> np.ndarray
     """float64 (M,): p(y = 1) by a network; for a text without words, by its bias alone."""
     logits = classifier_logits(network, text)
     logits = np.where(np.isnan(logits), float(network.output.bias.detach()), logits)
-    return 0.5 * (1 + np.tanh(0.5 * logits))
+    return np.asarray(expit(logits))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from alignkit.analysis.explanation.decisions import attention_distance
-from alignkit.analysis.explanation.interventions import MOST
+from alignkit.analysis.explanation.decisions import LARGEST_DISTANCE, attention_distance
 from alignkit.analysis.explanation.rows import Row, mean_row
 from alignkit.analysis.explanation.subject import Subject, network_probabilities
 from alignkit.errors import AlignkitError
@@ -51,7 +50,7 @@ def train_adversary(subject: Subject, weight: float, number: int) -> Classifier:
 def _frontier(subject: Subject, weight: float, adversary: Classifier) -> list[Row]:
     alpha, own = classifier_scores(adversary, subject.text, "alpha"), subject.scores("alpha")
     p = network_probabilities(adversary, subject.text)
-    apart = [attention_distance(own[m][0], alpha[m][0]) / MOST for m in subject.distributions]
+    apart = [attention_distance(own[m][0], alpha[m][0]) / LARGEST_DISTANCE for m in subject.distributions]
     name = f"lambda {weight:g}"
     return [
         mean_row(f"{name}, TVD", np.abs(subject.probabilities - p), "distance of the adversary's outputs"),

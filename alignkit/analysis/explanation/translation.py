@@ -1,7 +1,8 @@
 """The explanation tests that make sense for a translation network, whose output is a word at each position.
 
 Order of the source words against gradient and leave-one-out; uniform attention at test time; the distance of
-another seed. The rows are means over the target words of a sentence, then over sentences.
+another seed. Order is compared in the row of each target word, and its mean is over all of them; the other tests
+take the mean over the target words of a sentence pair, then over pairs.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alignkit.analysis.explanation.decisions import attention_distance
-from alignkit.analysis.explanation.interventions import MOST
+from alignkit.analysis.explanation.decisions import LARGEST_DISTANCE, attention_distance, sums_to_one
 from alignkit.analysis.explanation.order import order_of
 from alignkit.analysis.explanation.rows import COLUMNS, Row, mean_row
 from alignkit.analysis.explanation.settings import TRANSLATION_TESTS, UNTRAINED, ExplanationSettings
@@ -28,7 +28,6 @@ from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.scoring.modes import evaluation_mode
 from alignkit.neural.scoring.output_layer import rows_at_a_time
 from alignkit.neural.training.translation_run import TranslationRun
-from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.types import PathLike
 
@@ -88,7 +87,8 @@ def explain_translation(
         settings: tests, limit and seed count.
 
     Returns:
-        a table as of :func:`alignkit.analysis.explanation.explain.explain_classifier`.
+        a table as of :func:`alignkit.analysis.explanation.explain.explain_classifier`; its ``n`` counts sentence
+        pairs, and target words in the test ``order``.
 
     Raises:
         AlignkitError: no pair has words on both sides, or a test is for classifiers.
@@ -165,17 +165,18 @@ def _compared(network: TranslationNetwork, features: list[Tensor], y: Tensor) ->
 
 
 def _seeds_rows(network: NeuralAligner, text: Bitext, others: Sequence[NeuralAligner]) -> list[Row]:
+    """The distance of other seeds' attention, in the pairs where all rows of all networks sum to 1."""
     if not others:
         return []
-    own = network.score(text, "alpha")
-    apart = [_distances(own, other.score(text, "alpha")) for other in others]
+    own, every = network.score(text, "alpha"), [other.score(text, "alpha") for other in others]
+    usable = [m for m in range(len(text)) if all(sums_to_one(scores[m]) for scores in (own, *every))]
+    if not usable:
+        return []
+    apart = [[_distance(own[m], scores[m]) for m in usable] for scores in every]
     who = "another seed" if len(others) == 1 else f"other seeds ({len(others)})"
     return [mean_row("seeds, JSD", np.mean(apart, 0), f"JSD, of log 2, of the attention of {who}")]
 
 
-def _distances(one: Scores, other: Scores) -> list[float]:
-    """The mean over rows of the distance of attention, of log 2, in each sentence."""
-    return [
-        float(np.mean([attention_distance(*rows) for rows in zip(u, v, strict=True)])) / MOST
-        for u, v in zip(one, other, strict=True)
-    ]
+def _distance(one: np.ndarray, other: np.ndarray) -> float:
+    """The mean over the rows of two (T, L) of the distance of their attention, of log 2."""
+    return float(np.mean([attention_distance(*rows) for rows in zip(one, other, strict=True)])) / LARGEST_DISTANCE

@@ -8,6 +8,7 @@ import numpy as np
 
 from alignkit.classical.hmm.evidence import spelling_of_new_pairs
 from alignkit.classical.hmm.expectation import expect, text_arrays, uniform_direction
+from alignkit.classical.hmm.known_model import taken
 from alignkit.classical.hmm.new_pairs import NewPairs
 from alignkit.classical.hmm.parameters import FittedHMM, HMMParameters
 from alignkit.classical.lookup import Lookup
@@ -172,7 +173,7 @@ def _emissions(
     bitext: Bitext, scores: Scores, direction: HMMParameters, words: np.ndarray, side: int, threads: int
 ) -> np.ndarray:
     """float32 (P,): the scores p(y|x), raised to at least the floor of x, by ``words``."""
-    floor = np.maximum(_take(direction.emission_floor, words), np.float32(UNSEEN))
+    floor = np.maximum(taken(direction.emission_floor, words), np.float32(UNSEEN))
     unknown = np.float32(1 / max(len(direction.null), 1))  # an unknown x may be anything
     floor = np.where(words >= 0, floor, unknown).astype(np.float32)
     floors = floor[(bitext.target if side else bitext.source).tokens]
@@ -208,14 +209,9 @@ def _direction(
         direction = direction._replace(fertility=np.concatenate([parameters.fertility, neutral])[states])
     return direction._replace(
         totals=np.ones(len(states), np.float32),
-        null=np.maximum(_take(parameters.null, emitted), np.float32(UNSEEN)),
+        null=np.maximum(taken(parameters.null, emitted), np.float32(UNSEEN)),
         null_total=1.0,
         transition=parameters.transition,
         initial=parameters.initial,
         null_probability=parameters.null_probability,
     )
-
-
-def _take(values: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """values[ids], 0 where an id is -1."""
-    return np.append(values, np.float32(0))[ids]

@@ -309,7 +309,7 @@ def _chosen_log_odds(estimation: HMMEstimation, chosen: np.ndarray | None) -> tu
 def lexicon_and_embeddings(
     prior: Prior | Sequence[Prior] | None,
 ) -> tuple[LexiconPrior | None, Embeddings | None]:
-    """The first lexicon of what a text is not the source of, and the first embeddings."""
+    """The first lexicon and the first embeddings among given priors; None of a kind that is not among them."""
     priors = [] if prior is None else [prior] if isinstance(prior, LexiconPrior | Embeddings) else prior
     lexicon = next((each for each in priors if isinstance(each, LexiconPrior)), None)
     embeddings = next((each for each in priors if isinstance(each, Embeddings)), None)

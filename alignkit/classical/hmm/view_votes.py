@@ -63,7 +63,11 @@ class ViewVotes:
 
     @property
     def agreement_of_views(self) -> float:
-        """F1 of the links of two views, the mean over all pairs of views; NaN with fewer than two, or no links."""
+        """F1 of the links of two views, pooled over all pairs of views; NaN with fewer than two, or no links.
+
+        Twice the links that the views of each pair share, summed over pairs, over all links of each pair, likewise
+        summed: views with more links weigh more than in a mean of the pairs' own F1.
+        """
         votes = self.votes.astype(np.int64)
         total = int(votes.sum())
         if self.views < 2 or total == 0:

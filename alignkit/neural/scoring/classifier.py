@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from alignkit.neural.batch_sizes import batch_sizes
-from alignkit.neural.batching import DeviceCorpus, scoring_batches, to_device
+from alignkit.neural.batching import text_batches, to_device
 from alignkit.neural.devices import device_of, one_thread
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.matrices import finite_scores
@@ -31,11 +31,8 @@ class _Batch:
 
 
 def _batches(network: Classifier, text: LabelledText) -> Iterator[_Batch]:
-    device = device_of(network)
-    corpus = DeviceCorpus(text.corpus, device)
-    signs = (2 * text.labels - 1).astype(np.float32)
-    for texts in scoring_batches(text.bitext, batch_sizes("classifier", device)):
-        words, lengths = corpus.gather(texts)
+    device, signs = device_of(network), (2 * text.labels - 1).astype(np.float32)
+    for texts, words, lengths in text_batches(text, device):
         yield _Batch(texts, words, lengths, to_device(signs[texts], device))
 
 

@@ -13,6 +13,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from alignkit.errors import AlignkitError
 from alignkit.neural.aligners import ClassifierAligner
 from alignkit.neural.batching import DeviceCorpus, training_batches, usable
+from alignkit.neural.checkpoints import copied_weights
 from alignkit.neural.classifier_settings import ClassifierRunSettings
 from alignkit.neural.devices import one_thread, pick_device
 from alignkit.neural.networks.classifier import Classifier, build_classifier
@@ -142,7 +143,7 @@ class ClassificationTask(Task[Classifier, ClassifierAligner]):
         return f"epoch {epoch + 1}, validation accuracy {best['valid.accuracy']:.3f}"
 
     def snapshot(self, network: Classifier, step: int, metrics: dict[str, float]) -> ClassifierAligner:
-        weights = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
+        weights = copied_weights(network)
         labels = (self.text.names[0], self.text.names[1])
         return ClassifierAligner(
             self.rebuild(weights), self.tokenizer, labels, self.settings, step, metrics, self._fingerprint

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
 
-from alignkit.neural.batch_sizes import batch_sizes
-from alignkit.neural.batching import DeviceCorpus, scoring_batches, training_batches
+from alignkit.neural.batching import DeviceCorpus, text_batches
 from alignkit.neural.classifier_settings import ClassifierTraining
 from alignkit.neural.devices import device_of
 from alignkit.neural.networks.classifier import Classifier
@@ -72,11 +71,8 @@ def train_gates(
         multiplier = min(max(multiplier * float(np.exp(PACE * excess)), LEAST_MULTIPLIER), LARGEST_MULTIPLIER)
         return value
 
-    def batches(epoch: int) -> list[np.ndarray]:
-        return training_batches(text.bitext, training.batch, training.seed, epoch, training.buckets)
-
     with evaluation_mode(network, gradients=True):
-        train_in_steps(gates, gates.parameters(), loss, batches, training, progress=progress)
+        train_in_steps(gates, gates.parameters(), loss, text, training, progress=progress)
     return gates
 
 
@@ -97,13 +93,10 @@ class GatedTexts:
 
 def gated_texts(gates: Gates, text: LabelledText) -> GatedTexts:
     """The gates at test time, open or shut, on texts that all have words."""
-    device = device_of(gates)
-    corpus = DeviceCorpus(text.corpus, device)
     logits, apart = np.full(len(text), np.nan), np.full(len(text), np.nan)
     passed: list[np.ndarray] = [np.zeros(0, bool)] * len(text)
     with evaluation_mode(gates.network):
-        for texts in scoring_batches(text.bitext, batch_sizes("classifier", device)):
-            words, lengths = corpus.gather(texts)
+        for texts, words, lengths in text_batches(text, device_of(gates)):
             states = gates.states(words, lengths)
             found, _ = gates.select(states, lengths)
             gated = gates.judge(words, lengths, states[-1], found.z)

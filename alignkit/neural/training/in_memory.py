@@ -9,9 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from alignkit.errors import AlignkitError
+from alignkit.neural.batching import training_batches
 from alignkit.neural.classifier_settings import ClassifierTraining
 from alignkit.neural.devices import device_of, one_thread
 from alignkit.neural.training.trainer import seeded
+from alignkit.text.labelled import LabelledText
 from alignkit.types import Progress, no_progress
 
 LARGEST_GRADIENT = 5.0  #: its norm; larger ones are scaled down
@@ -21,7 +23,7 @@ def train_in_steps(
     network: nn.Module,
     parameters: Iterable[nn.Parameter],
     loss: Callable[[np.ndarray, int], Tensor],
-    batches: Callable[[int], list[np.ndarray]],
+    text: LabelledText,
     training: ClassifierTraining,
     *,
     progress: Progress = no_progress,
@@ -32,8 +34,8 @@ def train_in_steps(
         network: with the parameters.
         parameters: those that are trained.
         loss: the scalar to minimise, of (the texts of a batch, steps taken before); it may draw random numbers.
-        batches: those of an epoch.
-        training: number of steps, learning rate and seed.
+        text: for training.
+        training: number of steps, size of batches, learning rate and seed.
         progress: called after every step with (steps done, steps in all, message).
 
     Raises:
@@ -45,7 +47,8 @@ def train_in_steps(
     step, epoch = 0, 0
     with one_thread(device):
         while step < training.steps:
-            for batch in batches(epoch)[: training.steps - step]:
+            batches = training_batches(text.bitext, training.batch, training.seed, epoch, training.buckets)
+            for batch in batches[: training.steps - step]:
                 with seeded(training.seed, step + 1, device):
                     optimiser.zero_grad()
                     value = loss(batch, step)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,8 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from alignkit.neural.batch_sizes import batch_sizes
-from alignkit.neural.batching import DeviceCorpus, scoring_batches, training_batches
+from alignkit.neural.batching import DeviceCorpus, text_batches
 from alignkit.neural.classifier_settings import ClassifierRunSettings
 from alignkit.neural.devices import device_of
 from alignkit.neural.networks.rationalizer import Rationalizer
@@ -110,10 +108,7 @@ def train_rationalizer(
         now = penalty.at(step / training.steps)
         return rationalizer_loss(network, *corpus.gather(batch), labels[batch], now)
 
-    def batches(epoch: int) -> list[np.ndarray]:
-        return training_batches(text.bitext, training.batch, training.seed, epoch, training.buckets)
-
-    train_in_steps(network, network.parameters(), loss, batches, training, progress=progress)
+    train_in_steps(network, network.parameters(), loss, text, training, progress=progress)
     return network
 
 
@@ -135,16 +130,9 @@ def rationales_of(network: Rationalizer, text: LabelledText) -> Rationales:
     logits = np.full(len(text), np.nan)
     selected: list[np.ndarray] = [np.zeros(0, bool)] * len(text)
     with evaluation_mode(network):
-        for texts, words, lengths in _batches(network, text):
+        for texts, words, lengths in text_batches(text, device_of(network)):
             found, _ = network.select(words, lengths)
             logits[texts] = network.predict(words, lengths, found.z).double().cpu().numpy()
             for m, row, length in zip(texts, (found.z > 0).cpu().numpy(), lengths, strict=True):
                 selected[m] = row[:length]
     return Rationales(selected, logits)
-
-
-def _batches(network: Rationalizer, text: LabelledText) -> Iterator[tuple[np.ndarray, Tensor, np.ndarray]]:
-    device = device_of(network)
-    corpus = DeviceCorpus(text.corpus, device)
-    for texts in scoring_batches(text.bitext, batch_sizes("classifier", device)):
-        yield (texts, *corpus.gather(texts))

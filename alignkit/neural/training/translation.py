@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy
 from alignkit.errors import AlignkitError
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.batching import Batch, Batcher, training_batches, usable
+from alignkit.neural.checkpoints import copied_weights
 from alignkit.neural.devices import pick_device
 from alignkit.neural.losses import TokenLoss
 from alignkit.neural.networks.base import Encoding, TranslationNetwork, build_network, new_network
@@ -129,7 +130,7 @@ class TranslationTask(Task[TranslationNetwork, NeuralAligner]):
         return f"epoch {epoch + 1} of {epochs}, validation loss {best['valid.loss']:.3f}"
 
     def snapshot(self, network: TranslationNetwork, step: int, metrics: dict[str, float]) -> NeuralAligner:
-        weights = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
+        weights = copied_weights(network)
         return NeuralAligner(
             self.rebuild(weights), self.tokenizer, self.settings, step, metrics, self._fingerprint
         )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 from scipy.spatial.distance import jensenshannon
+from scipy.special import expit
 
 from alignkit.analysis.explanation.decisions import (
     Decision,
@@ -13,7 +16,7 @@ from alignkit.analysis.explanation.decisions import (
     attention_distance,
     erased_until_flip,
     permutation_change,
-    sigmoid,
+    sums_to_one,
     uniform_change,
 )
 
@@ -30,6 +33,12 @@ def test_divergence_is_scipys():
     assert attention_distance(np.array([1.0, 0]), np.array([0, 1.0])) == pytest.approx(np.log(2))
 
 
+def test_which_attention_is_a_distribution():
+    assert sums_to_one(np.array([[0.25, 0.75], [1.0, 1e-5]], np.float32))
+    assert not sums_to_one(np.array([[0.25, 0.75], [0.5, 0.51]]))
+    assert not sums_to_one(np.array([0.5, np.nan]))
+
+
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.6])
 @pytest.mark.parametrize("seed", range(6))
 def test_the_adversary_is_allowed_and_no_other_corner_is_further(seed, epsilon):
@@ -38,9 +47,9 @@ def test_the_adversary_is_allowed_and_no_other_corner_is_further(seed, epsilon):
     value, attention = adversarial_attention(decision, epsilon)
     assert attention.min() >= 0
     assert attention.sum() == pytest.approx(1)
-    assert abs(decision.probability(attention) - sigmoid(decision.logit)) <= epsilon + 1e-9
+    assert abs(decision.probability(attention) - expit(decision.logit)) <= epsilon + 1e-9
     assert attention_distance(decision.alpha, attention) == pytest.approx(value)
-    p = sigmoid(decision.logit)
+    p = expit(decision.logit)
     ends = [min(max(p + sign * epsilon, 1e-12), 1 - 1e-12) for sign in (-1, 1)]
     low, high = (np.log(end / (1 - end)) - decision.bias for end in ends)
     rng = np.random.default_rng(seed)
@@ -79,3 +88,16 @@ def test_uniform_and_permuted_attention():
     even = Decision(np.full(4, 0.25), np.arange(4.0), 0.0)
     assert uniform_change(even) == (0.0, False)
     assert permutation_change(even, np.random.default_rng(0)) == pytest.approx(0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_permuted_attention_against_all_permutations(seed):
+    """The median of a sample lies at or next to the middle of the 24 orders of four weights."""
+    decision = random_decision(seed, 4)
+    changes = sorted(
+        abs(expit(np.array(order) @ decision.strength + decision.bias) - expit(decision.logit))
+        for order in permutations(decision.alpha)
+    )
+    found = permutation_change(decision, np.random.default_rng(seed), 20_001)
+    assert changes[11] > 0
+    assert changes[11] - 1e-12 <= found <= changes[12] + 1e-12

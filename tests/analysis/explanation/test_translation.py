@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,8 +13,11 @@ from scipy.spatial.distance import jensenshannon
 from alignkit.analysis.explanation.settings import ExplanationSettings
 from alignkit.analysis.explanation.translation import explain_translation, uniform_translation
 from alignkit.errors import AlignkitError
+from alignkit.metrics.kendall import kendall
+from alignkit.neural.networks.base import new_network
 from alignkit.neural.settings import PRESETS
 from alignkit.neural.training.translation_run import TranslationRun, train_translation
+from alignkit.scores.scores import Scores
 from alignkit.text.line_pairs import LinePairs
 from alignkit_cli.main import run
 
@@ -58,15 +62,31 @@ def test_the_distance_of_a_seed_is_scipys(pair):
     text = runs[0].valid
     table = explain_translation(networks[0], text, networks[1:]).set_index("test")
     one, other = (network.score(text, "alpha") for network in networks)
+    delta = networks[0].score(text, "delta")
     wanted = [
         np.mean([jensenshannon(u, v, base=2) ** 2 for u, v in zip(a, b, strict=True)])
         for a, b in zip(one, other, strict=True)
     ]
     assert table.value["seeds, JSD"] == pytest.approx(np.mean(wanted), abs=1e-5)
     assert set(table.group) == {"order", "uniform", "seeds"}
+    assert table.n["seeds, JSD"] == table.n["uniform, change"] == len(text)
+    assert table.n["tau, gradient"] == kendall(one, Scores(np.abs(delta.values), delta.offsets, delta.shapes)).rows
+    assert len(text) < table.n["tau, gradient"] <= len(text.target.tokens)
     erasure = ExplanationSettings(tests=("erasure",))
     with pytest.raises(AlignkitError, match="erasure is for classifiers; translation networks have order"):
         explain_translation(networks[0], text, settings=erasure)
+
+
+def test_attention_of_sigmoids_has_no_distance(pair):
+    """A divergence is of distributions: pairs in which a row of any network does not sum to 1 are left out."""
+    run_ = TranslationRun(pair / "0")
+    own, text = run_.load(device="cpu"), run_.valid
+    sigmoid = new_network(replace(own.network.settings, attention="general+sigmoid")).eval()
+    strange = replace(own, network=sigmoid)
+    seeds = ExplanationSettings(tests=("seeds",))
+    for one, others in ((strange, [own]), (own, [strange]), (own, [own, strange])):
+        assert explain_translation(one, text, others, seeds).empty
+    assert explain_translation(own, text, [own], seeds).value.tolist() == [0]
 
 
 def test_the_command_takes_translation_runs(pair, capsys):

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from alignkit.classical.hmm import windows
+from alignkit.classical.hmm.inference import posteriors
 from alignkit.classical.hmm.joint import fit_log_odds
 from alignkit.classical.hmm.joint_views import fit_views, settings_of_view
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
-from alignkit.classical.hmm.view_votes import vote
+from alignkit.classical.hmm.view_votes import ViewVotes, agreement_of_directions, vote
 from alignkit.classical.hmm.views import View, ViewedText
 from alignkit.errors import AlignkitError
+from alignkit.kernels.hmm_e_step import Shares
+from alignkit.scores.scores import Scores
 
 VIEWS = (View(), View(letters=2), View(letters=3))
 
@@ -36,10 +41,35 @@ def test_votes_are_those_of_each_view(messy_bitext):
         each.append(fit_log_odds(text, settings_of_view(JOINT_SETTINGS, view), threads=1)[1].values >= 0)
     np.testing.assert_array_equal(found.votes, sum(x.astype(int) for x in each))
     np.testing.assert_array_equal(found.unanimous, each[0] & each[1] & each[2])
-    wanted = np.mean([f1(each[a], each[b]) for a, b in ((0, 1), (0, 2), (1, 2))])
-    assert found.agreement_of_views == pytest.approx(wanted, abs=0.01)
-    assert 0 < found.agreement_of_directions <= 1
+    pairs = [(each[a], each[b]) for a, b in ((0, 1), (0, 2), (1, 2))]
+    pooled = f1(*(np.concatenate(side) for side in zip(*pairs, strict=True)))
+    assert found.agreement_of_views == pytest.approx(pooled, rel=1e-12)
     assert np.isnan(alone[0].agreement_of_views)
+
+
+def test_agreement_of_views_by_hand(messy_bitext):
+    """Two views agree on 100 links and a third one has another: pooled, not the mean of 1, 0 and 0."""
+    votes = np.array([2] * 100 + [1] + [0] * 9, np.uint8)
+    nothing = Scores.zeros(messy_bitext.shapes[:0])
+    found = ViewVotes(np.zeros(0, np.int64), messy_bitext.block(0, 0), nothing, nothing, votes, 3, np.nan)
+    assert found.agreement_of_views == pytest.approx(2 * 100 / (200 + 101 + 101))
+    assert np.isnan(replace(found, votes=0 * votes).agreement_of_views)
+
+
+def test_agreement_of_directions_is_that_of_their_links(messy_bitext):
+    model, _ = fit_log_odds(messy_bitext, settings_of_view(JOINT_SETTINGS, View()), threads=1)
+    forward, reverse = (
+        {
+            (m, *place)
+            for m, matrix in enumerate(posteriors(messy_bitext, model, shares, 1)[0])
+            for place in np.argwhere(matrix >= 0.5).tolist()
+        }
+        for shares in (Shares(1.0, 0.0), Shares(0.0, 1.0))
+    )
+    wanted = 2 * len(forward & reverse) / (len(forward) + len(reverse))
+    assert 0.1 < wanted < 0.95
+    assert agreement_of_directions(model, messy_bitext, 1) == pytest.approx(wanted, rel=1e-12)
+    assert vote(messy_bitext, views=VIEWS, threads=1).agreement_of_directions == pytest.approx(wanted, rel=1e-12)
 
 
 def test_first_pairs_are_judged_by_the_whole_text(messy_bitext):
