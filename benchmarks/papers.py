@@ -12,14 +12,15 @@ random-N with batches of any lengths, as the authors had them:
 The rows of the classifiers are read from classification-*.json in the folder of the results
 (benchmarks/classification.py). Writes papers.json and papers.md; call it again when more is trained,
 or with --keep when only the classifiers' results are new. What is measured of runs takes a quarter of an hour each
-time; it is kept in RUNS/labs, so that a call that was interrupted goes on.
+time; it is kept in RUNS/labs and RUNS/scores, so that a call that was interrupted goes on.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +33,13 @@ from papers_rows import Cell, Row
 
 from alignkit.analysis.lab import Lab, lab
 from alignkit.analysis.lab_runs import best_network
-from alignkit.analysis.time_course import TimeCourseSettings, at_step, row_name, series, time_course
+from alignkit.analysis.time_course import Network, TimeCourseSettings, at_step, row_name, series, time_course
 from alignkit.metrics.registry import MAIN
 from alignkit.neural.devices import set_threads
 from alignkit.neural.training.translation_run import TranslationRun
 from alignkit.report.tables import records
+from alignkit.scores.scores import Scores
+from alignkit.text.bitext import Bitext
 
 #: A(alpha of A's best step, alpha of B) at these steps
 CURVE = {0: 0.063, 50: 0.063, 100: 0.165, 500: 0.267, 1000: 0.453, 1500: 0.565, 2000: 0.631, 4000: 0.702}
@@ -296,6 +299,7 @@ def measure(runs: Path, found: dict[str, Path], bleu: bool, device: str) -> Labs
     labs: Labs = {"ours": [], "plain": [], "authors": []}
     if uniform is None or len(general) < 2:
         return labs  # nothing to compare with yet
+    score = KeptScores(runs / "scores")
     for number, path in enumerate(general):
         other = general[(number + 1) % len(general)] if len(general) > 1 else None
         chosen = {"ours": {"both_directions": True}, "authors": {**AUTHORS, "bleu": bleu}}
@@ -306,10 +310,34 @@ def measure(runs: Path, found: dict[str, Path], bleu: bool, device: str) -> Labs
             three = [each for each in (path, other, uniform) if each is not None]
             state = {each.name: run_facts(each) for each in three} | {"bleu": bleu}
             place = runs / "labs" / f"{path.name}-{name}.json"
-            found_lab = earlier(place, state) or lab(path, other, uniform, device=device, **options)
+            found_lab = earlier(place, state) or lab(path, other, uniform, device=device, score=score, **options)
             keep_lab(place, state, found_lab)
             labs[name].append(found_lab)
     return labs
+
+
+class KeptScores:
+    """The scores of networks; those of the lexical probe, which take long, are kept in files for other labs.
+
+    Args:
+        folder: where the files are; settings, step, text and kind tell them apart.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, network: Network, pairs: Bitext, kind: str) -> Scores:
+        if kind != "beta":
+            return network.score(pairs, kind)
+        tokens = [part.tobytes() for side in (pairs.source, pairs.target) for part in (side.tokens, side.offsets)]
+        facts = json.dumps([asdict(network.settings), network.step, network.fingerprint], default=str)
+        path = self.folder / f"{hashlib.sha256(b''.join([facts.encode(), *tokens])).hexdigest()[:32]}.npz"
+        if not path.exists():
+            self.folder.mkdir(exist_ok=True)
+            scores = network.score(pairs, kind)
+            scores.save(path)
+            return scores
+        return Scores.load(path)
 
 
 def earlier(place: Path, state: dict[str, Any]) -> Kept | None:

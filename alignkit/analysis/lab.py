@@ -16,7 +16,16 @@ import numpy as np
 from alignkit.analysis.lab_runs import PERFORMANCES, LabRuns, best_network, open_lab_runs
 from alignkit.analysis.proxy import proxy_of
 from alignkit.analysis.settings import LabSettings
-from alignkit.analysis.time_course import COLUMNS, TimeCourseSettings, at_step, row_name, series, time_course
+from alignkit.analysis.time_course import (
+    COLUMNS,
+    Scorer,
+    TimeCourseSettings,
+    at_step,
+    row_name,
+    scores_of,
+    series,
+    time_course,
+)
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.metrics.contextual import contextualised
 from alignkit.metrics.registry import MAIN, SCORE_METRICS, prefixed
@@ -68,6 +77,8 @@ def lab(
     settings: LabSettings | None = None,
     device: str = "auto",
     progress: Progress | None = None,
+    *,
+    score: Scorer = scores_of,
     **options: Any,
 ) -> Lab:
     """Measure a network with attention against the scores that may explain it.
@@ -80,6 +91,7 @@ def lab(
         settings: defaults if not given.
         device: as :func:`alignkit.neural.devices.pick_device`.
         progress: called with (done, total, message) within each part of the work.
+        score: gives the scores of the networks; one that keeps them saves other labs of the same runs time.
         **options: fields of :class:`LabSettings` that replace those of ``settings``.
 
     Raises:
@@ -87,14 +99,16 @@ def lab(
     """
     settings = with_options(settings or LabSettings(), options)
     runs = open_lab_runs(run, other, uniform, device, settings.alpha_by)
-    return _Measurement(runs, settings, device, progress).result()
+    return _Measurement(runs, settings, device, progress, score).result()
 
 
 class _Measurement:
     """The pairs of a lab, the scores on them, and the time courses of the runs."""
 
-    def __init__(self, runs: LabRuns, settings: LabSettings, device: str, progress: Progress | None) -> None:
-        self.runs, self.settings, self.device = runs, settings, device
+    def __init__(
+        self, runs: LabRuns, settings: LabSettings, device: str, progress: Progress | None, score: Scorer
+    ) -> None:
+        self.runs, self.settings, self.device, self.score = runs, settings, device, score
         self.progress = progress or no_progress
         self.notes = runs.notes()
         self.training = runs.main.train
@@ -128,7 +142,7 @@ class _Measurement:
         scores = {}
         for done, kind in enumerate(("alpha", "beta", "delta")):
             self.progress(done, 3, f"lstm.{kind}")
-            scores[f"lstm.{kind}"] = self.runs.network.score(pairs, kind)
+            scores[f"lstm.{kind}"] = self.score(self.runs.network, pairs, kind)
         proxy = proxy_of(
             self.runs.network,
             self.runs.main,
@@ -148,7 +162,7 @@ class _Measurement:
                 scores[f"ibm1({iterations}).{kind}"] = ibm1.score(pairs, kind)
         for name, run in ((UNIFORM, self.runs.uniform), (OTHER, self.runs.other)):
             if run is not None:
-                scores[name] = best_network(run, settings.alpha_by, self.device).score(pairs, "beta")
+                scores[name] = self.score(best_network(run, settings.alpha_by, self.device), pairs, "beta")
         return scores
 
     def _time_course(self, run: TranslationRun, label: str) -> pd.DataFrame | None:
@@ -169,6 +183,7 @@ class _Measurement:
             label=label,
             device=self.device,
             progress=self.progress,
+            score=self.score,
         )
         self.time_courses.append(table)
         return table
@@ -214,7 +229,7 @@ class _Measurement:
         if not self.settings.largest:
             shown = row_name(MAIN.symbol, u, v)
             self.notes.append(f"{shown} is at step {step} of the uniform run, where it is largest")
-        beta = run.load(step, self.device).score(self.pairs, "beta")
+        beta = self.score(run.load(step, self.device), self.pairs, "beta")
         return {**self._row(u, v, {**self.scores, moving: beta}), "beta_step": step}
 
     def _row(self, u: str, v: str, scores: Mapping[str, Scores] | None = None) -> dict[str, object]:

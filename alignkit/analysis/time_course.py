@@ -23,6 +23,15 @@ if TYPE_CHECKING:
 
 COLUMNS = ("run", "step", "name", "value")
 
+Network = NeuralAligner | ClassifierAligner
+#: The scores of a network, pairs in its tokens, and a kind of scores.
+Scorer = Callable[[Network, Bitext, str], Scores]
+
+
+def scores_of(network: Network, pairs: Bitext, kind: str) -> Scores:
+    """The usual :data:`Scorer`: the network's own scores, computed."""
+    return network.score(pairs, kind)
+
 
 @dataclass(frozen=True)
 class TimeCourseSettings(MetricSettings):
@@ -56,7 +65,7 @@ class MeasuredStep:
     """
 
     step: int
-    network: NeuralAligner | ClassifierAligner
+    network: Network
     values: dict[tuple[Metric, str, str], dict[str, Any]]
 
 
@@ -77,7 +86,7 @@ def measure_steps(
     settings: TimeCourseSettings,
     *,
     device: str = "auto",
-    crop: Callable[[Scores], Scores] = lambda scores: scores,
+    score: Scorer = scores_of,
 ) -> Iterator[MeasuredStep]:
     """Score ``pairs`` with every checkpoint of a run in turn, and measure the scores against references.
 
@@ -87,7 +96,7 @@ def measure_steps(
         references: name -> fixed scores of these pairs.
         settings: what is measured.
         device: as :func:`alignkit.neural.devices.pick_device`.
-        crop: takes from the network's scores what the references have, where that is less.
+        score: gives the network's scores, or what the references have of them, where that is less.
 
     Raises:
         AlignkitError: a checkpoint is damaged, or ``references`` are not of these pairs.
@@ -95,7 +104,7 @@ def measure_steps(
     for step in run.checkpoints:
         network = run.load(step, device)
         kinds = settings.kinds or (("beta",) if network.name == "uniform" else ("alpha",))
-        scores = {at_step(kind): crop(network.score(pairs, kind)) for kind in kinds}
+        scores = {at_step(kind): score(network, pairs, kind) for kind in kinds}
         yield MeasuredStep(step, network, _measure(scores, references, settings))
 
 
@@ -128,13 +137,13 @@ def time_course(
     label: str | None = None,
     device: str = "auto",
     progress: Progress | None = None,
-    crop: Callable[[Scores], Scores] = lambda scores: scores,
+    score: Scorer = scores_of,
 ) -> pd.DataFrame:
     """Performance of a network at every logged step, and the metrics of its scores against fixed ones.
 
     Args:
         run: its log, and its checkpoints at the logged steps, are read.
-        pairs, references, device, crop: as in :func:`measure_steps`, for ``references`` as
+        pairs, references, device, score: as in :func:`measure_steps`, for ``references`` as
             ``{"proxy.beta": ...}``.
         settings: defaults if not given.
         label: what the column ``run`` holds; the directory's name if not given.
@@ -156,7 +165,7 @@ def time_course(
     rows: list[tuple[int, str, float]] = [(row.step, row.name, row.value) for row in run.log.rows]
     logged = {row.step for row in run.log.rows if row.name == "valid.bleu"}
     total = len(run.checkpoints)
-    for done, each in enumerate(measure_steps(run, pairs, references, settings, device=device, crop=crop), 1):
+    for done, each in enumerate(measure_steps(run, pairs, references, settings, device=device, score=score), 1):
         if settings.bleu and each.step not in logged:
             assert isinstance(each.network, NeuralAligner)
             rows.append((each.step, "valid.bleu", _bleu(each.network, run)))

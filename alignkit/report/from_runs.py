@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.analysis.proxy import PROXY_CACHE, fit_or_load_proxy
-from alignkit.analysis.time_course import TimeCourseSettings, time_course
+from alignkit.analysis.time_course import Network, TimeCourseSettings, time_course
 from alignkit.errors import AlignkitError
 from alignkit.metrics.registry import MAIN
 from alignkit.neural.aligners import NeuralAligner
@@ -73,7 +73,11 @@ def score_runs(inputs: ReportInputs, progress: Progress | None = None) -> Scored
 
         reference = {"ibm1.beta": crop(ibm1[0].scores)}
         followed = [each.run for each in runs if each.network.name != "uniform"]
-        how: dict[str, Any] = {"device": inputs.device, "progress": progress, "crop": crop}
+
+        def cropped(network: Network, pairs: Bitext, kind: str) -> Scores:
+            return crop(network.score(pairs, kind))
+
+        how: dict[str, Any] = {"device": inputs.device, "progress": progress, "score": cropped}
         parts = [time_course(run, bitext, reference, plan, **how) for run in followed]
         # The attention of every other seed is followed towards that of the first network.
         own = {each.name: crop(each.scores) for each in sets if each.name == f"{main.name}.alpha"}

@@ -55,7 +55,10 @@ def test_scores_can_be_cropped(run, dictionary):
     def crop(scores):
         return Scores.from_matrices([matrix[:-1] for matrix in scores])
 
-    table = time_course(run, run.valid, {"r": crop(dictionary)}, device="cpu", crop=crop)
+    def cropped(network, pairs, kind):
+        return crop(network.score(pairs, kind))
+
+    table = time_course(run, run.valid, {"r": crop(dictionary)}, device="cpu", score=cropped)
     step, path = list(run.checkpoints.items())[-1]
     alpha = crop(load_checkpoint(path, "cpu").score(run.valid, "alpha"))
     value = table[table.step == step].set_index("name").value["A(alpha(step), r)"]
