@@ -27,7 +27,6 @@ from alignkit.neural.training.task import Task, TrainingPlan
 from alignkit.neural.training.trainer import Trainer, seeded
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import BOS, UNK, Tokenizer, tokenizer_from_state
-from alignkit.types import Progress
 
 BLEU = ("valid.bleu_greedy", "valid.bleu")  #: of one hypothesis, and of a beam
 
@@ -178,22 +177,6 @@ def translation_trainer(
     with seeded(settings.training.seed, 0, task.device):
         network = new_network(task.settings.network).to(task.device)
     return Trainer(task, task.plan, network)
-
-
-def fit_network(
-    bitext: Bitext,
-    valid: Bitext,
-    settings: RunSettings,
-    tokenizer: Tokenizer,
-    references: Sequence[str] = (),
-    progress: Progress | None = None,
-    device: str = "auto",
-    guide: Guide | None = None,
-) -> NeuralAligner:
-    """Train a network in memory, and return the best; arguments as in :func:`translation_trainer`."""
-    return translation_trainer(bitext, valid, settings, tokenizer, references, device, guide).run(
-        progress=progress
-    )
 
 
 def epoch_steps(bitext: Bitext, training: TrainingSettings) -> int:
