@@ -16,7 +16,7 @@ from alignkit.distributed.group import Group, current_group
 from alignkit.errors import AlignkitError
 from alignkit.neural.checkpoints import checked_weights, weights_of
 from alignkit.neural.devices import precision
-from alignkit.neural.training.exchange import share_network, split_batch, sum_gradients
+from alignkit.neural.training.data_parallel import share_network, split_batch, sum_gradients
 from alignkit.neural.training.log import TrainingLog
 from alignkit.neural.training.state import TrainingState, load_moments
 from alignkit.neural.training.task import Found, Network, Task, TrainingPlan

@@ -12,13 +12,13 @@ from torch.nn.functional import cross_entropy
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.aligners import NeuralAligner
+from alignkit.neural.attention_reading import Reading
 from alignkit.neural.batching import Batch, Batcher, training_batches, usable
 from alignkit.neural.checkpoints import copied_weights
 from alignkit.neural.devices import pick_device
 from alignkit.neural.losses import TokenLoss
 from alignkit.neural.networks.base import Encoding, TranslationNetwork, build_network, new_network
 from alignkit.neural.networks.hard import samplers, score_function_loss
-from alignkit.neural.reading import Reading
 from alignkit.neural.scoring.evaluation import bleu, evaluate_network
 from alignkit.neural.scoring.probes import chosen_map, read_weights
 from alignkit.neural.settings import RunSettings, TrainingSettings, logged_steps

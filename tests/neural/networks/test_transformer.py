@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError
+from alignkit.neural.attention_reading import Reading
 from alignkit.neural.batching import Batcher
 from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.networks.base import TranslationNetwork, build_network
 from alignkit.neural.networks.transformer import Transformer
 from alignkit.neural.networks.transformer_settings import TransformerSettings
-from alignkit.neural.reading import Reading
 from alignkit.neural.scoring.decoding import beam_search, log_probability, translate
 from alignkit.neural.scoring.probes import attention_scores, lexical_scores, ov_scores
 from alignkit.neural.scoring.saliency import leave_one_out_scores, saliency_scores

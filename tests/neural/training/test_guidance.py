@@ -8,9 +8,9 @@ import torch
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.links import Links
+from alignkit.neural.attention_reading import Reading
 from alignkit.neural.batching import Batcher
 from alignkit.neural.networks.base import new_network
-from alignkit.neural.reading import Reading
 from alignkit.neural.training.guidance import guide_loss, score_guide, word_guide
 from alignkit.neural.training.translation import Guided, batch_loss, translation_trainer
 from alignkit.neural.training.translation_run import train_translation

@@ -1,4 +1,7 @@
-"""What the ranks of a training run exchange: gradients at every step, the network at every measured step."""
+"""Data-parallel training: the parts of a batch, the sum of their gradients, and the same network at every rank.
+
+Gradients are summed at every step, and the network is shared at every measured one.
+"""
 
 from __future__ import annotations
 
