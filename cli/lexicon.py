@@ -9,15 +9,14 @@ from typing import get_args
 import click
 
 from alignkit.classical.settings import SHORTLIST, LexiconFormat
+from alignkit.errors import InputError
 from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import output_option, quiet_option
+from alignkit_cli.options import note, output_option, quiet_option
 from alignkit_cli.parameter_types import COUNT, SHARE, InputPath
 
 
 @alignkit_command("lexicon")
-@argument(
-    "model", metavar="MODEL", type=InputPath(), help="A model of the direction source to target (--save-model)."
-)
+@argument("model", metavar="MODEL", type=InputPath(), help="A saved model (--save-model).")
 @argument(
     "reverse",
     metavar="[REVERSE]",
@@ -67,9 +66,11 @@ def command(
 ) -> None:
     """Write the translation table of a saved model as text.
 
-    Source words are in the order of their bytes, their translations with the likeliest first.
+    Source words are in the order of their bytes, their translations with the likeliest first. A model of target to
+    source (--reverse) alone gives a lexicon of that direction, whose source words are those of the target text.
     """
     from alignkit.aligner.registry import load_aligner
+    from alignkit.aligner.reversed import Reversed
     from alignkit.classical.lexicon import lexicon_files, lexicon_of, reverse_lexicon_of
 
     if both and reverse is not None:
@@ -77,8 +78,13 @@ def command(
     if (both or reverse is not None) and file_format == "moses" and output in (None, "-"):
         raise click.UsageError("Two Moses files cannot both go to standard output; give -o PREFIX.")
     aligners = [load_aligner(path) for path in (model, reverse) if path is not None]
+    is_reversed = isinstance(aligners[0], Reversed)
+    if is_reversed and reverse is not None:
+        raise InputError(model, "is a model of target to source (--reverse)", remedy="give it as REVERSE")
     lexicons = [lexicon_of(aligner) for aligner in aligners]
     lexicons += [reverse_lexicon_of(aligners[0])] if both else []
+    if is_reversed:
+        note(f"{model}: a model of target to source (--reverse), and so is its lexicon", quiet)
     files = lexicon_files(*lexicons, file_format=file_format, best=best, minimum=minimum)
     for suffix, parts in files.items():
         write_parts(parts, f"{output}{suffix}" if suffix else output)

@@ -20,6 +20,7 @@ LOADERS = {
     "alignkit.hmm": "alignkit.classical.hmm.model:load_hmm",
     "alignkit.hmm-joint": "alignkit.classical.hmm.joint:load_joint",
     "alignkit.hmm-views": "alignkit.classical.hmm.joint_views:load_views",
+    "alignkit.reversed": "alignkit.aligner.reversed:load_reversed",
     "alignkit.symmetrized": "alignkit.aligner.symmetrized:load_symmetrized",
 }
 #: the loader of a checkpoint or a run directory

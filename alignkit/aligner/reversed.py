@@ -7,12 +7,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignkit.aligner.alignment import links_of, scores_of_links, target_log_probabilities
-from alignkit.aligner.protocol import Aligner, check_kind
+from alignkit.aligner.nested import load_bytes, saved_bytes
+from alignkit.aligner.protocol import Aligner, check_kind, with_threads
+from alignkit.aligner.word_level import on_words
+from alignkit.errors import AlignkitError, InputError
 from alignkit.links.links import Links
+from alignkit.records import Record
 from alignkit.representation import brief_repr
 from alignkit.scores.scores import Scores, cap_row_sums
+from alignkit.storage import Fields, load_arrays, save_arrays
 from alignkit.text.bitext import Bitext
 from alignkit.types import PathLike
+
+KIND, VERSION = "alignkit.reversed", 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,11 +28,16 @@ class Reversed:
 
     Attributes:
         inner: aligner of bitexts with their sides exchanged, between whitespace words.
+        threads: of the inner aligner; all there are by default, and no result depends on it.
     """
 
     inner: Aligner
+    threads: int | None = None
 
     __repr__ = brief_repr
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "inner", with_threads(self.inner, self.threads))
 
     @property
     def name(self) -> str:
@@ -53,5 +65,22 @@ class Reversed:
         return target_log_probabilities(self.inner, bitext.reversed)
 
     def save(self, path: PathLike) -> None:
-        """Write the inner aligner."""
-        self.inner.save(path)
+        """Write the inner aligner and that its sides are exchanged; :func:`alignkit.load_aligner` reads it."""
+        data, suffix = saved_bytes(self.inner)
+        save_arrays(path, KIND, VERSION, {"aligner": data}, {"suffix": suffix})
+
+
+def load_reversed(path: PathLike) -> Reversed:
+    """Read what :meth:`Reversed.save` wrote.
+
+    Raises:
+        InputError: the file is missing or damaged, or holds something else.
+    """
+    arrays, values = load_arrays(path, KIND, VERSION)
+    suffix = Record(path, values).text("suffix")
+    try:
+        return Reversed(on_words(load_bytes(Fields(path, arrays).get("aligner", np.uint8), suffix)))
+    except InputError as error:
+        raise InputError(path, f"damaged: {error.problem}") from error
+    except AlignkitError as error:
+        raise InputError(path, f"damaged: {error}") from error

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from alignkit.aligner.alignment import links_of, scores_of_links, target_log_probabilities
+from alignkit.aligner.nested import load_bytes, saved_bytes
 from alignkit.aligner.protocol import Aligner, GivesLinks, check_kind, with_threads
-from alignkit.aligner.registry import load_aligner
-from alignkit.aligner.word_level import WordLevel, on_words
+from alignkit.aligner.reversed import Reversed
+from alignkit.aligner.word_level import on_words
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.heuristics import DEFAULT_METHOD, DEFAULT_THRESHOLD, HEURISTICS, find_heuristic
 from alignkit.links.links import Links
@@ -33,7 +32,7 @@ class Symmetrized:
 
     Attributes:
         forward: aligner of bitexts as they are, between whitespace words.
-        reverse: aligner of bitexts with their sides exchanged.
+        reverse: aligner of bitexts with their sides exchanged; the :class:`Reversed` of one can be given for it.
         method: how to combine them: the name of a heuristic in ``alignkit.links.heuristics.HEURISTICS``.
         threshold: of a heuristic that needs scores, by default 0.2: a link's probability is at least this.
         threads: of both directions and of symmetrization; all there are by default, and no result depends on it.
@@ -51,7 +50,12 @@ class Symmetrized:
         needs_scores = find_heuristic(self.method).needs_scores
         if self.threshold is not None and not (needs_scores and 0 <= self.threshold <= 1):
             raise AlignkitError(f"a threshold lies in [0, 1] and needs a heuristic of scores, not {self.method}")
-        for side, aligner in (("forward", self.forward), ("reverse", self.reverse)):
+        if isinstance(self.forward, Reversed):
+            raise AlignkitError(
+                "the first of two aligners to combine is of target to source; give it as the second"
+            )
+        reverse = self.reverse.inner if isinstance(self.reverse, Reversed) else self.reverse
+        for side, aligner in (("forward", self.forward), ("reverse", reverse)):
             if needs_scores or not isinstance(aligner, GivesLinks):
                 check_kind(aligner, "alpha")
             object.__setattr__(self, side, on_words(with_threads(aligner, self.threads)))
@@ -111,13 +115,8 @@ class Symmetrized:
 
     def save(self, path: PathLike) -> None:
         """Write both aligners, each as it writes itself, to one file; :func:`alignkit.load_aligner` reads it."""
-        suffixes, arrays = [], {}
-        with tempfile.TemporaryDirectory() as folder:
-            for side, aligner in (("forward", self.forward), ("reverse", self.reverse)):
-                suffixes.append(".pt" if isinstance(aligner, WordLevel) else ".npz")
-                place = Path(folder, side + suffixes[-1])
-                aligner.save(place)
-                arrays[side] = np.fromfile(place, np.uint8)
+        forward, reverse = saved_bytes(self.forward), saved_bytes(self.reverse)
+        arrays, suffixes = {"forward": forward[0], "reverse": reverse[0]}, [forward[1], reverse[1]]
         header = {"method": self.method, "threshold": self.threshold, "suffixes": suffixes}
         save_arrays(path, KIND, VERSION, arrays, header)
 
@@ -134,13 +133,8 @@ def load_symmetrized(path: PathLike) -> Symmetrized:
     threshold = header.number("threshold", 0, 1) if header.optional("threshold") else None
     suffixes = header.texts("suffixes", 2)
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            aligners = []
-            for side, suffix in zip(("forward", "reverse"), suffixes, strict=True):
-                place = Path(folder, side + (".pt" if suffix == ".pt" else ".npz"))
-                fields.get(side, np.uint8).tofile(place)
-                aligners.append(load_aligner(place))
-        forward, reverse = aligners
+        forward = load_bytes(fields.get("forward", np.uint8), suffixes[0])
+        reverse = load_bytes(fields.get("reverse", np.uint8), suffixes[1])
         return Symmetrized(forward, reverse, method, threshold)
     except InputError as error:
         raise InputError(path, f"damaged: {error.problem}") from error

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from alignkit.aligner.protocol import Aligner
+from alignkit.aligner.reversed import Reversed
 from alignkit.aligner.symmetrized import Symmetrized
 from alignkit.classical.hmm.joint_views import JointViews
 from alignkit.classical.hmm.parameters import FittedHMM
@@ -78,13 +79,15 @@ def _select(
 
 def lexicon_of(aligner: Aligner) -> LexicalModel:
     """The model with the translation table: the aligner; of two symmetrized ones the forward one; of models of
-    several views that of words.
+    several views that of words; of a target-to-source one the model itself, whose source words are the target's.
 
     Raises:
         AlignkitError: the model is not one of translation probabilities between words.
     """
     if isinstance(aligner, Symmetrized):
         return lexicon_of(aligner.forward)
+    if isinstance(aligner, Reversed):
+        return lexicon_of(aligner.inner)
     if isinstance(aligner, JointViews):
         return aligner.words
     if not isinstance(aligner, LexicalModel):

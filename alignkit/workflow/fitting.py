@@ -83,7 +83,7 @@ class Fitting:
         fitted = fit(bitext.reversed if settings.reverse else bitext, threads)
         if settings.threshold is not None:
             fitted = with_threshold(fitted, settings.threshold)
-        return Reversed(fitted) if settings.reverse else fitted
+        return Reversed(fitted, threads) if settings.reverse else fitted
 
     def _fit_direction(
         self, text: Bitext, turned: bool, threads: int, progress: Progress | None, block_tokens: int | None
@@ -154,10 +154,10 @@ def _embeddings(settings: AlignSettings) -> Embeddings | None:
 
 
 def _starts(settings: AlignSettings, method: Method) -> tuple[Aligner, ...]:
-    """The model to start from, or those of both directions.
+    """The model to start from, or those of both directions; a :class:`Reversed` one without its wrapper.
 
     Raises:
-        InputError: it is not one of the method, or is one direction where two are fitted.
+        InputError: it is not one of the method, or not of the direction or directions that are fitted.
     """
     start = settings.start
     assert start is not None
@@ -171,7 +171,12 @@ def _starts(settings: AlignSettings, method: Method) -> tuple[Aligner, ...]:
         if each.name not in method.models:
             remedy = f"give one that `alignkit {method.saved_by}` wrote"
             raise InputError(_shown(start), f"is a model of kind {each.name}", remedy=remedy)
-    return models
+    if isinstance(model, Reversed) != settings.reverse:
+        ways = ("source to target", "target to source")
+        own, wanted = ways[not settings.reverse], ways[settings.reverse]
+        remedy = f"give a model that was fitted with{'' if settings.reverse else 'out'} --reverse"
+        raise InputError(_shown(start), f"is a model of {own}, but {wanted} is to be fitted", remedy=remedy)
+    return (model.inner,) if isinstance(model, Reversed) else models
 
 
 def _check_words_shared(start: Any, model: Any, text: Bitext, folds_case: bool) -> None:

@@ -13,6 +13,7 @@ from planted import bitext_of, random_pairs
 
 from alignkit.aligner.protocol import Aligner, GivesLinksAndProbabilities
 from alignkit.aligner.registry import load_aligner
+from alignkit.aligner.reversed import Reversed
 from alignkit.aligner.symmetrized import Symmetrized
 from alignkit.classical.diagonal import fit_diagonal
 from alignkit.classical.hmm.joint import fit_joint
@@ -67,6 +68,10 @@ def fit_tiny_network(attention: str) -> Callable[[Bitext, int], Aligner]:
     return fit
 
 
+def fit_reversed(bitext: Bitext, threads: int) -> Aligner:
+    return Reversed(fit_ibm1(bitext.reversed, threads=threads), threads)
+
+
 def fit_two_ibm1s(bitext: Bitext, threads: int) -> Aligner:
     return Symmetrized(*(fit_ibm1(side, threads=threads) for side in (bitext, bitext.reversed)), threads=threads)
 
@@ -115,6 +120,7 @@ CASES = [
     Case("hmm", lambda bitext, threads: fit_hmm(bitext, threads=threads)),
     Case("hmm with priors", lambda bitext, threads: fit_hmm(bitext, JOINT_SETTINGS, threads=threads)),
     Case("both hmms", lambda bitext, threads: fit_joint(bitext, threads=threads)),
+    Case("reversed ibm1", fit_reversed),
     Case("both ibm1s", fit_two_ibm1s),
     Case("lstm", fit_tiny_network("general"), ".pt", encode_for_networks, exact=False),
     Case("uniform", fit_tiny_network("uniform"), ".pt", encode_for_networks, exact=False),

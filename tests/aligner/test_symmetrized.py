@@ -9,6 +9,7 @@ from planted import bitext_of, random_pairs
 from alignkit.aligner import symmetrized
 from alignkit.aligner.protocol import with_threshold
 from alignkit.aligner.registry import load_aligner
+from alignkit.aligner.reversed import Reversed
 from alignkit.aligner.symmetrized import Symmetrized
 from alignkit.classical.diagonal import fit_diagonal
 from alignkit.classical.hmm.model import fit_hmm
@@ -137,6 +138,15 @@ class OnlyLinks:
 
 class OnlyBeta:
     name, kinds = "only-beta", ("beta",)
+
+
+def test_a_saved_model_of_target_to_source_is_the_second_of_two(bitext, models, tmp_path):
+    Reversed(models[1]).save(tmp_path / "reverse")
+    reverse = load_aligner(tmp_path / "reverse")
+    expected = Symmetrized(*models).links(bitext)
+    assert Symmetrized(models[0], reverse).links(bitext).to_pharaoh() == expected.to_pharaoh()
+    with pytest.raises(AlignkitError, match="give it as the second"):
+        Symmetrized(reverse, models[0])
 
 
 def test_what_cannot_be_combined(models):

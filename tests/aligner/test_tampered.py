@@ -11,6 +11,7 @@ from tampering import changed_npz, failures, npz_content, some, write_npz
 
 from alignkit.aligner.alignment import alignment_of
 from alignkit.aligner.registry import load_aligner
+from alignkit.aligner.reversed import Reversed
 from alignkit.aligner.symmetrized import Symmetrized
 from alignkit.classical.diagonal import fit_diagonal
 from alignkit.classical.hmm.joint import fit_joint
@@ -45,6 +46,7 @@ FITTED = {
     "hmm-viterbi": lambda text: fit_hmm(text, decode="viterbi"),
     "joint": fit_joint,
     "views": lambda text: fit_views(text, views=(View(), View(letters=2))),
+    "reversed": lambda text: Reversed(fit_ibm1(text.reversed)),
     "symmetrized": both,
 }
 

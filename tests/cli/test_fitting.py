@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from alignkit import read_bitext
 from alignkit.aligner.registry import load_aligner
 
 from .conftest import DIAGONAL
@@ -12,7 +14,7 @@ from .conftest import DIAGONAL
 @pytest.mark.parametrize("command", ["ibm1", "diagonal", "hmm"])
 @pytest.mark.parametrize("method", ["grow-diag-final-and", "product"])
 def test_symmetrized_scores_and_model(alignkit, text, tmp_path, command, method):
-    from alignkit import Scores, load_aligner, read_bitext
+    from alignkit import Scores
 
     model, scores = tmp_path / "m", tmp_path / "x.npz"
     written = alignkit(
@@ -144,7 +146,37 @@ def test_a_start_of_the_other_direction_is_refused(alignkit, failure, write, tmp
     assert alignkit(name, "-q", text, "--start", model).code == 0
     failure(alignkit(name, "-q", turned, "--start", model), "knows no source word of this text")
     if name != "align":
-        failure(alignkit(name, "-q", text, "--reverse", "--start", model), "is it of the other direction")
+        failure(
+            alignkit(name, "-q", text, "--reverse", "--start", model),
+            "is a model of source to target",
+            "--reverse",
+        )
+
+
+@pytest.mark.parametrize("name", ["ibm1", "diagonal", "hmm"])
+def test_a_saved_model_of_target_to_source_knows_its_direction(alignkit, failure, write, tmp_path, name):
+    text = (
+        write("s", "a b c e\nb a e\nc a\nb c d e\nd a\nd b\n"),
+        write("t", "A B C\nB A\nC A A\nB C D\nD A\nD B\n"),
+    )
+    model, again = tmp_path / "m.npz", tmp_path / "again.npz"
+    for output_format in ("pharaoh", "probabilities", "giza"):
+        options = ["--format", output_format, "--sentence-scores", tmp_path / "scores"]
+        fitted = alignkit(name, "-q", *text, "--reverse", "--save-model", model, *options)
+        assert fitted.code == 0, fitted.err
+        scores = (tmp_path / "scores").read_bytes()
+        assert alignkit("align", "-q", *text, "--model", model, *options).out == fitted.out
+        assert (tmp_path / "scores").read_bytes() == scores
+    bitext = read_bitext(*text)
+    aligner = load_aligner(model)
+    assert np.array_equal(aligner.score(bitext, "alpha").shapes, bitext.shapes)
+    assert aligner.links(bitext).to_pharaoh() == alignkit("align", "-q", *text, "--model", model).out
+    if name != "diagonal":
+        forward = tmp_path / "forward.npz"
+        assert alignkit(name, "-q", *text, "--reverse", "--start", model, "--save-model", again).code == 0
+        failure(alignkit(name, "-q", *text, "--start", model), "target to source", "fitted without --reverse")
+        assert alignkit(name, "-q", *text, "--save-model", forward).code == 0
+        failure(alignkit(name, "-q", *text, "--reverse", "--start", forward), "fitted with --reverse")
 
 
 def test_what_does_not_go_together_is_an_error(alignkit, write, tmp_path):

@@ -35,6 +35,13 @@ def test_moses(alignkit, models, tmp_path):
         assert alignkit("lexicon", model, "--format", "moses").out == data
 
 
+def test_a_model_of_target_to_source_says_so(alignkit, models):
+    outcome = alignkit("lexicon", models[1], "--best", 1)
+    assert [line.split("\t")[:2] for line in outcome.lines] == [["A", "a"], ["B", "b"], ["C", "c"], ["D", "d"]]
+    assert outcome.err == f"{models[1]}: a model of target to source (--reverse), and so is its lexicon\n"
+    assert alignkit("lexicon", models[0]).err == alignkit("lexicon", "-q", models[1]).err == ""
+
+
 def test_shortlist(alignkit, models):
     moses = alignkit("lexicon", models[0], "--format", "moses").lines
     short = alignkit("lexicon", models[0], "--format", "shortlist").lines
@@ -49,6 +56,8 @@ def test_errors(alignkit, models, failure, write, tmp_path):
     failure(alignkit("lexicon", tmp_path / "absent"), "absent")
     failure(alignkit("lexicon", write("text", "no model")), "text")
     failure(alignkit("lexicon", models[0], models[0]), "other direction")
+    failure(alignkit("lexicon", models[1], models[0]), "target to source", "give it as REVERSE")
+    failure(alignkit("lexicon", models[1], "--both"), "one direction only")
     failure(alignkit("lexicon", *models, "--format", "shortlist"), "one direction")
     failure(alignkit("lexicon", *models, "--format", "moses"), "-o PREFIX")
     failure(alignkit("lexicon", models[0], "--best", 0), "--best")
