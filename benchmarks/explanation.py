@@ -190,9 +190,7 @@ def render(facts: dict[str, Any], rows: list[dict[str, Any]]) -> str:
         for row in rows:
             if row["group"] == name:
                 span = f"{shown(row['low'])} to {shown(row['high'])}"
-                lines.append(
-                    f"| {row['test']} | {shown(row['value'])} | {span} | {row['texts']} | {row['meaning']} |"
-                )
+                lines.append(f"| {row['test']} | {shown(row['value'])} | {span} | {row['n']} | {row['meaning']} |")
     return "\n".join(lines) + "\n"
 
 

@@ -77,7 +77,7 @@ def fit_and_write_shared(settings: AlignSettings, options: Mapping[str, Any], fi
                 gathers_tables=options["save_model"] is not None,
             )
         if progress.summary:
-            note(f"{shared.aligned.aligner.name} at {ranks.size} ranks: {progress.summary}", quiet)
+            note(f"{shared.aligned.aligner.name} at {ranks.world_size} ranks: {progress.summary}", quiet)
         if options["save_model"] is not None and ranks.rank == 0:
             with ranks.writing():
                 shared.aligned.aligner.save(options["save_model"])
@@ -105,7 +105,7 @@ def _write(ranks: ArrayGroup, shared: SharedText, options: Mapping[str, Any]) ->
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="alignkit-"))
         else:
             os.makedirs(folder, exist_ok=True)
-        links = Path(folder, f"part-{ranks.rank:05}-of-{ranks.size:05}")
+        links = Path(folder, f"part-{ranks.rank:05}-of-{ranks.world_size:05}")
         numbers = None if scores is None else stack.enter_context(tempfile.NamedTemporaryFile())
         _write_part(shared, links, options["output_format"], None if numbers is None else numbers.name)
         if options["parts"] is None:

@@ -13,7 +13,7 @@ from alignkit.links.from_scores import best_links
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.reading import Reading
+from alignkit.neural.attention_reading import Reading
 from alignkit.text.bitext import Bitext
 
 if TYPE_CHECKING:

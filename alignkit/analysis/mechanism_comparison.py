@@ -22,7 +22,7 @@ from alignkit.links.links import GoldLinks
 from alignkit.metrics.aer import evaluate
 from alignkit.metrics.agreement import agreement
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.reading import Reading
+from alignkit.neural.attention_reading import Reading
 from alignkit.neural.settings import NetworkSettings, RunSettings
 from alignkit.neural.training.translation import translation_trainer
 from alignkit.neural.training.translation_run import TranslationRun, train_translation

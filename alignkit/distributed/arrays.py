@@ -27,11 +27,11 @@ _FILES = 1 << 21  # tag of the parts of files
 
 @dataclass
 class Traffic:
-    """What a process has sent, and how long it has waited.
+    """What a rank has sent, and how long it has waited.
 
     Attributes:
-        sent: bytes to other processes, by purpose.
-        waited: seconds in calls that wait for other processes.
+        sent: bytes to other ranks, by purpose.
+        waited: seconds in calls that wait for other ranks.
     """
 
     sent: dict[str, int] = field(default_factory=dict)
@@ -45,14 +45,17 @@ class Traffic:
 class ArrayGroup:
     """The ranks of a run, which send each other arrays.
 
+    They have the operations of :class:`alignkit.distributed.group.Group` by the same names, and more; what is sent
+    is counted.
+
     Every method but :meth:`send`, :meth:`receive` and :meth:`wait` is called by all of them, in the same order.
 
     Args:
         group: the ranks, of which there are several.
 
     Attributes:
-        rank, size: the number of this process, from 0, and how many there are.
-        traffic: what this process has sent so far.
+        rank, world_size: the number of this process, from 0, and that of all ranks.
+        traffic: what this rank has sent so far.
 
     Raises:
         AlignkitError: there are more than :data:`MOST_RANKS`.
@@ -60,10 +63,10 @@ class ArrayGroup:
 
     def __init__(self, group: Group) -> None:
         self._group = group
-        self.rank, self.size = group.rank, group.world
-        if self.size > MOST_RANKS:
+        self.rank, self.world_size = group.rank, group.world_size
+        if self.world_size > MOST_RANKS:
             raise AlignkitError(
-                f"{self.size} ranks are more than {MOST_RANKS}; start fewer, with more threads each"
+                f"{self.world_size} ranks are more than {MOST_RANKS}; start fewer, with more threads each"
             )
         self.traffic = Traffic()
 
@@ -75,7 +78,7 @@ class ArrayGroup:
         return self._begin(distributed.isend, array, to, tag)
 
     def receive(self, array: np.ndarray, source: int, tag: int) -> Any:
-        """Begin to fill an array with one that another process sends, as :meth:`send`."""
+        """Begin to fill an array with one that another rank sends, as :meth:`send`."""
         return None if array.size == 0 else self._begin(distributed.irecv, array, source, tag)
 
     def wait(self, *requests: Any) -> None:
@@ -120,11 +123,11 @@ class ArrayGroup:
             result = function()
         except AlignkitError as error:
             problem = error
-        failed = np.flatnonzero(self.gathered(np.array([problem is not None]), "problems")).tolist()
+        failed = np.flatnonzero(self.all_gather(np.array([problem is not None]), "problems")).tolist()
         if not failed:
             return result
         if failed[0] != self.rank or problem is None:
-            self._group.barrier()  # until this process is ended because another has failed
+            self._group.barrier()  # until this process is ended because another rank has failed
             raise AlignkitError("another rank has failed")
         raise problem
 
@@ -132,15 +135,15 @@ class ArrayGroup:
         """Fill the arrays of all ranks with that of one."""
         if array.size:
             if source == self.rank:
-                self.traffic.add(purpose, array.nbytes * (self.size - 1))
+                self.traffic.add(purpose, array.nbytes * (self.world_size - 1))
             self._run(distributed.broadcast, _bytes(array), source)
 
     def all_to_all(self, parts: Sequence[np.ndarray], sizes: Sequence[int], out: np.ndarray, purpose: str) -> None:
         """Send part p to rank p, and fill ``out`` with what the others send to this one, in their order.
 
         Args:
-            parts: one for each process.
-            sizes: how many rows come from each.
+            parts: one for each rank.
+            sizes: how many rows come from each rank.
             out: (sum of sizes, ...), of the type of the parts.
         """
         width = out.itemsize * int(np.prod(out.shape[1:], dtype=np.int64))
@@ -155,31 +158,31 @@ class ArrayGroup:
             lengths,
         )
 
-    def summed(self, numbers: np.ndarray, purpose: str = "sums") -> np.ndarray:
-        """int64 (n,), the sums of all ranks' numbers."""
+    def all_reduce(self, numbers: np.ndarray, purpose: str = "sums") -> np.ndarray:
+        """int64 (n,), the sums of all ranks' numbers, element by element, at each of them."""
         sums = np.array(numbers, np.int64)
         if sums.size:
-            self.traffic.add(purpose, 2 * sums.nbytes * (self.size - 1) // self.size)
+            self.traffic.add(purpose, 2 * sums.nbytes * (self.world_size - 1) // self.world_size)
             self._run(distributed.all_reduce, torch.from_numpy(sums))
         return sums
 
     def sizes(self, size: int) -> np.ndarray:
-        """int64 (P,): the number that each process gives."""
-        numbers = np.zeros(self.size, np.int64)
+        """int64 (world size,): the number that each rank gives."""
+        numbers = np.zeros(self.world_size, np.int64)
         numbers[self.rank] = size
-        return self.summed(numbers)
+        return self.all_reduce(numbers)
 
-    def gathered(self, rows: np.ndarray, purpose: str = "rows") -> list[np.ndarray]:
-        """The arrays (n, ...) of all ranks, in their order, in each of them."""
+    def all_gather(self, rows: np.ndarray, purpose: str = "rows") -> list[np.ndarray]:
+        """The arrays (n, ...) of all ranks, in their order, at each of them."""
         sizes = self.sizes(len(rows))
         out = np.empty((int(sizes.sum()), *rows.shape[1:]), rows.dtype)
-        self.all_to_all([rows] * self.size, sizes.tolist(), out, purpose)
+        self.all_to_all([rows] * self.world_size, sizes.tolist(), out, purpose)
         ends = np.cumsum(sizes).tolist()
         return [out[low:high] for low, high in pairwise([0, *ends])]
 
     def texts(self, text: str) -> list[str]:
         """The texts of all ranks."""
-        parts = self.gathered(np.frombuffer(text.encode("utf-8"), np.uint8), "text")
+        parts = self.all_gather(np.frombuffer(text.encode("utf-8"), np.uint8), "text")
         return [part.tobytes().decode("utf-8") for part in parts]
 
     def _begin(self, begin: Callable[..., Any], array: np.ndarray, other: int, tag: int) -> Any:

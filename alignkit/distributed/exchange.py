@@ -1,4 +1,4 @@
-"""The exchange between processes that each have a part of one text."""
+"""The exchange between ranks that each have a part of one text."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _TURN = 1 << 20  # tags of messages of :meth:`GroupExchange.in_turn`; tables use
 
 
 class GroupExchange(Exchange):
-    """The exchange of one process of a group.
+    """The exchange of one rank of a group; :class:`Exchange` calls ranks processes, and their number size.
 
     Args:
-        group: the processes; process p has part p of the text.
-        gathers_tables: whether the first process gets all of a fitted table.
+        group: the ranks; rank p has part p of the text.
+        gathers_tables: whether rank 0 gets all of a fitted table.
     """
 
     def __init__(self, group: ArrayGroup, gathers_tables: bool = False) -> None:
         self.group, self.gathers_tables = group, gathers_tables
-        self.rank, self.size = group.rank, group.size
+        self.rank, self.size = group.rank, group.world_size
 
     def agreed(self, function: Callable[[], Any]) -> Any:
         """See :meth:`Exchange.agreed`."""
@@ -55,7 +55,7 @@ class GroupExchange(Exchange):
 
     def summed(self, numbers: np.ndarray) -> np.ndarray:
         """See :meth:`Exchange.summed`."""
-        return self.group.summed(numbers)
+        return self.group.all_reduce(numbers)
 
     def largest(self, number: int) -> int:
         """See :meth:`Exchange.largest`."""
@@ -63,7 +63,7 @@ class GroupExchange(Exchange):
 
     def merged_counts(self, codes: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See :meth:`Exchange.merged_counts`."""
-        pairs = np.concatenate(self.group.gathered(np.stack([codes, counts], axis=1).astype(np.int64)))
+        pairs = np.concatenate(self.group.all_gather(np.stack([codes, counts], axis=1).astype(np.int64)))
         merged, which = np.unique(pairs[:, 0], return_inverse=True)
         sums = np.zeros(len(merged), np.int64)
         np.add.at(sums, which, pairs[:, 1])
@@ -71,24 +71,24 @@ class GroupExchange(Exchange):
 
     def gathered(self, rows: np.ndarray) -> np.ndarray:
         """See :meth:`Exchange.gathered`."""
-        return np.concatenate(self.group.gathered(rows))
+        return np.concatenate(self.group.all_gather(rows))
 
     def combined(self, values: np.ndarray) -> np.ndarray:
         """See :meth:`Exchange.combined`."""
         # As whole numbers, of which all but one are 0.
-        return self.group.summed(values.view(np.int64)).view(np.float64)
+        return self.group.all_reduce(values.view(np.int64)).view(np.float64)
 
     def copies(self, bitext: Bitext) -> np.ndarray:
         """See :meth:`Exchange.copies`.
 
-        Pairs are told apart by 128 bits of a hash, and counted by the process that the hash names.
+        Pairs are told apart by 128 bits of a hash, and counted by the rank that the hash names.
         """
         hashes = _hashes(bitext)
         order = np.argsort(hashes[:, 0] % np.uint64(self.size), kind="stable")
         counts = np.bincount((hashes[:, 0] % np.uint64(self.size)).astype(np.int64), minlength=self.size)
         ends = [0, *np.cumsum(counts).tolist()]
         parts = [hashes[order[low:high]] for low, high in pairwise(ends)]
-        sizes = self.group.gathered(counts[None])
+        sizes = self.group.all_gather(counts[None])
         incoming = [int(each[0, self.rank]) for each in sizes]
         met = np.empty((sum(incoming), 2), np.uint64)
         self.group.all_to_all(parts, incoming, met, "copies")
@@ -112,10 +112,10 @@ class GroupExchange(Exchange):
 
 
 def shared_bounds(group: ArrayGroup, work: np.ndarray, count: int) -> np.ndarray:
-    """int64 (count + 1,): where the blocks of :func:`alignkit.parallel.blocks` start in the text of all processes.
+    """int64 (count + 1,): where the blocks of :func:`alignkit.parallel.blocks` start in the text of all ranks.
 
     Args:
-        work: (M,), of each pair of this process.
+        work: (M,), of each pair of this rank.
         count: at least 1.
     """
     ends = np.cumsum(work, dtype=np.int64)
@@ -123,7 +123,7 @@ def shared_bounds(group: ArrayGroup, work: np.ndarray, count: int) -> np.ndarray
     ends += int(totals[: group.rank].sum())
     goals = int(totals.sum()) * np.arange(1, count) / count
     # As if searched in [0, *ends] of all: how many of these numbers are below each goal.
-    below = group.summed(np.searchsorted(ends, goals)) + (goals > 0)
+    below = group.all_reduce(np.searchsorted(ends, goals)) + (goals > 0)
     whole = group.sizes(len(work)).sum()
     return np.concatenate([[0], below, [whole]]).astype(np.int64)
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor, distributed
@@ -28,8 +28,9 @@ T = TypeVar("T")
 class Group:
     """The ranks of a run; this process is one of them.
 
-    Operations on a group of one do nothing. All others must be called by all ranks in the same order, with tensors
-    of the same shapes; results are the same bits every time, for the same number of ranks.
+    Operations have the names of those of :mod:`torch.distributed`. A group of one returns what it is given. All
+    others must be called by all ranks in the same order, with tensors of the same shapes; results are the same
+    bits every time, for the same number of ranks. :class:`alignkit.distributed.arrays.ArrayGroup` is for arrays.
 
     Attributes:
         launch: the place of this process; None in a group of one.
@@ -44,7 +45,7 @@ class Group:
         return 0 if self.launch is None else self.launch.rank
 
     @property
-    def world(self) -> int:
+    def world_size(self) -> int:
         """The number of ranks."""
         return 1 if self.launch is None else self.launch.world
 
@@ -53,25 +54,29 @@ class Group:
         """True at rank 0, which alone writes files and messages."""
         return self.rank == 0
 
-    def sum(self, tensor: Tensor) -> None:
-        """Replace the elements of a tensor by their sums over all ranks."""
-        self._on_host(distributed.all_reduce, tensor)
+    def all_reduce(self, tensor: Tensor) -> Tensor:
+        """The sums of all ranks' tensors, element by element, at each of them."""
+        if self.world_size == 1:
+            return tensor
+        sums = tensor.detach().to("cpu", copy=True).contiguous()
+        self.run(lambda: distributed.all_reduce(sums))
+        return sums.to(tensor.device)
 
-    def broadcast(self, tensor: Tensor) -> None:
-        """Replace the elements of a tensor by those of rank 0."""
-        self._on_host(lambda found: distributed.broadcast(found, 0), tensor)
+    def broadcast(self, tensor: Tensor, source: int = 0) -> None:
+        """Fill the tensors of all ranks with that of one."""
+        if self.world_size == 1:
+            return
+        found = tensor.detach().cpu().contiguous()
+        self.run(lambda: distributed.broadcast(found, source))
+        if found.data_ptr() != tensor.data_ptr():
+            with torch.no_grad():
+                tensor.copy_(found)
 
-    def from_leader(self, value: T) -> T:
-        """What rank 0 gave; the values of the other ranks are not used. The value is pickled."""
+    def broadcast_object(self, value: T, source: int = 0) -> T:
+        """The value that one rank gives; those of the others are not used. It is pickled."""
         values = [value]
-        self.run(lambda: distributed.broadcast_object_list(values, 0))
+        self.run(lambda: distributed.broadcast_object_list(values, source))
         return values[0]
-
-    def gather(self, value: T) -> list[T]:
-        """The values of all ranks, by rank; they are pickled."""
-        values: list[Any] = [value] * self.world
-        self.run(lambda: distributed.all_gather_object(values, value))
-        return values
 
     def barrier(self) -> None:
         """Wait until all ranks have come here."""
@@ -86,19 +91,9 @@ class Group:
         with self._lifeline.writing():
             yield
 
-    def _on_host(self, operation: Callable[[Tensor], object], tensor: Tensor) -> None:
-        """Apply an operation in place, through the host's memory if the tensor is elsewhere or not contiguous."""
-        if self.world == 1:
-            return
-        found = tensor.detach().cpu().contiguous()
-        self.run(lambda: operation(found))
-        if found.data_ptr() != tensor.data_ptr():
-            with torch.no_grad():
-                tensor.copy_(found)
-
     def run(self, operation: Callable[[], object]) -> None:
         """Raises AlignkitError if the ranks lose touch and none of them has died, which would end this process."""
-        if self.world == 1:
+        if self.world_size == 1:
             return
         try:
             operation()

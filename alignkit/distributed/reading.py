@@ -32,18 +32,18 @@ def read_shared(
     work: Work | None = None,
     parts: int | None = None,
 ) -> Bitext:
-    """This process's part of a text, with the vocabularies of all of it: ids in order of first appearance.
+    """This rank's part of a text, with the vocabularies of all of it: ids in order of first appearance.
 
     Args:
-        group: the processes, all of which call this.
+        group: the ranks, all of which call this.
         source, target: as of :func:`.shard_paths`; without a target, lines ``source ||| target`` or source TAB
             target.
         encoding_errors, lowercase: as of :func:`alignkit.text.reading.read_bitext`.
         work: of pairs with these numbers of source and target tokens int64 (M,); their product by default.
-        parts: the number of blocks of even work that processes take whole ones of; None: one for each.
+        parts: the number of blocks of even work that ranks take whole ones of; None: one for each.
 
     Raises:
-        AlignkitError: the text cannot be read or is not valid; the same in all processes.
+        AlignkitError: the text cannot be read or is not valid; the same at all ranks.
     """
     given = (source,) if target is None else (source, target)
     sides = group.agreed(lambda: shard_paths(given))
@@ -55,7 +55,7 @@ def read_shared(
     else:
         group.agreed(lambda: _check_lines(ranges, texts))
     corpora = [_encode(group, b"".join(side)) for side in texts]
-    return rebalanced(group, Bitext(*corpora), work or np.multiply, parts or group.size)
+    return rebalanced(group, Bitext(*corpora), work or np.multiply, parts or group.world_size)
 
 
 def _check(paths: Sequence[str]) -> None:
@@ -84,8 +84,8 @@ def _check_lines(ranges: Sequence[Sequence[LineRange]], texts: Sequence[Sequence
 
 
 def _split(group: ArrayGroup, ranges: Sequence[LineRange], texts: Sequence[bytes]) -> list[list[bytes]]:
-    """Both sides of lines with a separator: ``|||`` if any process has one, else tabs."""
-    has_bars = group.summed(np.array([any(BARS.recognizes(text) for text in texts)])).any()
+    """Both sides of lines with a separator: ``|||`` if any rank has one, else tabs."""
+    has_bars = group.all_reduce(np.array([any(BARS.recognizes(text) for text in texts)])).any()
     known = BARS if has_bars else TAB
     both = group.agreed(
         lambda: [known.split(each.path, text, each.first_line) for each, text in zip(ranges, texts, strict=True)]
@@ -94,7 +94,7 @@ def _split(group: ArrayGroup, ranges: Sequence[LineRange], texts: Sequence[bytes
 
 
 def _encode(group: ArrayGroup, text: bytes) -> Corpus:
-    """The corpus of this process's lines, with the vocabulary of all processes."""
+    """The corpus of this rank's lines, with the vocabulary of all ranks."""
     own = encode_text(text)
     known, ids = GrowingVocabulary(), np.empty(0, np.int32)
     sizes = [group.sizes(size) for size in (len(own.vocabulary.text), len(own.vocabulary))]
@@ -114,13 +114,13 @@ def rebalanced(group: ArrayGroup, bitext: Bitext, work: Work, parts: int) -> Bit
     """The same text in the same order, cut into parts of even work.
 
     Args:
-        group: the processes.
+        group: the ranks.
         bitext: this one's part; its vocabularies are those of all.
         work: of pairs with these numbers of source and target tokens.
-        parts: blocks of :func:`alignkit.parallel.blocks`; each process gets a run of whole ones.
+        parts: blocks of :func:`alignkit.parallel.blocks`; each rank gets a run of whole ones.
     """
     bounds = shared_bounds(group, work(bitext.source.lengths, bitext.target.lengths), parts)
-    chosen = bounds[parts * np.arange(group.size + 1) // group.size]
+    chosen = bounds[parts * np.arange(group.world_size + 1) // group.world_size]
     first = int(group.sizes(len(bitext))[: group.rank].sum())
     cuts = np.clip(chosen - first, 0, len(bitext))
     source, target = (_moved(group, side, cuts) for side in (bitext.source, bitext.target))
@@ -128,11 +128,11 @@ def rebalanced(group: ArrayGroup, bitext: Bitext, work: Work, parts: int) -> Bit
 
 
 def _moved(group: ArrayGroup, corpus: Corpus, cuts: np.ndarray) -> Corpus:
-    """The sentences that this process gets, when each gives cuts[p] <= m < cuts[p + 1] to process p."""
+    """The sentences that this rank gets, when each gives cuts[p] <= m < cuts[p + 1] to rank p."""
     offsets = corpus.offsets[cuts]
     lengths = corpus.lengths
-    given = np.stack([np.diff(cuts), np.diff(offsets)], axis=1)  # (P, 2): sentences and tokens for each process
-    taken = np.stack(group.gathered(given[None]))[:, 0, group.rank]
+    given = np.stack([np.diff(cuts), np.diff(offsets)], axis=1)  # (P, 2): sentences and tokens for each rank
+    taken = np.stack(group.all_gather(given[None]))[:, 0, group.rank]
     parts = [lengths[a:b] for a, b in pairwise(cuts.tolist())]
     new = np.empty(int(taken[:, 0].sum()), np.int64)
     group.all_to_all(parts, taken[:, 0].tolist(), new, "text")

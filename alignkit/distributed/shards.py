@@ -1,4 +1,4 @@
-"""Which lines of which files each process reads: byte ranges that meet at line ends in both sides of a text."""
+"""Which lines of which files each rank reads: byte ranges that meet at line ends in both sides of a text."""
 
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ def _paths(text: str) -> list[str]:
 
 
 def assigned(group: ArrayGroup, sides: Sequence[Sequence[str]]) -> list[list[LineRange]]:
-    """What this process reads of each side; together, in their order, the processes read all of the text.
+    """What this rank reads of each side; together, in their order, the ranks read all of the text.
 
     Args:
-        group: the processes, all of which call this.
+        group: the ranks, all of which call this.
         sides: the files of each side; file n of one belongs to file n of the other.
 
     Raises:
@@ -99,7 +99,7 @@ def assigned(group: ArrayGroup, sides: Sequence[Sequence[str]]) -> list[list[Lin
     files_of_each = list(zip(*indexes, strict=True))
     group.agreed(lambda: _check_counts(files_of_each))
     total = sum(each.lines for each in indexes[0])
-    low, high = (total * part // group.size for part in (group.rank, group.rank + 1))
+    low, high = (total * part // group.world_size for part in (group.rank, group.rank + 1))
     start = 0
     for files in files_of_each:
         lines = files[0].lines
@@ -119,12 +119,12 @@ def _check_counts(files_of_each: Sequence[Sequence[_LineIndex]]) -> None:
 
 
 class _LineIndex:
-    """Where the lines of a plain file are: each process counts the line ends of one part of it."""
+    """Where the lines of a plain file are: each rank counts the line ends of one part of it."""
 
     def __init__(self, group: ArrayGroup, path: str, size: int) -> None:
         self.path, self.size = path, size
         steps = -(-size // STEP)
-        low, high = (steps * part // group.size for part in (group.rank, group.rank + 1))
+        low, high = (steps * part // group.world_size for part in (group.rank, group.rank + 1))
         counts = np.zeros(steps, np.int64)
         ends_with_line = 0
         with open_input(path) as stream:
@@ -133,7 +133,7 @@ class _LineIndex:
                 data = stream.read(STEP)
                 counts[step] = data.count(b"\n")
                 ends_with_line = int(step == steps - 1 and data.endswith(b"\n"))
-        found = group.summed(np.append(counts, ends_with_line), "line ends")
+        found = group.all_reduce(np.append(counts, ends_with_line), "line ends")
         self.before = np.concatenate([[0], np.cumsum(found[:-1])])
         self.lines = int(self.before[-1]) + (size > 0 and not found[-1])
 
@@ -152,10 +152,10 @@ class _LineIndex:
 
 
 def _whole_files(group: ArrayGroup, sides: Sequence[Sequence[str]], sizes: np.ndarray) -> list[list[LineRange]]:
-    """Runs of whole files, of about the same size for each process."""
+    """Runs of whole files, of about the same size for each rank."""
     middles = np.cumsum(sizes) - sizes / 2
-    process = np.minimum(middles * group.size // max(int(sizes.sum()), 1), group.size - 1)
-    mine = np.flatnonzero(process == group.rank).tolist()
+    ranks = np.minimum(middles * group.world_size // max(int(sizes.sum()), 1), group.world_size - 1)
+    mine = np.flatnonzero(ranks == group.rank).tolist()
     return [[LineRange(paths[n], None, None, 1) for n in mine] for paths in sides]
 
 

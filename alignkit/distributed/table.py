@@ -1,8 +1,8 @@
-"""Tables whose rows are owned by different processes, while each counts the word pairs of its own text.
+"""Tables whose rows are owned by different ranks, while each counts the word pairs of its own text.
 
-The processes own ranges of source words. A word pair that several of them meet is counted by one after the other,
+The ranks own ranges of source words. A word pair that several of them meet is counted by one after the other,
 in the order of their texts: each goes on from the sum that the one before has sent, and the last one sends it to
-the owner. Rows are counted piece by piece, so that a process waits for one piece only, and who has which pair is
+the owner. Rows are counted piece by piece, so that a rank waits for one piece only, and who has which pair is
 told once: afterwards nothing but values travels.
 """
 
@@ -26,45 +26,45 @@ _COUNTS = "counts"
 
 @dataclass(frozen=True, eq=False)
 class _Pieces:
-    """Which process the value of each pair comes from, or goes to, where pairs are in pieces.
+    """Which rank the value of each pair comes from, or goes to, where pairs are in pieces.
 
     Attributes:
-        processes: uint8 (K,), the processes, or NONE.
+        ranks: uint8 (K,), the ranks, or NONE.
         spans: the pairs of each piece.
-        sizes: int64 (N, 256), how many pairs of each piece are of each process.
+        sizes: int64 (N, 256), how many pairs of each piece are of each rank.
     """
 
-    processes: np.ndarray
+    ranks: np.ndarray
     spans: list[slice]
     sizes: np.ndarray
 
     @classmethod
-    def of(cls, processes: np.ndarray, spans: list[slice]) -> _Pieces:
-        sizes = [np.bincount(processes[span], minlength=256) for span in spans]
-        return cls(processes, spans, np.array(sizes, np.int64).reshape(-1, 256))
+    def of(cls, ranks: np.ndarray, spans: list[slice]) -> _Pieces:
+        sizes = [np.bincount(ranks[span], minlength=256) for span in spans]
+        return cls(ranks, spans, np.array(sizes, np.int64).reshape(-1, 256))
 
     def places(self, piece: int) -> tuple[np.ndarray, np.ndarray]:
-        """int64 (256,), twice: the sizes of a piece, and where each process's values start, one after another."""
+        """int64 (256,), twice: the sizes of a piece, and where each rank's values start, one after another."""
         sizes = self.sizes[piece]
         return sizes, np.cumsum(sizes) - sizes
 
 
 class DistributedTable(SharedTable):
-    """The part of a table that one process of a group has.
+    """The part of a table that one rank of a group has.
 
     Args:
-        group: the processes.
-        local: the word pairs of this process's text.
+        group: the ranks.
+        local: the word pairs of this rank's text.
         work: int64 (V_src,), how much work each row is here.
         pieces: in how many the rows of each owner are counted.
-        gathers: whether :meth:`whole` gives the first process all rows.
+        gathers: whether :meth:`whole` gives rank 0 all rows.
     """
 
     def __init__(self, group: ArrayGroup, local: TableRows, work: np.ndarray, pieces: int, gathers: bool) -> None:
         self.group, self.local, self.gathers = group, local, gathers
         sizes = np.diff(local.offsets)
-        self.bounds = owners(group.summed(sizes), group.size)
-        work = group.summed(work)
+        self.bounds = owners(group.all_reduce(sizes), group.world_size)
+        work = group.all_reduce(work)
         self._pieces = [
             (low + first, low + end, owner)
             for owner, (low, high) in enumerate(pairwise(self.bounds.tolist()))
@@ -75,19 +75,19 @@ class DistributedTable(SharedTable):
         self._tell(replies)
 
     def _merge(self, sizes: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Make the owned rows of what all processes have; returns, for each, its pairs' neighbours."""
+        """Make the owned rows of what all ranks have; returns, for each, its pairs' neighbours."""
         group, local = self.group, self.local
         low, high = self.bounds[group.rank : group.rank + 2].tolist()
         ranges = list(pairwise(self.bounds.tolist()))
-        rows = np.empty((group.size, high - low), np.int64)
+        rows = np.empty((group.world_size, high - low), np.int64)
         group.all_to_all(
-            [sizes[a:b] for a, b in ranges], [high - low] * group.size, rows.reshape(-1), "pairs, once"
+            [sizes[a:b] for a, b in ranges], [high - low] * group.world_size, rows.reshape(-1), "pairs, once"
         )
         cuts = [slice(local.offsets[a], local.offsets[b]) for a, b in ranges]
         incoming = rows.sum(axis=1).tolist()
         met = np.empty(sum(incoming), np.int32)
         group.all_to_all([local.columns[cut] for cut in cuts], incoming, met, "pairs, once")
-        starts = np.zeros((group.size, high - low + 1), np.int64)
+        starts = np.zeros((group.world_size, high - low + 1), np.int64)
         np.cumsum(rows, axis=1, out=starts[:, 1:])
         starts += np.cumsum([0, *incoming[:-1]])[:, None]
         offsets, columns, masks = np.zeros(len(sizes) + 1, np.int64), [np.empty(0, np.int32)], [_no_masks()]
@@ -113,7 +113,7 @@ class DistributedTable(SharedTable):
         return replies
 
     def _tell(self, replies: list[tuple[np.ndarray, np.ndarray]]) -> None:
-        """Give each process the neighbours of its pairs, and count what will be sent and received."""
+        """Give each rank the neighbours of its pairs, and count what will be sent and received."""
         group, local = self.group, self.local
         held = np.diff(local.offsets[self.bounds]).tolist()
         before, after = (np.empty(len(local.columns), np.uint8) for _ in range(2))
@@ -122,7 +122,7 @@ class DistributedTable(SharedTable):
         last = np.empty(len(self._masks), np.uint8)
         kernels.highest_bits(self._masks, last)
         spans = [slice(local.offsets[low], local.offsets[high]) for low, high, _ in self._pieces]
-        self._before, self._after = (_Pieces.of(processes, spans) for processes in (before, after))
+        self._before, self._after = (_Pieces.of(ranks, spans) for ranks in (before, after))
         owned = [self._pieces[n][:2] for n in self._own]
         self._last = _Pieces.of(last, [slice(*self.owned.offsets[list(rows)]) for rows in owned])
         self._turn = 0
@@ -137,35 +137,35 @@ class DistributedTable(SharedTable):
         for n, (span, (low, high, owner)) in enumerate(zip(self._before.spans, self._pieces, strict=True)):
             buffer, places, waiting = incoming[n]
             group.wait(*waiting)
-            kernels.unpack(self._before.processes[span], buffer, places, sums[span])
+            kernels.unpack(self._before.ranks[span], buffer, places, sums[span])
             add(low, high, sums)
             packed, (sizes, places) = np.empty(span.stop - span.start), self._after.places(n)
-            kernels.pack(self._after.processes[span], sums[span], places.copy(), packed)
-            for process in [*range(group.rank + 1, group.size), NONE]:
-                part = packed[places[process] : places[process] + sizes[process]]
-                if process == NONE and owner == group.rank:
+            kernels.pack(self._after.ranks[span], sums[span], places.copy(), packed)
+            for rank in [*range(group.rank + 1, group.world_size), NONE]:
+                part = packed[places[rank] : places[rank] + sizes[rank]]
+                if rank == NONE and owner == group.rank:
                     own, starts, _ = finals[self._own.index(n)]
                     own[starts[owner] : starts[owner] + len(part)] = part
-                elif process == NONE:
+                elif rank == NONE:
                     sent.append(group.send(part, owner, tag + count + n, _COUNTS))
                 else:
-                    sent.append(group.send(part, process, tag + n, _COUNTS))
+                    sent.append(group.send(part, rank, tag + n, _COUNTS))
         counts = np.zeros(len(self.owned.columns))
         for span, (buffer, places, waiting) in zip(self._last.spans, finals, strict=True):
             group.wait(*waiting)
-            kernels.unpack(self._last.processes[span], buffer, places, counts[span])
+            kernels.unpack(self._last.ranks[span], buffer, places, counts[span])
         group.wait(*sent)
         return counts
 
     def _expect(self, sources: _Pieces, piece: int, tag: int) -> tuple[np.ndarray, np.ndarray, list[object]]:
-        """Begin to receive a piece's values: (buffer, places (256,) of each process's, requests)."""
+        """Begin to receive a piece's values: (buffer, places (256,) of each rank's, requests)."""
         group = self.group
         sizes, places = sources.places(piece)
-        buffer = np.empty(int(sizes[: group.size].sum()))
+        buffer = np.empty(int(sizes[: group.world_size].sum()))
         waiting = [
-            group.receive(buffer[places[process] : places[process] + sizes[process]], process, tag)
-            for process in range(group.size)
-            if process != group.rank
+            group.receive(buffer[places[rank] : places[rank] + sizes[rank]], rank, tag)
+            for rank in range(group.world_size)
+            if rank != group.rank
         ]
         return buffer, places, waiting
 
@@ -184,13 +184,13 @@ class DistributedTable(SharedTable):
         """See :meth:`SharedTable.whole`."""
         if not self.gathers:
             return self.local.offsets, self.local.columns, local
-        sizes = self.group.summed(np.diff(self.owned.offsets))
+        sizes = self.group.all_reduce(np.diff(self.owned.offsets))
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-        held = np.diff(offsets[self.bounds]).tolist() if self.group.rank == 0 else [0] * self.group.size
+        held = np.diff(offsets[self.bounds]).tolist() if self.group.rank == 0 else [0] * self.group.world_size
         found = []
         for array in (self.owned.columns, values):
             out = np.empty((sum(held), *array.shape[1:]), array.dtype)
-            parts = [array, *[array[:0]] * (self.group.size - 1)]
+            parts = [array, *[array[:0]] * (self.group.world_size - 1)]
             self.group.all_to_all(parts, held, out, "table, at the end")
             found.append(out)
         if self.group.rank == 0:
@@ -199,10 +199,10 @@ class DistributedTable(SharedTable):
 
 
 class TravellingRows(MovedRows):
-    """Rows of a table, dealt out to the processes of a group by groups of source words.
+    """Rows of a table, dealt out to the ranks of a group by groups of source words.
 
     Args:
-        group: the processes.
+        group: the ranks.
         owned: the rows of this one.
         groups: int (V_src,), the group of each source word.
     """
@@ -210,13 +210,13 @@ class TravellingRows(MovedRows):
     def __init__(self, group: ArrayGroup, owned: TableRows, groups: np.ndarray) -> None:
         self.group = group
         sizes = np.diff(owned.offsets)
-        whole = group.summed(sizes)
-        bounds = owners(np.bincount(groups, whole).astype(np.int64), group.size)
-        process = np.searchsorted(bounds[1:], groups, side="right")  # of each source word
-        self._process = np.repeat(process, sizes).astype(np.uint8)
-        self._sent = np.bincount(self._process, minlength=group.size).tolist()
-        mine = np.where(process == group.rank, whole, 0)
-        self._received = group.gathered(np.array(self._sent)[None])
+        whole = group.all_reduce(sizes)
+        bounds = owners(np.bincount(groups, whole).astype(np.int64), group.world_size)
+        ranks = np.searchsorted(bounds[1:], groups, side="right")  # of each source word
+        self._ranks = np.repeat(ranks, sizes).astype(np.uint8)
+        self._sent = np.bincount(self._ranks, minlength=group.world_size).tolist()
+        mine = np.where(ranks == group.rank, whole, 0)
+        self._received = group.all_gather(np.array(self._sent)[None])
         self._held = [int(each[0, group.rank]) for each in self._received]
         columns = np.empty(sum(self._held), np.int32)
         self._send(owned.columns, columns, "rows by class, once")
@@ -225,7 +225,7 @@ class TravellingRows(MovedRows):
 
     def _send(self, values: np.ndarray, out: np.ndarray, purpose: str) -> None:
         packed = np.empty(len(values), values.dtype)
-        kernels.pack(self._process, values, _places(self._sent), packed)
+        kernels.pack(self._ranks, values, _places(self._sent), packed)
         self.group.all_to_all(_cut(packed, self._sent), self._held, out, purpose)
 
     def move(self, values: np.ndarray) -> None:
@@ -234,27 +234,27 @@ class TravellingRows(MovedRows):
 
     def add_back(self, values: np.ndarray, out: np.ndarray) -> None:
         """See :meth:`MovedRows.add_back`."""
-        packed = np.empty((len(self._process), *values.shape[1:]), values.dtype)
+        packed = np.empty((len(self._ranks), *values.shape[1:]), values.dtype)
         self.group.all_to_all(_cut(values, self._held), self._sent, packed, "rows by class")
-        kernels.add_unpacked(self._process, packed, _places(self._sent), out)
+        kernels.add_unpacked(self._ranks, packed, _places(self._sent), out)
 
 
 def owners(work: np.ndarray, size: int) -> np.ndarray:
-    """int64 (size + 1,): where the ranges of about equal work start that ``size`` processes own."""
+    """int64 (size + 1,): where the ranges of about equal work start that ``size`` ranks own."""
     total = np.concatenate([[0], np.cumsum(work, dtype=np.int64)])
     inner = np.searchsorted(total, total[-1] * np.arange(1, size) / size)
     return np.concatenate([[0], inner, [len(work)]]).astype(np.int64)
 
 
 def _places(sizes: list[int]) -> np.ndarray:
-    """int64 (256,): where the values of each process start."""
+    """int64 (256,): where the values of each rank start."""
     places = np.zeros(256, np.int64)
     np.cumsum(sizes[:-1], out=places[1 : len(sizes)])
     return places
 
 
 def _cut(values: np.ndarray, sizes: list[int]) -> list[np.ndarray]:
-    """The values, one process's after another's, as an array for each."""
+    """The values, one rank's after another's, as an array for each."""
     return np.split(values, np.cumsum(sizes[:-1]))
 
 
@@ -265,7 +265,7 @@ def _no_masks() -> np.ndarray:
 def _union(
     rows: list[np.ndarray], columns: list[np.ndarray], count: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The pairs that any process has, of ``count`` rows: columns, masks of who has them, sizes of the rows."""
+    """The pairs that any rank has, of ``count`` rows: columns, masks of who has them, sizes of the rows."""
     width = 1 + max((int(each.max(initial=0)) for each in columns), default=0)
     keys = np.concatenate([row * width + column for row, column in zip(rows, columns, strict=True)])
     bits = np.repeat(np.uint64(1) << np.arange(len(rows), dtype=np.uint64), [len(each) for each in columns])

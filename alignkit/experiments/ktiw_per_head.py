@@ -22,8 +22,8 @@ from alignkit.experiments.protocol import Claim, Result, check_positive, claim
 from alignkit.metrics.agreement import count_agreement
 from alignkit.metrics.bootstrap import percentile_interval, resampled_sums
 from alignkit.neural.aligners import NeuralAligner
+from alignkit.neural.attention_reading import Reading
 from alignkit.neural.networks.base import TranslationNetwork
-from alignkit.neural.reading import Reading
 from alignkit.neural.settings import RunSettings
 from alignkit.neural.training.trainer import Trainer
 from alignkit.scores.scores import Scores

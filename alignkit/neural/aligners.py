@@ -9,6 +9,7 @@ import numpy as np
 
 from alignkit.aligner.protocol import check_kind
 from alignkit.errors import AlignkitError
+from alignkit.neural.attention_reading import Reading
 from alignkit.neural.checkpoints import (
     CLASSIFIER,
     NETWORK,
@@ -19,7 +20,6 @@ from alignkit.neural.classifier_settings import ClassifierRunSettings
 from alignkit.neural.devices import pick_device
 from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.networks.classifier import Classifier
-from alignkit.neural.reading import Reading
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
 from alignkit.neural.scoring.evaluation import translation_log_probabilities
 from alignkit.neural.scoring.probes import attention_scores, lexical_scores, ov_scores

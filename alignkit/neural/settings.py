@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from alignkit.errors import AlignkitError
+from alignkit.neural.attention_reading import Reading
 from alignkit.neural.networks.registry import check_attention, settings_class
-from alignkit.neural.reading import Reading
 from alignkit.neural.validation import (
     check_choice,
     check_factors,

@@ -15,7 +15,7 @@ from alignkit.analysis.self_attention import head_report, input_attention, sente
 from alignkit.errors import AlignkitError
 from alignkit.neural.networks.transformer_settings import TransformerSettings
 from alignkit.neural.settings import LstmSettings, RunSettings, TextSettings, TrainingSettings
-from alignkit.neural.training.translation import fit_network
+from alignkit.neural.training.translation import translation_trainer
 from alignkit.neural.training.translation_run import train_translation
 from alignkit.scores.scores import Scores
 from alignkit.text.line_pairs import LinePairs
@@ -94,7 +94,7 @@ def test_a_planted_head_is_certain_and_a_random_one_is_at_chance():
 def aligner():
     tokenizer = train_subwords(LINES * 5, 12)
     bitext = encode_bitext(tokenizer, LINES, LINES)
-    return fit_network(bitext, bitext, SMALL, tokenizer, device="cpu")
+    return translation_trainer(bitext, bitext, SMALL, tokenizer, device="cpu").run()
 
 
 def test_weights_and_values_give_what_the_layer_adds(aligner):

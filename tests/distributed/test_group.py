@@ -19,21 +19,39 @@ PLACE = {
 
 EXCHANGE = """
 import os, torch
+import numpy as np
+from alignkit.distributed.arrays import ArrayGroup
 from alignkit.distributed.group import current_group, joined_group
+def same_names(group):
+    r = group.rank
+    assert group.world_size == 3
+    given = np.array([r, 1])
+    assert group.all_reduce(given).tolist() == [3, 3] and given.tolist() == [r, 1]
+    group.broadcast(given, 2, "a test")
+    assert given.tolist() == [2, 1]
+    rows = group.all_gather(np.full((r, 2), 5.0))
+    assert [each.tolist() for each in rows] == [[], [[5, 5]], [[5, 5]] * 2]
+    assert group.sizes(10 * r).tolist() == [0, 10, 20]
+    assert group.texts("abc"[:r]) == ["", "a", "ab"]
+
 with joined_group() as group:
     assert current_group() is group
-    r, n = group.rank, group.world
+    r, n = group.rank, group.world_size
     assert n == 3 and group.leads == (r == 0)
     table = torch.arange(6.0).view(2, 3).t() * (r + 1)  # not contiguous
-    group.sum(table)
-    assert torch.equal(table, torch.arange(6.0).view(2, 3).t() * 6)
+    assert torch.equal(group.all_reduce(table), torch.arange(6.0).view(2, 3).t() * 6)
+    assert torch.equal(table, torch.arange(6.0).view(2, 3).t() * (r + 1))
     given = torch.full((2,), float(r) + 7)
     group.broadcast(given)
     assert given.tolist() == [7, 7]
-    assert group.from_leader({"rank": r}) == {"rank": 0}
-    assert group.gather(r * r) == [0, 1, 4]
+    columns = torch.arange(6.0).view(2, 3).t() * r  # not contiguous
+    group.broadcast(columns, 2)
+    assert torch.equal(columns, torch.arange(6.0).view(2, 3).t() * 2)
+    assert group.broadcast_object({"rank": r}) == {"rank": 0}
+    assert group.broadcast_object({"rank": r}, 1) == {"rank": 1}
+    same_names(ArrayGroup(group))
     group.barrier()
-assert current_group().world == 1
+assert current_group().world_size == 1
 os.write(1, b"agreed\\n")
 """
 
@@ -56,7 +74,7 @@ try:
             with group.writing():
                 time.sleep(1)
                 os.write(1, b"written\\n")
-        group.sum(torch.ones(3))
+        group.all_reduce(torch.ones(3))
 except AlignkitError as error:
     print("alignkit: error:", error, file=sys.stderr)
     sys.exit(2)
@@ -75,9 +93,8 @@ def test_the_environment_of_torchrun_is_read() -> None:
 
 def test_without_torchrun_there_is_one_rank() -> None:
     with joined_group() as group:
-        assert (group.rank, group.world, group.leads) == (0, 1, True)
-        assert group.from_leader(3) == 3
-        assert group.gather(3) == [3]
+        assert (group.rank, group.world_size, group.leads) == (0, 1, True)
+        assert group.broadcast_object(3) == 3
         with group.writing():
             group.barrier()
     assert current_group() is group

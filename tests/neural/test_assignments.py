@@ -6,7 +6,7 @@ import pytest
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.assignments import assign
-from alignkit.neural.reading import Reading
+from alignkit.neural.attention_reading import Reading
 from alignkit.neural.settings import RunSettings
 
 

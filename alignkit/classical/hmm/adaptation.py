@@ -100,7 +100,7 @@ class Adapter:
         """The estimation after its last E-step, the text, and its pairs that the estimation saw."""
         text, chosen = training_pairs(bitext)
         text = lowercased(text) if self.settings.fold_case else text
-        estimation = _Adaptation(text, self.settings, self.known, thread_count(self.threads), self.memory)
+        estimation = AdaptedEstimation(text, self.settings, self.known, thread_count(self.threads), self.memory)
         if counted is not None and (chosen is None or chosen.any()):
             estimation.count_once(counted if chosen is None else counted[chosen], self.model)
         estimate(estimation, last_shares=self.model.shares)
@@ -111,7 +111,7 @@ class Adapter:
         return self.adapt(bitext.with_own_words(), counted).fitted_links_and_probabilities
 
 
-class _Adaptation(HMMEstimation):
+class AdaptedEstimation(HMMEstimation):
     """A joint aligner while it is adapted.
 
     Args:

@@ -127,14 +127,6 @@ def dot_product_attention(query: Tensor, h: Tensor, mask: Tensor | None) -> tupl
     return context, weights
 
 
-def weighted_mean(scores: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Softmax attention by given scores (B, T, L); returns what :meth:`Attention.forward` does."""
-    if mask is not None:
-        scores = scores.masked_fill(~mask.unsqueeze(1), float("-inf"))
-    weights = torch.softmax(scores, dim=2)
-    return torch.bmm(weights, h), weights
-
-
 class _OnOneThread(torch.autograd.Function):
     """The outputs of a function of tensors, computed by one thread on a CPU, forwards and backwards."""
 

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from alignkit.errors import AlignkitError
+from alignkit.neural.attention_reading import Reading
 from alignkit.neural.checkpoints import network_with_weights
 from alignkit.neural.networks.registry import network_class
-from alignkit.neural.reading import Reading
 from alignkit.neural.settings import NetworkSettings
 
 #: The state of a decoder between two tokens; dimension 1 of every tensor is that of the sentences.

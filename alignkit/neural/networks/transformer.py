@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from alignkit.errors import AlignkitError
+from alignkit.neural.attention_reading import Reading
 from alignkit.neural.batching import to_device
 from alignkit.neural.networks.attention import Attention, uniform_weights
 from alignkit.neural.networks.attention_building import new_attention_of_heads
@@ -25,7 +26,6 @@ from alignkit.neural.networks.transformer_layers import (
     feed_forward_network,
 )
 from alignkit.neural.networks.transformer_settings import TransformerSettings
-from alignkit.neural.reading import Reading
 
 
 class Looked(NamedTuple):
@@ -99,7 +99,7 @@ class Transformer(TranslationNetwork):
 
     The attention to the source is that of the settings; self-attention is scaled dot-product attention. The
     decoder's state is the keys and values of each layer's self-attention so far, (S, N, 2 E). ``alpha`` is the
-    mean over layers and heads unless a reading says otherwise (:class:`alignkit.neural.reading.Reading`).
+    mean over layers and heads unless a :class:`alignkit.neural.attention_reading.Reading` says otherwise.
     """
 
     settings: TransformerSettings

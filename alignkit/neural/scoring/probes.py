@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from alignkit.neural.attention_reading import Reading
 from alignkit.neural.batch_sizes import BatchSizes, batch_sizes
 from alignkit.neural.batching import Batch
 from alignkit.neural.devices import device_of
 from alignkit.neural.networks.base import Encoding, TranslationNetwork
-from alignkit.neural.reading import Reading
 from alignkit.neural.scoring.matrices import element_places, elements_of, score_batches
 from alignkit.neural.scoring.output_layer import log_probabilities_of, rows_at_a_time
 from alignkit.scores.scores import Scores

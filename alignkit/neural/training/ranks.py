@@ -33,13 +33,13 @@ def lead_training(work: Callable[[], T]) -> T | None:
             follow_training(group)
             return None
         found = work()
-        group.from_leader(None)
+        group.broadcast_object(None)
         return found
 
 
 def follow_training(group: Group) -> None:
     """Take part in all training runs that rank 0 begins, until it says that there are no more."""
-    while (job := group.from_leader(None)) is not None:
+    while (job := group.broadcast_object(None)) is not None:
         trainer_of_job(job, group).follow()
 
 

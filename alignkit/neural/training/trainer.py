@@ -16,7 +16,7 @@ from alignkit.distributed.group import Group, current_group
 from alignkit.errors import AlignkitError
 from alignkit.neural.checkpoints import checked_weights, weights_of
 from alignkit.neural.devices import precision
-from alignkit.neural.training.exchange import share_network, split_batch, sum_gradients
+from alignkit.neural.training.data_parallel import share_network, split_batch, sum_gradients
 from alignkit.neural.training.log import TrainingLog
 from alignkit.neural.training.state import TrainingState, load_moments
 from alignkit.neural.training.task import Found, Network, Task, TrainingPlan
@@ -124,13 +124,13 @@ class Trainer(Generic[Network, Found]):
         It is of one if the task cannot be made at other ranks, and if no step is left.
         """
         joined = current_group()
-        recipe = self.task.recipe() if joined.world > 1 else None
+        recipe = self.task.recipe() if joined.world_size > 1 else None
         if recipe is None or self.step == self.plan.last_step:
             return Group()
         moments = self._optimiser.state_dict()["state"]
         weights, threads = weights_of(self.network), torch.get_num_threads()
         gpu = self.task.device.type == "cuda"
-        joined.from_leader(Job(recipe, self.plan, weights, moments, self.step, threads, gpu))
+        joined.broadcast_object(Job(recipe, self.plan, weights, moments, self.step, threads, gpu))
         return joined
 
     def _steps(self) -> Iterator[int]:
@@ -156,9 +156,9 @@ class Trainer(Generic[Network, Found]):
         for group in self._optimiser.param_groups:
             group["lr"] = self.plan.rate(self.step)
         ranks = self._group
-        parts = split_batch(batch, max(self.plan.parts, ranks.world))
+        parts = split_batch(batch, max(self.plan.parts, ranks.world_size))
         loss = torch.zeros_like(self._loss)
-        for number in range(ranks.rank, len(parts), ranks.world):
+        for number in range(ranks.rank, len(parts), ranks.world_size):
             # The seed of dropout is derived from the step, so that no generator state has to be saved.
             with seeded(self.plan.seed, self.step + 1, self.task.device, number):
                 loss += self.task.backward(self.network, parts[number], batch, self.step)

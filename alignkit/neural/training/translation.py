@@ -12,13 +12,13 @@ from torch.nn.functional import cross_entropy
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.aligners import NeuralAligner
+from alignkit.neural.attention_reading import Reading
 from alignkit.neural.batching import Batch, Batcher, training_batches, usable
 from alignkit.neural.checkpoints import copied_weights
 from alignkit.neural.devices import pick_device
 from alignkit.neural.losses import TokenLoss
 from alignkit.neural.networks.base import Encoding, TranslationNetwork, build_network, new_network
 from alignkit.neural.networks.hard import samplers, score_function_loss
-from alignkit.neural.reading import Reading
 from alignkit.neural.scoring.evaluation import bleu, evaluate_network
 from alignkit.neural.scoring.probes import chosen_map, read_weights
 from alignkit.neural.settings import RunSettings, TrainingSettings, logged_steps
@@ -27,7 +27,6 @@ from alignkit.neural.training.task import Task, TrainingPlan
 from alignkit.neural.training.trainer import Trainer, seeded
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import BOS, UNK, Tokenizer, tokenizer_from_state
-from alignkit.types import Progress
 
 BLEU = ("valid.bleu_greedy", "valid.bleu")  #: of one hypothesis, and of a beam
 
@@ -178,22 +177,6 @@ def translation_trainer(
     with seeded(settings.training.seed, 0, task.device):
         network = new_network(task.settings.network).to(task.device)
     return Trainer(task, task.plan, network)
-
-
-def fit_network(
-    bitext: Bitext,
-    valid: Bitext,
-    settings: RunSettings,
-    tokenizer: Tokenizer,
-    references: Sequence[str] = (),
-    progress: Progress | None = None,
-    device: str = "auto",
-    guide: Guide | None = None,
-) -> NeuralAligner:
-    """Train a network in memory, and return the best; arguments as in :func:`translation_trainer`."""
-    return translation_trainer(bitext, valid, settings, tokenizer, references, device, guide).run(
-        progress=progress
-    )
 
 
 def epoch_steps(bitext: Bitext, training: TrainingSettings) -> int:

@@ -1,16 +1,21 @@
+import itertools
+from collections import Counter, defaultdict
 from dataclasses import replace
 
+import naive_hmm as naive
 import numpy as np
 import pytest
 from planted import bitext_of, error_rate, inflected_pairs, random_pairs, scrambled
 
-from alignkit.classical.hmm.adaptation import ADAPTATION_SETTINGS, Adapter
+from alignkit.classical.hmm.adaptation import ADAPTATION_SETTINGS, AdaptedEstimation, Adapter
 from alignkit.classical.hmm.joint import fit_joint, load_joint
 from alignkit.classical.hmm.known_model import LEAST_COUNT, KnownModel, KnownPairs
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
-from alignkit.classical.hmm.word_classes import BackOff
+from alignkit.classical.hmm.word_classes import FEW, BackOff
 from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.errors import AlignkitError, InputError
+from alignkit.kernels.hmm_m_step import SOME
+from alignkit.kernels.hmm_rows import FERTILITIES
 
 
 def test_a_model_links_new_words_of_known_classes_and_learns_others_from_the_text():
@@ -85,6 +90,142 @@ def test_new_words_are_learned_by_a_model_without_pseudo_counts():
         [([scrambled("s" + word) for word in x], [scrambled(word) for word in y]) for x, y in text * 3]
     )
     assert error_rate(Adapter(model).adapt(foreign).fitted_links, planted * 3) < 0.5
+
+
+class Joined:
+    """What a model counted and what an adaptation to a text has counted, word by word, in dictionaries.
+
+    ``side`` is that of the words x whose translations y a direction emits.
+    """
+
+    def __init__(self, model, known, bitext, estimation, side):
+        self.model, self.known, self.bitext, self.estimation, self.side = model, known, bitext, estimation, side
+        self.names = tuple(list(corpus.vocabulary) for corpus in (bitext.source, bitext.target))
+        self.x, self.y = self.names[side], self.names[1 - side]
+        known_names = list(model.source), list(model.target)
+        self.known_x, self.known_y = known_names[side], known_names[1 - side]
+        table, turn = model.table, slice(None, None, -1 if side else 1)
+        rows = np.repeat(np.arange(table.shape[0]), np.diff(table.offsets)).tolist()
+        self.counts = defaultdict(float)  # of pairs (x, y)
+        for i, o, n in zip(rows, table.columns.tolist(), model.counts.pairs.tolist(), strict=True):
+            self.counts[(known_names[0][i], known_names[1][o])[turn]] += n
+        self.met = set()
+        links = estimation.expected_links()
+        self.fertilities = {word: np.zeros(FERTILITIES) for word in self.x}
+        for m, matrix in enumerate(links):
+            source, target = bitext.source.words(m), bitext.target.words(m)
+            for (t, o), (s, i) in itertools.product(enumerate(target), enumerate(source)):
+                self.counts[(i, o)[turn]] += float(matrix[t, s])
+                self.met.add((i, o)[turn])
+            words, chances = (target, matrix) if side else (source, matrix.T)
+            for word, row in zip(words, chances, strict=True):
+                some = np.where(row > SOME, row, 0).astype(float)  # what is less is left out
+                self.fertilities[word] += naive.fertility_chances(some, FERTILITIES - 1)
+        for word, numbers in zip(self.known_x, known.fertilities[side], strict=True):
+            if word in self.fertilities:
+                self.fertilities[word] += numbers
+        self.null = defaultdict(float)  # of words y
+        for word, n in zip(self.known_y, model.directions[side].null.tolist(), strict=True):
+            self.null[word] += n * float(model.counts.null[side])
+        tokens = (bitext.source, bitext.target)[1 - side].tokens.tolist()
+        for token, n in zip(tokens, estimation.directions[side].null_links.tolist(), strict=True):
+            self.null[self.y[token]] += n
+
+    def back_off(self, settings):
+        """{(x, y): pseudo-count} from other pairs of the same classes."""
+        found, kinds = defaultdict(float), BackOff.affix_kinds(settings.affixes)
+        emitted = (self.bitext.source, self.bitext.target)[1 - self.side].tokens
+        frequency = Counter(self.y[token] for token in emitted.tolist())
+        for letters, suffix in kinds:
+            part = slice(-letters, None) if suffix else slice(letters)
+            both, row, own, in_class = (defaultdict(float) for _ in range(4))
+            for (x, y), n in self.counts.items():
+                both[x[part], y[part]] += n
+                row[x[part]] += n
+                own[x] += n
+            for y, n in frequency.items():
+                in_class[y[part]] += n
+            for x, y in self.met:
+                others, rest = both[x[part], y[part]] - self.counts[x, y], row[x[part]] - own[x]
+                weight = settings.back_off / len(kinds) / (rest + FEW)
+                found[x, y] += weight * others * frequency[y] / in_class[y[part]]
+        return found
+
+    def transitions(self):
+        """Weights of jumps and first positions: numbers divided by where they were possible.
+
+        The model has a jump for each of its links, all of them possible everywhere, and as many of them to a
+        sentence as this text.
+        """
+        own, parameters = self.estimation.expectation.transitions[self.side], self.model.directions[self.side]
+        jumps = sum(self.model.counts.pairs.tolist())
+        sentences = jumps * own.initial_shares.max() / own.jump_shares.max()
+        weights = (
+            (own.jumps + jumps * parameters.transition) / (own.jump_shares + jumps),
+            (own.initial + sentences * parameters.initial) / (own.initial_shares + sentences),
+        )
+        return [each / each.sum() for each in weights]
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_the_m_step_is_that_of_the_counts_of_model_and_text_joined(side):
+    """Every parameter, from sums over words in plain Python; some words and pairs only one of both has."""
+    text = inflected_pairs(8, 25, stems=14)[0]
+    others = [pair for x, y in text[:10] for pair in ((x[:1], ["new" + x[0]]), (["neu" + y[0]], y[:1]))]
+    model = fit_joint(bitext_of(inflected_pairs(7, 60, stems=12)[0] + 2 * others), JOINT_SETTINGS)
+    pairs = np.where(model.counts.pairs < LEAST_COUNT, 0, model.counts.pairs)  # which tell classes nothing
+    model = replace(model, counts=replace(model.counts, pairs=pairs.astype(np.float32)))
+    settings = replace(ADAPTATION_SETTINGS, spelling=0.0, punctuation=1.0, transition_prior=0.0)
+    bitext = bitext_of(text)
+    known = KnownModel(model, model.counts, settings)
+    estimation = AdaptedEstimation(bitext, settings, known, 1)
+    estimation.initialise()
+    emitted = (bitext.source, bitext.target)[1 - side].vocabulary
+    of_model = float(model.counts.null[side]) + settings.null_prior * len(emitted)
+    assert estimation.directions[side].null_total == pytest.approx(of_model, rel=1e-4)
+    estimation.e_step()
+    joined = Joined(model, known, bitext, estimation, side)
+    transition, initial = joined.transitions()
+    estimation.m_step()
+
+    found = estimation.parameters(side)
+    null_total = sum(joined.null.values()) + settings.null_prior * len(joined.y)
+    assert set(joined.null) > set(joined.y)  # the model has words of its own
+    assert estimation.directions[side].null_total == pytest.approx(null_total, rel=1e-4)
+    null = [(joined.null[y] + settings.null_prior) / null_total for y in joined.y]
+    assert found.null == pytest.approx(null, rel=1e-3, abs=1e-9)
+
+    assert np.allclose(found.transition / found.transition.sum(), transition, rtol=1e-3, atol=1e-7)
+    assert np.allclose(found.initial / found.initial.sum(), initial, rtol=1e-3, atol=1e-7)
+
+    fertilities = np.array([joined.fertilities[x] for x in joined.x])
+    general = fertilities.sum(axis=0) + 0.5
+    fertilities += settings.fertility_prior * general / general.sum()
+    factors = (fertilities[:, 1:] / fertilities[:, :-1]) ** settings.fertility
+    assert np.allclose(found.fertility, factors, rtol=1e-2, atol=1e-4)
+
+    pseudo_counts = joined.back_off(settings)
+    totals, of_row = Counter(), defaultdict(set)
+    for (x, _), n in joined.counts.items():
+        totals[x] += n
+    for x, y in joined.met:
+        totals[x] += pseudo_counts[x, y] + settings.lexical_prior
+        of_row[x].add(y)
+    elsewhere = [n for (x, y), n in joined.counts.items() if x in of_row and y not in of_row[x]]
+    assert sum(elsewhere) > 5  # the model has other pairs of the text's words
+    assert found.emission_floor == pytest.approx([settings.lexical_prior / totals[x] for x in joined.x], rel=1e-3)
+    table, found_emission = estimation.table(estimation.parameters(0)), {}
+    rows = np.repeat(np.arange(table.shape[0]), np.diff(table.offsets)).tolist()
+    for i, o, p in zip(rows, table.columns.tolist(), found.emission.tolist(), strict=True):
+        found_emission[(joined.names[0][i], joined.names[1][o])[:: -1 if side else 1]] = p
+    assert found_emission == pytest.approx(
+        {
+            (x, y): (joined.counts[x, y] + pseudo_counts[x, y] + settings.lexical_prior) / totals[x]
+            for x, y in joined.met
+        },
+        rel=2e-3,
+        abs=1e-6,
+    )
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from planted import bitext_of, error_rate, inflected_pairs
 
+from alignkit.classical.hmm import joint_views, link_arrays
 from alignkit.classical.hmm.joint import JointHMM, fit_joint, matrix_elements
-from alignkit.classical.hmm.joint_views import JointViews, fit_aligner, fit_views, load_views
+from alignkit.classical.hmm.joint_views import JointViews, fit_aligner, fit_views, load_views, within_memory
 from alignkit.classical.hmm.link_odds import VIEWS_CERTAINTY
 from alignkit.classical.hmm.settings import FAST_SETTINGS, JOINT_SETTINGS
 from alignkit.classical.hmm.views import View, ViewedText, trained_views
 from alignkit.classical.hmm.windows import LARGEST_PAIR
+from alignkit.classical.memory import HMM_ELEMENT, MemoryLimit, hmm_memory
 from alignkit.classical.priors import LexiconPrior
 from alignkit.errors import AlignkitError
 from alignkit.kernels.link_odds import HARDLY, NO_LINK
@@ -248,3 +250,35 @@ def test_models_that_fold_case_cannot_keep_it():
         fit_aligner(bitext, replace(JOINT_SETTINGS, fold_case=False), start=start)
     with pytest.raises(AlignkitError, match="folds case"):
         AlignSettings(quality="best", keep_case=True).check_fit()
+
+
+def test_the_sum_of_views_takes_its_part_of_the_memory(monkeypatch):
+    """At a limit that one model of words just keeps, two of them with their sum keep their matrices on disk."""
+    bitext = frequent(60, 100)
+    pairs, made = len(fit_joint(bitext, iterations=1).table.values), []
+    limit = MemoryLimit(hmm_memory(bitext, pairs) + HMM_ELEMENT * matrix_elements(bitext))
+    scratch = link_arrays.scratch_array
+    monkeypatch.setattr(
+        link_arrays, "scratch_array", lambda *arguments: made.append(arguments) or scratch(*arguments)
+    )
+    fit_joint(bitext, iterations=1, memory=limit)
+    assert not made
+    fit_views(bitext, views=(View(), View()), iterations=1, memory=limit)
+    assert len(made) == 2
+    total, rest = within_memory(bitext, limit)
+    assert rest.bytes == limit.bytes - total.values.nbytes
+    assert not total.values.any()
+    assert total.values.shape == (matrix_elements(bitext),)
+
+
+def test_a_sum_that_is_large_for_the_memory_is_kept_on_disk(monkeypatch):
+    bitext, made, scratch = frequent(60, 100), [], joint_views.scratch_array
+    monkeypatch.setattr(
+        joint_views, "scratch_array", lambda *arguments: made.append(arguments) or scratch(*arguments)
+    )
+    size = 4 * matrix_elements(bitext)
+    for limit, on_disk in ((MemoryLimit(8 * size), False), (MemoryLimit(8 * size - 1), True)):
+        total, rest = within_memory(bitext, limit)
+        assert len(made) == on_disk
+        assert rest.bytes == limit.bytes - (0 if on_disk else size)
+        assert not total.values.any()

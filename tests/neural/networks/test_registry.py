@@ -15,7 +15,7 @@ from alignkit.errors import AlignkitError
 from alignkit.neural.batch_sizes import batch_sizes
 from alignkit.neural.batching import Batcher
 from alignkit.neural.loading import load_checkpoint
-from alignkit.neural.networks.attention import Attention, uniform_weights, weighted_mean
+from alignkit.neural.networks.attention import Attention, uniform_weights
 from alignkit.neural.networks.base import Decoded, Encoding, TranslationNetwork, new_network
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.networks.registry import ATTENTIONS, NETWORKS, NetworkEntry
@@ -25,7 +25,7 @@ from alignkit.neural.scoring.modes import evaluation_mode
 from alignkit.neural.scoring.probes import lexical_scores
 from alignkit.neural.scoring.saliency import autograd_saliency, saliency_scores
 from alignkit.neural.settings import NetworkSettings, RunSettings, from_dict, to_dict
-from alignkit.neural.training.translation import fit_network
+from alignkit.neural.training.translation import translation_trainer
 from alignkit.neural.training.translation_run import TranslationRun, train_translation
 from alignkit.text.line_pairs import LinePairs
 from alignkit.text.tokenization import EOS
@@ -34,6 +34,14 @@ from alignkit_cli.main import run
 from ..conftest import random_lines, small_network, small_settings
 
 CPU = torch.device("cpu")
+
+
+def weighted_mean(scores, h, mask):
+    """Contexts and weights of softmax attention by scores (B, T, L)."""
+    if mask is not None:
+        scores = scores.masked_fill(~mask.unsqueeze(1), float("-inf"))
+    weights = torch.softmax(scores, 2)
+    return weights @ h, weights
 
 
 class CustomAttention(Attention):
@@ -110,8 +118,10 @@ def larger(network, seed=3):
 @pytest.mark.parametrize("name", ["general", "dot", "custom", "bag"])
 def test_a_registered_network_learns_scores_translates_and_is_saved(name, tmp_path, bitext, tokenizer):
     settings = settings_of(name, epochs=12, learning_rate=2e-2)
-    found = fit_network(bitext, bitext, settings, tokenizer, device="cpu")
-    untrained = fit_network(bitext, bitext, settings.change(training={"steps": 0}), tokenizer, device="cpu")
+    found = translation_trainer(bitext, bitext, settings, tokenizer, device="cpu").run()
+    untrained = translation_trainer(
+        bitext, bitext, settings.change(training={"steps": 0}), tokenizer, device="cpu"
+    ).run()
     assert found.metrics["valid.loss"] < 0.9 * untrained.metrics["valid.loss"]
     assert found.name == ("bag" if name == "bag" else "lstm")
     found.save(tmp_path / "x.pt")

@@ -7,16 +7,16 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError
+from alignkit.neural.attention_reading import Reading
 from alignkit.neural.batching import Batcher
 from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.networks.base import TranslationNetwork, build_network
 from alignkit.neural.networks.transformer import Transformer
 from alignkit.neural.networks.transformer_settings import TransformerSettings
-from alignkit.neural.reading import Reading
 from alignkit.neural.scoring.decoding import beam_search, log_probability, translate
 from alignkit.neural.scoring.probes import attention_scores, lexical_scores, ov_scores
 from alignkit.neural.scoring.saliency import leave_one_out_scores, saliency_scores
-from alignkit.neural.training.translation import fit_network
+from alignkit.neural.training.translation import translation_trainer
 from alignkit.text.tokenization import EOS
 
 from ..conftest import small_settings
@@ -199,7 +199,7 @@ def test_ov_circuits_are_those_of_a_loop(bitext, changes, reading):
 
 
 def test_only_transformers_have_ov_circuits(bitext, tokenizer):
-    found = fit_network(bitext, bitext, small_settings(epochs=1), tokenizer, device="cpu")
+    found = translation_trainer(bitext, bitext, small_settings(epochs=1), tokenizer, device="cpu").run()
     assert "ov" not in found.kinds
     with pytest.raises(AlignkitError, match="no OV circuits"):
         ov_scores(found.network, bitext)
@@ -260,8 +260,10 @@ def test_it_is_trained_saved_and_translates(bitext, tokenizer, tmp_path, changes
     settings = small_settings(epochs=10, learning_rate=5e-3).change(
         network={"architecture": "transformer", "embedding": 8, "hidden": 16, "heads": 2, "layers": 1, **changes}
     )
-    untrained = fit_network(bitext, bitext, settings.change(training={"steps": 0}), tokenizer, device="cpu")
-    found = fit_network(bitext, bitext, settings, tokenizer, device="cpu")
+    untrained = translation_trainer(
+        bitext, bitext, settings.change(training={"steps": 0}), tokenizer, device="cpu"
+    ).run()
+    found = translation_trainer(bitext, bitext, settings, tokenizer, device="cpu").run()
     assert found.metrics["valid.loss"] < 0.95 * untrained.metrics["valid.loss"]
     found.save(tmp_path / "x.pt")
     again = load_checkpoint(tmp_path / "x.pt", "cpu")

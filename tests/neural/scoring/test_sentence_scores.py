@@ -14,7 +14,7 @@ from alignkit.aligner.alignment import alignment_of
 from alignkit.aligner.word_level import on_words
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.scoring.evaluation import evaluate_network, translation_log_probabilities
-from alignkit.neural.training.translation import fit_network
+from alignkit.neural.training.translation import translation_trainer
 from alignkit.text.bitext import Bitext
 from alignkit.text.reading import encode_text
 from alignkit.text.streaming import pair_batches
@@ -56,7 +56,7 @@ def test_pairs_without_tokens_are_0():
 
 @pytest.fixture
 def aligner(bitext, tokenizer):
-    return fit_network(bitext, bitext, small_settings(steps=40, epochs=40), tokenizer, device="cpu")
+    return translation_trainer(bitext, bitext, small_settings(steps=40, epochs=40), tokenizer, device="cpu").run()
 
 
 def test_a_stream_gives_what_each_pair_gives_alone(tokenizer):

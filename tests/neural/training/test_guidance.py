@@ -8,11 +8,11 @@ import torch
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.links import Links
+from alignkit.neural.attention_reading import Reading
 from alignkit.neural.batching import Batcher
 from alignkit.neural.networks.base import new_network
-from alignkit.neural.reading import Reading
 from alignkit.neural.training.guidance import guide_loss, score_guide, word_guide
-from alignkit.neural.training.translation import Guided, batch_loss, fit_network
+from alignkit.neural.training.translation import Guided, batch_loss, translation_trainer
 from alignkit.neural.training.translation_run import train_translation
 from alignkit.scores.scores import Scores
 from alignkit.text.line_pairs import LinePairs
@@ -129,7 +129,7 @@ def test_attention_follows_its_guide(changes, tokenizer):
     guide = word_guide(BACKWARDS, TEXT, bitext, tokenizer)
     shares = []
     for own in (guide, None):
-        found = fit_network(bitext, bitext, settings, tokenizer, device="cpu", guide=own)
+        found = translation_trainer(bitext, bitext, settings, tokenizer, device="cpu", guide=own).run()
         alpha = found.score(bitext, "alpha")
         shares.append(np.mean([alpha[m][t, s + 1] for m, pairs in enumerate(BACKWARDS) for s, t in pairs]))
     assert shares[0] > 0.5

@@ -15,17 +15,11 @@ import pytest
 import torch
 from distributed.conftest import environment, our_lines, torchrun
 
-from alignkit.distributed.group import Group
-from alignkit.errors import AlignkitError
 from alignkit.neural.training.classifier_run import ClassifierRun
-from alignkit.neural.training.exchange import split_batch, sum_gradients
-from alignkit.neural.training.guidance import word_guide
-from alignkit.neural.training.translation import translation_trainer
 from alignkit.neural.training.translation_run import TranslationRun, train_translation
-from alignkit.text.tokenization import encode_bitext, learn_words
 from alignkit_cli.main import run
 
-from ..conftest import WORDS, random_lines, small_settings
+from ..conftest import random_lines, small_settings
 from . import test_classification, test_guidance
 from .test_translation import contents
 
@@ -82,32 +76,6 @@ def assert_close(one: Path, other: Path) -> None:
     assert {*ours} == {*theirs}
     for name, found in ours.items():
         assert (found - theirs[name]).norm() <= 1e-3 * found.norm(), name
-
-
-def test_parts_of_a_batch() -> None:
-    assert [part.tolist() for part in split_batch(np.arange(5), 3)] == [[0, 1], [2, 3], [4]]
-    assert [part.tolist() for part in split_batch(np.arange(2), 3)] == [[0], [1]]
-    loss = torch.tensor(2.0)
-    assert sum_gradients(Group(), [], loss) is loss
-    with pytest.raises(AlignkitError, match="parts must be a whole number from 1"):
-        small_settings(parts=0)
-
-
-def test_parts_have_the_gradient_of_the_whole_batch() -> None:
-    """Targets and guided tokens are spread unevenly over the parts, so that each needs its own weight."""
-    text, tokenizer = test_guidance.TEXT, learn_words(WORDS)
-    bitext = encode_bitext(tokenizer, *text)
-    guide = word_guide(test_guidance.BACKWARDS, text, bitext, tokenizer)
-    found = []
-    for parts in (1, 3):
-        settings = plain(batch=7, parts=parts, buckets=False, guide_weight=2.0, label_smoothing=0.1)
-        trainer = translation_trainer(bitext, bitext, settings, tokenizer, device="cpu", guide=guide)
-        network, batch = trainer.network.train(), trainer.task.batches(0)[0]
-        assert len({*bitext.target.lengths[batch].tolist()}) > 1
-        losses = [trainer.task.backward(network, part, batch, 0) for part in split_batch(batch, parts)]
-        found.append([sum(losses), *(each.grad for each in network.parameters())])
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-7)
 
 
 def test_runs_on_three_ranks_are_those_on_one(tmp_path: Path) -> None:

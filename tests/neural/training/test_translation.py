@@ -20,7 +20,7 @@ from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.settings import PRESETS, RunSettings, from_dict, logged_steps, to_dict
 from alignkit.neural.training.log import TrainingLog
 from alignkit.neural.training.task import TrainingPlan
-from alignkit.neural.training.translation import fit_network, translation_trainer
+from alignkit.neural.training.translation import translation_trainer
 from alignkit.neural.training.translation_run import TranslationRun, find_run, train_translation
 from alignkit.text.bitext import Bitext
 from alignkit.text.line_pairs import LinePairs
@@ -154,7 +154,7 @@ start(Path(sys.argv[1]))
 def test_training_in_memory_is_the_same(tmp_path: Path) -> None:
     best = start(tmp_path / "run")
     run = TranslationRun(tmp_path / "run")
-    again = fit_network(run.train, run.valid, small_settings(), best.tokenizer, device="cpu")
+    again = translation_trainer(run.train, run.valid, small_settings(), best.tokenizer, device="cpu").run()
     assert again.step == best.step
     assert again.metrics == best.metrics
     for one, other in zip(again.network.parameters(), best.network.parameters(), strict=True):
@@ -163,13 +163,13 @@ def test_training_in_memory_is_the_same(tmp_path: Path) -> None:
 
 def test_training_leaves_the_callers_random_numbers_alone(bitext: Bitext, tokenizer: Tokenizer) -> None:
     before = torch.get_rng_state()
-    fit_network(bitext, bitext, small_settings(steps=3), tokenizer, device="cpu")
+    translation_trainer(bitext, bitext, small_settings(steps=3), tokenizer, device="cpu").run()
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_seeds_and_dropout_matter(bitext: Bitext, tokenizer: Tokenizer) -> None:
     losses = {
-        fit_network(bitext, bitext, settings, tokenizer, device="cpu").metrics["valid.loss"]
+        translation_trainer(bitext, bitext, settings, tokenizer, device="cpu").run().metrics["valid.loss"]
         for settings in (
             small_settings(),
             small_settings(seed=1),

@@ -1,4 +1,4 @@
-"""The choice of a network's attention weights. Imports no torch."""
+"""The choice of the layer and head whose attention weights are read. Imports no torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the ranks of a training run exchange: gradients at every step, the network at every measured step."""
+"""Data-parallel training: the parts of a batch, the sum of their gradients, and the same network at every rank.
+
+Gradients are summed at every step, and the network is shared at every measured one.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +30,13 @@ def sum_gradients(group: Group, parameters: Sequence[nn.Parameter], loss: Tensor
         parameters: the same at all ranks; their gradients are of parts of one batch.
         loss: a scalar without gradient.
     """
-    if group.world == 1:
+    if group.world_size == 1:
         return loss
     given = torch.tensor([each.grad is not None for each in parameters], dtype=loss.dtype, device=loss.device)
     gradients = [torch.zeros_like(each) if each.grad is None else each.grad for each in parameters]
     # One tensor, so that there is one exchange; gradients, whether there is one, and the loss.
     flat = torch.cat([*(each.flatten() for each in gradients), given, loss.reshape(1)])
-    group.sum(flat)
+    flat = group.all_reduce(flat)
     sizes = [each.numel() for each in parameters]
     *sums, given, total = flat.split([*sizes, len(sizes), 1])
     for parameter, found, any_given in zip(parameters, sums, given.tolist(), strict=True):
@@ -46,7 +49,7 @@ def share_network(group: Group, network: nn.Module, optimiser: Optimizer) -> Non
 
     They have the same already, unless their processors round differently.
     """
-    if group.world == 1:
+    if group.world_size == 1:
         return
     tensors = list(network.state_dict().values())
     for state in optimiser.state.values():
