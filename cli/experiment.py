@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
@@ -14,10 +15,14 @@ from alignkit_cli.progress import progress_bar
 
 
 def list_experiments(context: click.Context, _: click.Parameter, listing: bool) -> None:
-    """Print a line for each experiment and exit."""
+    """Print a line for each experiment, or JSON if --json is given, and exit."""
     if listing:
         from alignkit.experiments.registry import EXPERIMENTS
 
+        if context.params["as_json"]:
+            rows = [{"name": e.name, "summary": e.summary, "source": e.source} for e in EXPERIMENTS.values()]
+            write_output((json.dumps(rows, indent=1) + "\n").encode(), None)
+            context.exit()
         width = max(map(len, EXPERIMENTS), default=0)
         lines = [f"{e.name:<{width}}  {e.summary} ({e.source})" for e in EXPERIMENTS.values()]
         write_output(("\n".join(lines) + "\n").encode(), None)
@@ -29,7 +34,6 @@ def list_experiments(context: click.Context, _: click.Parameter, listing: bool) 
 @click.option(
     "--list",
     is_flag=True,
-    is_eager=True,
     expose_value=False,
     callback=list_experiments,
     help="List all experiments and exit.",
@@ -46,7 +50,7 @@ def list_experiments(context: click.Context, _: click.Parameter, listing: bool) 
     type=OutputFolder(),
     help="Also write the result as JSON, its rows as CSV, and the picture (needs matplotlib).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+@click.option("--json", "as_json", is_flag=True, is_eager=True, help="Print JSON instead of text.")
 @click.option("--threads", type=THREADS, help="Number of threads.  [default: all cores]")
 @quiet_option
 def command(

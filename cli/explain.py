@@ -11,7 +11,7 @@ from alignkit.analysis.explanation.registry import EXPLANATION_TESTS
 from alignkit.analysis.explanation.settings import TRANSLATION_TESTS, UNTRAINED, ExplanationSettings
 from alignkit_cli.analysis_options import call_of, csv_option, device_option, json_option
 from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import quiet_option, setting_option, threads_option, write_output
+from alignkit_cli.options import needs, quiet_option, setting_option, threads_option, write_output
 from alignkit_cli.parameter_types import COUNT, SEED, InputPath, OutputPath, RealNumber
 from alignkit_cli.progress import progress_bar
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TRAINED = tuple(name for name in EXPLANATION_TESTS if name not in UNTRAINED)
+#: The options that only some tests read.
+READERS = {"epsilon": ("adversary",), "avoid": ("inattention",), "share": ("rationales",), "steps": TRAINED}
 
 
 @dataclass(frozen=True)
@@ -116,9 +118,11 @@ def command(**options: Any) -> None:
     from alignkit.neural.devices import set_threads
 
     call = call_of(ExplainCall, options)
+    translates = is_translation_run(call.run_dir)
+    check_tests(options["tests"], call, translates)
     set_threads(call.threads)
     settings = settings_of(call, {name: value for name, value in options.items() if name not in vars(call)})
-    if is_translation_run(call.run_dir):
+    if translates:
         if call.html is not None:
             raise click.UsageError("--html is for classifiers; `alignkit report RUN` shows a translation network.")
         table = explain_translation_run(call.run_dir, call.others, settings, call.device)
@@ -127,6 +131,25 @@ def command(**options: Any) -> None:
     if call.csv is not None:
         write_output(table.to_csv(index=False, lineterminator="\n").encode(), call.csv)
     write_output(f"{explanation_text(table, call.as_json)}\n".encode(), None)
+
+
+def check_tests(named: tuple[str, ...], call: ExplainCall, translates: bool) -> None:
+    """Refuse options that none of the chosen tests reads, and a test without what it needs.
+
+    Args:
+        named: the tests that were named.
+        call: the other options.
+        translates: whether the run is one of a translation network, which has fewer tests.
+
+    Raises:
+        click.UsageError: naming the option.
+    """
+    chosen = set(EXPLANATION_TESTS) if call.all_tests else set(named or UNTRAINED)
+    chosen &= set(TRANSLATION_TESTS) if translates else chosen
+    for option, readers in READERS.items():
+        needs(option, f"the test{'s' * (len(readers) > 1)} {', '.join(readers)}", not chosen.isdisjoint(readers))
+    if "seeds" in named and not call.others:
+        raise click.UsageError("--test seeds needs --other RUN, a run of another seed.")
 
 
 def explain_and_report(call: ExplainCall, settings: ExplanationSettings) -> pd.DataFrame:

@@ -250,6 +250,7 @@ def check_options(method: str, options: Mapping[str, Any]) -> None:
         raise click.UsageError("--max-memory goes with neither --prior nor --start.")
     needs("threshold", "--symmetrize product", options["symmetrization"] in method_names(needs_scores=True))
     needs("kind", "--save-scores", options["save_scores"] is not None)
+    needs("seed", "--fit-on", options["fit_on"] is not None)
     if "prior" in METHODS[method].takes:
         needs("prior_weight", "--prior", options["prior"] is not None)
 

@@ -16,7 +16,7 @@ from alignkit_cli.fitting import (
     result_options,
     text_options,
 )
-from alignkit_cli.options import memory_options, setting_option, with_given
+from alignkit_cli.options import memory_options, needs, setting_option, with_given
 from alignkit_cli.parameter_types import GREATEST_PASSES, PASSES, PROBABILITY, WholeNumber
 
 NULL = f"{HMMSettings.null_probability}; with --bayes {JOINT_SETTINGS.null_probability}"
@@ -72,6 +72,7 @@ def command(bayes: bool, agreement: bool, null_probability: float | None, **opti
         raise click.UsageError("--agreement goes with none of --symmetrize, --reverse, --decode viterbi.")
     if agreement and bayes:
         raise click.UsageError("--agreement with --bayes is what `alignkit align` does; use that.")
+    needs("lexical_iterations", "a fit without --start", options["start"] is None)
     base = replace(JOINT_SETTINGS, tolerance=HMMSettings.tolerance) if bayes else HMMSettings()
     if null_probability is not None:
         base = replace(base, null_probability=null_probability)

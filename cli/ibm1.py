@@ -14,7 +14,7 @@ from alignkit_cli.fitting import (
     result_options,
     text_options,
 )
-from alignkit_cli.options import memory_options, setting_option, with_given
+from alignkit_cli.options import memory_options, needs, setting_option, with_given
 from alignkit_cli.parameter_types import PROBABILITY, RealNumber
 
 
@@ -47,4 +47,5 @@ def command(**options: Any) -> None:
     Prints a line of links for each sentence pair: "0-0 1-2" links the first source word to the first target word
     and the second source word to the third target word. The line is empty if a side is blank.
     """
+    needs("null_probability", "NULL (without --no-null)", options["null"])
     fit_and_write("ibm1", with_given(IBM1Settings(), options), options)

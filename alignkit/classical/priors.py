@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from alignkit.aligner.registry import LOADERS
 from alignkit.classical.settings import GREATEST_PRIOR_WEIGHT, PRIOR_WEIGHT
 from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError, InputError
 from alignkit.kernels.inverted_index import TableRows
+from alignkit.records import plainly_shown
 from alignkit.representation import brief_repr
-from alignkit.storage import arrays_fingerprint
+from alignkit.storage import arrays_fingerprint, read_header
 from alignkit.text.bitext import Bitext
 from alignkit.text.reading import read_lines
 from alignkit.text.units import lowercase
@@ -158,8 +161,15 @@ def read_prior(path: PathLike, weight: float = PRIOR_WEIGHT) -> LexiconPrior:
     p(source | target), separated by tabs; where the last is missing, the other stands for both.
 
     Raises:
-        InputError: a line is not of this form, has no probability, or repeats a pair.
+        InputError: the file is a saved model; or a line has another form, has no probability, or repeats a pair.
     """
+    header = read_header(path) if Path(path).is_file() else None  # a pipe can be read only once
+    if header is not None:
+        kind = plainly_shown(header.get("kind"))
+        what = "is a saved model" if kind in LOADERS else f"holds {kind}"
+        raise InputError(
+            path, f"{what}, not a lexicon", remedy="write the lexicon of a model with `alignkit lexicon`"
+        )
     source: dict[str, int] = {}
     target: dict[str, int] = {}
     values: dict[tuple[int, int], tuple[float, float]] = {}

@@ -6,6 +6,7 @@ attention while target token t is predicted from the tokens before it (:mod:`ali
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from alignkit.errors import AlignkitError, first_line
+from alignkit.errors import AlignkitError, InputError, first_line
 from alignkit.interop.heads import AttentionHeads, heads_from_cross_attentions
 from alignkit.neural.attention_settings import AttentionSettings
 from alignkit.neural.devices import pick_device
@@ -51,6 +52,8 @@ def load_pretrained(
     Raises:
         AlignkitError: transformers is not installed, there is no such model, or it is not an encoder-decoder.
     """
+    if _is_path(model) and not os.path.isdir(model):
+        raise InputError(model, "there is no such folder", remedy="give one, or the name of a model as org/name")
     try:
         from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
         from transformers.utils import logging
@@ -69,6 +72,13 @@ def load_pretrained(
             f"{model} cannot be loaded as an encoder-decoder of transformers: {first_line(error)}"
         ) from error
     return found, tokenizer
+
+
+def _is_path(model: PathLike) -> bool:
+    """Whether this can only be a folder: the name of a model has at most one slash, as in ``org/name``."""
+    name = os.fspath(model)
+    marked = name.startswith((".", "/", "~")) or name.endswith("/") or name.count("/") > 1
+    return marked or not isinstance(model, str)
 
 
 def cross_attention(

@@ -23,6 +23,8 @@ from alignkit.text.tokenization import Tokenizer, tokenizer_from_state
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike
 
+_MOST_NAMED = 6  # runs that an error names
+
 
 def load_checkpoint(path: PathLike, device: str = "auto") -> Aligner:
     """Read a checkpoint (.pt), or the best network so far of a run directory.
@@ -36,15 +38,28 @@ def load_checkpoint(path: PathLike, device: str = "auto") -> Aligner:
     """
     place = Path(path)
     if place.is_dir():
-        if not (place / BEST).exists():
-            raise InputError(path, f"a folder without {BEST}, so it is not a run, or one that has only just begun")
-        place = place / BEST
+        place = best_checkpoint(place)
     payload, where = load_payload(place, NETWORK, PROXY, CLASSIFIER), pick_device(device)
     loaders: dict[str, Callable[[Record, torch.device], Aligner]]
     loaders = {NETWORK: _network, PROXY: _proxy, CLASSIFIER: _classifier}
     load = loaders[payload["header"]["kind"]]
     with readable(place):
         return load(Record(place, payload), where)
+
+
+def best_checkpoint(run: Path) -> Path:
+    """The file of the best network so far of a run directory.
+
+    Raises:
+        InputError: the folder has none; the message names the runs in the folder, if there are any.
+    """
+    if run.is_dir() and not (run / BEST).exists():
+        inner = [str(place.parent) for place in sorted(run.glob(f"*/{BEST}"))]
+        if inner:
+            more = ", ..." if len(inner) > _MOST_NAMED else ""
+            raise InputError(run, f"is not a run; give one of those in it: {', '.join(inner[:_MOST_NAMED])}{more}")
+        raise InputError(run, f"a folder without {BEST}, so it is not a run, or one that has only just begun")
+    return run / BEST
 
 
 def _classifier(content: Record, device: torch.device) -> ClassifierAligner:

@@ -54,7 +54,8 @@ def score_runs(inputs: ReportInputs, progress: Progress | None = None) -> Scored
     """Score the text of the inputs, or the first run's validation text, with networks, IBM 1 and the proxy.
 
     Raises:
-        AlignkitError: a path is no run, the runs do not share their tokens, or two have the same name.
+        AlignkitError: a path is no run or is there twice, the runs do not share their tokens, or two have the same
+            name.
     """
     runs = _open(inputs)
     main = runs[0]  # with attention, if any has
@@ -118,6 +119,10 @@ def _names(found: Sequence[tuple[TranslationRun, NeuralAligner]]) -> list[str]:
     """``lstm`` and ``uniform`` where one run each has that name, else the names of the folders."""
     kinds = [network.name for _, network in found]
     names = [k if kinds.count(k) == 1 else run.path.name for k, (run, _) in zip(kinds, found, strict=True)]
+    places = [run.path.resolve() for run, _ in found]
+    twice = next((run.path for run, _ in found if places.count(run.path.resolve()) > 1), None)
+    if twice is not None:
+        raise AlignkitError(f"the run {twice} is given twice; give each run once")
     if len(set(names)) < len(names):
         raise AlignkitError("two of the runs lie in folders of the same name; give them other names")
     return names

@@ -40,10 +40,10 @@ class PairFiles:
 
     def __post_init__(self) -> None:
         for path in self.paths:
-            if os.fspath(path) == "-":
-                raise AlignkitError("standard input can be read only once, and this needs twice; give a file")
-            if os.path.exists(path) and not os.path.isdir(path) and not stat.S_ISREG(os.stat(path).st_mode):
-                raise InputError(path, "can be read only once, and this needs twice", remedy="give a file")
+            special = os.path.exists(path) and not os.path.isdir(path) and not stat.S_ISREG(os.stat(path).st_mode)
+            if special or os.fspath(path) == "-":
+                problem = "can be read only once, and this reads the text several times"
+                raise InputError(path, problem, remedy="give a file")
 
     @property
     def paths(self) -> tuple[PathLike, ...]:

@@ -51,7 +51,7 @@ def pair_batches(
 ) -> Iterator[PairBatch]:
     """Sentence pairs of a stream of lines ``source ||| target`` or source TAB target, as soon as they arrive.
 
-    The first line that is not blank decides which of the two separates the sides.
+    The first line that is neither blank nor malformed decides which of the two separates the sides.
 
     Args:
         path: name of the stream, for messages.

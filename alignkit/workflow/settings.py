@@ -191,7 +191,7 @@ class AlignSettings:
             ("max_memory", {"memory", "block_tokens"}),
         ):
             if getattr(self, name) is not None and not takes & method.takes:
-                raise AlignkitError(f"{self.shown_method} cannot be fitted with {name}")
+                raise AlignkitError(f"{name} does not go with {self._refusal(name, takes)}")
         by_block = self.max_memory is not None and "block_tokens" in method.takes
         if by_block and (self.prior is not None or self.start is not None):
             raise AlignkitError("max_memory goes with neither prior nor start")
@@ -218,7 +218,9 @@ class AlignSettings:
             chosen = replace(chosen, fold_case=False)
         return METHODS[name], chosen
 
-    @property
-    def shown_method(self) -> str:
-        """The method as messages name it."""
-        return self.method if self.quality == "normal" else f"{self.method} of quality {self.quality}"
+    def _refusal(self, setting: str, takes: set[str]) -> str:
+        """The quality or method that a setting does not go with, and the remedy."""
+        if self.quality != "normal":
+            return f"quality {self.quality}; leave out --{setting} or --quality {self.quality}"
+        others = [name for name, method in METHODS.items() if takes & method.takes]
+        return f"{self.method}, only with {', '.join(others)}"

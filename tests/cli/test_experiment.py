@@ -22,6 +22,12 @@ def test_the_list_names_every_experiment_and_its_source(alignkit):
     assert all(experiment.source in found.out.decode() for experiment in EXPERIMENTS.values())
 
 
+@pytest.mark.parametrize("options", [["--list", "--json"], ["--json", "--list"]])
+def test_the_list_as_json(alignkit, options):
+    rows = json.loads(alignkit("experiment", *options).out)
+    assert [(row["name"], row["summary"]) for row in rows] == [(e.name, e.summary) for e in EXPERIMENTS.values()]
+
+
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_settings_are_shown_as_set_takes_them(alignkit, name):
     shown = alignkit("experiment", name, "--settings")

@@ -65,6 +65,10 @@ def test_options_out_of_range(alignkit, failure, text, command, option, value):
         (["ibm1", "--kind", "beta"], "--kind goes only with --save-scores"),
         (["hmm", "--prior-weight", "5"], "--prior-weight goes only with --prior"),
         (["align", "--prior-weight", "5"], "--prior-weight goes only with --prior"),
+        (["ibm1", "--seed", "3"], "--seed goes only with --fit-on"),
+        (["diagonal", "--seed", "3"], "--seed goes only with --fit-on"),
+        (["hmm", "--seed", "3"], "--seed goes only with --fit-on"),
+        (["ibm1", "--no-null", "--null-probability", "0.1"], "--null-probability goes only with NULL"),
         (["diagonal", "--no-dirichlet", "--dirichlet", "0.1"], "--dirichlet goes only with a Dirichlet prior"),
         (["diagonal", "--no-null", "--null-probability", "0.1"], "--null-probability goes only with NULL"),
         (["ibm1", "-o", "x", "--sentence-scores", "./x"], "Two outputs cannot both go to"),
@@ -177,6 +181,24 @@ def test_a_saved_model_of_target_to_source_knows_its_direction(alignkit, failure
         failure(alignkit(name, "-q", *text, "--start", model), "target to source", "fitted without --reverse")
         assert alignkit(name, "-q", *text, "--save-model", forward).code == 0
         failure(alignkit(name, "-q", *text, "--reverse", "--start", forward), "fitted with --reverse")
+
+
+def test_what_a_start_leaves_no_room_for(alignkit, failure, write, tmp_path):
+    text, model = write("text", TEXT), tmp_path / "m.npz"
+    assert alignkit("hmm", "-q", text, "--save-model", model).code == 0
+    failure(
+        alignkit("hmm", text, "--start", model, "--lexical-iterations", 9), "--lexical-iterations goes only with"
+    )
+    assert alignkit("align", "-q", text, "--save-model", model).code == 0
+    best = alignkit("align", text, "--start", model, "--quality", "best")
+    failure(best, "start does not go with quality best; leave out --start or --quality best")
+
+
+def test_a_prior_that_is_a_model_is_not_taken_for_text(alignkit, failure, write, tmp_path):
+    text, model, scores = write("text", TEXT), tmp_path / "m.npz", tmp_path / "s.npz"
+    assert alignkit("ibm1", "-q", text, "--save-model", model, "--save-scores", scores).code == 0
+    failure(alignkit("ibm1", text, "--prior", model), "m.npz: is a saved model, not a lexicon; write", "lexicon`")
+    failure(alignkit("ibm1", text, "--prior", scores), "s.npz: holds alignkit.scores, not a lexicon")
 
 
 def test_what_does_not_go_together_is_an_error(alignkit, write, tmp_path):

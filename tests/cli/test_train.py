@@ -44,6 +44,8 @@ def test_a_run_is_trained_and_goes_on(
     error = capsys.readouterr().err
     assert "settings.training.seed: 0 before, now 5" in error
     assert len(error.strip().splitlines()) == 1
+    assert run(["train", *files[2:], "--valid", *files[2:], *call[6:]]) == 2
+    assert "settings or text (text.training: not the same as before); give the same" in capsys.readouterr().err
 
 
 def test_without_valid_the_end_is_held_out(

@@ -248,6 +248,16 @@ def test_the_command(folder, heads, tmp_path, capfd):
     assert not (tmp_path / "b").exists()
 
 
+def test_a_path_without_a_folder(monkeypatch, tmp_path):
+    """transformers itself would say that it is no name of a model."""
+    from alignkit.neural.hugging_face import load_pretrained
+
+    monkeypatch.chdir(tmp_path)
+    for name in ("./nope", "/nope", "nope/", "a/b/c", tmp_path / "nope"):
+        with pytest.raises(AlignkitError, match="there is no such folder; give one, or the name of a model"):
+            load_pretrained(name)
+
+
 def test_without_transformers(monkeypatch, tmp_path):
     import sys
 

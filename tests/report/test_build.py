@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 from planted import permuted_copy
@@ -168,8 +170,11 @@ def test_not_a_run(runs, tmp_path):
         build_report(runs=[str(tmp_path)], device="cpu")
     with pytest.raises(AlignkitError, match="as a run"):
         build_report(runs=[str(runs / "one")], models=[str(runs / "two")], device="cpu")
-    with pytest.raises(AlignkitError, match="same name"):
+    with pytest.raises(AlignkitError, match="one is given twice"):
         build_report(runs=[str(runs / "one")] * 2, device="cpu")
+    shutil.copytree(runs / "one", tmp_path / "one")
+    with pytest.raises(AlignkitError, match="same name"):
+        build_report(runs=[str(runs / "one"), str(tmp_path / "one")], device="cpu")
 
 
 def test_the_command_and_the_page(runs, tmp_path, capsys):

@@ -22,7 +22,7 @@ ROWS = [
     ("trained-adversary", "lambda 1, JSD", 0.9, 0.8, 1.0, 12, "m"),
     ("rationales", "entmax, pieces", 2.5, math.nan, math.nan, 1, "m"),
 ]
-TABLE = pd.DataFrame(ROWS, columns=["group", "test", "value", "low", "high", "texts", "meaning"])
+TABLE = pd.DataFrame(ROWS, columns=["group", "test", "value", "low", "high", "n", "meaning"])
 
 
 def test_the_page_of_a_classifier_begins_with_the_tests():

@@ -311,7 +311,11 @@ def test_an_aligner_of_scores_alone():
         ({"method": "hmm", "symmetrization": "xor"}, "cannot symmetrize by 'xor'"),
         ({"method": "hmm", "threshold": 0.5}, "threshold"),
         ({"method": "hmm", "symmetrization": "union", "threshold": 0.5}, "threshold"),
-        ({"method": "diagonal", "prior": "x"}, "diagonal cannot be fitted with prior"),
+        (
+            {"method": "diagonal", "prior": "x"},
+            "prior does not go with diagonal, only with joint, views, ibm1",
+        ),
+        ({"quality": "best", "start": "x"}, "start does not go with quality best; leave out --start or --quality"),
         ({"method": "ibm1", "start": "x", "max_memory": "1G"}, "max_memory goes with neither"),
         ({"speed": 3}, "AlignSettings has no option 'speed'"),
     ],

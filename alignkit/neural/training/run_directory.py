@@ -19,7 +19,7 @@ import torch
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import ClassifierAligner, NeuralAligner
 from alignkit.neural.checkpoints import BEST, TRAINING, load_payload, readable, save_payload
-from alignkit.neural.loading import load_checkpoint
+from alignkit.neural.loading import best_checkpoint, load_checkpoint
 from alignkit.neural.settings import differences, from_dict, to_dict
 from alignkit.neural.training.log import TrainingLog
 from alignkit.neural.training.state import TrainingState
@@ -145,7 +145,9 @@ class RunDirectory:
         Raises:
             InputError: there is no such checkpoint, or it is damaged, or not of this run.
         """
-        place = self.path / BEST if step is None else self.checkpoints.get(step, self.path / f"step {step}")
+        place = (
+            best_checkpoint(self.path) if step is None else self.checkpoints.get(step, self.path / f"step {step}")
+        )
         network = load_checkpoint(place, device)
         if not isinstance(network, NeuralAligner | ClassifierAligner):
             raise InputError(place, "not the checkpoint of a run")

@@ -137,9 +137,28 @@ def test_the_command_prints_the_table(runs, capsys, tmp_path, monkeypatch):
     assert "Does attention explain n or y?" in page
     assert "Attention (classifier 2)" in page
     assert run(["explain", str(runs / "0"), "--test", "order", "--all"]) == 2
+    capsys.readouterr()
     assert run(["explain", str(runs)]) == 2
-    assert "Traceback" not in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert error == f"alignkit: error: {runs}: is not a run; give one of those in it: {runs / '0'}, {runs / '1'}\n"
     assert (tmp_path / "t.csv").read_text().startswith("group,test,value,low,high,n,meaning\ntrained-adv")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--avoid", "good"], "--avoid goes only with the test inattention."),
+        (["--share", "0.5"], "--share goes only with the test rationales."),
+        (["--steps", "5"], "--steps goes only with the tests trained-adversary, guides, inattention, rationales"),
+        (["--test", "order", "--epsilon", "0.1"], "--epsilon goes only with the test adversary."),
+        (["--test", "seeds"], "--test seeds needs --other RUN"),
+    ],
+)
+def test_an_option_that_no_test_reads(runs, capsys, options, message):
+    assert run(["explain", str(runs / "0"), *options]) == 2
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
+    assert message in captured.err
 
 
 def test_impossible_settings(runs):

@@ -93,5 +93,10 @@ def test_the_command_takes_translation_runs(pair, capsys):
     assert run(["explain", str(pair / "0"), "--other", str(pair / "1"), "--json"]) == 0
     found = {row["test"] for row in json.loads(capsys.readouterr().out)["explanation"]}
     assert {"tau, gradient", "uniform, loss", "seeds, JSD"} <= found
-    assert run(["explain", str(pair / "0"), "--html", "x.html"]) == 2
-    assert "alignkit report" in capsys.readouterr().err
+    for options, message in (
+        (["--html", "x.html"], "alignkit report"),
+        (["--test", "seeds"], "--test seeds needs --other RUN"),
+        (["--epsilon", "0.1"], "--epsilon goes only with the test adversary"),
+    ):
+        assert run(["explain", str(pair / "0"), *options]) == 2
+        assert message in capsys.readouterr().err

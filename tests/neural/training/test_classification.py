@@ -167,7 +167,7 @@ def test_what_a_run_holds_and_refuses(tmp_path: Path) -> None:
         run.load(11)
     with pytest.raises(AlignkitError, match=r"settings.training.batch: 8 before, now 9"):
         start(tmp_path / "run", SMALL.change(training={"batch": 9}))
-    with pytest.raises(AlignkitError, match=r"text.training.sha256"):
+    with pytest.raises(AlignkitError, match=r"text\.training: not the same as before"):
         train_classifier(tmp_path / "run", VALID, VALID, NAMES, SMALL)
     found = find_run(tmp_path / "run")
     assert found is not None
