@@ -193,6 +193,7 @@ def _check_options(model: str | None, streamed: bool, options: Mapping[str, Any]
     needs("prior_weight", "--prior", options["prior"] is not None)
     needs("kind", "--save-scores", options["save_scores"] is not None)
     needs("model_size", "--save-model", options["save_model"] is not None)
+    needs("seed", "--fit-on", options["fit_on"] is not None)
     if options["keep_case"] and options["quality"] == "best":
         raise click.UsageError("--keep-case does not go with --quality best, which folds case.")
     needs("adapt", "--model", model is not None)

@@ -68,6 +68,7 @@ def test_options_out_of_range(alignkit, failure, text, command, option, value):
         (["ibm1", "--seed", "3"], "--seed goes only with --fit-on"),
         (["diagonal", "--seed", "3"], "--seed goes only with --fit-on"),
         (["hmm", "--seed", "3"], "--seed goes only with --fit-on"),
+        (["align", "--seed", "3"], "--seed goes only with --fit-on"),
         (["ibm1", "--no-null", "--null-probability", "0.1"], "--null-probability goes only with NULL"),
         (["diagonal", "--no-dirichlet", "--dirichlet", "0.1"], "--dirichlet goes only with a Dirichlet prior"),
         (["diagonal", "--no-null", "--null-probability", "0.1"], "--null-probability goes only with NULL"),
