@@ -84,7 +84,7 @@ def claims_over_seeds(found: list[Classification]) -> list[dict[str, object]]:
     def difference(one: str, other: str) -> tuple[float, float, float]:
         rows = [each.row.set_index("quantity").agreement for each in found]
         values = np.array([row[one] - row[other] for row in rows])
-        return float(values.mean()), *mean_interval(values)
+        return float(values.mean()), *mean_interval(values, -1, 1)
 
     main, same = table.loc["A(alpha, beta_uf)"], table.loc["A(alpha, alpha_2)"]
     said = [
@@ -102,7 +102,9 @@ def claims_over_seeds(found: list[Classification]) -> list[dict[str, object]]:
     ):
         other = "first" if name == "rise" else "last"
         values = peaks[name].to_numpy()
-        said.append(gap(text, f"peak (chosen by other seeds) - {other}", values.mean(), *mean_interval(values)))
+        said.append(
+            gap(text, f"peak (chosen by other seeds) - {other}", values.mean(), *mean_interval(values, -1, 1))
+        )
     if "A(beta_px, beta_log)" in table.index:
         names = ("A(beta_px, beta_log)", "A(beta_uf, beta_px)")
         text = "the proxy agrees with logistic regression more than with beta_uf (A.10, directly)"
