@@ -32,7 +32,7 @@ from inputs import machine, need_files, run_benchmark
 from papers_rows import Cell, Row
 
 from alignkit.analysis.lab import Lab, lab
-from alignkit.analysis.lab_runs import best_network
+from alignkit.analysis.lab_runs import PERFORMANCES, best_network
 from alignkit.analysis.time_course import Network, TimeCourseSettings, at_step, row_name, series, time_course
 from alignkit.metrics.registry import MAIN
 from alignkit.neural.devices import set_threads
@@ -45,6 +45,7 @@ from alignkit.text.bitext import Bitext
 CURVE = {0: 0.063, 50: 0.063, 100: 0.165, 500: 0.267, 1000: 0.453, 1500: 0.565, 2000: 0.631, 4000: 0.702}
 CURVE |= {8000: 0.753, 16000: 0.764, 36000: 0.775}
 RANDOM = ("general-", "random-")  #: A and B of :func:`random_batches`
+LEAST_TIES = 0.01  #: share of tokens decided by a tie that is worth telling
 LAST = 36_250  #: steps of 20 epochs in batches of 16
 #: the options of `alignkit lab` for the authors' conventions
 AUTHORS = {"largest": True, "both_directions": True, "alpha_by": "accuracy", "proxy_bias": True}
@@ -65,6 +66,7 @@ class Kept:
 
 Measured = Lab | Kept
 Labs = dict[str, list[Measured]]
+Course = list[dict[str, Any]]  #: rows of :func:`random_batches`
 
 
 def value_of(found: Measured, u: str, v: str, column: str = "agreement") -> float:
@@ -98,8 +100,8 @@ def are_finished(states: dict[str, dict[str, Any]]) -> bool:
     return bool(whole) and all(whole)
 
 
-def translation_rows(labs: Labs, states: dict[str, dict[str, Any]], results: Path) -> list[Row]:
-    """The rows of Multi30k."""
+def translation_rows(labs: Labs, states: dict[str, dict[str, Any]], results: Path, random: Course) -> list[Row]:
+    """The rows of Multi30k; ``random`` as of :func:`random_batches`."""
     authors, ours, plain = (labs[name] for name in ("authors", "ours", "plain"))
     finished = are_finished(states)
     old = tokenised_values(results)
@@ -118,6 +120,9 @@ def translation_rows(labs: Labs, states: dict[str, dict[str, Any]], results: Pat
             measured = f"the bias of the proxy moves it by {gap:+.3f}, the direction by {turned:+.3f}"
         rule = f"A({u}, {v}), largest over the uniform run's steps; ours: A({mine[0]}, {mine[1]})"
         theirs = over_seeds(authors, u, v)
+        ties = over_seeds(authors, u, v, "ties").value
+        if ties > LEAST_TIES:
+            measured = f"{ties:.3f} are decided by equal values of beta, which count as agreement"
         before = tokenised(*mine, "agreement")
         rows.append(Row(name, value, theirs, over_seeds(ours, *mine), rule, False, measured, not finished, before))
         for column, figure, percent in (("xi_accuracy", 0.434, False), ("xi_bleu", 11.4, True)):
@@ -125,7 +130,9 @@ def translation_rows(labs: Labs, states: dict[str, dict[str, Any]], results: Pat
             rule = f"{how} of the second seed where A(alpha, alpha(step)) first exceeds it"
             cells = [over_seeds(part, *pair, column) for part, pair in ((authors, (u, v)), (ours, mine))]
             before = tokenised(*mine, column)
-            rows.append(Row(f"xi of it by {how}", figure, *cells, rule, percent, "", not finished, before))
+            xi = contextual(random, theirs.value, column.removeprefix("xi_"))
+            cause = "" if xi != xi else f"batches of any lengths give {xi:.{1 if percent else 3}f} (1 seed)"
+            rows.append(Row(f"xi of it by {how}", figure, *cells, rule, percent, cause, not finished, before))
     chance = [over_seeds(part, "lstm.alpha", "uniform.beta", "chance") for part in (authors, ours)]
     before = tokenised("lstm.alpha", "uniform.beta", "chance")
     rule = "expected value for a token drawn at random"
@@ -144,8 +151,14 @@ def translation_rows(labs: Labs, states: dict[str, dict[str, Any]], results: Pat
     return rows
 
 
-def curve_rows(labs: list[Measured], finished: bool, random: dict[int, float]) -> list[Row]:
-    """A(alpha of A, alpha of B) through training; ``random``: of B trained with batches of any lengths."""
+def contextual(course: Course, level: float, key: str) -> float:
+    """The accuracy or BLEU of the first step whose agreement exceeds the level; NaN if none does."""
+    return next((row[key] for row in course if row["agreement"] > level and row[key] is not None), np.nan)
+
+
+def curve_rows(labs: list[Measured], finished: bool, random: Course) -> list[Row]:
+    """A(alpha of A, alpha of B) through training; ``random`` as of :func:`random_batches`."""
+    of_random = {row["step"]: row["agreement"] for row in random}
     tables = [
         dict(zip(each.seeds.step, each.seeds.agreement, strict=True)) for each in labs if each.seeds is not None
     ]
@@ -153,22 +166,30 @@ def curve_rows(labs: list[Measured], finished: bool, random: dict[int, float]) -
     for step, figure in CURVE.items():
         cell = Cell.of_seeds([table.get(step, np.nan) for table in tables])
         name = f"A(alpha of A, alpha of B) at step {step}"
-        cause = f"batches of any lengths give {random[step]:.3f} (1 seed)" if step in random else ""
+        cause = f"batches of any lengths give {of_random[step]:.3f} (1 seed)" if step in of_random else ""
         found.append(Row(name, figure, cell, Cell(), "alpha of A's best step", False, cause, not finished))
     return found
 
 
-def random_batches(found: dict[str, Path], device: str) -> dict[int, float]:
-    """A(alpha of A, alpha of B) by the step of B, which was trained with batches of any lengths."""
+def random_batches(found: dict[str, Path], device: str) -> Course:
+    """A(alpha of A, alpha of B) by the step of B, which was trained with batches of any lengths, and its accuracy
+    and BLEU there: rows with step, agreement, accuracy and bleu."""
     runs = [next((path for name, path in found.items() if name.startswith(kind)), None) for kind in RANDOM]
     if None in runs:
-        return {}
+        return []
     first, second = (TranslationRun(path) for path in runs if path is not None)
     alpha = best_network(first, "accuracy", device).score(first.valid, "alpha")
     settings = TimeCourseSettings(kinds=("alpha",), metrics=(MAIN,), order="fixed", resamples=0)
     table = time_course(second, first.valid, {"lstm.alpha": alpha}, settings, device=device)
-    steps, values = series(table, row_name(MAIN.symbol, "lstm.alpha", at_step("alpha")))
-    return dict(zip(steps.tolist(), values.tolist(), strict=True))
+    names = {"agreement": row_name(MAIN.symbol, "lstm.alpha", at_step("alpha")), **PERFORMANCES}
+    known = {
+        key: dict(zip(*(part.tolist() for part in series(table, name)), strict=True))
+        for key, name in names.items()
+    }
+    return [
+        {"step": int(step), **{key: values.get(step) for key, values in known.items()}}
+        for step in known["agreement"]
+    ]
 
 
 def classifier_rows(results: Path, name: str, figures: dict[str, float]) -> list[Row]:
@@ -367,10 +388,10 @@ def kept(output: Path) -> Labs:
     return labs | {"authors": [Kept(*both) for both in zip(tables["authors"], seeds, strict=True)]}
 
 
-def kept_random(output: Path) -> dict[int, float]:
+def kept_random(output: Path) -> Course:
     """What :func:`random_batches` found in the last call, from its papers.json."""
-    found = json.loads((output / "papers.json").read_text())
-    return {int(step): value for step, value in found.get("random", {}).items()}
+    found: Course = json.loads((output / "papers.json").read_text()).get("random", [])
+    return found
 
 
 @click.command()
@@ -392,7 +413,7 @@ def main(runs: Path, output: Path, bleu: bool, keep: bool, device: str, threads:
     states = {name: run_facts(path) for name, path in found.items()}
     finished = are_finished(states)
     random = kept_random(output) if keep else random_batches(found, device)
-    rows = translation_rows(labs, states, output)
+    rows = translation_rows(labs, states, output, random)
     rows += curve_rows(labs["authors"], finished, random)
     sums = [
         state["best_bleu"] for name, state in states.items() if name.startswith("sum") and "best_bleu" in state

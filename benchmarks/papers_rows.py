@@ -31,6 +31,8 @@ class Cell:
         known = np.array([value for value in values if value == value])
         if not len(known):
             return cls()
+        if len(known) > 1 and np.ptp(known) == 0:
+            return cls(float(known[0]))  # of what the seeds have in common
         low, high = mean_interval(known, 0, 1 if (known <= 1).all() else 100)  # shares, or BLEU
         return cls(float(known.mean()), low, high, f"{len(known)} seeds" if len(known) > 1 else "")
 
