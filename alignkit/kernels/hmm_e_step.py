@@ -116,14 +116,14 @@ def row_numbers(start, row, places, numbers):
 
 
 @kernel
-def collect_evidence(place, x, y, pairs, numbers, forward, reverse):
+def collect_evidence(place, x, y, links, numbers, forward, reverse):
     """Copies the scattered evidence of one sentence pair into the :class:`PairMatrices` of both directions.
 
     Args:
-        place: of its first element in ``pairs``, :class:`LinkArrays`; x, y: its tokens.
+        place: of its first element in ``links``, :class:`LinkArrays`; x, y: its tokens.
         numbers: uint32 (2, N), work space.
     """
-    _, places, evidence, elements, _ = pairs
+    _, places, evidence, elements, _ = links
     counts, old, e = forward
     old_bits = old.view(np.uint32)
     turned_counts, turned_old, turned_e = reverse
@@ -212,10 +212,10 @@ def direction_space(direction, most, size):
 
 
 @kernel
-def expect_block(low, high, text, pairs, directions, shares, space, likelihood):
+def expect_block(low, high, text, links, directions, shares, space, likelihood):
     """What :func:`expect_links` does, in a :class:`BlockSpace`, whose counts are added to."""
     x_tokens, x_offsets, y_tokens, y_offsets, copies = text
-    offsets, _, _, elements, likeness = pairs
+    offsets, _, _, elements, likeness = links
     forward, reverse = directions
     forward_space, reverse_space, states, passes, numbers = space
     change = 0.0
@@ -225,7 +225,7 @@ def expect_block(low, high, text, pairs, directions, shares, space, likelihood):
         if L == 0 or T == 0:
             continue
         x, y = x_tokens[x_offsets[m] : x_offsets[m + 1]], y_tokens[y_offsets[m] : y_offsets[m + 1]]
-        collect_evidence(offsets[m], x, y, pairs, numbers, forward_space.matrices, reverse_space.matrices)
+        collect_evidence(offsets[m], x, y, links, numbers, forward_space.matrices, reverse_space.matrices)
         own_levels = likeness.levels[offsets[m] : offsets[m + 1]]  # empty if there are none at all
         own = Likeness(own_levels, likeness.ratios)
         if shares.forward > 0:
@@ -243,11 +243,11 @@ def expect_block(low, high, text, pairs, directions, shares, space, likelihood):
 
 
 @allocating_kernel
-def expect_links(low, high, text, pairs, directions, shares, likelihood):
+def expect_links(low, high, text, links, directions, shares, likelihood):
     """The E-step of sentence pairs low <= m < high: expected links, NULL's links, and counts of transitions.
 
     Args:
-        text: :class:`TextArrays`; pairs: :class:`LinkArrays`.
+        text: :class:`TextArrays`; links: :class:`LinkArrays`.
         directions: :class:`.hmm_emissions.DirectionArrays` of the forward one, in which x are the states, and
             of the reverse.
         shares: :class:`Shares`, of each direction's posteriors in the expected links.
@@ -261,6 +261,6 @@ def expect_links(low, high, text, pairs, directions, shares, likelihood):
     forward, reverse = directions
     spaces = direction_space(forward, most, size), direction_space(reverse, most, size)
     space = BlockSpace(*spaces, state_space(most), pass_space(most, size), np.empty((2, most), np.uint32))
-    change = expect_block(low, high, text, pairs, directions, shares, space, likelihood)
+    change = expect_block(low, high, text, links, directions, shares, space, likelihood)
     counts = folded_counts(space.forward.counts, most, len(forward.initial))
     return change, counts, folded_counts(space.reverse.counts, most, len(reverse.initial))

@@ -90,7 +90,7 @@ def fill_codes(low, high, index, text, matrices, columns, places, room):
 
 
 @allocating_kernel
-def count_pairs(low, high, pairs, text, matrices, sums):
+def count_pairs(low, high, pairs, text, links, sums):
     """Adds the expected links of sentence pairs low <= m < high to the sums of some word pairs, in text order.
 
     Each owner of some word pairs reads all elements: the text is in order, the sums are not, so this has the
@@ -98,16 +98,16 @@ def count_pairs(low, high, pairs, text, matrices, sums):
 
     Args:
         pairs: (first, end): sums[k - first] is that of word pair k, for first <= k < end.
-        text: :class:`.hmm_e_step.TextArrays`; matrices: :class:`.hmm_e_step.LinkArrays`.
+        text: :class:`.hmm_e_step.TextArrays`; links: :class:`.hmm_e_step.LinkArrays`.
         sums: float64 (end - first,).
     """
     x_tokens, x_offsets, y_tokens, y_offsets, _ = text
-    offsets, places, _, elements, _ = matrices
+    offsets, places, _, elements, _ = links
     first, size, longest = np.uint64(pairs[0]), np.uint64(pairs[1] - pairs[0]), 0
     for m in range(low, high):
         longest = max(longest, x_offsets[m + 1] - x_offsets[m])
     starts, bits = np.empty(longest, np.uint32), np.empty(longest, np.uint32)
-    links = bits.view(np.float32)
+    values = bits.view(np.float32)
     for m in range(low, high):
         x, y = x_tokens[x_offsets[m] : x_offsets[m + 1]], y_tokens[y_offsets[m] : y_offsets[m + 1]]
         place, L, segment = offsets[m], len(x), -1
@@ -121,5 +121,5 @@ def count_pairs(low, high, pairs, text, matrices, sums):
                 # Unsigned: one below the first is very large.
                 k = np.uint64(starts[j] + (row[j] & CODE)) - first
                 if k < size:
-                    sums[k] += links[j]
+                    sums[k] += values[j]
             place += L

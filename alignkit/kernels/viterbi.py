@@ -97,11 +97,11 @@ def best_words(T, L, e, e_null, p0, places):
 
 
 @allocating_kernel
-def decode_block(low, high, text, pairs, direction, positions):
+def decode_block(low, high, text, links, direction, positions):
     """Fills positions int32 (N_y,) for the target tokens of sentence pairs low <= m < high.
 
     Args:
-        text, pairs: see :mod:`.hmm_e_step`; the forward evidence is used.
+        text, links: see :mod:`.hmm_e_step`; the forward evidence is used.
         direction: :class:`.hmm_emissions.DirectionArrays`.
     """
     x_tokens, x_offsets, y_tokens, y_offsets, copies = text
@@ -118,7 +118,7 @@ def decode_block(low, high, text, pairs, direction, positions):
         if L == 0 or T == 0:
             continue
         x, y = x_tokens[x_offsets[m] : x_offsets[m + 1]], y_tokens[y_offsets[m] : y_offsets[m + 1]]
-        collect_evidence(pairs.offsets[m], x, y, pairs, numbers, forward, reverse)
+        collect_evidence(links.offsets[m], x, y, links, numbers, forward, reverse)
         e_null = direction.null_links[y_offsets[m] : y_offsets[m + 1]]
         emissions(PairTokens(x, y, e_null, copies[m]), forward, direction, states)
         if float(T) * L * L > MOST_STEPS:

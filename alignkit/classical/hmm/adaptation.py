@@ -230,12 +230,12 @@ class _AdaptedPairs(PairEvidence):
             self.back_off = _AdaptedBackOff(bitext, settings, known, self.known)
         self._counts = self._counts_of_others = self.known.values
 
-    def leave_out(self, matrices: LinkArrays) -> None:
+    def leave_out(self, links: LinkArrays) -> None:
         """Take links out of the model's counts, from :meth:`start_text` on."""
         own = np.zeros(len(self._counts))
-        for low, high in element_blocks(matrices):
-            count_pairs(low, high, (0, len(own)), self._text, matrices, own)
-            release_matrices(matrices)
+        for low, high in element_blocks(links):
+            count_pairs(low, high, (0, len(own)), self._text, links, own)
+            release_matrices(links)
         self._counts_of_others = np.maximum(self._counts - own, 0).astype(np.float32)
 
     def start_text(self) -> None:

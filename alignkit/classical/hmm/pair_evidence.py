@@ -93,14 +93,14 @@ class PairEvidence:
             self._add_spelling()
         self.table.spread(self._owned, self.evidence)
 
-    def update(self, matrices: LinkArrays) -> tuple[np.ndarray, np.ndarray]:
+    def update(self, links: LinkArrays) -> tuple[np.ndarray, np.ndarray]:
         """Counts and pseudo-counts from expected links.
 
         Returns:
             float32 (V_src,) and (V_tgt,), the sums of each word's counts and pseudo-counts in both directions.
         """
         rows, evidence = self.rows, self._owned
-        self._count(matrices)
+        self._count(links)
         totals = self._totals()
         self._add_spelling()
         if self.transliteration is not None:
@@ -115,7 +115,7 @@ class PairEvidence:
         self.table.spread(evidence, self.evidence)
         return forward.astype(np.float32), reverse.astype(np.float32)
 
-    def _count(self, matrices: LinkArrays) -> None:
+    def _count(self, links: LinkArrays) -> None:
         """Counts of the owned pairs, and the pseudo-counts that all pairs have."""
         rows, offsets, local = self.rows, self.rows.offsets, self.table.local.offsets
         # Each block reads the whole text, so there are no more of them than threads.
@@ -123,9 +123,9 @@ class PairEvidence:
         room = _room_for_sums(self._owned)
 
         def add_links(first: int, end: int, sums: np.ndarray) -> None:
-            for low, high in element_blocks(matrices):
-                hmm_pairs.count_pairs(low, high, (first, end), self._text, matrices, sums)
-                release_matrices(matrices)
+            for low, high in element_blocks(links):
+                hmm_pairs.count_pairs(low, high, (first, end), self._text, links, sums)
+                release_matrices(links)
 
         def count(low: int, high: int) -> None:
             first, end = offsets[low], offsets[high]
