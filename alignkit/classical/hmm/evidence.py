@@ -29,7 +29,12 @@ def excluded_share(bitext: Bitext, exchange: Exchange = ALONE) -> float:
     without it, nothing is left to choose by.
     """
     weights = 1 / np.maximum(exchange.copies(bitext), 1)
-    ratio = max(_types_per_token(side, weights, exchange) for side in (bitext.source, bitext.target))
+    sides = bitext.source, bitext.target
+    return share_of_repetition(max(_types_per_token(side, weights, exchange) for side in sides))
+
+
+def share_of_repetition(ratio: float) -> float:
+    """:func:`excluded_share` of a text with this number of types for each token."""
     return max(0.0, 1 - (ratio / UNREPEATED) ** STEEPNESS)
 
 

@@ -10,6 +10,7 @@ from alignkit.classical.hmm.evidence import spelling_of_new_pairs
 from alignkit.classical.hmm.expectation import expect, text_arrays, uniform_direction
 from alignkit.classical.hmm.known_model import taken
 from alignkit.classical.hmm.new_pairs import NewPairs
+from alignkit.classical.hmm.own_part import OwnPart
 from alignkit.classical.hmm.parameters import FittedHMM, HMMParameters
 from alignkit.classical.lookup import Lookup
 from alignkit.classical.null import UNSEEN
@@ -53,22 +54,33 @@ def posteriors(
 
 
 def pooled_log_odds(
-    bitext: Bitext, model: FittedHMM, shares: Shares, threads: int | None, new_pairs: NewPairs | None = None
+    bitext: Bitext,
+    model: FittedHMM,
+    shares: Shares,
+    threads: int | None,
+    new_pairs: NewPairs | None = None,
+    own_part: OwnPart | None = None,
 ) -> Scores:
     """The mean of the log-odds of both directions' posteriors, (T, L) of M pairs; NO_LINK where there are none.
 
-    See :mod:`alignkit.kernels.link_odds`. Arguments are those of :func:`posteriors`, with shares of log-odds.
+    See :mod:`alignkit.kernels.link_odds`. Arguments are those of :func:`posteriors`, with shares of log-odds; with
+    ``own_part``, sentence pairs of the model's own text are judged by the others.
     """
-    return _last_links(bitext, model, shares, threads, new_pairs)[0]
+    return _last_links(bitext, model, shares, threads, new_pairs, own_part)[0]
 
 
 def _last_links(
-    bitext: Bitext, model: FittedHMM, shares: Shares, threads: int | None, new_pairs: NewPairs | None
+    bitext: Bitext,
+    model: FittedHMM,
+    shares: Shares,
+    threads: int | None,
+    new_pairs: NewPairs | None,
+    own_part: OwnPart | None = None,
 ) -> tuple[Scores, np.ndarray]:
     """What the last of some E-steps finds, and the log-likelihoods."""
     running, threads = _running(model, shares), thread_count(threads)
     ids, rounds = model.ids(bitext), _rounds(running)
-    links = _link_arrays(bitext, model, ids, running, threads, new_pairs)
+    links = _link_arrays(bitext, model, ids, running, threads, new_pairs, own_part)
     mean = shares if None in running else BOTH
     likelihood = np.zeros(len(bitext))
     for i in range(rounds):
@@ -138,6 +150,7 @@ def _link_arrays(
     running: Running,
     threads: int,
     new_pairs: NewPairs | None = None,
+    own_part: OwnPart | None = None,
 ) -> LinkArrays:
     """Every element of the matrices as a word pair of its own, whose pseudo-counts are its probabilities."""
     offsets = flat_offsets(bitext.shapes)
@@ -152,6 +165,8 @@ def _link_arrays(
                 alike = spelling_of_new_pairs(bitext, is_new, threads) if alike is None else alike
                 _add_alike(bitext, alike, direction, ids[side], side, scores)
             evidence[:, 1 + side] = _emissions(bitext, scores, direction, ids[side], side, threads)
+    if own_part is not None:
+        own_part.take_out(bitext, ids, is_new, evidence, threads)
     if new_pairs is not None:
         new_pairs.add(bitext, ids, is_new, evidence, threads)
     return LinkArrays(offsets, NO_PLACES, evidence, np.zeros(offsets[-1], np.uint32))

@@ -38,6 +38,7 @@ from alignkit.classical.hmm.joint_aligner import FittedText, JointAligner
 from alignkit.classical.hmm.known_model import FittedCounts
 from alignkit.classical.hmm.link_odds import into_probabilities
 from alignkit.classical.hmm.new_pairs import NewPairs
+from alignkit.classical.hmm.own_part import OwnPart
 from alignkit.classical.hmm.parameters import FittedHMM, unpack_hmm
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD, HMMSettings
 from alignkit.classical.hmm.windows import (
@@ -98,10 +99,17 @@ class JointHMM(FittedHMM, JointAligner):
         """See :meth:`JointAligner.whole_probabilities`."""
         return into_probabilities(self.whole_log_odds(bitext), self.threads)
 
-    def whole_log_odds(self, bitext: Bitext) -> Scores:
+    def whole_log_odds(self, bitext: Bitext, are_words: bool = True) -> Scores:
         """(T, L) for each pair: the mean of the log-odds of both directions' posteriors
-        (:mod:`alignkit.kernels.link_odds`)."""
-        return pooled_log_odds(bitext, self, self.shares, self.threads, self.new_pairs)
+        (:mod:`alignkit.kernels.link_odds`).
+
+        Args:
+            bitext: M pairs.
+            are_words: whether its units are words, so that pairs of the model's own text are told from others
+                (:mod:`.own_part`): of subwords, all pairs soon have met.
+        """
+        own_part = self.own_part if are_words else None
+        return pooled_log_odds(bitext, self, self.shares, self.threads, self.new_pairs, own_part)
 
     def expected_links(self, bitext: Bitext) -> Scores:
         """(T, L) for each pair: the mean of both directions' posteriors, as the estimation counts them."""
@@ -116,6 +124,11 @@ class JointHMM(FittedHMM, JointAligner):
     def new_pairs(self) -> NewPairs | None:
         """What to think of pairs of words that it does not know; None if it does not have its counts."""
         return None if self.counts is None else NewPairs(self, self.counts)
+
+    @cached_property
+    def own_part(self) -> OwnPart | None:
+        """What sentence pairs of its own text have contributed to its counts; None if it does not have these."""
+        return None if self.counts is None else OwnPart(self, self.counts)
 
     def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
         """beta[t, l] = p(y_t | x_l), 0 for pairs never seen; alpha: :meth:`probabilities`."""

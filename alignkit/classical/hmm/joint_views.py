@@ -109,7 +109,8 @@ class JointViews(JointAligner):
         for view, model in zip(self.views, self._running, strict=True):
             viewed = ViewedText(view, bitext)
             # A pair that is not long may be long in parts of words.
-            log_odds = scores_in_windows(viewed.bitext, model.whole_log_odds, float(NO_LINK))
+            judge = partial(model.whole_log_odds, are_words=view.has_words)
+            log_odds = scores_in_windows(viewed.bitext, judge, float(NO_LINK))
             viewed.add(log_odds, 1 / len(self.models), total, thread_count(self.threads))
         return into_probabilities(total, self.threads, VIEWS_CERTAINTY)
 

@@ -52,7 +52,8 @@ def test_a_model_pools_the_posteriors_of_its_directions():
     model = fit_joint(bitext, fertility=0.0, threads=1)  # without it a direction needs nothing of the other
     new_pairs = model.new_pairs
     forward, reverse = (posteriors(bitext, model, side, 1, new_pairs)[0] for side in (FORWARD, REVERSE))
-    log_odds, probabilities = model.whole_log_odds(bitext), model.probabilities(bitext)
+    log_odds = model.whole_log_odds(bitext, are_words=False)  # nothing is taken out of the counts
+    probabilities = into_probabilities(model.whole_log_odds(bitext, are_words=False))
     tokens = len(bitext.source.tokens), len(bitext.target.tokens)
     assert model.share == pytest.approx((tokens[1] + 1) / (sum(tokens) + 2))
     for m in range(len(bitext)):

@@ -103,7 +103,8 @@ def test_new_text_is_judged_by_the_mean_of_all_views():
     new = bitext.block(5, 25)
     model = fit_views(bitext, views=(View(), View(letters=3)), threads=1)
     viewed = [ViewedText(view, new).bitext for view in model.views]
-    log_odds = [each.whole_log_odds(text) for each, text in zip(model.models, viewed, strict=True)]
+    parts = zip(model.models, viewed, (True, False), strict=True)
+    log_odds = [each.whole_log_odds(text, are_words=are_words) for each, text, are_words in parts]
     found = replace(model, fitted=None).probabilities(new)
     for m, matrix in enumerate(found):
         mean = np.mean([each[m] for each in log_odds], axis=0, dtype=np.float64)
