@@ -17,12 +17,14 @@ from alignkit.classical.hmm.parameters import FittedHMM
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.lookup import Lookup
 from alignkit.kernels.hmm_rows import TINY
+from alignkit.parallel import blocks_of_size
 from alignkit.scores.scores import flat_offsets
 from alignkit.text.bitext import Bitext
 
 #: A sentence pair with this number of elements (t, l) or more is taken to be one of the text if all its word pairs
 #: met there: in a pair of another text some did not, unless it is short.
 LEAST_ELEMENTS = 20
+BLOCK_ELEMENTS = 1 << 19  # that are changed at a time
 
 Ids = tuple[np.ndarray, np.ndarray]
 
@@ -62,17 +64,32 @@ class OwnPart:
         is_own = (before[offsets[1:]] == before[offsets[:-1]]) & (np.diff(offsets) >= LEAST_ELEMENTS)
         if not is_own.any() or self.share <= 0:
             return
-        part = bitext.take(np.flatnonzero(is_own))
+        chosen = np.flatnonzero(is_own)
+        part = bitext.take(chosen)
+        starts = flat_offsets(part.shapes)
+        for low, high in blocks_of_size(starts, BLOCK_ELEMENTS):
+            inner = starts[low : high + 1] - starts[low]
+            places = np.repeat(offsets[chosen[low:high]] - inner[:-1], np.diff(inner)) + np.arange(inner[-1])
+            self._take_out(part.block(low, high), inner, ids, places, evidence, threads)
+
+    def _take_out(
+        self,
+        part: Bitext,
+        starts: np.ndarray,
+        ids: Ids,
+        places: np.ndarray,
+        evidence: np.ndarray,
+        threads: int,
+    ) -> None:
+        """:meth:`take_out` of pairs of the model's text, whose elements are at ``places``."""
         values = Lookup(replace(self.model.table, values=self.counts.pairs), part, *ids, threads).scores().values
         own = self.share * np.minimum(values, 1).astype(np.float64)
-        starts, lengths = flat_offsets(part.shapes), part.source.lengths
         m = np.repeat(np.arange(len(part)), np.diff(starts))
-        row, column = np.divmod(np.arange(len(own)) - starts[m], lengths[m])
+        row, column = np.divmod(np.arange(len(own)) - starts[m], part.source.lengths[m])
         tokens = (
             part.source.tokens[part.source.offsets[m] + column],
             part.target.tokens[part.target.offsets[m] + row],
         )
-        places = np.flatnonzero(np.repeat(is_own, np.diff(offsets)))
         for side, direction in enumerate(self.model.directions):
             # The floor is the pseudo-count of every pair, divided by the word's count.
             floor = direction.emission_floor[ids[side][tokens[side]]].astype(np.float64)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from planted import bitext_of
 
+from alignkit.classical.hmm import own_part
 from alignkit.classical.hmm.joint import fit_joint, load_joint
 from alignkit.classical.hmm.own_part import LEAST_ELEMENTS, OwnPart
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
@@ -36,23 +37,25 @@ def test_a_saved_model_links_its_own_text_nearly_as_the_fit_did(model, text, tmp
     assert with_own < 0.6 * distance(model, text)
 
 
-def test_own_links_are_taken_out_of_the_counts(model, text):
+@pytest.mark.parametrize("block", [own_part.BLOCK_ELEMENTS, 300])
+def test_own_links_are_taken_out_of_the_counts(model, text, monkeypatch, block):
     """For each pair by itself: (count - own + pseudo-count) / (total - own)."""
     words = [(text.source.words(m), text.target.words(m)) for m in range(20)] + [(["Haus", "."], ["house", "."])]
-    own_part, pairs = OwnPart(model, model.counts), bitext_of(words)
-    assert own_part.share == pytest.approx(1, abs=0.2)
+    monkeypatch.setattr(own_part, "BLOCK_ELEMENTS", block)
+    part, pairs = OwnPart(model, model.counts), bitext_of(words)
+    assert part.share == pytest.approx(1, abs=0.2)
     ids, sizes = model.ids(pairs), pairs.source.lengths * pairs.target.lengths
     assert sizes.min() < LEAST_ELEMENTS < sizes.max()
     evidence = np.random.default_rng(0).uniform(0.1, 0.9, (int(sizes.sum()), 3)).astype(np.float32)
     before = evidence.copy()
-    own_part.take_out(pairs, ids, np.zeros(len(evidence), bool), evidence, threads=1)
+    part.take_out(pairs, ids, np.zeros(len(evidence), bool), evidence, threads=1)
     counts, place = model.counts.pairs, 0
     for m in range(len(pairs)):
         for o in (ids[1][i] for i in pairs.target[m]):
             for i in (ids[0][i] for i in pairs.source[m]):
                 row = slice(model.table.offsets[i], model.table.offsets[i + 1])
                 count = counts[row][model.table.columns[row] == o].sum()
-                own = own_part.share * min(float(count), 1.0)
+                own = part.share * min(float(count), 1.0)
                 for side, (direction, x) in enumerate(zip(model.directions, (i, o), strict=True), 1):
                     total = JOINT_SETTINGS.lexical_prior / float(direction.emission_floor[x])
                     expected = max(before[place, side] * total - own, 0) / (total - own)
