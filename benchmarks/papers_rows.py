@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -86,3 +90,73 @@ class Row:
         mine = self.ours.text(self.percent) if self.ours.value == self.ours.value else ""
         old = "" if self.tokenised != self.tokenised else Cell(self.tokenised).text(self.percent)
         return [self.name, shown, self.theirs.text(self.percent), mine, old, self.cause(), self.rule]
+
+
+SST = {"A(alpha, beta_uf)": 0.198, "A(beta_px, beta_uf)": 0.336, "A(delta, beta_uf)": 0.224, "chance": 0.083}
+SST |= {"xi*": 0.835, "xi": 0.782}
+SST |= {"A(beta_log, beta_uf) at step 500": 0.33, "A(beta_log, beta_uf) at the end": 0.23}
+IMDB = {"A(alpha, beta_uf)": 0.526, "A(beta_px, beta_uf)": 0.816, "A(delta, beta_uf)": 0.616, "chance": 0.056}
+IMDB |= {"xi*": 0.896, "xi": 0.868}
+
+
+def classifier_rows(results: Path, name: str, figures: dict[str, float]) -> list[Row]:
+    """The rows of a classification, from its committed result."""
+    place = results / f"classification-{name}.json"
+    if not place.exists():
+        return [Row(f"{name}: {key}", value, Cell(), Cell(), "") for key, value in figures.items()]
+    facts = json.loads(place.read_text())
+    seeds = [facts["first"], *facts["by_seed"]] if "first" in facts else [facts]
+    courses = {"A(alpha, beta_uf)": "uniform", "A(beta_px, beta_uf)": "proxy", "A(delta, beta_uf)": "saliency"}
+    mine = {"A(beta_px, beta_uf)": "A(beta_uf, beta_px)"}
+    rows = []
+    for key, value in figures.items():
+        one: Callable[[dict[str, Any]], float]
+        other: Callable[[dict[str, Any]], float] | None = None
+        if key in courses:
+            course, quantity = courses[key], mine.get(key, key)
+
+            def one(seed: dict[str, Any], course: str = course) -> float:
+                points = seed["courses"].get(course)
+                return max(point["agreement"] for point in points) if points else np.nan
+
+            def other(seed: dict[str, Any], quantity: str = quantity) -> float:
+                return next(row["agreement"] for row in seed["row"] if row["quantity"] == quantity)
+
+            rule = "largest over the uniform run's steps"
+        elif key == "chance":
+
+            def one(seed: dict[str, Any]) -> float:
+                return float(seed["row"][0]["chance"])
+
+            rule = "expected value for a word drawn at random"
+        elif key == "xi*":
+
+            def one(seed: dict[str, Any]) -> float:
+                return float(seed["best_accuracy"])
+
+            rule = "best accuracy"
+        elif key.startswith("A(beta_log"):
+            at = key.partition(" at ")[2]
+
+            def one(seed: dict[str, Any], at: str = at) -> float:
+                points = seed["courses"].get("logistic", [])
+                steps = {point["step"]: point["agreement"] for point in points}
+                return steps.get(max(steps) if at == "the end" else 500, np.nan) if steps else np.nan
+
+            rule = "by the step of the uniform run; printed as A(beta_px, beta_log)"
+        else:
+
+            def one(seed: dict[str, Any]) -> float:
+                xi = seed["row"][0]["xi"]
+                return np.nan if xi is None else float(xi)
+
+            rule = "accuracy of the second seed where its attention first agrees better than beta_uf"
+        theirs = Cell.of_seeds([one(seed) for seed in seeds])
+        own = Cell() if other is None else Cell.of_seeds([other(seed) for seed in seeds])
+        steps = f"{facts['steps']} steps" if facts["steps"] != 4000 else ""
+        text = facts["title"].partition(": ")[2]
+        cause = f"not like for like: {steps} instead of 4,000" if steps else ""
+        if name == "imdb":
+            cause = f"not like for like: another text ({text}), {steps or '4,000 steps'}"
+        rows.append(Row(f"{name}: {key}", value, theirs, own, rule, False, cause))
+    return rows
