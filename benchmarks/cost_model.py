@@ -28,7 +28,7 @@ from alignkit.text.reading import read_bitext
 from alignkit.text.units import lowercased
 
 #: Bytes of a rank for each pair of words in its part of the text, for each that it owns, and for each element.
-PART, OWNED, ELEMENT = 34 + 8, 33 + 70, 4
+PART, OWNED, ELEMENT = 32, 94, 4
 #: Bytes of one process for each pair of words.
 ALONE = 16
 FERTILITY = 144  # bytes of fertilities by word that each rank passes on
@@ -100,11 +100,9 @@ def estimate(found: Measured, pairs: int, machines: int, speed: float, network: 
     met, held = found.met * times**found.met_grow, found.met * part**found.met_grow * machines
     words, targets = (each * times**found.words_grow for each in (found.words, found.target_words))
     others = machines - 1
-    sent = (
-        8 * (held - met)
-        + (8 * met + 12 * held + 48 * met) * others / machines
-        + (16 * (words + 2 * targets) + FERTILITY * words + JUMPS) * others
-    )
+    sent = (8 * held + 12 * held + 48 * met) * others / machines + (
+        16 * (words + 2 * targets) + FERTILITY * words + JUMPS
+    ) * others
     by_elements = ELEMENT * found.elements * part
     memory = ALONE * met + by_elements if machines == 1 else (PART * held + OWNED * met) / machines + by_elements
     work = (found.iteration * found.iterations + found.other) * part / speed

@@ -30,10 +30,11 @@ from speed import read_pairs
 
 from alignkit.classical.exchange import ALONE, exchanging
 from alignkit.classical.hmm.expectation import BLOCKS, pair_work
+from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.parameters import WIDTH
 from alignkit.classical.hmm.word_classes import affix_classes
 from alignkit.classical.word_pairs import IndexedBitext
-from alignkit.distributed.table import owners
+from alignkit.distributed.table import group_work, owners
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.lazy import imported
 from alignkit.parallel import blocks
@@ -49,15 +50,16 @@ FERTILITY = 9 * 8  # bytes by word: numbers of links, bytes of a number
 
 def fit(model: str, bitext: Bitext, iterations: int, marks: list[Any], sent: Any) -> Any:
     """The fitted aligner; ``marks`` gets (time, seconds waited, bytes by purpose) after each iteration."""
-    options = {"iterations": iterations} | (
-        {"lexical_iterations": 1, "tolerance": 0.0} if model == "joint" else {}
-    )
+    options: dict[str, Any] = {"iterations": iterations}
 
     def mark(*_: Any) -> None:
         traffic = sent()
         found = (0.0, {}) if traffic is None else (traffic.waited, dict(traffic.sent))
         marks.append((time.perf_counter(), *found))
 
+    if model == "joint":
+        options |= {"lexical_iterations": 1, "tolerance": 0.0}
+        return fit_joint(bitext, threads=1, progress=mark, **options)
     method = METHODS[model]
     return imported(method.fit)(bitext, method.estimation, threads=1, progress=mark, **options)
 
@@ -118,7 +120,8 @@ def predicted(model: str, bitext: Bitext, ranks: int) -> dict[str, float]:
         (ranks - 1) / ranks,
         [len(text.source.vocabulary), len(text.target.vocabulary)],
     )
-    found = {"counts": 8 * (held - K) + 8 * K * away, "values": (12 if hidden else 4) * held * away}
+    counts = 8 * held * away if hidden else 8 * (held - K) + 8 * K * away
+    found = {"counts": counts, "values": (12 if hidden else 4) * held * away}
     turns = 2 * (ranks - 1)  # an array goes from rank to rank, and then to all
     found["sums in turn"] = turns * 8 * words[1]
     if hidden:
@@ -135,7 +138,7 @@ def predicted(model: str, bitext: Bitext, ranks: int) -> dict[str, float]:
 def moved(rows: TableRows, vocabulary: Vocabulary, letters: int, ranks: int) -> int:
     """How many pairs another rank owns than the one that has the class of their source word."""
     of, sizes = affix_classes(vocabulary, abs(letters), letters < 0).of, np.diff(rows.offsets)
-    groups = owners(np.bincount(of, sizes).astype(np.int64), ranks)
+    groups = owners(group_work(of, sizes), ranks)
     here = np.searchsorted(owners(sizes, ranks)[1:], np.arange(len(sizes)), side="right")
     return int(sizes[here != np.searchsorted(groups[1:], of, side="right")].sum())
 

@@ -83,10 +83,10 @@ def test_costs_are_those_of_the_table(monkeypatch):
     )
     row = module["estimate"](found, 4000, 2, 0.5, 1e6)
     K, H, V, V_t = 5000, 10_000, 300, 100
-    sent = 8 * (H - K) + 8 * K / 2 + 12 * H / 2 + 48 * K / 2 + 16 * (V + 2 * V_t) + 144 * V + 0.62e6
+    sent = 8 * H / 2 + 12 * H / 2 + 48 * K / 2 + 16 * (V + 2 * V_t) + 144 * V + 0.62e6
     assert row["sent"] == pytest.approx(sent)
     assert row["hours"] * 3600 == pytest.approx(2 * (5 * 2 + 10) / 0.5 + 5 * sent / 2 / 1e6)
-    assert row["memory"] == pytest.approx(42 * H / 2 + 103 * K / 2 + 4 * 100_000)
+    assert row["memory"] == pytest.approx(32 * H / 2 + 94 * K / 2 + 4 * 100_000)
     alone = module["estimate"](found, 4000, 1, 0.5, 1e6)
     assert (alone["sent"], alone["waiting"]) == (0, 0)
     assert alone["memory"] == 16 * K + 4 * 200_000

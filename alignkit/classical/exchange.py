@@ -2,7 +2,8 @@
 
 A text that is shared out among processes is cut into as many parts, in its order. Every sum of floating-point
 numbers goes from process to process in that order, each going on where the one before stopped: the same sequence
-of additions as in one process, with the same bits. What can be summed in whole numbers needs no order.
+of additions as in one process, with the same bits. What can be summed in whole numbers needs no order, and nobody
+waits for anybody's sum.
 """
 
 from __future__ import annotations
@@ -44,6 +45,16 @@ class SharedTable:
         """
         sums = np.zeros(len(self.local.columns))
         add(0, len(self.local.offsets) - 1, sums)
+        return sums
+
+    def sum_whole(self, add: Callable[[np.ndarray], None]) -> np.ndarray:
+        """int64 (K,): the sums over the whole text of what each text adds to the pairs of the owned rows.
+
+        Args:
+            add: called as ``add(sums)``; it adds to ``sums`` int64 (local K,) the part of this process's text.
+        """
+        sums = np.zeros(len(self.local.columns), np.int64)
+        add(sums)
         return sums
 
     def spread(self, values: np.ndarray, out: np.ndarray) -> None:
@@ -106,13 +117,12 @@ class Exchange:
         """Whether there are other processes."""
         return self.size > 1
 
-    def table(self, local: TableRows, work: np.ndarray, pieces: int = 16) -> SharedTable:
+    def table(self, local: TableRows, work: np.ndarray) -> SharedTable:
         """The table of the word pairs that meet in the text.
 
         Args:
             local: those of this process's text; the values are not looked at.
             work: int64 (V_src,), how much work the row of each source word is here.
-            pieces: in how many the rows of each process are counted: the next process waits for one of them.
         """
         return SharedTable(local)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from alignkit.aligner.registry import LOADERS
+from alignkit.classical.exchange import ALONE, Exchange
 from alignkit.classical.settings import GREATEST_PRIOR_WEIGHT, PRIOR_WEIGHT
 from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError, InputError
@@ -108,6 +109,7 @@ def start_values(
     bitext: Bitext,
     rows: TableRows,
     by_target: bool = False,
+    exchange: Exchange = ALONE,
 ) -> np.ndarray:
     """float32 (K,): p(o|i) of a fitted model for every word pair of a text's rows.
 
@@ -119,8 +121,9 @@ def start_values(
     Args:
         table: the pairs of the model, with words of ``vocabularies``.
         values: float32, its probability for each of them.
-        rows: of the text.
+        rows: of the text; those that this process owns.
         by_target: the values are p(i|o): they sum to 1 by target word, and new ones are 1/V_src.
+        exchange: with the processes that own the other rows.
     """
     offsets, columns, _ = rows
     types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
@@ -136,8 +139,8 @@ def start_values(
     is_new[indices] = False
     of = columns if by_target else np.repeat(np.arange(types[0]), np.diff(offsets))
     count = types[1 if by_target else 0]
-    changed = np.bincount(of, is_new, minlength=count) > 0
-    sums = np.bincount(of, start, minlength=count)
+    changed = exchange.summed(np.bincount(of[is_new], minlength=count)) > 0
+    sums = exchange.in_turn(np.zeros(count), lambda sums: np.add.at(sums, of, start))
     divisor = np.where(changed, np.maximum(sums, 1e-30), 1.0)
     return (start / divisor[of]).astype(np.float32)
 

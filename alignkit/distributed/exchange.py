@@ -34,9 +34,9 @@ class GroupExchange(Exchange):
         """See :meth:`Exchange.agreed`."""
         return self.group.agreed(function)
 
-    def table(self, local: TableRows, work: np.ndarray, pieces: int = 16) -> SharedTable:
+    def table(self, local: TableRows, work: np.ndarray) -> SharedTable:
         """See :meth:`Exchange.table`."""
-        return DistributedTable(self.group, local, work, pieces, self.gathers_tables)
+        return DistributedTable(self.group, local, work, self.gathers_tables)
 
     def move_rows(self, owned: TableRows, groups: np.ndarray) -> MovedRows:
         """See :meth:`Exchange.move_rows`."""

@@ -1,9 +1,10 @@
 """Tables whose rows are owned by different ranks, while each counts the word pairs of its own text.
 
-The ranks own ranges of source words. A word pair that several of them meet is counted by one after the other,
-in the order of their texts: each goes on from the sum that the one before has sent, and the last one sends it to
-the owner. Rows are counted piece by piece, so that a rank waits for one piece only, and who has which pair is
-told once: afterwards nothing but values travels.
+The ranks own ranges of source words. Whole numbers are summed by each rank, and then by the owners of its
+pairs. Sums of floating-point numbers keep the order of the text: a word pair that several ranks meet is counted
+by one after the other, each goes on from the sum that the one before has sent, and the last one sends it to the
+owner. Rows are counted piece by piece, so that a rank waits for one piece only. Who has which pair is told
+once: afterwards nothing but values travels.
 """
 
 from __future__ import annotations
@@ -21,7 +22,12 @@ from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.shared_rows import NONE
 from alignkit.parallel import blocks
 
+#: In how many the rows of each owner are counted: the next rank waits for one of them.
+PIECES = 16
+#: The work of a row of a group in pairs, as measured: the rows of a group are far from each other.
+ROW_WORK = 10
 _COUNTS = "counts"
+_WHOLE = (1 << 20) - 1  # tag of the messages of :meth:`DistributedTable.sum_whole`
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +62,10 @@ class DistributedTable(SharedTable):
         group: the ranks.
         local: the word pairs of this rank's text.
         work: int64 (V_src,), how much work each row is here.
-        pieces: in how many the rows of each owner are counted.
         gathers: whether :meth:`whole` gives rank 0 all rows.
     """
 
-    def __init__(self, group: ArrayGroup, local: TableRows, work: np.ndarray, pieces: int, gathers: bool) -> None:
+    def __init__(self, group: ArrayGroup, local: TableRows, work: np.ndarray, gathers: bool) -> None:
         self.group, self.local, self.gathers = group, local, gathers
         sizes = np.diff(local.offsets)
         self.bounds = owners(group.all_reduce(sizes), group.world_size)
@@ -68,14 +73,14 @@ class DistributedTable(SharedTable):
         self._pieces = [
             (low + first, low + end, owner)
             for owner, (low, high) in enumerate(pairwise(self.bounds.tolist()))
-            for first, end in blocks(work[low:high] + 1, pieces)
+            for first, end in blocks(work[low:high] + 1, PIECES)
         ]
         self._own = [n for n, (_, _, owner) in enumerate(self._pieces) if owner == group.rank]
-        replies = self._merge(sizes)
-        self._tell(replies)
+        self._merge(sizes)
+        self._is_told = False
 
-    def _merge(self, sizes: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Make the owned rows of what all ranks have; returns, for each, its pairs' neighbours."""
+    def _merge(self, sizes: np.ndarray) -> None:
+        """Make the owned rows of what all ranks have."""
         group, local = self.group, self.local
         low, high = self.bounds[group.rank : group.rank + 2].tolist()
         ranges = list(pairwise(self.bounds.tolist()))
@@ -105,16 +110,15 @@ class DistributedTable(SharedTable):
         merged = np.concatenate(columns)
         self.owned = TableRows(offsets, merged, np.ones(len(merged), np.float32))
         self._members = incoming
+
+    def _tell(self) -> None:
+        """Give each rank the neighbours of its pairs, and count what :meth:`collect` will send and receive."""
+        group, local = self.group, self.local
         replies = []
-        for rank, size in enumerate(incoming):
+        for rank, size in enumerate(self._members):
             near = np.empty(size, np.uint8), np.empty(size, np.uint8)
             kernels.neighbours(self._masks, rank, *near)
             replies.append(near)
-        return replies
-
-    def _tell(self, replies: list[tuple[np.ndarray, np.ndarray]]) -> None:
-        """Give each rank the neighbours of its pairs, and count what will be sent and received."""
-        group, local = self.group, self.local
         held = np.diff(local.offsets[self.bounds]).tolist()
         before, after = (np.empty(len(local.columns), np.uint8) for _ in range(2))
         for side, out in enumerate((before, after)):
@@ -125,10 +129,12 @@ class DistributedTable(SharedTable):
         self._before, self._after = (_Pieces.of(ranks, spans) for ranks in (before, after))
         owned = [self._pieces[n][:2] for n in self._own]
         self._last = _Pieces.of(last, [slice(*self.owned.offsets[list(rows)]) for rows in owned])
-        self._turn = 0
+        self._turn, self._is_told = 0, True
 
     def collect(self, add: Callable[[int, int, np.ndarray], None]) -> np.ndarray:
         """See :meth:`SharedTable.collect`."""
+        if not self._is_told:
+            self._tell()
         group, count = self.group, len(self._pieces)
         tag, self._turn = self._turn * 2 * count, (self._turn + 1) % 16
         incoming = [self._expect(self._before, n, tag + n) for n in range(count)]
@@ -168,6 +174,22 @@ class DistributedTable(SharedTable):
             if rank != group.rank
         ]
         return buffer, places, waiting
+
+    def sum_whole(self, add: Callable[[np.ndarray], None]) -> np.ndarray:
+        """See :meth:`SharedTable.sum_whole`."""
+        group, sums = self.group, np.zeros(len(self.local.columns), np.int64)
+        found = {rank: np.empty(size, np.int64) for rank, size in enumerate(self._members) if rank != group.rank}
+        incoming = [group.receive(part, rank, _WHOLE) for rank, part in found.items()]
+        add(sums)
+        cuts = [slice(*ends) for ends in pairwise(self.local.offsets[self.bounds].tolist())]
+        sent = [group.send(sums[cuts[rank]], rank, _WHOLE, _COUNTS) for rank in found]
+        group.wait(*incoming)
+        found[group.rank] = sums[cuts[group.rank]]
+        counts = np.zeros(len(self.owned.columns), np.int64)
+        for rank, part in found.items():
+            kernels.add_of_process(self._masks, rank, part, counts)
+        group.wait(*sent)
+        return counts
 
     def spread(self, values: np.ndarray, out: np.ndarray) -> None:
         """See :meth:`SharedTable.spread`."""
@@ -211,7 +233,7 @@ class TravellingRows(MovedRows):
         self.group = group
         sizes = np.diff(owned.offsets)
         whole = group.all_reduce(sizes)
-        bounds = owners(np.bincount(groups, whole).astype(np.int64), group.world_size)
+        bounds = owners(group_work(groups, whole), group.world_size)
         ranks = np.searchsorted(bounds[1:], groups, side="right")  # of each source word
         self._ranks = np.repeat(ranks, sizes).astype(np.uint8)
         self._sent = np.bincount(self._ranks, minlength=group.world_size).tolist()
@@ -237,6 +259,15 @@ class TravellingRows(MovedRows):
         packed = np.empty((len(self._ranks), *values.shape[1:]), values.dtype)
         self.group.all_to_all(_cut(values, self._held), self._sent, packed, "rows by class")
         kernels.add_unpacked(self._ranks, packed, _places(self._sent), out)
+
+
+def group_work(groups: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """int64 (A,): how much work groups of rows are, relative to each other.
+
+    Args:
+        groups: int (V_src,), the group of each row; sizes: int64 (V_src,), the number of its pairs.
+    """
+    return np.bincount(groups, sizes + ROW_WORK).astype(np.int64)
 
 
 def owners(work: np.ndarray, size: int) -> np.ndarray:

@@ -48,13 +48,14 @@ class BackOffClasses(NamedTuple):
 
 
 @kernel
-def start_evidence(low, high, rows, sums, prior, evidence):
+def start_evidence(low, high, rows, sums, unit, known, prior, evidence):
     """The counts and the prior's pseudo-counts, for source words low <= i < high.
 
     Args:
         rows: the values are the counts; filled.
-        sums: float64, counts of the rows' elements from that of ``low``; they may lie in ``evidence``, where the
-            pseudo-counts go.
+        sums: int64, counts of the rows' elements from that of ``low``, in units of ``unit``; they may lie in
+            ``evidence``, where the pseudo-counts go.
+        known: float32 (K,), counts to be added; empty if there are none.
         prior: :class:`PairPrior`.
         evidence: float32 (K, 3), see :class:`.hmm_e_step.LinkArrays`; filled.
     """
@@ -64,7 +65,10 @@ def start_evidence(low, high, rows, sums, prior, evidence):
     for i in range(low, high):
         for k in range(row_offsets[i], row_offsets[i + 1]):
             weight = ONE if source_words[i] == target_words[columns[k]] else factor
-            values[k] = np.float32(sums[k - first]) * weight
+            count = sums[k - first] * unit
+            if len(known) > 0:
+                count += known[k]
+            values[k] = np.float32(count) * weight
             evidence[k, 0] = values[k]
             evidence[k, 1] = pseudo_count * weight
             evidence[k, 2] = pseudo_count * weight

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from alignkit.kernels.compile import allocating_kernel, kernel
-from alignkit.kernels.packed_links import CODE, unpack_links
+from alignkit.kernels.packed_links import CODE, whole_links
 
 SEGMENT_BITS = 16
 
@@ -90,8 +90,8 @@ def fill_codes(low, high, index, text, matrices, columns, places, room):
 
 
 @allocating_kernel
-def count_pairs(low, high, pairs, text, links, sums):
-    """Adds the expected links of sentence pairs low <= m < high to the sums of some word pairs, in text order.
+def count_pairs(low, high, pairs, text, links, shift, sums):
+    """Adds the expected links of sentence pairs low <= m < high to the sums of some word pairs.
 
     Each owner of some word pairs reads all elements: the text is in order, the sums are not, so this has the
     fewest cache misses.
@@ -99,15 +99,15 @@ def count_pairs(low, high, pairs, text, links, sums):
     Args:
         pairs: (first, end): sums[k - first] is that of word pair k, for first <= k < end.
         text: :class:`.hmm_e_step.TextArrays`; links: :class:`.hmm_e_step.LinkArrays`.
-        sums: float64 (end - first,).
+        shift: of :func:`.packed_links.whole_links`.
+        sums: int64 (end - first,).
     """
     x_tokens, x_offsets, y_tokens, y_offsets, _ = text
     offsets, places, _, elements, _ = links
     first, size, longest = np.uint64(pairs[0]), np.uint64(pairs[1] - pairs[0]), 0
     for m in range(low, high):
         longest = max(longest, x_offsets[m + 1] - x_offsets[m])
-    starts, bits = np.empty(longest, np.uint32), np.empty(longest, np.uint32)
-    values = bits.view(np.float32)
+    starts, whole = np.empty(longest, np.uint32), np.empty(longest, np.int64)
     for m in range(low, high):
         x, y = x_tokens[x_offsets[m] : x_offsets[m + 1]], y_tokens[y_offsets[m] : y_offsets[m + 1]]
         place, L, segment = offsets[m], len(x), -1
@@ -116,10 +116,10 @@ def count_pairs(low, high, pairs, text, links, sums):
                 segment = y[t] >> SEGMENT_BITS
                 pair_starts(x, segment, places, starts)
             row = elements[place : place + L]
-            unpack_links(row, bits[:L])
+            whole_links(row, shift, whole[:L])
             for j in range(L):
                 # Unsigned: one below the first is very large.
                 k = np.uint64(starts[j] + (row[j] & CODE)) - first
                 if k < size:
-                    sums[k] += values[j]
+                    sums[k] += whole[j]
             place += L

@@ -81,6 +81,17 @@ def add_unpacked(processes, packed, places, values):
 
 
 @kernel
+def add_of_process(masks, rank, packed, sums):
+    """sums int64 (K,) += the next one of ``packed``, where the masks uint64 (K,) have the bit of ``rank``."""
+    own = _ONE << np.uint64(rank)
+    n = 0
+    for k in range(len(masks)):
+        if masks[k] & own:
+            sums[k] += packed[n]
+            n += 1
+
+
+@kernel
 def pack_of_process(masks, rank, values, out):
     """Copies the rows of values (K, C) whose masks uint64 (K,) have the bit of ``rank`` to ``out``, one after
     another."""

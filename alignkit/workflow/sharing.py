@@ -134,11 +134,9 @@ def _ranks_here() -> int:
 
 def check_shared(settings: AlignSettings) -> None:
     """Check that ranks can share a fit; raises AlignkitError, naming the setting that they cannot."""
-    method, estimation = settings.chosen()
-    hidden = isinstance(estimation, HMMSettings)
+    method, _ = settings.chosen()
     for given, name in (
         (settings.embeddings is not None, "embeddings"),
-        (settings.start is not None and hidden, "a model to start from"),
         (settings.max_memory is not None and "block_tokens" in method.takes, "max_memory"),
         (settings.scored, "score matrices"),
     ):

@@ -9,6 +9,7 @@ import random
 import signal
 import subprocess
 import time
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ import pytest
 from alignkit.aligner.registry import load_aligner
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.classical.diagonal import fit_diagonal
+from alignkit.classical.exchange import ALONE, exchanging
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.joint_views import fit_views
 from alignkit.classical.hmm.model import fit_hmm
@@ -25,6 +27,7 @@ from alignkit.classical.hmm.views import View
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.memory import MemoryLimit, usual_limit
 from alignkit.errors import AlignkitError
+from alignkit.text.bitext import Bitext
 from alignkit.text.reading import read_bitext
 from alignkit.workflow.settings import AlignSettings
 from alignkit.workflow.sharing import check_shared
@@ -62,12 +65,26 @@ with joined_ranks() as ranks:
 """
 
 VIEWS = View(), View(letters=5), View(subwords=60)
+
+
+@cache
+def known(fit):
+    """A model of a text that shares some words with the one below, by one process."""
+    draw = random.Random(6)
+    lines = [[draw.randrange(100) for _ in range(6)] for _ in range(40)]
+    sides = [[[f"{name}{w}" for w in line] for line in lines] for name in ("wort", "word")]
+    with exchanging(ALONE):
+        return fit(Bitext.from_sentences(*sides), iterations=2, lexical_iterations=1)
+
+
 FITS = {
     "ibm1": lambda bitext: fit_ibm1(bitext, iterations=4),
     "ibm1-bayes": lambda bitext: fit_ibm1(bitext, iterations=3, dirichlet=0.01, null_probability=0.1, prune=0.01),
     "diagonal": fit_diagonal,
     "hmm": lambda bitext: fit_hmm(bitext, iterations=2, lexical_iterations=2),
     "joint": lambda bitext: fit_joint(bitext, JOINT_SETTINGS, iterations=4),
+    "hmm-start": lambda bitext: fit_hmm(bitext, start=known(fit_hmm), iterations=2),
+    "joint-start": lambda bitext: fit_joint(bitext, start=known(fit_joint), iterations=2),
     "joint-views": lambda bitext: fit_views(bitext, views=VIEWS, iterations=3),
 }
 
@@ -203,7 +220,6 @@ def test_a_killed_rank_is_named_and_a_restart_goes_on_to_the_same_bytes(tmp_path
     ("given", "name"),
     [
         ({"embeddings": "e5"}, "embeddings"),
-        ({"start": "model"}, "a model to start from"),
         ({"scored": True}, "score matrices"),
         ({"method": "ibm1", "max_memory": "1G"}, "max_memory"),
     ],
@@ -217,6 +233,7 @@ def test_what_ranks_share_is_not_refused():
     for method in ("joint", "ibm1", "diagonal", "hmm"):
         check_shared(AlignSettings(method))
     check_shared(AlignSettings(quality="fast", max_memory="1G"))
+    check_shared(AlignSettings(start="model"))
 
 
 def test_ranks_of_a_machine_share_its_memory():

@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from alignkit.kernels.packed_links import as_floats, clear_links, set_links, unpacked_links
+from alignkit.kernels.packed_links import (
+    FINEST,
+    as_floats,
+    clear_links,
+    set_links,
+    sum_shift,
+    sum_unit,
+    unpacked_links,
+    whole_links,
+)
 
 
 def test_links_keep_eleven_bits_of_their_fraction_and_codes_are_left_alone():
@@ -28,6 +37,38 @@ def test_some_links_are_exact(exact):
     elements = np.array([7], np.uint32)
     set_links(elements, np.array([exact]))
     assert unpacked_links(elements).tolist() == [exact]
+
+
+def every_link():
+    """Elements with every link that there is, from none to 1."""
+    elements = np.arange(1 << 16, dtype=np.uint32) << np.uint32(16)
+    return elements[unpacked_links(elements) <= 1]
+
+
+def test_whole_links_are_the_links_exactly():
+    elements = every_link()
+    whole = np.empty(len(elements), np.int64)
+    whole_links(elements, 0, whole)
+    assert unpacked_links(elements).max() == 1
+    assert (whole[0], whole.max()) == (0, 1 << FINEST)
+    assert np.array_equal(whole * sum_unit(0), unpacked_links(elements).astype(np.float64))
+
+
+@pytest.mark.parametrize("shift", [1, 7, 30])
+def test_whole_links_of_a_larger_unit_are_rounded(shift):
+    elements = every_link()
+    whole = np.empty(len(elements), np.int64)
+    whole_links(elements, shift, whole)
+    links = unpacked_links(elements).astype(np.float64)
+    assert np.abs(whole * sum_unit(shift) - links).max() <= sum_unit(shift) / 2
+    assert whole.max() * sum_unit(shift) == 1
+
+
+def test_sums_of_whole_links_do_not_overflow():
+    for most in (1, 1 << 20, (1 << 20) + 1, 10**9, 10**12):
+        shift = sum_shift(most)
+        assert most * (1 << FINEST >> shift) < 1 << 62
+    assert (sum_shift(1 << 19), sum_shift((1 << 20) - 1), sum_shift(1 << 20)) == (0, 0, 1)
 
 
 def test_links_are_at_most_1():

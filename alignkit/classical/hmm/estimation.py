@@ -99,6 +99,7 @@ class HMMEstimation:
         """Emissions are uniform, and there are no transitions; with ``start`` they are those of its directions."""
         self.pairs.initialise(is_uniform=self.start is None)
         self.directions = self._initial_direction(0), self._initial_direction(1)
+        self.pairs.spread()
 
     def _initial_direction(self, side: int) -> DirectionArrays:
         states, emitted = self.types[side], self.types[1 - side]
@@ -108,8 +109,14 @@ class HMMEstimation:
         if self.start is None or parameters is None:
             return direction
         known = self.start.source, self.start.target
-        self.pairs.evidence[:, 1 + side] = start_values(
-            self.start.table, known, parameters.emission, self.bitext, self.pairs.rows, bool(side)
+        self.pairs.owned_evidence[:, 1 + side] = start_values(
+            self.start.table,
+            known,
+            parameters.emission,
+            self.bitext,
+            self.pairs.rows,
+            by_target=bool(side),
+            exchange=self.exchange,
         )
         return direction._replace(
             totals=np.ones(states, np.float32),

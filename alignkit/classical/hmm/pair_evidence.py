@@ -17,8 +17,11 @@ from alignkit.kernels.hmm_e_step import LinkArrays
 from alignkit.kernels.hmm_m_step import PairPrior
 from alignkit.kernels.hmm_rows import ZERO
 from alignkit.kernels.inverted_index import TableRows
-from alignkit.parallel import blocks, clipped, run_blocks
+from alignkit.kernels.packed_links import sum_shift, sum_unit
+from alignkit.parallel import blocks, run_blocks
 from alignkit.text.bitext import Bitext
+
+NO_COUNTS = np.empty(0, np.float32)
 
 
 class PairEvidence:
@@ -48,9 +51,7 @@ class PairEvidence:
     ) -> None:
         self.settings, self.threads, self.exchange = settings, threads, exchange
         indexed = IndexedBitext.of(bitext, threads, keep_bags=False)
-        self.table = exchange.table(
-            TableRows(*indexed.columns(), np.empty(0, np.float32)), indexed.entries_met, pieces=1
-        )
+        self.table = exchange.table(TableRows(*indexed.columns(), np.empty(0, np.float32)), indexed.entries_met)
         self.ranges = SourceRanges(indexed.entries_met, threads)
         del indexed  # which is as large as the text
         self._text = text_arrays(bitext)
@@ -70,6 +71,8 @@ class PairEvidence:
             exchange.summed(np.bincount(side.tokens, minlength=len(side.vocabulary)))
             for side in (bitext.source, bitext.target)
         ]
+        # No word pair has more links than there are tokens.
+        self._shift = sum_shift(int(sum(each.sum() for each in self._frequencies)))
         self.transliteration = self._transliteration(bitext)
 
     def _transliteration(self, bitext: Bitext) -> Transliteration | None:
@@ -79,18 +82,22 @@ class PairEvidence:
         return Transliteration(bitext, self.rows, self.alike, self._frequencies, self.exchange, self.threads)
 
     def initialise(self, is_uniform: bool) -> None:
-        """All pairs are equal but for their spelling and for punctuation; or, if not uniform, have no evidence."""
+        """All owned pairs are equal but for spelling and punctuation; or, if not uniform, have no evidence."""
         self._owned[:] = 0
         if is_uniform:
             prior = self._prior._replace(pseudo_count=ZERO)
-            offsets = self.rows.offsets
+            offsets, room = self.rows.offsets, room_for_sums(self._owned)
 
             def start(low: int, high: int) -> None:
-                ones = np.ones(offsets[high] - offsets[low])
-                hmm_m_step.start_evidence(low, high, self.rows, ones, prior, self._owned)
+                ones = room[offsets[low] : offsets[high]]
+                ones[:] = 1
+                hmm_m_step.start_evidence(low, high, self.rows, ones, 1.0, NO_COUNTS, prior, self._owned)
 
             self.ranges.over_rows(start)
             self._add_spelling()
+
+    def spread(self) -> None:
+        """Give the pairs that meet here the evidence of the owned ones."""
         self.table.spread(self._owned, self.evidence)
 
     def update(self, links: LinkArrays) -> tuple[np.ndarray, np.ndarray]:
@@ -112,47 +119,49 @@ class PairEvidence:
             self.back_off.add(rows, totals, evidence, self.threads)
         forward = totals[0] + self._row_sums(evidence[:, 1])
         reverse = totals[1] + self._column_sums(evidence[:, 2])
-        self.table.spread(evidence, self.evidence)
+        self.spread()
         return forward.astype(np.float32), reverse.astype(np.float32)
 
     def _count(self, links: LinkArrays) -> None:
         """Counts of the owned pairs, and the pseudo-counts that all pairs have."""
-        rows, offsets, local = self.rows, self.rows.offsets, self.table.local.offsets
+        offsets, local = self.rows.offsets, self.table.local.offsets
         # Each block reads the whole text, so there are no more of them than threads.
         ranges = blocks(self._frequencies[0], self.threads)
-        room = _room_for_sums(self._owned)
-
-        def add_links(first: int, end: int, sums: np.ndarray) -> None:
-            for low, high in element_blocks(links):
-                hmm_pairs.count_pairs(low, high, (first, end), self._text, links, sums)
-                release_matrices(links)
+        room = room_for_sums(self._owned)
 
         def count(low: int, high: int) -> None:
-            first, end = offsets[low], offsets[high]
-            sums = room[first:end]
-            sums[:] = self._known_counts(first, end)
-            add_links(first, end, sums)
-            hmm_m_step.start_evidence(low, high, rows, sums, self._prior, self._owned)
+            sums = room[offsets[low] : offsets[high]]
+            sums[:] = 0
+            self._add_links(links, (offsets[low], offsets[high]), sums)
+            start(low, high, sums)
 
-        def add(first: int, end: int, sums: np.ndarray) -> None:
+        def start(low: int, high: int, sums: np.ndarray) -> None:
+            unit, known = sum_unit(self._shift), self._known_counts
+            hmm_m_step.start_evidence(low, high, self.rows, sums, unit, known, self._prior, self._owned)
+
+        def add(sums: np.ndarray) -> None:
             def add_part(low: int, high: int) -> None:
-                add_links(local[low], local[high], sums[local[low] : local[high]])
+                span = local[low], local[high]
+                self._add_links(links, span, sums[slice(*span)])
 
-            run_blocks(add_part, clipped(ranges, first, end), self.threads)
-
-        def begin(low: int, high: int) -> None:
-            part = slice(offsets[low], offsets[high])
-            hmm_m_step.start_evidence(low, high, rows, counts[part], self._prior, self._owned)
+            run_blocks(add_part, ranges, self.threads)
 
         if self.exchange.is_shared:
-            counts = self.table.collect(add)
-            run_blocks(begin, ranges, self.threads)
+            counts = self.table.sum_whole(add)
+            run_blocks(lambda low, high: start(low, high, counts[offsets[low] :]), ranges, self.threads)
         else:
             run_blocks(count, ranges, self.threads)
 
-    def _known_counts(self, first: int, end: int) -> np.ndarray | float:
-        """(end - first,), what the counts of pairs first <= k < end start from, or one number for all."""
-        return 0.0
+    def _add_links(self, links: LinkArrays, pairs: tuple[int, int], sums: np.ndarray) -> None:
+        """Adds the expected links of some word pairs to their sums int64, in units of ``sum_unit(_shift)``."""
+        for low, high in element_blocks(links):
+            hmm_pairs.count_pairs(low, high, pairs, self._text, links, self._shift, sums)
+            release_matrices(links)
+
+    @property
+    def _known_counts(self) -> np.ndarray:
+        """float32 (K,), what the counts start from; empty: from 0."""
+        return NO_COUNTS
 
     def _totals(self) -> tuple[np.ndarray, np.ndarray]:
         """float64: the sums of the counts by source word, and by target word."""
@@ -166,7 +175,7 @@ class PairEvidence:
     def restore(self, evidence: np.ndarray) -> None:
         """Set the evidence of the owned pairs, and so the counts."""
         self._owned[:] = evidence
-        self.table.spread(self._owned, self.evidence)
+        self.spread()
 
     def result(self) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
         """Offsets, columns, and counts and pseudo-counts float32 (K,) of both directions.
@@ -211,9 +220,9 @@ def _parted(evidence: np.ndarray, size: int = 1 << 20) -> tuple[np.ndarray, ...]
     return parts
 
 
-def _room_for_sums(evidence: np.ndarray) -> np.ndarray:
-    """float64 (K,), in the place of the two pseudo-counts of each word pair, which are made anew from its sum."""
-    found: np.ndarray = evidence.view([("count", np.float32), ("sum", np.float64)])["sum"]
+def room_for_sums(evidence: np.ndarray) -> np.ndarray:
+    """int64 (K,), in the place of the two pseudo-counts of each word pair, which are made anew from its sum."""
+    found: np.ndarray = evidence.view([("count", np.float32), ("sum", np.int64)])["sum"]
     return found[:, 0]
 
 
