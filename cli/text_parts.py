@@ -63,7 +63,7 @@ def sample_fit_options(command: Command) -> Command:
         "--fit-on",
         type=SampleSizeType(),
         help="Fit the model on a random sample of N pairs, or of P percent of them, and link all pairs by it, in "
-        "bounded memory: for texts of millions of pairs. The joint model is adapted to each block of 100,000 "
+        "bounded memory: for texts of millions of pairs. The joint model is adapted to each block of 250,000 "
         "pairs. SRC and TGT must be files, which are read three times.",
     )
     seed = click.option(
@@ -91,7 +91,7 @@ def part_options(command: Command) -> Command:
         AlignSettings,
         "adapt",
         is_flag=True,
-        help="With --model: adapt the joint model to each block of 100,000 pairs before linking them, from "
+        help="With --model: adapt the joint model to each block of 250,000 pairs before linking them, from "
         "standard input to each pair: far better links of words that the model has not seen.",
     )
     shard = click.option(

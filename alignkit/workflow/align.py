@@ -42,7 +42,7 @@ from alignkit.workflow.writing import AlignmentWriter
 
 BLOCK = 10_000  # sentence pairs that a saved aligner links at a time, or that are described at a time
 WRITTEN_BLOCK = 100_000  # sentence pairs whose known links are written at a time
-ADAPTED_BLOCK = 100_000  # sentence pairs that a joint model is adapted to at a time: the more, the better it gets
+ADAPTED_BLOCK = 250_000  # sentence pairs that a joint model is adapted to at a time: the more, the better it gets
 #: A fitted aligner or the file of one; or two of them, source to target and target to source.
 Model = Aligner | PathLike | tuple[Aligner | PathLike, Aligner | PathLike]
 

@@ -103,7 +103,7 @@ def align_part(
 ) -> TextPart:
     """Align the i-th of n parts of a text by a fitted model, a block at a time.
 
-    The parts joined are the whole, to the byte. They start at multiples of 100,000 pairs if the model is adapted,
+    The parts joined are the whole, to the byte. They start at multiples of 250,000 pairs if the model is adapted,
     and of 10,000 if it is a network, because the links of a pair then depend on its block.
 
     Args:
@@ -136,7 +136,7 @@ def align_sampled(
 ) -> SampleFit:
     """Fit a model on a sample of a text's pairs, and align all of them by it, in bounded memory.
 
-    A joint model is adapted to each block of 100,000 pairs: the links are those that :func:`align_part` finds by
+    A joint model is adapted to each block of 250,000 pairs: the links are those that :func:`align_part` finds by
     the same model with ``adapt``, but for the pairs of the sample, which do not count twice. If the sample is the
     whole text, they are those of the fit.
 

@@ -129,7 +129,7 @@ class AlignSettings:
             too; ``fast``, words only, takes two thirds of its time, and half or less of small texts'; ``best``
             takes about seven times as long, and three times for small texts.
         keep_case: whether words that differ in case only are different words to a joint model.
-        adapt: whether a fitted joint model is adapted to the text that it links, in blocks of 100,000 pairs
+        adapt: whether a fitted joint model is adapted to the text that it links, in blocks of 250,000 pairs
             (:mod:`alignkit.classical.hmm.adaptation`).
 
     Raises:

@@ -13,10 +13,10 @@ from dataclasses import replace
 import numpy as np
 
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
-from alignkit.classical.hmm.expectation import element_blocks, release_matrices, uniform_direction
+from alignkit.classical.hmm.expectation import uniform_direction
 from alignkit.classical.hmm.joint import JointHMM, fitted_joint, joint_and_log_odds
 from alignkit.classical.hmm.known_model import KnownModel, KnownPairs, TextClassPairs, taken
-from alignkit.classical.hmm.pair_evidence import PairEvidence
+from alignkit.classical.hmm.pair_evidence import PairEvidence, room_for_sums
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.classical.hmm.windows import BLOCK_ELEMENTS, Linked, training_pairs
 from alignkit.classical.hmm.word_classes import BackOff
@@ -27,9 +27,8 @@ from alignkit.kernels.hmm_e_step import BOTH, LinkArrays
 from alignkit.kernels.hmm_emissions import DirectionArrays
 from alignkit.kernels.hmm_known import add_known_back_off
 from alignkit.kernels.hmm_m_step import BackOffClasses
-from alignkit.kernels.hmm_pairs import count_pairs
 from alignkit.kernels.inverted_index import TableRows
-from alignkit.kernels.packed_links import clear_links, set_links
+from alignkit.kernels.packed_links import clear_links, set_links, sum_unit
 from alignkit.parallel import blocks, thread_count
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
@@ -153,9 +152,14 @@ class AdaptedEstimation(HMMEstimation):
         for low, high in blocks(work, max(1, -(-int(work.sum()) // BLOCK_ELEMENTS))):
             chosen = np.flatnonzero(counted[low:high])
             own = model.expected_links(self.bitext.block(low, high).take(chosen).with_own_words())
-            links = np.zeros(offsets[high] - offsets[low], np.float32)
-            links[np.repeat(counted[low:high], np.diff(offsets[low : high + 1]))] = own.values
-            set_links(found[offsets[low] : offsets[high]], links)
+            elements, are_own = (
+                found[offsets[low] : offsets[high]],
+                np.repeat(counted[low:high], np.diff(offsets[low : high + 1])),
+            )
+            linked = elements[are_own]
+            set_links(linked, own.values)
+            elements[are_own] = linked
+            del own, elements, are_own, linked  # before more is needed
         self.pairs.leave_out(self.links)
 
     def initialise(self) -> None:
@@ -232,18 +236,21 @@ class _AdaptedPairs(PairEvidence):
 
     def leave_out(self, links: LinkArrays) -> None:
         """Take links out of the model's counts, from :meth:`start_text` on."""
-        own = np.zeros(len(self._counts))
-        for low, high in element_blocks(links):
-            count_pairs(low, high, (0, len(own)), self._text, links, own)
-            release_matrices(links)
-        self._counts_of_others = np.maximum(self._counts - own, 0).astype(np.float32)
+        own = room_for_sums(self.owned_evidence)  # of which nothing is needed yet
+        own[:] = 0
+        self._add_links(links, (0, len(own)), own)
+        self._counts_of_others = np.empty_like(self._counts)
+        for low in range(0, len(own), BLOCK_ELEMENTS):
+            part = slice(low, low + BLOCK_ELEMENTS)
+            self._counts_of_others[part] = np.maximum(self._counts[part] - own[part] * sum_unit(self._shift), 0)
 
     def start_text(self) -> None:
         """From now on the text has links of its own."""
         self._counts = self._counts_of_others
 
-    def _known_counts(self, first: int, end: int) -> np.ndarray:
-        return self._counts[first:end]
+    @property
+    def _known_counts(self) -> np.ndarray:
+        return self._counts
 
     def _totals(self) -> tuple[np.ndarray, np.ndarray]:
         source, target = super()._totals()

@@ -14,6 +14,7 @@ from alignkit.classical.hmm.word_classes import BackOff, Classes, affix_part
 from alignkit.classical.translation_table import PairTable
 from alignkit.classical.word_pairs import SourceRanges
 from alignkit.kernels.hmm_known import KnownClassPairs, known_values
+from alignkit.kernels.hmm_m_step import column_sums, row_sums
 from alignkit.kernels.hmm_rows import FERTILITIES
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.translation_table import RowSpans
@@ -114,13 +115,10 @@ class KnownPairs:
             known_values(low, high, spans, rows, ids[1], np.zeros(width, np.float32), self.values)
 
         ranges.over_rows(fill)
-        words = np.repeat(np.arange(len(ids[0])), np.diff(rows.offsets)), rows.columns
-        self.rest = tuple(
-            np.maximum(
-                taken(known.totals[side], ids[side]) - np.bincount(words[side], self.values, len(ids[side])), 0
-            )
-            for side in (0, 1)
-        )
+        sums = np.empty(len(ids[0])), np.zeros(len(ids[1]))
+        row_sums(0, len(ids[0]), rows.offsets, self.values, sums[0])
+        column_sums(0, len(ids[1]), rows.columns, self.values, sums[1])
+        self.rest = tuple(np.maximum(taken(known.totals[side], ids[side]) - sums[side], 0) for side in (0, 1))
 
 
 class ClassPairs:
