@@ -243,7 +243,7 @@ def conventions(ours: list[Measured], plain: list[Measured], authors: list[Measu
 
 
 def measure(runs: Path, found: dict[str, Path], bleu: bool, device: str) -> Labs:
-    """The labs of every seed with attention, whose second run is the next seed."""
+    """The labs of every seed with attention, whose second run is the first other one."""
     general = [path for name, path in found.items() if name.startswith("general")]
     uniform = next((path for name, path in found.items() if name.startswith("uniform")), None)
     labs: Labs = {"ours": [], "plain": [], "authors": []}
@@ -251,14 +251,13 @@ def measure(runs: Path, found: dict[str, Path], bleu: bool, device: str) -> Labs
         return labs  # nothing to compare with yet
     score = KeptScores(runs / "scores")
     for number, path in enumerate(general):
-        other = general[(number + 1) % len(general)] if len(general) > 1 else None
+        other = general[0 if number else 1]
         chosen = {"ours": {"both_directions": True}, "authors": {**AUTHORS, "bleu": bleu}}
         if not number:
             chosen["plain"] = {**AUTHORS, "proxy_bias": False}
         for name, options in chosen.items():
             click.echo(f"{path.name}: {name}", err=True)
-            three = [each for each in (path, other, uniform) if each is not None]
-            state = {each.name: run_facts(each) for each in three} | {"bleu": bleu}
+            state = {each.name: run_facts(each) for each in (path, other, uniform)} | {"bleu": bleu}
             place = runs / "labs" / f"{path.name}-{name}.json"
             found_lab = earlier(place, state) or lab(path, other, uniform, device=device, score=score, **options)
             keep_lab(place, state, found_lab)
@@ -340,8 +339,19 @@ def main(runs: Path, output: Path, bleu: bool, keep: bool, device: str, threads:
     found = {path.name: path for path in paths}
     labs = kept(output) if keep else measure(runs, found, bleu, device)
     states = {name: run_facts(path) for name, path in found.items()}
-    finished = are_finished(states)
     random = kept_random(output) if keep else random_batches(found, device)
+    write_results(output, labs, states, random, bleu)
+
+
+def write_results(output: Path, labs: Labs, states: dict[str, dict[str, Any]], random: Course, bleu: bool) -> None:
+    """Write the page and its figures.
+
+    Args:
+        output: the folder, which has the classifiers' results.
+        labs: of :func:`measure`; states: of each run, of :func:`run_facts`; random: of :func:`random_batches`.
+        bleu: whether the runs were translated where BLEU was not logged.
+    """
+    finished = are_finished(states)
     rows = translation_rows(labs, states, output, random)
     rows += curve_rows(labs["authors"], finished, random)
     sums = [
