@@ -42,7 +42,7 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, on all ranks if it can; raises click.UsageError if it cannot."""
         launch = find_launch()
-        if launch is None or launch.world == 1 or self.ranks == "divided":
+        if launch is None or launch.world_size == 1 or self.ranks == "divided":
             return super().invoke(ctx)
         if self.ranks != "training":
             raise click.UsageError(f"'{ctx.command_path}' does not run under torchrun.", ctx)

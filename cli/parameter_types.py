@@ -160,7 +160,7 @@ class TextPath(InputPath):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         launch = find_launch()
-        if launch is not None and launch.world > 1:
+        if launch is not None and launch.world_size > 1:
             return os.fspath(value)
         return super().convert(value, param, ctx)
 

@@ -29,7 +29,7 @@ MANIFEST = "manifest.json"
 def is_shared() -> bool:
     """Whether torchrun has started this process together with others."""
     launch = find_launch()
-    return launch is not None and launch.world > 1
+    return launch is not None and launch.world_size > 1
 
 
 def sharing_options(command: Command) -> Command:

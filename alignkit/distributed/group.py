@@ -47,7 +47,7 @@ class Group:
     @property
     def world_size(self) -> int:
         """The number of ranks."""
-        return 1 if self.launch is None else self.launch.world
+        return 1 if self.launch is None else self.launch.world_size
 
     @property
     def leads(self) -> bool:
@@ -131,7 +131,7 @@ def joined_group(remedy: str = "", launch: Launch | None = None) -> Iterator[Gro
     """
     global _joined
     launch = launch or find_launch()
-    if launch is None or launch.world == 1:
+    if launch is None or launch.world_size == 1:
         yield _ALONE
         return
     lifeline = Lifeline(launch, remedy)
@@ -159,7 +159,6 @@ def _connect(launch: Launch, lifeline: Lifeline) -> None:
             lifeline.connect(json.loads(store.get(_KEY)))
         distributed.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=_EVER)
     except (RuntimeError, ValueError, OSError) as error:
-        place = f"{launch.address}:{os.environ.get('MASTER_PORT')}"
-        raise AlignkitError(
-            f"rank {launch.rank} of {launch.world} cannot join the others through {place}: {first_line(error)}"
-        ) from error
+        problem = f"rank {launch.rank} of {launch.world_size} cannot join the others through {launch.address}"
+        port = os.environ.get("MASTER_PORT")
+        raise AlignkitError(f"{problem}:{port}: {first_line(error)}") from error

@@ -17,16 +17,16 @@ class Launch:
 
     Attributes:
         rank: its number among all, from 0.
-        world: the number of all.
+        world_size: the number of all.
         local_rank: its number among those of its machine, from 0.
-        local_world: their number.
+        local_world_size: their number.
         address: the host of rank 0, as the others reach it.
     """
 
     rank: int
-    world: int
+    world_size: int
     local_rank: int
-    local_world: int
+    local_world_size: int
     address: str
 
 
@@ -42,7 +42,9 @@ def find_launch(environment: Mapping[str, str] | None = None) -> Launch | None:
     for name in _NAMES:
         if not values[name].isdecimal():
             raise AlignkitError(f"the environment variable {name} of torchrun is {values[name]!r}, not a number")
-    rank, world, local_rank, local_world = (int(values[name]) for name in _NAMES)
-    if not (rank < world and local_rank < local_world):
-        raise AlignkitError(f"the environment says rank {rank} of {world} and {local_rank} of {local_world} here")
-    return Launch(rank, world, local_rank, local_world, values["MASTER_ADDR"])
+    rank, size, local_rank, local_size = (int(values[name]) for name in _NAMES)
+    launch = Launch(rank, size, local_rank, local_size, values["MASTER_ADDR"])
+    if not (launch.rank < launch.world_size and launch.local_rank < launch.local_world_size):
+        ranks = f"{launch.rank} of {launch.world_size} and {launch.local_rank} of {launch.local_world_size} here"
+        raise AlignkitError(f"the environment says rank {ranks}")
+    return launch

@@ -51,7 +51,9 @@ class Lifeline:
         """At rank 0: open a port for the others; returns what they need for :meth:`connect`."""
         both = socket.has_dualstack_ipv6()
         family = socket.AF_INET6 if both else socket.AF_INET
-        self._server = socket.create_server(("", 0), family=family, backlog=self.launch.world, dualstack_ipv6=both)
+        self._server = socket.create_server(
+            ("", 0), family=family, backlog=self.launch.world_size, dualstack_ipv6=both
+        )
         self._token = secrets.token_bytes(_TOKEN)
         return {"port": self._server.getsockname()[1], "token": self._token.hex(), "name": _own_name()}
 
@@ -63,7 +65,7 @@ class Lifeline:
         """
         self._server.settimeout(60)
         try:
-            while len(self._links) < self.launch.world - 1:
+            while len(self._links) < self.launch.world_size - 1:
                 link, _ = self._server.accept()
                 link.settimeout(60)
                 with suppress(OSError, ValueError, KeyError):
@@ -73,7 +75,7 @@ class Lifeline:
                         self._names[hello["rank"]] = str(hello["name"])
                         self._links[hello["rank"]] = link
         except TimeoutError:
-            missing = sorted({*range(1, self.launch.world)} - {*self._links})
+            missing = sorted({*range(1, self.launch.world_size)} - {*self._links})
             raise AlignkitError(f"rank {missing[0]} did not connect to rank 0 within a minute") from None
         finally:
             self._server.close()
@@ -190,7 +192,7 @@ class Lifeline:
         It is the machine's first, or its second if the first is lost. A rank that failed has said why itself.
         """
         mine, first = self.launch.local_rank, self.launch.rank - self.launch.local_rank
-        here = first <= lost < first + self.launch.local_world
+        here = first <= lost < first + self.launch.local_world_size
         return (mine == 0 or (mine == 1 and lost == first)) and not (here and how == _FAILED)
 
 

@@ -129,7 +129,7 @@ def own_threads() -> int:
 def _ranks_here() -> int:
     """The number of ranks on this machine."""
     launch = find_launch()
-    return 1 if launch is None else launch.local_world
+    return 1 if launch is None else launch.local_world_size
 
 
 def check_shared(settings: AlignSettings) -> None:
