@@ -28,7 +28,7 @@ from alignkit.text.reading import read_bitext
 from alignkit.text.units import lowercased
 
 #: Bytes of a rank for each pair of words in its part of the text, for each that it owns, and for each element.
-PART, OWNED, ELEMENT = 32, 94, 4
+PART, OWNED, ELEMENT = 40, 94, 4
 #: Bytes of one process for each pair of words.
 ALONE = 16
 FERTILITY = 144  # bytes of fertilities by word that each rank passes on

@@ -86,7 +86,7 @@ def test_costs_are_those_of_the_table(monkeypatch):
     sent = 8 * H / 2 + 12 * H / 2 + 48 * K / 2 + 16 * (V + 2 * V_t) + 144 * V + 0.62e6
     assert row["sent"] == pytest.approx(sent)
     assert row["hours"] * 3600 == pytest.approx(2 * (5 * 2 + 10) / 0.5 + 5 * sent / 2 / 1e6)
-    assert row["memory"] == pytest.approx(32 * H / 2 + 94 * K / 2 + 4 * 100_000)
+    assert row["memory"] == pytest.approx(40 * H / 2 + 94 * K / 2 + 4 * 100_000)
     alone = module["estimate"](found, 4000, 1, 0.5, 1e6)
     assert (alone["sent"], alone["waiting"]) == (0, 0)
     assert alone["memory"] == 16 * K + 4 * 200_000

@@ -12,6 +12,7 @@ from alignkit.classical.exchange import ALONE, Exchange
 from alignkit.classical.settings import GREATEST_PRIOR_WEIGHT, PRIOR_WEIGHT
 from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError, InputError
+from alignkit.kernels.hmm_m_step import column_sums
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.records import plainly_shown
 from alignkit.representation import brief_repr
@@ -140,7 +141,7 @@ def start_values(
     of = columns if by_target else np.repeat(np.arange(types[0]), np.diff(offsets))
     count = types[1 if by_target else 0]
     changed = exchange.summed(np.bincount(of[is_new], minlength=count)) > 0
-    sums = exchange.in_turn(np.zeros(count), lambda sums: np.add.at(sums, of, start))
+    sums = exchange.in_turn(np.zeros(count), lambda sums: column_sums(0, count, of, start, sums))
     divisor = np.where(changed, np.maximum(sums, 1e-30), 1.0)
     return (start / divisor[of]).astype(np.float32)
 

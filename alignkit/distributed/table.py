@@ -24,7 +24,7 @@ from alignkit.parallel import blocks
 
 #: In how many the rows of each owner are counted: the next rank waits for one of them.
 PIECES = 16
-#: The work of a row of a group in pairs, as measured: the rows of a group are far from each other.
+#: The work of a row of a group, in pairs: its rows are far from each other. So two ranks took equally long.
 ROW_WORK = 10
 _COUNTS = "counts"
 _WHOLE = (1 << 20) - 1  # tag of the messages of :meth:`DistributedTable.sum_whole`
@@ -193,7 +193,8 @@ class DistributedTable(SharedTable):
 
     def spread(self, values: np.ndarray, out: np.ndarray) -> None:
         """See :meth:`SharedTable.spread`."""
-        wide = values.reshape(len(values), -1)
+        # Not -1, which cannot be told where a rank owns no pair.
+        wide = values.reshape(len(values), int(np.prod(values.shape[1:], dtype=np.int64)))
         parts = []
         for rank, size in enumerate(self._members):
             part = np.empty((size, wide.shape[1]), values.dtype)

@@ -24,7 +24,7 @@ MOST = np.uint32(127 << 23)  # those of 1
 NONE = np.uint32(0)
 FINEST = 42  # -log2 of the unit that every link is a multiple of
 FRACTION_BITS, ONE = 11, 1 << 11  # of a link's fraction; its leading bit, which is not stored
-SUM_BITS = 62  # of sums
+SUM_BITS = 62  # of sums; one more is left for rounding, which can double a small link
 
 
 @kernel

@@ -77,6 +77,10 @@ def known(fit):
         return fit(Bitext.from_sentences(*sides), iterations=2, lexical_iterations=1)
 
 
+def fit_known_views(bitext, **options):
+    return fit_views(bitext, views=VIEWS, **options)
+
+
 FITS = {
     "ibm1": lambda bitext: fit_ibm1(bitext, iterations=4),
     "ibm1-bayes": lambda bitext: fit_ibm1(bitext, iterations=3, dirichlet=0.01, null_probability=0.1, prune=0.01),
@@ -86,6 +90,7 @@ FITS = {
     "hmm-start": lambda bitext: fit_hmm(bitext, start=known(fit_hmm), iterations=2),
     "joint-start": lambda bitext: fit_joint(bitext, start=known(fit_joint), iterations=2),
     "joint-views": lambda bitext: fit_views(bitext, views=VIEWS, iterations=3),
+    "joint-views-start": lambda bitext: fit_views(bitext, views=known(fit_known_views), iterations=2),
 }
 
 
@@ -163,6 +168,18 @@ def test_the_command_joins_the_lines_of_compressed_shards_or_leaves_them_in_part
     texts = [(tmp_path / "parts" / part["file"]).read_bytes() for part in manifest["parts"]]
     assert [text.count(b"\n") for text in texts] == [part["pairs"] for part in manifest["parts"]]
     assert b"".join(texts) == alone.stdout
+
+
+@pytest.mark.parametrize("command", ["align", "diagonal"])
+def test_ranks_that_own_no_word_pair_find_the_same_links(command, tmp_path):
+    (tmp_path / "s").write_text("a\n" * 70 + "\n" * 20)
+    (tmp_path / "t").write_text("x y\n" * 70 + "\n" * 20)
+    program = ["-m", "alignkit", command, "--iterations", "2", "--quiet", tmp_path / "s", tmp_path / "t"]
+    alone = run(torchrun(1)[0], *program)
+    shared = run(*torchrun(3, *program))
+    assert shared.returncode == 0, shared.stderr
+    assert shared.stdout == alone.stdout
+    assert shared.stdout.count(b"\n") == 90
 
 
 def test_an_error_of_one_rank_is_one_line(tmp_path):

@@ -152,10 +152,8 @@ class AdaptedEstimation(HMMEstimation):
         for low, high in blocks(work, max(1, -(-int(work.sum()) // BLOCK_ELEMENTS))):
             chosen = np.flatnonzero(counted[low:high])
             own = model.expected_links(self.bitext.block(low, high).take(chosen).with_own_words())
-            elements, are_own = (
-                found[offsets[low] : offsets[high]],
-                np.repeat(counted[low:high], np.diff(offsets[low : high + 1])),
-            )
+            elements = found[offsets[low] : offsets[high]]
+            are_own = np.repeat(counted[low:high], np.diff(offsets[low : high + 1]))
             linked = elements[are_own]
             set_links(linked, own.values)
             elements[are_own] = linked

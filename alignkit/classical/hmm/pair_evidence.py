@@ -71,7 +71,7 @@ class PairEvidence:
             exchange.summed(np.bincount(side.tokens, minlength=len(side.vocabulary)))
             for side in (bitext.source, bitext.target)
         ]
-        # No word pair has more links than there are tokens.
+        # No word pair has more links than there are tokens: the posteriors of a token sum to at most 1.
         self._shift = sum_shift(int(sum(each.sum() for each in self._frequencies)))
         self.transliteration = self._transliteration(bitext)
 
@@ -127,10 +127,9 @@ class PairEvidence:
         offsets, local = self.rows.offsets, self.table.local.offsets
         # Each block reads the whole text, so there are no more of them than threads.
         ranges = blocks(self._frequencies[0], self.threads)
-        room = room_for_sums(self._owned)
 
         def count(low: int, high: int) -> None:
-            sums = room[offsets[low] : offsets[high]]
+            sums = room_for_sums(self._owned)[offsets[low] : offsets[high]]
             sums[:] = 0
             self._add_links(links, (offsets[low], offsets[high]), sums)
             start(low, high, sums)
