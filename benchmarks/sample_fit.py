@@ -32,6 +32,7 @@ from alignkit.classical.hmm.pruning import pruned_to_pairs
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.metrics.aer import evaluate
 from alignkit.text.reading import read_lines
+from alignkit.workflow import align as alignment
 from alignkit.workflow.align import AlignedText, align
 from alignkit.workflow.parts import align_part, align_sampled
 
@@ -131,9 +132,13 @@ def markdown(result: dict[str, Any]) -> str:
 @click.option("--part", default="test", show_default=True)
 @click.option("--shares", multiple=True, default=("10%", "30%", "100%"), show_default=True)
 @click.option("--seeds", type=click.IntRange(min=1), default=3, show_default=True)
+@click.option("--block", type=click.IntRange(min=1), help="Adapt to blocks of this many pairs instead.")
 @click.option("-o", "--output", required=True, help="Without suffix.")
-def main(sets: tuple[str, ...], part: str, shares: tuple[str, ...], seeds: int, output: str) -> None:
+def main(
+    sets: tuple[str, ...], part: str, shares: tuple[str, ...], seeds: int, block: int | None, output: str
+) -> None:
     """AER of a model of a sample of the pairs."""
+    alignment.ADAPTED_BLOCK = block or alignment.ADAPTED_BLOCK
     found = ", ".join(f"{name} {value}" for name, value in environment(sys.executable).items())
     result: dict[str, Any] = {"environment": found, "part": part, "sets": {}}
     for place in gold_sets(part, list(sets) or None):
