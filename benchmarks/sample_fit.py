@@ -104,6 +104,8 @@ def markdown(result: dict[str, Any]) -> str:
     """The tables."""
     lines = ["# A model of a sample of the pairs links all pairs", "", result["environment"], ""]
     lines += ["AER in per cent; mean (lowest to highest) over the seeds of the sample.", ""]
+    if result.get("block") is not None:
+        lines += [f"Adapted to blocks of {result['block']:,} pairs.", ""]
     lines += ["| set | sample | pairs | `--fit-on` | all fitted | loss | `--model` |"]
     lines += ["|---|---|---|---|---|---|---|"]
     for name, one in result["sets"].items():
@@ -140,7 +142,7 @@ def main(
     """AER of a model of a sample of the pairs."""
     alignment.ADAPTED_BLOCK = block or alignment.ADAPTED_BLOCK
     found = ", ".join(f"{name} {value}" for name, value in environment(sys.executable).items())
-    result: dict[str, Any] = {"environment": found, "part": part, "sets": {}}
+    result: dict[str, Any] = {"environment": found, "part": part, "block": block, "sets": {}}
     for place in gold_sets(part, list(sets) or None):
         click.echo(place.name, err=True)
         with tempfile.TemporaryDirectory() as folder:
