@@ -48,16 +48,10 @@ def slices(pairs: int) -> dict[int, list[np.ndarray]]:
     return found
 
 
-def chosen(links: Links, sentences: np.ndarray) -> Links:
-    return Links.from_lists([[(int(s), int(t)) for s, t in links[m]] for m in sentences])
-
-
 def aer(parts: list[np.ndarray], bitext: Bitext, gold: GoldLinks, system: Align) -> float:
     """AER of a system over all slices of one size."""
     found = [system(Bitext(bitext.source.take(part), bitext.target.take(part))) for part in parts]
-    pairs = np.concatenate(parts)
-    truth = GoldLinks(chosen(gold.sure, pairs), chosen(gold.possible, pairs))
-    return evaluate(truth, Links.concatenated(found)).aer
+    return evaluate(gold.take(np.concatenate(parts)), Links.concatenated(found)).aer
 
 
 def by_eflomal(python: str) -> Align:

@@ -85,9 +85,10 @@ def _terminal_bar(label: str) -> Any:
     class Bar(tqdm):  # type: ignore[type-arg]
         monitor_interval = 0  # no thread beside ours
 
-    # Some terminals say that they have no columns, and tqdm would show that many.
-    width: dict[str, Any] = {"dynamic_ncols": True} if os.get_terminal_size(2).columns else {"ncols": 80}
-    form: dict[str, Any] = {"bar_format": FORMAT, "ascii": " #", "leave": False, **width}
+    # Some terminals say that they have no columns and rows, and tqdm would show that many.
+    known = os.get_terminal_size(2).columns > 0
+    size: dict[str, Any] = {"dynamic_ncols": True} if known else {"ncols": 80, "nrows": 24}
+    form: dict[str, Any] = {"bar_format": FORMAT, "ascii": " #", "leave": False, **size}
     return Bar(desc=label, total=1, delay=DELAY, miniters=0, file=sys.stderr, **form)
 
 

@@ -87,6 +87,11 @@ class Links:
         pairs = [np.empty((0, 2), np.int32), *(part.pairs for part in parts)]
         return cls(np.concatenate(pairs), np.cumsum(np.concatenate(sizes)))
 
+    def take(self, sentences: np.ndarray) -> Links:
+        """The links of chosen sentence pairs, int (M',), in their order."""
+        parts = [np.empty((0, 2), np.int32), *(self[int(m)] for m in sentences)]
+        return Links(np.concatenate(parts), np.cumsum([len(part) for part in parts], dtype=np.int64))
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
@@ -150,6 +155,10 @@ class GoldLinks:
     def __post_init__(self) -> None:
         if len(self.sure) != len(self.possible):
             raise ValueError("sure and possible links must cover the same sentence pairs")
+
+    def take(self, sentences: np.ndarray) -> GoldLinks:
+        """The links of chosen sentence pairs, int (M',), in their order."""
+        return GoldLinks(self.sure.take(sentences), self.possible.take(sentences))
 
     def __len__(self) -> int:
         return len(self.sure)

@@ -27,7 +27,8 @@ with progress.progress_bar("fitting", quiet={quiet}) as bar:
 def on_terminal(columns: int, **options: object) -> str:
     """What the program writes to a terminal as its standard error."""
     ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    rows = 24 if columns else 0
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     code = PROGRAM.format(**{"delay": 0.1, "quiet": False, **options})
     subprocess.run([sys.executable, "-c", code], stderr=theirs, stdout=subprocess.DEVNULL, check=True)
     os.write(theirs, b"|")  # the end, for whoever reads

@@ -11,9 +11,11 @@ from planted import permuted_copy
 from alignkit.errors import AlignkitError
 from alignkit.experiments import gold_links as experiment
 from alignkit.experiments.protocol import Verdict
+from alignkit.links.files import read_gold
 from alignkit.links.links import GoldLinks, Links
 from alignkit.scores.scores import Scores
 from alignkit.text.line_pairs import LinePairs
+from alignkit.text.reading import read_line_pairs
 from alignkit.text.tokenization import encode_bitext, learn_words
 
 
@@ -49,7 +51,9 @@ def test_the_error_rate_by_hand():
 
 def test_on_a_planted_text_errors_fall(folder):
     torch.set_num_threads(1)
-    settings = experiment.GoldLinksSettings(data=str(folder), pairs=180, pieces=60, epochs=8, batch=8, seeds=1)
+    settings = experiment.GoldLinksSettings(
+        data=str(folder), pairs=180, judged=0, pieces=60, epochs=8, warmup=0, batch=8, seeds=1
+    )
     told = []
     result = experiment.run_gold_links(settings, lambda *what: told.append(what[:2]))
     raw = result.rows["steps"]
@@ -64,7 +68,7 @@ def test_on_a_planted_text_errors_fall(folder):
         100 * words.ibm1.iloc[0], abs=1e-2
     )
     assert told[-1] == (2000, 2000)
-    assert "200 pairs, 20 with gold links" in result.remarks[-1]
+    assert "200 pairs, 20 judged by gold links" in result.remarks[-1]
 
 
 def rows(alpha, beta, ibm1, unit="words", seed=0):
@@ -81,7 +85,7 @@ def verdicts(alpha, beta, ibm1, gap):
             moved = [value + more + shift * (value < 0.5) for value in alpha]
             parts.append(rows(moved, [value + 2 * shift for value in beta], ibm1, unit, seed))
     raw = pd.concat(parts, ignore_index=True)
-    return [each.verdict for each in experiment.gold_links_claims(raw, experiment.half_way_errors(raw))]
+    return [each.verdict for each in experiment.gold_links_claims(raw, experiment.half_way_errors(raw), 0)]
 
 
 def test_claims_follow_the_error_rates():
@@ -89,6 +93,42 @@ def test_claims_follow_the_error_rates():
     assert verdicts(late, early, 0.4, -0.05) == [Verdict.HOLDS] * 5
     late, early = [0.9, 0.9, 0.8, 0.5], [0.9, 0.6, 0.6, 0.6]
     assert verdicts(early, late, 0.4, 0.05) == [Verdict.FAILS] * 5
+
+
+def test_what_warm_up_decides_is_no_claim():
+    raw = rows([0.9, 0.9, 0.8, 0.2], [0.9, 0.4, 0.3, 0.3], 0.4)
+    raw = pd.concat([raw, raw.assign(unit="subwords")], ignore_index=True)
+    halves = experiment.half_way_errors(raw)
+    every, some = ([each.text for each in experiment.gold_links_claims(raw, halves, epochs)] for epochs in (0, 3))
+    assert set(every) - set(some) == {"The lexical probe is right first, attention after"}
+
+
+def test_the_pairs_of_a_set(folder):
+    settings = experiment.GoldLinksSettings(data=str(folder), pairs=50, judged=7)
+    (one,), (again,) = experiment.read_sets(settings), experiment.read_sets(settings)
+    everything = read_line_pairs(folder / "planted" / "train.src", folder / "planted" / "train.tgt")
+    test = read_line_pairs(folder / "planted" / "test.src", folder / "planted" / "test.tgt")
+    # All pairs with gold links are trained on, and the first are judged.
+    assert list(one.lines.source[:20]) == list(test.source)
+    assert list(one.judged.target) == list(test.target[:7])
+    gold = read_gold(folder / "planted" / "test.gold")
+    assert one.gold.sure.to_strings() == gold.sure.to_strings()[:7]
+    # The others are drawn, in the order of the text, with both sides of a pair.
+    drawn = list(zip(*(side[20:] for side in one.lines), strict=True))
+    pairs = list(zip(*everything, strict=True))
+    places = iter(pairs)
+    assert len(drawn) == 50
+    assert all(pair in places for pair in drawn)
+    assert drawn != pairs[:50]
+    assert list(one.lines.source) == list(again.lines.source)
+    (every,) = experiment.read_sets(experiment.GoldLinksSettings(data=str(folder), pairs=0))
+    assert list(every.lines.source[20:]) == list(everything.source)
+
+
+def test_settings_that_cannot_be():
+    for name in ("pairs", "judged", "warmup"):
+        with pytest.raises(AlignkitError, match=f"{name} must not be below 0"):
+            experiment.GoldLinksSettings(**{name: -1})
 
 
 def test_sets_that_are_not_there(folder, tmp_path):

@@ -162,3 +162,13 @@ def test_one_based_gold_is_recognised():
 def test_a_link_in_a_blank_pair_is_out_of_range():
     with pytest.raises(InputError, match="line 2"):
         check_range("x", Links.from_lists([[(0, 0)], [(0, 0)]]), np.array([[1, 1], [0, 1]], np.int32))
+
+
+def test_chosen_sentence_pairs():
+    rows = [[(0, 1), (2, 0)], [], [(1, 1)], [(0, 0)]]
+    links = Links.from_lists(rows)
+    for chosen in ([2, 0, 1], [3, 3], []):
+        taken = links.take(np.array(chosen, np.int64))
+        assert taken.to_strings() == Links.from_lists([rows[m] for m in chosen]).to_strings()
+    gold = GoldLinks(Links.from_lists([[], [], [(1, 1)], []]), links).take(np.array([2, 1]))
+    assert (gold.sure.to_strings(), gold.possible.to_strings()) == (["1-1", ""], ["1-1", ""])
