@@ -7,11 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from math import isfinite
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments.protocol import Result
 from alignkit.types import Progress, no_progress
+
+ALL_IF_EMPTY = {"scored", "pairs", "sentences", "sets"}  # settings of which 0 or nothing means all
+OF_PRESET = {"pieces", "batch", "epochs"}  # settings of which 0 means the preset's
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,7 @@ class Experiment:
         summary: a line about it.
         source: the section of the paper that it reproduces.
         size: the settings that make its size.
+        trained: those of them that do not count if ``run`` names a network that is trained already.
         paper: their values in the paper, as far as they are known; empty where the paper gives no size.
     """
 
@@ -30,6 +35,7 @@ class Experiment:
     summary: str
     source: str
     size: tuple[str, ...] = ()
+    trained: tuple[str, ...] = ()
     paper: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -52,10 +58,17 @@ class Experiment:
         """The size of a run with these settings: "the paper's size", or its numbers beside the paper's."""
         if self.paper and all(settings[name] == value for name, value in self.paper.items()):
             return "the paper's size"
-        parts = []
+        run = settings.get("run")
+        parts = [f"run {Path(run).name}"] if run else []
         for name in self.size:
+            if run and name in self.trained:
+                continue
             value = settings[name]
+            if not value and name in OF_PRESET:
+                continue
             shown = " ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+            if not value and name in ALL_IF_EMPTY:
+                shown = "all"
             differs = name in self.paper and self.paper[name] != value
             parts.append(f"{name} {shown}" + (f" (paper: {self.paper[name]})" if differs else ""))
         return ", ".join(parts)
@@ -104,7 +117,7 @@ _ALL = (
         "copying fails if all words co-occur equally often",
         f"{_SNELL}, 3.3",
         ("seeds", "length", "subset_types", "hidden", "batch", "steps"),
-        {"seeds": 20, "length": 40, "subset_types": 60, "hidden": 256, "batch": 128, "steps": 300},
+        paper={"seeds": 20, "length": 40, "subset_types": 60, "hidden": 256, "batch": 128, "steps": 300},
     ),
     Experiment(
         "copying-mechanisms",
@@ -117,14 +130,14 @@ _ALL = (
         "a fixed reordering is not learned though the words are",
         f"{_SNELL}, 6.2",
         ("seeds", "length", "types", "hidden", "batch", "steps"),
-        {"seeds": 20, "length": 40, "types": 60, "hidden": 256, "batch": 128, "steps": 300},
+        paper={"seeds": 20, "length": 40, "types": 60, "hidden": 256, "batch": 128, "steps": 300},
     ),
     Experiment(
         "multihead",
         "one head with a good start among bad ones",
         f"{_SNELL}, 5.2",
         ("samples", "good_heads", "bad_heads", "trials", "length", "hidden", "batch", "steps"),
-        {"samples": 50, "good_heads": 20, "bad_heads": 20, "trials": 3, "hidden": 256},
+        paper={"samples": 50, "good_heads": 20, "bad_heads": 20, "trials": 3, "hidden": 256},
     ),
     Experiment(
         "locality",
@@ -137,6 +150,7 @@ _ALL = (
         "the best attention against the lexical probe",
         f"{_SNELL}, A.1",
         ("preset", "pieces", "batch", "epochs", "scored"),
+        ("preset", "pieces", "batch", "epochs"),
     ),
     Experiment(
         "initial-gradient",

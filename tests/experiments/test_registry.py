@@ -67,9 +67,19 @@ def test_the_size_is_the_papers_or_says_how_it_differs():
     assert copying.size_of(dataclasses.asdict(copying.settings())) == "the paper's size"
     smaller = dataclasses.asdict(copying.settings(changes={"seeds": "3"}))
     assert copying.size_of(smaller).startswith("seeds 3 (paper: 20), length 40, ")
+    best = EXPERIMENTS["optimal-attention"]
+    values = dataclasses.asdict(best.settings(changes={"scored": "3", "batch": "8"}))
+    assert best.size_of(values) == "preset small, batch 8, scored 3"
+    assert best.size_of(values | {"run": "runs/sum-1", "scored": 0}) == "run sum-1, scored all"
+    assert (
+        EXPERIMENTS["gold-links"]
+        .size_of(dataclasses.asdict(EXPERIMENTS["gold-links"].settings()))
+        .startswith("sets all, pairs ")
+    )
     for experiment in EXPERIMENTS.values():
         values = dataclasses.asdict(experiment.settings())
         assert experiment.size, experiment.name
         assert {*experiment.size, *experiment.paper} <= set(values)
+        assert set(experiment.trained) <= set(experiment.size)
         assert set(experiment.paper) <= set(experiment.size)
         assert "full size" not in experiment.size_of(values)
