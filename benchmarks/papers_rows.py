@@ -92,6 +92,13 @@ class Row:
         return [self.name, shown, self.theirs.text(self.percent), mine, old, self.cause(), self.rule]
 
 
+def seeds_apart(values: list[float]) -> float:
+    """How far two seeds of a normal quantity differ at most in 95 % of cases, by Student; NaN of less than two."""
+    known = np.array([value for value in values if value == value])
+    low, high = mean_interval(known)
+    return (high - low) / 2 * (2 * len(known)) ** 0.5
+
+
 SST = {"A(alpha, beta_uf)": 0.198, "A(beta_px, beta_uf)": 0.336, "A(delta, beta_uf)": 0.224, "chance": 0.083}
 SST |= {"xi*": 0.835, "xi": 0.782}
 SST |= {"A(beta_log, beta_uf) at step 500": 0.33, "A(beta_log, beta_uf) at the end": 0.23}

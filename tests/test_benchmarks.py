@@ -172,6 +172,26 @@ def test_batches_of_any_lengths_are_a_cause_where_they_come_nearer_to_the_author
     assert not causes["A(alpha of A, alpha of B) at step 1000"]
 
 
+def test_one_seed_of_the_sum_variant_is_held_against_how_far_seeds_are_apart(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    module = runpy.run_path(str(FOLDER / "papers.py"))
+    assert module["seeds_apart"]([38.0, math.nan, 37.0]) == pytest.approx(
+        12.706, abs=1e-3
+    )  # t(1) times sqrt(1/2 * 2)
+    assert math.isnan(module["seeds_apart"]([38.0]))
+
+    def cause(best, usual):
+        runs = {"sum-1": best} | {f"general-{n}": value for n, value in enumerate(usual)}
+        states = {name: {"best_bleu": value, "finished": True} for name, value in runs.items()}
+        return module["sum_row"](states).cause()
+
+    assert cause(37.0, [37.4, 38.0, 38.6]) == (
+        "none: one seed, and two seeds of the usual network are up to 3.7 apart (of 3)"
+    )
+    assert cause(37.0, [38.0, 38.0, 38.1]) == "unexplained"
+    assert cause(37.0, [38.0]) == "unexplained"
+
+
 def test_the_papers_table_without_runs_says_what_is_not_measured(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(FOLDER)
     module = runpy.run_path(str(FOLDER / "papers.py"))
