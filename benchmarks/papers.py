@@ -75,9 +75,9 @@ def value_of(found: Measured, u: str, v: str, column: str = "agreement") -> floa
 
 
 def over_seeds(labs: list[Measured], u: str, v: str, column: str = "agreement") -> Cell:
-    """A value over the seeds of labs; with one of them, the interval is that over sentences."""
+    """A value over the seeds of labs; the interval is over sentences if they have all networks in common."""
     values = [value_of(each, u, v, column) for each in labs]
-    if len(labs) == 1 and column == "agreement":
+    if len(set(values)) == 1 and column == "agreement":
         low, high = (value_of(labs[0], u, v, end) for end in ("low", "high"))
         return Cell(values[0], low, high, "sentences")
     return Cell.of_seeds(values)
@@ -239,10 +239,10 @@ def render(facts: dict[str, Any], rows: list[Row]) -> str:
     lines += [f"| {' | '.join(row.cells())} |" for row in rows]
     if not facts["conventions"]:
         return "\n".join(lines) + "\n"
-    lines += ["", "What the conventions do to the first seed's rows:", ""]
+    lines += ["", "What the conventions do to the first seed's rows, with intervals over sentences:", ""]
     lines += ["| row | ours | largest, best accuracy | and the proxy's bias |", "|---|---|---|---|"]
     for one in facts["conventions"]:
-        shown = [("" if one[key] is None else f"{one[key]:.3f}") for key in ("ours", "plain", "authors")]
+        shown = [Cell(**one[key]).text() if one[key] else "" for key in ("ours", "plain", "authors")]
         lines.append(f"| A({one['u']}, {one['v']}) | {' | '.join(shown)} |")
     return "\n".join(lines) + "\n"
 
@@ -255,9 +255,14 @@ def conventions(ours: list[Measured], plain: list[Measured], authors: list[Measu
     for u, v in zip(table.u, table.v, strict=True):
         if "uniform.beta" in (u, v):
             labs = {"ours": ours, "plain": plain, "authors": authors}
-            values = {name: value_of(each[0], u, v) if each else np.nan for name, each in labs.items()}
-            rows.append({"u": u, "v": v, **{name: None if x != x else x for name, x in values.items()}})
+            cells = {name: over_seeds(each[:1], u, v) if each else Cell() for name, each in labs.items()}
+            known = {name: None if cell.value != cell.value else interval_of(cell) for name, cell in cells.items()}
+            rows.append({"u": u, "v": v, **known})
     return rows
+
+
+def interval_of(cell: Cell) -> dict[str, float]:
+    return {"value": cell.value, "low": cell.low, "high": cell.high}
 
 
 def measure(runs: Path, found: dict[str, Path], bleu: bool, device: str) -> Labs:
@@ -379,9 +384,9 @@ def write_results(output: Path, labs: Labs, states: dict[str, dict[str, Any]], r
         "command": "python benchmarks/papers.py RUNS -o benchmarks/results" + (" --bleu" if bleu else ""),
         "note": "Multi30k, German to English, untokenised and cased, the paper's network and text; validation "
         "text, 1,014 pairs. Their figures are the output of the authors' own runs. Intervals are over seeds, or "
-        f"over sentences where there is one seed. The whole training has about {LAST:,} steps; figures of runs "
-        "that are not finished are those of the steps so far. The tokenised, lower-cased text's figures are in "
-        "lab-multi30k.md.",
+        "over sentences where all seeds share one network (uniform-N, the proxy). The whole training has about "
+        f"{LAST:,} steps; figures of runs that are not finished are those of the steps so far. The tokenised, "
+        "lower-cased text's figures are in lab-multi30k.md.",
         "machine": machine(),
         "versions": versions(),
         "runs": states,

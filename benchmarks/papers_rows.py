@@ -46,7 +46,8 @@ class Cell:
         shown = "{:.1f}" if percent else "{:.3f}"
         if self.low != self.low:
             return shown.format(self.value)
-        return f"{shown} [{shown}, {shown}] ({self.over})".format(self.value, self.low, self.high)
+        over = f" ({self.over})" if self.over else ""
+        return f"{shown} [{shown}, {shown}]".format(self.value, self.low, self.high) + over
 
 
 @dataclass(frozen=True)
