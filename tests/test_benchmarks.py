@@ -147,7 +147,12 @@ def test_the_regression_is_compared_with_the_proxy_by_their_intervals(monkeypatc
         ([0.40, 0.41], {}, "unexplained"),
         ([0.40, 0.41], {"unfinished": True}, "our runs are not finished"),
         ([0.40, 0.41], {"unfinished": True, "measured": "the bias"}, "the bias"),
-        ([0.31], {}, "unexplained"),
+        ([0.35], {}, "unexplained"),
+        ([0.3108], {}, "none: the last digit"),
+        ([0.3112], {}, "unexplained"),
+        ([0.1, 0.5], {}, "undecided: our interval over 2 seeds is wide"),
+        ([0.31], {"unlike": "another text"}, "another text"),
+        ([], {"unlike": "another text"}, "another text"),
         ([], {}, ""),
     ],
 )

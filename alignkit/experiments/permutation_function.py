@@ -184,7 +184,7 @@ def _draw(figure: Figure, runs: Runs, known: dict[str, np.ndarray], settings: Pe
     for (task, attention), part in runs.items():
         for number, run in enumerate(part):
             style = "-" if attention == "general" else ":"
-            label = f"{task}, {'attention' if attention == 'dot' else 'uniform'}" if not number else None
+            label = f"{task}, {'attention' if attention != 'uniform' else 'uniform'}" if not number else None
             left.plot(run.steps, run.accuracy, style, color=colors[task], lw=0.9, alpha=0.8, label=label)
     left.set(xlabel="step", ylabel="token accuracy", ylim=(0, 1.02), xlim=(0, settings.steps))
     left.legend(fontsize="small")

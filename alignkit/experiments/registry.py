@@ -15,7 +15,7 @@ from alignkit.experiments.protocol import Result
 from alignkit.types import Progress, no_progress
 
 ALL_IF_EMPTY = {"scored", "pairs", "sentences", "sets"}  # settings of which 0 or nothing means all
-OF_PRESET = {"pieces", "batch", "epochs"}  # settings of which 0 means the preset's
+OF_PRESET = {"pieces", "batch", "epochs", "steps"}  # settings of which 0 means the preset's, or no limit
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ _ALL = (
         "word-order-of-learning",
         "when attention finds each word, predicted from the text",
         "ours",
-        ("sizes", "seeds", "scored", "epochs", "batch"),
+        ("sizes", "seeds", "scored", "steps", "epochs", "batch"),
     ),
     Experiment(
         "gold-links",
