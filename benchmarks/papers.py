@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ from alignkit.text.bitext import Bitext
 #: A(alpha of A's best step, alpha of B) at these steps
 CURVE = {0: 0.063, 50: 0.063, 100: 0.165, 500: 0.267, 1000: 0.453, 1500: 0.565, 2000: 0.631, 4000: 0.702}
 CURVE |= {8000: 0.753, 16000: 0.764, 36000: 0.775}
+SALIENCY = (0.065, 0.27)  #: A(beta_uf, delta) rises from and to this while the uniform run learns
 RANDOM = ("general-", "random-")  #: A and B of :func:`random_batches`
 LEAST_TIES = 0.01  #: share of tokens decided by a tie that is worth telling
 LAST = 36_250  #: steps of 20 epochs in batches of 16
@@ -128,6 +129,7 @@ def translation_rows(labs: Labs, states: dict[str, dict[str, Any]], results: Pat
             how = "BLEU" if percent else "accuracy"
             rule = f"{how} of the second seed where A(alpha, alpha(step)) first exceeds it"
             cells = [over_seeds(part, *pair, column) for part, pair in ((authors, (u, v)), (ours, mine))]
+            cells = [of_second_runs(cell, authors) for cell in cells]
             before = tokenised(*mine, column)
             xi = contextual(random, theirs.value, column.removeprefix("xi_"))
             cause = "" if xi != xi else f"batches of any lengths give {xi:.{1 if percent else 3}f} (1 seed)"
@@ -166,6 +168,16 @@ def sum_row(states: dict[str, dict[str, Any]]) -> Row:
     )
 
 
+def of_second_runs(cell: Cell, labs: list[Measured]) -> Cell:
+    """The cell, which says so if its labs follow fewer second runs than they are: intervals are too narrow then."""
+    courses = [each.seeds.set_index("step") for each in labs if each.seeds is not None]
+    if len(courses) < 2:
+        return cell
+    shared = sorted(set.intersection(*(set(course.index) for course in courses)))
+    number = len({tuple(course.loc[shared, "accuracy"]) for course in courses})
+    return replace(cell, over=f"{cell.over}, {number} second runs") if number < len(courses) else cell
+
+
 def contextual(course: Course, level: float, key: str) -> float:
     """The accuracy or BLEU of the first step whose agreement exceeds the level; NaN if none does."""
     return next((row[key] for row in course if row["agreement"] > level and row[key] is not None), np.nan)
@@ -180,12 +192,55 @@ def curve_rows(labs: list[Measured], finished: bool, random: Course) -> list[Row
     found = []
     for step, figure in CURVE.items():
         cell = Cell.of_seeds([table.get(step, np.nan) for table in tables])
+        cell = of_second_runs(
+            cell, [each for each in labs if each.seeds is not None and step in set(each.seeds.step)]
+        )
         name = f"A(alpha of A, alpha of B) at step {step}"
         other = of_random.get(step, np.nan)
         is_nearer = abs(other - figure) < abs(cell.value - figure)
         cause = f"batches of any lengths give {other:.3f} (1 seed)" if is_nearer else ""
         found.append(Row(name, figure, cell, Cell(), "alpha of A's best step", False, cause, not finished))
     return found
+
+
+def saliency_rows(courses: dict[str, Course], labs: list[Measured], finished: bool) -> list[Row]:
+    """A(beta_uf, delta) before the uniform run learns, and the largest of its steps, over seeds with attention."""
+    u, v = "uniform.beta", "lstm.delta"
+    start = Cell.of_seeds([{row["step"]: row["agreement"] for row in course}[0] for course in courses.values()])
+    chance = over_seeds(labs, u, v, "chance").value
+    cause = f"a network that has not learned is at chance, {chance:.3f}"
+    name, rule = "A(beta_uf, delta)", "delta of A's best step"
+    return [
+        Row(f"{name} at step 0", SALIENCY[0], start, Cell(), rule, measured=cause),
+        Row(
+            f"{name}, later",
+            SALIENCY[1],
+            over_seeds(labs, u, v),
+            Cell(),
+            f"{rule}; largest",
+            unfinished=not finished,
+        ),
+    ]
+
+
+def saliency_courses(found: dict[str, Path], device: str, score: KeptScores) -> dict[str, Course]:
+    """A(uniform.beta, lstm.delta) by the step of the uniform run, for every finished run with attention."""
+    uniform = next((path for name, path in found.items() if name.startswith("uniform")), None)
+    general = {name: TranslationRun(path) for name, path in found.items() if name.startswith("general")}
+    general = {name: run for name, run in general.items() if run.finished}
+    if uniform is None or not general:
+        return {}
+    run = TranslationRun(uniform)
+    deltas = {
+        name: best_network(each, "accuracy", device).score(run.valid, "delta") for name, each in general.items()
+    }
+    settings = TimeCourseSettings(kinds=("beta",), metrics=(MAIN,), order="step", resamples=0)
+    table = time_course(run, run.valid, deltas, settings, device=device, score=score)
+    courses = {name: series(table, row_name(MAIN.symbol, at_step("beta"), name)) for name in deltas}
+    return {
+        name: [{"step": int(step), "agreement": float(value)} for step, value in zip(*course, strict=True)]
+        for name, course in courses.items()
+    }
 
 
 def random_batches(found: dict[str, Path], device: str) -> Course:
@@ -266,7 +321,7 @@ def interval_of(cell: Cell) -> dict[str, float]:
 
 
 def measure(runs: Path, found: dict[str, Path], bleu: bool, device: str) -> Labs:
-    """The labs of every seed with attention, whose second run is the first other one."""
+    """The labs of every seed with attention, whose second run is the next one."""
     general = [path for name, path in found.items() if name.startswith("general")]
     uniform = next((path for name, path in found.items() if name.startswith("uniform")), None)
     labs: Labs = {"ours": [], "plain": [], "authors": []}
@@ -274,7 +329,7 @@ def measure(runs: Path, found: dict[str, Path], bleu: bool, device: str) -> Labs
         return labs  # nothing to compare with yet
     score = KeptScores(runs / "scores")
     for number, path in enumerate(general):
-        other = general[0 if number else 1]
+        other = general[(number + 1) % len(general)]
         chosen = {"ours": {"both_directions": True}, "authors": {**AUTHORS, "bleu": bleu}}
         if not number:
             chosen["plain"] = {**AUTHORS, "proxy_bias": False}
@@ -345,6 +400,12 @@ def kept_random(output: Path) -> Course:
     return found
 
 
+def kept_saliency(output: Path) -> dict[str, Course]:
+    """What :func:`saliency_courses` found in the last call, from its papers.json."""
+    found: dict[str, Course] = json.loads((output / "papers.json").read_text()).get("saliency", {})
+    return found
+
+
 @click.command()
 @click.argument("runs", type=click.Path(path_type=Path))
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Folder of the results.")
@@ -363,20 +424,31 @@ def main(runs: Path, output: Path, bleu: bool, keep: bool, device: str, threads:
     labs = kept(output) if keep else measure(runs, found, bleu, device)
     states = {name: run_facts(path) for name, path in found.items()}
     random = kept_random(output) if keep else random_batches(found, device)
-    write_results(output, labs, states, random, bleu)
+    score = KeptScores(runs / "scores")
+    saliency = kept_saliency(output) if keep else saliency_courses(found, device, score)
+    write_results(output, labs, states, random, saliency, bleu)
 
 
-def write_results(output: Path, labs: Labs, states: dict[str, dict[str, Any]], random: Course, bleu: bool) -> None:
+def write_results(
+    output: Path,
+    labs: Labs,
+    states: dict[str, dict[str, Any]],
+    random: Course,
+    saliency: dict[str, Course],
+    bleu: bool,
+) -> None:
     """Write the page and its figures.
 
     Args:
         output: the folder, which has the classifiers' results.
-        labs: of :func:`measure`; states: of each run, of :func:`run_facts`; random: of :func:`random_batches`.
+        labs: of :func:`measure`; states: of each run, of :func:`run_facts`; random: of :func:`random_batches`;
+            saliency: of :func:`saliency_courses`.
         bleu: whether the runs were translated where BLEU was not logged.
     """
     finished = are_finished(states)
     rows = translation_rows(labs, states, output, random)
     rows += curve_rows(labs["authors"], finished, random)
+    rows += saliency_rows(saliency, labs["authors"], finished)
     rows.append(sum_row(states))
     rows += classifier_rows(output, "sst2", SST) + classifier_rows(output, "imdb", IMDB)
     facts = {
@@ -399,7 +471,9 @@ def write_results(output: Path, labs: Labs, states: dict[str, dict[str, Any]], r
     tables = {name: [records(each.table) for each in many] for name, many in labs.items()}
     seeds = [None if each.seeds is None else records(each.seeds) for each in labs["authors"]]
     output.mkdir(parents=True, exist_ok=True)
-    whole = _without_nan({**facts, "table": shown, "labs": tables, "seeds": seeds, "random": random})
+    whole = _without_nan(
+        {**facts, "table": shown, "labs": tables, "seeds": seeds, "random": random, "saliency": saliency}
+    )
     (output / "papers.json").write_text(json.dumps(whole, indent=1, allow_nan=False) + "\n")
     (output / "papers.md").write_text(render(facts, rows))
     click.echo((output / "papers.md").read_text())

@@ -168,7 +168,12 @@ def test_a_difference_to_the_papers_has_a_cause_or_is_unexplained(monkeypatch, v
 def test_batches_of_any_lengths_are_a_cause_where_they_come_nearer_to_the_authors(monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)
     module = runpy.run_path(str(FOLDER / "papers.py"))
-    seeds = [pd.DataFrame({"step": [100, 500], "agreement": [0.13 + n / 1000, 0.38 + n / 1000]}) for n in range(2)]
+    seeds = [
+        pd.DataFrame(
+            {"step": [100, 500], "agreement": [0.13 + n / 1000, 0.38 + n / 1000], "accuracy": [0.2, 0.3 + n]}
+        )
+        for n in range(2)
+    ]
     labs = [module["Kept"](pd.DataFrame(), each) for each in seeds]
     random = [{"step": 100, "agreement": 0.06}, {"step": 500, "agreement": 0.2}]  # the authors: 0.165 and 0.267
     causes = {row.name: row.cause() for row in module["curve_rows"](labs, True, random)}
@@ -195,6 +200,33 @@ def test_one_seed_of_the_sum_variant_is_held_against_how_far_seeds_are_apart(mon
     )
     assert cause(37.0, [38.0, 38.0, 38.1]) == "unexplained"
     assert cause(37.0, [38.0]) == "unexplained"
+
+
+def test_seeds_that_follow_the_same_second_run_are_told(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    module = runpy.run_path(str(FOLDER / "papers.py"))
+
+    def lab(*accuracy):
+        frame = pd.DataFrame({"step": [0, 500, 1000][: len(accuracy)], "agreement": 0.1, "accuracy": accuracy})
+        return module["Kept"](pd.DataFrame(), frame)
+
+    cell = module["Cell"](0.4, 0.3, 0.5, "3 seeds")
+    told = module["of_second_runs"]
+    assert told(cell, [lab(0.1, 0.2, 0.3), lab(0.1, 0.3, 0.4), lab(0.1, 0.3)]).over == "3 seeds, 2 second runs"
+    assert told(cell, [lab(0.1, 0.2, 0.3), lab(0.1, 0.3, 0.4), lab(0.1, 0.4)]).over == "3 seeds"
+    assert told(cell, [lab(0.1, 0.2)]).over == "3 seeds"
+
+
+def test_saliency_at_step_0_and_later(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    module = runpy.run_path(str(FOLDER / "papers.py"))
+    courses = {f"general-{n}": [{"step": 0, "agreement": 0.07 + n / 100}] for n in range(2)}
+    row = {"u": "uniform.beta", "v": "lstm.delta", "chance": 0.072, "low": 0.1, "high": 0.3}
+    labs = [module["Kept"](pd.DataFrame([row | {"agreement": 0.25 + n / 100}]), None) for n in range(2)]
+    start, later = module["saliency_rows"](courses, labs, True)
+    assert (start.authors, later.authors) == (0.065, 0.27)
+    assert start.theirs.value == pytest.approx(0.075)
+    assert later.theirs.value == pytest.approx(0.255)
 
 
 def test_the_papers_table_without_runs_says_what_is_not_measured(monkeypatch, tmp_path):
