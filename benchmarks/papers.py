@@ -169,7 +169,7 @@ def sum_row(states: dict[str, dict[str, Any]]) -> Row:
 
 
 def of_second_runs(cell: Cell, labs: list[Measured]) -> Cell:
-    """The cell, which says so if its labs follow fewer second runs than they are: intervals are too narrow then."""
+    """The cell, which says so if its labs share second runs, which makes intervals too narrow."""
     courses = [each.seeds.set_index("step") for each in labs if each.seeds is not None]
     if len(courses) < 2:
         return cell

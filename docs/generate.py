@@ -61,6 +61,7 @@ def render_experiments() -> str:
         verdicts = [claim["verdict"] for claim in found["claims"]]
         size = EXPERIMENTS[name].size_of(found["settings"])
         size = f"quick: {size}" if found["size"].startswith("quick") else size
+        size += ", products rounded to bfloat16" if found["settings"].get("products") == "bfloat16" else ""
         numbers = " | ".join(str(verdicts.count(verdict)) for verdict in VERDICTS)
         parts.append(f"| [{name}]({name}.md) | {size} | {numbers} |")
     return "\n".join(parts) + "\n"

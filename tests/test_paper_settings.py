@@ -10,6 +10,7 @@ from alignkit.experiments.classifiers import ClassifierPlan
 from alignkit.experiments.copying import CopyingSettings
 from alignkit.experiments.optimal_attention import PUBLISHED
 from alignkit.experiments.permutation_function import PermutationFunctionSettings
+from alignkit.experiments.registry import EXPERIMENTS
 from alignkit.metrics.protocol import MetricSettings, top_share
 from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS, CLASSIFIER_PROXY
 from alignkit.neural.ensemble.networks import copying_settings
@@ -51,12 +52,20 @@ PAPER = {
     ),
     "translation proxy": (
         PROXY_PRESETS["paper"],
-        {"embedding": 256, "learning_rate": 1e-3, "batch": 64, "epochs": 30},
+        {"embedding": 256, "learning_rate": 1e-3, "batch": 64, "epochs": 30, "bias": False},
     ),
     "classification text": (CLASSIFIER_PRESETS["paper"].text, {"tokens": "words", "minimum": 3}),
     "classification network": (
         CLASSIFIER_PRESETS["paper"].network,
-        {"embedding": 300, "hidden": 256, "attention_hidden": 256, "attention": "feed-forward"},
+        {
+            "embedding": 300,
+            "hidden": 256,
+            "attention_hidden": 256,
+            "attention": "feed-forward",
+            "encoder": "lstm",
+            "layers": 1,
+            "hierarchical": False,
+        },
     ),
     "classification training": (
         CLASSIFIER_PRESETS["paper"].training,
@@ -69,9 +78,10 @@ PAPER = {
             "keep": "logged",
         },
     ),
+    "classification": (CLASSIFIER_PRESETS["paper"], {"ends": False}),
     "classification proxy": (
         CLASSIFIER_PROXY,
-        {"embedding": 256, "learning_rate": 2e-4, "batch": 64, "epochs": 30},
+        {"embedding": 256, "learning_rate": 2e-4, "batch": 64, "epochs": 30, "bias": False},
     ),
     "classifiers of experiments": (ClassifierPlan(), {"minimum": 3}),
     "copying": (
@@ -97,6 +107,7 @@ PAPER = {
     "permutation function": (
         PermutationFunctionSettings(),
         {
+            "seeds": 20,
             "length": 40,
             "types": 60,
             "hidden": 256,
@@ -114,6 +125,16 @@ def test_settings_of_the_paper(name):
     settings, wanted = PAPER[name]
     values = asdict(settings)
     assert {field: values[field] for field in wanted} == wanted
+
+
+def test_sizes_that_the_paper_gives():
+    sizes = {name: each.paper for name, each in EXPERIMENTS.items() if each.paper}
+    task = {"seeds": 20, "length": 40, "hidden": 256, "batch": 128, "steps": 300}
+    assert sizes == {
+        "copying": task | {"subset_types": 60},
+        "permutation-function": task | {"types": 60},
+        "multihead": {"samples": 50, "good_heads": 20, "bad_heads": 20, "trials": 3, "hidden": 256},
+    }
 
 
 def test_steps_that_the_paper_logs():

@@ -52,8 +52,7 @@ class CopyingSettings(SequencePlan):
         subset_types: number of types of ``subset``.
         pairs: sequences that C is counted on.
         network: the paper's ``encoder-decoder``, or a ``pointer`` network, which the paper does not have: its
-        words
-            are those of the source that it attends to (:mod:`alignkit.neural.ensemble.pointer`).
+            words are those of the source that it attends to (:mod:`alignkit.neural.ensemble.pointer`).
     """
 
     seeds: int = 20

@@ -61,8 +61,8 @@ class Experiment:
         run = settings.get("run")
         parts = [f"run {Path(run).name}"] if run else []
         for name in self.size:
-            if run and name in self.trained:
-                continue
+            if name not in settings or (run and name in self.trained):
+                continue  # results of an earlier version may have no such setting
             value = settings[name]
             if not value and name in OF_PRESET:
                 continue

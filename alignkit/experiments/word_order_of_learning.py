@@ -67,7 +67,7 @@ class WordOrderOfLearningSettings(NetworkPlan):
 
     sizes: tuple[int, ...] = (8000, 16000, 29000)
     seeds: int = 3
-    steps: int = 2000
+    steps: int = 1500
     learned: float = 0.25
     scored: int = 500
     minimum: int = 3

@@ -65,7 +65,7 @@ class WrittenLexiconSettings(SequencePlan):
         pairs: on which known words are measured.
     """
 
-    seeds: int = 8
+    seeds: int = 16
     length: int = 12
     types: int = 24
     hidden: int = 64

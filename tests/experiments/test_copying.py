@@ -197,3 +197,15 @@ def test_multihead_reports_every_network():
     gaps = result.table.set_index("heads").share
     assert result.claims[0].value == pytest.approx(gaps["one good"] - gaps["eight bad"])
     assert result.claims[2].value == pytest.approx(gaps["eight random"] - gaps["one, tried"])
+
+
+def test_the_picture_of_the_permutation_function_tells_attention_from_none():
+    from matplotlib.figure import Figure
+
+    settings = permutation_function.PermutationFunctionSettings(seeds=1)
+    run = MemberRun(np.array([0, 10]), np.array([0.1, 0.9]), np.array([3.0, 0.1]), {})
+    runs = {(task, a): [run] for task in ("copy", "reorder") for a in permutation_function.ATTENTIONS}
+    figure = Figure()
+    permutation_function._draw(figure, runs, {"copy": np.array([0.9]), "reorder": np.array([0.9])}, settings)
+    labels = figure.axes[0].get_legend_handles_labels()[1]
+    assert sorted(labels) == ["copy, attention", "copy, uniform", "reorder, attention", "reorder, uniform"]
