@@ -23,7 +23,7 @@ from alignkit.errors import AlignkitError
 from alignkit.experiments.corpora import bitext_lines
 from alignkit.experiments.ktiw_drives_attention import half_way
 from alignkit.experiments.networks import NetworkPlan
-from alignkit.experiments.protocol import Claim, Result, check_not_negative, check_positive, claim, part_of
+from alignkit.experiments.protocol import Claim, Result, check_positive, claim, part_of
 from alignkit.experiments.statistics import averaged
 from alignkit.links.files import read_gold
 from alignkit.links.from_scores import best_links
@@ -35,6 +35,7 @@ from alignkit.neural.settings import Tokens
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import translation_trainer
 from alignkit.neural.training.translation_run import learn_tokenizer
+from alignkit.neural.validation import check_not_negative
 from alignkit.scores.scores import Scores
 from alignkit.scores.word_groups import merge_subwords
 from alignkit.text.bitext import Bitext
@@ -83,7 +84,7 @@ class GoldLinksSettings(NetworkPlan):
 
     def __post_init__(self) -> None:
         check_positive(self, "seeds", "iterations", "minimum")
-        check_not_negative(self, "pairs", "judged", "warmup")
+        check_not_negative("gold-links", pairs=self.pairs, judged=self.judged, warmup=self.warmup)
         if self.sets and not self.data:
             raise AlignkitError("sets: they are folders in data, which is not given")
 

@@ -85,13 +85,6 @@ def check_positive(settings: Any, *names: str) -> None:
             raise AlignkitError(f"{name} must be above 0, not {value}")
 
 
-def check_not_negative(settings: Any, *names: str) -> None:
-    """Raises AlignkitError if a setting is below 0."""
-    for name in names:
-        if getattr(settings, name) < 0:
-            raise AlignkitError(f"{name} must not be below 0, as {getattr(settings, name)} is")
-
-
 def part_of(progress: Progress, before: int, total: int, name: str = "") -> Progress:
     """The progress of a part, ``name``, of work of ``total`` steps, of which ``before`` precede this part."""
     return lambda done, _, message: progress(before + done, total, ": ".join(filter(None, (name, message))))

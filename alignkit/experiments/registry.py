@@ -150,7 +150,7 @@ _ALL = (
         "the best attention against the lexical probe",
         f"{_SNELL}, A.1",
         ("preset", "pieces", "batch", "epochs", "scored"),
-        ("preset", "pieces", "batch", "epochs"),
+        trained=("preset", "pieces", "batch", "epochs"),
     ),
     Experiment(
         "initial-gradient",

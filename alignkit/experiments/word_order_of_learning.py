@@ -28,12 +28,13 @@ from scipy.stats import rankdata, spearmanr
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.experiments.networks import NetworkPlan, take_pairs
-from alignkit.experiments.protocol import Claim, Result, check_not_negative, check_positive, claim, part_of
+from alignkit.experiments.protocol import Claim, Result, check_positive, claim, part_of
 from alignkit.experiments.statistics import averaged
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import translation_trainer
+from alignkit.neural.validation import check_not_negative
 from alignkit.scores.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.line_pairs import LinePairs
@@ -78,7 +79,7 @@ class WordOrderOfLearningSettings(NetworkPlan):
 
     def __post_init__(self) -> None:
         check_positive(self, "sizes", "seeds", "minimum", "iterations")
-        check_not_negative(self, "steps", "scored")
+        check_not_negative("word-order-of-learning", steps=self.steps, scored=self.scored)
 
 
 # So small a text teaches attention only after some epochs without it.
