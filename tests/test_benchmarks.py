@@ -184,7 +184,7 @@ def test_batches_of_any_lengths_are_a_cause_where_they_come_nearer_to_the_author
 
 def test_one_seed_of_the_sum_variant_is_held_against_how_far_seeds_are_apart(monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)
-    module = runpy.run_path(str(FOLDER / "papers.py"))
+    module = runpy.run_path(str(FOLDER / "papers_translation.py"))
     assert module["seeds_apart"]([38.0, math.nan, 37.0]) == pytest.approx(
         12.706, abs=1e-3
     )  # t(1) times sqrt(1/2 * 2)
@@ -204,7 +204,7 @@ def test_one_seed_of_the_sum_variant_is_held_against_how_far_seeds_are_apart(mon
 
 def test_seeds_that_follow_the_same_second_run_are_told(monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)
-    module = runpy.run_path(str(FOLDER / "papers.py"))
+    module = runpy.run_path(str(FOLDER / "papers_translation.py"))
 
     def lab(*accuracy):
         frame = pd.DataFrame({"step": [0, 500, 1000][: len(accuracy)], "agreement": 0.1, "accuracy": accuracy})
