@@ -1,10 +1,15 @@
 """The paper's row for classification on four real data sets (Snell et al., section 3, appendices A.6 to A.10).
 
-    python benchmarks/classification.py DATA RUNS -o benchmarks/results [--only sst2 ...] [--seeds 5]
+    python benchmarks/classification.py DATA RUNS -o benchmarks/results [--only sst2 ...] [--seeds 5] [--authors]
 
-DATA holds sst2/train.tsv and dev.tsv, sms/all.tsv, ag_news/all.tsv and imdb/all.tsv, lines of LABEL<tab>TEXT. RUNS
-keeps the training runs, so that the command goes on where it stopped. Writes classification-NAME.json and .md for
-each data set that is done.
+DATA holds sst2/train.tsv, dev.tsv and test.tsv, sms/all.tsv, ag_news/all.tsv and imdb/all.tsv, lines of
+LABEL<tab>TEXT. RUNS keeps the training runs, so that the command goes on where it stopped. Writes
+classification-NAME.json and .md for each data set that is done.
+
+``--authors`` reads and trains as the authors' programs do (github.com/Sea-Snell/AttentionDynamics), and writes
+classification-NAME-authors.json and .md: BOS and EOS around each text, batches of texts of any lengths, a proxy
+with a bias, rare words known (there, those that have a word2vec vector; here, all of them), and the test set of
+SST-2 in the place of its dev set.
 """
 
 from __future__ import annotations
@@ -26,11 +31,15 @@ from inputs import need_files, run_benchmark, torch_machine
 import alignkit
 from alignkit.analysis.classification import QUANTITIES, Classification, classify
 from alignkit.analysis.classification_seeds import course_over_seeds, table_over_seeds
+from alignkit.analysis.logistic import STRENGTHS, word_scores
 from alignkit.analysis.settings import ClassifySettings
 from alignkit.metrics.intervals import against_chance
-from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS
+from alignkit.metrics.registry import MAIN
+from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS, CLASSIFIER_PROXY
 from alignkit.neural.devices import set_threads
+from alignkit.neural.training.classifier_run import ClassifierRun
 from alignkit.report.tables import records
+from alignkit.scores.scores import Scores
 from alignkit.text.labelled import LabelledLines, hold_out, read_labelled, two_labels
 
 SEED_STEP = 10  #: between the seeds of two rows, each of which has four runs of their own
@@ -38,26 +47,34 @@ SEED_STEP = 10  #: between the seeds of two rows, each of which has four runs of
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set: its files, its source and the training steps, of which the paper has 4,000."""
+    """A data set: its files, its source and the training steps, of which the paper has 4,000.
+
+    The authors' programs choose the best step by the test text, and score it.
+    """
 
     title: str
     home: str
     train: str
     valid: str | None = None
+    test: str | None = None
     labels: tuple[str, str] | None = None
     raw: bool = False
     longest: int | None = None
     steps: int = 4000
 
-    def check(self, data: Path) -> None:
+    def check(self, data: Path, authors: bool = False) -> None:
         """End the program if a file is missing."""
-        paths = [data / name for name in (self.train, self.valid) if name is not None]
+        paths = [data / name for name in (self.train, self._held(authors)) if name is not None]
         need_files(*paths, remedy=f"write {self.title}, from {self.home}, there as lines of LABEL<tab>TEXT")
 
-    def read(self, data: Path) -> tuple[LabelledLines, LabelledLines, tuple[str, str]]:
+    def _held(self, authors: bool) -> str | None:
+        return self.test if authors and self.test else self.valid
+
+    def read(self, data: Path, authors: bool = False) -> tuple[LabelledLines, LabelledLines, tuple[str, str]]:
+        """Training text, the text that is scored, and the labels."""
         text, names = two_labels(read_labelled(data / self.train, lowercase=True), self.labels)
-        if self.valid is not None:
-            held = read_labelled(data / self.valid, lowercase=True)
+        if (scored := self._held(authors)) is not None:
+            held = read_labelled(data / scored, lowercase=True)
         else:
             text, held = hold_out(text)
         if self.raw:
@@ -66,17 +83,22 @@ class DataSet:
             text, held = text.cut(self.longest), held.cut(self.longest)
         return text, held, names
 
-    @property
-    def reading(self) -> str:
+    def reading(self, ends: bool, authors: bool) -> str:
+        """How the texts are read, and what differs from the paper's training."""
         parts = ["lower-cased"]
         parts += ["punctuation split off"] if self.raw else []
         parts += [f"only the first {self.longest} words of each text"] if self.longest else []
-        parts += ["validation: one text in ten, drawn"] if self.valid is None else ["validation: the dev set"]
+        named = "the test set" if authors and self.test else "the dev set"
+        parts += ["validation: one text in ten, drawn"] if self.valid is None else [f"validation: {named}"]
+        parts += ["BOS and EOS around each text"] if ends else []
+        parts += ["no word unknown, batches of any lengths, a proxy with a bias"] if authors else []
         return ", ".join(parts)
 
 
 SETS = {
-    "sst2": DataSet("SST-2 (sentences)", "nlp.stanford.edu/sentiment", "sst2/train.tsv", "sst2/dev.tsv"),
+    "sst2": DataSet(
+        "SST-2 (sentences)", "nlp.stanford.edu/sentiment", "sst2/train.tsv", "sst2/dev.tsv", "sst2/test.tsv"
+    ),
     "sms": DataSet("SMS spam", "archive.ics.uci.edu/dataset/228", "sms/all.tsv", raw=True),
     "ag_news": DataSet(
         "AG News, world against business",
@@ -213,6 +235,36 @@ def render(facts: dict[str, Any], found: list[Classification]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def unturned_course(place: Path, found: Classification, device: str) -> list[dict[str, float]]:
+    """A(beta_uf, beta_log) and A(alpha, beta_uf) of log-odds for the second label, whatever a text's label is.
+
+    The notebook of the authors' first runs (classification/calculate_corr.ipynb) prints these for SMS, where its
+    shares are multiples of 1 / 2,074, at the steps 500, 1,500, 3,000 and 3,999.
+
+    Returns:
+        At each logged step: step, alpha (A(alpha, beta_uf)), and of A(beta_uf, beta_log), with the penalty of the
+        best accuracy, log and log_chance, and with scikit-learn's default, C = 1, default and default_chance.
+    """
+    text = found.text
+    signs = np.repeat(2.0 * text.labels - 1, text.corpus.lengths).astype(np.float32)
+
+    def unturned(scores: Scores) -> Scores:
+        return Scores(scores.values * signs, scores.offsets, scores.shapes)
+
+    assert found.logistic is not None
+    weights = {"log": found.logistic.weights, "default": found.logistic.tried[STRENGTHS.index(1.0)]}
+    course = []
+    uniform = ClassifierRun(place / "uniform")
+    for step in uniform.checkpoints:
+        beta = unturned(uniform.load(step, device).score(text.bitext, "beta"))
+        row = {"step": float(step), "alpha": MAIN.measure(found.scores["alpha"], beta)["agreement"]}
+        for name, each in weights.items():
+            values = MAIN.measure(beta, unturned(word_scores(each, text)))
+            row |= {name: values["agreement"], f"{name}_chance": values["chance"]}
+        course.append(row)
+    return course
+
+
 def records_of(found: Classification) -> dict[str, object]:
     """Everything about a seed but the scores."""
     return {
@@ -230,34 +282,35 @@ def records_of(found: Classification) -> dict[str, object]:
 def measure(name: str, data: Path, runs: Path, output: Path, steps: int, options: dict[str, Any]) -> None:
     """Train, or continue training; compare; write the two files of a data set."""
     chosen = SETS[name]
-    text, held, labels = chosen.read(data)
+    text, held, labels = chosen.read(data, options["authors"])
     begun = time.monotonic()
 
     def progress(done: int, total: int, message: str) -> None:
         if done % 50 == 0:
             click.echo(f"{name}: {done} of {total}, {message}, {time.monotonic() - begun:.0f} s", err=True)
 
-    found = []
+    found, unturned = [], []
     seeds = [SEED_STEP * number for number in range(options["seeds"])]
+    authors = options["authors"]
+    ends, kind = options["bos_eos"] or authors, "-authors" if authors else "-bos-eos" if options["bos_eos"] else ""
     for seed in seeds:
-        settings = ClassifySettings(
-            replace(
-                CLASSIFIER_PRESETS["paper"].change(training={"steps": steps, "seed": seed}),
-                ends=options["bos_eos"],
-            ),
-            loo=True,
-            seed=seed,
-        )
-        place = runs / name / f"seed-{seed}"
+        chosen_runs = CLASSIFIER_PRESETS["paper"].change(training={"steps": steps, "seed": seed})
+        if authors:
+            chosen_runs = chosen_runs.change(text={"minimum": 1}, training={"buckets": False})
+        proxy = replace(CLASSIFIER_PROXY, bias=authors)
+        settings = ClassifySettings(replace(chosen_runs, ends=ends), proxy, loo=True, seed=seed)
+        place = runs / f"{name}{kind}" / f"seed-{seed}"
         found.append(classify(place, text, held, labels, settings, progress=progress, device=options["device"]))
+        if authors:
+            unturned.append(unturned_course(place, found[-1], options["device"]))
     command = f"python benchmarks/classification.py DATA RUNS --only {name} --seeds {len(seeds)}"
-    command += " --bos-eos" if options["bos_eos"] else ""
+    command += f" -{kind}" if kind else ""
     facts: dict[str, Any] = {
         "title": f"What a classifier's attention has learned: {chosen.title}",
         "command": f"{command} --steps {name}={steps} -o benchmarks/results",
         "machine": torch_machine(),
         "versions": versions(),
-        "reading": chosen.reading + (", BOS and EOS around each text" if options["bos_eos"] else ""),
+        "reading": chosen.reading(ends, authors),
         "labels": labels,
         "training_texts": len(text),
         "validation_texts": len(held),
@@ -269,8 +322,10 @@ def measure(name: str, data: Path, runs: Path, output: Path, steps: int, options
     if len(found) > 1:
         facts["claims_over_seeds"] = claims_over_seeds(found)
         more["over_seeds"] = records(table_over_seeds(found))
+    if authors:
+        more["unturned"] = unturned
     output.mkdir(parents=True, exist_ok=True)
-    place = output / f"classification-{name.replace('_', '-')}{'-bos-eos' if options['bos_eos'] else ''}"
+    place = output / f"classification-{name.replace('_', '-')}{kind}"
     place.with_suffix(".json").write_text(json.dumps({**facts, **more}, indent=1, allow_nan=False) + "\n")
     place.with_suffix(".md").write_text(render(facts, found))
     click.echo(place.with_suffix(".md").read_text())
@@ -284,12 +339,13 @@ def measure(name: str, data: Path, runs: Path, output: Path, steps: int, options
 @click.option("--steps", multiple=True, metavar="NAME=N", help="Steps of a data set's networks. [default: 4000]")
 @click.option("--seeds", default=1, show_default=True, type=click.IntRange(1), help="The paper averages five.")
 @click.option("--bos-eos", is_flag=True, help="Texts begin with BOS and end with EOS.")
+@click.option("--authors", is_flag=True, help="Read and train as the authors' programs do.")
 @click.option("--device", default="auto", show_default=True)
 @click.option("--threads", type=int)
 def main(data: Path, runs: Path, output: Path, only: tuple[str, ...], steps: tuple[str, ...], **options) -> None:
     """Measure one data set after another."""
     for name in only or SETS:
-        SETS[name].check(data)
+        SETS[name].check(data, options["authors"])
     set_threads(options["threads"])
     wanted = dict(part.split("=") for part in steps)
     for name in only or SETS:
