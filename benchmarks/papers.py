@@ -27,7 +27,7 @@ import click
 import pandas as pd
 from classification import versions
 from inputs import machine, need_files, run_benchmark
-from papers_rows import IMDB, SST, Cell, Row, classifier_rows
+from papers_rows import IMDB, SST, Cell, Row, classifier_rows, unturned_rows
 from papers_translation import (
     Course,
     Kept,
@@ -284,7 +284,7 @@ def write_results(
     rows += curve_rows(labs["authors"], finished, random)
     rows += saliency_rows(saliency, labs["authors"], finished)
     rows.append(sum_row(states))
-    rows += classifier_rows(output, "sst2", SST) + classifier_rows(output, "imdb", IMDB)
+    rows += classifier_rows(output, "sst2", SST) + classifier_rows(output, "imdb", IMDB) + unturned_rows(output)
     facts = {
         "title": "The authors' figures beside ours (Snell et al. 2021)",
         "command": "python benchmarks/papers.py RUNS -o benchmarks/results" + (" --bleu" if bleu else ""),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,6 +62,7 @@ class Row:
         unfinished: whether the runs that it is of still have steps to go.
         tokenised: ours by our rules on the tokenised, lower-cased text, of earlier runs.
         unlike: why the two are not like for like, if they are not.
+        other_text: how their text is known to be another, which was not measured as a cause.
     """
 
     name: str
@@ -75,6 +75,7 @@ class Row:
     unfinished: bool = False
     tokenised: float = np.nan
     unlike: str = ""
+    other_text: str = ""
 
     def cause(self) -> str:
         """A measured cause of the difference, or "unexplained"."""
@@ -90,7 +91,9 @@ class Row:
             return "none: the last digit"
         if self.measured:
             return self.measured
-        return SHORT if self.unfinished else "unexplained"
+        if self.unfinished:
+            return SHORT
+        return f"unexplained; {self.other_text}" if self.other_text else "unexplained"
 
     def cells(self) -> list[str]:
         shown = f"{self.authors:.1f}" if self.percent else f"{self.authors:.3f}"
@@ -106,74 +109,100 @@ def seeds_apart(values: list[float]) -> float:
     return (high - low) / 2 * (2 * len(known)) ** 0.5
 
 
+#: what the authors' runs printed, by the names of :func:`classifier_figure`
 SST = {"A(alpha, beta_uf)": 0.198, "A(beta_px, beta_uf)": 0.336, "A(delta, beta_uf)": 0.224, "chance": 0.083}
 SST |= {"xi*": 0.835, "xi": 0.782}
 SST |= {"A(alpha, beta_uf) at step 500": 0.263, "A(alpha, beta_uf) at the end": 0.209}
-SST |= {"A(beta_log, beta_uf) at step 500": 0.33, "A(beta_log, beta_uf) at the end": 0.23}
 IMDB = {"A(alpha, beta_uf)": 0.526, "A(beta_px, beta_uf)": 0.816, "A(delta, beta_uf)": 0.616, "chance": 0.056}
 IMDB |= {"xi*": 0.896, "xi": 0.868}
+#: classification/calculate_corr.ipynb of github.com/Sea-Snell/AttentionDynamics, where it reads SMS
+SMS = {"A(beta_uf, beta_log) at step 500": 0.325, "A(beta_uf, beta_log) at step 1500": 0.247}
+SMS |= {"A(beta_uf, beta_log) at step 3000": 0.242, "A(beta_uf, beta_log) at the end": 0.233}
+SMS |= {"A(alpha, beta_uf) at step 500": 0.009, "A(alpha, beta_uf) at the end": 0.017}
+COURSES = {"A(alpha, beta_uf)": "uniform", "A(beta_px, beta_uf)": "proxy", "A(delta, beta_uf)": "saliency"}
+#: of a classifier's figures
+RULES = {
+    "chance": "expected value for a word drawn at random",
+    "xi*": "best accuracy",
+    "xi": "accuracy of the second seed where its attention first agrees better than beta_uf",
+}
+#: what the authors' notebook says of their text; SST-2's test set has 1,821 sentences, and its dev set 872
+OTHER_TEXT = "their text is another: its shares are multiples of 1/1,421"
+
+
+def at_step(points: list[dict[str, Any]], at: str, column: str) -> float:
+    """The column's value at "step N" or "the end" of a course; NaN if it has no such step."""
+    steps = {point["step"]: point[column] for point in points}
+    return float(steps.get(max(steps) if at == "the end" else int(at.split()[1]), np.nan)) if steps else np.nan
+
+
+def classifier_figure(seed: dict[str, Any], key: str, largest: bool) -> float:
+    """A figure of one seed of a classification; NaN if it was not measured.
+
+    Args:
+        seed: as ``records_of`` of benchmarks/classification.py writes it.
+        key: of the dictionaries above.
+        largest: A(u, beta_uf) is the largest over the uniform run's steps, as the authors take it.
+    """
+    if key == "chance":
+        return float(seed["row"][0]["chance"])
+    if key == "xi*":
+        return float(seed["best_accuracy"])
+    if key == "xi":
+        xi = seed["row"][0]["xi"]
+        return np.nan if xi is None else float(xi)
+    quantity, _, at = key.partition(" at ")
+    points = seed["courses"].get(COURSES[quantity], [])
+    if at:
+        return at_step(points, at, "agreement")
+    if largest:
+        return max((float(point["agreement"]) for point in points), default=np.nan)
+    named = "A(beta_uf, beta_px)" if quantity == "A(beta_px, beta_uf)" else quantity
+    return next(float(row["agreement"]) for row in seed["row"] if row["quantity"] == named)
+
+
+def seeds_of(results: Path, name: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A committed classification and its seeds; empty if there is none."""
+    place = results / f"classification-{name}.json"
+    if not place.exists():
+        return {}, []
+    facts = json.loads(place.read_text())
+    return facts, [facts["first"], *facts["by_seed"]]
 
 
 def classifier_rows(results: Path, name: str, figures: dict[str, float]) -> list[Row]:
-    """The rows of a classification, from its committed result."""
-    place = results / f"classification-{name}.json"
-    if not place.exists():
-        return [Row(f"{name}: {key}", value, Cell(), Cell(), "") for key, value in figures.items()]
-    facts = json.loads(place.read_text())
-    seeds = [facts["first"], *facts["by_seed"]] if "first" in facts else [facts]
-    courses = {"A(alpha, beta_uf)": "uniform", "A(beta_px, beta_uf)": "proxy", "A(delta, beta_uf)": "saliency"}
-    mine = {"A(beta_px, beta_uf)": "A(beta_uf, beta_px)"}
+    """The rows of a classification, from its results: by the authors' conventions, if there; and ours."""
+    facts, ours = seeds_of(results, name)
+    _, theirs = seeds_of(results, f"{name}-authors")
     rows = []
     for key, value in figures.items():
-        one: Callable[[dict[str, Any]], float]
-        other: Callable[[dict[str, Any]], float] | None = None
-        if key in courses:
-            course, quantity = courses[key], mine.get(key, key)
+        rule = RULES.get(key, "by the step of the uniform run; it rises and falls (A.7)")
+        rule = "largest over the uniform run's steps" if key in COURSES else rule
+        mine = Cell.of_seeds([classifier_figure(seed, key, largest=False) for seed in ours])
+        like = Cell.of_seeds([classifier_figure(seed, key, largest=True) for seed in theirs or ours])
+        steps = facts.get("steps", 4000)
+        unlike = f"not like for like: {steps} steps instead of 4,000" if steps != 4000 else ""
+        if name == "imdb" and facts:
+            text = facts["title"].partition(": ")[2]
+            unlike = f"not like for like: another text ({text}), {steps} steps"
+        other = OTHER_TEXT if name == "sst2" else ""
+        rows.append(Row(f"{name}: {key}", value, like, mine, rule, unlike=unlike, other_text=other))
+    return rows
 
-            def one(seed: dict[str, Any], course: str = course) -> float:
-                points = seed["courses"].get(course)
-                return max(point["agreement"] for point in points) if points else np.nan
 
-            def other(seed: dict[str, Any], quantity: str = quantity) -> float:
-                return next(row["agreement"] for row in seed["row"] if row["quantity"] == quantity)
+def unturned_rows(results: Path) -> list[Row]:
+    """The rows of SMS, whose log-odds the authors' notebook does not turn towards the label of a text."""
+    facts, _ = seeds_of(results, "sms-authors")
+    rows = []
+    for key, value in SMS.items():
+        quantity, _, at = key.partition(" at ")
 
-            rule = "largest over the uniform run's steps"
-        elif key == "chance":
+        def cell(column: str, at: str = at) -> Cell:
+            return Cell.of_seeds([at_step(points, at, column) for points in facts.get("unturned", [])])
 
-            def one(seed: dict[str, Any]) -> float:
-                return float(seed["row"][0]["chance"])
-
-            rule = "expected value for a word drawn at random"
-        elif key == "xi*":
-
-            def one(seed: dict[str, Any]) -> float:
-                return float(seed["best_accuracy"])
-
-            rule = "best accuracy"
-        elif " at " in key:
-            quantity, _, at = key.partition(" at ")
-            course = {"A(alpha, beta_uf)": "uniform", "A(beta_log, beta_uf)": "logistic"}[quantity]
-
-            def one(seed: dict[str, Any], at: str = at, course: str = course) -> float:
-                points = seed["courses"].get(course, [])
-                steps = {point["step"]: point["agreement"] for point in points}
-                return steps.get(max(steps) if at == "the end" else 500, np.nan) if steps else np.nan
-
-            rule = "by the step of the uniform run"
-            rule += "; printed as A(beta_px, beta_log)" if course == "logistic" else "; it rises and falls (A.7)"
-        else:
-
-            def one(seed: dict[str, Any]) -> float:
-                xi = seed["row"][0]["xi"]
-                return np.nan if xi is None else float(xi)
-
-            rule = "accuracy of the second seed where its attention first agrees better than beta_uf"
-        theirs = Cell.of_seeds([one(seed) for seed in seeds])
-        own = Cell() if other is None else Cell.of_seeds([other(seed) for seed in seeds])
-        steps = f"{facts['steps']} steps" if facts["steps"] != 4000 else ""
-        text = facts["title"].partition(": ")[2]
-        unlike = f"not like for like: {steps} instead of 4,000" if steps else ""
-        if name == "imdb":
-            unlike = f"not like for like: another text ({text}), {steps or '4,000 steps'}"
-        rows.append(Row(f"{name}: {key}", value, theirs, own, rule, unlike=unlike))
+        regression = quantity == "A(beta_uf, beta_log)"
+        like, rule = cell("default" if regression else "alpha"), "log-odds of spam, whatever a text's label is"
+        cause = f"with the penalty of the best accuracy, {cell('log').text()}" if regression else ""
+        rule += "; scikit-learn's default penalty" if regression else ""
+        rows.append(Row(f"sms: {key}", value, like, Cell(), rule, measured=cause if facts else ""))
     return rows

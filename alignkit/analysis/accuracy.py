@@ -34,7 +34,7 @@ def accuracies(
 
     Args:
         best: classifiers by name.
-        proxy: trained on the text with its labels as target.
+        proxy: trained on the text with its labels as target; judged without the bias that it may have had.
         logistic: None if there is none.
         valid: the text.
         seed: of the bootstrap over texts.
