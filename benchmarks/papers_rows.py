@@ -115,10 +115,19 @@ SST |= {"xi*": 0.835, "xi": 0.782}
 SST |= {"A(alpha, beta_uf) at step 500": 0.263, "A(alpha, beta_uf) at the end": 0.209}
 IMDB = {"A(alpha, beta_uf)": 0.526, "A(beta_px, beta_uf)": 0.816, "A(delta, beta_uf)": 0.616, "chance": 0.056}
 IMDB |= {"xi*": 0.896, "xi": 0.868}
-#: classification/calculate_corr.ipynb of github.com/Sea-Snell/AttentionDynamics, where it reads SMS
-SMS = {"A(beta_uf, beta_log) at step 500": 0.325, "A(beta_uf, beta_log) at step 1500": 0.247}
-SMS |= {"A(beta_uf, beta_log) at step 3000": 0.242, "A(beta_uf, beta_log) at the end": 0.233}
-SMS |= {"A(alpha, beta_uf) at step 500": 0.009, "A(alpha, beta_uf) at the end": 0.017}
+#: classification/calculate_corr.ipynb of github.com/Sea-Snell/AttentionDynamics, in the versions that read SMS
+#: (where shares are multiples of 1/2,074) and SST, by the names of classification-NAME-authors.json
+UNTURNED = {
+    "sms": {
+        "A(beta_uf, beta_log) at step 500": 0.325,
+        "A(beta_uf, beta_log) at step 1500": 0.247,
+        "A(beta_uf, beta_log) at step 3000": 0.242,
+        "A(beta_uf, beta_log) at the end": 0.233,
+        "A(alpha, beta_uf) at step 500": 0.009,
+        "A(alpha, beta_uf) at the end": 0.017,
+    },
+    "sst2": {"A(beta_uf, beta_log) at step 3000": 0.116, "A(alpha, beta_uf) at step 3000": 0.045},
+}
 COURSES = {"A(alpha, beta_uf)": "uniform", "A(beta_px, beta_uf)": "proxy", "A(delta, beta_uf)": "saliency"}
 #: of a classifier's figures
 RULES = {
@@ -185,24 +194,29 @@ def classifier_rows(results: Path, name: str, figures: dict[str, float]) -> list
         if name == "imdb" and facts:
             text = facts["title"].partition(": ")[2]
             unlike = f"not like for like: another text ({text}), {steps} steps"
+        if " at " in key and value > (most := figures[key.partition(" at ")[0]]):
+            unlike = f"theirs is not of the runs of their first row, the largest of whose steps is {most:.3f}"
         other = OTHER_TEXT if name == "sst2" else ""
         rows.append(Row(f"{name}: {key}", value, like, mine, rule, unlike=unlike, other_text=other))
     return rows
 
 
 def unturned_rows(results: Path) -> list[Row]:
-    """The rows of SMS, whose log-odds the authors' notebook does not turn towards the label of a text."""
-    facts, _ = seeds_of(results, "sms-authors")
+    """The rows of the authors' first runs, whose log-odds are not turned towards the label of a text."""
     rows = []
-    for key, value in SMS.items():
-        quantity, _, at = key.partition(" at ")
-
-        def cell(column: str, at: str = at) -> Cell:
-            return Cell.of_seeds([at_step(points, at, column) for points in facts.get("unturned", [])])
-
-        regression = quantity == "A(beta_uf, beta_log)"
-        like, rule = cell("default" if regression else "alpha"), "log-odds of spam, whatever a text's label is"
-        cause = f"with the penalty of the best accuracy, {cell('log').text()}" if regression else ""
-        rule += "; scikit-learn's default penalty" if regression else ""
-        rows.append(Row(f"sms: {key}", value, like, Cell(), rule, measured=cause if facts else ""))
+    for name, figures in UNTURNED.items():
+        facts, _ = seeds_of(results, f"{name}-authors")
+        for key, value in figures.items():
+            quantity, _, at = key.partition(" at ")
+            cells = {
+                column: Cell.of_seeds([at_step(points, at, column) for points in facts.get("unturned", [])])
+                for column in ("alpha", "log", "default")
+            }
+            regression = quantity == "A(beta_uf, beta_log)"
+            like = cells["default" if regression else "alpha"]
+            rule = "first runs; log-odds of the second label, whatever a text's label is"
+            rule += "; scikit-learn's default penalty" if regression else ""
+            cause = f"with the penalty of the best accuracy, {cells['log'].text()}" if regression and facts else ""
+            other = OTHER_TEXT if name == "sst2" else ""
+            rows.append(Row(f"{name}: {key}", value, like, Cell(), rule, measured=cause, other_text=other))
     return rows
