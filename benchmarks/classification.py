@@ -33,6 +33,7 @@ from alignkit.analysis.classification import QUANTITIES, Classification, classif
 from alignkit.analysis.classification_seeds import course_over_seeds, table_over_seeds
 from alignkit.analysis.logistic import STRENGTHS, word_scores
 from alignkit.analysis.settings import ClassifySettings
+from alignkit.metrics.agreement import agreement_rows
 from alignkit.metrics.intervals import against_chance
 from alignkit.metrics.registry import MAIN
 from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS, CLASSIFIER_PROXY
@@ -229,6 +230,8 @@ def render(facts: dict[str, Any], found: list[Classification]) -> str:
         rows.append([row.model, cent(row.accuracy), span, "" if row.step != row.step else f"{row.step:.0f}"])
     lines += ["", *table_of(["model", "accuracy %", "95 % interval", "best step"], rows), *penalty_lines(first)]
     lines += ["", "In training, means over the seeds, in per cent:", "", *course_lines(found)]
+    if "places" in facts:
+        lines += place_lines(facts["places"])
     lines += ["", "Claims, first seed, intervals over texts:", "", *claim_lines(facts["claims"])]
     if several:
         lines += ["", f"Claims over {len(found)} seeds:", "", *claim_lines(facts["claims_over_seeds"])]
@@ -263,6 +266,42 @@ def unturned_course(place: Path, found: Classification, device: str) -> list[dic
             row |= {name: values["agreement"], f"{name}_chance": values["chance"]}
         course.append(row)
     return course
+
+
+def places(found: Classification) -> list[dict[str, Any]]:
+    """Where attention goes in the texts of each label, and A(alpha, alpha_2) there (A.9).
+
+    Returns:
+        For each label: label, texts, agreement, chance; and for both alphas the shares of the texts whose most
+        attended word is the first (BOS) and the last (EOS): alpha_bos, alpha_eos, alpha_2_bos, alpha_2_eos.
+    """
+    text, alpha, second = found.text, found.scores["alpha"], found.scores["alpha_2"]
+    rows = agreement_rows(alpha, second)
+    labels, last = text.labels[rows.sentence], text.corpus.lengths[rows.sentence] - 1
+    most = {"alpha": rows.best, "alpha_2": agreement_rows(second, alpha).best}
+    table = []
+    for number, label in enumerate(text.names):
+        here = labels == number
+        row: dict[str, Any] = {"label": label, "texts": int(here.sum())}
+        row |= {"agreement": float(rows.hits[here].mean()), "chance": float(rows.expected[here].mean())}
+        for name, best in most.items():
+            row[f"{name}_bos"] = float((best[here] == 0).mean())
+            row[f"{name}_eos"] = float((best[here] == last[here]).mean())
+        table.append(row)
+    return table
+
+
+def place_lines(seeds: list[list[dict[str, Any]]]) -> list[str]:
+    """The tables of :func:`places`."""
+    header = ["seeds of alpha and alpha_2", "label", "texts", "A(alpha, alpha_2) %", "chance %"]
+    header += ["alpha at BOS %", "at EOS %", "alpha_2 at BOS %", "at EOS %"]
+    rows = []
+    for number, seed in enumerate(seeds):
+        for row in seed:
+            values = [cent(value) for name, value in row.items() if name not in ("label", "texts")]
+            first = SEED_STEP * number
+            rows.append([f"{first} and {first + 1}", row["label"], str(row["texts"]), *values])
+    return ["", "Where attention goes, by label (A.9):", "", *table_of(header, rows)]
 
 
 def records_of(found: Classification) -> dict[str, object]:
@@ -324,6 +363,7 @@ def measure(name: str, data: Path, runs: Path, output: Path, steps: int, options
         more["over_seeds"] = records(table_over_seeds(found))
     if authors:
         more["unturned"] = unturned
+        facts["places"] = [places(each) for each in found]
     output.mkdir(parents=True, exist_ok=True)
     place = output / f"classification-{name.replace('_', '-')}{kind}"
     place.with_suffix(".json").write_text(json.dumps({**facts, **more}, indent=1, allow_nan=False) + "\n")
