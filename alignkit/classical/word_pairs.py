@@ -108,7 +108,8 @@ class IndexedBitext(SourceRanges):
             sums = np.zeros(self.types[1], np.float64)
             found = []
             while low < high:
-                low, filled = kernels.collect_rows(low, high, self.index, self.target, weights, sums, buffer)
+                end = kernels.collect_rows(low, high, self.index, self.target, weights, sums, buffer)
+                filled, low = int(sizes[low:end].sum()), end
                 values = buffer.values[: filled if keep_values else 0]
                 found.append((buffer.columns[:filled].copy(), values.copy()))
             return found

@@ -257,22 +257,15 @@ def widen_transitions(transition, initial, null_probability, most):
     return Transitions(weights, weights[::-1].copy(), starts, sums, np.float32(null_probability)), counts
 
 
-@allocating_kernel
-def folded_counts(wide, most, size):
-    """:class:`TransitionCounts` of jumps -W..W and first positions 0..W, the ends standing for all beyond.
-
-    Args:
-        wide: the same for sentences of at most ``most`` tokens.
-        size: W + 1; 0 if there are no transitions.
-    """
-    jumps = max(2 * size - 1, 0)
-    counts = TransitionCounts(np.zeros(jumps), np.zeros(jumps), np.zeros(size), np.zeros(size))
-    if size > 0:
+@kernel
+def fold_counts(wide, most, counts):
+    """Adds :class:`TransitionCounts` of sentences of at most ``most`` tokens to those of jumps -W..W and first
+    positions 0..W, whose ends stand for all beyond them; empty ``counts``: there are no transitions."""
+    if len(counts.initial) > 0:
         fold(wide.jumps, -most, counts.jumps)
         fold(wide.jump_shares, -most, counts.jump_shares)
         fold(wide.initial, 0, counts.initial)
         fold(wide.initial_shares, 0, counts.initial_shares)
-    return counts
 
 
 @allocating_kernel

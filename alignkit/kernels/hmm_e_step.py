@@ -20,7 +20,7 @@ from alignkit.kernels.forward_backward import (
     PassSpace,
     TransitionCounts,
     Transitions,
-    folded_counts,
+    fold_counts,
     forward_backward,
     pass_space,
     widen_transitions,
@@ -243,7 +243,7 @@ def expect_block(low, high, text, links, directions, shares, space, likelihood):
 
 
 @allocating_kernel
-def expect_links(low, high, text, links, directions, shares, likelihood):
+def expect_links(low, high, text, links, directions, shares, likelihood, counts):
     """The E-step of sentence pairs low <= m < high: expected links, NULL's links, and counts of transitions.
 
     Args:
@@ -252,15 +252,18 @@ def expect_links(low, high, text, links, directions, shares, likelihood):
             of the reverse.
         shares: :class:`Shares`, of each direction's posteriors in the expected links.
         likelihood: float64 (M,), filled: the sum of the log-likelihoods of the directions that ran.
+        counts: the :class:`.forward_backward.TransitionCounts` of both directions, laid out as their
+            transition and initial weights; added to.
 
     Returns:
-        (the sum of the absolute changes of the expected links, 0 in the last E-step; of both directions
-        the :class:`.forward_backward.TransitionCounts`, laid out as their transition and initial weights).
+        the sum of the absolute changes of the expected links; 0 in the last E-step.
     """
     most, size = longest_pair(low, high, text)
     forward, reverse = directions
     spaces = direction_space(forward, most, size), direction_space(reverse, most, size)
     space = BlockSpace(*spaces, state_space(most), pass_space(most, size), np.empty((2, most), np.uint32))
     change = expect_block(low, high, text, links, directions, shares, space, likelihood)
-    counts = folded_counts(space.forward.counts, most, len(forward.initial))
-    return change, counts, folded_counts(space.reverse.counts, most, len(reverse.initial))
+    forward_counts, reverse_counts = counts
+    fold_counts(space.forward.counts, most, forward_counts)
+    fold_counts(space.reverse.counts, most, reverse_counts)
+    return change

@@ -256,7 +256,7 @@ def collect_rows(low, high, index, target, weights, sums, rows):
         rows: RowRoom, filled from 0 on.
 
     Returns:
-        (the first row that was not done, how many pairs were filled in).
+        the first row that was not done; the rows before it have filled in as many pairs as their sizes say.
     """
     starts, sentences, counts = index
     words, _, offsets = target
@@ -271,7 +271,7 @@ def collect_rows(low, high, index, target, weights, sums, rows):
             if most >= len(sums):
                 break
         if filled + min(most, len(sums)) >= len(columns):
-            return i, filled
+            return i
         new = PLACE(filled)
         for j in range(first, end):
             look_ahead(j, end, sentences, offsets, words, weights)
@@ -297,4 +297,4 @@ def collect_rows(low, high, index, target, weights, sums, rows):
             sums[ID(columns[k])] = 0.0
         sizes[i] = size
         filled = place
-    return high, filled
+    return high

@@ -94,15 +94,22 @@ def expect(
     """
     text, shares = text_arrays(bitext, copies), shares._replace(is_last=is_last)
     likelihood = np.zeros(len(bitext), np.float64)
+    sizes = [size for each in directions for size in 2 * [len(each.transition)] + 2 * [len(each.initial)]]
 
     def run(low: int, high: int) -> np.ndarray:
-        change, *both = expect_links(low, high, text, links, directions, shares, likelihood)
+        sums = np.zeros(1 + sum(sizes))
+        counts = _transition_counts(sums[1:], sizes)
+        sums[0] = expect_links(low, high, text, links, directions, shares, likelihood, counts)
         release_matrices(links)
-        return np.concatenate([[change], *both[0], *both[1]])
+        return sums
 
     ranges = exchange.text_blocks(pair_work(bitext.source.lengths, bitext.target.lengths), BLOCKS)
     parts = run_blocks(run, [part for part in ranges if part[0] < part[1]] or [(0, 0)], threads)
     sums = reduce(np.add, exchange.gathered(np.stack(parts)))
-    sizes = [size for each in directions for size in 2 * [len(each.transition)] + 2 * [len(each.initial)]]
-    counts = np.split(sums[1:], np.cumsum(sizes)[:-1])
-    return Expectation(likelihood, (TransitionCounts(*counts[:4]), TransitionCounts(*counts[4:])), float(sums[0]))
+    return Expectation(likelihood, _transition_counts(sums[1:], sizes), float(sums[0]))
+
+
+def _transition_counts(numbers: np.ndarray, sizes: list[int]) -> tuple[TransitionCounts, TransitionCounts]:
+    """Both directions' counts, slices of one array; sizes: of the eight of them."""
+    parts = np.split(numbers, np.cumsum(sizes)[:-1])
+    return TransitionCounts(*parts[:4]), TransitionCounts(*parts[4:])
