@@ -1,6 +1,6 @@
 """alignkit: word alignment, classical and neural side by side.
 
-Every aligner maps a bitext to scores, a (T, L) matrix per sentence pair; see :mod:`alignkit.aligner.protocol`.
+Every aligner maps a bitext to scores, a (T, L) matrix per sentence pair; see :mod:`alignkit.aligner`.
 :func:`alignkit.align` reads a text, fits or loads an aligner and links the words in one call.
 The names below are imported when first used, so that ``import alignkit`` loads neither Numba nor torch.
 """
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from alignkit.version import __version__
 
 if TYPE_CHECKING:
-    from alignkit.aligner.protocol import Aligner as Aligner
-    from alignkit.aligner.registry import load_aligner as load_aligner
-    from alignkit.aligner.symmetrized import Symmetrized as Symmetrized
+    from alignkit.aligner import Aligner as Aligner
+    from alignkit.aligner import Symmetrized as Symmetrized
+    from alignkit.aligner import load_aligner as load_aligner
     from alignkit.analysis.diagnosis import LinkDiagnosis as LinkDiagnosis
     from alignkit.analysis.diagnosis import diagnose_links as diagnose_links
     from alignkit.classical.cooccurrence import cooccurrence as cooccurrence
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from alignkit.metrics.kendall import kendall as kendall
     from alignkit.metrics.protocol import MetricSettings as MetricSettings
     from alignkit.metrics.registry import compare as compare
-    from alignkit.scores.scores import Scores as Scores
+    from alignkit.scores import Scores as Scores
     from alignkit.text.bitext import Bitext as Bitext
     from alignkit.text.bitext import Corpus as Corpus
     from alignkit.text.reading import read_bitext as read_bitext
@@ -62,11 +62,11 @@ if TYPE_CHECKING:
 
 #: public name -> its module, imported when the name is first used
 _WHERE = {
-    "Aligner": "alignkit.aligner.protocol",
-    "load_aligner": "alignkit.aligner.registry",
+    "Aligner": "alignkit.aligner",
+    "load_aligner": "alignkit.aligner",
     "LinkDiagnosis": "alignkit.analysis.diagnosis",
     "diagnose_links": "alignkit.analysis.diagnosis",
-    "Symmetrized": "alignkit.aligner.symmetrized",
+    "Symmetrized": "alignkit.aligner",
     "cooccurrence": "alignkit.classical.cooccurrence",
     "Diagonal": "alignkit.classical.diagonal",
     "fit_diagonal": "alignkit.classical.diagonal",
@@ -96,7 +96,7 @@ _WHERE = {
     "kendall": "alignkit.metrics.kendall",
     "MetricSettings": "alignkit.metrics.protocol",
     "compare": "alignkit.metrics.registry",
-    "Scores": "alignkit.scores.scores",
+    "Scores": "alignkit.scores",
     "Bitext": "alignkit.text.bitext",
     "Corpus": "alignkit.text.bitext",
     "read_bitext": "alignkit.text.reading",

@@ -9,6 +9,8 @@ from collections.abc import Callable
 PathLike = str | os.PathLike[str]
 #: Called as ``progress(done, total, message)`` in the course of long work.
 Progress = Callable[[int, int, str], None]
+#: The endings of the files that scores are written to: arrays without pickle; a table, which needs pyarrow.
+SCORE_ENDINGS = (".npz", ".parquet")
 
 
 def no_progress(done: int, total: int, message: str) -> None:

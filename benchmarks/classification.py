@@ -40,7 +40,7 @@ from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS, CLASSIFIER_P
 from alignkit.neural.devices import set_threads
 from alignkit.neural.training.classifier_run import ClassifierRun
 from alignkit.report.tables import records
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledLines, hold_out, read_labelled, two_labels
 
 SEED_STEP = 10  #: between the seeds of two rows, each of which has four runs of their own

@@ -34,7 +34,7 @@ from alignkit.links.links import GoldLinks, Links
 from alignkit.links.symmetrization import symmetrize
 from alignkit.metrics.aer import evaluate, link_keys
 from alignkit.metrics.expected_aer import CALIBRATION, Calibration, Evidence, evidence_logits, expected_link_counts
-from alignkit.scores.scores import Scores, flat_offsets
+from alignkit.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
 from alignkit.text.reading import read_bitext
 from alignkit.workflow.align import align

@@ -21,7 +21,7 @@ import click
 import numpy as np
 from inputs import gold_sets, machine, run_benchmark
 
-from alignkit.aligner.word_level import WordLevel
+from alignkit.aligner import WordLevel
 from alignkit.analysis.attention_layers import choose_layers
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.links.from_scores import links_above
@@ -35,7 +35,7 @@ from alignkit.neural.settings import RunSettings, TextSettings, TrainingSettings
 from alignkit.neural.training.guidance import score_guide
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import translation_trainer
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.line_pairs import LinePairs
 from alignkit.text.reading import read_lines

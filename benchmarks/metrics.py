@@ -21,7 +21,7 @@ from inputs import run_benchmark
 
 from alignkit.metrics.agreement import agreement
 from alignkit.metrics.kendall import kendall, sum_tau
-from alignkit.scores.scores import Scores, flat_offsets
+from alignkit.scores import Scores, flat_offsets
 
 HEIGHT = 20
 SOME = 2_000

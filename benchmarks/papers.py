@@ -48,7 +48,7 @@ from alignkit.metrics.registry import MAIN
 from alignkit.neural.devices import set_threads
 from alignkit.neural.training.translation_run import TranslationRun
 from alignkit.report.tables import records
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 
 RANDOM = ("general-", "random-")  #: A and B of :func:`random_batches`

@@ -40,7 +40,7 @@ from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.links.symmetrization import symmetrize
 from alignkit.metrics.aer import evaluate
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.reading import read_bitext, read_lines
 
 METHODS = ("grow-diag-final-and", "grow-diag", "intersection")

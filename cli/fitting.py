@@ -9,7 +9,7 @@ import click
 
 from alignkit.classical.settings import GREATEST_PRIOR_WEIGHT, KINDS
 from alignkit.links.heuristics import DEFAULT_THRESHOLD, method_names
-from alignkit.scores.endings import SCORE_ENDINGS
+from alignkit.types import SCORE_ENDINGS
 from alignkit.workflow.settings import METHODS, AlignSettings, Estimation
 from alignkit_cli.options import (
     Command,
@@ -34,7 +34,7 @@ from alignkit_cli.sharing import fit_and_write_shared, is_shared, sharing_option
 from alignkit_cli.text_parts import sample_fit_options
 
 if TYPE_CHECKING:
-    from alignkit.aligner.protocol import Aligner
+    from alignkit.aligner import Aligner
     from alignkit.workflow.align import AlignedText
 
 

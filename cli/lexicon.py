@@ -69,8 +69,7 @@ def command(
     Source words are in the order of their bytes, their translations with the likeliest first. A model of target to
     source (--reverse) alone gives a lexicon of that direction, whose source words are those of the target text.
     """
-    from alignkit.aligner.registry import load_aligner
-    from alignkit.aligner.reversed import Reversed
+    from alignkit.aligner import Reversed, load_aligner
     from alignkit.classical.lexicon import lexicon_files, lexicon_of, reverse_lexicon_of
 
     if both and reverse is not None:

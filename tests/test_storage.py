@@ -9,7 +9,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from alignkit.aligner.registry import load_aligner
+from alignkit.aligner import load_aligner
 from alignkit.errors import AlignkitError, InputError
 from alignkit.storage import (
     HEADER,

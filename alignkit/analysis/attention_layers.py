@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alignkit.aligner.word_level import WordLevel
+from alignkit.aligner import WordLevel
 from alignkit.errors import AlignkitError
 from alignkit.links.from_scores import best_links
 from alignkit.links.links import GoldLinks, Links

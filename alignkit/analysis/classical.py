@@ -13,7 +13,7 @@ from alignkit.interop.external_scores import ExternalScores
 from alignkit.interop.other_systems import read_scores
 from alignkit.interop.projection import is_between_tokens, project_scores, scores_without_specials
 from alignkit.metrics.registry import compare, find_metric
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.settings import with_options
 from alignkit.text.bitext import Bitext
 from alignkit.text.line_pairs import LinePairs

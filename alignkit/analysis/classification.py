@@ -37,7 +37,7 @@ from alignkit.neural.aligners import ClassifierAligner
 from alignkit.neural.networks.mechanisms import UNIFORM
 from alignkit.neural.proxy import ProxyAligner
 from alignkit.neural.training.classifier_run import ClassifierRun, train_classifier
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledLines, LabelledText
 from alignkit.types import PathLike, Progress, no_progress
 

@@ -16,7 +16,7 @@ from alignkit.metrics.bootstrap import bootstrap_ratio
 from alignkit.metrics.protocol import PERCENT, MetricSettings, Percent
 from alignkit.metrics.registry import MAIN
 from alignkit.neural.training.classifier_run import ClassifierRun
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledText
 
 if TYPE_CHECKING:

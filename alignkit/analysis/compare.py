@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from alignkit.aligner.protocol import Aligner, check_kind
+from alignkit.aligner import Aligner, check_kind
 from alignkit.analysis.classical import Comparison, with_others
 from alignkit.analysis.networks import load_network
 from alignkit.analysis.proxy import proxy_of

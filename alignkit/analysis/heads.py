@@ -27,7 +27,7 @@ from alignkit.metrics.aer import AER
 from alignkit.metrics.agreement import AGREEMENT
 from alignkit.metrics.bootstrap import percentile_interval
 from alignkit.metrics.protocol import Metric, MetricSettings
-from alignkit.scores.scores import Scores, flat_offsets
+from alignkit.scores import Scores, flat_offsets
 from alignkit.settings import with_options
 from alignkit.storage import atomic_write
 from alignkit.text.bitext import Bitext

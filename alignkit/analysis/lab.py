@@ -30,7 +30,7 @@ from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.metrics.contextual import contextualised
 from alignkit.metrics.registry import MAIN, SCORE_METRICS, prefixed
 from alignkit.neural.training.translation_run import TranslationRun
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.settings import with_options
 from alignkit.text.bitext import Bitext
 from alignkit.types import PathLike, Progress, no_progress

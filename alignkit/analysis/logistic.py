@@ -14,7 +14,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.scoring.classifier import judge_logits
-from alignkit.scores.scores import Scores, flat_offsets
+from alignkit.scores import Scores, flat_offsets
 from alignkit.text.labelled import LabelledText
 
 #: inverse strengths C of the penalty that are tried: |w|^2 / 2 + C · sum of the losses

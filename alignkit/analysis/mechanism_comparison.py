@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from alignkit.aligner.protocol import Aligner
-from alignkit.aligner.word_level import WordLevel
+from alignkit.aligner import Aligner, WordLevel
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.links.files import read_gold
@@ -26,7 +25,7 @@ from alignkit.neural.attention_reading import Reading
 from alignkit.neural.settings import NetworkSettings, RunSettings
 from alignkit.neural.training.translation import translation_trainer
 from alignkit.neural.training.translation_run import TranslationRun, train_translation
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.line_pairs import LinePairs
 from alignkit.text.tokenization import Tokenizer, split_words

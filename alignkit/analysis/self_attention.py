@@ -17,8 +17,7 @@ from alignkit.neural.batching import DeviceCorpus
 from alignkit.neural.devices import device_of
 from alignkit.neural.networks.transformer import Transformer
 from alignkit.neural.scoring.modes import evaluation_mode
-from alignkit.scores.scores import Scores
-from alignkit.scores.word_groups import merge_to_words, token_words
+from alignkit.scores import Scores, merge_to_words, token_words
 from alignkit.text.bitext import Corpus
 from alignkit.text.tokenization import encode_lines, split_words
 from alignkit.types import Progress

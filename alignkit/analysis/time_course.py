@@ -14,7 +14,7 @@ from alignkit.neural.aligners import ClassifierAligner, NeuralAligner
 from alignkit.neural.scoring.evaluation import bleu as translation_bleu
 from alignkit.neural.training.run_directory import RunDirectory
 from alignkit.neural.training.translation_run import TranslationRun
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.types import Progress
 

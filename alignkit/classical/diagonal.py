@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.aligner.protocol import check_kind
+from alignkit.aligner import check_kind
 from alignkit.classical.diagonal_estimation import DiagonalEstimation
 from alignkit.classical.em import run_em
 from alignkit.classical.inverted_index import token_index
@@ -25,7 +25,7 @@ from alignkit.links.from_positions import links_from_positions
 from alignkit.links.links import Links
 from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.records import Record
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.settings import with_options
 from alignkit.storage import Fields, load_arrays, save_arrays
 from alignkit.text.bitext import Bitext

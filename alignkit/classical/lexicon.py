@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from alignkit.aligner.protocol import Aligner
-from alignkit.aligner.reversed import Reversed
-from alignkit.aligner.symmetrized import Symmetrized
+from alignkit.aligner import Aligner, Reversed, Symmetrized
 from alignkit.classical.hmm.joint_views import JointViews
 from alignkit.classical.hmm.parameters import FittedHMM
 from alignkit.classical.lexical_model import LexicalModel

@@ -10,7 +10,7 @@ from alignkit.kernels import translation_table as kernels
 from alignkit.kernels.inverted_index import Bags, Tokens
 from alignkit.kernels.translation_table import Matrices, RowSpans
 from alignkit.parallel import blocks, run_blocks
-from alignkit.scores.scores import Scores, flat_offsets
+from alignkit.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
 
 _SEARCH = 16  # how many values can be copied in the time of finding one

@@ -8,7 +8,7 @@ import numpy as np
 
 from alignkit.classical.translation_table import normalise_rows
 from alignkit.kernels.translation_table import UNSEEN as UNSEEN
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 
 
 @dataclass(frozen=True)

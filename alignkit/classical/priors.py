@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from alignkit.aligner.registry import LOADERS
+from alignkit.aligner import LOADERS
 from alignkit.classical.exchange import ALONE, Exchange
 from alignkit.classical.settings import GREATEST_PRIOR_WEIGHT, PRIOR_WEIGHT
 from alignkit.classical.translation_table import PairTable

@@ -13,7 +13,7 @@ from alignkit.embeddings.levels import centred, fill_levels
 from alignkit.embeddings.model_file import PackedModel
 from alignkit.embeddings.pieces import PieceTokenizer
 from alignkit.parallel import blocks, run_blocks
-from alignkit.scores.scores import flat_offsets
+from alignkit.scores import flat_offsets
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import Progress, no_progress

@@ -8,7 +8,7 @@ import numpy as np
 
 from alignkit.embeddings.levels import centred, fill_levels
 from alignkit.errors import AlignkitError, InputError
-from alignkit.scores.scores import flat_offsets
+from alignkit.scores import flat_offsets
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.reading import read_raw_lines
 from alignkit.text.vocabulary import Vocabulary

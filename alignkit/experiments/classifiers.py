@@ -18,7 +18,7 @@ from alignkit.neural.classifier_settings import (
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
 from alignkit.neural.training.classification import Loss, classification_trainer, label_loss
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledText, two_labels
 from alignkit.text.tokenization import Tokenizer, learn_words
 from alignkit.types import Progress

@@ -37,7 +37,7 @@ from alignkit.experiments.statistics import averaged, sentence_taus
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_scores
 from alignkit.neural.training.attention_losses import adversarial_loss, copy_but_attention
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.types import Progress, no_progress
 
 if TYPE_CHECKING:

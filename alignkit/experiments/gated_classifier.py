@@ -29,7 +29,7 @@ from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_scores
 from alignkit.neural.training.classification import classification_trainer
 from alignkit.neural.training.trainer import Trainer
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.types import Progress, no_progress
 
 if TYPE_CHECKING:

@@ -36,8 +36,7 @@ from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import translation_trainer
 from alignkit.neural.training.translation_run import learn_tokenizer
 from alignkit.neural.validation import check_not_negative
-from alignkit.scores.scores import Scores
-from alignkit.scores.word_groups import merge_subwords
+from alignkit.scores import Scores, merge_subwords
 from alignkit.text.bitext import Bitext
 from alignkit.text.line_pairs import LinePairs
 from alignkit.text.reading import read_line_pairs

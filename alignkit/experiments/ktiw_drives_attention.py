@@ -30,7 +30,7 @@ from alignkit.metrics.bootstrap import bootstrap_ratio, ratio, resampled_sums
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.training.trainer import Trainer
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.types import Progress, no_progress
 

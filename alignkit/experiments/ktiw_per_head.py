@@ -26,7 +26,7 @@ from alignkit.neural.attention_reading import Reading
 from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.settings import RunSettings
 from alignkit.neural.training.trainer import Trainer
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.types import Progress, no_progress
 

@@ -47,7 +47,7 @@ from alignkit.neural.batching import Batch, Batcher, scoring_batches
 from alignkit.neural.devices import device_of
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.scoring.modes import evaluation_mode
-from alignkit.scores.scores import Scores, flat_offsets
+from alignkit.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
 from alignkit.types import Progress, no_progress
 

@@ -28,7 +28,7 @@ from alignkit.experiments.statistics import averaged, sentence_taus
 from alignkit.metrics.agreement import agreement
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores, judge_logits
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.types import Progress, no_progress
 

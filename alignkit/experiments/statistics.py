@@ -9,7 +9,7 @@ import numpy as np
 from alignkit.metrics.bootstrap import ratio
 from alignkit.metrics.intervals import mean_interval
 from alignkit.metrics.kendall import sum_tau
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 
 
 def averaged(values: Any) -> tuple[float, tuple[float, float]]:

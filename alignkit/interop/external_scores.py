@@ -10,8 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from alignkit.interop.heads import AttentionHeads
-from alignkit.scores.scores import Scores
-from alignkit.scores.word_groups import Grouping
+from alignkit.scores import Grouping, Scores
 from alignkit.text.reading import read_bytes
 from alignkit.text.subword_marks import style_of, word_groups
 from alignkit.text.utf8 import BOM, split_lines, valid_text

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alignkit.errors import InputError
-from alignkit.scores.scores import Scores, flat_offsets
+from alignkit.scores import Scores, flat_offsets
 from alignkit.types import PathLike
 
 if TYPE_CHECKING:

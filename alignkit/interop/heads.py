@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.scores.scores import Scores, flat_offsets
-from alignkit.scores.word_groups import Grouping
+from alignkit.scores import Grouping, Scores, flat_offsets
 from alignkit.storage import Fields, load_arrays, save_arrays
 from alignkit.types import PathLike
 
@@ -176,7 +175,7 @@ class AttentionHeads:
 
     @property
     def on_words(self) -> AttentionHeads:
-        """The same between words, as :func:`alignkit.scores.word_groups.merge_to_words`.
+        """The same between words, as :func:`alignkit.scores.merge_to_words`.
 
         Subwords have to be shifted before they are merged: the step after a word's last subword is not the step
         after each of them.

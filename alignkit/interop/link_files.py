@@ -14,7 +14,7 @@ import numpy as np
 
 from alignkit.errors import InputError
 from alignkit.links.links import Links, check_range, parse_links, parse_probabilities, without_line_numbers
-from alignkit.scores.scores import Scores, flat_offsets
+from alignkit.scores import Scores, flat_offsets
 from alignkit.types import PathLike
 
 _LINK = re.compile(r"\s*\d+[-p?]\d+(:[0-9.e+-]+)?(\s|\Z)", re.ASCII)

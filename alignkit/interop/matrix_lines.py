@@ -10,7 +10,7 @@ import numpy as np
 
 from alignkit.errors import InputError
 from alignkit.interop.external_scores import ExternalScores, ScoreFile
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.types import PathLike
 
 MATRIX_KEYS = ("alignment", "attention", "scores", "matrix")

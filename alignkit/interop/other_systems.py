@@ -37,7 +37,7 @@ from alignkit.interop.frames import scores_from_frame
 from alignkit.interop.heads import AttentionHeads, split_choice
 from alignkit.interop.link_files import is_links, read_link_lines, split_probabilities
 from alignkit.interop.matrix_lines import read_json_lines, read_soft_alignments
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.storage import read_header
 from alignkit.types import PathLike
 

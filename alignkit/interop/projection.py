@@ -8,8 +8,7 @@ import numpy as np
 
 from alignkit.errors import InputError
 from alignkit.interop.external_scores import ExternalScores
-from alignkit.scores.scores import Scores
-from alignkit.scores.word_groups import Grouping, merge_to_words, spread_to_tokens
+from alignkit.scores import Grouping, Scores, merge_to_words, spread_to_tokens
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.subword_marks import check_words, corpus_groups, join_words, style_of, word_groups
 from alignkit.text.tokenization import SPECIALS, UNK
@@ -25,7 +24,7 @@ def project_scores(
 
     Scores between the bitext's own tokens are taken unchanged. Scores between other subwords are merged to
     words, if the subwords are known, and scores between words are spread over the tokens of the bitext
-    (:mod:`alignkit.scores.word_groups`).
+    (:mod:`alignkit.scores`).
 
     Args:
         found: scores of kind ``alpha``.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from alignkit.scores.heat_map import heat_map
+from alignkit.scores import heat_map
 
 
 class Link(NamedTuple):

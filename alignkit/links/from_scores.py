@@ -7,7 +7,7 @@ import numpy as np
 from alignkit.kernels import sentence_pairs
 from alignkit.links.links import Links
 from alignkit.parallel import blocks_of_size, run_blocks, thread_count
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.on_disk import RELEASED, release
 
 

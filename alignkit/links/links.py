@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, check_list
-from alignkit.scores.heat_map import MOST_PAIRS, MOST_TOKENS, first_pairs, heat_map
+from alignkit.scores import MOST_PAIRS, MOST_TOKENS, first_pairs, heat_map
 from alignkit.types import PathLike
 
 # A probability may follow, as in 0-1:0.93, which alignkit also writes.

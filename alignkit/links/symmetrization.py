@@ -10,7 +10,7 @@ from alignkit.kernels import symmetrization as kernels
 from alignkit.links.heuristics import DEFAULT_METHOD, DEFAULT_THRESHOLD, find_heuristic
 from alignkit.links.links import Links
 from alignkit.parallel import blocks, run_blocks, thread_count
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 
 #: An index beyond this is refused as a mistake, because the memory needed depends on the largest index.
 MOST_TOKENS = 1 << 24

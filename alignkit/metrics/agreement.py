@@ -13,7 +13,7 @@ from alignkit.metrics.bootstrap import RESAMPLES, ratio
 from alignkit.metrics.protocol import PERCENT, Metric, MetricSettings, Percent, score_pair, top_share
 from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.representation import brief_repr
-from alignkit.scores.scores import ScoresLike
+from alignkit.scores import ScoresLike
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ def count_agreement(
     symmetric. Rows without columns are not compared.
 
     Args:
-        u, v: scores of the same M pairs, with the same shapes (see :func:`alignkit.scores.scores.as_scores`).
+        u, v: scores of the same M pairs, with the same shapes (see :func:`alignkit.scores.as_scores`).
         percent: the top of a row.
         threads: all there are by default.
 

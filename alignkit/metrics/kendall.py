@@ -12,7 +12,7 @@ from alignkit.metrics.bootstrap import RESAMPLES, ratio
 from alignkit.metrics.protocol import Metric, MetricSettings, score_pair
 from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.representation import brief_repr
-from alignkit.scores.scores import ScoresLike
+from alignkit.scores import ScoresLike
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ def sum_tau(u: ScoresLike, v: ScoresLike, threads: int | None = None) -> TauSums
     places; counted in integers. It is symmetric.
 
     Args:
-        u, v: scores of the same M pairs, with the same shapes (see :func:`alignkit.scores.scores.as_scores`).
+        u, v: scores of the same M pairs, with the same shapes (see :func:`alignkit.scores.as_scores`).
         threads: all there are by default; no bit depends on it.
 
     Raises:

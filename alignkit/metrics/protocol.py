@@ -12,7 +12,7 @@ import numpy as np
 from alignkit.errors import AlignkitError, abbreviated
 from alignkit.kernels.score_pairs import ScorePair
 from alignkit.metrics.bootstrap import RESAMPLES, percentile_interval, resampled_sums
-from alignkit.scores.scores import ScoresLike, as_scores
+from alignkit.scores import ScoresLike, as_scores
 
 #: A share in per cent; text and fractions are exact.
 Percent = float | str | Fraction

@@ -11,7 +11,7 @@ from alignkit.metrics.aer import AER
 from alignkit.metrics.agreement import AGREEMENT
 from alignkit.metrics.kendall import TAU
 from alignkit.metrics.protocol import Metric, MetricSettings
-from alignkit.scores.scores import Scores, ScoresLike, as_scores
+from alignkit.scores import Scores, ScoresLike, as_scores
 from alignkit.settings import with_options
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def compare(
     """A metric of every ordered pair of different score sets.
 
     Args:
-        scores: name (as ``ibm1.beta``) -> scores, or arrays (see :func:`alignkit.scores.scores.as_scores`), all of
+        scores: name (as ``ibm1.beta``) -> scores, or arrays (see :func:`alignkit.scores.as_scores`), all of
             the same sentence pairs.
         metric: one that compares scores with scores, or its name: ``agreement`` or ``tau``.
         settings: of the metric.

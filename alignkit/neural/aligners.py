@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from alignkit.aligner.protocol import check_kind
+from alignkit.aligner import check_kind
 from alignkit.errors import AlignkitError
 from alignkit.neural.attention_reading import Reading
 from alignkit.neural.checkpoints import (
@@ -25,7 +25,7 @@ from alignkit.neural.scoring.evaluation import translation_log_probabilities
 from alignkit.neural.scoring.probes import attention_scores, lexical_scores, ov_scores
 from alignkit.neural.scoring.saliency import leave_one_out_scores, saliency_scores
 from alignkit.neural.settings import RunSettings, to_dict
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.labelled import LabelledText
 from alignkit.text.tokenization import Tokenizer, reencode

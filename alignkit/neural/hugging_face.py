@@ -19,7 +19,7 @@ from alignkit.errors import AlignkitError, InputError, first_line
 from alignkit.interop.heads import AttentionHeads, heads_from_cross_attentions
 from alignkit.neural.attention_settings import AttentionSettings
 from alignkit.neural.devices import pick_device
-from alignkit.scores.word_groups import Grouping
+from alignkit.scores import Grouping
 from alignkit.settings import with_options
 from alignkit.text.tokenization import split_words
 from alignkit.types import PathLike, Progress

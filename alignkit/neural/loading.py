@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from alignkit.aligner.protocol import Aligner
+from alignkit.aligner import Aligner
 from alignkit.errors import InputError
 from alignkit.neural.aligners import ClassifierAligner, NeuralAligner
 from alignkit.neural.checkpoints import BEST, CLASSIFIER, NETWORK, PROXY, checked_weights, load_payload, readable

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from alignkit.aligner.protocol import check_kind
+from alignkit.aligner import check_kind
 from alignkit.errors import AlignkitError
 from alignkit.neural.batch_sizes import BatchSizes, batch_sizes
 from alignkit.neural.batching import to_device, usable
@@ -24,7 +24,7 @@ from alignkit.neural.losses import BagLoss
 from alignkit.neural.scoring.matrices import finite_scores
 from alignkit.neural.scoring.modes import scoring_mode
 from alignkit.neural.settings import ProxySettings, to_dict
-from alignkit.scores.scores import Scores, flat_offsets
+from alignkit.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import UNKNOWN, Vocabulary
 from alignkit.types import PathLike, Progress

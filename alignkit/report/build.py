@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from alignkit.aligner.protocol import HasTokenizer
-from alignkit.aligner.registry import load_aligner
+from alignkit.aligner import HasTokenizer, load_aligner
 from alignkit.classical.hmm.model import fit_hmm
 from alignkit.errors import AlignkitError
 from alignkit.interop.external_scores import ExternalScores
@@ -30,7 +29,7 @@ from alignkit.metrics.registry import compare
 from alignkit.report.inputs import ReportInputs, Sides
 from alignkit.report.model import Report, ScoreSet, score_set
 from alignkit.report.scored_text import ScoredText, ibm1_sets, text_facts
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.settings import with_options
 from alignkit.text.bitext import Bitext
 from alignkit.text.reading import read_lines

@@ -18,7 +18,7 @@ from alignkit.neural.training.translation_run import TranslationRun, find_run
 from alignkit.report.inputs import ReportInputs
 from alignkit.report.model import ScoreSet, score_set
 from alignkit.report.scored_text import ScoredText, ibm1_sets, text_facts
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import encode_bitext
 from alignkit.types import Progress

@@ -12,8 +12,7 @@ from alignkit.metrics.aer import count_links
 from alignkit.metrics.error_classes import COLUMNS as CLASS_COLUMNS
 from alignkit.metrics.error_classes import error_table
 from alignkit.report.model import Report, ScoreSet
-from alignkit.scores.scores import Scores
-from alignkit.scores.word_groups import merge_to_words
+from alignkit.scores import Scores, merge_to_words
 
 if TYPE_CHECKING:
     import pandas as pd

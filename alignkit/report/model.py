@@ -14,8 +14,7 @@ from alignkit.interop.projection import word_grouping, word_shapes
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.error_classes import WordFacts
 from alignkit.metrics.protocol import PERCENT, Percent
-from alignkit.scores.scores import Scores
-from alignkit.scores.word_groups import Grouping
+from alignkit.scores import Grouping, Scores
 from alignkit.text.bitext import Bitext
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.report.inputs import ReportInputs
 from alignkit.report.model import ScoreSet, score_set
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 
 if TYPE_CHECKING:

@@ -10,11 +10,19 @@ from typing import IO, Any
 
 import numpy as np
 
-from alignkit.aligner.alignment import alignment_of, link_probabilities, links_of, sentence_scores
-from alignkit.aligner.protocol import Aligner, with_threads, with_threshold
-from alignkit.aligner.registry import load_aligner
-from alignkit.aligner.symmetrized import Symmetrized
-from alignkit.aligner.word_level import WordLevel, on_words
+from alignkit.aligner import (
+    Aligner,
+    Symmetrized,
+    WordLevel,
+    alignment_of,
+    link_probabilities,
+    links_of,
+    load_aligner,
+    on_words,
+    sentence_scores,
+    with_threads,
+    with_threshold,
+)
 from alignkit.classical import memory
 from alignkit.classical.hmm.adaptation import Adapter
 from alignkit.classical.hmm.joint import JointHMM
@@ -27,8 +35,7 @@ from alignkit.links.formats import Alignment
 from alignkit.links.heuristics import DEFAULT_METHOD
 from alignkit.links.links import Links
 from alignkit.parallel import thread_count
-from alignkit.scores.heat_map import MOST_PAIRS, first_pairs
-from alignkit.scores.scores import Scores
+from alignkit.scores import MOST_PAIRS, Scores, first_pairs
 from alignkit.settings import with_options
 from alignkit.text.bitext import Bitext
 from alignkit.text.on_disk import release_bitext
@@ -80,7 +87,7 @@ class AlignedText:
 
     @cached_property
     def sentence_scores(self) -> np.ndarray:
-        """float64 (M, 1 or 2): see :func:`alignkit.aligner.alignment.sentence_scores`."""
+        """float64 (M, 1 or 2): see :func:`alignkit.aligner.sentence_scores`."""
         return sentence_scores(self.aligner, self.bitext)
 
     def __len__(self) -> int:
@@ -116,7 +123,7 @@ class AlignedText:
         """The alignments of blocks of pairs, in their order.
 
         Args:
-            **wanted: as of :func:`alignkit.aligner.alignment.alignment_of`.
+            **wanted: as of :func:`alignkit.aligner.alignment_of`.
         """
         for low, high in self.ranges:
             text = self.bitext if len(self.ranges) == 1 else self.bitext.block(low, high)

@@ -7,10 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from alignkit.aligner.protocol import Aligner, with_threshold
-from alignkit.aligner.registry import load_aligner
-from alignkit.aligner.reversed import Reversed
-from alignkit.aligner.symmetrized import Symmetrized
+from alignkit.aligner import Aligner, Reversed, Symmetrized, load_aligner, with_threshold
 from alignkit.classical.checkpoints import Checkpoints
 from alignkit.classical.exchange import current_exchange, exchanging, with_checkpoints
 from alignkit.classical.hmm.settings import HMMSettings

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from alignkit.aligner.protocol import Aligner
-from alignkit.aligner.registry import load_aligner
-from alignkit.scores import scores
-from alignkit.scores.scores import Scores
+from alignkit import scores
+from alignkit.aligner import Aligner, load_aligner
+from alignkit.scores import Scores
 from alignkit.storage import read_header
 from alignkit.text import bitext
 from alignkit.text.bitext import Bitext
@@ -23,7 +22,7 @@ def load(path: PathLike, threads: int | None = None) -> Aligner | Scores | Bitex
 
     Args:
         path: the file or folder.
-        threads: of an aligner, as of :func:`alignkit.aligner.registry.load_aligner`.
+        threads: of an aligner, as of :func:`alignkit.aligner.load_aligner`.
 
     Raises:
         InputError: the file is missing, damaged, or none of these.

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.aligner.protocol import Aligner
+from alignkit.aligner import Aligner
 from alignkit.classical.hmm.joint import JointHMM
 from alignkit.classical.hmm.joint_aligner import JointAligner
 from alignkit.classical.hmm.joint_views import JointViews

@@ -12,7 +12,7 @@ from alignkit.links.heuristics import find_heuristic
 from alignkit.types import PathLike
 
 if TYPE_CHECKING:
-    from alignkit.aligner.protocol import Aligner
+    from alignkit.aligner import Aligner
     from alignkit.classical.priors import LexiconPrior
     from alignkit.embeddings.levels import Embeddings
 

@@ -12,7 +12,7 @@ from alignkit.errors import InputError
 from alignkit.links.files import read_links
 from alignkit.links.links import Links
 from alignkit.neural.settings import RunSettings
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledLines, hold_out, read_labelled, two_labels
 from alignkit.text.line_pairs import LinePairs, check_has_words, hold_out_pairs
 from alignkit.text.reading import read_line_pairs

@@ -47,7 +47,7 @@ class AlignmentWriter:
 
     @property
     def wanted(self) -> dict[str, bool]:
-        """The parts that an alignment must have, as options of :func:`alignkit.aligner.alignment.alignment_of`."""
+        """The parts that an alignment must have, as options of :func:`alignkit.aligner.alignment_of`."""
         return {
             "probabilities": self.chosen.needs_probabilities,
             "words": self.chosen.needs_words,

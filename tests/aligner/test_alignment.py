@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 from planted import bitext_of, random_pairs
 
-from alignkit.aligner.alignment import alignment_of, per_word, scores_of_links
-from alignkit.aligner.reversed import Reversed
-from alignkit.aligner.symmetrized import Symmetrized
+from alignkit.aligner import Reversed, Symmetrized, alignment_of, per_word, scores_of_links
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.null import UNSEEN, mixture_log_probabilities
 from alignkit.errors import AlignkitError
 from alignkit.links.links import Links
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 
 PAIRS = random_pairs(21)
 ALL = {"probabilities": True, "scored": True, "words": True}

@@ -11,17 +11,14 @@ import numpy as np
 import pytest
 from planted import bitext_of, random_pairs
 
-from alignkit.aligner.protocol import Aligner, GivesLinksAndProbabilities
-from alignkit.aligner.registry import load_aligner
-from alignkit.aligner.reversed import Reversed
-from alignkit.aligner.symmetrized import Symmetrized
+from alignkit.aligner import Aligner, GivesLinksAndProbabilities, Reversed, Symmetrized, load_aligner
 from alignkit.classical.diagonal import fit_diagonal
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
-from alignkit.scores.scores import SCORE_KINDS, Scores
+from alignkit.scores import SCORE_KINDS, Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import Tokenizer, encode_bitext, learn_words
 

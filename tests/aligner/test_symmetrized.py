@@ -6,11 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planted import bitext_of, random_pairs
 
-from alignkit.aligner import symmetrized
-from alignkit.aligner.protocol import with_threshold
-from alignkit.aligner.registry import load_aligner
-from alignkit.aligner.reversed import Reversed
-from alignkit.aligner.symmetrized import Symmetrized
+from alignkit import aligner
+from alignkit.aligner import Reversed, Symmetrized, load_aligner, with_threshold
 from alignkit.classical.diagonal import fit_diagonal
 from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.ibm1 import fit_ibm1
@@ -77,7 +74,7 @@ def test_links_of_words_that_never_met():
 def test_the_product_is_that_of_all_scores_whatever_the_blocks(bitext, models, monkeypatch):
     both = Symmetrized(*models, "product")
     whole = symmetrize_scores(models[0].score(bitext, "alpha"), models[1].score(bitext.reversed, "alpha"))
-    monkeypatch.setattr(symmetrized, "BLOCK", 7)
+    monkeypatch.setattr(aligner, "BLOCK", 7)
     parts = both.links(bitext)
     assert np.array_equal(parts.pairs, whole.pairs)
     assert np.array_equal(parts.offsets, whole.offsets)
@@ -124,7 +121,7 @@ def test_a_damaged_file_is_one_clear_error(models, tmp_path):
     no_model = {side: np.zeros(9, np.uint8) for side in ("forward", "reverse")}
     good = {"method": "union", "threshold": None, "suffixes": [".npz", ".npz"]}
     for wrong in ({}, {"suffixes": [".npz"]}, {"method": "xor"}, {"threshold": 7}):
-        save_arrays(path, symmetrized.KIND, symmetrized.VERSION, no_model, good | wrong)
+        save_arrays(path, *aligner.SYMMETRIZED, no_model, good | wrong)
         with pytest.raises(InputError, match="both: damaged"):
             load_aligner(path)
 

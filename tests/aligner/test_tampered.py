@@ -9,10 +9,7 @@ import numpy as np
 import pytest
 from tampering import changed_npz, failures, npz_content, some, write_npz
 
-from alignkit.aligner.alignment import alignment_of
-from alignkit.aligner.registry import load_aligner
-from alignkit.aligner.reversed import Reversed
-from alignkit.aligner.symmetrized import Symmetrized
+from alignkit.aligner import Reversed, Symmetrized, alignment_of, load_aligner
 from alignkit.classical.diagonal import fit_diagonal
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.joint_views import fit_views
@@ -21,7 +18,7 @@ from alignkit.classical.hmm.views import View
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.interop.other_systems import read_scores
 from alignkit.metrics.agreement import agreement
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit_cli.main import run
 

@@ -13,7 +13,7 @@ from alignkit.analysis.classical import compare_classical
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.metrics.agreement import agreement
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.line_pairs import LinePairs
 from alignkit_cli.main import run as run_program

@@ -11,7 +11,7 @@ import pytest
 import torch
 from scipy.stats import kendalltau
 
-from alignkit.aligner.registry import load_aligner
+from alignkit.aligner import load_aligner
 from alignkit.analysis.classification import classify, row_table
 from alignkit.analysis.classifier_courses import classifier_time_course, rise_and_fall
 from alignkit.analysis.settings import ClassifySettings
@@ -22,7 +22,7 @@ from alignkit.metrics.protocol import MetricSettings
 from alignkit.neural.classifier_settings import ClassifierRunSettings, ClassifierSettings, ClassifierTraining
 from alignkit.neural.settings import ProxySettings, TextSettings
 from alignkit.neural.training.classifier_run import ClassifierRun, train_classifier
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledLines
 from alignkit.text.tokenization import BOS, EOS
 

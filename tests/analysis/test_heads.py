@@ -12,7 +12,7 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.interop.heads import AttentionHeads, HeadChoice
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import AER
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit_cli.main import run as run_program
 

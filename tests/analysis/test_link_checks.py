@@ -18,7 +18,7 @@ from alignkit.analysis.link_checks import (
 from alignkit.links.links import Links
 from alignkit.metrics.aer import link_keys
 from alignkit.metrics.expected_aer import Evidence
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 
 SOURCE = ["im Jahr 1878 kam Anna .", "das Haus", "x y", "1 und 1", "ein Wort", ""]

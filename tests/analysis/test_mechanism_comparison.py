@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from alignkit.aligner.registry import load_aligner
+from alignkit.aligner import load_aligner
 from alignkit.analysis.mechanism_comparison import (
     MechanismText,
     compare_mechanisms,
@@ -22,7 +22,7 @@ from alignkit.errors import AlignkitError
 from alignkit.links.links import GoldLinks, Links
 from alignkit.neural.networks.transformer_settings import TransformerSettings
 from alignkit.neural.settings import LstmSettings, RunSettings, TextSettings, TrainingSettings
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.line_pairs import LinePairs
 from alignkit_cli.main import run
 

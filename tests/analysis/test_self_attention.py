@@ -17,7 +17,7 @@ from alignkit.neural.networks.transformer_settings import TransformerSettings
 from alignkit.neural.settings import LstmSettings, RunSettings, TextSettings, TrainingSettings
 from alignkit.neural.training.translation import translation_trainer
 from alignkit.neural.training.translation_run import train_translation
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.line_pairs import LinePairs
 from alignkit.text.tokenization import encode_bitext, encode_lines, train_subwords
 from alignkit_cli.main import run

@@ -11,7 +11,7 @@ from alignkit.metrics.agreement import AGREEMENT, agreement
 from alignkit.metrics.kendall import kendall
 from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.training.translation_run import TranslationRun
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from planted import bitext_of, random_pairs
 
-from alignkit.aligner.symmetrized import Symmetrized
+from alignkit.aligner import Symmetrized
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.ibm1 import fit_ibm1

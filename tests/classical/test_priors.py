@@ -120,7 +120,7 @@ def test_ibm1_goes_on_to_the_bit(options, tmp_path):
     bitext = bitext_of(random_pairs(3, pairs=100))
     whole = fit_ibm1(bitext, iterations=5, **options)
     fit_ibm1(bitext, iterations=2, **options).save(tmp_path / "m.npz")
-    from alignkit.aligner.registry import load_aligner
+    from alignkit.aligner import load_aligner
 
     rest = fit_ibm1(bitext, iterations=3, start=load_aligner(tmp_path / "m.npz"), **options)
     assert rest.table.values.tobytes() == whole.table.values.tobytes()

@@ -257,8 +257,8 @@ def test_a_stream_goes_on_after_malformed_lines(alignkit, model, failure, tmp_pa
 def test_scores_of_align_are_those_of_the_library(alignkit, model, tmp_path, failure):
     import numpy as np
 
-    from alignkit.aligner.registry import load_aligner
-    from alignkit.scores.scores import Scores
+    from alignkit.aligner import load_aligner
+    from alignkit.scores import Scores
     from alignkit.text.reading import read_bitext
     from alignkit.workflow.align import align
 

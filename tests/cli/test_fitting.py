@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from alignkit import read_bitext
-from alignkit.aligner.registry import load_aligner
+from alignkit.aligner import load_aligner
 
 from .conftest import DIAGONAL
 

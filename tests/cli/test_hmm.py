@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from alignkit.aligner.registry import load_aligner
+from alignkit.aligner import load_aligner
 from alignkit.classical.hmm.joint import JointHMM, fit_joint
 from alignkit.classical.hmm.model import HMM
 from alignkit.classical.hmm.settings import HMMSettings

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 
-from alignkit.aligner.registry import load_aligner
+from alignkit.aligner import load_aligner
 from alignkit.neural.networks.mechanisms import NORMALIZERS, SCORE_FUNCTIONS
 from alignkit_cli.main import run
 

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 
 
 def data_of(path):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from neural.conftest import random_lines
 
-from alignkit.aligner.registry import load_aligner
+from alignkit.aligner import load_aligner
 from alignkit.neural.training.translation_run import TranslationRun
 from alignkit_cli.main import run
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from alignkit.aligner.registry import load_aligner
+from alignkit.aligner import load_aligner
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.classical.diagonal import fit_diagonal
 from alignkit.classical.exchange import ALONE, exchanging

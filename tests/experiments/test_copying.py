@@ -15,7 +15,7 @@ from alignkit.experiments.sequences import failures, train_networks
 from alignkit.metrics.intervals import share_difference
 from alignkit.neural.ensemble.networks import HEAD, random_head
 from alignkit.neural.ensemble.training import MemberRun
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.types import no_progress
 
 TINY = {"hidden": 8, "batch": 4, "steps": 4, "every": 2}

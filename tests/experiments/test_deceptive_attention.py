@@ -21,7 +21,7 @@ from alignkit.experiments.classifiers import (
 from alignkit.experiments.protocol import Verdict
 from alignkit.neural.training.attention_losses import adversarial_loss, copy_but_attention, divergence
 from alignkit.neural.training.classification import Judged
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.types import no_progress
 
 

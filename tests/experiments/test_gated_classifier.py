@@ -11,7 +11,7 @@ from alignkit.experiments import gated_classifier as experiment
 from alignkit.experiments.classifiers import classifier_settings, read_split
 from alignkit.experiments.protocol import Verdict
 from alignkit.neural.networks.classifier import Classifier
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.types import no_progress
 
 SETTINGS = {"embedding": 8, "hidden": 8, "seeds": 2, "rate": 1e-2}

@@ -13,7 +13,7 @@ from alignkit.experiments import gold_links as experiment
 from alignkit.experiments.protocol import Verdict
 from alignkit.links.files import read_gold
 from alignkit.links.links import GoldLinks, Links
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.line_pairs import LinePairs
 from alignkit.text.reading import read_line_pairs
 from alignkit.text.tokenization import encode_bitext, learn_words

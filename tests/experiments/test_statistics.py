@@ -10,7 +10,7 @@ from scipy.stats import kendalltau
 
 from alignkit.experiments.statistics import averaged, sentence_taus
 from alignkit.metrics.intervals import mean_interval
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 
 
 def test_nan_is_left_out_of_a_mean():

@@ -17,7 +17,7 @@ from alignkit.interop import other_systems
 from alignkit.interop.external_scores import ExternalScores
 from alignkit.interop.frames import scores_from_frame
 from alignkit.interop.other_systems import ScoreFormat, read_scores
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 
 MATRICES = [
     np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]], np.float32),

@@ -12,7 +12,7 @@ from alignkit.interop.projection import (
     scores_without_specials,
     without_specials,
 )
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 
 

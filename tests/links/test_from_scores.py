@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from alignkit.links.from_positions import links_from_positions
 from alignkit.links.from_scores import best_links, links_above
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 
 

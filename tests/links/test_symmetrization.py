@@ -12,7 +12,7 @@ from alignkit.errors import AlignkitError
 from alignkit.links.heuristics import HEURISTICS, Heuristic, Steps, method_names
 from alignkit.links.links import Links
 from alignkit.links.symmetrization import symmetrize, symmetrize_scores
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 
 METHODS = method_names(needs_scores=False)
 

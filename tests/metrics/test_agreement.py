@@ -14,7 +14,7 @@ from alignkit.errors import AlignkitError
 from alignkit.kernels.agreement import kth_largest
 from alignkit.metrics.agreement import agreement, agreement_rows, count_agreement
 from alignkit.metrics.protocol import top_share
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 
 
 def one_row(*values):

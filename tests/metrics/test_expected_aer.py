@@ -10,7 +10,7 @@ import pytest
 from alignkit.errors import AlignkitError
 from alignkit.links.links import Links
 from alignkit.metrics.expected_aer import CALIBRATION, Calibration, Evidence, expected_link_counts
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 
 NUMBERS = Calibration(shift=0.7, unlinked=0.4, correlation=0.25)
 THRESHOLD = 0.43

@@ -13,7 +13,7 @@ from planted import random_matrices
 from alignkit.errors import AlignkitError
 from alignkit.kernels import kendall as kernels
 from alignkit.metrics.kendall import kendall, sum_tau
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 
 
 def one_row(*values):

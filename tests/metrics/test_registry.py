@@ -16,7 +16,7 @@ from alignkit.metrics.agreement import agreement
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.metrics.registry import METRICS, SCORE_METRICS, compare, find_metric
 from alignkit.report.tables import metric_matrix
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 
 SETTINGS = MetricSettings(resamples=50)
 

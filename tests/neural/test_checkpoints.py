@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.aligner.protocol import Aligner
-from alignkit.aligner.registry import load_aligner
+from alignkit.aligner import Aligner, load_aligner
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.proxy import fit_proxy

@@ -16,7 +16,7 @@ import pytest
 import torch
 from tampering import changed_npz, changed_values, failures, npz_content, some, write_npz
 
-from alignkit.aligner.registry import load_aligner
+from alignkit.aligner import load_aligner
 from alignkit.analysis.lab_runs import open_lab_runs
 from alignkit.analysis.networks import load_network, open_run
 from alignkit.errors import AlignkitError, InputError

@@ -9,7 +9,7 @@ import pytest
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.registry import compare
 from alignkit.report.model import Report, score_set
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 
 HOSTILE = ["<script>alert(1)</script>", "</script>", "<!--", "@@DATA@@", "&amp;", '"><img', "\u2028", "{{x}}"]

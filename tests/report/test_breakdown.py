@@ -11,7 +11,7 @@ from alignkit.report import breakdown
 from alignkit.report.breakdown import breakdown_table
 from alignkit.report.gold import gold_table
 from alignkit.report.model import Report, score_set
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from tests.report.conftest import make_report
 

@@ -10,7 +10,7 @@ from planted import permuted_copy
 
 from alignkit.errors import AlignkitError
 from alignkit.metrics.agreement import agreement
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit_cli.main import run as run_program
 
 

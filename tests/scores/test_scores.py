@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.scores.scores import KIND, VERSION, Scores, cap_row_sums, flat_offsets
+from alignkit.scores import KIND, VERSION, Scores, cap_row_sums, flat_offsets
 from alignkit.storage import save_arrays
 
 MATRICES = [

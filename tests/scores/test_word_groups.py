@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from alignkit.scores.scores import Scores
-from alignkit.scores.word_groups import merge_to_words, spread_to_tokens
+from alignkit.scores import Scores, merge_to_words, spread_to_tokens
 
 
 def test_merging_and_spreading_by_hand():

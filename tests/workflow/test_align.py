@@ -13,9 +13,7 @@ from planted import bitext_of, random_pairs
 
 import alignkit
 import alignkit_data
-from alignkit.aligner.alignment import scores_of_links
-from alignkit.aligner.protocol import with_threshold
-from alignkit.aligner.symmetrized import Symmetrized
+from alignkit.aligner import Symmetrized, scores_of_links, with_threshold
 from alignkit.classical import memory
 from alignkit.classical.hmm import joint_views, link_arrays
 from alignkit.classical.hmm.joint import fit_joint

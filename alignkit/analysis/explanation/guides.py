@@ -24,7 +24,7 @@ from alignkit.neural.networks.mechanisms import UNIFORM
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores, judge_logits
 from alignkit.neural.scoring.modes import evaluation_mode
 from alignkit.neural.training.classification import ClassificationTask, trainer_of
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledText
 
 

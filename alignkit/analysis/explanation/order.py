@@ -10,7 +10,7 @@ from alignkit.analysis.explanation.rows import Row
 from alignkit.analysis.explanation.subject import Subject
 from alignkit.metrics.agreement import agreement
 from alignkit.metrics.kendall import kendall
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 
 #: kind of score -> what its size is called
 SIZES = {"delta": "gradient", "loo": "leave-one-out"}

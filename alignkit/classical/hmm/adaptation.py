@@ -30,7 +30,7 @@ from alignkit.kernels.hmm_m_step import BackOffClasses
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.packed_links import clear_links, set_links, sum_unit
 from alignkit.parallel import blocks, thread_count
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.units import lowercased
 

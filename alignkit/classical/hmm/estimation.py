@@ -29,7 +29,7 @@ from alignkit.kernels.hmm_pairs import NO_PLACES
 from alignkit.kernels.hmm_rows import TINY
 from alignkit.kernels.packed_links import as_floats, unpacked_links
 from alignkit.parallel import blocks_of_size
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.types import Progress
 

@@ -11,7 +11,7 @@ from alignkit.classical.exchange import ALONE, Exchange
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.spelling import Letters, matrix_similarities, similarities
 from alignkit.parallel import blocks, run_blocks
-from alignkit.scores.scores import flat_offsets
+from alignkit.scores import flat_offsets
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import Vocabulary
 

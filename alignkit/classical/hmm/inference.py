@@ -20,7 +20,7 @@ from alignkit.kernels.hmm_emissions import DirectionArrays
 from alignkit.kernels.hmm_pairs import NO_PLACES
 from alignkit.kernels.packed_links import as_floats
 from alignkit.parallel import blocks, run_blocks, thread_count
-from alignkit.scores.scores import Scores, flat_offsets
+from alignkit.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
 
 # Fertility needs the links of the other words: they are found without it first, and then this many times with it.

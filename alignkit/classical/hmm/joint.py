@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.aligner.protocol import check_kind
+from alignkit.aligner import check_kind
 from alignkit.classical.exchange import current_exchange, exchanging, with_work
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
 from alignkit.classical.hmm.inference import log_likelihoods, pooled_log_odds, posteriors
@@ -56,7 +56,7 @@ from alignkit.kernels.hmm_e_step import BOTH, FORWARD, REVERSE, Shares
 from alignkit.kernels.link_odds import NO_LINK
 from alignkit.parallel import thread_count
 from alignkit.records import Record
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.settings import with_options
 from alignkit.storage import Fields, load_arrays, save_arrays
 from alignkit.text.bitext import Bitext

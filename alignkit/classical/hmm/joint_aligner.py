@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alignkit.aligner.alignment import scores_of_links
+from alignkit.aligner import scores_of_links
 from alignkit.classical.hmm.windows import (
     Linked,
     linked_in_blocks,
@@ -18,7 +18,7 @@ from alignkit.classical.hmm.windows import (
 from alignkit.errors import AlignkitError
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import Links
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.aligner.protocol import check_kind
+from alignkit.aligner import check_kind
 from alignkit.classical.exchange import Exchange, current_exchange, exchanging, with_work
 from alignkit.classical.hmm.expectation import pair_work
 from alignkit.classical.hmm.joint import (
@@ -37,7 +37,7 @@ from alignkit.kernels.link_odds import NO_LINK
 from alignkit.parallel import thread_count
 from alignkit.records import Record
 from alignkit.representation import brief_repr
-from alignkit.scores.scores import Scores, flat_offsets
+from alignkit.scores import Scores, flat_offsets
 from alignkit.settings import with_options
 from alignkit.storage import Fields, load_arrays, save_arrays
 from alignkit.text.bitext import Bitext

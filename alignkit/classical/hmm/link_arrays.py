@@ -15,7 +15,7 @@ from alignkit.kernels.hmm_e_step import NO_LIKENESS, Likeness, LinkArrays
 from alignkit.kernels.hmm_pairs import SEGMENT_BITS, PairPlaces
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.parallel import blocks, blocks_of_size, run_blocks
-from alignkit.scores.scores import flat_offsets
+from alignkit.scores import flat_offsets
 from alignkit.text.bitext import Bitext
 from alignkit.text.on_disk import release, scratch_array
 

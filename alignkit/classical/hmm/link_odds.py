@@ -6,7 +6,7 @@ import numpy as np
 
 from alignkit.kernels.link_odds import HARDLY, judge_matrices
 from alignkit.parallel import blocks_of_size, run_blocks, thread_count
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.on_disk import RELEASED, release
 
 #: How much more the mean of the log-odds of several views of a text is trusted than those of one model.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.aligner.protocol import check_kind
+from alignkit.aligner import check_kind
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
 from alignkit.classical.hmm.inference import log_likelihoods, posteriors, viterbi_positions
 from alignkit.classical.hmm.parameters import FittedHMM, unpack_hmm
@@ -28,7 +28,7 @@ from alignkit.links.from_scores import best_links
 from alignkit.links.links import Links
 from alignkit.parallel import thread_count
 from alignkit.records import Record
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.settings import with_options
 from alignkit.storage import Fields, load_arrays, save_arrays
 from alignkit.text.bitext import Bitext

@@ -16,7 +16,7 @@ from alignkit.classical.hmm.word_classes import FEW
 from alignkit.classical.lookup import Lookup
 from alignkit.kernels.hmm_known import add_class_counts, divide_by_totals
 from alignkit.parallel import blocks, run_blocks
-from alignkit.scores.scores import flat_offsets
+from alignkit.scores import flat_offsets
 from alignkit.text.bitext import Bitext
 
 Ids = tuple[np.ndarray, np.ndarray]

@@ -16,7 +16,7 @@ from alignkit.classical.hmm.transliteration import (
 )
 from alignkit.kernels.spelling import Letters
 from alignkit.kernels.transliteration import SpelledWords
-from alignkit.scores.scores import flat_offsets
+from alignkit.scores import flat_offsets
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
 

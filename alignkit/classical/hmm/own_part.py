@@ -18,7 +18,7 @@ from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.lookup import Lookup
 from alignkit.kernels.hmm_rows import TINY
 from alignkit.parallel import blocks_of_size
-from alignkit.scores.scores import flat_offsets
+from alignkit.scores import flat_offsets
 from alignkit.text.bitext import Bitext
 
 #: A sentence pair with this number of elements (t, l) or more is taken to be one of the text if all its word pairs

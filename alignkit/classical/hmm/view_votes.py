@@ -22,7 +22,7 @@ from alignkit.errors import AlignkitError
 from alignkit.kernels.hmm_e_step import FORWARD, REVERSE
 from alignkit.parallel import thread_count
 from alignkit.representation import brief_repr
-from alignkit.scores.scores import Scores, flat_offsets
+from alignkit.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
 from alignkit.types import Progress
 

@@ -15,7 +15,7 @@ from alignkit.errors import AlignkitError
 from alignkit.kernels.views import UnitCounts, add_merged, spread_values
 from alignkit.parallel import blocks, blocks_of_size, run_blocks
 from alignkit.records import Record
-from alignkit.scores.scores import Scores, flat_offsets
+from alignkit.scores import Scores, flat_offsets
 from alignkit.storage import Fields
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.on_disk import RELEASED, release

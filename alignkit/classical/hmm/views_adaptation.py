@@ -15,7 +15,7 @@ from alignkit.classical.hmm.views import ViewedText
 from alignkit.classical.hmm.windows import Linked, training_pairs
 from alignkit.classical.memory import MemoryLimit
 from alignkit.parallel import thread_count
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from alignkit.links.links import Links
 from alignkit.parallel import blocks
-from alignkit.scores.scores import Scores, flat_offsets
+from alignkit.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext, Corpus
 
 #: The most elements (t, l) of a pair that is aligned as a whole, and the elements of a window of a longer one.

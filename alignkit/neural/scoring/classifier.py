@@ -16,7 +16,7 @@ from alignkit.neural.devices import device_of, one_thread
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.matrices import finite_scores
 from alignkit.neural.scoring.modes import evaluation_mode
-from alignkit.scores.scores import Scores, flat_offsets
+from alignkit.scores import Scores, flat_offsets
 from alignkit.text.labelled import LabelledText
 
 

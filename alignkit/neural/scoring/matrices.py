@@ -14,7 +14,7 @@ from alignkit.neural.batching import Batch, Batcher, scoring_batches, to_device
 from alignkit.neural.devices import device_of
 from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.scoring.modes import evaluation_mode
-from alignkit.scores.scores import Scores, flat_offsets
+from alignkit.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
 
 

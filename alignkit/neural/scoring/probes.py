@@ -12,7 +12,7 @@ from alignkit.neural.devices import device_of
 from alignkit.neural.networks.base import Encoding, TranslationNetwork
 from alignkit.neural.scoring.matrices import element_places, elements_of, score_batches
 from alignkit.neural.scoring.output_layer import log_probabilities_of, rows_at_a_time
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 
 

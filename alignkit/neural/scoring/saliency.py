@@ -17,7 +17,7 @@ from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.scoring.lstm_saliency import has_derivatives, lstm_saliency
 from alignkit.neural.scoring.matrices import elements_of, score_batches
 from alignkit.neural.scoring.output_layer import feature_gradients, log_probabilities_of
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 
 

@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.training.classification import Judged, Loss, label_loss
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 
 SMALLEST = 1e-12  #: smaller attention counts as this in logarithms
 

@@ -12,8 +12,7 @@ from torch import Tensor
 from alignkit.errors import AlignkitError
 from alignkit.links.links import Links
 from alignkit.neural.batching import Batch, to_device
-from alignkit.scores.scores import Scores
-from alignkit.scores.word_groups import token_words
+from alignkit.scores import Scores, token_words
 from alignkit.text.bitext import Bitext
 from alignkit.text.line_pairs import LinePairs
 from alignkit.text.tokenization import EOS, Tokenizer, split_words

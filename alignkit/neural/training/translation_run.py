@@ -27,7 +27,7 @@ from alignkit.neural.training.guidance import text_guide
 from alignkit.neural.training.run_directory import CONFIG, RunDirectory, fingerprint
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import epoch_steps, translation_trainer
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.storage import atomic_write
 from alignkit.text.bitext import Bitext
 from alignkit.text.line_pairs import LinePairs

@@ -17,7 +17,7 @@ from alignkit.analysis.explanation.inattention import (
 )
 from alignkit.analysis.explanation.trained_adversary import trained_adversary_rows
 from alignkit.errors import AlignkitError
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledLines
 from alignkit.text.tokenization import learn_words
 

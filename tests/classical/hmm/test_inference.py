@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from planted import bitext_of, hmm_of_one_pair, permuted_copy, random_pairs
 
-from alignkit.aligner.registry import load_aligner
+from alignkit.aligner import load_aligner
 from alignkit.classical.hmm.inference import ROUNDS
 from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.hmm.parameters import WIDTH

@@ -11,7 +11,7 @@ from alignkit.classical.hmm.link_odds import VIEWS_CERTAINTY, into_probabilities
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD
 from alignkit.kernels.hmm_e_step import FORWARD, REVERSE
 from alignkit.kernels.link_odds import NO_LINK
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 
 
 def drawn(seed, shapes):

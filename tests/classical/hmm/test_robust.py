@@ -5,7 +5,7 @@ import pytest
 from planted import bitext_of, permuted_copy
 
 import alignkit_data
-from alignkit.aligner.symmetrized import Symmetrized
+from alignkit.aligner import Symmetrized
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.links.links import GoldLinks, Links, parse_links

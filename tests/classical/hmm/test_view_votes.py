@@ -16,7 +16,7 @@ from alignkit.classical.hmm.view_votes import ViewVotes, agreement_of_directions
 from alignkit.classical.hmm.views import View, ViewedText
 from alignkit.errors import AlignkitError
 from alignkit.kernels.hmm_e_step import Shares
-from alignkit.scores.scores import Scores
+from alignkit.scores import Scores
 
 VIEWS = (View(), View(letters=2), View(letters=3))
 

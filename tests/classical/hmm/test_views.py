@@ -19,7 +19,7 @@ from alignkit.errors import AlignkitError
 from alignkit.kernels.link_odds import HARDLY, NO_LINK
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
-from alignkit.scores.scores import Scores, flat_offsets
+from alignkit.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.workflow.settings import AlignSettings

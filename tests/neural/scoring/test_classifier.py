@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.aligner.registry import load_aligner
+from alignkit.aligner import load_aligner
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import ClassifierAligner
 from alignkit.neural.classifier_settings import ClassifierRunSettings, ClassifierSettings

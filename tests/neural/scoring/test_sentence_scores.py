@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.aligner.alignment import alignment_of
-from alignkit.aligner.word_level import on_words
+from alignkit.aligner import alignment_of, on_words
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.scoring.evaluation import evaluate_network, translation_log_probabilities
 from alignkit.neural.training.translation import translation_trainer

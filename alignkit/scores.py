@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.scores.endings import SCORE_ENDINGS
-from alignkit.scores.heat_map import MOST_PAIRS, first_pairs, heat_map
 from alignkit.storage import Fields, atomic_write, check_ending, load_arrays, save_arrays
 from alignkit.text.on_disk import RELEASED, release
-from alignkit.types import PathLike
+from alignkit.text.tokenization import BOS, EOS, Tokenizer, split_words
+from alignkit.types import SCORE_ENDINGS, PathLike
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -182,3 +182,145 @@ def cap_row_sums(scores: Scores) -> Scores:
         sums[filled] = np.add.reduceat(scores.values, (np.cumsum(rows) - rows)[filled], dtype=np.float64)
     divisor = np.repeat(np.maximum(sums, 1), rows)
     return Scores((scores.values / divisor).astype(np.float32), scores.offsets, scores.shapes)
+
+
+#: For each sentence: the index of each token's word (-1 for a token of no word), and the number of words.
+Grouping = Sequence[tuple[np.ndarray, int]]
+
+
+def merge_subwords(
+    scores: Scores,
+    tokenizer: Tokenizer,
+    source: tuple[Sequence[str], Sequence[np.ndarray]],
+    target: tuple[Sequence[str], Sequence[np.ndarray]],
+) -> Scores:
+    """Merge scores between a tokenizer's subwords into scores between whitespace words, for kind ``alpha``.
+
+    Args:
+        scores: of the encoded bitext.
+        tokenizer: the one that encoded it.
+        source, target: (M lines, M encoded sentences).
+
+    Raises:
+        AlignkitError: lines, encoding and scores do not match.
+    """
+    rows, columns = [], []
+    lines = zip(scores, source[0], source[1], target[0], target[1], strict=True)
+    for matrix, source_line, source_ids, target_line, target_ids in lines:
+        columns.append((token_words(tokenizer, source_line, source_ids), len(split_words(source_line))))
+        rows.append((token_words(tokenizer, target_line, target_ids), len(split_words(target_line))))
+        if matrix.shape != (len(rows[-1][0]), len(columns[-1][0])):
+            have = f"{len(rows[-1][0])} by {len(columns[-1][0])}"
+            raise AlignkitError(f"scores of shape {matrix.shape} for {have} tokens")
+    return merge_to_words(scores, rows, columns)
+
+
+def token_words(tokenizer: Tokenizer, line: str, ids: np.ndarray) -> np.ndarray:
+    """int (len(ids),): the whitespace word of each token of an encoded sentence, -1 for BOS and EOS."""
+    words = np.full(len(ids), -1)
+    inner = tokenizer.words(line)
+    start = int(len(ids) > 0 and ids[0] == BOS)
+    end = len(ids) - int(len(ids) > start and ids[-1] == EOS)
+    if end - start != len(inner):
+        raise AlignkitError(f"the line has {len(inner)} tokens, its scores {end - start}")
+    words[start:end] = inner
+    return words
+
+
+def merge_to_words(scores: Scores, rows: Grouping, columns: Grouping) -> Scores:
+    """Merge scores between tokens into scores between words, for kind ``alpha``.
+
+    The column of a word is the sum of its tokens' columns, its row the mean of their rows. Columns of tokens
+    without a word (BOS, EOS) are dropped: their share, like NULL's, is the difference between 1 and the sum of a
+    row. A word without tokens has zeros.
+
+    Args:
+        scores: (T, L) each, between tokens.
+        rows, columns: the words of the target tokens and of the source tokens.
+    """
+    matrices = []
+    for matrix, row, column in zip(scores, rows, columns, strict=True):
+        by_row = _indicator(*row)
+        by_row /= np.maximum(by_row.sum(axis=1, keepdims=True), 1)
+        matrices.append(by_row @ matrix @ _indicator(*column).T)
+    return Scores.from_matrices(matrices)
+
+
+def spread_to_tokens(scores: Scores, rows: Grouping, columns: Grouping) -> Scores:
+    """Spread scores between words over their tokens, for kind ``alpha``; :func:`merge_to_words` reverses it.
+
+    The column of a word is divided equally among its tokens; each of its tokens has its row. Tokens without a word
+    (BOS, EOS) have zeros.
+
+    Args:
+        scores: (target words, source words) each.
+        rows, columns: the words of the target tokens and of the source tokens.
+    """
+    matrices = []
+    for matrix, row, column in zip(scores, rows, columns, strict=True):
+        by_column = _indicator(*column)
+        by_column /= np.maximum(by_column.sum(axis=1, keepdims=True), 1)
+        matrices.append(_indicator(*row).T @ matrix @ by_column)
+    return Scores.from_matrices(matrices)
+
+
+def _indicator(groups: np.ndarray, words: int) -> np.ndarray:
+    """float32 (words, tokens): 1 where the token belongs to the word."""
+    table = np.zeros((words, len(groups)), np.float32)
+    table[groups[groups >= 0], np.flatnonzero(groups >= 0)] = 1
+    return table
+
+
+#: Of longer texts and sentences, the first ones are shown.
+MOST_PAIRS, MOST_TOKENS = 5, 60
+_COLOUR = "31, 119, 180"
+_TABLE = "border-collapse: collapse; margin: 0 0 1em 0; font-size: 12px; border-color: rgba(128, 128, 128, 0.25)"
+_SIZE = "width: 18px; min-width: 18px"  # of a column
+_HEAD = f"{_SIZE}; writing-mode: vertical-rl; text-align: left; font-weight: normal; padding: 3px 0"
+_SIDE = "text-align: right; font-weight: normal; white-space: nowrap; padding: 0 5px"
+
+
+def heat_map(
+    matrix: np.ndarray,
+    source: Sequence[str] | None = None,
+    target: Sequence[str] | None = None,
+    caption: str = "",
+    *,
+    by_row: bool = True,
+) -> str:
+    """One matrix as an HTML table: a row per target token, a column per source token.
+
+    Args:
+        matrix: float (T, L), larger is stronger; negative values are left white. Values are shown as tooltips.
+        source, target: the L and T tokens; their numbers without them.
+        caption: text above the table.
+        by_row: shade each value in proportion to the largest one of its row, since scores compare only within a
+            row. False: values are probabilities, 1 is the darkest.
+    """
+    rows, columns = (min(size, MOST_TOKENS) for size in matrix.shape)
+    heads = [str(s) for s in range(columns)] if source is None else source[:columns]
+    sides = [str(t) for t in range(rows)] if target is None else target[:rows]
+    if matrix.shape != (rows, columns):
+        caption += f" (the first {rows} by {columns} of {matrix.shape[0]} by {matrix.shape[1]} tokens)"
+    parts = [f'<table rules="all" style="{_TABLE}">']
+    if caption:
+        parts.append(f'<caption style="text-align: left">{escape(caption)}</caption>')
+    parts.append("<tr><th></th>" + "".join(f'<th style="{_HEAD}">{escape(word)}</th>' for word in heads) + "</tr>")
+    for t, side in enumerate(sides):
+        row = matrix[t, :columns].astype(np.float64)
+        largest = float(matrix[t].max(initial=0)) if by_row else 1.0
+        cells = "".join(_cell(value, largest) for value in row.tolist())
+        parts.append(f'<tr><th style="{_SIDE}; height: 18px">{escape(side)}</th>{cells}</tr>')
+    return "".join([*parts, "</table>"])
+
+
+def _cell(value: float, largest: float) -> str:
+    share = min(max(value / largest, 0.0), 1.0) if 0 < largest < float("inf") else 0.0
+    shade = f' style="background: rgba({_COLOUR}, {share:.3g})"' if share else ""
+    return f'<td title="{value:.4g}"{shade}></td>'
+
+
+def first_pairs(title: str, tables: Sequence[str], count: int) -> str:
+    """Tables of the first pairs of a text below a title that says how many of ``count`` they are."""
+    note = f", the first {len(tables)} of them shown" if len(tables) < count else ""
+    return f"<div><div>{escape(title + note)}</div>{''.join(tables)}</div>"

@@ -1,1 +1,0 @@
-"""The Aligner protocol, the registry of loaders, links of any text."""

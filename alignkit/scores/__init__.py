@@ -1,1 +1,0 @@
-"""Score matrices, and the merging of subword scores into word scores."""
