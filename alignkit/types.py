@@ -17,6 +17,8 @@ def no_progress(done: int, total: int, message: str) -> None:
     """A :data:`Progress` that shows nothing."""
 
 
-def named_progress(progress: Progress, name: str) -> Progress:
-    """The progress of one of several tasks, whose messages begin with its name."""
-    return lambda done, total, message: progress(done, total, f"{name}: {message}")
+def named_progress(progress: Progress, name: str, number: int = 0, parts: int = 1) -> Progress:
+    """The progress of part ``number`` of some equally long parts of a work, whose messages begin with its name."""
+    return lambda done, total, message: progress(
+        number * total + done, parts * total, ": ".join(filter(None, (name, message)))
+    )

@@ -25,14 +25,18 @@ import click
 import numba
 import numpy as np
 import torch
-from classification_claims import claims, claims_over_seeds
+from classification_claims import claims, claims_over_seeds, course_over_seeds, table_over_seeds
 from inputs import need_files, run_benchmark, torch_machine
 
 import alignkit
-from alignkit.analysis.classification import QUANTITIES, Classification, classify
-from alignkit.analysis.classification_seeds import course_over_seeds, table_over_seeds
-from alignkit.analysis.logistic import STRENGTHS, word_scores
-from alignkit.analysis.settings import ClassifySettings
+from alignkit.classify import (
+    QUANTITIES,
+    STRENGTHS,
+    Classification,
+    ClassifySettings,
+    classify,
+    word_scores,
+)
 from alignkit.metrics.agreement import agreement_rows
 from alignkit.metrics.intervals import against_chance
 from alignkit.metrics.registry import MAIN

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit.analysis.settings import ClassifySettings
 from alignkit.errors import abbreviated
-from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS, ClassifierRunSettings, Encoder
+from alignkit.neural.assignments import assign
+from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS
 from alignkit.packages import need
-from alignkit_cli.analysis_options import (
-    call_of,
-    csv_option,
-    device_option,
-    json_option,
-    part_option,
-    percent_option,
-    preset_option,
-    seed_option,
-)
+from alignkit_cli.analysis_options import device_option, json_option, preset_option, seed_option
 from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import encoding_option, note, quiet_option, threads_option, with_given, write_output
-from alignkit_cli.parameter_types import COUNT, TEXT, InputPath, MechanismName, OutputFolder, WholeNumber
+from alignkit_cli.options import encoding_option, note, quiet_option, threads_option, write_output
+from alignkit_cli.parameter_types import COUNT, TEXT, InputPath, MechanismName, OutputFolder
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from alignkit.analysis.classification import Classification
+    from alignkit.classify import Classification, ClassifySettings
 
 #: parameters that say how to read texts
-READING = ("label_column", "text_column", "lowercase", "encoding_errors", "split_punctuation", "longest")
+READING = ("label_column", "text_column", "lowercase", "encoding_errors", "split_punctuation")
 
 
 class TwoLabels(click.ParamType):
@@ -44,45 +34,6 @@ class TwoLabels(click.ParamType):
         if len(labels) != 2 or labels[0] == labels[1] or not all(labels):
             self.fail(f"{abbreviated(value)!r} is not two labels with a comma between them.", param, ctx)
         return labels[0], labels[1]
-
-
-@dataclass(frozen=True)
-class ClassifyCall:
-    """Options that are no settings."""
-
-    data: str
-    folder: str
-    valid: str | None
-    label_column: str | None
-    text_column: str | None
-    labels: tuple[str, str] | None
-    lowercase: bool
-    split_punctuation: bool
-    longest: int | None
-    encoding_errors: str
-    preset: str
-    minimum: int | None
-    vectors: str | None
-    embedding: int | None
-    attention: str | None
-    encoder: str | None
-    hierarchical: bool
-    steps: int | None
-    batch: int | None
-    ends: bool
-    device: str
-    as_json: bool
-    csv: str | None
-    quiet: bool
-
-    def run_settings(self, seed: int) -> ClassifierRunSettings:
-        """The settings of the standard classifier."""
-        settings = CLASSIFIER_PRESETS[self.preset].change(
-            text={"minimum": self.minimum},
-            network={name: getattr(self, name) for name in ("embedding", "attention", "encoder", "hierarchical")},
-            training={"steps": self.steps, "batch": self.batch, "seed": seed},
-        )
-        return replace(settings, ends=self.ends)
 
 
 @alignkit_command("classify", ranks="training")
@@ -108,45 +59,31 @@ class ClassifyCall:
 @click.option("--labels", type=TwoLabels(), help="Keep only the texts with these two labels.")
 @click.option("--lowercase", is_flag=True, help="Lower-case the texts while reading.")
 @click.option("--split-punctuation", is_flag=True, help="Make every punctuation mark a word.")
-@click.option("--longest", type=COUNT, help="Read only the first N words of a text.")
 @encoding_option
 @preset_option(CLASSIFIER_PRESETS, "Sizes and training: paper, as published; small, for trying it out.")
-@click.option("--minimum", type=COUNT, help="Words seen fewer times than this are unknown.  [default: 3]")
 @click.option("--vectors", type=TEXT, help="Word vectors as text (as GloVe's), which the embeddings start from.")
-@click.option(
-    "--embedding", type=WholeNumber(1, 100_000), help="The size of an embedding.  [default: the preset's]"
-)
 @click.option(
     "--attention",
     type=MechanismName(),
     help="The attention of the classifiers: a score function and a normalizer of `alignkit mechanisms`.  "
     "[default: feed-forward+softmax, the paper's]",
 )
-@click.option(
-    "--encoder",
-    type=click.Choice(get_args(Encoder)),
-    help="What gives the states: bidirectional LSTMs, a transformer's encoder, a map of each word by itself, or "
-    "the embeddings themselves.  [default: lstm, the paper's]",
-)
-@click.option(
-    "--hierarchical",
-    is_flag=True,
-    help="Attention over the words of each sentence, then over the sentences. A sentence ends with a word that "
-    "ends in . or ! or ?; --split-punctuation makes such words.",
-)
 @click.option("--steps", type=COUNT, help="The number of training steps of each network.  [default: the preset's]")
-@click.option("--batch", type=COUNT, help="The number of texts per step.  [default: the preset's]")
-@click.option("--bos-eos", "ends", is_flag=True, help="Put BOS before and EOS behind each text.")
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Any other setting, such as network.encoder=words or text.minimum=1; a name that does not exist lists "
+    "them all. May be given several times.",
+)
 @seed_option("The seed of the first run and the bootstrap; the other runs have the next seeds.")
-@part_option(ClassifySettings, "scored", "The text whose scores are compared.")
 @click.option("--leave-one-out", "loo", is_flag=True, help="Also score by leaving out each word in turn.")
-@percent_option
 @device_option
 @json_option("Print JSON, with the time course of training.")
-@csv_option
 @threads_option
 @quiet_option
-def command(**options: Any) -> None:
+def command(data: str, folder: str, quiet: bool, **options: Any) -> None:
     """Train classifiers on labelled text and show what their attention has learned.
 
     Trains the paper's classifier twice, once with attention fixed to 1/L and once with nothing but the attention
@@ -155,31 +92,28 @@ def command(**options: Any) -> None:
     interval, beside the rank correlation of the two. Call it again with the same FOLDER to resume after
     an interruption, or to see the table of finished runs.
     """
-    run_classify(call_of(ClassifyCall, options), with_given(ClassifySettings(), options))
-
-
-def run_classify(call: ClassifyCall, settings: ClassifySettings) -> None:
-    """Read, train what is missing, print."""
     from alignkit.workflow.training import read_training_texts
 
     need("torch")
-    reading: dict[str, Any] = {name: getattr(call, name) for name in READING}
-    text, held, names = read_training_texts(call.data, call.valid, call.labels, **reading)
-    from alignkit.analysis.classification import classify
+    runs = CLASSIFIER_PRESETS[options["preset"]].change(
+        network={"attention": options["attention"]},
+        training={"steps": options["steps"], "seed": options["seed"]},
+    )
+    runs = assign(runs, options["assignments"])
+    reading = {name: options[name] for name in READING}
+    text, held, names = read_training_texts(data, options["valid"], options["labels"], **reading)
+    from alignkit.classify import ClassifySettings, classify
     from alignkit.neural.devices import set_threads
 
-    settings = replace(settings, runs=call.run_settings(settings.seed))
+    settings = ClassifySettings(**{name: options[name] for name in ("seed", "threads", "loo")}, runs=runs)
     set_threads(settings.threads)
-    with progress_bar("classify", call.quiet) as bar:
-        found = classify(
-            call.folder, text, held, names, settings, vectors=call.vectors, progress=bar, device=call.device
-        )
+    more = {name: options[name] for name in ("vectors", "device")}
+    with progress_bar("classify", quiet) as bar:
+        found = classify(folder, text, held, names, settings, progress=bar, **more)
     if found.logistic is None:
-        note("no logistic regression: pip install 'alignkit[lab]' adds it", call.quiet)
-    if call.csv is not None:
-        write_output(found.row.to_csv(index=False, lineterminator="\n").encode(), call.csv)
+        note("no logistic regression: pip install 'alignkit[lab]' adds it", quiet)
     facts = {"labels": list(names), "training_texts": len(text), "validation_texts": len(held)}
-    render = classification_json if call.as_json else classification_text
+    render = classification_json if options["as_json"] else classification_text
     write_output(f"{render(found, settings, facts)}\n".encode(), None)
 
 

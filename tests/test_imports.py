@@ -34,7 +34,7 @@ ORDER = [
         "datasets",
     ),
     *("embeddings", "aligner", "classical", "distributed", "neural", "metrics"),
-    *("workflow", "analysis", "report", "experiments"),
+    *("workflow", "analysis", "classify", "report", "experiments"),
 ]
 #: Side by side: none of them imports another.
 APART = {"alignkit.classical", "alignkit.neural", "alignkit.metrics"}

@@ -1,15 +1,13 @@
-"""Settings of the comparison, the lab and the classification. Imports no torch."""
+"""Settings of the comparison and the lab. Imports no torch."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from alignkit.classical.settings import IBM1Settings
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.metrics.registry import MAIN
-from alignkit.neural.classifier_settings import CLASSIFIER_PROXY, ClassifierRunSettings
-from alignkit.neural.settings import ProxySettings
 
 #: The part of a run's text that is scored.
 Part = Literal["valid", "train"]
@@ -74,37 +72,3 @@ class LabSettings(MetricSettings):
     both_directions: bool = False
     proxy_epochs: int | None = None
     proxy_bias: bool = False
-
-
-@dataclass(frozen=True)
-class ClassifySettings(MetricSettings):
-    """Settings of the classification.
-
-    Attributes:
-        runs: of the standard classifier; the others differ in seed, attention or what is trained.
-        proxy: of the bag-of-words proxy.
-        scored: on which text the scores are compared.
-        loo: also leave-one-out, whose time grows with the square of the length.
-        iterations: of IBM 1's EM.
-    """
-
-    runs: ClassifierRunSettings = field(default_factory=ClassifierRunSettings)
-    proxy: ProxySettings = CLASSIFIER_PROXY
-    scored: Part = "valid"
-    loo: bool = False
-    iterations: int = IBM1Settings.iterations
-
-    @property
-    def variants(self) -> dict[str, ClassifierRunSettings]:
-        """Name of the run -> its settings.
-
-        Every run has a seed of its own: two that start from the same weights and see the same batches agree more
-        than what they learn accounts for (on SST-2 A(alpha, beta_uf) was 30 % with a shared seed, 21 % without).
-        """
-        seed = self.runs.training.seed
-        return {
-            "standard": self.runs,
-            "second": self.runs.change(training={"seed": seed + 1}),
-            "uniform": self.runs.change(network={"attention": "uniform"}, training={"seed": seed + 2}),
-            "frozen": self.runs.change(training={"trained": "attention", "seed": seed + 3}),
-        }

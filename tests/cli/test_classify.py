@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 import torch
 
+from alignkit.text.tokenization import BOS, EOS
+
 QUICK = [
     "--preset",
     "small",
     "--steps",
     "12",
-    "--batch",
-    "8",
-    "--minimum",
-    "1",
+    "--set",
+    "training.batch=8",
+    "--set",
+    "text.minimum=1",
     "--threads",
     "1",
     "--device",
@@ -43,7 +45,7 @@ def leave_threads():
 
 def test_one_command_trains_and_prints_the_row(alignkit, write, tmp_path):
     call = ["classify", write("d.tsv", data()), "-o", tmp_path / "runs", *QUICK]
-    first = alignkit(*call, "--csv", tmp_path / "row.csv")
+    first = alignkit(*call)
     assert first.code == 0, first.err
     out = first.out.decode()
     for part in ("A(alpha, beta_uf)", "A(beta_uf, beta_px)", "A(delta, beta_uf)", "A(alpha, beta)", "chance"):
@@ -57,12 +59,21 @@ def test_one_command_trains_and_prints_the_row(alignkit, write, tmp_path):
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {
         *("standard", "second", "uniform", "frozen", "proxy.pt")
     }
-    table = (tmp_path / "row.csv").read_text().splitlines()
-    assert table[0].startswith("quantity,u,v,agreement,chance,low,high,rows,ties")
     again = alignkit(*call, "--json")
     found = json.loads(again.out)
-    assert [row["quantity"] for row in found["row"]] == [line.split('"')[1] for line in table[1:]]
-    assert found["settings"]["training"]["steps"] == 12
+    assert [line.split("  ")[0] for line in rows] == [found["row"][0]["quantity"]] * 2
+    assert list(found["row"][0])[:9] == [
+        "quantity",
+        "u",
+        "v",
+        "agreement",
+        "chance",
+        "low",
+        "high",
+        "rows",
+        "ties",
+    ]
+    assert (found["settings"]["training"]["steps"], found["settings"]["training"]["batch"]) == (12, 8)
     assert [row["step"] for row in found["courses"]["second"]] == [0, 10, 12]
     assert found["labels"] == ["ham", "spam"]
     assert found["accuracy"][-1]["model"] == "majority"
@@ -75,7 +86,7 @@ def test_tables_labels_and_held_out_text(alignkit, write, tmp_path):
     table = "kind,text\n" + "".join('{},"{}"\n'.format(*row.split("\t")) for row in rows)
     place = write("d.csv", table)
     columns = ["--label-column", "kind", "--text-column", "text", "--labels", "World,Business"]
-    options = [*columns, "--lowercase", "--split-punctuation", "--longest", "4", "--leave-one-out"]
+    options = [*columns, "--lowercase", "--split-punctuation", "--leave-one-out", "--set", "ends=true"]
     done = alignkit("classify", place, "--valid", place, "-o", tmp_path / "runs", *options, *QUICK, "-q", "--json")
     assert done.code == 0, done.err
     assert done.err == ""
@@ -86,7 +97,7 @@ def test_tables_labels_and_held_out_text(alignkit, write, tmp_path):
     from alignkit.neural.training.classifier_run import ClassifierRun
 
     train = ClassifierRun(tmp_path / "runs" / "standard").train
-    assert train.corpus.lengths.max() == 4
+    assert {tuple(words[[0, -1]]) for words in train.corpus} == {(BOS, EOS)}
     assert "," in train.corpus.vocabulary
 
 
@@ -97,7 +108,8 @@ def test_tables_labels_and_held_out_text(alignkit, write, tmp_path):
         (data(9, ("a", "b", "c")), [], "this text has 3 (a, b, c); keep two of them with --labels A,B"),
         (data(), ["--labels", "ham,eggs"], "no text has the label 'eggs'"),
         (data(), ["--label-column", "x"], "name both the column"),
-        (data(), ["--percent", "0"], "percentage"),
+        (data(), ["--set", "network.depth=2"], "use NAME=VALUE with a name of text.tokens"),
+        (data(), ["--set", "network.encoder=none"], "encoder must be"),
         (data(), ["--device", "nonsense"], "'nonsense' is none of auto, cpu, cuda"),
         (data(), ["--vectors", "/no/such/file"], "/no/such/file: cannot be read"),
     ],

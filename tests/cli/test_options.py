@@ -9,9 +9,10 @@ from typing import get_args
 import click
 import pytest
 
-from alignkit.analysis.settings import ClassifySettings, CompareSettings, LabSettings, Part
+from alignkit.analysis.settings import CompareSettings, LabSettings, Part
 from alignkit.classical.hmm.settings import DECODINGS, HMMSettings
 from alignkit.classical.settings import DiagonalSettings, IBM1Settings
+from alignkit.classify import ClassifySettings
 from alignkit.links.formats import OUTPUT_FORMATS
 from alignkit.links.heuristics import HEURISTICS
 from alignkit.metrics.registry import SCORE_METRICS

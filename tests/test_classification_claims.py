@@ -1,7 +1,9 @@
-"""The row over several seeds: means, intervals, and a peak that other seeds choose."""
+"""The row of `alignkit classify` over several seeds: means, intervals, and a peak that other seeds choose."""
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,8 +11,11 @@ import pandas as pd
 import pytest
 from scipy.stats import t
 
-from alignkit.analysis.classification_seeds import course_over_seeds, rise_and_fall_over_seeds, table_over_seeds
 from alignkit.errors import AlignkitError
+
+CLAIMS = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks" / "classification_claims.py"))
+course_over_seeds, table_over_seeds = CLAIMS["course_over_seeds"], CLAIMS["table_over_seeds"]
+rise_and_fall_over_seeds = CLAIMS["rise_and_fall_over_seeds"]
 
 
 def row(agreement: float, xi: float) -> SimpleNamespace:

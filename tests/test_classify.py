@@ -12,9 +12,7 @@ import torch
 from scipy.stats import kendalltau
 
 from alignkit.aligner import load_aligner
-from alignkit.analysis.classification import classify, row_table
-from alignkit.analysis.classifier_courses import classifier_time_course, rise_and_fall
-from alignkit.analysis.settings import ClassifySettings
+from alignkit.classify import ClassifySettings, classifier_time_courses, classify, rise_and_fall, row_table
 from alignkit.errors import AlignkitError
 from alignkit.metrics.agreement import AGREEMENT, agreement
 from alignkit.metrics.bootstrap import ratio
@@ -168,10 +166,10 @@ def test_time_courses_have_what_contextualised_agreement_needs(found, folder: Pa
         later = course[course.agreement > row.agreement]
         assert (np.isnan(row.xi) and not len(later)) or row.xi == later.accuracy.iloc[0]
     assert found.row.xi.notna().any()
-    own = classifier_time_course(
-        ClassifierRun(folder / "standard"), found.scores["alpha"], "alpha", found.text, SETTINGS
-    )
-    assert own.agreement.max() == 1  # at its own best step
+    fixed = {name: found.scores[name] for name in ("alpha", "beta_px")}
+    own = classifier_time_courses(ClassifierRun(folder / "standard"), fixed, "alpha", found.text, SETTINGS)
+    assert own["alpha"].agreement.max() == 1  # at its own best step
+    assert own["beta_px"].agreement.max() < 1
 
 
 def test_accuracy_is_that_of_the_validation_text(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
