@@ -36,7 +36,7 @@ class TwoLabels(click.ParamType):
         return labels[0], labels[1]
 
 
-@alignkit_command("classify", ranks="training")
+@alignkit_command("classify")
 @argument(
     "data",
     metavar="DATA",

@@ -10,7 +10,6 @@ import click
 
 from alignkit.distributed.launch import find_launch
 from alignkit.errors import abbreviated
-from alignkit.packages import need
 from alignkit_cli.parameter_types import check_paths
 
 
@@ -31,8 +30,7 @@ class Command(click.Command):
     """A command of the program.
 
     Args:
-        ranks: what it does if torchrun has started several processes: it divides its work itself (``divided``),
-            rank 0 runs it while the others take part in its training runs (``training``), or nothing.
+        ranks: ``divided`` if it divides its work itself among several processes that torchrun started.
     """
 
     def __init__(self, *arguments: Any, ranks: str | None = None, **attributes: Any) -> None:
@@ -44,12 +42,7 @@ class Command(click.Command):
         launch = find_launch()
         if launch is None or launch.world_size == 1 or self.ranks == "divided":
             return super().invoke(ctx)
-        if self.ranks != "training":
-            raise click.UsageError(f"'{ctx.command_path}' does not run under torchrun.", ctx)
-        need("torch")
-        from alignkit.neural.training.ranks import lead_training
-
-        return lead_training(lambda: super(Command, self).invoke(ctx))
+        raise click.UsageError(f"'{ctx.command_path}' does not run under torchrun.", ctx)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse and check all that can be checked without the work itself; raises click.UsageError."""

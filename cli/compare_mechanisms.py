@@ -44,7 +44,7 @@ validation text's tokens; shifted: AER where a row is the step whose input is th
 ibm1's AER is that of five iterations with NULL."""
 
 
-@alignkit_command("compare-mechanisms", ranks="training")
+@alignkit_command("compare-mechanisms")
 @text_arguments
 @sample_option
 @click.option("--valid", nargs=2, type=TEXT, metavar="SRC TGT", help="The text that they are measured on.")

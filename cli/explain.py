@@ -38,7 +38,7 @@ class ExplainCall:
     quiet: bool
 
 
-@alignkit_command("explain", ranks="training")
+@alignkit_command("explain")
 @argument(
     "run_dir",
     metavar="RUN",

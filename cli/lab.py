@@ -76,7 +76,7 @@ class LabCall:
         )
 
 
-@alignkit_command("lab", ranks="training")
+@alignkit_command("lab")
 @argument(
     "run_dir",
     metavar="[RUN]",

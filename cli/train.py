@@ -45,7 +45,7 @@ from alignkit_cli.parameter_types import (
 from alignkit_cli.progress import progress_bar
 
 
-@alignkit_command("train", ranks="training")
+@alignkit_command("train")
 @text_arguments
 @sample_option
 @click.option(
@@ -154,9 +154,6 @@ def command(run_dir: str, quiet: bool, **options: Any) -> None:
 
     The same command continues an interrupted run, and ends in the same network. RUN can then be given wherever a
     saved aligner is asked for: it stands for the network with the lowest validation loss.
-
-    Started by torchrun, it trains on several processes or machines, which divide every batch among them:
-    torchrun --nproc-per-node 4 -m alignkit train ...
     """
     from alignkit.workflow.training import TrainingFiles, train_files
 

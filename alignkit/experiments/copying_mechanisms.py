@@ -32,7 +32,7 @@ from alignkit.neural.ensemble.training import CONFIRMED, MemberRun
 from alignkit.neural.losses import TokenLoss
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.networks.mechanisms import SOFTMAX, parse_mechanism
-from alignkit.neural.training.trainer import seeded
+from alignkit.neural.training.loop import adam, descend
 from alignkit.neural.training.translation import batch_loss
 from alignkit.types import Progress, no_progress
 
@@ -117,20 +117,20 @@ def train_mechanism(name: str, seed: int, settings: CopyingMechanismsSettings) -
     with torch.random.fork_rng(devices=[]):  # as in the experiment ``copying``
         torch.manual_seed(seed)
         network = EncoderDecoder(shape)
-    optimiser = torch.optim.Adam(network.parameters(), lr=settings.learning_rate, fused=True)
     generator, measured = np.random.default_rng(seed), []
-    for step in range(settings.steps + 1):
-        batch = _batch(sequences, generator, settings.batch)
-        if step % settings.every == 0 or step == settings.steps:
-            measured.append((step, *_measure(network, batch)))
-            if all(one[1] >= settings.solved for one in measured[-CONFIRMED:]) and len(measured) >= CONFIRMED:
-                break
-        if step < settings.steps:
-            with seeded(seed, step + 1, _CPU):
-                network.train()
-                optimiser.zero_grad()
-                batch_loss(network, batch).backward()
-                optimiser.step()
+    batch = _batch(sequences, generator, settings.batch)
+
+    def measure(step: int) -> bool:
+        nonlocal batch
+        if step:
+            batch = _batch(sequences, generator, settings.batch)
+        if step % settings.every and step != settings.steps:
+            return False
+        measured.append((step, *_measure(network, batch)))
+        return len(measured) >= CONFIRMED and all(one[1] >= settings.solved for one in measured[-CONFIRMED:])
+
+    optimiser = adam(network.parameters(), settings.learning_rate)
+    descend(optimiser, lambda _: batch_loss(network.train(), batch), settings.steps, measure=measure, seed=seed)
     steps, accuracy, loss, outside, support = map(np.array, zip(*measured, strict=True))
     return AttentionRun(MemberRun(steps, accuracy, loss, {}), outside, support)
 

@@ -67,8 +67,7 @@ def relevance_and_attention(
     seen: list[tuple[int, float, Scores, Scores]] = []
 
     def measured(now: Trainer[Classifier, ClassifierAligner], _: bool) -> None:
-        # The last step is told twice, the second time as the end.
-        if now.step in now.plan.logged_steps and now.step not in [row[0] for row in seen]:
+        if now.step in now.plan.logged_steps:
             network = now.snapshot()
             alpha, relevance = (classifier_scores(network.network, split.held, k) for k in ("alpha", "relevance"))
             seen.append((now.step, network.metrics["valid.accuracy"], alpha, relevance))

@@ -199,8 +199,7 @@ def _follow(each: GoldSet, unit: Tokens, settings: GoldLinksSettings, progress: 
     rows: list[dict[str, Any]] = []
 
     def measured(now: Trainer[TranslationNetwork, NeuralAligner], _: bool) -> None:
-        # The last step is told twice, the second time as the end.
-        if now.step not in now.plan.logged_steps or now.step in [row["step"] for row in rows]:
+        if now.step not in now.plan.logged_steps:
             return
         network = now.snapshot()
         found = {

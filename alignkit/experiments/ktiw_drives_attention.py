@@ -184,8 +184,7 @@ def from_training(settings: KtiwSettings, text: EncodedText, progress: Progress)
     curves = AgreementCurves(f"seed {settings.seed}")
 
     def measured(now: Trainer[TranslationNetwork, NeuralAligner]) -> None:
-        # The last step is told twice, the second time as the end.
-        if now.step in now.plan.logged_steps and now.step not in curves.steps:
+        if now.step in now.plan.logged_steps:
             curves.add(now.step, now.snapshot(), pairs, ibm1)
 
     train_network(settings, text, progress, measured, "cpu")

@@ -89,7 +89,7 @@ def run_ktiw_per_head(settings: KtiwPerHeadSettings, progress: Progress = no_pro
     curves = HeadCurves(settings.layers, settings.heads)
 
     def measured(now: Trainer[TranslationNetwork, NeuralAligner]) -> None:
-        if now.step in now.plan.logged_steps and not now.finished:
+        if now.step in now.plan.logged_steps:
             curves.add(now.step, now.snapshot(), pairs, ibm1)
 
     train_network(settings, text, progress, measured, "cpu")

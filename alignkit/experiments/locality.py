@@ -32,6 +32,7 @@ from alignkit.errors import AlignkitError
 from alignkit.experiments.protocol import Claim, Result, check_positive, claim, part_of
 from alignkit.experiments.statistics import averaged
 from alignkit.neural.ensemble.recurrent import EnsembleLSTM
+from alignkit.neural.training.loop import adam, descend
 from alignkit.types import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -191,24 +192,24 @@ def train(settings: LocalitySettings, progress: Progress = no_progress) -> pd.Da
 def _train_chunk(
     networks: KeywordNetworks, settings: LocalitySettings, progress: Progress
 ) -> list[dict[str, float]]:
-    optimizer = torch.optim.Adam(list(networks.p.values()), settings.learning_rate)
     streams = [np.random.default_rng([seed, 0]) for seed in networks.seeds]
     tests = [
         draw_sequences(np.random.default_rng([seed, 1]), 2 * settings.measured, settings)
         for seed in networks.seeds
     ]
     rows = []
-    for step in range(settings.steps + 1):
+
+    def measure(step: int) -> None:
         if step % settings.every == 0 or step == settings.steps:
-            rows += _measure(networks, tests, step)
-        if step == settings.steps:
-            break
+            rows.extend(_measure(networks, tests, step))
+
+    def loss(step: int) -> Tensor:
         drawn = [draw_sequences(stream, settings.batch, settings) for stream in streams]
         words, _, positive = (np.stack(part) for part in zip(*drawn, strict=True))
-        optimizer.zero_grad()
-        networks.loss(words, positive).backward()
-        optimizer.step()
-        progress(step + 1, settings.steps, "")
+        return networks.loss(words, positive)
+
+    optimiser = adam(networks.p.values(), settings.learning_rate, fused=False)
+    descend(optimiser, loss, settings.steps, measure=measure, progress=progress)
     return rows
 
 

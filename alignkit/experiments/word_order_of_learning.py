@@ -208,8 +208,7 @@ def learn_and_find(
     first: list[np.ndarray] = []
 
     def measured(now: Trainer[TranslationNetwork, NeuralAligner], _: bool) -> None:
-        # The last step is told twice, the second time as the end.
-        if now.step in now.plan.logged_steps and now.step not in steps:
+        if now.step in now.plan.logged_steps:
             steps.append(now.step)
             scores = now.snapshot().score(pairs, "alpha")
             first.append(np.concatenate([matrix.argmax(1) for matrix in scores]))

@@ -77,8 +77,7 @@ class ClassifierTraining:
     """Settings of the training of a classifier; the defaults are the paper's.
 
     Attributes:
-        batch: texts per step, those of all ranks together.
-        parts: as of :class:`alignkit.neural.settings.TrainingSettings`.
+        batch: texts per step.
         learning_rate: of Adam.
         steps: number of steps.
         seed: of the initial weights and the order of the batches.
@@ -98,10 +97,9 @@ class ClassifierTraining:
     buckets: bool = True
     schedule: Schedule = "classification"
     keep: Keep = "logged"
-    parts: int = 1
 
     def __post_init__(self) -> None:
-        check_sizes("classifier training", batch=self.batch, parts=self.parts)
+        check_sizes("classifier training", batch=self.batch)
         check_not_negative("classifier training", steps=self.steps)
         check_seed("classifier training", self.seed)
         check_learning_rate("classifier training", self.learning_rate)
@@ -109,6 +107,10 @@ class ClassifierTraining:
         check_choice("classifier training", "schedule", self.schedule, get_args(Schedule))
         check_choice("classifier training", "keep", self.keep, get_args(Keep))
         check_flag("classifier training", buckets=self.buckets)
+
+    def rate(self, step: int) -> float:
+        """The learning rate, which is the same at every step."""
+        return self.learning_rate
 
 
 @dataclass(frozen=True)

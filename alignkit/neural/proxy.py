@@ -6,6 +6,7 @@ sentence regardless of its position. Its gradient at initialisation is the co-oc
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -24,10 +25,11 @@ from alignkit.neural.losses import BagLoss
 from alignkit.neural.scoring.matrices import finite_scores
 from alignkit.neural.scoring.modes import scoring_mode
 from alignkit.neural.settings import ProxySettings, to_dict
+from alignkit.neural.training.loop import adam, batch_at, descend
 from alignkit.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import UNKNOWN, Vocabulary
-from alignkit.types import PathLike, Progress
+from alignkit.types import PathLike, Progress, no_progress
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,21 +229,27 @@ def fit_proxy(
     # Without validation text, the loss of the training text chooses the epoch.
     judge = held if len(held.pairs) else bags
     weights = _initial_weights(bitext, settings, place)
-    optimiser = torch.optim.Adam(weights.trained(), lr=settings.learning_rate, fused=True)
-    best, lowest = weights.copy(), judge.total_loss(weights)
+    best, lowest = weights, math.inf
     starts = range(0, len(bags.pairs), settings.batch)
-    for epoch in range(settings.epochs):
+
+    def batches(epoch: int) -> list[np.ndarray]:
         order = np.random.default_rng([settings.seed, epoch]).permutation(bags.pairs)
-        for batch, low in enumerate(starts, 1):
-            optimiser.zero_grad()
-            bags.loss(order[low : low + settings.batch], weights).backward()
-            optimiser.step()
-            if progress is not None:
-                done, message = epoch * len(starts) + batch, f"proxy: validation loss {lowest:.3f}"
-                progress(done, settings.epochs * len(starts), message)
-        now = judge.total_loss(weights)
-        if now < lowest:
+        return [order[low : low + settings.batch] for low in starts]
+
+    def measure(step: int) -> None:
+        nonlocal best, lowest
+        if step % len(starts) == 0 and (now := judge.total_loss(weights)) < lowest:
             best, lowest = weights.copy(), now
+
+    batch = batch_at(batches, len(starts))
+    descend(
+        adam(weights.trained(), settings.learning_rate),
+        lambda step: bags.loss(batch(step), weights),
+        settings.epochs * len(starts),
+        measure=measure,
+        progress=progress or no_progress,
+        message=lambda: f"proxy: validation loss {lowest:.3f}",
+    )
     vocabularies = bitext.source.vocabulary, bitext.target.vocabulary
     return ProxyAligner(best.embedding, best.output, *vocabularies, settings, lowest, bitext.fingerprint())
 

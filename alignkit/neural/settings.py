@@ -5,7 +5,7 @@ The paper: Snell, Zhong, Klein, Steinhardt, "Approximating How Single Head Atten
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
@@ -29,7 +29,12 @@ Tokens = Literal["subwords", "words"]
 When = Literal["never", "end", "logged"]
 Schedule = Literal["paper", "dense", "classification"]
 Keep = Literal["logged", "best"]
-Decay = Literal["none", "inverse-sqrt"]
+
+#: The factors of the learning rate after the warm-up, given the step at which it ended and the number of this one.
+DECAYS: dict[str, Callable[[int, int], float]] = {
+    "none": lambda end, step: 1.0,
+    "inverse-sqrt": lambda end, step: (end / step) ** 0.5,
+}
 
 S = TypeVar("S")
 
@@ -132,10 +137,6 @@ class TrainingSettings:
 
     Attributes:
         batch: sentence pairs per step, those of all ranks together.
-        parts: in how many the gradient of a batch is computed, one after the other or at different ranks; with
-            more, a step needs less memory. There are at least as many as ranks. Dropout is drawn for each part, so
-            runs with the same number of parts have the same networks within rounding, whatever the number of
-            ranks; without dropout, all have.
         learning_rate: of Adam.
         epochs: passes over the training text.
         steps: the maximum number of steps; None for no limit but that of the epochs.
@@ -177,13 +178,12 @@ class TrainingSettings:
     length_penalty: float = 0.0
     label_smoothing: float = 0.0
     rate_warmup: int = 0
-    rate_decay: Decay = "none"
+    rate_decay: str = "none"
     guide_weight: float = 0.3
     tf32: bool = False
-    parts: int = 1
 
     def __post_init__(self) -> None:
-        check_sizes("training", batch=self.batch, parts=self.parts, epochs=self.epochs, beam=self.beam)
+        check_sizes("training", batch=self.batch, epochs=self.epochs, beam=self.beam)
         check_not_negative("training", warmup=self.warmup, rate_warmup=self.rate_warmup)
         if self.steps is not None:
             check_not_negative("training", steps=self.steps)
@@ -192,10 +192,17 @@ class TrainingSettings:
         check_flag("training", buckets=self.buckets, tf32=self.tf32)
         check_share("training", word_dropout=self.word_dropout, label_smoothing=self.label_smoothing)
         check_factors("training", length_penalty=self.length_penalty, guide_weight=self.guide_weight)
-        check_choice("training", "rate_decay", self.rate_decay, get_args(Decay))
+        check_choice("training", "rate_decay", self.rate_decay, DECAYS)
         check_choice("training", "schedule", self.schedule, get_args(Schedule))
         check_choice("training", "keep", self.keep, get_args(Keep))
         check_choice("training", "bleu", self.bleu, get_args(When))
+
+    def rate(self, step: int) -> float:
+        """The learning rate of the step after ``step`` others."""
+        number, end = step + 1, max(self.rate_warmup, 1)
+        if number < end:
+            return self.learning_rate * number / end
+        return self.learning_rate * DECAYS[self.rate_decay](end, number)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from alignkit.errors import AlignkitError
 from alignkit.neural.devices import Products, one_thread, rounded
 from alignkit.neural.ensemble.networks import ForwardPass, Parameters, forward, losses, stack, token_accuracies
 from alignkit.neural.ensemble.pointer import point
+from alignkit.neural.training.loop import adam, descend
 from alignkit.types import Progress
 
 #: (generator, B) -> int64 source (B, L), previous (B, T) and target (B, T)
@@ -170,43 +171,52 @@ class _Group:
         frozen = self.settings.frozen
         self.parameters = {name: x.detach().requires_grad_(name not in frozen) for name, x in parameters.items()}
         trained = [value for value in self.parameters.values() if value.requires_grad]
-        self.optimizer = torch.optim.Adam(trained, self.settings.learning_rate)
+        self.optimiser = adam(trained, self.settings.learning_rate, fused=False)
 
     def train(self, draw: Draw) -> list[MemberRun]:
-        settings = self.settings
-        for step in range(settings.steps + 1):
-            source, previous, target = self._draw(draw)
-            last = step == settings.steps
-            with torch.set_grad_enabled(not last):
-                found = FORWARD[settings.network](self.parameters, source, previous)
-                loss = losses(found, target)
-            solved = []
-            if last or step % settings.every == 0:
-                solved = self._measure(step, token_accuracies(found, target), loss.detach().double().numpy())
-            if last:
+        """Train to the last step, or until every network has solved the task."""
+        last, step = self.settings.steps, 0
+        solved: list[int] = []
+
+        def loss(step: int) -> Tensor:
+            nonlocal solved
+            found, target, each = self._forward(draw)
+            solved = self._measure(step, found, target, each) if step % self.settings.every == 0 else []
+            return each.sum()
+
+        def measure(step: int) -> bool:
+            if step == last and not solved:
+                with torch.no_grad():
+                    self._measure(step, *self._forward(draw))
+            return bool(solved)
+
+        def progress(done: int, total: int, _: str) -> None:
+            self.counter.add(len(self.alive) + len(solved) * (total - done))
+
+        while self.alive:
+            step = descend(self.optimiser, loss, last, start=step, measure=measure, progress=progress)
+            if not solved:
+                self._keep(range(len(self.alive)))
                 break
-            self.optimizer.zero_grad()
-            loss.sum().backward()
-            self.optimizer.step()
-            self.counter.add(len(self.alive) + len(solved) * (settings.steps - step - 1))
-            if solved:
-                self._drop(solved)
-                if not self.alive:
-                    break
-        self._keep(range(len(self.alive)))
+            self._drop(solved)
+            solved = []
         return [self._member_run(curve, last) for curve, last in zip(self.curves, self.last, strict=True)]
+
+    def _forward(self, draw: Draw) -> tuple[ForwardPass, Tensor, Tensor]:
+        """The networks' output for new sequences, their targets, and the loss of each network, (S,)."""
+        drawn = [draw(self.generators[i], self.settings.batch) for i in self.alive]
+        source, previous, target = (torch.from_numpy(np.stack(part)) for part in zip(*drawn, strict=True))
+        found = FORWARD[self.settings.network](self.parameters, source, previous)
+        return found, target, losses(found, target)
 
     @staticmethod
     def _member_run(curve: list[tuple[int, float, float]], parameters: Parameters) -> MemberRun:
         steps, accuracy, loss = zip(*curve, strict=True)
         return MemberRun(np.array(steps), np.array(accuracy), np.array(loss), parameters)
 
-    def _draw(self, draw: Draw) -> tuple[Tensor, ...]:
-        drawn = [draw(self.generators[i], self.settings.batch) for i in self.alive]
-        return tuple(torch.from_numpy(np.stack(part)) for part in zip(*drawn, strict=True))
-
-    def _measure(self, step: int, accuracy: np.ndarray, loss: np.ndarray) -> list[int]:
+    def _measure(self, step: int, found: ForwardPass, target: Tensor, each: Tensor) -> list[int]:
         """Records all measurements; returns the places of the networks that solved the task."""
+        accuracy, loss = token_accuracies(found, target), each.detach().double().numpy()
         solved = []
         for place, i in enumerate(self.alive):
             self.curves[i].append((step, float(accuracy[place]), float(loss[place])))
@@ -228,9 +238,9 @@ class _Group:
         self.alive = [self.alive[place] for place in stay]
         if not self.alive:
             return
-        old = [self.optimizer.state[value] for value in self.parameters.values()]
+        old = [self.optimiser.state[value] for value in self.parameters.values()]
         self._set_parameters({name: value.detach()[stay] for name, value in self.parameters.items()})
         for value, state in zip(self.parameters.values(), old, strict=True):
-            self.optimizer.state[value] = {
+            self.optimiser.state[value] = {
                 name: part[stay] if part.dim() else part.clone() for name, part in state.items()
             }

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from alignkit.neural.devices import one_thread
-from alignkit.neural.networks.hard import samplers
-from alignkit.neural.networks.normalizers import Normalizer, NormalizerWithDerivative, Softmax
+from alignkit.neural.networks.normalizers import Normalizer, NormalizerWithDerivative, Softmax, without_padding
 from alignkit.neural.networks.score_functions import QueryScore, ScoreFunction
 
 
@@ -28,6 +25,9 @@ class Attention(nn.Module, ABC):
         state: H, the size of a decoder state.
         encoding: D, the size of an encoder state.
     """
+
+    #: whether gradients have the same bits at any number of threads; otherwise training computes them on one
+    exact = False
 
     def __init__(self, state: int, encoding: int) -> None:
         super().__init__()
@@ -82,38 +82,20 @@ class AttentionWithDerivatives(Attention):
         """
 
 
-class _Attend(torch.autograd.Function):
-    """Weights and contexts of queries, computed by one thread on a CPU.
-
-    The products are too small to gain from threads, and the way libraries divide such small work changes the last
-    bits with the number of threads, on which training must not depend.
-    """
+class _Softmax(torch.autograd.Function):
+    """Softmax of the last dimension. The bits of torch's own gradient depend on the number of threads."""
 
     @staticmethod
-    def forward(ctx: Any, query: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        with one_thread(query.device):
-            scores = torch.bmm(query, h.transpose(1, 2))
-            if mask is not None:
-                scores = scores.masked_fill_(~mask.unsqueeze(1), float("-inf"))
-            weights = torch.softmax(scores, dim=2)
-            context = torch.bmm(weights, h)
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(query, h, weights)
-        return context, weights
+    def forward(ctx: Any, scores: Tensor) -> Tensor:
+        weights = torch.softmax(scores, -1)
+        ctx.save_for_backward(weights)
+        return weights
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        query, h, weights = ctx.saved_tensors
-        by_context, by_weight = grads
-        if by_context is None:
-            by_context = torch.zeros_like(query)
-        with one_thread(query.device):
-            total = torch.bmm(by_context, h.transpose(1, 2))
-            if by_weight is not None:  # a loss of the weights themselves
-                total += by_weight
-            by_score = weights * (total - (total * weights).sum(2, keepdim=True))
-            by_h = torch.bmm(by_score.transpose(1, 2), query).baddbmm_(weights.transpose(1, 2), by_context)
-            return torch.bmm(by_score, h), by_h, None
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        (weights,) = ctx.saved_tensors
+        found: Tensor = weights * (grads[0] - (grads[0] * weights).sum(-1, keepdim=True))
+        return found
 
 
 def dot_product_attention(query: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -123,37 +105,10 @@ def dot_product_attention(query: Tensor, h: Tensor, mask: Tensor | None) -> tupl
         query: (B, T, D).
         h, mask: as in :meth:`Attention.forward`.
     """
-    context, weights = _Attend.apply(query, h, mask)
-    return context, weights
-
-
-class _OnOneThread(torch.autograd.Function):
-    """The outputs of a function of tensors, computed by one thread on a CPU, forwards and backwards."""
-
-    @staticmethod
-    def forward(ctx: Any, function: Callable[..., tuple[Tensor, ...]], *tensors: Tensor) -> tuple[Tensor, ...]:
-        with one_thread(tensors[0].device), torch.enable_grad():
-            inputs = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors]
-            outputs = function(*inputs)
-        ctx.set_materialize_grads(False)
-        ctx.inputs, ctx.outputs = inputs, outputs
-        return tuple(output.detach() for output in outputs)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        wanted = [tensor for tensor in ctx.inputs if tensor.requires_grad]
-        known = [
-            (output, by)
-            for output, by in zip(ctx.outputs, grads, strict=True)
-            if by is not None and output.requires_grad
-        ]
-        found: list[Tensor | None] = [None] * len(wanted)
-        if known and wanted:
-            with one_thread(ctx.inputs[0].device):
-                outputs, by = zip(*known, strict=True)
-                found = list(torch.autograd.grad(outputs, wanted, by, retain_graph=True, allow_unused=True))
-        rest = iter(found)
-        return (None, *(next(rest) if tensor.requires_grad else None for tensor in ctx.inputs))
+    weights = _Softmax.apply(
+        without_padding(torch.bmm(query, h.transpose(1, 2)), None if mask is None else mask.unsqueeze(1))
+    )
+    return torch.bmm(weights, h), weights
 
 
 class ComposedAttention(Attention):
@@ -174,32 +129,18 @@ class ComposedAttention(Attention):
         return torch.bmm(weights, h), weights
 
 
-def attend(attention: Attention, s: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """``attention(s, h, mask)`` by one thread on a CPU, also backwards, so that the bits do not depend on threads.
-
-    That of samplers (:class:`alignkit.neural.networks.hard.Reinforce`), whose gradient has a path of its own, runs
-    backwards on all threads.
-    """
-    if s.device.type != "cpu" or not torch.is_grad_enabled() or any(True for _ in samplers(attention)):
-        with one_thread(s.device):
-            found: tuple[Tensor, Tensor] = attention(s, h, mask)
-        return found
-    parameters = dict(attention.named_parameters())
-
-    def function(s: Tensor, h: Tensor, *values: Tensor) -> tuple[Tensor, Tensor]:
-        return functional_call(attention, dict(zip(parameters, values, strict=True)), (s, h, mask))
-
-    return _OnOneThread.apply(function, s, h, *parameters.values())
-
-
 class QueryAttention(ComposedAttention, AttentionWithDerivatives):
     """A composed attention whose derivatives are written out: a_tl = query_t · h_l with a query made from s_t."""
 
     score: QueryScore
     normalizer: NormalizerWithDerivative
 
+    def __init__(self, score: QueryScore, normalizer: NormalizerWithDerivative) -> None:
+        super().__init__(score, normalizer)
+        self.exact = isinstance(normalizer, Softmax)
+
     def forward(self, s: Tensor | None, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        if isinstance(self.normalizer, Softmax):
+        if self.exact:
             return dot_product_attention(self.score.queries(s, h), h, mask)
         return super().forward(s, h, mask)
 
@@ -220,6 +161,8 @@ class QueryAttention(ComposedAttention, AttentionWithDerivatives):
 
 class UniformAttention(AttentionWithDerivatives):
     """alpha = 1/L regardless of the states; the attention of the network that gives beta_uf."""
+
+    exact = True
 
     def forward(self, s: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         weights = uniform_weights(h, mask)

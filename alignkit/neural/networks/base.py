@@ -67,11 +67,16 @@ class TranslationNetwork(nn.Module, ABC):
     Attributes:
         settings: its settings.
         output: the last layer, which maps features (..., F) to logits (..., V).
-        has_ov_circuits: whether it has :meth:`ov_features`.
+        has_ov_circuits: True if it has :meth:`ov_features`.
+        pinned: True if its gradients need one thread to have the same bits at any number of threads.
     """
 
     output: nn.Linear
     has_ov_circuits = False
+
+    @property
+    def pinned(self) -> bool:
+        return False
 
     def __init__(self, settings: NetworkSettings) -> None:
         super().__init__()

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from alignkit.neural.networks.attention import Attention, UniformAttention, attend
+from alignkit.neural.devices import one_thread
+from alignkit.neural.networks.attention import Attention, UniformAttention
 from alignkit.neural.networks.attention_building import new_attention
 from alignkit.neural.networks.base import Decoded, Encoding, State, TranslationNetwork
 from alignkit.neural.settings import LstmSettings
@@ -39,6 +40,10 @@ class EncoderDecoder(TranslationNetwork):
         if settings.output == "hidden":
             self.combine = nn.Linear(2 * hidden, hidden)
         self.output = nn.Linear(hidden, settings.vocabulary)
+
+    @property
+    def pinned(self) -> bool:
+        return not self.attention.exact
 
     def encode(self, source: Tensor, lengths: np.ndarray, omega: Tensor | None = None) -> Encoding:
         """As :meth:`TranslationNetwork.encode`; all states of an empty source are zeros."""
@@ -81,13 +86,15 @@ class EncoderDecoder(TranslationNetwork):
         # The K hypotheses of a sentence share its encoder states, like K times as many target tokens.
         s = s.reshape(len(encoding.h), -1, self.settings.hidden)
         attention = UniformAttention(0, 0) if uniform else self.attention
-        mean, weights = attend(attention, s, encoding.h, encoding.mask)
+        with one_thread(s.device):  # the last bits of small products depend on the threads
+            mean, weights = attention(s, encoding.h, encoding.mask)
         features = self.features(s, self.context(mean).expand(-1, s.shape[1], -1))
         return Decoded(features.reshape(*shape, -1), weights.reshape(*shape, weights.shape[2]), state)
 
     def attention_weights(self, encoding: Encoding, previous: Tensor) -> Tensor:
         s, _ = self.states(previous, encoding.start)
-        weights: Tensor = attend(self.attention, s, encoding.h, encoding.mask)[1]
+        with one_thread(s.device):
+            weights: Tensor = self.attention(s, encoding.h, encoding.mask)[1]
         return weights
 
     def attention_maps(self, encoding: Encoding, previous: Tensor) -> Tensor:

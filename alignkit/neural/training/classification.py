@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,10 +20,10 @@ from alignkit.neural.networks.classifier import Classifier, build_classifier
 from alignkit.neural.networks.hard import samplers, score_function_loss
 from alignkit.neural.scoring.classifier import classifier_logits, judge_logits
 from alignkit.neural.settings import logged_steps
-from alignkit.neural.training.task import Task, TrainingPlan
-from alignkit.neural.training.trainer import Trainer, seeded
+from alignkit.neural.training.loop import seeded
+from alignkit.neural.training.trainer import Task, Trainer, TrainingPlan
 from alignkit.text.labelled import LabelledText
-from alignkit.text.tokenization import Tokenizer, tokenizer_from_state
+from alignkit.text.tokenization import Tokenizer
 
 
 class Judged(NamedTuple):
@@ -59,7 +59,7 @@ class ClassificationTask(Task[Classifier, ClassifierAligner]):
         text, valid: training text and held-out text.
         settings: with the size of the vocabulary filled in.
         plan: the steps of the run.
-        tokenizer, loss, device: as in :func:`classification_trainer`.
+        tokenizer, criterion (the loss), device: as in :func:`classification_trainer`.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class ClassificationTask(Task[Classifier, ClassifierAligner]):
     ) -> None:
         """Arguments and errors as in :func:`classification_trainer`."""
         _check(text, valid, tokenizer)
-        self.text, self.valid, self.tokenizer, self.loss = text, valid, tokenizer, loss
+        self.text, self.valid, self.tokenizer, self.criterion = text, valid, tokenizer, loss
         self.settings = settings.change(network={"vocabulary": len(tokenizer.vocabulary)})
         self.device = pick_device(device)
         self._fingerprint = text.bitext.fingerprint()
@@ -81,18 +81,20 @@ class ClassificationTask(Task[Classifier, ClassifierAligner]):
         training = self.settings.training
         self.plan = TrainingPlan(
             training.seed,
-            training.learning_rate,
+            training.rate,
             training.steps,
             len(self.batches(0)),
             frozenset(logged_steps(training.steps, training.schedule)),
             keep_logged=training.keep == "logged",
             measure_epochs=False,
-            parts=training.parts,
         )
 
     def batches(self, epoch: int) -> list[np.ndarray]:
         training = self.settings.training
         return training_batches(self.text.bitext, training.batch, training.seed, epoch, training.buckets)
+
+    def pinned(self, network: Classifier) -> bool:
+        return True
 
     def parameters(self, network: Classifier) -> list[nn.Parameter]:
         if self.settings.training.trained == "all":
@@ -100,33 +102,21 @@ class ClassificationTask(Task[Classifier, ClassifierAligner]):
         assert network.attention is not None
         return list(network.attention.parameters())
 
-    def recipe(self) -> tuple[Callable[..., ClassificationTask], tuple[Any, ...]] | None:
-        """As :meth:`Task.recipe`: none with a loss of one's own, which may depend on what only rank 0 has."""
-        if type(self) is not ClassificationTask or self.loss is not label_loss:
-            return None
-        return remade_classification_task, (self.text, self.valid, self.settings, self.tokenizer.state())
-
-    def backward(self, network: Classifier, part: np.ndarray, whole: np.ndarray, step: int) -> Tensor:
-        """As :meth:`Task.backward`, of a loss that is a mean over texts."""
-        words, lengths = self._corpus.gather(part)
-        y = torch.from_numpy(self.text.labels[part].astype(np.float32)).to(self.device)
-        everything = self.settings.training.trained == "all"
-        with torch.set_grad_enabled(everything):
+    def loss(self, network: Classifier, batch: np.ndarray, step: int) -> Tensor:
+        """As :meth:`Task.loss`, the mean over texts."""
+        words, lengths = self._corpus.gather(batch)
+        y = torch.from_numpy(self.text.labels[batch].astype(np.float32)).to(self.device)
+        with torch.set_grad_enabled(self.settings.training.trained == "all"):
             h, mask = network.encode(words, lengths)
         # On a CPU, one thread computes what follows the LSTM: the way libraries divide such small work changes the
         # last bits with the number of threads.
-        seen = h.detach().requires_grad_(everything)
         with one_thread(self.device):
-            judged = Judged(part, y, *self.judge(network, seen, mask, part), mask)
-            loss = self.loss(judged)
+            judged = Judged(batch, y, *self.judge(network, h, mask, batch), mask)
+            loss = self.criterion(judged)
             if any(True for _ in samplers(network)):
                 losses = binary_cross_entropy_with_logits(judged.logits, y, reduction="none")
                 loss = loss + score_function_loss(network, losses, torch.arange(len(y), device=self.device))
-            loss = loss * (len(part) / len(whole))
-            loss.backward()
-        if everything:
-            h.backward(seen.grad)
-        return loss.detach()
+        return loss
 
     def judge(self, network: Classifier, h: Tensor, mask: Tensor, batch: np.ndarray) -> tuple[Tensor, Tensor]:
         """As :meth:`Classifier.judge`, of the training texts of a batch."""
@@ -151,17 +141,6 @@ class ClassificationTask(Task[Classifier, ClassifierAligner]):
 
     def rebuild(self, weights: object) -> Classifier:
         return build_classifier(self.settings.network, weights)
-
-
-def remade_classification_task(
-    text: LabelledText,
-    valid: LabelledText,
-    settings: ClassifierRunSettings,
-    tokenizer: dict[str, Any],
-    device: str,
-) -> ClassificationTask:
-    """The task of :meth:`ClassificationTask.recipe`."""
-    return ClassificationTask(text, valid, settings, tokenizer_from_state(tokenizer), device=device)
 
 
 def classification_trainer(

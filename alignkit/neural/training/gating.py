@@ -16,7 +16,7 @@ from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.networks.gates import Gates
 from alignkit.neural.scoring.modes import evaluation_mode
 from alignkit.neural.training.in_memory import train_in_steps
-from alignkit.neural.training.trainer import seeded
+from alignkit.neural.training.loop import seeded
 from alignkit.text.labelled import LabelledText
 from alignkit.types import Progress, no_progress
 

@@ -12,7 +12,7 @@ from alignkit.errors import AlignkitError
 from alignkit.neural.batching import training_batches
 from alignkit.neural.classifier_settings import ClassifierTraining
 from alignkit.neural.devices import device_of, one_thread
-from alignkit.neural.training.trainer import seeded
+from alignkit.neural.training.loop import adam, batch_at, descend
 from alignkit.text.labelled import LabelledText
 from alignkit.types import Progress, no_progress
 
@@ -41,23 +41,32 @@ def train_in_steps(
     Raises:
         AlignkitError: the loss is no longer finite.
     """
-    trained, device = list(parameters), device_of(network)
-    optimiser = torch.optim.Adam(trained, lr=training.learning_rate, fused=True)
+
+    def batches(epoch: int) -> list[np.ndarray]:
+        return training_batches(text.bitext, training.batch, training.seed, epoch, training.buckets)
+
+    count, device = len(batches(0)), device_of(network)
+    batch, last = batch_at(batches, count), torch.zeros(())
+
+    def value(step: int) -> Tensor:
+        nonlocal last
+        last = loss(batch(step), step)
+        return last
+
+    def check(step: int) -> None:
+        if step and (step % count == 0 or step == training.steps) and not torch.isfinite(last):
+            raise AlignkitError(f"training diverged after step {step}; use a smaller learning rate")
+
     network.train()
-    step, epoch = 0, 0
     with one_thread(device):
-        while step < training.steps:
-            batches = training_batches(text.bitext, training.batch, training.seed, epoch, training.buckets)
-            for batch in batches[: training.steps - step]:
-                with seeded(training.seed, step + 1, device):
-                    optimiser.zero_grad()
-                    value = loss(batch, step)
-                    value.backward()
-                nn.utils.clip_grad_norm_(trained, LARGEST_GRADIENT)
-                optimiser.step()
-                step += 1
-                progress(step, training.steps, "")
-            if not torch.isfinite(value):
-                raise AlignkitError(f"training diverged after step {step}; use a smaller learning rate")
-            epoch += 1
+        descend(
+            adam(parameters, training.learning_rate),
+            value,
+            training.steps,
+            seed=training.seed,
+            device=device,
+            measure=check,
+            largest_gradient=LARGEST_GRADIENT,
+            progress=progress,
+        )
     network.eval()

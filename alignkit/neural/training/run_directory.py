@@ -22,9 +22,7 @@ from alignkit.neural.checkpoints import BEST, TRAINING, load_payload, readable, 
 from alignkit.neural.loading import best_checkpoint, load_checkpoint
 from alignkit.neural.settings import differences, from_dict, to_dict
 from alignkit.neural.training.log import TrainingLog
-from alignkit.neural.training.state import TrainingState
-from alignkit.neural.training.task import Found
-from alignkit.neural.training.trainer import Trainer
+from alignkit.neural.training.trainer import Found, Trainer, TrainingState
 from alignkit.records import Record, parse_json, shown
 from alignkit.storage import atomic_write
 from alignkit.text.bitext import Bitext
@@ -202,7 +200,7 @@ class RunDirectory:
 
     def commit(self, now: Trainer[Any, Any], improved: bool, state: Mapping[str, Any]) -> None:
         """Write the results of a measured step, and last the trainer's state with ``state`` added."""
-        if now.plan.keep_logged and now.step in now.plan.logged_steps and not now.finished:
+        if now.plan.keep_logged and now.step in now.plan.logged_steps:
             now.snapshot().save(self.path / CHECKPOINTS / f"step-{now.step:06d}.pt")
         if improved:
             assert now.best is not None

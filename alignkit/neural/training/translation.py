@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,11 +22,11 @@ from alignkit.neural.networks.hard import samplers, score_function_loss
 from alignkit.neural.scoring.evaluation import bleu, evaluate_network
 from alignkit.neural.scoring.probes import chosen_map, read_weights
 from alignkit.neural.settings import RunSettings, TrainingSettings, logged_steps
-from alignkit.neural.training.guidance import SMALLEST, Guide, guide_loss
-from alignkit.neural.training.task import Task, TrainingPlan
-from alignkit.neural.training.trainer import Trainer, seeded
+from alignkit.neural.training.guidance import Guide, guide_loss
+from alignkit.neural.training.loop import seeded
+from alignkit.neural.training.trainer import Task, Trainer, TrainingPlan
 from alignkit.text.bitext import Bitext
-from alignkit.text.tokenization import BOS, UNK, Tokenizer, tokenizer_from_state
+from alignkit.text.tokenization import BOS, UNK, Tokenizer
 
 BLEU = ("valid.bleu_greedy", "valid.bleu")  #: of one hypothesis, and of a beam
 
@@ -65,43 +65,31 @@ class TranslationTask(Task[TranslationNetwork, NeuralAligner]):
         last = last if training.steps is None else min(last, training.steps)
         self.plan = TrainingPlan(
             training.seed,
-            training.learning_rate,
+            training.rate,
             last,
             steps,
             frozenset(logged_steps(last, training.schedule)),
             keep_logged=training.keep == "logged",
             measure_epochs=True,
             tf32=training.tf32,
-            rate_warmup=training.rate_warmup,
-            rate_decay=training.rate_decay,
-            parts=training.parts,
         )
 
     def batches(self, epoch: int) -> list[np.ndarray]:
         training = self.settings.training
         return training_batches(self.bitext, training.batch, training.seed, epoch, training.buckets)
 
-    def backward(self, network: TranslationNetwork, part: np.ndarray, whole: np.ndarray, step: int) -> Tensor:
-        """As :meth:`Task.backward`, of the mean loss of the batch's target tokens."""
+    def loss(self, network: TranslationNetwork, batch: np.ndarray, step: int) -> Tensor:
+        """As :meth:`Task.loss`, the mean over the batch's target tokens."""
         training = self.settings.training
         uniform = step < training.warmup * self.plan.epoch_steps
-        lengths = self.bitext.target.lengths
-        share = lengths[part].sum() / lengths[whole].sum()
         guided = None
         if self.guide is not None and training.guide_weight and not uniform:
-            rows = self.guide.mass(part) / max(self.guide.mass(whole), SMALLEST)
-            guided = Guided(self.guide, training.guide_weight * rows / share)
-        smoothing = training.label_smoothing
-        pairs = self._batcher(part)
-        loss = batch_loss(network, pairs, training.word_dropout, uniform, smoothing=smoothing, guided=guided)
-        loss = loss * float(share)
-        loss.backward()
-        return loss.detach()
+            guided = Guided(self.guide, training.guide_weight)
+        smoothing, pairs = training.label_smoothing, self._batcher(batch)
+        return batch_loss(network, pairs, training.word_dropout, uniform, smoothing=smoothing, guided=guided)
 
-    def recipe(self) -> tuple[Callable[..., TranslationTask], tuple[Any, ...]]:
-        """As :meth:`Task.recipe`."""
-        texts = self.bitext, self.valid
-        return remade_translation_task, (*texts, self.settings, self.tokenizer.state(), self.guide)
+    def pinned(self, network: TranslationNetwork) -> bool:
+        return network.pinned
 
     def measure(self, network: TranslationNetwork, step: int) -> list[tuple[str, float]]:
         result = evaluate_network(network, self.valid)
@@ -136,18 +124,6 @@ class TranslationTask(Task[TranslationNetwork, NeuralAligner]):
 
     def rebuild(self, weights: object) -> TranslationNetwork:
         return build_network(self.settings.network, weights)
-
-
-def remade_translation_task(
-    bitext: Bitext,
-    valid: Bitext,
-    settings: RunSettings,
-    tokenizer: dict[str, Any],
-    guide: Guide | None,
-    device: str,
-) -> TranslationTask:
-    """The task of :meth:`TranslationTask.recipe`; without references, because it is not measured."""
-    return TranslationTask(bitext, valid, settings, tokenizer_from_state(tokenizer), device=device, guide=guide)
 
 
 def translation_trainer(

@@ -121,14 +121,14 @@ def test_the_number_of_threads_changes_no_bit() -> None:
     tokenizer = learn_words(text.texts)
     encoded = text.encode(tokenizer, NAMES)
     found = []
-    for threads in (1, 2, 3):
+    for threads in (1, 2):
         torch.set_num_threads(threads)
         settings = ClassifierRunSettings(training=ClassifierTraining(steps=3))
         loop = classification_trainer(encoded, encoded, settings, tokenizer, device="cpu")
         loop.run()
         scores = [loop.snapshot().score(encoded.bitext, kind).values for kind in ("alpha", "beta")]
         found.append([*(p.detach().numpy().tobytes() for p in loop.network.parameters()), *map(bytes, scores)])
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[1]
 
 
 def test_frozen_training_moves_attention_alone(tmp_path: Path) -> None:

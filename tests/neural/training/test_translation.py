@@ -17,9 +17,8 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.batching import training_batches, usable
 from alignkit.neural.loading import load_checkpoint
-from alignkit.neural.settings import PRESETS, RunSettings, from_dict, logged_steps, to_dict
+from alignkit.neural.settings import PRESETS, RunSettings, TrainingSettings, from_dict, logged_steps, to_dict
 from alignkit.neural.training.log import TrainingLog
-from alignkit.neural.training.task import TrainingPlan
 from alignkit.neural.training.translation import translation_trainer
 from alignkit.neural.training.translation_run import TranslationRun, find_run, train_translation
 from alignkit.text.bitext import Bitext
@@ -64,7 +63,7 @@ def test_logged_steps_are_the_papers() -> None:
 
 
 def test_the_learning_rate_rises_and_falls() -> None:
-    plan = TrainingPlan(0, 0.4, 100, 10, frozenset(), False, False, rate_warmup=4, rate_decay="inverse-sqrt")
+    plan = TrainingSettings(learning_rate=0.4, rate_warmup=4, rate_decay="inverse-sqrt")
     expected = [0.1, 0.2, 0.3, 0.4, 0.4 * (4 / 5) ** 0.5]
     assert [plan.rate(step) for step in range(5)] == pytest.approx(expected)
     assert plan.rate(15) == pytest.approx(0.2)
