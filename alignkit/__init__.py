@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from alignkit.aligner import Aligner as Aligner
     from alignkit.aligner import Symmetrized as Symmetrized
     from alignkit.aligner import load_aligner as load_aligner
-    from alignkit.analysis.diagnosis import LinkDiagnosis as LinkDiagnosis
-    from alignkit.analysis.diagnosis import diagnose_links as diagnose_links
     from alignkit.classical.cooccurrence import cooccurrence as cooccurrence
     from alignkit.classical.diagonal import Diagonal as Diagonal
     from alignkit.classical.diagonal import fit_diagonal as fit_diagonal
@@ -64,8 +62,6 @@ if TYPE_CHECKING:
 _WHERE = {
     "Aligner": "alignkit.aligner",
     "load_aligner": "alignkit.aligner",
-    "LinkDiagnosis": "alignkit.analysis.diagnosis",
-    "diagnose_links": "alignkit.analysis.diagnosis",
     "Symmetrized": "alignkit.aligner",
     "cooccurrence": "alignkit.classical.cooccurrence",
     "Diagonal": "alignkit.classical.diagonal",

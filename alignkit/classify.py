@@ -25,8 +25,6 @@ import pandas as pd
 from scipy.sparse import csr_matrix
 
 from alignkit.analysis.proxy import PROXY_CACHE, fit_or_load_proxy
-from alignkit.analysis.settings import Part
-from alignkit.analysis.time_course import TimeCourseSettings, measure_steps
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
@@ -45,6 +43,7 @@ from alignkit.neural.training.classifier_run import ClassifierRun, train_classif
 from alignkit.packages import is_here, need
 from alignkit.scores import Scores, flat_offsets
 from alignkit.text.labelled import LabelledLines, LabelledText
+from alignkit.time_course import Part, TimeCourseSettings, measure_steps
 from alignkit.types import PathLike, Progress, named_progress, no_progress
 
 #: (name, u, v, the question that it answers) of the quantities of the row; those without scores are left out

@@ -19,8 +19,7 @@ import torch
 from inputs import MULTI30K, need_files, run_benchmark, torch_machine
 
 import alignkit
-from alignkit.analysis.compare import Comparison, compare_networks
-from alignkit.analysis.settings import CompareSettings
+from alignkit.comparison import CompareSettings, Comparison, compare_networks
 from alignkit.neural.devices import set_threads
 from alignkit.neural.settings import PRESETS
 from alignkit.neural.training.translation_run import TranslationRun, train_translation

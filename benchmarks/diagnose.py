@@ -3,7 +3,7 @@
     ALIGNKIT_DATA=DATA python benchmarks/diagnose.py -o benchmarks/results/diagnose --peer-python PYTHON
 
 The sets are those of benchmarks/quality.py, prepared in the same way. The numbers of the estimator
-(alignkit.metrics.expected_aer.Calibration) are chosen here, on the dev parts of sets whose gold links are mostly
+(alignkit.diagnose.expected_aer.Calibration) are chosen here, on the dev parts of sets whose gold links are mostly
 sure. Each set's test part is judged with numbers chosen without that set ("left_out"), with those that the program
 has ("shipped"), and without calibration. Beside this: alignments of one text made worse on purpose, and how well
 calibrated link probabilities are, with and without gold links of other sets.
@@ -26,14 +26,20 @@ from inputs import gold_sets, run_benchmark
 from quality import environment, prepare, read_links
 from quality_systems import eflomal, measured
 
-from alignkit.analysis.diagnosis import SUPPORTED, calibration_error, diagnose_links
 from alignkit.classical.hmm.settings import JOINT_THRESHOLD
-from alignkit.classical.hmm.view_votes import vote
+from alignkit.diagnose.diagnosis import SUPPORTED, calibration_error, diagnose_links
+from alignkit.diagnose.expected_aer import (
+    CALIBRATION,
+    Calibration,
+    Evidence,
+    evidence_logits,
+    expected_link_counts,
+)
+from alignkit.diagnose.view_votes import vote
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links
 from alignkit.links.symmetrization import symmetrize
 from alignkit.metrics.aer import evaluate, link_keys
-from alignkit.metrics.expected_aer import CALIBRATION, Calibration, Evidence, evidence_logits, expected_link_counts
 from alignkit.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
 from alignkit.text.reading import read_bitext

@@ -20,9 +20,8 @@ import click
 from classification import SETS, DataSet, versions
 from inputs import machine, run_benchmark
 
-from alignkit.analysis.explanation.explain import explain_run
-from alignkit.analysis.explanation.registry import EXPLANATION_TESTS
-from alignkit.analysis.explanation.settings import ExplanationSettings
+from alignkit.explain.explain import explain_run
+from alignkit.explain.registry import EXPLANATION_TESTS, ExplanationSettings
 from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS
 from alignkit.neural.devices import set_threads
 from alignkit.neural.training.classifier_run import ClassifierRun, train_classifier

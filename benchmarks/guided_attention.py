@@ -22,8 +22,8 @@ import numpy as np
 from inputs import gold_sets, machine, run_benchmark
 
 from alignkit.aligner import WordLevel
-from alignkit.analysis.attention_layers import choose_layers
 from alignkit.classical.hmm.joint import fit_joint
+from alignkit.heads.layers import choose_layers
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.links.symmetrization import symmetrize

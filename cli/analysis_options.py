@@ -8,7 +8,8 @@ from typing import Any, TypeVar, get_args
 
 import click
 
-from alignkit.analysis.settings import CompareSettings, Part
+from alignkit.comparison import CompareSettings
+from alignkit.time_course import Part
 from alignkit_cli.options import apply, setting_option
 from alignkit_cli.parameter_types import PASSES, SEED, Device, OutputPath, Percentage
 

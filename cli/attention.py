@@ -6,12 +6,11 @@ from typing import Any
 
 import click
 
-from alignkit.neural.attention_settings import AttentionSettings
 from alignkit.text.line_pairs import check_has_words
 from alignkit_cli.analysis_options import device_option
 from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import note, quiet_option, reading_options, setting_option, threads_option, with_given
-from alignkit_cli.parameter_types import COUNT, TEXT, OutputPath, WholeNumber
+from alignkit_cli.options import note, quiet_option, reading_options, threads_option
+from alignkit_cli.parameter_types import TEXT, OutputPath, WholeNumber
 from alignkit_cli.progress import progress_bar
 
 
@@ -27,16 +26,14 @@ from alignkit_cli.progress import progress_bar
     multiple=True,
     help="Only this decoder layer, counted from 0; may be given several times.  [default: all]",
 )
-@setting_option(
-    AttentionSettings,
-    "prefix",
+@click.option(
+    "--prefix",
+    default="",
     metavar="WORDS",
-    show_default=False,
     help='What the model expects before each source line, as ">>deu<<".',
 )
 @click.option("--source-language", metavar="CODE", help="The language code of a multilingual model, as deu_Latn.")
 @click.option("--target-language", metavar="CODE", help="The same of the target.")
-@setting_option(AttentionSettings, "batch_size", type=COUNT, help="Number of sentence pairs at a time.")
 @device_option
 @reading_options
 @threads_option
@@ -56,8 +53,8 @@ def command(model: str, output: str, quiet: bool, **options: Any) -> None:
 
 def save_attention(model: str, output: str, quiet: bool, options: dict[str, Any]) -> None:
     """Read the text, load the model, save its attention."""
+    from alignkit.heads.hugging_face import cross_attention, load_pretrained
     from alignkit.neural.devices import set_threads
-    from alignkit.neural.hugging_face import cross_attention, load_pretrained
     from alignkit.text.reading import read_line_pairs
 
     reading = {name: options[name] for name in ("encoding_errors", "lowercase")}
@@ -70,7 +67,9 @@ def save_attention(model: str, output: str, quiet: bool, options: dict[str, Any]
         heads = cross_attention(
             *loaded,
             *pairs,
-            settings=with_given(AttentionSettings(), options, layers=sorted(set(options["layers"])) or None),
+            layers=sorted(set(options["layers"])) or None,
+            prefix=options["prefix"],
+            device=options["device"],
             progress=bar,
         )
     heads.save(output)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit.analysis.settings import CompareSettings
+from alignkit.comparison import CompareSettings
 from alignkit.metrics.registry import SCORE_METRICS, find_metric
 from alignkit.packages import need
 from alignkit.text.line_pairs import LinePairs, check_has_words
@@ -40,7 +40,7 @@ from alignkit_cli.parameter_types import TEXT, InputPath, NamedInputPath, Scores
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from alignkit.analysis.classical import Comparison
+    from alignkit.comparison import Comparison
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def run_compare(call: CompareCall, settings: CompareSettings) -> None:
 
 def without_network(call: CompareCall, settings: CompareSettings) -> Comparison:
     """Compare classical aligners and the scores of other systems."""
-    from alignkit.analysis.classical import compare_classical
+    from alignkit.comparison import compare_classical
 
     for name in ("uniform", "delta", "ov", "proxy_epochs", "device"):
         needs(name, "--neural", there=False)
@@ -179,7 +179,7 @@ def with_network(call: CompareCall, settings: CompareSettings) -> Comparison:
     if call.neural is None and any(given is not None for given in (call.uniform, call.training)):
         raise click.UsageError("Give --neural RUN, or SRC and TGT; or no arguments, for the embedded sample.")
     need("torch", "sacrebleu")
-    from alignkit.analysis.compare import compare_networks
+    from alignkit.comparison import compare_networks
     from alignkit.neural.devices import set_threads
 
     # The sample's network is so small that threads would cost more than they give.

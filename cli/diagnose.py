@@ -17,7 +17,7 @@ from alignkit_cli.progress import progress_bar
 if TYPE_CHECKING:
     import pandas as pd
 
-    from alignkit.analysis.diagnosis import LinkDiagnosis
+    from alignkit.diagnose.diagnosis import LinkDiagnosis
 
 
 @alignkit_command("diagnose")
@@ -52,7 +52,7 @@ def command(source: str, target: str, links: str | None, **options: Any) -> None
     for gold links of which some are only possible. Estimates may be off by a few points; differences between
     alignments of one text are more reliable.
     """
-    from alignkit.analysis.diagnosis import diagnose_links
+    from alignkit.diagnose.diagnosis import diagnose_links
 
     settings = with_given(AlignSettings(), {name: options[name] for name in ("encoding_errors", "lowercase")})
     texts = (source, target) if links is not None else (source, None)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit.analysis.explanation.registry import EXPLANATION_TESTS
-from alignkit.analysis.explanation.settings import TRANSLATION_TESTS, UNTRAINED, ExplanationSettings
+from alignkit.explain.registry import EXPLANATION_TESTS, TRANSLATION_TESTS, UNTRAINED, ExplanationSettings
 from alignkit_cli.analysis_options import call_of, csv_option, device_option, json_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import needs, quiet_option, setting_option, threads_option, write_output
@@ -114,7 +113,7 @@ def command(**options: Any) -> None:
     Further tests train networks beside the classifier: adversaries, networks guided by its attention, networks
     that must not attend to given words, networks that select a few words, and gates.
     """
-    from alignkit.analysis.explanation.translation import explain_translation_run, is_translation_run
+    from alignkit.explain.translation import explain_translation_run, is_translation_run
     from alignkit.neural.devices import set_threads
 
     call = call_of(ExplainCall, options)
@@ -154,13 +153,13 @@ def check_tests(named: tuple[str, ...], call: ExplainCall, translates: bool) -> 
 
 def explain_and_report(call: ExplainCall, settings: ExplanationSettings) -> pd.DataFrame:
     """The tests of a classifier; writes the page, if one is wanted."""
-    from alignkit.analysis.explanation.explain import explanation_table, run_subject
+    from alignkit.explain.explain import explanation_table, run_subject
 
     with progress_bar("networks", call.quiet) as bar:
         subject = run_subject(call.run_dir, call.others, settings, bar, call.device)
         table = explanation_table(subject)
     if call.html is not None:
-        from alignkit.report.from_classifier import explanation_report
+        from alignkit.explain.page import explanation_report
         from alignkit.report.page import build_page
 
         write_output(build_page(explanation_report(subject, table)), call.html)

@@ -21,7 +21,7 @@ from alignkit_cli.parameter_types import COUNT, TEXT, InputPath, OutputPath
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from alignkit.analysis.heads import HeadRanking
+    from alignkit.heads.ranking import HeadRanking
 
 SHIFTS = ("", "+1")
 
@@ -69,7 +69,7 @@ def command(scores: str, source: str, target: str | None, **options: Any) -> Non
 
 def run_heads(scores: str, source: str, target: str | None, options: dict[str, Any]) -> None:
     """Rank the heads, print the table, write the other outputs."""
-    from alignkit.analysis.heads import rank_heads_of_file, write_alignment_heads
+    from alignkit.heads.ranking import rank_heads_of_file, write_alignment_heads
 
     settings = with_given(MetricSettings(), options)
     with progress_bar("heads", options["quiet"]) as bar:

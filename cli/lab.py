@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from alignkit.analysis.settings import BestBy, LabSettings
+from alignkit.lab import BestBy, LabSettings
 from alignkit.metrics.protocol import Metric
 from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.neural.settings import PRESETS, RunSettings, Tokens
@@ -39,7 +39,7 @@ from alignkit_cli.parameter_types import COUNT, PASSES, TEXT, InputPath, OutputF
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from alignkit.analysis.lab import Lab
+    from alignkit.lab import Lab
 
 #: parameters that go only with --train
 PLAN = ("preset", "tokens", "pieces", "epochs", "steps")
@@ -175,7 +175,7 @@ def run_lab(call: LabCall, settings: LabSettings) -> None:
     """Train if asked to, measure, print."""
     _check_usage(call)
     need("torch", "sacrebleu")
-    from alignkit.analysis.lab import lab
+    from alignkit.lab import lab
     from alignkit.neural.devices import set_threads
 
     set_threads(settings.threads)
@@ -207,7 +207,7 @@ def _check_usage(call: LabCall) -> None:
 
 def _runs(call: LabCall) -> tuple[str, str | None, str | None]:
     """The runs given, or those that the folder of a --train holds."""
-    from alignkit.analysis.lab_training import find_lab_runs
+    from alignkit.lab import find_lab_runs
 
     place = call.run_dir or call.folder
     assert place is not None
@@ -219,7 +219,7 @@ def _runs(call: LabCall) -> tuple[str, str | None, str | None]:
 
 def train_first(call: LabCall, training: tuple[str, str], seed: int) -> None:
     """Train the three runs into the folder."""
-    from alignkit.analysis.lab_training import train_lab_files
+    from alignkit.lab import train_lab_files
 
     assert call.folder is not None
     reading: dict[str, Any] = {"lowercase": call.lowercase, "encoding_errors": call.encoding_errors}

@@ -15,7 +15,7 @@ from alignkit_cli.progress import progress_bar
 if TYPE_CHECKING:
     import numpy as np
 
-    from alignkit.analysis.self_attention import HeadReport
+    from alignkit.heads.self_attention import HeadReport
 
 LEGEND = """\
 share: of the tokens whose largest weight falls on such a token, % (95 % interval); chance: of a head that picks
@@ -58,7 +58,7 @@ def command(run: str, source: str, quiet: bool, **options: Any) -> None:
     and --json have every role of every head.
     """
     from alignkit.analysis.networks import load_network
-    from alignkit.analysis.self_attention import head_report, input_attention
+    from alignkit.heads.self_attention import head_report, input_attention
     from alignkit.neural.devices import set_threads
     from alignkit.text.reading import read_lines
 

@@ -36,8 +36,6 @@ GROUPS = {
         "read_gold",
         "symmetrize",
         "evaluate",
-        "diagnose_links",
-        "LinkDiagnosis",
         "remap_links",
         "project_spans",
         "ProjectedSpan",

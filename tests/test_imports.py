@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from alignkit_cli.group import COMMANDS
+
 ROOT = Path(__file__).parents[1]
 # The packages and top modules, from the ground up: a module imports from its own place and from those below it.
 ORDER = [
@@ -34,8 +36,15 @@ ORDER = [
         "datasets",
     ),
     *("embeddings", "aligner", "classical", "distributed", "neural", "metrics"),
-    *("workflow", "analysis", "classify", "report", "experiments"),
+    *("workflow", "time_course", "analysis", "comparison", "classify", "lab", "report", "experiments"),
+    *("diagnose", "explain", "heads"),
 ]
+#: Folder -> the commands that it serves: nothing else imports it (the list of commands names these modules).
+LEAVES = {
+    "alignkit.diagnose": {"alignkit_cli.diagnose"},
+    "alignkit.explain": {"alignkit_cli.explain"},
+    "alignkit.heads": {"alignkit_cli.attention", "alignkit_cli.heads", "alignkit_cli.self_attention"},
+}
 #: Side by side: none of them imports another.
 APART = {"alignkit.classical", "alignkit.neural", "alignkit.metrics"}
 RANKS = {f"alignkit.{name}": rank for rank, name in enumerate(ORDER)}
@@ -129,6 +138,14 @@ def test_imports_go_downwards(name):
             assert not {own, place} <= APART, f"{name} imports {imported}"
 
 
+@pytest.mark.parametrize(("leaf", "commands"), LEAVES.items())
+def test_only_its_commands_import_a_leaf(leaf, commands):
+    users = {name for name in MODULES if any(place_of(other) == leaf for other in filter(ours, imports(name)))}
+    outside = {name for name in users if place_of(name) != leaf}
+    assert outside == commands
+    assert commands <= {module for module, _ in COMMANDS.values()}
+
+
 def test_no_module_imports_itself_through_others():
     graph = {name: {other for other in imports(name) if other in MODULES} for name in MODULES}
     done, path = set(), []
@@ -159,6 +176,7 @@ def test_kernels_import_numpy_numba_and_llvmlite_only(name):
 def test_torch_and_matplotlib_stay_in_their_packages(name):
     packages = {imported.split(".")[0] for imported in imports(name)}
     torch_users = ("alignkit.distributed", "alignkit.neural", "alignkit.analysis", "alignkit.experiments")
+    torch_users += ("alignkit.explain", "alignkit.heads")
     if not name.startswith(torch_users):
         assert "torch" not in packages
     if not name.startswith(("alignkit.report", "alignkit.experiments")):

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from alignkit.analysis.explanation.decisions import attention_distance
 from alignkit.errors import AlignkitError
 from alignkit.experiments.classifiers import (
     ClassifierPlan,
@@ -34,6 +33,7 @@ from alignkit.experiments.classifiers import (
 )
 from alignkit.experiments.protocol import Claim, Result, check_positive, claim, part_of
 from alignkit.experiments.statistics import averaged, sentence_taus
+from alignkit.metrics.divergence import jensen_shannon
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_scores
 from alignkit.neural.training.attention_losses import adversarial_loss, copy_but_attention
@@ -162,7 +162,7 @@ def _compare(name: str, seed: int, split: Split, now: Measured, teacher: Measure
             "right": ((logits > 0) == (split.held.labels == 1)).astype(float),
             "same": ((logits > 0) == (own.logits > 0)).astype(float),
             "TVD": np.abs(expit(own.logits) - expit(logits)),
-            "JSD": [attention_distance(p[0], q[0]) for p, q in zip(own.alpha, alpha, strict=True)],
+            "JSD": [jensen_shannon(p[0], q[0]) for p, q in zip(own.alpha, alpha, strict=True)],
             "tau influence": sentence_taus(alpha, now.influence),
             "tau P": sentence_taus(alpha, own.alpha),
         }

@@ -43,8 +43,8 @@ def score_frame(report: Report) -> pd.DataFrame:
 
 
 def frames(report: Report) -> dict[str, Callable[[], pd.DataFrame]]:
-    """Name -> what makes the table of that name: agreement, tau, bands, mass, scores; gold, errors,
-    explanation and course if any."""
+    """Name -> what makes the table of that name: agreement, tau, bands, mass, scores; gold, errors
+    and course if any."""
     made: dict[str, Callable[[], pd.DataFrame]] = {
         MAIN.name: lambda: report.table,
         **{metric.name: partial(_metric_frame, report, metric) for metric in SCORE_METRICS if metric is not MAIN},
@@ -55,9 +55,6 @@ def frames(report: Report) -> dict[str, Callable[[], pd.DataFrame]]:
     if report.gold is not None:
         made["gold"] = lambda: gold_table(report)
         made["errors"] = lambda: gold_classes(report)
-    tests = report.explanation
-    if tests is not None:
-        made["explanation"] = lambda: tests
     steps = report.time_course
     if steps is not None:
         made["course"] = lambda: steps

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.analysis.proxy import PROXY_CACHE, fit_or_load_proxy
-from alignkit.analysis.time_course import Network, TimeCourseSettings, time_course
 from alignkit.errors import AlignkitError
 from alignkit.metrics.registry import MAIN
 from alignkit.neural.aligners import NeuralAligner
@@ -21,6 +20,7 @@ from alignkit.report.scored_text import ScoredText, ibm1_sets, text_facts
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import encode_bitext
+from alignkit.time_course import Network, TimeCourseSettings, time_course
 from alignkit.types import Progress
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ def headline(report: Report, data: Mapping[str, Any]) -> str:
     """The summary as paragraphs of HTML."""
     u, v = report.main_pair
     labels = names_of(report.sets)
-    texts = report.explanation is not None  # each with its label as the only target word
+    texts = report.labelled
     pairs = f"{len(report.bitext):,} {'texts' if texts else 'sentence pairs'}"
     row = report.table[(report.table["u"] == u) & (report.table["v"] == v)]
     if row.empty or math.isnan(row.iloc[0].agreement):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -126,6 +126,24 @@ def score_set(name: str, scores: Scores, *, aligner: str | None = None, suffix: 
     return ScoreSet(name, f"{label} ({suffix})" if suffix else label, note, scores)
 
 
+@dataclass(frozen=True)
+class Panel:
+    """A section of the page.
+
+    Attributes:
+        place: its id, which links lead to.
+        title: its heading.
+        link: its name in the navigation.
+        html: (report, what :func:`alignkit.report.page_data.page_data` gives) -> what stands below the heading;
+            empty to leave the panel out.
+    """
+
+    place: str
+    title: str
+    link: str
+    html: Callable[[Report, Mapping[str, Any]], str]
+
+
 @dataclass(frozen=True, eq=False)
 class Report:
     """Everything that a page, a plot or a frame is made of.
@@ -148,9 +166,9 @@ class Report:
             fixed to uniform; runs without such steps are left out.
         percent: what counts as the top of a row.
         seed: of the bootstraps.
-        explanation: the tests of a classifier's attention
-            (:func:`alignkit.analysis.explanation.explain.explanation_table`); then each pair is a text with its
-            label. None in a report of aligners.
+        kind: what the page calls itself.
+        labelled: each pair is a text with its label as the only target word.
+        panels: those that stand before the page's own.
     """
 
     title: str
@@ -168,7 +186,9 @@ class Report:
     seed: int = 0
     steps: Mapping[str, int] = field(default_factory=dict)
     uniform_steps: Mapping[str, int] = field(default_factory=dict)
-    explanation: pd.DataFrame | None = None
+    kind: str = "Word alignment report"
+    labelled: bool = False
+    panels: tuple[Panel, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.sets:

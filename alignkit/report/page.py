@@ -11,16 +11,13 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 from alignkit.report import panels
-from alignkit.report.explanation import explanation_panel
 from alignkit.report.headline import headline
 from alignkit.report.html import asset
-from alignkit.report.model import Report
+from alignkit.report.model import Panel, Report
 from alignkit.report.page_data import SHOWN_PAIRS, page_data
 from alignkit.version import __version__
 
@@ -28,26 +25,7 @@ SCRIPTS = ("base.js", "charts.js", "heat.js", "browser.js")
 _PLACE = re.compile(r"@@([A-Z_]+)@@")
 
 
-@dataclass(frozen=True)
-class Panel:
-    """A section of the page.
-
-    Attributes:
-        place: its id, which links lead to.
-        title: its heading.
-        link: its name in the navigation.
-        html: (report, what :func:`alignkit.report.page_data.page_data` gives) -> what stands below the heading;
-            empty to leave the panel out.
-    """
-
-    place: str
-    title: str
-    link: str
-    html: Callable[[Report, Mapping[str, Any]], str]
-
-
 PANELS = (
-    Panel("explanation", "Does attention explain the decisions?", "The tests", explanation_panel),
     Panel("agreement", "Who agrees with whom", "Who agrees", panels.agreement_panel),
     Panel("course", "When it was learned", "When it was learned", panels.time_course_panel),
     Panel("sentences", "The sentences", "Sentences", panels.sentences_panel),
@@ -67,14 +45,14 @@ def build_page(report: Report, limit: int = SHOWN_PAIRS) -> bytes:
     """
     data = page_data(report, limit)
     style, script = asset("page.css"), script_text()
-    shown = [(panel, html) for panel in PANELS if (html := panel.html(report, data))]
+    shown = [(panel, html) for panel in (*report.panels, *PANELS) if (html := panel.html(report, data))]
     sections = [
         f'<section id="{panel.place}"><h2>{escape(panel.title)}</h2>{html}</section>' for panel, html in shown
     ]
     parts = {
         "VERSION": __version__,
         "TITLE": escape(report.title),
-        "KIND": "Word alignment report" if report.explanation is None else "Explanation report",
+        "KIND": report.kind,
         "STYLE": style,
         "STYLE_HASH": _hash(style),
         "SCRIPT": script,

@@ -24,7 +24,7 @@ def settings_of(**training):
 @pytest.fixture(scope="session")
 def folder(lines, tmp_path_factory):
     """The three runs of a lab: 250 training and 50 validation pairs."""
-    from alignkit.analysis.lab_training import train_lab_runs
+    from alignkit.lab import train_lab_runs
     from alignkit.text.line_pairs import LinePairs
 
     place = tmp_path_factory.mktemp("lab")

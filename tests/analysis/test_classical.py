@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from planted import permuted_copy
 
-from alignkit.analysis.classical import compare_classical
 from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.comparison import compare_classical
 from alignkit.errors import AlignkitError
 from alignkit.metrics.agreement import agreement
 from alignkit.scores import Scores
@@ -78,8 +78,8 @@ def test_options_of_networks_are_refused(tmp_path, capsys, pairs):
 def test_no_torch_is_loaded():
     code = """
 import sys
-from alignkit.analysis.classical import compare_classical
-from alignkit.analysis.heads import rank_heads
+from alignkit.comparison import compare_classical
+from alignkit.heads.ranking import rank_heads
 from alignkit.text.line_pairs import LinePairs
 compare_classical(LinePairs(["a b", "b"], ["A B", "B"]), threads=1)
 print("torch" in sys.modules)

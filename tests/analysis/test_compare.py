@@ -36,8 +36,7 @@ def runs(lines, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def found(runs):
-    from alignkit.analysis.compare import compare_networks
-    from alignkit.analysis.settings import CompareSettings
+    from alignkit.comparison import CompareSettings, compare_networks
 
     settings = CompareSettings(ibm_alpha=True)
     return compare_networks(
@@ -82,8 +81,8 @@ def test_the_table_is_that_of_the_scores_themselves(runs, found):
 
 
 def test_the_proxy_is_kept_and_found_again(runs, found):
-    from alignkit.analysis.compare import compare_networks
     from alignkit.analysis.proxy import PROXY_CACHE
+    from alignkit.comparison import compare_networks
 
     cache = runs / "general" / PROXY_CACHE
     before = cache.stat().st_mtime_ns
@@ -100,7 +99,7 @@ def test_the_proxy_is_kept_and_found_again(runs, found):
 
 
 def test_a_checkpoint_away_from_its_run_needs_its_text(runs, lines, tmp_path):
-    from alignkit.analysis.compare import compare_networks
+    from alignkit.comparison import compare_networks
     from alignkit.neural.training.translation_run import LinePairs
 
     moved = str(shutil.copy(runs / "general" / "best.pt", tmp_path / "moved.pt"))
@@ -118,7 +117,7 @@ def test_a_checkpoint_away_from_its_run_needs_its_text(runs, lines, tmp_path):
 
 
 def test_the_wrong_second_network(runs):
-    from alignkit.analysis.compare import compare_networks
+    from alignkit.comparison import compare_networks
 
     with pytest.raises(AlignkitError, match="not trained with uniform"):
         compare_networks(str(runs / "general"), str(runs / "general"), proxy_epochs=1, device="cpu")
@@ -198,8 +197,7 @@ def test_a_text_without_words_is_refused(runs, tmp_path, capsys, sides, option):
 
 
 def test_delta_is_compared_if_asked_for(runs, found):
-    from alignkit.analysis.compare import compare_networks
-    from alignkit.analysis.settings import CompareSettings
+    from alignkit.comparison import CompareSettings, compare_networks
     from alignkit.neural.loading import load_checkpoint
     from alignkit.neural.training.translation_run import TranslationRun
 

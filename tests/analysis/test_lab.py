@@ -30,8 +30,7 @@ OURS = [
 
 @pytest.fixture(scope="module")
 def found(folder):
-    from alignkit.analysis.lab import lab
-    from alignkit.analysis.settings import LabSettings
+    from alignkit.lab import LabSettings, lab
 
     settings = LabSettings(proxy_epochs=20, all_steps=True)
     return lab(folder / "general-0", folder / "general-1", folder / "uniform-0", settings, "cpu")
@@ -137,9 +136,9 @@ def test_xi_star_is_the_first_runs_best(folder, found):
 
 
 def test_time_courses_have_every_logged_step_of_every_run(folder, found):
-    from alignkit.analysis.time_course import COLUMNS, series
     from alignkit.neural.loading import load_checkpoint
     from alignkit.neural.training.translation_run import TranslationRun
+    from alignkit.time_course import COLUMNS, series
 
     course = found.time_courses
     assert tuple(course.columns) == COLUMNS
@@ -184,7 +183,7 @@ def test_the_second_seeds_attention_is_followed_towards_the_firsts(folder, found
 
 @pytest.fixture(scope="module")
 def authors(folder):
-    from alignkit.analysis.lab import lab
+    from alignkit.lab import lab
 
     runs = folder / "general-0", folder / "general-1", folder / "uniform-0"
     options = {"alpha_by": "accuracy", "largest": True, "both_directions": True, "proxy_bias": True}
@@ -222,15 +221,14 @@ def test_the_authors_conventions(folder, authors):
 
 
 def test_a_performance_that_was_not_logged_cannot_choose(folder):
-    from alignkit.analysis.lab import lab
+    from alignkit.lab import lab
 
     with pytest.raises(AlignkitError, match=r"no logged step with bleu .*train with --bleu logged"):
         lab(folder / "general-0", device="cpu", alpha_by="bleu")
 
 
 def test_what_is_missing_is_left_out_and_said(folder):
-    from alignkit.analysis.lab import lab
-    from alignkit.analysis.settings import LabSettings
+    from alignkit.lab import LabSettings, lab
 
     settings = LabSettings(proxy_epochs=20, limit=10)
     alone = lab(folder / "general-0", settings=settings, device="cpu")
@@ -246,8 +244,7 @@ def test_what_is_missing_is_left_out_and_said(folder):
 
 
 def test_runs_without_checkpoints_give_what_they_can(folder, lines, tmp_path):
-    from alignkit.analysis.lab import lab
-    from alignkit.analysis.settings import LabSettings
+    from alignkit.lab import LabSettings, lab
     from alignkit.neural.training.translation_run import LinePairs, train_translation
 
     sides = [side[:250] for side in lines], [side[250:] for side in lines]
@@ -268,7 +265,7 @@ def test_runs_without_checkpoints_give_what_they_can(folder, lines, tmp_path):
 
 
 def test_runs_that_do_not_belong_together(folder, lines, tmp_path):
-    from alignkit.analysis.lab import lab
+    from alignkit.lab import lab
     from alignkit.neural.training.translation_run import LinePairs, train_translation
 
     def refused(match, *runs):

@@ -9,10 +9,11 @@ from typing import get_args
 import click
 import pytest
 
-from alignkit.analysis.settings import CompareSettings, LabSettings, Part
 from alignkit.classical.hmm.settings import DECODINGS, HMMSettings
 from alignkit.classical.settings import DiagonalSettings, IBM1Settings
 from alignkit.classify import ClassifySettings
+from alignkit.comparison import CompareSettings
+from alignkit.lab import LabSettings
 from alignkit.links.formats import OUTPUT_FORMATS
 from alignkit.links.heuristics import HEURISTICS
 from alignkit.metrics.registry import SCORE_METRICS
@@ -21,6 +22,7 @@ from alignkit.neural.networks.registry import NETWORKS
 from alignkit.neural.settings import PRESETS, Keep, Tokens, When
 from alignkit.report.frames import FORMATS
 from alignkit.report.inputs import ReportInputs
+from alignkit.time_course import Part
 from alignkit.workflow.settings import AlignSettings
 from alignkit_cli.group import COMMANDS
 

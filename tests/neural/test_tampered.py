@@ -17,9 +17,9 @@ import torch
 from tampering import changed_npz, changed_values, failures, npz_content, some, write_npz
 
 from alignkit.aligner import load_aligner
-from alignkit.analysis.lab_runs import open_lab_runs
 from alignkit.analysis.networks import load_network, open_run
 from alignkit.errors import AlignkitError, InputError
+from alignkit.lab import open_lab_runs
 from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.proxy import fit_proxy
 from alignkit.neural.settings import ProxySettings

@@ -1,0 +1,289 @@
+"""Comparison of classical aligners, a network's attention, its proxy and other systems on the same tokens.
+
+The paper's claim (Snell et al., section 3): A(lstm.alpha, ibm1.beta), A(lstm.alpha, proxy.beta) and
+A(uniform.beta, proxy.beta) are above chance, since attention learns early which words co-occur, as IBM Model 1
+does. Torch is imported only where there is a network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from alignkit.aligner import Aligner, check_kind
+from alignkit.classical.settings import IBM1Settings
+from alignkit.errors import AlignkitError
+from alignkit.interop.external_scores import ExternalScores
+from alignkit.interop.other_systems import read_scores
+from alignkit.interop.projection import is_between_tokens, project_scores, scores_without_specials, word_shapes
+from alignkit.metrics.protocol import MetricSettings
+from alignkit.metrics.registry import MAIN, compare, find_metric
+from alignkit.scores import Scores
+from alignkit.settings import with_options
+from alignkit.text.bitext import Bitext
+from alignkit.text.line_pairs import LinePairs
+from alignkit.text.tokenization import encode_bitext
+from alignkit.types import PathLike, Progress, no_progress
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from alignkit.neural.aligners import NeuralAligner
+    from alignkit.neural.proxy import ProxyAligner
+    from alignkit.neural.training.translation_run import TranslationRun
+
+
+@dataclass(frozen=True)
+class CompareSettings(MetricSettings):
+    """Settings of the comparison.
+
+    Attributes:
+        metric: its name, one of ``alignkit.metrics.registry.SCORE_METRICS``.
+        iterations: EM iterations of IBM 1; 1 without NULL is the paper's count-based Trans.
+        null: whether IBM 1 has NULL.
+        ibm_alpha: also score IBM 1's posterior, ``ibm1.alpha``.
+        delta: also score the network's saliency, ``lstm.delta``.
+        ov: also score the lexicon of a transformer's attention heads, ``transformer.ov``.
+        proxy_epochs: the preset's if not given.
+        device: as :func:`alignkit.neural.devices.pick_device`.
+    """
+
+    metric: str = MAIN.name
+    iterations: int = IBM1Settings.iterations
+    null: bool = False
+    ibm_alpha: bool = False
+    delta: bool = False
+    ov: bool = False
+    proxy_epochs: int | None = None
+    device: str = "auto"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The result of :func:`compare_networks`.
+
+    Attributes:
+        table: as :func:`compare_aligners` returns it.
+        network: the one with attention.
+        training: the text that everything was fitted on.
+        pairs: the text that was scored.
+    """
+
+    table: pd.DataFrame
+    network: NeuralAligner | None
+    training: Bitext
+    pairs: Bitext
+
+
+def compare_aligners(
+    network: NeuralAligner,
+    proxy: ProxyAligner,
+    training: Bitext,
+    pairs: Bitext,
+    settings: CompareSettings | None = None,
+    uniform: NeuralAligner | None = None,
+    others: Mapping[str, ExternalScores] | None = None,
+    progress: Progress = no_progress,
+) -> pd.DataFrame:
+    """Score ``pairs`` with every aligner and measure each score against each.
+
+    Args:
+        network: trained with attention.
+        proxy: trained on ``training``.
+        training: the text that IBM 1 is fitted on: the network's own, with the network's tokens.
+        pairs: the M pairs to score, encoded alike.
+        settings: defaults if not given.
+        uniform: a network trained with uniform attention on the same tokens.
+        others: name -> alpha scores of other systems. If any is between words, and not between the network's
+            tokens, BOS and EOS are left out of the comparison.
+        progress: called before each of the scores is computed.
+
+    Returns:
+        the table of :func:`alignkit.metrics.registry.compare`.
+
+    Raises:
+        AlignkitError: ``uniform`` has other tokens, or was trained with attention; there is no such metric.
+    """
+    from alignkit.classical.ibm1 import fit_ibm1
+
+    settings = settings or CompareSettings()
+    metric = find_metric(settings.metric)
+    if uniform is not None:
+        if uniform.name != "uniform":
+            raise AlignkitError("the second network was not trained with uniform attention")
+        if uniform.tokenizer.vocabulary != network.tokenizer.vocabulary:
+            raise AlignkitError("the two networks do not share their tokens; train both on the same text")
+    ibm1 = fit_ibm1(training, iterations=settings.iterations, null=settings.null, threads=settings.threads)
+    if settings.ov:
+        check_kind(network, "ov")
+    wanted = _wanted(ibm1, proxy, network, uniform, settings)
+    scores = {}
+    for done, (name, (aligner, kind)) in enumerate(wanted.items()):
+        progress(done, len(wanted), f"scoring by {name}")
+        scores[name] = aligner.score(pairs, kind)
+    if others:
+        scores = with_others(scores, pairs, others)
+    return compare(scores, metric, settings)
+
+
+def _wanted(
+    ibm1: Aligner, proxy: Aligner, network: Aligner, uniform: Aligner | None, settings: CompareSettings
+) -> dict[str, tuple[Aligner, str]]:
+    """Name of a row of the table -> the aligner and the kind of its scores."""
+    found = {"ibm1.beta": (ibm1, "beta")}
+    if settings.ibm_alpha:
+        found["ibm1.alpha"] = (ibm1, "alpha")
+    found["proxy.beta"] = (proxy, "beta")
+    for kind in ("alpha", "beta", *(kind for kind in ("delta", "ov") if getattr(settings, kind))):
+        found[f"{network.name}.{kind}"] = (network, kind)
+    if uniform is not None:
+        found["uniform.beta"] = (uniform, "beta")
+    return found
+
+
+def compare_networks(
+    neural: PathLike,
+    uniform: PathLike | None = None,
+    *,
+    pairs: LinePairs | None = None,
+    training: LinePairs | None = None,
+    others: Mapping[str, PathLike] | None = None,
+    settings: CompareSettings | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Comparison:
+    """Load networks, fit IBM 1 and the proxy on the text they were trained on, and compare all of them.
+
+    The proxy is kept in the run directory, so that a second comparison need not train it again.
+
+    Args:
+        neural: a checkpoint or run directory of a network with attention.
+        uniform: the same of one with uniform attention.
+        pairs: the text to score; the run's validation text if not given.
+        training: the training text, for a checkpoint that no longer lies in its run directory.
+        others: name -> a file of another system's alpha scores (:mod:`alignkit.interop.other_systems`).
+        settings: defaults if not given.
+        progress: of the proxy's training, then of the scores.
+        **options: fields of :class:`CompareSettings` that replace those of ``settings``.
+
+    Raises:
+        AlignkitError: a file is not a network, or its training text is missing or not the same.
+    """
+    from alignkit.analysis.networks import load_network
+    from alignkit.analysis.proxy import proxy_of
+    from alignkit.neural.training.translation_run import find_run
+
+    settings = with_options(settings or CompareSettings(), options)
+    find_metric(settings.metric)
+    network = load_network(neural, settings.device)
+    other = load_network(uniform, settings.device) if uniform is not None else None
+    run = find_run(neural)
+    text, valid = _texts(neural, network, run, training)
+    scored = encode_bitext(network.tokenizer, pairs.source, pairs.target) if pairs is not None else valid
+    if scored is None:
+        raise AlignkitError(f"{neural} lies in no run directory; give SRC and TGT to score")
+    shapes = word_shapes(scored)
+    read = {name: read_scores(path, shapes) for name, path in (others or {}).items()}
+    proxy = proxy_of(
+        network,
+        run if training is None else None,
+        text,
+        scored if valid is None else valid,
+        seed=settings.seed,
+        epochs=settings.proxy_epochs,
+        progress=progress,
+        device=settings.device,
+    )
+    table = compare_aligners(network, proxy, text, scored, settings, other, read, progress or no_progress)
+    return Comparison(table, network, text, scored)
+
+
+def _texts(
+    path: PathLike, network: NeuralAligner, run: TranslationRun | None, training: LinePairs | None
+) -> tuple[Bitext, Bitext | None]:
+    """The encoded training text and the run's validation text, if any."""
+    valid = run.valid if run is not None else None
+    if training is not None:
+        text = encode_bitext(network.tokenizer, training.source, training.target)
+    elif run is not None:
+        text = run.train
+    else:
+        raise AlignkitError(
+            f"{path} lies in no run directory, so its training text is unknown; give it with --train SRC TGT"
+        )
+    if text.fingerprint() != network.fingerprint:
+        raise AlignkitError(f"{path} was not trained on this training text; give the one it was trained on")
+    return text, valid
+
+
+def compare_classical(
+    pairs: LinePairs,
+    others: Mapping[str, PathLike] | None = None,
+    *,
+    training: LinePairs | None = None,
+    settings: CompareSettings | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Comparison:
+    """Compare IBM Model 1, the aligner of :func:`alignkit.align` and scores of other systems, between words.
+
+    Args:
+        pairs: the text to score.
+        others: name -> a file of another system's alpha scores (:mod:`alignkit.interop.other_systems`).
+        training: the text that the aligners are fitted on; ``pairs`` if not given. Words that it lacks have zeros.
+        settings: defaults if not given; what is said there of networks does not count.
+        progress: of the fit.
+        **options: fields of :class:`CompareSettings` that replace those of ``settings``.
+
+    Returns:
+        a comparison whose ``network`` is None, of ``ibm1.beta``, ``align.alpha`` and ``NAME.alpha``.
+
+    Raises:
+        AlignkitError: scores cannot be read or are not of these pairs, a name is taken, or there is no such
+            metric.
+    """
+    from alignkit.classical.ibm1 import fit_ibm1
+    from alignkit.workflow.align import align
+    from alignkit.workflow.reading import read_text
+    from alignkit.workflow.settings import AlignSettings
+
+    settings = with_options(settings or CompareSettings(), options)
+    metric = find_metric(settings.metric)
+    bitext = read_text(pairs.source, pairs.target, AlignSettings())
+    text = bitext if training is None else read_text(training.source, training.target, AlignSettings())
+    read = {name: read_scores(path, bitext.shapes) for name, path in (others or {}).items()}
+    scores = with_others({}, bitext, read, specials=False)  # scores of other text are refused before any fit
+    ibm1 = fit_ibm1(text, iterations=settings.iterations, null=settings.null, threads=settings.threads)
+    classical = {"ibm1.beta": ibm1.score(bitext, "beta")}
+    if settings.ibm_alpha:
+        classical["ibm1.alpha"] = ibm1.score(bitext, "alpha")
+    aligned = align(text, threads=settings.threads, progress=progress)
+    classical["align.alpha"] = aligned.aligner.score(bitext, "alpha")
+    taken = sorted(set(classical) & set(scores))
+    if taken:
+        raise AlignkitError(f"the names of other systems' scores must be new; taken is {taken[0]}")
+    return Comparison(compare({**classical, **scores}, metric, settings), None, text, bitext)
+
+
+def with_others(
+    scores: Mapping[str, Scores], pairs: Bitext, others: Mapping[str, ExternalScores], *, specials: bool = True
+) -> dict[str, Scores]:
+    """The scores with those of other systems beside them, as ``NAME.alpha``, on the same tokens.
+
+    Args:
+        scores: name -> scores of the pairs.
+        pairs: of subwords with BOS and EOS; or of words.
+        others: name -> alpha scores of the same pairs.
+        specials: whether the pairs are of subwords.
+
+    Raises:
+        AlignkitError: a name is taken, or scores are not of these pairs.
+    """
+    named = {name if name.endswith(".alpha") else f"{name}.alpha": found for name, found in others.items()}
+    if len(named) < len(others) or set(named) & set(scores):
+        raise AlignkitError(f"the names of other systems' scores must be new; taken are {', '.join(scores)}")
+    joined = {**scores, **{name: project_scores(found, pairs, specials=specials) for name, found in named.items()}}
+    if not specials or all(is_between_tokens(found, pairs) for found in named.values()):
+        return joined
+    return {name: scores_without_specials(each, pairs) for name, each in joined.items()}

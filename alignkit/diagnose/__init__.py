@@ -1,0 +1,1 @@
+"""The quality of an alignment without gold links, and where it is bad."""
