@@ -35,9 +35,8 @@ import numpy as np
 from inputs import fail, gold_sets, need_files, run_benchmark
 from quality_systems import importable
 
-from alignkit.classical.diagonal import Diagonal, fit_diagonal
+from alignkit.classical.diagonal import Diagonal, PositionDistribution, fit_diagonal
 from alignkit.classical.ibm1 import fit_ibm1
-from alignkit.classical.positions import PositionDistribution
 from alignkit.kernels import diagonal as kernels
 from alignkit.links.links import Links, parse_links
 from alignkit.links.symmetrization import symmetrize

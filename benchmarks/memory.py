@@ -1,17 +1,15 @@
-"""Peak memory of `alignkit ibm1` by the size of the text, with and without --max-memory.
+"""Peak memory of `alignkit ibm1` by the size of the text.
 
     python benchmarks/memory.py SRC TGT --folder DIR -o benchmarks/results/memory
 
 The texts are enlarged as in benchmarks/speed.py: lines over and over, rarer words changed in each copy, so that
 the vocabulary and the pairs of words that meet grow with the text. They are written to DIR, which needs 140 MB for
 a million pairs, and used again if they are there. Peak memory is the largest resident set of the process, as the
-kernel counts it; pages of mapped files are in it while they are mapped. Links with a limit must have the bytes of
-those without. Writes OUT.json and OUT.md.
+kernel counts it. Writes OUT.json and OUT.md.
 """
 
 from __future__ import annotations
 
-import filecmp
 import json
 import os
 import subprocess
@@ -54,43 +52,45 @@ def write_texts(source: str, target: str, sizes: list[int], folder: Path) -> Non
             os.replace(stream.name, folder / f"{side}-{size}")
 
 
-def measure(folder: Path, size: int, limit: str, threads: int, links: Path) -> dict[str, Any]:
+def measure(folder: Path, size: int, threads: int, links: Path) -> dict[str, Any]:
     """A row: memory and time of one run."""
     command = [sys.executable, "-m", "alignkit", "ibm1", "-q", "--threads", str(threads), "-o", str(links)]
     command += [str(folder / f"source-{size}"), str(folder / f"target-{size}")]
-    if limit != "none":
-        command += ["--max-memory", limit, "--temp-dir", str(folder)]
     start = time.perf_counter()
     done = subprocess.run([sys.executable, "-c", LAUNCHER, *command], stdout=subprocess.PIPE, check=False)
     seconds = time.perf_counter() - start
     peak, cpu = (float(x) for x in done.stdout.split())
-    row = {"pairs": size, "max_memory": limit, "refused": done.returncode == 2}
-    return {**row, "peak_gb": peak / 1e9, "seconds": seconds, "cpu_seconds": cpu}
+    return {
+        "pairs": size,
+        "refused": done.returncode == 2,
+        "peak_gb": peak / 1e9,
+        "seconds": seconds,
+        "cpu_seconds": cpu,
+    }
 
 
 def growth(rows: list[dict[str, Any]]) -> float:
-    """GB by added million pairs, between the smallest and the largest text without a limit."""
-    free = [row for row in rows if row["max_memory"] == "none"]
-    low, high = free[0], free[-1]
+    """GB by added million pairs, between the smallest and the largest text."""
+    low, high = rows[0], rows[-1]
     return (high["peak_gb"] - low["peak_gb"]) / ((high["pairs"] - low["pairs"]) / 1e6)
 
 
 def markdown(result: dict[str, Any]) -> str:
     lines = ["# Peak memory of `alignkit ibm1`", "", f"{result['machine']}; --threads {result['threads']}.", ""]
-    lines += ["| pairs | --max-memory | peak GB | wall s | CPU s | same links |", "|---|---|---|---|---|---|"]
+    lines += ["| pairs | peak GB | wall s | CPU s |", "|---|---|---|---|"]
     for row in result["rows"]:
         figures = f"{row['peak_gb']:.2f} | {row['seconds']:.0f} | {row['cpu_seconds']:.0f}"
         if row["refused"]:
-            figures = "refused | | "
-        lines.append(f"| {row['pairs']:,} | {row['max_memory']} | {figures} | {row.get('same', '')} |")
+            figures = "refused | |"
+        lines.append(f"| {row['pairs']:,} | {figures} |")
     if "growth_gb_per_million" in result:
         text = f"{result['growth_gb_per_million']:.2f} GB by added million pairs of distinct text"
-        lines += ["", f"Growth without a limit: {text} (fast_align: about {FAST_ALIGN})."]
+        lines += ["", f"Growth: {text} (fast_align: about {FAST_ALIGN})."]
     return "\n".join([*lines, "", result["note"]]).rstrip() + "\n"
 
 
 def write(result: dict[str, Any], output: str) -> None:
-    if len({row["pairs"] for row in result["rows"] if row["max_memory"] == "none"}) > 1:
+    if len(result["rows"]) > 1:
         result["growth_gb_per_million"] = growth(result["rows"])
     Path(f"{output}.json").write_text(json.dumps(result, indent=1) + "\n")
     Path(f"{output}.md").write_text(markdown(result))
@@ -100,7 +100,6 @@ def write(result: dict[str, Any], output: str) -> None:
 @click.argument("source")
 @click.argument("target")
 @click.option("--sizes", type=int, multiple=True, default=(1_000_000, 10_000_000), show_default=True)
-@click.option("--limits", multiple=True, default=("none", "4G"), show_default=True, help='"none", or a size.')
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True)
 @click.option("--folder", type=click.Path(path_type=Path), required=True, help="For texts and links.")
 @click.option("--note", default="", help="A sentence for the record.")
@@ -109,7 +108,6 @@ def main(
     source: str,
     target: str,
     sizes: tuple[int, ...],
-    limits: tuple[str, ...],
     threads: int,
     folder: Path,
     note: str,
@@ -119,16 +117,10 @@ def main(
     write_texts(source, target, sorted(sizes), folder)
     result: dict[str, Any] = {"machine": machine(), "threads": threads, "note": note, "rows": []}
     for size in sorted(sizes):
-        first: Path | None = None
-        for limit in limits:
-            links = folder / f"links-{limit}"
-            row = measure(folder, size, limit, threads, links)
-            if first is not None and not row["refused"]:
-                row["same"] = filecmp.cmp(first, links, shallow=False)
-            first = first or links
-            result["rows"].append(row)
-            click.echo(json.dumps(row), err=True)
-            write(result, output)  # after each row: a large one takes minutes
+        row = measure(folder, size, threads, folder / "links")
+        result["rows"].append(row)
+        click.echo(json.dumps(row), err=True)
+        write(result, output)  # after each row: a large one takes minutes
 
 
 if __name__ == "__main__":

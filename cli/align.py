@@ -44,11 +44,10 @@ from alignkit_cli.options import (
 )
 from alignkit_cli.parameter_types import PASSES, SHARE, EmbeddingSource, InputPath, OutputPath
 from alignkit_cli.progress import FitProgress
-from alignkit_cli.sharing import fit_and_write_shared, is_shared, sharing_options
 from alignkit_cli.text_parts import model_size_option, part_options, sample_fit_options
 
 
-@alignkit_command("align", ranks="divided")
+@alignkit_command("align")
 @text_options
 @click.option(
     "--model",
@@ -113,7 +112,6 @@ from alignkit_cli.text_parts import model_size_option, part_options, sample_fit_
 )
 @threads_option
 @output_option
-@sharing_options
 @quiet_option
 def command(model: str | None, on_error: str, **options: Any) -> None:
     """Align a text with the best aligner, or with a saved one.
@@ -135,14 +133,10 @@ def command(model: str | None, on_error: str, **options: Any) -> None:
     source, target = choose_text(options["source"], options["target"], options["sample"])
     streamed = model is not None and source == "-" and target is None
     _check_options(model, streamed, options)
-    settings = with_given(AlignSettings(), options, scored=options["save_scores"] is not None)
+    settings = with_given(AlignSettings(), options)
     if model is None and _folds_case(settings) and not OUTPUT_FORMATS[options["output_format"]].needs_words:
         settings = replace(settings, lowercase=True)  # read so, the text is in memory once, not twice
     threads, quiet = options["threads"], options["quiet"]
-    if is_shared():
-        fit_and_write_shared(settings, options | {"model": model})
-        return
-    needs("parts", "torchrun", False)
     if model is None:
         give_memory_back()
         if options["fit_on"] is not None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from alignkit.distributed.launch import find_launch
 from alignkit.errors import abbreviated
 from alignkit_cli.parameter_types import check_paths
 
@@ -27,22 +26,7 @@ class ExplainedArgument(click.Argument):
 
 
 class Command(click.Command):
-    """A command of the program.
-
-    Args:
-        ranks: ``divided`` if it divides its work itself among several processes that torchrun started.
-    """
-
-    def __init__(self, *arguments: Any, ranks: str | None = None, **attributes: Any) -> None:
-        super().__init__(*arguments, **attributes)
-        self.ranks = ranks
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command, on all ranks if it can; raises click.UsageError if it cannot."""
-        launch = find_launch()
-        if launch is None or launch.world_size == 1 or self.ranks == "divided":
-            return super().invoke(ctx)
-        raise click.UsageError(f"'{ctx.command_path}' does not run under torchrun.", ctx)
+    """A command of the program."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse and check all that can be checked without the work itself; raises click.UsageError."""
@@ -87,9 +71,9 @@ def _options_of(command: click.Command | None) -> list[str]:
     return [name for name in names if name.startswith("--")]
 
 
-def alignkit_command(name: str, ranks: str | None = None) -> Callable[[Callable[..., Any]], Command]:
-    """The decorator that makes a function a command of the program; ``ranks`` as of :class:`Command`."""
-    return click.command(name, cls=Command, ranks=ranks)
+def alignkit_command(name: str) -> Callable[[Callable[..., Any]], Command]:
+    """The decorator that makes a function a command of the program."""
+    return click.command(name, cls=Command)
 
 
 def argument(name: str, *, help: str, **attributes: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -11,19 +11,16 @@ from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import (
     choose_text,
     give_memory_back,
-    memory_options,
     note,
     quiet_option,
     sample_option,
     text_arguments,
     threads_option,
-    with_given,
 )
 from alignkit_cli.parameter_types import OutputPath
-from alignkit_cli.sharing import count_and_write_shared, is_shared
 
 
-@alignkit_command("cooc", ranks="divided")
+@alignkit_command("cooc")
 @text_arguments
 @sample_option
 @click.option(
@@ -41,7 +38,6 @@ from alignkit_cli.sharing import count_and_write_shared, is_shared
     required=True,
     help="The table: FILE.tsv with words, or FILE.npz with arrays.",
 )
-@memory_options
 @threads_option
 @quiet_option
 def command(weighting: Weighting, output: str, threads: int | None, quiet: bool, **options: Any) -> None:
@@ -49,22 +45,12 @@ def command(weighting: Weighting, output: str, threads: int | None, quiet: bool,
 
     With the default weighting this is the count table of IBM Model 1's first iteration.
     """
-    if is_shared():
-        if options["max_memory"] is not None:
-            raise click.UsageError(
-                "--max-memory does not go with torchrun: ranks share the memory of their machines."
-            )
-        count_and_write_shared(options | {"output": output, "threads": threads, "quiet": quiet}, weighting)
-        return
     from alignkit.classical.cooccurrence import cooccurrence, save_table
-    from alignkit.parallel import thread_count
-    from alignkit.workflow.reading import read_within_memory
-    from alignkit.workflow.settings import AlignSettings
+    from alignkit.text.reading import read_bitext
 
     files = choose_text(options["source"], options["target"], options["sample"])
     give_memory_back()
-    settings = with_given(AlignSettings("ibm1"), options)
-    bitext, block = read_within_memory(*files, settings, thread_count(threads))
-    table = cooccurrence(bitext, weighting, threads, block)
+    bitext = read_bitext(*files, encoding_errors=options["encoding_errors"], lowercase=options["lowercase"])
+    table = cooccurrence(bitext, weighting, threads)
     save_table(output, table, bitext.source.vocabulary, bitext.target.vocabulary, weighting)
     note(f"{len(table.values)} word pairs of {len(bitext)} sentence pairs", quiet)

@@ -15,11 +15,11 @@ from alignkit_cli.fitting import (
     result_options,
     text_options,
 )
-from alignkit_cli.options import memory_options, needs, setting_option, with_given
+from alignkit_cli.options import needs, setting_option, with_given
 from alignkit_cli.parameter_types import PROBABILITY, RealNumber
 
 
-@alignkit_command("diagonal", ranks="divided")
+@alignkit_command("diagonal")
 @text_options
 @estimation_options(DiagonalSettings)
 @setting_option(
@@ -48,7 +48,6 @@ from alignkit_cli.parameter_types import PROBABILITY, RealNumber
     help="Whether to fit the tension to the text in the course of EM.",
 )
 @direction_options
-@memory_options
 @result_options
 def command(no_dirichlet: bool, **options: Any) -> None:
     """Align a text with fast_align's model, fitted on it.

@@ -30,7 +30,6 @@ from alignkit_cli.options import (
 )
 from alignkit_cli.parameter_types import PASSES, SHARE, TEXT, InputPath, OutputPath, RealNumber
 from alignkit_cli.progress import FitProgress
-from alignkit_cli.sharing import fit_and_write_shared, is_shared, sharing_options
 from alignkit_cli.text_parts import sample_fit_options
 
 if TYPE_CHECKING:
@@ -141,7 +140,7 @@ def result_options(command: Command) -> Command:
         type=OutputPath(replaces="start"),
         help="Also save the fitted model, for `alignkit align --model FILE`.",
     )
-    others = (sample_fit_options, format_options, threads_option, output_option, sharing_options, quiet_option)
+    others = (sample_fit_options, format_options, threads_option, output_option, quiet_option)
     return apply(command, score_options, model, *others)
 
 
@@ -167,13 +166,8 @@ def fit_and_write(method: str, estimation: Estimation, options: Mapping[str, Any
         options,
         estimation=estimation,
         threshold=options["threshold"] if by_scores else None,
-        scored=options["save_scores"] is not None,
     )
     directions = 2 if settings.symmetrization is not None else 1
-    if is_shared():
-        fit_and_write_shared(settings, options, directions)
-        return
-    needs("parts", "torchrun", False)
     if options["fit_on"] is not None:
         fit_on_sample(source, target, settings, options, directions)
         return
@@ -245,9 +239,6 @@ def check_options(method: str, options: Mapping[str, Any]) -> None:
         raise click.UsageError(
             "--save-scores writes source-to-target scores; exchange SRC and TGT to get the others."
         )
-    in_blocks = "block_tokens" in METHODS[method].takes and options.get("max_memory") is not None
-    if in_blocks and (options.get("prior") or options.get("start")):
-        raise click.UsageError("--max-memory goes with neither --prior nor --start.")
     needs("threshold", "--symmetrize product", options["symmetrization"] in method_names(needs_scores=True))
     needs("kind", "--save-scores", options["save_scores"] is not None)
     needs("seed", "--fit-on", options["fit_on"] is not None)

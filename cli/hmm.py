@@ -22,7 +22,7 @@ from alignkit_cli.parameter_types import GREATEST_PASSES, PASSES, PROBABILITY, W
 NULL = f"{HMMSettings.null_probability}; with --bayes {JOINT_SETTINGS.null_probability}"
 
 
-@alignkit_command("hmm", ranks="divided")
+@alignkit_command("hmm")
 @text_options
 @setting_option(HMMSettings, "iterations", type=PASSES, help="Number of EM iterations.")
 @setting_option(

@@ -14,11 +14,11 @@ from alignkit_cli.fitting import (
     result_options,
     text_options,
 )
-from alignkit_cli.options import memory_options, needs, setting_option, with_given
+from alignkit_cli.options import needs, setting_option, with_given
 from alignkit_cli.parameter_types import PROBABILITY, RealNumber
 
 
-@alignkit_command("ibm1", ranks="divided")
+@alignkit_command("ibm1")
 @text_options
 @estimation_options(IBM1Settings)
 @setting_option(
@@ -37,7 +37,6 @@ from alignkit_cli.parameter_types import PROBABILITY, RealNumber
 )
 @knowledge_options
 @direction_options
-@memory_options
 @result_options
 def command(**options: Any) -> None:
     """Align a text with IBM Model 1, fitted on it.

@@ -78,16 +78,12 @@ def run(arguments: list[str] | None = None) -> int:
 def _run(arguments: list[str] | None) -> int:
     import click
 
-    from alignkit.distributed.launch import find_launch
     from alignkit.errors import AlignkitError
     from alignkit_cli.group import cli
 
     try:
         cli.main(args=arguments, prog_name="alignkit", standalone_mode=False)
     except click.ClickException as error:
-        launch = find_launch()
-        if launch is not None and launch.local_rank > 0:
-            return 2  # all processes of torchrun have the same arguments: the first of each machine speaks
         return _usage_error(error)
     except AlignkitError as error:
         return _fail(str(error))

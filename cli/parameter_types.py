@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 
-from alignkit.distributed.launch import find_launch
 from alignkit.errors import AlignkitError, InputError, abbreviated
 from alignkit.neural.networks.registry import check_attention
 from alignkit.settings import GREATEST_THREAD_COUNT
@@ -155,16 +154,6 @@ class InputPath(click.ParamType):
         return path
 
 
-class TextPath(InputPath):
-    """A text; under torchrun also a pattern of files or a list of them, which is looked up when it is read."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        launch = find_launch()
-        if launch is not None and launch.world_size > 1:
-            return os.fspath(value)
-        return super().convert(value, param, ctx)
-
-
 class ScoresPath(InputPath):
     """A file of scores, or a part of one as FILE:LAYER.HEAD, or LINKS:PROBABILITIES."""
 
@@ -275,7 +264,7 @@ PASSES = WholeNumber(1, GREATEST_PASSES)
 THREADS = WholeNumber(1, GREATEST_THREAD_COUNT)
 SHARE = RealNumber(0, 1)
 PROBABILITY = RealNumber(0, 1, 0, 1)
-TEXT = TextPath(stdin=True)
+TEXT = InputPath(stdin=True)
 
 
 def check_parquet() -> None:

@@ -67,7 +67,7 @@ def hmm_of_one_pair(emission, null, transition, initial, p0, fertility=None, **o
     """
     from alignkit.classical.hmm.model import HMM
     from alignkit.classical.hmm.parameters import HMMParameters
-    from alignkit.classical.translation_table import PairTable
+    from alignkit.classical.lexical_model import PairTable
 
     T, L = emission.shape
     values = emission.T.astype(np.float32).ravel()

@@ -35,7 +35,7 @@ ORDER = [
         "interop",
         "datasets",
     ),
-    *("embeddings", "aligner", "classical", "distributed", "neural", "metrics"),
+    *("embeddings", "aligner", "classical", "neural", "metrics"),
     *("workflow", "time_course", "analysis", "comparison", "classify", "lab", "report", "experiments"),
     *("diagnose", "explain", "heads"),
 ]
@@ -175,7 +175,7 @@ def test_kernels_import_numpy_numba_and_llvmlite_only(name):
 @pytest.mark.parametrize("name", MODULES)
 def test_torch_and_matplotlib_stay_in_their_packages(name):
     packages = {imported.split(".")[0] for imported in imports(name)}
-    torch_users = ("alignkit.distributed", "alignkit.neural", "alignkit.analysis", "alignkit.experiments")
+    torch_users = ("alignkit.neural", "alignkit.analysis", "alignkit.experiments")
     torch_users += ("alignkit.explain", "alignkit.heads")
     if not name.startswith(torch_users):
         assert "torch" not in packages

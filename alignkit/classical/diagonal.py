@@ -8,18 +8,23 @@ from typing import Any
 import numpy as np
 
 from alignkit.aligner import check_kind
-from alignkit.classical.diagonal_estimation import DiagonalEstimation
-from alignkit.classical.em import run_em
-from alignkit.classical.inverted_index import token_index
-from alignkit.classical.lexical_model import LexicalModel, read_parts
-from alignkit.classical.lookup import Lookup
-from alignkit.classical.positions import PositionDistribution
-from alignkit.classical.settings import DiagonalSettings
-from alignkit.classical.translation_table import PairTable
+from alignkit.classical.em import exact_sum, has_settled, run_em
+from alignkit.classical.lexical_model import (
+    LexicalModel,
+    Lookup,
+    PairTable,
+    m_step_null,
+    normalise_rows,
+    read_parts,
+)
+from alignkit.classical.memory import check_memory
+from alignkit.classical.settings import TENSION_RANGE, DiagonalSettings
+from alignkit.classical.word_pairs import IndexedBitext, token_index
 from alignkit.errors import InputError
 from alignkit.kernels import diagonal as kernels
-from alignkit.kernels import translation_table
-from alignkit.kernels.diagonal import NullRow, TargetTokens
+from alignkit.kernels import hmm_m_step, translation_table
+from alignkit.kernels.diagonal import Denominators, Exponentials, NullRow, PositionTotals, Shapes, TargetTokens
+from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.translation_table import Matrices
 from alignkit.links.from_positions import links_from_positions
 from alignkit.links.links import Links
@@ -32,6 +37,78 @@ from alignkit.text.bitext import Bitext
 from alignkit.types import PathLike, Progress
 
 KIND, VERSION = "alignkit.diagonal", 1
+_TABLE = 1 << 20  # numbers that may be counted in a table whatever their number
+_STEPS, _RATE = 8, 20.0  # of the gradient ascent on the tension, once per EM iteration
+
+
+def _distinct(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of numbers int64 (N,), at least 0: the different ones, rising; which of them each is; how many are equal."""
+    size = int(codes.max(initial=-1)) + 1
+    if size > max(_TABLE, len(codes)):
+        return np.unique(codes, return_inverse=True, return_counts=True)
+    counts = np.bincount(codes, minlength=size)  # no sorting, and less memory
+    own = np.flatnonzero(counts)
+    number = np.zeros(size, np.int32)
+    number[own] = np.arange(len(own))
+    return own, number[codes], counts[own]
+
+
+class PositionDistribution:
+    """p(a_t = l) for every pair of a bitext: exp(-tension |t/T - l/L|), normalised over l.
+
+    Args:
+        bitext: M pairs; those with an empty side have no distribution.
+        tension: how strongly the diagonal is favoured; positive.
+
+    Attributes:
+        shapes: the different (T, L) of the pairs.
+        totals: the sum of the weights of all source positions, for each target position of each shape.
+        distances: float64 like ``totals``, the expected |t/T - l/L|.
+        tokens: int64 like ``totals``, how many target tokens of the bitext have this position and shape.
+        exponentials: see :class:`alignkit.kernels.diagonal.Exponentials`.
+    """
+
+    def __init__(self, bitext: Bitext, tension: float) -> None:
+        source, target = bitext.source.lengths, bitext.target.lengths
+        full = (source > 0) & (target > 0)
+        width = int(source.max(initial=0)) + 1
+        codes, which, counts = _distinct(target[full] * width + source[full])
+        lengths = np.stack([codes // width, codes % width], axis=1)
+        starts = np.concatenate([[0], np.cumsum(lengths[:, 0])])
+        self.shapes = Shapes(lengths, starts)
+        self.tokens = np.repeat(counts, lengths[:, 0])
+        start_of = np.full(len(bitext), -1, np.int64)
+        start_of[full] = starts[which]
+        self.totals = PositionTotals(start_of, np.empty(int(starts[-1])))
+        self.distances = np.empty(int(starts[-1]))
+        # Exponentials of the lengths that occur: together no longer than the text.
+        self._lengths = np.unique(lengths)
+        starts = np.full(int(self._lengths.max(initial=0)) + 1, -1, np.int64)
+        ends = np.cumsum(self._lengths)
+        starts[self._lengths] = ends - self._lengths
+        size = int(ends[-1]) if len(ends) else 0
+        self.exponentials = Exponentials(starts, np.empty(size, np.float32), np.empty(size, np.float32))
+        self.set_tension(tension)
+
+    def set_tension(self, tension: float) -> None:
+        """Make this the distribution of another tension."""
+        self.tension = float(tension)
+        kernels.fill_exponentials(self._lengths, self.tension, self.exponentials)
+        kernels.normalisers(self.shapes, self.tension, self.totals.totals, self.distances)
+
+    def fit_tension(self, distance: float) -> None:
+        """Move the tension towards the one whose expected distance, averaged over the tokens, is ``distance``.
+
+        Gradient ascent on the likelihood (Dyer et al. 2013, section 3), whose derivative with respect to the
+        tension is the expected distance minus the posterior one.
+        """
+        tension = self.tension
+        totals, distances = np.empty_like(self.distances), np.empty_like(self.distances)
+        for _ in range(_STEPS):
+            kernels.normalisers(self.shapes, tension, totals, distances)
+            tension += _RATE * (float(self.tokens @ distances) / max(int(self.tokens.sum()), 1) - distance)
+            tension = min(max(tension, TENSION_RANGE[0]), TENSION_RANGE[1])
+        self.set_tension(tension)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -127,13 +204,99 @@ def load_diagonal(path: PathLike) -> Diagonal:
         raise InputError(path, f"damaged: {error}") from error
 
 
+class DiagonalEstimation:
+    """The diagonal-favouring model while it is estimated (an :class:`alignkit.classical.em.EMModel`).
+
+    Args:
+        bitext: M pairs.
+        settings: of the model.
+        threads: how many to use; no result depends on it.
+
+    Attributes:
+        rows: the table of the text's word pairs; their values are Trans, and after an E-step expected counts.
+        null: float32 (V_tgt,), NULL's row.
+        null_probability: p0; 0 without NULL.
+        positions: the distribution of source positions, with the tension.
+        log_likelihood: under the parameters that the last E-step used.
+    """
+
+    def __init__(self, bitext: Bitext, settings: DiagonalSettings, threads: int) -> None:
+        self.bitext, self.settings, self.threads = bitext, settings, threads
+        self.null_probability = settings.null_probability if settings.null else 0.0
+        self.log_likelihood = 0.0
+
+    def initialise(self) -> None:
+        """Uniform translation probabilities, and the settings' tension."""
+        source, target, threads = self.bitext.source, self.bitext.target, self.threads
+        self.positions = PositionDistribution(self.bitext, self.settings.tension)
+        self._text = TargetTokens(target.tokens, target.offsets, source.lengths)
+        indexed = IndexedBitext.of(self.bitext, threads)
+        offsets, columns = indexed.columns()
+        self._row_ranges = indexed.row_ranges
+        del indexed  # before room is taken for the other index
+        self._index = token_index(source, threads)
+        self._sentence_ranges = blocks(source.lengths * target.lengths, threads)
+        uniform = np.float32(1 / max(len(target.vocabulary), 1))
+        self.rows = TableRows(offsets, columns, np.full(len(columns), uniform, np.float32))
+        self.null = np.full(len(target.vocabulary), uniform, np.float32)
+        self._is_uniform = True
+
+    def e_step(self) -> None:
+        """Turn the table into expected counts, and note the log-likelihood and the posterior distance.
+
+        The distance is |(t-1)/T - l/L|, from the left edge of the target position, as in fast_align. With
+        |t/T - l/L|, as in the distribution of positions, the tension of most texts rises to 10 and more, and links
+        get worse.
+        """
+        index, text, positions, types = self._index, self._text, self.positions, len(self.null)
+        null, sums = NullRow(self.null, self.null_probability), np.zeros((len(self.bitext), 2))
+        weights = Denominators(*(np.zeros(len(text.tokens), np.float32) for _ in range(2)))
+
+        def weigh(low: int, high: int) -> None:
+            dense = np.zeros(types, np.float32)
+            kernels.add_diagonal_denominators(
+                low, high, index, self.rows, text, positions.exponentials, dense, weights
+            )
+            kernels.diagonal_posterior_weights(low, high, text, positions.totals, null, weights, sums)
+
+        def count(low: int, high: int) -> None:
+            kernels.diagonal_expected_counts(
+                low, high, index, self.rows, text, positions.exponentials, weights.z, np.zeros(types)
+            )
+
+        run_blocks(weigh, self._sentence_ranges, self.threads)
+        run_blocks(count, self._row_ranges, self.threads)
+        self._null_sums = np.zeros(types)
+        hmm_m_step.column_sums(0, types, text.tokens, weights.moments, self._null_sums)
+        self.log_likelihood = exact_sum(sums[:, 0])
+        self._distance = exact_sum(sums[:, 1]) / max(int(positions.tokens.sum()), 1)
+
+    def m_step(self) -> None:
+        """Turn expected counts into Trans, and fit the tension."""
+        normalise_rows(self.rows.offsets, self.rows.values, self.settings.dirichlet, self.threads)
+        if self.settings.null:
+            self.null = m_step_null(self.null, self._null_sums, self.settings.dirichlet)
+        # Under uniform translation probabilities the posterior positions are distributed as the prior ones.
+        if self.settings.optimize_tension and not self._is_uniform:
+            self.positions.fit_tension(self._distance)
+        self._is_uniform = False
+
+    @property
+    def status(self) -> str:
+        """The log-likelihood and the tension, for a progress message."""
+        return f"log-likelihood {self.log_likelihood:.6g}  tension {self.positions.tension:.3f}"
+
+    def has_converged(self, history: list[float]) -> bool:
+        """Tell if the log-likelihood rises by less than the settings' tolerance."""
+        return has_settled(history, self.settings.tolerance)
+
+
 def fit_diagonal(
     bitext: Bitext,
     settings: DiagonalSettings | None = None,
     *,
     threads: int | None = None,
     progress: Progress | None = None,
-    block_tokens: int | None = None,
     **options: Any,
 ) -> Diagonal:
     """Fit the diagonal-favouring model by EM from uniform translation probabilities.
@@ -143,25 +306,20 @@ def fit_diagonal(
         settings: the defaults without it.
         threads: all there are by default; the result has the same bits for any number.
         progress: called with (done, total, message) after each iteration.
-        block_tokens: lay out the text in blocks of about this many tokens, anew in every iteration, to use less
-            memory; the result has the same bits. None: all of it, once.
         **options: fields of :class:`DiagonalSettings`, which replace those of ``settings``.
 
     Raises:
-        AlignkitError: a setting or ``threads`` is out of range.
+        AlignkitError: a setting or ``threads`` is out of range; or the text is too large for the machine's memory.
     """
     settings = with_options(settings or DiagonalSettings(), options)
-    estimation = DiagonalEstimation(bitext, settings, thread_count(threads), block_tokens=block_tokens)
+    check_memory(bitext)
+    estimation = DiagonalEstimation(bitext, settings, thread_count(threads))
     estimation.initialise()
-    checkpoint = estimation.exchange.checkpoint(estimation)
-    history = run_em(estimation, settings.iterations, progress, checkpoint=checkpoint)
-    table = estimation.table
+    history = run_em(estimation, settings.iterations, progress)
     return Diagonal(
         bitext.source.vocabulary,
         bitext.target.vocabulary,
-        PairTable(*table.whole(table.owned.values, table.local.values), len(bitext.target.vocabulary)).pruned(
-            settings.prune
-        ),
+        PairTable(*estimation.rows, len(bitext.target.vocabulary)).pruned(settings.prune),
         estimation.null_probability,
         estimation.positions.tension,
         null=estimation.null if settings.null else None,

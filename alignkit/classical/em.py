@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
+
+import numpy as np
 
 from alignkit.types import Progress
 
-if TYPE_CHECKING:
-    from alignkit.classical.checkpoints import FitCheckpoint
+# :func:`exact_sum` counts in parts of 2^-32; a sum of 2^31 numbers of this size does not overflow.
+_ONE, _LARGEST = 2.0**32, 2.0**30
 
 
 class EMModel(Protocol):
@@ -31,7 +33,7 @@ class EMModel(Protocol):
         """The text of a progress message after an iteration, such as ``log-likelihood -1.2e+06``."""
 
     def has_converged(self, history: list[float]) -> bool:
-        """Whether to stop before the last iteration.
+        """Decide whether to stop before the last iteration.
 
         Args:
             history: :attr:`log_likelihood` after each E-step so far.
@@ -39,14 +41,7 @@ class EMModel(Protocol):
 
 
 def run_em(
-    model: EMModel,
-    iterations: int,
-    progress: Progress | None = None,
-    *,
-    before: int = 0,
-    after: int = 0,
-    stage: int = 0,
-    checkpoint: FitCheckpoint | None = None,
+    model: EMModel, iterations: int, progress: Progress | None = None, *, before: int = 0, after: int = 0
 ) -> list[float]:
     """Run at most ``iterations`` iterations of EM, each an E-step and an M-step.
 
@@ -57,35 +52,39 @@ def run_em(
         iterations: at least 0.
         progress: called after each iteration; one that converged early counts as the last.
         before, after: iterations of other runs of the same model, which ``progress`` counts too.
-        stage: the number of this run of the model, from 0.
-        checkpoint: what an interrupted run has left, from which this one goes on, and which it keeps.
 
     Returns:
         The log-likelihood that each E-step found. Maximum likelihood makes it rise at every step.
     """
     history: list[float] = []
-    total = before + iterations + after
-    if checkpoint is not None:
-        history, finished = checkpoint.resume(stage)
-        if finished:
-            return history
-    for iteration in range(len(history), iterations):
+    for iteration in range(iterations):
         model.e_step()
         history.append(model.log_likelihood)
         model.m_step()
         converged = model.has_converged(history)
-        if checkpoint is not None:
-            checkpoint.save(stage, history, converged or iteration + 1 == iterations)
         if progress is not None:
             done = iterations if converged else iteration + 1
-            progress(before + done, total, model.status)
+            progress(before + done, before + iterations + after, model.status)
         if converged:
             break
     return history
 
 
 def has_settled(history: list[float], tolerance: float) -> bool:
-    """Whether the last E-step raised the log-likelihood by less than ``tolerance`` times its size; 0: never."""
+    """Tell if the last E-step raised the log-likelihood by less than ``tolerance`` times its size; 0: never."""
     if tolerance <= 0 or len(history) < 2:
         return False
     return history[-1] - history[-2] < tolerance * abs(history[-2])
+
+
+def exact_sum(values: np.ndarray) -> float:
+    """The sum of values (n,), each to 2^-33: a sum of whole numbers, the same in any order.
+
+    Args:
+        values: of a size below 2^30, as logarithms of probabilities are.
+
+    >>> exact_sum(np.array([0.5, -3.0, 0.25]))
+    -2.25
+    """
+    numbers = np.rint(np.clip(np.nan_to_num(values), -_LARGEST, _LARGEST) * _ONE).astype(np.int64)
+    return ((int((numbers >> 32).sum()) << 32) + int((numbers & 0xFFFFFFFF).sum())) / _ONE

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.classical.checkpoints import Checkpoints, FitCheckpoint, Restorable
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.parallel import blocks
 from alignkit.text.bitext import Bitext
@@ -95,18 +94,12 @@ class Exchange:
 
     Attributes:
         rank, size: the number of this process, from 0, and how many there are.
-        checkpoints: where the state of fits is kept after each iteration; None: nowhere.
         work: int64 (M,), of each pair, by which the text was shared out, where a fit sees the pairs otherwise, as
             parts of words; None: as the fit sees them.
     """
 
     rank, size = 0, 1
-    checkpoints: Checkpoints | None = None
     work: np.ndarray | None = None
-
-    def checkpoint(self, model: Restorable) -> FitCheckpoint | None:
-        """That of a fit that begins, if there are any."""
-        return None if self.checkpoints is None else self.checkpoints.of_next_fit(self, model)
 
     def agreed(self, function: Callable[[], Any]) -> Any:
         """The result of ``function()``, if it fails in no process; otherwise all of them end with its error."""
@@ -194,15 +187,6 @@ _current: ContextVar[Exchange] = ContextVar("exchange", default=ALONE)
 def current_exchange() -> Exchange:
     """The exchange of the fits that begin here: :data:`ALONE`, but within :func:`exchanging`."""
     return _current.get()
-
-
-def with_checkpoints(exchange: Exchange, checkpoints: Checkpoints | None) -> Exchange:
-    """The exchange with checkpoints of the fits that begin with it, if there are any to be kept."""
-    if checkpoints is None:
-        return exchange
-    found = copy(exchange)
-    found.checkpoints = checkpoints
-    return found
 
 
 def with_work(exchange: Exchange, work: np.ndarray | None) -> Exchange:

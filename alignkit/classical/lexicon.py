@@ -9,9 +9,8 @@ import numpy as np
 from alignkit.aligner import Aligner, Reversed, Symmetrized
 from alignkit.classical.hmm.joint_views import JointViews
 from alignkit.classical.hmm.parameters import FittedHMM
-from alignkit.classical.lexical_model import LexicalModel
+from alignkit.classical.lexical_model import LexicalModel, PairTable
 from alignkit.classical.settings import SHORTLIST, LexiconFormat
-from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError
 from alignkit.text.vocabulary import Vocabulary
 

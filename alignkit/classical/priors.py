@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from alignkit.aligner import LOADERS
-from alignkit.classical.exchange import ALONE, Exchange
+from alignkit.classical.lexical_model import PairTable
 from alignkit.classical.settings import GREATEST_PRIOR_WEIGHT, PRIOR_WEIGHT
-from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError, InputError
 from alignkit.kernels.hmm_m_step import column_sums
 from alignkit.kernels.inverted_index import TableRows
@@ -110,7 +109,6 @@ def start_values(
     bitext: Bitext,
     rows: TableRows,
     by_target: bool = False,
-    exchange: Exchange = ALONE,
 ) -> np.ndarray:
     """float32 (K,): p(o|i) of a fitted model for every word pair of a text's rows.
 
@@ -122,9 +120,8 @@ def start_values(
     Args:
         table: the pairs of the model, with words of ``vocabularies``.
         values: float32, its probability for each of them.
-        rows: of the text; those that this process owns.
+        rows: of the text; the values are not looked at.
         by_target: the values are p(i|o): they sum to 1 by target word, and new ones are 1/V_src.
-        exchange: with the processes that own the other rows.
     """
     offsets, columns, _ = rows
     types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
@@ -140,8 +137,9 @@ def start_values(
     is_new[indices] = False
     of = columns if by_target else np.repeat(np.arange(types[0]), np.diff(offsets))
     count = types[1 if by_target else 0]
-    changed = exchange.summed(np.bincount(of[is_new], minlength=count)) > 0
-    sums = exchange.in_turn(np.zeros(count), lambda sums: column_sums(0, count, of, start, sums))
+    changed = np.bincount(of[is_new], minlength=count) > 0
+    sums = np.zeros(count)
+    column_sums(0, count, of, start, sums)
     divisor = np.where(changed, np.maximum(sums, 1e-30), 1.0)
     return (start / divisor[of]).astype(np.float32)
 

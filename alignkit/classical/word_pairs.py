@@ -1,22 +1,143 @@
-"""The word pairs that occur in a bitext, and a bitext indexed for sweeps over them."""
+"""A text indexed for estimation: sentences as bags of words, the sentences of each word, and pairs that meet."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from alignkit.classical.inverted_index import SentenceBags, bags_of, invert
 from alignkit.kernels import inverted_index as kernels
-from alignkit.kernels import out_of_core
-from alignkit.kernels.inverted_index import RowRoom, TableRows
-from alignkit.kernels.out_of_core import RowColumns
-from alignkit.parallel import blocks, clipped, run_blocks
-from alignkit.text.bitext import Bitext
+from alignkit.kernels.inverted_index import Bags, InvertedIndex, RowRoom, TableRows, TokenEntries, Tokens
+from alignkit.parallel import blocks, run_blocks
+from alignkit.text.bitext import Bitext, Corpus
 
 #: Pairs, of 8 bytes each, that a buffer holds while rows are collected, whose sizes are not known before: with
 #: buffers of this size they take no more memory than they need.
 ROOM = 1 << 18
+
+
+@dataclass(frozen=True, eq=False)
+class SentenceBags:
+    """The distinct words of each of M sentences, with their counts.
+
+    Attributes:
+        words: int32 (E,), rising within a sentence.
+        counts: float32 (E,).
+        offsets: int64 (M + 1,), where each bag starts.
+        token_entries: which word of its sentence's bag each token of the text is.
+    """
+
+    words: np.ndarray
+    counts: np.ndarray
+    offsets: np.ndarray
+    token_entries: TokenEntries
+
+    @classmethod
+    def of(cls, tokens: np.ndarray, offsets: np.ndarray, types: int, threads: int) -> SentenceBags:
+        """The bags of sentences of tokens with ids in [0, types)."""
+        ranges = blocks(np.diff(offsets), threads)
+        sizes = np.zeros(len(offsets) - 1, np.int64)
+        words, counts = np.empty(len(tokens), np.int32), np.empty(len(tokens), np.float32)
+        short = np.diff(offsets).max(initial=0) <= np.iinfo(np.uint16).max
+        entries = np.empty(len(tokens), np.uint16 if short else np.int32)
+        corpus, bags = Tokens(tokens, offsets), Bags(words, counts, offsets)
+
+        def fill(low: int, high: int) -> None:
+            stamp, place = np.full(types, -1, np.int32), np.empty(types, np.int32)
+            kernels.fill_bags(low, high, corpus, bags, entries, stamp, place, sizes)
+
+        run_blocks(fill, ranges, threads)
+        bag_offsets = np.zeros(len(offsets), np.int64)
+        np.cumsum(sizes, out=bag_offsets[1:])
+        for low, high in ranges:  # the bags of a block start where its tokens do: close the gaps between blocks
+            here, there = bag_offsets[low], offsets[low]
+            size = bag_offsets[high] - here
+            for array in (words, counts) if here < there else ():
+                array[here : here + size] = array[there : there + size]
+        for array in (words, counts):
+            array.resize(bag_offsets[-1], refcheck=False)
+        return cls(words, counts, bag_offsets, TokenEntries(entries, offsets, bag_offsets))
+
+    @property
+    def arrays(self) -> Bags:
+        """The arrays, in the form that kernels take."""
+        return Bags(self.words, self.counts, self.offsets)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """int64 (M,), distinct words per sentence."""
+        return np.diff(self.offsets)
+
+    def first_positions(self, threads: int = 1) -> np.ndarray:
+        """int32 (E,): the first position of each distinct word in its sentence."""
+        first = np.empty(len(self.words), np.int32)
+
+        def fill(low: int, high: int) -> None:
+            kernels.first_positions(low, high, self.token_entries, first)
+
+        run_blocks(fill, blocks(np.diff(self.token_entries.offsets), threads), threads)
+        return first
+
+
+# Both directions of a model, and its fitting and its links, need the bags of one text.
+_known: WeakKeyDictionary[Corpus, SentenceBags] = WeakKeyDictionary()
+
+
+def bags_of(bitext: Bitext, threads: int, keep: bool = True) -> tuple[SentenceBags, SentenceBags]:
+    """The bags of both sides; with ``keep`` they are kept as long as the texts are."""
+
+    def bags_of_side(corpus: Corpus) -> SentenceBags:
+        bags = _known.get(corpus)
+        if bags is None:
+            bags = SentenceBags.of(corpus.tokens, corpus.offsets, len(corpus.vocabulary), threads)
+            if keep:
+                _known[corpus] = bags
+        return bags
+
+    return bags_of_side(bitext.source), bags_of_side(bitext.target)
+
+
+def invert(
+    words: np.ndarray, notes: np.ndarray, offsets: np.ndarray, types: int, threads: int = 1
+) -> InvertedIndex:
+    """The inverted index of the words of M sentences.
+
+    Args:
+        words: int32 (E,), in [0, types).
+        notes: (E,), the count or the position of each.
+        offsets: int64 (M + 1,), where each sentence starts.
+        types: V.
+        threads: how many to use; no result depends on it.
+    """
+    # Each block of sentences counts its words, and then knows where its own go, after those of the blocks before.
+    ranges = blocks(np.diff(offsets), threads)
+    places = np.zeros((len(ranges) + 1, types), np.int64)
+
+    def count(low: int, high: int) -> None:
+        kernels.count_words(low, high, words, offsets, places[1 + ranges.index((low, high))])
+
+    run_blocks(count, ranges, threads)
+    np.cumsum(places, axis=0, out=places)
+    starts = np.zeros(types + 1, np.int64)
+    np.cumsum(places[-1], out=starts[1:])
+    places += starts[:-1]
+    bags = Bags(words, notes, offsets)
+    index = InvertedIndex(starts, np.empty(len(words), np.int32), np.empty_like(notes))
+
+    def sort(low: int, high: int) -> None:
+        kernels.fill_index(low, high, bags, places[ranges.index((low, high))], index)
+
+    run_blocks(sort, ranges, threads)
+    return index
+
+
+def token_index(corpus: Corpus, threads: int = 1) -> InvertedIndex:
+    """The inverted index of a corpus, with an entry for each occurrence of a word; its position is the note."""
+    positions = np.arange(len(corpus.tokens), dtype=np.int32)
+    positions -= np.repeat(corpus.offsets[:-1].astype(np.int32), corpus.lengths)
+    return invert(corpus.tokens, positions, corpus.offsets, len(corpus.vocabulary), threads)
 
 
 class SourceRanges:
@@ -28,14 +149,13 @@ class SourceRanges:
     """
 
     def __init__(self, work: np.ndarray, threads: int) -> None:
-        self.size, self.threads = len(work), threads
+        self.threads = threads
         # More ranges than threads, because one frequent word can be a tenth of all work.
         self.row_ranges = blocks(work, 1 if threads == 1 else 8 * threads)
 
-    def over_rows(self, function: Callable[[int, int], None], first: int = 0, end: int | None = None) -> None:
-        """Runs ``function(low, high)`` over ranges of source words, of all or of first <= i < end."""
-        end = self.size if end is None else end
-        run_blocks(function, clipped(self.row_ranges, first, end), self.threads)
+    def over_rows(self, function: Callable[[int, int], None]) -> None:
+        """Runs ``function(low, high)`` over ranges of source words."""
+        run_blocks(function, self.row_ranges, self.threads)
 
 
 class IndexedBitext(SourceRanges):
@@ -69,7 +189,7 @@ class IndexedBitext(SourceRanges):
 
     @classmethod
     def of(cls, bitext: Bitext, threads: int, keep_bags: bool = True) -> IndexedBitext:
-        """A bitext, indexed; ``keep_bags`` is ``keep`` of :func:`alignkit.classical.inverted_index.bags_of`."""
+        """A bitext, indexed; ``keep_bags`` is ``keep`` of :func:`bags_of`."""
         types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
         return cls(*bags_of(bitext, threads, keep_bags), types, threads)
 
@@ -85,19 +205,14 @@ class IndexedBitext(SourceRanges):
             weights: float32 (E_tgt,), positive, one for each entry of the target bags.
             room: how many pairs a buffer holds.
         """
-        pairs, values = self._collected(weights, room, keep_values=True)
-        return TableRows(*pairs, values)
+        return self._collected(weights, room, keep_values=True)
 
-    def columns(self) -> RowColumns:
-        """Every pair that occurs."""
-        return self._collected(np.ones(len(self.target.words), np.float32), ROOM, keep_values=False)[0]
+    def columns(self) -> tuple[np.ndarray, np.ndarray]:
+        """Every pair that occurs: int64 (V_src + 1,), where each row starts, and int32 (K,), target ids."""
+        offsets, columns, _ = self._collected(np.ones(len(self.target.words), np.float32), ROOM, keep_values=False)
+        return offsets, columns
 
-    def pairs(self) -> TableRows:
-        """Every pair that occurs; the values are ones."""
-        offsets, columns = self.columns()
-        return TableRows(offsets, columns, np.ones(len(columns), np.float32))
-
-    def _collected(self, weights: np.ndarray, room: int, keep_values: bool) -> tuple[RowColumns, np.ndarray]:
+    def _collected(self, weights: np.ndarray, room: int, keep_values: bool) -> TableRows:
         """Every pair that occurs, and the values of :meth:`weighted_pairs`, or none."""
         sizes = np.empty(self.types[0], np.int64)
 
@@ -122,24 +237,4 @@ class IndexedBitext(SourceRanges):
         del found
         merged = np.concatenate([np.empty(0, np.int32), *columns])
         del columns  # before room is taken for the values
-        return RowColumns(offsets, merged), np.concatenate([np.empty(0, np.float32), *values])
-
-    def merged_pairs(self, rows: RowColumns) -> RowColumns:
-        """The pairs of ``rows`` and those that occur here."""
-        sizes = np.empty(self.types[0], np.int64)
-
-        def count(low: int, high: int) -> None:
-            stamp = np.full(self.types[1], -1, np.int32)
-            out_of_core.row_sizes(low, high, self.index, self.target, rows, stamp, sizes)
-
-        self.over_rows(count)
-        offsets = np.zeros(self.types[0] + 1, np.int64)
-        np.cumsum(sizes, out=offsets[1:])
-        merged = RowColumns(offsets, np.empty(offsets[-1], np.int32))
-
-        def merge(low: int, high: int) -> None:
-            stamp = np.full(self.types[1], -1, np.int32)
-            out_of_core.merge_rows(low, high, self.index, self.target, rows, stamp, merged)
-
-        self.over_rows(merge)
-        return merged
+        return TableRows(offsets, merged, np.concatenate([np.empty(0, np.float32), *values]))

@@ -191,58 +191,32 @@ def diagonal_posterior_weights(low, high, text, positions, null, denominators, s
 
 
 @kernel
-def sum_diagonal_row(low, high, index, text, exponentials, weights, sums):
-    """Adds a row's part of :func:`diagonal_expected_counts` to sums float64 (V_tgt,).
-
-    low, high: of the occurrences of its source word in ``index``.
-    """
-    _, sentences, positions = index
-    words, offsets, lengths = text
-    first, rise, fall = exponentials
-    end = PLACE(high)
-    for j in range(PLACE(low), end):
-        look_ahead(j, end, sentences, offsets, words, weights)
-        m, s = sentences[j], positions[j] + 1
-        T, L = offsets[m + 1] - offsets[m], lengths[m]
-        start, table = PLACE(offsets[m]), PLACE(first[T])
-        split = s * T // L
-        here = fall[first[L] + s - 1]
-        for t in range(PLACE(split)):
-            sums[ID(words[start + t])] += here * rise[table + t] * weights[start + t]
-        here = rise[first[L] + s - 1]
-        for t in range(PLACE(split), PLACE(T)):
-            sums[ID(words[start + t])] += here * fall[table + t] * weights[start + t]
-
-
-@kernel
 def diagonal_expected_counts(low, high, index, rows, text, exponentials, weights, sums):
     """values[i, o] *= sum over the occurrences of i and o together of their weight times ``weights`` of o's token.
 
     For rows low <= i < high of TableRows. With weights of :func:`diagonal_posterior_weights`, probabilities become
     expected counts. sums: float64 (V_tgt,), zeros, left so.
     """
-    starts, _, _ = index
+    starts, sentences, positions = index
     row_offsets, columns, values = rows
+    words, offsets, lengths = text
+    first, rise, fall = exponentials
     for i in range(low, high):
-        sum_diagonal_row(starts[i], starts[i + 1], index, text, exponentials, weights, sums)
+        end = PLACE(starts[i + 1])
+        for j in range(PLACE(starts[i]), end):
+            look_ahead(j, end, sentences, offsets, words, weights)
+            m, s = sentences[j], positions[j] + 1
+            T, L = offsets[m + 1] - offsets[m], lengths[m]
+            start, table = PLACE(offsets[m]), PLACE(first[T])
+            split = s * T // L
+            here = fall[first[L] + s - 1]
+            for t in range(PLACE(split)):
+                sums[ID(words[start + t])] += here * rise[table + t] * weights[start + t]
+            here = rise[first[L] + s - 1]
+            for t in range(PLACE(split), PLACE(T)):
+                sums[ID(words[start + t])] += here * fall[table + t] * weights[start + t]
         for k in range(PLACE(row_offsets[i]), PLACE(row_offsets[i + 1])):
             values[k] *= sums[ID(columns[k])]
-            sums[ID(columns[k])] = 0.0
-
-
-@kernel
-def add_diagonal_counts(low, high, index, rows, text, exponentials, weights, sums):
-    """What :func:`diagonal_expected_counts` multiplies by, added to rows with counts float64 (K,) for values."""
-    starts, _, _ = index
-    row_offsets, columns, counts = rows
-    for i in range(low, high):
-        if starts[i] == starts[i + 1]:
-            continue
-        for k in range(PLACE(row_offsets[i]), PLACE(row_offsets[i + 1])):
-            sums[ID(columns[k])] = counts[k]
-        sum_diagonal_row(starts[i], starts[i + 1], index, text, exponentials, weights, sums)
-        for k in range(PLACE(row_offsets[i]), PLACE(row_offsets[i + 1])):
-            counts[k] = sums[ID(columns[k])]
             sums[ID(columns[k])] = 0.0
 
 

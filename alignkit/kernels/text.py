@@ -118,49 +118,6 @@ def copy_tokens(data, starts, offsets, text):
 
 
 @kernel
-def number_tokens(text, bounds, known_text, known_offsets, count, table, ids):
-    """ids[v] = the id of each token of (text, bounds) among those known, at whose end new ones are put.
-
-    Args:
-        text: uint8, tokens one after another; bounds: int64 (V + 1,), where each starts.
-        known_text: uint8, with room for all of ``text`` after the first known_offsets[count] bytes.
-        known_offsets: int64, with room for V more.
-        count: how many tokens are known.
-        table: the hash table of the known tokens, with at least 2 * (count + V) slots.
-        ids: int32 (V,), filled.
-
-    Returns:
-        how many tokens are known now.
-    """
-    mask = np.uint64(len(table) - 1)
-    for v in range(len(bounds) - 1):
-        start, length = bounds[v], bounds[v + 1] - bounds[v]
-        slot = hash_bytes(text, start, start + length) & mask
-        while True:
-            known = table[slot]
-            if known < 0:
-                place = known_offsets[count]
-                for i in range(length):
-                    known_text[place + i] = text[start + i]
-                known_offsets[count + 1] = place + length
-                table[slot] = count
-                known = count
-                count += 1
-                break
-            place = known_offsets[known]
-            same = known_offsets[known + 1] - place == length
-            i = 0
-            while same and i < length:
-                same = known_text[place + i] == text[start + i]
-                i += 1
-            if same:
-                break
-            slot = (slot + _ONE) & mask
-        ids[v] = known
-    return count
-
-
-@kernel
 def digits(number):
     """The number of decimal digits of a number in [0, 2**31)."""
     count = 1 + (number >= 10) + (number >= 100) + (number >= 1000)

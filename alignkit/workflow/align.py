@@ -23,7 +23,6 @@ from alignkit.aligner import (
     with_threads,
     with_threshold,
 )
-from alignkit.classical import memory
 from alignkit.classical.hmm.adaptation import Adapter
 from alignkit.classical.hmm.joint import JointHMM
 from alignkit.classical.hmm.joint_aligner import JointAligner
@@ -38,12 +37,11 @@ from alignkit.parallel import thread_count
 from alignkit.scores import MOST_PAIRS, Scores, first_pairs
 from alignkit.settings import with_options
 from alignkit.text.bitext import Bitext
-from alignkit.text.on_disk import release_bitext
 from alignkit.text.reading import encode_text
 from alignkit.text.streaming import PairBatch, pair_batches
 from alignkit.types import PathLike, Progress
 from alignkit.workflow.fitting import Fitting, memory_limit
-from alignkit.workflow.reading import Side, read_text, read_within_memory
+from alignkit.workflow.reading import Side, read_text
 from alignkit.workflow.settings import ON_ERROR, AlignSettings
 from alignkit.workflow.writing import AlignmentWriter
 
@@ -138,7 +136,6 @@ class AlignedText:
                     part = links.block(start, end)
                     values = None if known is None else known[links.offsets[start] : links.offsets[end]]
                 yield alignment_of(self.aligner, text.block(start, end), part, values, **wanted)
-            release_bitext(self.bitext)
 
     def _fitted_block(self, low: int, high: int) -> tuple[Links, np.ndarray] | None:
         """What :attr:`fitted` has of pairs low <= m < high."""
@@ -191,18 +188,12 @@ def align(
         bitext = read_text(source, target, chosen, count)
         size, step = len(bitext), linker.block
         return linker.aligned(bitext, [(low, min(low + step, size)) for low in range(0, size, step)])
-    fitting, block = Fitting(chosen), None
-    if "block_tokens" in fitting.method.takes and fitting.prior is None and not fitting.start:
-        bitext, block = read_within_memory(source, target, chosen, count)
-    else:
-        bitext = read_text(source, target, chosen, count)
+    fitting = Fitting(chosen)
+    bitext = read_text(source, target, chosen, count)
     if fitting.method.is_joint:
         return _align_jointly(fitting, bitext, count, progress)
-    aligner = fitting.fit(bitext, threads=count, progress=progress, block_tokens=block)
-    ranges = [(0, len(bitext))]
-    if block is not None:
-        ranges = memory.block_ranges(bitext.source.offsets + bitext.target.offsets, block)
-    return AlignedText(bitext, aligner, ranges)
+    aligner = fitting.fit(bitext, threads=count, progress=progress)
+    return AlignedText(bitext, aligner, [(0, len(bitext))])
 
 
 def align_stream(

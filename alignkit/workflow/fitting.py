@@ -8,12 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from alignkit.aligner import Aligner, Reversed, Symmetrized, load_aligner, with_threshold
-from alignkit.classical.checkpoints import Checkpoints
-from alignkit.classical.exchange import current_exchange, exchanging, with_checkpoints
 from alignkit.classical.hmm.settings import HMMSettings
-from alignkit.classical.inverted_index import bags_of
 from alignkit.classical.memory import MemoryLimit, parse_size
 from alignkit.classical.priors import LexiconPrior, read_prior
+from alignkit.classical.word_pairs import bags_of
 from alignkit.embeddings.find import find_embeddings
 from alignkit.embeddings.levels import Embeddings
 from alignkit.errors import InputError
@@ -41,7 +39,6 @@ class Fitting:
         self.settings = settings
         self.method, self.estimation = settings.chosen()
         self.memory = memory_limit(settings)
-        self.checkpoints = None if settings.checkpoint is None else Checkpoints(settings.checkpoint)
         self.prior = _prior(settings)
         self.embeddings = _embeddings(settings)
         self.start: tuple[Aligner, ...] = ()
@@ -54,7 +51,6 @@ class Fitting:
         *,
         threads: int | None = None,
         progress: Progress | None = None,
-        block_tokens: int | None = None,
     ) -> Aligner:
         """Fit the aligner on a bitext of whitespace words.
 
@@ -62,7 +58,6 @@ class Fitting:
             bitext: M pairs.
             threads: all there are by default; the result has the same bits for any number.
             progress: called after each iteration of each direction.
-            block_tokens: how many tokens of a text larger than memory to lay out at a time, if the method can.
 
         Raises:
             AlignkitError: the model to start from shares no words with a side of the text.
@@ -71,20 +66,17 @@ class Fitting:
 
         def fit(text: Bitext, share: int) -> Aligner:
             report = _labelled(progress) if text is not bitext and settings.symmetrization else progress
-            return self._fit_direction(text, text is not bitext, share, report, block_tokens)
+            return self._fit_direction(text, text is not bitext, share, report)
 
         if settings.symmetrization is not None:
             both = (settings.symmetrization, settings.threshold)
-            at_once = block_tokens is None and self.checkpoints is None and not current_exchange().is_shared
-            return fit_symmetrized(bitext, fit, *both, threads=threads, at_once=at_once)
+            return fit_symmetrized(bitext, fit, *both, threads=threads)
         fitted = fit(bitext.reversed if settings.reverse else bitext, threads)
         if settings.threshold is not None:
             fitted = with_threshold(fitted, settings.threshold)
         return Reversed(fitted, threads) if settings.reverse else fitted
 
-    def _fit_direction(
-        self, text: Bitext, turned: bool, threads: int, progress: Progress | None, block_tokens: int | None
-    ) -> Aligner:
+    def _fit_direction(self, text: Bitext, turned: bool, threads: int, progress: Progress | None) -> Aligner:
         more: dict[str, Any] = {}
         if self.prior is not None:
             more["prior"] = self.prior.reversed if turned else self.prior
@@ -94,12 +86,9 @@ class Fitting:
             more["start"] = self.start[-1] if turned else self.start[0]
             folds_case = isinstance(self.estimation, HMMSettings) and self.estimation.fold_case
             _check_words_shared(self.settings.start, more["start"], text, folds_case)
-        if block_tokens is not None:
-            more["block_tokens"] = block_tokens
         if "memory" in self.method.takes:
             more["memory"] = self.memory
-        with exchanging(with_checkpoints(current_exchange(), self.checkpoints)):
-            return imported(self.method.fit)(text, self.estimation, threads=threads, progress=progress, **more)
+        return imported(self.method.fit)(text, self.estimation, threads=threads, progress=progress, **more)
 
 
 def memory_limit(settings: AlignSettings) -> MemoryLimit:
@@ -115,7 +104,6 @@ def fit_symmetrized(
     threshold: float | None = None,
     *,
     threads: int | None = None,
-    at_once: bool = True,
 ) -> Symmetrized:
     """Fit both directions, at the same time with half of the threads each.
 
@@ -126,11 +114,10 @@ def fit_symmetrized(
         fit: called as ``fit(bitext, threads)``; its result must not depend on the threads.
         method, threshold: of :class:`Symmetrized`.
         threads: for both together; all there are by default. With one, the fits follow each other.
-        at_once: False to fit one direction after the other, which takes less memory.
     """
     threads = thread_count(threads)
     sides = [bitext, bitext.reversed]
-    if threads == 1 or not at_once:
+    if threads == 1:
         forward, reverse = (fit(side, threads) for side in sides)
     else:
         bags_of(bitext, threads)  # both directions use them

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterable, Sequence
 
-from alignkit.classical import memory
 from alignkit.errors import AlignkitError, InputError, check_list
 from alignkit.text.bitext import Bitext
-from alignkit.text.on_disk import read_bitext_to_disk, text_size
 from alignkit.text.reading import read_bitext
 from alignkit.text.tokenization import split_words
 from alignkit.types import PathLike
 from alignkit.workflow.settings import AlignSettings
-
-log = logging.getLogger(__name__)
 
 #: One side of a text: a file, or sentences as strings or as lists of words.
 Side = PathLike | Iterable[str | Sequence[str]]
@@ -48,39 +43,6 @@ def read_text(source: Bitext | Side, target: Side | None, settings: AlignSetting
     if len(sides[0]) != len(sides[1]):
         raise AlignkitError(f"there are {len(sides[0])} source and {len(sides[1])} target sentences")
     return Bitext.from_sentences(*sides)
-
-
-def read_within_memory(
-    source: Bitext | Side, target: Side | None, settings: AlignSettings, threads: int
-) -> tuple[Bitext, int | None]:
-    """A text in memory or on disk, and the size of the blocks to lay it out in (None: as a whole).
-
-    For co-occurrence tables and models that can work in blocks. Arguments as of :func:`read_text`.
-
-    Raises:
-        AlignkitError: it takes more memory than ``settings.max_memory``, however it is done; or it has to be done
-            in blocks, and scores of it are wanted.
-    """
-    given = settings.max_memory
-    limit = memory.usual_limit() if given is None else memory.parse_size(str(given))
-    files = _files(source, target)
-    size = 0 if files is None else text_size(*files, unknown=0 if given is None else limit)
-    if files is not None and memory.TEXT * size > limit:
-        log.info("a large text (about %s): its ids are kept on disk", memory.show_size(size))
-        bitext = read_bitext_to_disk(
-            *files,
-            encoding_errors=settings.encoding_errors,
-            lowercase=settings.lowercase,
-            threads=threads,
-            folder=settings.temp_folder,
-        )
-    else:
-        bitext = read_text(source, target, settings, threads)
-    both = settings.symmetrization is not None
-    block = memory.block_tokens(bitext, limit, both=both, threads=threads, strict=given is not None)
-    if block is not None and settings.scored:
-        raise AlignkitError(f"scores need all of the text in memory, more than {memory.show_size(limit)}")
-    return bitext, block
 
 
 def _files(source: object, target: object) -> tuple[PathLike, PathLike | None] | None:

@@ -30,7 +30,7 @@ class Method:
         estimation: its default settings.
         models: the names of the fitted aligners.
         saved_by: the command and option that save it.
-        takes: what else the function takes: ``prior``, ``embeddings`` (as a prior), ``start``, ``block_tokens``.
+        takes: what else the function takes: ``prior``, ``embeddings`` (as a prior), ``start``.
         is_joint: whether it fits both directions by itself.
     """
 
@@ -65,14 +65,13 @@ METHODS = {
         IBM1Settings(),
         ("ibm1",),
         "ibm1 --save-model",
-        KNOWLEDGE | {"block_tokens"},
+        KNOWLEDGE,
     ),
     "diagonal": Method(
         "alignkit.classical.diagonal:fit_diagonal",
         DiagonalSettings(),
         ("diagonal",),
         "diagonal --save-model",
-        frozenset({"block_tokens"}),
     ),
     "hmm": Method(
         "alignkit.classical.hmm.model:fit_hmm", HMMSettings(), ("hmm",), "hmm --save-model", KNOWLEDGE | {"memory"}
@@ -90,7 +89,7 @@ QUALITIES = {
 #: The settings that say what to fit and how: they go with no fitted model.
 FIT_SETTINGS = (
     *("method", "estimation", "iterations", "reverse", "prior", "prior_weight", "embeddings", "start"),
-    *("checkpoint", "quality", "keep_case"),
+    *("quality", "keep_case"),
 )
 #: Those that a fitted model has a use for only while it is adapted.
 MEMORY_SETTINGS = ("max_memory", "temp_folder")
@@ -117,12 +116,9 @@ class AlignSettings:
             extra ``embeddings``; or a file of word vectors, or two of them with a comma between them.
         start: a fitted model, or its file, to go on from instead of uniform parameters.
         max_memory: memory not to exceed, in bytes or as "800M" or "4G": what is larger is kept on disk, with the
-            same result. Not for IBM Model 1 with ``prior`` or ``start``. None: half of the machine's memory, as
-            far as that can be kept. With a fitted model, it and ``temp_folder`` go only with ``adapt``.
-        checkpoint: a folder for the state of the fit after each iteration; the same fit, begun again after it was
-            interrupted, goes on from there.
+            same result. For hidden Markov models only. None: half of the machine's memory, as far as that can be
+            kept. With a fitted model, it and ``temp_folder`` go only with ``adapt``.
         temp_folder: where what is too large for memory is kept; None: where the system has temporary files.
-        scored: refuse a text too large for memory, because scores of all of it will be asked for.
         encoding_errors: ``strict``, or ``replace`` to read invalid UTF-8 as U+FFFD.
         lowercase: whether to read both sides in lower case.
         quality: of the joint method, a name in :data:`QUALITIES`: ``normal`` looks at small texts as subwords
@@ -148,8 +144,6 @@ class AlignSettings:
     start: Aligner | PathLike | None = None
     max_memory: int | str | None = None
     temp_folder: str | None = None
-    checkpoint: PathLike | None = None
-    scored: bool = False
     encoding_errors: str = "strict"
     lowercase: bool = False
     quality: str = "normal"
@@ -188,13 +182,10 @@ class AlignSettings:
             ("prior", {"prior"}),
             ("embeddings", {"embeddings"}),
             ("start", {"start"}),
-            ("max_memory", {"memory", "block_tokens"}),
+            ("max_memory", {"memory"}),
         ):
             if getattr(self, name) is not None and not takes & method.takes:
                 raise AlignkitError(f"{name} does not go with {self._refusal(name, takes)}")
-        by_block = self.max_memory is not None and "block_tokens" in method.takes
-        if by_block and (self.prior is not None or self.start is not None):
-            raise AlignkitError("max_memory goes with neither prior nor start")
 
     def check_model(self) -> None:
         """Check the settings for a fitted model; raises AlignkitError, naming those that are not for one."""

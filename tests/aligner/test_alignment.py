@@ -10,9 +10,9 @@ import pytest
 from planted import bitext_of, random_pairs
 
 from alignkit.aligner import Reversed, Symmetrized, alignment_of, per_word, scores_of_links
-from alignkit.classical.ibm1 import fit_ibm1
-from alignkit.classical.null import UNSEEN, mixture_log_probabilities
+from alignkit.classical.ibm1 import fit_ibm1, mixture_log_probabilities
 from alignkit.errors import AlignkitError
+from alignkit.kernels.translation_table import UNSEEN
 from alignkit.links.links import Links
 from alignkit.scores import Scores
 

@@ -6,8 +6,8 @@ import pytest
 from planted import bitext_of, random_pairs
 
 from alignkit.classical.cooccurrence import KIND, VERSION, cooccurrence, save_table
+from alignkit.classical.lexical_model import PairTable
 from alignkit.classical.settings import Weighting
-from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError
 from alignkit.storage import load_arrays
 from alignkit.text.bitext import Bitext, Corpus
@@ -85,17 +85,6 @@ def test_threads_do_not_change_a_bit(weighting):
         assert np.array_equal(table.offsets, tables[0].offsets)
         assert np.array_equal(table.columns, tables[0].columns)
         assert table.values.tobytes() == tables[0].values.tobytes()
-
-
-@pytest.mark.parametrize("weighting", get_args(Weighting))
-@pytest.mark.parametrize("block_tokens", [1, 50, 10**6])
-def test_blocks_do_not_change_a_bit(weighting, block_tokens):
-    bitext = bitext_of(skewed_pairs())
-    whole = cooccurrence(bitext, weighting, 1)
-    parts = cooccurrence(bitext, weighting, 2, block_tokens)
-    assert parts.offsets.tolist() == whole.offsets.tolist()
-    assert parts.columns.tolist() == whole.columns.tolist()
-    assert parts.values.tobytes() == whole.values.tobytes()
 
 
 def test_nothing_to_count():

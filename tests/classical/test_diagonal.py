@@ -3,8 +3,7 @@ import numpy as np
 import pytest
 from planted import bitext_of, random_pairs
 
-from alignkit.classical.diagonal import KIND, VERSION, Diagonal, fit_diagonal, load_diagonal
-from alignkit.classical.positions import PositionDistribution
+from alignkit.classical.diagonal import KIND, VERSION, Diagonal, PositionDistribution, fit_diagonal, load_diagonal
 from alignkit.errors import AlignkitError, InputError
 from alignkit.storage import load_arrays, save_arrays
 from alignkit.text.bitext import Bitext

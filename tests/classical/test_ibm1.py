@@ -52,7 +52,7 @@ def test_equals_naive_em(seed, iterations, null):
 
 
 @BOTH
-@pytest.mark.parametrize("options", [{}, {"block_tokens": 40}, {"null_probability": 0.2}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"null_probability": 0.2}], ids=str)
 def test_the_log_likelihood_rises_at_every_step(null, options):
     if not null and "null_probability" in options:
         return

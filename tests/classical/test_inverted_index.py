@@ -7,8 +7,7 @@ import pytest
 from planted import bitext_of, random_pairs
 
 from alignkit.classical.ibm1 import fit_ibm1
-from alignkit.classical.inverted_index import SentenceBags, bags_of, token_index
-from alignkit.classical.word_pairs import IndexedBitext
+from alignkit.classical.word_pairs import IndexedBitext, SentenceBags, bags_of, token_index
 
 THREADS = pytest.mark.parametrize("threads", [1, 2, 3, 8])
 

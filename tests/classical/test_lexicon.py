@@ -10,9 +10,8 @@ from alignkit.aligner import Symmetrized
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.ibm1 import fit_ibm1
-from alignkit.classical.lexical_model import LexicalModel
+from alignkit.classical.lexical_model import LexicalModel, PairTable
 from alignkit.classical.lexicon import lexicon_of, moses, reverse_lexicon_of, tsv
-from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError
 from alignkit.text.vocabulary import Vocabulary
 

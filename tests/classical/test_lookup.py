@@ -8,7 +8,7 @@ from planted import bitext_of, random_pairs
 
 from alignkit.classical.diagonal import fit_diagonal
 from alignkit.classical.ibm1 import fit_ibm1
-from alignkit.classical.lookup import Lookup
+from alignkit.classical.lexical_model import Lookup
 
 FITS = {
     "ibm1": lambda text: fit_ibm1(text, threads=1),

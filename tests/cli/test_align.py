@@ -273,7 +273,7 @@ def test_scores_of_align_are_those_of_the_library(alignkit, model, tmp_path, fai
     assert np.array_equal(Scores.load(place).values, fitted.score("alpha").values)
     assert not np.array_equal(fitted.probabilities, align(*FILES, iterations=1).probabilities)
     failure(alignkit("align", "--model", model, "-", "--save-scores", place, stdin=b"a ||| b\n"), "whole text")
-    for option in (["--iterations", 2], ["--quality", "best"], ["--keep-case"], ["--checkpoint", tmp_path / "c"]):
+    for option in (["--iterations", 2], ["--quality", "best"], ["--keep-case"]):
         refused = alignkit("align", "--model", model, *FILES, *option)
         failure(refused, f"{option[0]} goes only with a fit, not with --model")
     for option in (["--max-memory", "4G"], ["--temp-dir", tmp_path]):

@@ -1,4 +1,4 @@
-"""What is scarce: memory (--max-memory), room on a disk, and time (signals)."""
+"""What is scarce: memory, room on a disk, and time (signals)."""
 
 from __future__ import annotations
 
@@ -16,72 +16,10 @@ from alignkit.classical import memory
 FILES = [alignkit_data.path("train.de"), alignkit_data.path("train.en")]
 
 
-@pytest.fixture
-def small(monkeypatch):
-    """A program that takes no memory itself, so that a limit on a small text means something."""
-    monkeypatch.setattr(memory, "BASE", 0)
-    monkeypatch.setattr(memory, "LEAST_BLOCK", 200)
-    monkeypatch.setattr(memory, "WHOLE_TOKEN", 10_000)
-    monkeypatch.setattr(memory, "TEXT", 10_000)
-    blocks = []
-    block_ranges = memory.block_ranges
-
-    def counted(*arguments):
-        ranges = block_ranges(*arguments)
-        blocks.append(len(ranges))
-        return ranges
-
-    monkeypatch.setattr(memory, "block_ranges", counted)
-    return blocks
-
-
-def least(alignkit, *options, command="ibm1"):
-    """The estimate in the message of a refusal."""
-    refused = alignkit(command, "-q", *FILES, "--max-memory", "1K", *options)
-    assert (refused.code, refused.out) == (2, b"")
-    assert refused.err.count("\n") == 1
-    return refused.err.split("needs about ")[1].split()[0]
-
-
-@pytest.mark.parametrize("command", ["ibm1", "diagonal"])
-@pytest.mark.parametrize(
-    "options",
-    [
-        [],
-        ["--reverse", "--no-null"],
-        ["--dirichlet", "0.01", "--lowercase", "--format", "probabilities"],
-        ["--symmetrize", "grow-diag-final-and", "--format", "giza"],
-        ["--symmetrize", "product"],
-    ],
-)
-def test_a_limit_changes_no_byte(alignkit, small, tmp_path, command, options):
-    files = {}
-    for name, limit in (
-        ("free", []),
-        ("limited", ["--max-memory", least(alignkit, *options[:2], command=command)]),
-    ):
-        small.clear()
-        paths = [tmp_path / f"{name}.{kind}" for kind in ("links", "scores", "model")]
-        extra = ["-o", paths[0], "--sentence-scores", paths[1], "--temp-dir", tmp_path]
-        extra += [] if "--symmetrize" in options else ["--save-model", paths[2]]
-        assert alignkit(command, "-q", *FILES, *options, *limit, *extra).code == 0
-        files[name] = [path.read_bytes() for path in paths if path.exists()]
-    assert files["free"] == files["limited"]
-    assert max(small) > 1  # it was done in blocks
-    assert {path.stem for path in tmp_path.iterdir()} == {"free", "limited"}
-
-
-def test_what_a_limit_cannot_have(alignkit, small, tmp_path):
-    limit = ["--max-memory", least(alignkit)]
-    scores = alignkit("ibm1", "-q", *FILES, *limit, "--save-scores", tmp_path / "s.npz")
-    assert scores.code == 2
-    assert "scores need all of the text in memory" in scores.err
-    wrong = alignkit("ibm1", *FILES, "--max-memory", "much")
-    assert wrong.code == 2
-    assert "'much' is not an amount of memory" in wrong.err
-    nowhere = alignkit("ibm1", *FILES, *limit, "--temp-dir", tmp_path / "none")
-    assert nowhere.code == 2
-    assert "--temp-dir" in nowhere.err
+def test_a_text_that_is_too_large_gets_one_line(alignkit, failure, monkeypatch):
+    monkeypatch.setattr(memory, "machine_memory", lambda: memory.BASE + (1 << 20))
+    for command in ("ibm1", "diagonal"):
+        failure(alignkit(command, "-q", *FILES), "of memory, more than the 201M of this machine", "--fit-on ")
 
 
 def program(*arguments, **options):
@@ -133,7 +71,3 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, option):
     assert b"cannot write" in error
     assert out.read_bytes() == b"old\n"
     assert [path.name for path in tmp_path.iterdir()] == ["out.npz"]
-
-
-def test_a_limit_is_said_as_it_was_given(alignkit, failure):
-    failure(alignkit("ibm1", "-q", *FILES, "--max-memory", "1K"), "more than the 1K of --max-memory")

@@ -6,12 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from alignkit_cli.group import COMMANDS
-from alignkit_cli.main import run
 
 from .conftest import DIAGONAL
 
@@ -110,22 +108,3 @@ def test_ctrl_c_while_modules_load_is_one_line(tmp_path, module, lost):
     assert result.returncode == 130, result.stderr
     assert result.stderr == "alignkit: error: interrupted\n"
     assert result.stdout == ""
-
-
-def test_commands_that_ranks_cannot_share_are_refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    place = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
-    for name, value in {**place, "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}.items():
-        monkeypatch.setenv(name, value)
-    gold = tmp_path / "gold"
-    gold.write_text("0-0\n")
-    assert run(["evaluate", str(gold), str(gold)]) == 2
-    assert "'alignkit evaluate' does not run under torchrun" in capsys.readouterr().err
-    monkeypatch.setenv("LOCAL_RANK", "1")  # the first process of each machine speaks for all
-    monkeypatch.setenv("RANK", "1")
-    assert run(["evaluate", str(gold), str(gold)]) == 2
-    assert capsys.readouterr().err == ""
-    monkeypatch.setenv("WORLD_SIZE", "1")
-    monkeypatch.setenv("RANK", "0")
-    assert run(["evaluate", str(gold), str(gold)]) == 0

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from alignkit.errors import AlignkitError, InputError
 from alignkit.text import pair_formats, reading
 from alignkit.text.decompression import decompressed
-from alignkit.text.on_disk import read_bitext_to_disk
 from alignkit.text.pair_formats import pair_format
 from alignkit.text.reading import encode_text, read_bitext, read_bytes, read_line_pairs, read_lines
 from alignkit.text.utf8 import split_lines
@@ -366,9 +365,8 @@ class Mirrored:
 def test_a_new_format_is_a_class_and_its_place_in_the_registry(tmp_path, monkeypatch):
     monkeypatch.setattr(pair_formats, "PAIR_FORMATS", (Mirrored(), *pair_formats.PAIR_FORMATS))
     path = write(tmp_path / "x", gzip.compress(b"MIRRORa b\nab c\n"))
-    for read in (read_bitext, read_bitext_to_disk):
-        bitext = read(path)
-        assert [bitext.target.words(m) for m in range(2)] == [["b", "a"], ["c", "ba"]]
+    bitext = read_bitext(path)
+    assert [bitext.target.words(m) for m in range(2)] == [["b", "a"], ["c", "ba"]]
     assert read_bitext(write(tmp_path / "y", "MIRRO\tb\n")).target.words(0) == ["b"]
 
 

@@ -245,22 +245,6 @@ def test_known_links_of_ranges_are_those_of_their_pairs():
     assert [pair.links for pair in parts] == [pair.links for pair in whole]
 
 
-def test_memory_limit(monkeypatch, files):
-    from alignkit.classical import memory
-
-    expected = pharaoh(align(*files, method="ibm1"))
-    for name, value in {"BASE": 0, "LEAST_BLOCK": 50, "WHOLE_TOKEN": 10_000, "TEXT": 10_000}.items():
-        monkeypatch.setattr(memory, name, value)
-    with pytest.raises(AlignkitError, match="needs about") as caught:
-        align(*files, method="ibm1", max_memory=1000)
-    least = str(caught.value).split("needs about ")[1].split()[0]
-    limited = align(*files, method="ibm1", max_memory=least)
-    assert len(limited.ranges) > 1
-    assert pharaoh(limited) == expected
-    with pytest.raises(AlignkitError, match="scores need all of the text in memory"):
-        align(*files, method="ibm1", max_memory=least, scored=True)
-
-
 def test_a_stream_gives_what_a_text_gives():
     model = fit_ibm1(BITEXT)
     lines = "".join(f"{x}\t{y}\n" for x, y in zip(SOURCE, TARGET, strict=True)).encode()
@@ -314,7 +298,7 @@ def test_an_aligner_of_scores_alone():
             "prior does not go with diagonal, only with joint, views, ibm1",
         ),
         ({"quality": "best", "start": "x"}, "start does not go with quality best; leave out --start or --quality"),
-        ({"method": "ibm1", "start": "x", "max_memory": "1G"}, "max_memory goes with neither"),
+        ({"method": "ibm1", "max_memory": "1G"}, "max_memory does not go with ibm1, only with joint, views, hmm"),
         ({"speed": 3}, "AlignSettings has no option 'speed'"),
     ],
 )
@@ -332,7 +316,6 @@ FIT_VALUES = {
     "prior_weight": 3.0,
     "embeddings": "e5",
     "start": "x",
-    "checkpoint": "x",
     "quality": "best",
     "keep_case": True,
 }
@@ -360,7 +343,7 @@ def test_a_fitted_model_goes_with_no_setting_of_a_fit():
 
 def test_every_setting_is_one_of_fits_or_one_that_a_fitted_model_heeds():
     """A new setting has to be put into one of these lists."""
-    heeded = {"symmetrization", "threshold", "scored", "encoding_errors", "lowercase", "adapt"}
+    heeded = {"symmetrization", "threshold", "encoding_errors", "lowercase", "adapt"}
     known = {*FIT_SETTINGS, *MEMORY_SETTINGS}
     assert not known & heeded
     assert {field.name for field in fields(AlignSettings)} == known | heeded

@@ -9,7 +9,6 @@ import numpy as np
 
 from alignkit.classical.em import run_em
 from alignkit.classical.exchange import current_exchange
-from alignkit.classical.hmm.checkpoint_state import RestorableHMM
 from alignkit.classical.hmm.evidence import excluded_share
 from alignkit.classical.hmm.expectation import expect, uniform_direction
 from alignkit.classical.hmm.fertilities import expected_fertilities
@@ -18,9 +17,9 @@ from alignkit.classical.hmm.link_arrays import link_arrays
 from alignkit.classical.hmm.pair_evidence import PairEvidence
 from alignkit.classical.hmm.parameters import WIDTH, FittedHMM, HMMParameters
 from alignkit.classical.hmm.settings import HMMSettings
+from alignkit.classical.lexical_model import PairTable
 from alignkit.classical.memory import MemoryLimit
 from alignkit.classical.priors import LexiconPrior, start_null, start_values
-from alignkit.classical.translation_table import PairTable
 from alignkit.kernels import hmm_m_step
 from alignkit.kernels.forward_backward import TransitionCounts
 from alignkit.kernels.hmm_e_step import NO_LIKENESS, LinkArrays, Shares
@@ -116,7 +115,6 @@ class HMMEstimation:
             self.bitext,
             self.pairs.rows,
             by_target=bool(side),
-            exchange=self.exchange,
         )
         return direction._replace(
             totals=np.ones(states, np.float32),
@@ -287,11 +285,10 @@ def estimate(
     settings = model.settings
     lexical = settings.lexical_iterations if model.start is None else 0
     model.initialise()
-    checkpoint = model.exchange.checkpoint(RestorableHMM(model))
-    history = run_em(model, lexical, progress, after=settings.iterations, checkpoint=checkpoint)
+    history = run_em(model, lexical, progress, after=settings.iterations)
     if model.start is None:
         model.add_transitions()
-    history += run_em(model, settings.iterations, progress, before=lexical, stage=1, checkpoint=checkpoint)
+    history += run_em(model, settings.iterations, progress, before=lexical)
     model.last_e_step(last_shares)
     return (*history, model.log_likelihood)
 

@@ -12,13 +12,13 @@ from alignkit.classical.hmm.known_model import taken
 from alignkit.classical.hmm.new_pairs import NewPairs
 from alignkit.classical.hmm.own_part import OwnPart
 from alignkit.classical.hmm.parameters import FittedHMM, HMMParameters
-from alignkit.classical.lookup import Lookup
-from alignkit.classical.null import UNSEEN
+from alignkit.classical.lexical_model import Lookup
 from alignkit.kernels import hmm_m_step, viterbi
 from alignkit.kernels.hmm_e_step import BOTH, FORWARD, LinkArrays, Shares
 from alignkit.kernels.hmm_emissions import DirectionArrays
 from alignkit.kernels.hmm_pairs import NO_PLACES
 from alignkit.kernels.packed_links import as_floats
+from alignkit.kernels.translation_table import UNSEEN
 from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext

@@ -11,7 +11,7 @@ import numpy as np
 from alignkit.classical.hmm.parameters import FittedHMM, HMMParameters
 from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.hmm.word_classes import BackOff, Classes, affix_part
-from alignkit.classical.translation_table import PairTable
+from alignkit.classical.lexical_model import PairTable
 from alignkit.classical.word_pairs import SourceRanges
 from alignkit.kernels.hmm_known import KnownClassPairs, known_values
 from alignkit.kernels.hmm_m_step import column_sums, row_sums

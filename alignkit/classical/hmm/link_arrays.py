@@ -7,8 +7,8 @@ import logging
 import numpy as np
 
 from alignkit.classical.hmm.expectation import text_arrays
-from alignkit.classical.inverted_index import token_index
 from alignkit.classical.memory import HMM_ELEMENT, MemoryLimit, are_links_on_disk, show_size
+from alignkit.classical.word_pairs import token_index
 from alignkit.errors import AlignkitError
 from alignkit.kernels import hmm_pairs
 from alignkit.kernels.hmm_e_step import NO_LIKENESS, Likeness, LinkArrays

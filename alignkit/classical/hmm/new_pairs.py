@@ -13,7 +13,7 @@ from alignkit.classical.hmm.new_transliterations import KnownLetters
 from alignkit.classical.hmm.parameters import FittedHMM
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.word_classes import FEW
-from alignkit.classical.lookup import Lookup
+from alignkit.classical.lexical_model import Lookup
 from alignkit.kernels.hmm_known import add_class_counts, divide_by_totals
 from alignkit.parallel import blocks, run_blocks
 from alignkit.scores import flat_offsets

@@ -15,7 +15,7 @@ from alignkit.classical.hmm.evidence import share_of_repetition
 from alignkit.classical.hmm.known_model import FittedCounts
 from alignkit.classical.hmm.parameters import FittedHMM
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
-from alignkit.classical.lookup import Lookup
+from alignkit.classical.lexical_model import Lookup
 from alignkit.kernels.hmm_rows import TINY
 from alignkit.parallel import blocks_of_size
 from alignkit.scores import flat_offsets

@@ -9,8 +9,8 @@ import numpy as np
 from alignkit.classical.hmm.joint import JointHMM
 from alignkit.classical.hmm.joint_views import JointViews
 from alignkit.classical.hmm.known_model import FittedCounts
+from alignkit.classical.lexical_model import PairTable
 from alignkit.classical.memory import parse_size, show_size
-from alignkit.classical.translation_table import PairTable
 from alignkit.errors import AlignkitError
 
 #: Bytes of a word pair in a saved file: its target word, two probabilities and a count.

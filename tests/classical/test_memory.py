@@ -1,0 +1,64 @@
+"""Amounts of memory, and texts that are too large for the machine."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from planted import bitext_of
+
+from alignkit.classical import memory
+from alignkit.classical.cooccurrence import cooccurrence
+from alignkit.classical.diagonal import fit_diagonal
+from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.classical.memory import check_memory, parse_size, show_size
+from alignkit.errors import AlignkitError
+
+
+def large_text(pairs=3000):
+    """A text whose words are distributed as in Zipf's law, and the number of pairs of words in it."""
+    draw = np.random.default_rng(5)
+    sides = (
+        ([f"s{i}" for i in draw.zipf(1.3, 10)] for _ in range(pairs)),
+        ([f"t{j}" for j in draw.zipf(1.3, 10)] for _ in range(pairs)),
+    )
+    text = [(list(source), list(target)) for source, target in zip(*sides, strict=True)]
+    return bitext_of(text), len({(x, y) for source, target in text for x in source for y in target})
+
+
+def test_a_text_that_is_too_large_is_refused_with_the_sample_that_fits(monkeypatch):
+    text, pairs = large_text()
+    monkeypatch.setattr(memory, "BASE", 0)
+    monkeypatch.setattr(memory, "_SAMPLED", 600)
+    needed = 16 * pairs + 24 * 20 * len(text) + 30 * len(text)
+    needed += sum(len(side.vocabulary.text) + 16 * len(side.vocabulary) for side in (text.source, text.target))
+    monkeypatch.setattr(memory, "machine_memory", lambda: int(needed * 1.2))
+    check_memory(text)  # though every meeting of two words as a pair of its own would not fit
+    with pytest.raises(AlignkitError, match="--fit-on"):
+        check_memory(text, tables=2)
+    monkeypatch.setattr(memory, "machine_memory", lambda: needed // 2)
+    for fit in (fit_ibm1, fit_diagonal, cooccurrence):
+        with pytest.raises(AlignkitError, match=r"needs about \S+ of memory, more than the \S+ of this") as caught:
+            fit(text)
+    (found,) = re.findall("about ([^ ]+) of", str(caught.value))
+    assert parse_size(found) == pytest.approx(needed, rel=0.2)
+    (sample,) = map(int, re.findall(r"--fit-on (\d+)\)", str(caught.value)))
+    assert 300 < sample < len(text)
+    check_memory(text.take(np.arange(sample * 3 // 4)))
+
+
+def test_small_texts_are_not_looked_at(monkeypatch):
+    monkeypatch.setattr(memory, "IndexedBitext", None)
+    check_memory(large_text(30)[0])
+    check_memory(bitext_of([]))
+
+
+def test_sizes():
+    sizes = {"100": 100, "1k": 1024, "800M": 800 << 20, "4G": 4 << 30, "1.5 GiB": 3 << 29, "2tb": 2 << 40}
+    for text, size in sizes.items():
+        assert parse_size(text) == size
+    for text in ("", "0", "0.1", "G", "-1G", "4X", "1e9", "8388608T", "9" * 400):
+        with pytest.raises(AlignkitError, match="not an amount of memory"):
+            parse_size(text)
+    assert [show_size(n) for n in (1, 800 << 20, 3 << 30)] == ["1K", "800M", "3.0G"]
