@@ -231,7 +231,7 @@ class DiagonalEstimation:
         self.positions = PositionDistribution(self.bitext, self.settings.tension)
         self._text = TargetTokens(target.tokens, target.offsets, source.lengths)
         indexed = IndexedBitext.of(self.bitext, threads)
-        offsets, columns = indexed.columns()
+        offsets, columns, _ = indexed.pairs()
         self._row_ranges = indexed.row_ranges
         del indexed  # before room is taken for the other index
         self._index = token_index(source, threads)

@@ -211,8 +211,7 @@ class IBM1Estimation:
             self._start_from(self.start)
 
     def _start_from(self, model: LexicalModel) -> None:
-        offsets, columns = self.indexed.columns()
-        rows, words = TableRows(offsets, columns, np.empty(0, np.float32)), (model.source, model.target)
+        rows, words = self.indexed.pairs(), (model.source, model.target)
         values = start_values(model.table, words, model.table.values, self.bitext, rows)
         self.rows = rows._replace(values=values)
         if model.null is not None:

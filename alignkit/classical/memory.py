@@ -103,7 +103,7 @@ def check_memory(bitext: Bitext, tables: int = 1) -> None:
     whole = min(_SAMPLED, size)
     half = max(whole // 2, 1)
     samples = (bitext.take(np.linspace(0, size - 1, count).astype(np.int64)) for count in (half, whole))
-    few, many = (len(IndexedBitext.of(sample, 1, keep_bags=False).columns()[1]) for sample in samples)
+    few, many = (len(IndexedBitext.of(sample, 1, keep_bags=False).pairs().columns) for sample in samples)
     power = math.log(many / few) / math.log(whole / half) if whole > half else 1.0
 
     def estimate(count: int) -> float:

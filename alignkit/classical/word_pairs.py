@@ -207,10 +207,9 @@ class IndexedBitext(SourceRanges):
         """
         return self._collected(weights, room, keep_values=True)
 
-    def columns(self) -> tuple[np.ndarray, np.ndarray]:
-        """Every pair that occurs: int64 (V_src + 1,), where each row starts, and int32 (K,), target ids."""
-        offsets, columns, _ = self._collected(np.ones(len(self.target.words), np.float32), ROOM, keep_values=False)
-        return offsets, columns
+    def pairs(self) -> TableRows:
+        """Every pair that occurs, without values."""
+        return self._collected(np.ones(len(self.target.words), np.float32), ROOM, keep_values=False)
 
     def _collected(self, weights: np.ndarray, room: int, keep_values: bool) -> TableRows:
         """Every pair that occurs, and the values of :meth:`weighted_pairs`, or none."""

@@ -163,12 +163,10 @@ class Bitext:
         return Bitext(self.source.take(sentences), self.target.take(sentences))
 
     def block(self, low: int, high: int) -> Bitext:
-        """The pairs low <= m < high; their tokens are views. All pairs are this bitext, with what is known of it."""
-        return (
-            self
-            if (low, high) == (0, len(self))
-            else Bitext(self.source.block(low, high), self.target.block(low, high))
-        )
+        """The pairs low <= m < high; their tokens are views. All of them are this bitext."""
+        if (low, high) == (0, len(self)):
+            return self
+        return Bitext(self.source.block(low, high), self.target.block(low, high))
 
     def with_own_words(self) -> Bitext:
         """The same pairs with vocabularies of the tokens that they have, in order of first appearance."""

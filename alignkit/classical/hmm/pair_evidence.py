@@ -16,7 +16,6 @@ from alignkit.kernels import hmm_m_step, hmm_pairs
 from alignkit.kernels.hmm_e_step import LinkArrays
 from alignkit.kernels.hmm_m_step import PairPrior
 from alignkit.kernels.hmm_rows import ZERO
-from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.packed_links import sum_shift, sum_unit
 from alignkit.parallel import blocks, run_blocks
 from alignkit.text.bitext import Bitext
@@ -51,7 +50,7 @@ class PairEvidence:
     ) -> None:
         self.settings, self.threads, self.exchange = settings, threads, exchange
         indexed = IndexedBitext.of(bitext, threads, keep_bags=False)
-        self.table = exchange.table(TableRows(*indexed.columns(), np.empty(0, np.float32)), indexed.entries_met)
+        self.table = exchange.table(indexed.pairs(), indexed.entries_met)
         self.ranges = SourceRanges(indexed.entries_met, threads)
         del indexed  # which is as large as the text
         self._text = text_arrays(bitext)
