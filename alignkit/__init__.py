@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from alignkit.version import __version__
 
 if TYPE_CHECKING:
+    from alignkit.align_settings import AlignSettings as AlignSettings
     from alignkit.aligner import Aligner as Aligner
     from alignkit.aligner import Symmetrized as Symmetrized
     from alignkit.aligner import load_aligner as load_aligner
@@ -45,18 +46,16 @@ if TYPE_CHECKING:
     from alignkit.metrics.kendall import kendall as kendall
     from alignkit.metrics.protocol import MetricSettings as MetricSettings
     from alignkit.metrics.registry import compare as compare
+    from alignkit.pipeline import AlignedText as AlignedText
+    from alignkit.pipeline import align as align
+    from alignkit.pipeline import align_blocks as align_blocks
+    from alignkit.pipeline import align_stream as align_stream
+    from alignkit.pipeline import load as load
     from alignkit.scores import Scores as Scores
     from alignkit.text.bitext import Bitext as Bitext
     from alignkit.text.bitext import Corpus as Corpus
-    from alignkit.text.reading import read_bitext as read_bitext
+    from alignkit.text.pairs import read_bitext as read_bitext
     from alignkit.text.vocabulary import Vocabulary as Vocabulary
-    from alignkit.workflow.align import AlignedText as AlignedText
-    from alignkit.workflow.align import align as align
-    from alignkit.workflow.align import align_stream as align_stream
-    from alignkit.workflow.loading import load as load
-    from alignkit.workflow.parts import align_part as align_part
-    from alignkit.workflow.parts import align_sampled as align_sampled
-    from alignkit.workflow.settings import AlignSettings as AlignSettings
 
 #: public name -> its module, imported when the name is first used
 _WHERE = {
@@ -95,15 +94,14 @@ _WHERE = {
     "Scores": "alignkit.scores",
     "Bitext": "alignkit.text.bitext",
     "Corpus": "alignkit.text.bitext",
-    "read_bitext": "alignkit.text.reading",
+    "read_bitext": "alignkit.text.pairs",
     "Vocabulary": "alignkit.text.vocabulary",
-    "AlignedText": "alignkit.workflow.align",
-    "align": "alignkit.workflow.align",
-    "align_stream": "alignkit.workflow.align",
-    "align_part": "alignkit.workflow.parts",
-    "align_sampled": "alignkit.workflow.parts",
-    "load": "alignkit.workflow.loading",
-    "AlignSettings": "alignkit.workflow.settings",
+    "AlignedText": "alignkit.pipeline",
+    "align": "alignkit.pipeline",
+    "align_stream": "alignkit.pipeline",
+    "align_blocks": "alignkit.pipeline",
+    "load": "alignkit.pipeline",
+    "AlignSettings": "alignkit.align_settings",
 }
 
 __all__ = ["__version__", *_WHERE]

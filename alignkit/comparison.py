@@ -22,7 +22,7 @@ from alignkit.metrics.registry import MAIN, compare, find_metric
 from alignkit.scores import Scores
 from alignkit.settings import with_options
 from alignkit.text.bitext import Bitext
-from alignkit.text.line_pairs import LinePairs
+from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import encode_bitext
 from alignkit.types import PathLike, Progress, no_progress
 
@@ -244,14 +244,13 @@ def compare_classical(
             metric.
     """
     from alignkit.classical.ibm1 import fit_ibm1
-    from alignkit.workflow.align import align
-    from alignkit.workflow.reading import read_text
-    from alignkit.workflow.settings import AlignSettings
+    from alignkit.pipeline import align
+    from alignkit.text.pairs import read_text
 
     settings = with_options(settings or CompareSettings(), options)
     metric = find_metric(settings.metric)
-    bitext = read_text(pairs.source, pairs.target, AlignSettings())
-    text = bitext if training is None else read_text(training.source, training.target, AlignSettings())
+    bitext = read_text(pairs.source, pairs.target)
+    text = bitext if training is None else read_text(training.source, training.target)
     read = {name: read_scores(path, bitext.shapes) for name, path in (others or {}).items()}
     scores = with_others({}, bitext, read, specials=False)  # scores of other text are refused before any fit
     ibm1 = fit_ibm1(text, iterations=settings.iterations, null=settings.null, threads=settings.threads)

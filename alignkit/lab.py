@@ -23,7 +23,7 @@ from alignkit.metrics.registry import MAIN, SCORE_METRICS, prefixed
 from alignkit.scores import Scores
 from alignkit.settings import with_options
 from alignkit.text.bitext import Bitext
-from alignkit.text.line_pairs import LinePairs
+from alignkit.text.pairs import LinePairs
 from alignkit.time_course import (
     COLUMNS,
     Part,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from alignkit.neural.aligners import NeuralAligner
     from alignkit.neural.settings import RunSettings
     from alignkit.neural.training.translation_run import TranslationRun
-    from alignkit.workflow.training import Files
+    from alignkit.text.pairs import Files
 
 #: What says which network of a run is the best.
 BestBy = Literal["loss", "accuracy", "bleu"]
@@ -473,10 +473,10 @@ def train_lab_files(
     """Train the three runs on the text of files; see :func:`train_lab_runs`.
 
     Args:
-        training, valid, **reading: as of :func:`alignkit.workflow.training.read_training_pairs`.
+        training, valid, **reading: as of :func:`alignkit.text.pairs.read_training_pairs`.
         folder, settings, progress, device: as of :func:`train_lab_runs`.
     """
-    from alignkit.workflow.training import read_training_pairs
+    from alignkit.text.pairs import read_training_pairs
 
     pairs = read_training_pairs(training, valid, **reading)
     return train_lab_runs(folder, *pairs, settings, progress, device)

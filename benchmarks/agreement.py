@@ -24,7 +24,7 @@ from alignkit.neural.devices import set_threads
 from alignkit.neural.settings import PRESETS
 from alignkit.neural.training.translation_run import TranslationRun, train_translation
 from alignkit.report.tables import metric_matrix, records
-from alignkit.text.reading import read_line_pairs
+from alignkit.text.pairs import read_line_pairs
 
 CLAIMS = [
     ("lstm.alpha", "ibm1.beta"),

@@ -24,7 +24,7 @@ from inputs import machine, need_files, run_benchmark
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.text.bitext import Bitext
-from alignkit.text.reading import read_bitext
+from alignkit.text.pairs import read_bitext
 from alignkit.text.units import lowercased
 
 #: Bytes of a rank for each pair of words in its part of the text, for each that it owns, and for each element.

@@ -40,10 +40,10 @@ from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links
 from alignkit.links.symmetrization import symmetrize
 from alignkit.metrics.aer import evaluate, link_keys
+from alignkit.pipeline import align
 from alignkit.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
-from alignkit.text.reading import read_bitext
-from alignkit.workflow.align import align
+from alignkit.text.pairs import read_bitext
 
 JOINED = "grow-diag-final-and"
 #: name -> settings of align()

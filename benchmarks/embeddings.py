@@ -23,12 +23,12 @@ from alignkit.embeddings.contextual import ContextualEmbeddings
 from alignkit.embeddings.levels import UNKNOWN
 from alignkit.links.links import Links, parse_links
 from alignkit.metrics.aer import evaluate
+from alignkit.pipeline import align
 from alignkit.scores import flat_offsets
 from alignkit.text.bitext import Bitext
 from alignkit.text.reading import read_lines
 from alignkit.types import Progress
 from alignkit.version import __version__
-from alignkit.workflow.align import align
 
 
 class FirstPairs:

@@ -42,7 +42,8 @@ from alignkit.links.links import Links, parse_links
 from alignkit.links.symmetrization import symmetrize
 from alignkit.metrics.aer import evaluate
 from alignkit.text.bitext import Bitext
-from alignkit.text.reading import read_bitext, read_lines
+from alignkit.text.pairs import read_bitext
+from alignkit.text.reading import read_lines
 
 SYSTRAN = """
 import json, sys, systran_align

@@ -37,7 +37,7 @@ from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import translation_trainer
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
-from alignkit.text.line_pairs import LinePairs
+from alignkit.text.pairs import LinePairs
 from alignkit.text.reading import read_lines
 from alignkit.text.tokenization import encode_bitext, split_words, train_subwords
 

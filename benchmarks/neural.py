@@ -36,7 +36,7 @@ from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import TranslationTask, translation_trainer
 from alignkit.neural.training.translation_run import learn_tokenizer
 from alignkit.text.bitext import Bitext
-from alignkit.text.reading import read_line_pairs
+from alignkit.text.pairs import read_line_pairs
 from alignkit.text.tokenization import encode_bitext
 
 

@@ -41,7 +41,8 @@ from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.links.symmetrization import symmetrize
 from alignkit.metrics.aer import evaluate
 from alignkit.scores import Scores
-from alignkit.text.reading import read_bitext, read_lines
+from alignkit.text.pairs import read_bitext
+from alignkit.text.reading import read_lines
 
 METHODS = ("grow-diag-final-and", "grow-diag", "intersection")
 TABLES = ("quality", "reliability", "thresholds", "ablation")

@@ -26,15 +26,14 @@ import numpy as np
 from inputs import gold_sets, run_benchmark
 from quality import environment
 
+from alignkit import pipeline
 from alignkit.classical.hmm.joint import JointHMM
 from alignkit.classical.hmm.joint_views import JointViews
 from alignkit.classical.hmm.pruning import pruned_to_pairs
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.metrics.aer import evaluate
+from alignkit.pipeline import AlignedText, align, align_blocks, sample_share
 from alignkit.text.reading import read_lines
-from alignkit.workflow import align as alignment
-from alignkit.workflow.align import AlignedText, align
-from alignkit.workflow.parts import align_part, align_sampled
 
 #: Shares of the word pairs that pruned models keep.
 KEPT = (0.3, 0.1, 0.03, 0.01, 0.003)
@@ -63,9 +62,9 @@ def measure(text: GoldText, shares: list[str], seeds: int) -> dict[str, Any]:
     for share in shares:
         rows = []
         for seed in range(seeds if share != "100%" else 1):
-            fit = align_sampled(*text.files, share, seed=seed)
-            row = {"pairs": fit.sampled, "fit_on": text.aer(fit.texts)}
-            row["not_adapted"] = text.aer(align_part(*text.files, fit.aligner).texts)
+            fit = align_blocks(*text.files, fit_on=share, seed=seed)
+            row = {"pairs": sample_share(share)(fit.pairs), "fit_on": text.aer(fit.texts)}
+            row["not_adapted"] = text.aer(align_blocks(*text.files, model=fit.aligner).texts)
             rows.append(row)
             click.echo(json.dumps({"share": share, "seed": seed, **row}), err=True)
             if share == shares[0] and seed == 0:
@@ -85,8 +84,8 @@ def pruned_rows(text: GoldText, model: Any) -> Iterable[dict[str, Any]]:
             "of": pairs,
             "megabytes": size / 2**20,
             "links_lost": 1 - kept_links / links,
-            "adapted": text.aer(align_part(*text.files, smaller, adapt=True).texts),
-            "not_adapted": text.aer(align_part(*text.files, smaller).texts),
+            "adapted": text.aer(align_blocks(*text.files, model=smaller, adapt=True).texts),
+            "not_adapted": text.aer(align_blocks(*text.files, model=smaller).texts),
         }
         click.echo(json.dumps(row), err=True)
         yield row
@@ -105,7 +104,7 @@ def markdown(result: dict[str, Any]) -> str:
     lines = ["# A model of a sample of the pairs links all pairs", "", result["environment"], ""]
     lines += ["AER in per cent; mean (lowest to highest) over the seeds of the sample.", ""]
     if result.get("block") is not None:
-        lines += [f"Adapted to blocks of {result['block']:,} pairs.", ""]
+        lines += [f"Adapted to blocks of {result['block']:,} elements.", ""]
     lines += ["| set | sample | pairs | `--fit-on` | all fitted | loss | `--model` |"]
     lines += ["|---|---|---|---|---|---|---|"]
     for name, one in result["sets"].items():
@@ -134,13 +133,13 @@ def markdown(result: dict[str, Any]) -> str:
 @click.option("--part", default="test", show_default=True)
 @click.option("--shares", multiple=True, default=("10%", "30%", "100%"), show_default=True)
 @click.option("--seeds", type=click.IntRange(min=1), default=3, show_default=True)
-@click.option("--block", type=click.IntRange(min=1), help="Adapt to blocks of this many pairs instead.")
+@click.option("--block", type=click.IntRange(min=1), help="Adapt to blocks of this many elements instead.")
 @click.option("-o", "--output", required=True, help="Without suffix.")
 def main(
     sets: tuple[str, ...], part: str, shares: tuple[str, ...], seeds: int, block: int | None, output: str
 ) -> None:
     """AER of a model of a sample of the pairs."""
-    alignment.ADAPTED_BLOCK = block or alignment.ADAPTED_BLOCK
+    pipeline.ADAPTED_ELEMENTS = block or pipeline.ADAPTED_ELEMENTS
     found = ", ".join(f"{name} {value}" for name, value in environment(sys.executable).items())
     result: dict[str, Any] = {"environment": found, "part": part, "block": block, "sets": {}}
     for place in gold_sets(part, list(sets) or None):

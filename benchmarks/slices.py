@@ -21,14 +21,15 @@ from inputs import gold_sets, run_benchmark
 from quality import environment, markdown
 from quality_systems import eflomal, measured
 
+from alignkit.align_settings import QUALITIES
 from alignkit.embeddings.contextual import ContextualEmbeddings
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.links.symmetrization import symmetrize
 from alignkit.metrics.aer import evaluate
+from alignkit.pipeline import align
 from alignkit.text.bitext import Bitext
-from alignkit.text.reading import read_bitext, read_lines
-from alignkit.workflow.align import align
-from alignkit.workflow.settings import QUALITIES
+from alignkit.text.pairs import read_bitext
+from alignkit.text.reading import read_lines
 
 #: size of a slice -> how many there are at most
 SIZES = {1: 40, 2: 30, 5: 20, 10: 14, 20: 10, 30: 8, 50: 6, 100: 4, 200: 2}

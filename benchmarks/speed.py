@@ -171,7 +171,7 @@ def cold_seconds(text: Text) -> float:
 def em_nanoseconds(text: Text, threads: int, repeat: int = 3) -> dict[str, float]:
     """EM alone: nanoseconds per (source token, target token) pair, iteration and thread, without the first one."""
     from alignkit.classical.ibm1 import fit_ibm1
-    from alignkit.text.reading import read_bitext
+    from alignkit.text.pairs import read_bitext
 
     bitext = read_bitext(text.source, text.target)
     pairs = int((bitext.source.lengths * bitext.target.lengths).sum())

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from alignkit.text.line_pairs import check_has_words
+from alignkit.text.pairs import check_has_words
 from alignkit_cli.analysis_options import device_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import note, quiet_option, reading_options, threads_option
-from alignkit_cli.parameter_types import TEXT, OutputPath, WholeNumber
+from alignkit_cli.parameter_types import NATURAL, TEXT, OutputPath
 from alignkit_cli.progress import progress_bar
 
 
@@ -22,7 +22,7 @@ from alignkit_cli.progress import progress_bar
 @click.option(
     "--layer",
     "layers",
-    type=WholeNumber(0),
+    type=NATURAL,
     multiple=True,
     help="Only this decoder layer, counted from 0; may be given several times.  [default: all]",
 )
@@ -55,7 +55,7 @@ def save_attention(model: str, output: str, quiet: bool, options: dict[str, Any]
     """Read the text, load the model, save its attention."""
     from alignkit.heads.hugging_face import cross_attention, load_pretrained
     from alignkit.neural.devices import set_threads
-    from alignkit.text.reading import read_line_pairs
+    from alignkit.text.pairs import read_line_pairs
 
     reading = {name: options[name] for name in ("encoding_errors", "lowercase")}
     pairs = read_line_pairs(options["source"], options["target"], **reading)

@@ -92,7 +92,7 @@ def command(data: str, folder: str, quiet: bool, **options: Any) -> None:
     interval, beside the rank correlation of the two. Call it again with the same FOLDER to resume after
     an interruption, or to see the table of finished runs.
     """
-    from alignkit.workflow.training import read_training_texts
+    from alignkit.text.labelled import read_training_texts
 
     need("torch")
     runs = CLASSIFIER_PRESETS[options["preset"]].change(

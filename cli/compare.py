@@ -12,7 +12,7 @@ import click
 from alignkit.comparison import CompareSettings
 from alignkit.metrics.registry import SCORE_METRICS, find_metric
 from alignkit.packages import need
-from alignkit.text.line_pairs import LinePairs, check_has_words
+from alignkit.text.pairs import LinePairs, check_has_words
 from alignkit_cli.analysis_options import (
     call_of,
     csv_option,
@@ -61,7 +61,7 @@ class CompareCall:
 
     def read(self, purpose: str, source: str, target: str | None) -> LinePairs:
         """Read a text for this purpose; raises AlignkitError if no pair has words on both sides."""
-        from alignkit.text.reading import read_line_pairs
+        from alignkit.text.pairs import read_line_pairs
 
         reading: dict[str, Any] = {"lowercase": self.lowercase, "encoding_errors": self.encoding_errors}
         pairs = read_line_pairs(source, target, **reading)
@@ -202,7 +202,7 @@ def train_on_sample(folder: str, seed: int, device: str, quiet: bool) -> str:
     """Train the small preset on the embedded sample; returns the run directory."""
     from alignkit.neural.settings import PRESETS
     from alignkit.neural.training.translation_run import train_translation
-    from alignkit.text.reading import read_line_pairs
+    from alignkit.text.pairs import read_line_pairs
 
     texts = [read_line_pairs(*choose_text(None, None, True, part)) for part in ("train", "test")]
     note("training a small network on the embedded sample (it is not kept; see `alignkit train`) ...", quiet)

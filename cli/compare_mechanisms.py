@@ -18,7 +18,7 @@ from alignkit_cli.options import (
     threads_option,
     write_output,
 )
-from alignkit_cli.parameter_types import PASSES, SEED, TEXT, InputPath, OutputFolder, OutputPath, WholeNumber
+from alignkit_cli.parameter_types import NATURAL, PASSES, SEED, TEXT, InputPath, OutputFolder, OutputPath
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ ibm1's AER is that of five iterations with NULL."""
 )
 @preset_option(PRESETS, "The sizes of the networks, and how they are trained.")
 @click.option("--epochs", type=PASSES, help="The number of passes over the text.  [default: the preset's]")
-@click.option("--steps", type=WholeNumber(0), help="Stop after this number of batches.  [default: no limit]")
+@click.option("--steps", type=NATURAL, help="Stop after this number of batches.  [default: no limit]")
 @click.option("--seed", type=SEED, help="The seed of all networks.  [default: the preset's]")
 @click.option(
     "--set",

@@ -46,7 +46,7 @@ def command(weighting: Weighting, output: str, threads: int | None, quiet: bool,
     With the default weighting this is the count table of IBM Model 1's first iteration.
     """
     from alignkit.classical.cooccurrence import cooccurrence, save_table
-    from alignkit.text.reading import read_bitext
+    from alignkit.text.pairs import read_bitext
 
     files = choose_text(options["source"], options["target"], options["sample"])
     give_memory_back()

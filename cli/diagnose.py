@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit.workflow.settings import AlignSettings
+from alignkit.align_settings import ReadSettings
 from alignkit_cli.analysis_options import csv_option, json_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import quiet_option, reading_options, threads_option, with_given, write_output
@@ -54,7 +54,7 @@ def command(source: str, target: str, links: str | None, **options: Any) -> None
     """
     from alignkit.diagnose.diagnosis import diagnose_links
 
-    settings = with_given(AlignSettings(), {name: options[name] for name in ("encoding_errors", "lowercase")})
+    settings = with_given(ReadSettings(), {name: options[name] for name in ("encoding_errors", "lowercase")})
     texts = (source, target) if links is not None else (source, None)
     with progress_bar("views", options["quiet"]) as bar:
         found = diagnose_links(

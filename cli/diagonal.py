@@ -9,9 +9,10 @@ import click
 from alignkit.classical.settings import DIRICHLET_RANGE, TENSION_RANGE, DiagonalSettings
 from alignkit_cli.command import alignkit_command
 from alignkit_cli.fitting import (
+    align_and_write,
+    align_settings,
     direction_options,
     estimation_options,
-    fit_and_write,
     result_options,
     text_options,
 )
@@ -62,4 +63,5 @@ def command(no_dirichlet: bool, **options: Any) -> None:
     needs("null_probability", "NULL (without --no-null)", options["null"])
     if no_dirichlet:
         options["dirichlet"] = None
-    fit_and_write("diagonal", with_given(DiagonalSettings(), options), options)
+    estimation = with_given(DiagonalSettings(), options)
+    align_and_write(align_settings(options, method="diagonal", estimation=estimation, iterations=None), options)

@@ -74,7 +74,7 @@ def command(gold: str, hypothesis: str, per_sentence: str | None, by_class: bool
     from 0, with the source first. Since lines of HYP after those of GOLD are not read, test pairs may stand before
     the training text.
     """
-    from alignkit.workflow.evaluation import read_evaluated
+    from alignkit.metrics.evaluation import read_evaluated
 
     reading = {name: options[name] for name in ("gold_format", "gold_base", "text")}
     found = read_evaluated(gold, hypothesis, **reading)

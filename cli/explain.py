@@ -11,7 +11,7 @@ from alignkit.explain.registry import EXPLANATION_TESTS, TRANSLATION_TESTS, UNTR
 from alignkit_cli.analysis_options import call_of, csv_option, device_option, json_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import needs, quiet_option, setting_option, threads_option, write_output
-from alignkit_cli.parameter_types import COUNT, SEED, InputPath, OutputPath, RealNumber
+from alignkit_cli.parameter_types import COUNT, PROBABILITY, SEED, InputPath, OutputPath
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class ExplainCall:
 @setting_option(
     ExplanationSettings,
     "epsilon",
-    type=RealNumber(0, 1, 0, 1),
+    type=PROBABILITY,
     help="How far adversarial attention may change the probability.",
 )
 @setting_option(
@@ -92,7 +92,7 @@ class ExplainCall:
 @setting_option(
     ExplanationSettings,
     "share",
-    type=RealNumber(0, 1, 0, 1),
+    type=PROBABILITY,
     help="The share of a text's words that rationales may select.",
 )
 @setting_option(

@@ -1,16 +1,18 @@
-"""The options and the way from text to links that all commands share which fit a lexical model."""
+"""The options and the way from text to links that all commands share which fit an aligner."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit.classical.settings import GREATEST_PRIOR_WEIGHT, KINDS
+from alignkit.align_settings import AlignSettings, FitSettings, LinkSettings
+from alignkit.classical.settings import KINDS
 from alignkit.links.heuristics import DEFAULT_THRESHOLD, method_names
 from alignkit.types import SCORE_ENDINGS
-from alignkit.workflow.settings import METHODS, AlignSettings, Estimation
 from alignkit_cli.options import (
     Command,
     apply,
@@ -26,15 +28,13 @@ from alignkit_cli.options import (
     setting_option,
     text_arguments,
     threads_option,
-    with_given,
 )
-from alignkit_cli.parameter_types import PASSES, SHARE, TEXT, InputPath, OutputPath, RealNumber
+from alignkit_cli.parameter_types import PASSES, SHARE, TEXT, InputPath, OutputPath, RealNumber, SampleSize
 from alignkit_cli.progress import FitProgress
-from alignkit_cli.text_parts import sample_fit_options
 
 if TYPE_CHECKING:
     from alignkit.aligner import Aligner
-    from alignkit.workflow.align import AlignedText
+    from alignkit.pipeline import AlignedText
 
 
 def estimation_options(settings: object) -> Callable[[Command], Command]:
@@ -55,48 +55,42 @@ def estimation_options(settings: object) -> Callable[[Command], Command]:
     prune = setting_option(
         settings,
         "prune",
-        type=RealNumber(0, 1, 1),
+        type=RealNumber(0, 1, max_open=True),
         help="Drop word pairs with a lower probability than this after the last iteration; others keep theirs.",
     )
     return lambda command: apply(command, iterations, null, tolerance, prune)
 
 
 def knowledge_options(command: Command) -> Command:
-    """--prior, --prior-weight and --start."""
+    """--prior and --start."""
     prior = setting_option(
-        AlignSettings,
+        FitSettings,
         "prior",
         type=TEXT,
-        help="Use the lexicon of another text, as `alignkit lexicon` writes it: its probabilities count like "
-        "--prior-weight occurrences of each word.",
-    )
-    weight = setting_option(
-        AlignSettings,
-        "prior_weight",
-        type=RealNumber(0, GREATEST_PRIOR_WEIGHT),
-        help="The number of occurrences of each word that the lexicon of --prior counts for.",
+        help="Use the lexicon of another text, as `alignkit lexicon` writes it: its probabilities count like some "
+        "occurrences of each word.",
     )
     start = setting_option(
-        AlignSettings,
+        FitSettings,
         "start",
         type=InputPath(),
         help="Start from a saved model of the same kind and direction instead of uniform probabilities. Word "
         "pairs that it does not have are initialised uniformly.",
     )
-    return apply(command, prior, weight, start)
+    return apply(command, prior, start)
 
 
 def direction_options(command: Command) -> Command:
     """--reverse, --symmetrize and --threshold."""
     reverse = setting_option(
-        AlignSettings,
+        FitSettings,
         "reverse",
         is_flag=True,
         show_default=False,
         help="Fit p(source | target); links are still printed with the source first.",
     )
     symmetrization = setting_option(
-        AlignSettings,
+        LinkSettings,
         "symmetrization",
         "--symmetrize",
         "symmetrization",
@@ -104,19 +98,30 @@ def direction_options(command: Command) -> Command:
         help="Fit both directions and combine their links by a heuristic of Moses, or by the product of their "
         "posteriors.",
     )
-    threshold = click.option(
-        "--threshold",
+    threshold = setting_option(
+        LinkSettings,
+        "threshold",
         type=SHARE,
-        default=DEFAULT_THRESHOLD,
-        show_default=True,
         help="With --symmetrize product: link two words if the geometric mean of their posteriors is at least "
-        "this.",
+        f"this.  [default: {DEFAULT_THRESHOLD}]",
     )
     return apply(command, reverse, symmetrization, threshold)
 
 
-def score_options(command: Command) -> Command:
-    """--save-scores and --kind."""
+def result_options(command: Command) -> Command:
+    """What is fitted on, what is saved, output files, and the number of threads."""
+    fit_on = click.option(
+        "--fit-on",
+        type=SampleSize(),
+        help="Fit the model on a random sample of N pairs, or of P percent of them, and link all pairs by it, in "
+        "bounded memory: for texts of millions of pairs. The joint model is adapted to each block of the text. "
+        "SRC and TGT must be files, which are read several times.",
+    )
+    model = click.option(
+        "--save-model",
+        type=OutputPath(replaces="start"),
+        help="Also save the fitted model, for `alignkit align --model FILE`, and for --start.",
+    )
     scores = click.option(
         "--save-scores",
         type=OutputPath(*SCORE_ENDINGS),
@@ -130,18 +135,8 @@ def score_options(command: Command) -> Command:
         help="The scores that --save-scores writes: alpha, the posterior over source words, or beta, Trans(target "
         "word | source word).",
     )
-    return apply(command, scores, kind)
-
-
-def result_options(command: Command) -> Command:
-    """Output files, and the number of threads."""
-    model = click.option(
-        "--save-model",
-        type=OutputPath(replaces="start"),
-        help="Also save the fitted model, for `alignkit align --model FILE`.",
-    )
-    others = (sample_fit_options, format_options, threads_option, output_option, quiet_option)
-    return apply(command, score_options, model, *others)
+    others = (format_options, threads_option, output_option, quiet_option)
+    return apply(command, fit_on, model, scores, kind, *others)
 
 
 def text_options(command: Command) -> Command:
@@ -149,61 +144,58 @@ def text_options(command: Command) -> Command:
     return text_arguments(sample_option(command))
 
 
-def fit_and_write(method: str, estimation: Estimation, options: Mapping[str, Any]) -> None:
-    """Fit a model, write what is asked for; links come last, when all other work is done.
+def align_settings(options: Mapping[str, Any], **values: Any) -> AlignSettings:
+    """The settings of an alignment: the options that are called like one of their fields, and ``values``."""
+    names = {each.name for part in vars(AlignSettings()).values() for each in fields(part)}
+    return AlignSettings.of(**{name: options[name] for name in names if name in options} | values)
+
+
+def align_and_write(
+    settings: AlignSettings, options: Mapping[str, Any], model: str | None = None, skip: bool = False
+) -> None:
+    """Fit or load an aligner, and write what is asked for; links come last, when all other work is done.
 
     Args:
-        method: a name in :data:`alignkit.workflow.settings.METHODS`.
-        estimation: its settings.
+        settings: of the alignment.
         options: of the command.
+        model: a saved aligner; None: one is fitted.
+        skip: go on after malformed lines of a stream.
     """
-    check_options(method, options)
     source, target = choose_text(options["source"], options["target"], options["sample"])
-    give_memory_back()
-    by_scores = options["symmetrization"] in method_names(needs_scores=True)
-    settings = with_given(
-        AlignSettings(method),
-        options,
-        estimation=estimation,
-        threshold=options["threshold"] if by_scores else None,
-    )
-    directions = 2 if settings.symmetrization is not None else 1
-    if options["fit_on"] is not None:
-        fit_on_sample(source, target, settings, options, directions)
-        return
-    from alignkit.workflow.align import align
-
-    with FitProgress(directions, options["quiet"]) as progress:
-        aligned = align(source, target, settings=settings, threads=options["threads"], progress=progress)
-    note(f"{METHODS[method].models[0]}: {progress.summary}", options["quiet"])
-    save_model(aligned.aligner, options)
-    save_scores(aligned, options)
-    write_alignments([aligned], options)
-
-
-def fit_on_sample(
-    source: str, target: str | None, settings: AlignSettings, options: Mapping[str, Any], directions: int = 1
-) -> None:
-    """Fit a model on a sample, save it if --save-model asks for that, and write the alignment of all pairs."""
-    if options["save_scores"] is not None:
-        raise click.UsageError("--save-scores needs the whole text in memory; it does not go with --fit-on.")
-    from alignkit.workflow.parts import align_sampled
-
-    quiet = options["quiet"]
-    with FitProgress(directions, quiet=quiet) as progress:
-        fit = align_sampled(
-            source,
-            target,
-            options["fit_on"],
-            seed=options["seed"],
-            settings=settings,
-            threads=options["threads"],
-            progress=progress,
+    threads, quiet, shard = options["threads"], options["quiet"], options.get("shard")
+    streamed = model is not None and source == "-" and target is None
+    in_blocks = streamed or shard is not None or options["fit_on"] is not None or settings.linking.adapt
+    needs("shard", "--model and files", model is not None and not streamed)
+    needs("on_error", '--model and "-" as SRC', streamed)
+    needs("kind", "--save-scores", options["save_scores"] is not None)
+    if options["save_scores"] is not None and (in_blocks or settings.fitting.reverse):
+        refused = 'with none of --fit-on, --adapt, --shard and "-"' if in_blocks else "not with --reverse"
+        raise click.UsageError(
+            f"--save-scores writes source-to-target scores of the whole text; it goes {refused}."
         )
+    from alignkit.pipeline import align, align_blocks, align_stream
+
+    if model is not None and streamed:
+        texts = align_stream(sys.stdin.buffer, model, settings=settings, threads=threads or 1, skip=skip)
+        write_alignments(texts, options)
+        return
+    if model is None:
+        give_memory_back()
+    with FitProgress(1 if settings.linking.symmetrization is None else 2, quiet) as progress:
+        how: dict[str, Any] = {"settings": settings, "model": model, "threads": threads, "progress": progress}
+        if in_blocks:
+            found = align_blocks(source, target, fit_on=options["fit_on"], shard=shard or (1, 1), **how)
+            aligner, blocks, first = found.aligner, found.texts, found.low
+        else:
+            aligned = align(source, target, **how)
+            aligner, blocks, first = aligned.aligner, iter([aligned]), 0
     if progress.summary:
-        note(f"{fit.aligner.name}: {progress.summary}", quiet)
-    save_model(fit.aligner, options)
-    write_alignments(fit.texts, options)
+        fitting = settings.fitting
+        note(f"{aligner.name if fitting.chosen.is_joint else fitting.method}: {progress.summary}", quiet)
+    save_model(aligner, options)
+    if options["save_scores"] is not None:
+        aligned.score(options["kind"]).save(options["save_scores"])
+    write_alignments(blocks, options, first)
 
 
 def save_model(aligner: Aligner, options: Mapping[str, Any]) -> None:
@@ -221,31 +213,6 @@ def save_model(aligner: Aligner, options: Mapping[str, Any]) -> None:
     aligner.save(options["save_model"])
 
 
-def save_scores(aligned: AlignedText, options: Mapping[str, Any]) -> None:
-    """Write score matrices, if --save-scores asks for them."""
-    if options["save_scores"] is not None:
-        aligned.score(options["kind"]).save(options["save_scores"])
-
-
-def check_options(method: str, options: Mapping[str, Any]) -> None:
-    """Refuse options that do not go together.
-
-    Raises:
-        click.UsageError: naming them.
-    """
-    if options["symmetrization"] is not None and options["reverse"]:
-        raise click.UsageError("--symmetrize fits both directions; it does not go with --reverse.")
-    if options["reverse"] and options["save_scores"]:
-        raise click.UsageError(
-            "--save-scores writes source-to-target scores; exchange SRC and TGT to get the others."
-        )
-    needs("threshold", "--symmetrize product", options["symmetrization"] in method_names(needs_scores=True))
-    needs("kind", "--save-scores", options["save_scores"] is not None)
-    needs("seed", "--fit-on", options["fit_on"] is not None)
-    if "prior" in METHODS[method].takes:
-        needs("prior_weight", "--prior", options["prior"] is not None)
-
-
 def write_alignments(texts: Iterable[AlignedText], options: Mapping[str, Any], first: int = 0) -> None:
     """Write the alignments of texts as they come, by --output, --format and --sentence-scores.
 
@@ -256,8 +223,8 @@ def write_alignments(texts: Iterable[AlignedText], options: Mapping[str, Any], f
         options: of the command.
         first: the number of the first pair, from 0.
     """
-    from alignkit.text.reading import blank_pairs
-    from alignkit.workflow.writing import AlignmentWriter
+    from alignkit.pipeline import AlignmentWriter
+    from alignkit.text.pairs import blank_pairs
 
     blanks, errors = 0, 0
     output = options["output"] or "-"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from alignkit.align_settings import ReadSettings
 from alignkit.metrics.protocol import MetricSettings
-from alignkit.workflow.settings import AlignSettings
 from alignkit_cli.analysis_options import csv_option, json_option, percent_option, seed_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
@@ -79,7 +79,7 @@ def run_heads(scores: str, source: str, target: str | None, options: dict[str, A
             target,
             gold=options["gold"],
             model=options["model"],
-            reading=with_given(AlignSettings(), {k: options[k] for k in ("encoding_errors", "lowercase")}),
+            reading=with_given(ReadSettings(), {k: options[k] for k in ("encoding_errors", "lowercase")}),
             settings=settings,
             progress=bar,
         )

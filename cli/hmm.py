@@ -10,14 +10,15 @@ import click
 from alignkit.classical.hmm.settings import DECODINGS, JOINT_SETTINGS, JOINT_THRESHOLD, HMMSettings
 from alignkit_cli.command import alignkit_command
 from alignkit_cli.fitting import (
+    align_and_write,
+    align_settings,
     direction_options,
-    fit_and_write,
     knowledge_options,
     result_options,
     text_options,
 )
-from alignkit_cli.options import memory_options, needs, setting_option, with_given
-from alignkit_cli.parameter_types import GREATEST_PASSES, PASSES, PROBABILITY, WholeNumber
+from alignkit_cli.options import needs, setting_option, with_given
+from alignkit_cli.parameter_types import GREATEST_PASSES, PASSES, PROBABILITY
 
 NULL = f"{HMMSettings.null_probability}; with --bayes {JOINT_SETTINGS.null_probability}"
 
@@ -28,7 +29,7 @@ NULL = f"{HMMSettings.null_probability}; with --bayes {JOINT_SETTINGS.null_proba
 @setting_option(
     HMMSettings,
     "lexical_iterations",
-    type=WholeNumber(0, GREATEST_PASSES),
+    type=click.IntRange(0, GREATEST_PASSES),
     help="Number of iterations of IBM Model 1 before these.",
 )
 @click.option(
@@ -57,7 +58,6 @@ NULL = f"{HMMSettings.null_probability}; with --bayes {JOINT_SETTINGS.null_proba
 )
 @knowledge_options
 @direction_options
-@memory_options
 @result_options
 def command(bayes: bool, agreement: bool, null_probability: float | None, **options: Any) -> None:
     """Align a text with a hidden Markov model, fitted on it.
@@ -76,4 +76,5 @@ def command(bayes: bool, agreement: bool, null_probability: float | None, **opti
     base = replace(JOINT_SETTINGS, tolerance=HMMSettings.tolerance) if bayes else HMMSettings()
     if null_probability is not None:
         base = replace(base, null_probability=null_probability)
-    fit_and_write("joint" if agreement else "hmm", with_given(base, options), options)
+    method, estimation = "joint" if agreement else "hmm", with_given(base, options, threshold=base.threshold)
+    align_and_write(align_settings(options, method=method, estimation=estimation, iterations=None), options)

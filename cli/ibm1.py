@@ -7,9 +7,10 @@ from typing import Any
 from alignkit.classical.settings import DIRICHLET_RANGE, IBM1Settings
 from alignkit_cli.command import alignkit_command
 from alignkit_cli.fitting import (
+    align_and_write,
+    align_settings,
     direction_options,
     estimation_options,
-    fit_and_write,
     knowledge_options,
     result_options,
     text_options,
@@ -47,4 +48,5 @@ def command(**options: Any) -> None:
     and the second source word to the third target word. The line is empty if a side is blank.
     """
     needs("null_probability", "NULL (without --no-null)", options["null"])
-    fit_and_write("ibm1", with_given(IBM1Settings(), options), options)
+    estimation = with_given(IBM1Settings(), options)
+    align_and_write(align_settings(options, method="ibm1", estimation=estimation, iterations=None), options)

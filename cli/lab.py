@@ -35,7 +35,7 @@ from alignkit_cli.options import (
     with_given,
     write_output,
 )
-from alignkit_cli.parameter_types import COUNT, PASSES, TEXT, InputPath, OutputFolder, OutputPath, WholeNumber
+from alignkit_cli.parameter_types import COUNT, NATURAL, PASSES, TEXT, InputPath, OutputFolder, OutputPath
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class LabCall:
 )
 @click.option("--pieces", type=COUNT, help="With --train: the number of subwords.  [default: the preset's]")
 @click.option("--epochs", type=PASSES, help="With --train: passes over the text.  [default: the preset's]")
-@click.option("--steps", type=WholeNumber(0), help="With --train: stop after this number of batches.")
+@click.option("--steps", type=NATURAL, help="With --train: stop after this number of batches.")
 @part_option(LabSettings, "on", "The text whose pairs are scored: the validation or the training text.")
 @click.option(
     "--limit",

@@ -104,7 +104,11 @@ def _run(arguments: list[str] | None) -> int:
 
 
 def _usage_error(error: click.ClickException) -> int:
+    import re
+
     import click
+
+    from alignkit.errors import abbreviated
 
     if not isinstance(error, click.UsageError):
         return _fail(error.format_message())
@@ -112,7 +116,8 @@ def _usage_error(error: click.ClickException) -> int:
         click.echo(error.format_message(), err=True)  # its message is the whole help
         return 2
     command = error.ctx.command_path if error.ctx is not None else "alignkit"
-    return _fail(f"{error.format_message()} See '{command} --help'.", command)
+    message = re.sub(r"\S{200,}", lambda word: abbreviated(word[0]), error.format_message())
+    return _fail(f"{message} See '{command} --help'.", command)
 
 
 def _fail(message: str, command: str = "alignkit") -> int:

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from alignkit.align_settings import ReadSettings
 from alignkit.links.formats import OUTPUT_FORMATS
-from alignkit.workflow.settings import AlignSettings
 from alignkit_cli.command import argument
-from alignkit_cli.parameter_types import TEXT, THREADS, ExistingFolder, MemorySize, OutputPath
+from alignkit_cli.parameter_types import TEXT, THREADS, OutputPath
 
 Command = Callable[..., Any]
 Settings = TypeVar("Settings")
@@ -72,7 +72,7 @@ def text_arguments(command: Command) -> Command:
 def reading_options(command: Command) -> Command:
     """--lowercase and --encoding-errors."""
     lowercase = setting_option(
-        AlignSettings, "lowercase", is_flag=True, show_default=False, help="Lower-case both sides while reading."
+        ReadSettings, "lowercase", is_flag=True, show_default=False, help="Lower-case both sides while reading."
     )
     return apply(command, lowercase, encoding_option)
 
@@ -80,7 +80,7 @@ def reading_options(command: Command) -> Command:
 def encoding_option(command: Command) -> Command:
     """--encoding-errors."""
     return setting_option(
-        AlignSettings,
+        ReadSettings,
         "encoding_errors",
         type=click.Choice(["strict", "replace"]),
         help="What to do about bytes that are not UTF-8: stop with an error, or replace them with U+FFFD.",
@@ -97,27 +97,6 @@ def threads_option(command: Command) -> Command:
     """--threads."""
     text = "Number of threads; the result does not depend on it.  [default: all cores]"
     return click.option("--threads", type=THREADS, help=text)(command)
-
-
-def memory_options(command: Command) -> Command:
-    """--max-memory and --temp-dir."""
-    limit = setting_option(
-        AlignSettings,
-        "max_memory",
-        type=MemorySize(),
-        help="Do not use more memory than this, as 800M or 4G: a larger text is kept on disk and fitted in parts, "
-        "with the same result. If the limit is too low for that, the program stops before fitting and prints an "
-        "estimate of what is needed.  [default: half of the machine's memory, exceeded if there is no other way]",
-    )
-    folder = setting_option(
-        AlignSettings,
-        "temp_folder",
-        "--temp-dir",
-        "temp_folder",
-        type=ExistingFolder(),
-        help="Where to keep a text that is too large for memory.  [default: $TMPDIR]",
-    )
-    return apply(command, limit, folder)
 
 
 def output_option(command: Command) -> Command:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -20,54 +21,15 @@ GREATEST = 2**31 - 1
 GREATEST_PASSES = 1_000_000
 
 
-class WholeNumber(click.ParamType):
-    """A whole number of a range, both ends included."""
-
-    name = "n"
-
-    def __init__(self, least: int = 1, greatest: int = GREATEST) -> None:
-        self.least = least
-        self.greatest = greatest
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        try:
-            number = int(value)
-        except ValueError:
-            number = self.least - 1
-        if not self.least <= number <= self.greatest:
-            shown = abbreviated(str(value))
-            self.fail(f"{shown} is not a whole number from {self.least} to {self.greatest}.", param, ctx)
-        return number
-
-
-class RealNumber(click.ParamType):
-    """A number of a range.
-
-    Args:
-        least, greatest: the ends of the range.
-        outside: which of the ends are not allowed themselves.
-    """
+class RealNumber(click.FloatRange):
+    """A number of a range; click's own takes nan for one."""
 
     name = "x"
 
-    def __init__(self, least: float, greatest: float, *outside: float) -> None:
-        self.least = least
-        self.greatest = greatest
-        self.outside = outside
-
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            number = float(value)
-        except ValueError:
-            number = float("nan")
-        if not self.least <= number <= self.greatest or number in self.outside:
-            limits = " and ".join(
-                f"{'below' if end == self.greatest else 'above'} {end:g}"
-                if end in self.outside
-                else f"{'at most' if end == self.greatest else 'at least'} {end:g}"
-                for end in (self.least, self.greatest)
-            )
-            self.fail(f"{abbreviated(str(value))} is not a number that is {limits}.", param, ctx)
+        number = float(super().convert(value, param, ctx))
+        if math.isnan(number):
+            self.fail("nan is not a number.", param, ctx)
         return number
 
 
@@ -86,19 +48,48 @@ class Percentage(click.ParamType):
         return str(value)
 
 
-class MemorySize(click.ParamType):
-    """An amount of memory, as 800M or 4G."""
+class SampleSize(click.ParamType):
+    """A number of pairs, as 1000000, or a share of them, as 10%."""
 
-    name = "size"
+    name = "n|p%"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from alignkit.classical.memory import parse_size
+        from alignkit.pipeline import sample_share
 
         try:
-            parse_size(value)
+            sample_share(str(value))
         except AlignkitError as error:
             self.fail(f"{error}.", param, ctx)
         return str(value)
+
+
+class ModelSize(click.ParamType):
+    """A size of a file, as 100M, or a number of word pairs."""
+
+    name = "size|n"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from alignkit.classical.hmm.pruning import parse_model_size
+
+        try:
+            parse_model_size(str(value))
+        except AlignkitError as error:
+            self.fail(f"{error}.", param, ctx)
+        return str(value)
+
+
+class Shard(click.ParamType):
+    """A part of a text, as 2/8: the second of eight."""
+
+    name = "i/n"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+        if isinstance(value, tuple):  # converted already
+            return value
+        match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", str(value))
+        if not match or not 1 <= int(match[1]) <= int(match[2]):
+            self.fail(f"{abbreviated(str(value))} is not i/n with i from 1 to n, as 2/8.", param, ctx)
+        return int(match[1]), int(match[2])
 
 
 class Device(click.ParamType):
@@ -243,27 +234,14 @@ class OutputFolder(click.ParamType):
         return os.fspath(value)
 
 
-class ExistingFolder(click.ParamType):
-    """A folder that is there, and in which files can be written."""
-
-    name = "folder"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from alignkit.storage import check_folder
-
-        if not os.path.isdir(value):
-            self.fail(f"there is no folder {value}.", param, ctx)
-        check_folder(value)
-        return os.fspath(value)
-
-
 #: Types that several commands share.
-SEED = WholeNumber(0, 2**63 - 1)
-COUNT = WholeNumber()
-PASSES = WholeNumber(1, GREATEST_PASSES)
-THREADS = WholeNumber(1, GREATEST_THREAD_COUNT)
+SEED = click.IntRange(0, 2**63 - 1)
+COUNT = click.IntRange(1, GREATEST)
+NATURAL = click.IntRange(0, GREATEST)
+PASSES = click.IntRange(1, GREATEST_PASSES)
+THREADS = click.IntRange(1, GREATEST_THREAD_COUNT)
 SHARE = RealNumber(0, 1)
-PROBABILITY = RealNumber(0, 1, 0, 1)
+PROBABILITY = RealNumber(0, 1, min_open=True, max_open=True)
 TEXT = InputPath(stdin=True)
 
 

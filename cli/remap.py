@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from alignkit.workflow.settings import ON_ERROR
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import output_option, quiet_option, write_output
 from alignkit_cli.parameter_types import TEXT
@@ -32,8 +31,8 @@ from alignkit_cli.parameter_types import TEXT
 )
 @click.option(
     "--on-error",
-    type=click.Choice(ON_ERROR),
-    default=ON_ERROR[0],
+    type=click.Choice(["stop", "skip"]),
+    default="stop",
     show_default=True,
     help="Stop at a sentence with other characters in --to than in --from, or skip its pair: print an empty line.",
 )
@@ -49,6 +48,6 @@ def command(
     two old tokens that are linked; links of words come back the same from subwords. Prints a line of links for
     each line of LINKS.
     """
-    from alignkit.workflow.remapping import remap_files
+    from alignkit.links.remapping import remap_files
 
-    write_output(remap_files(links, old, new, on_error=on_error).to_pharaoh(), output)
+    write_output(remap_files(links, old, new, skip=on_error == "skip").to_pharaoh(), output)

@@ -24,13 +24,13 @@ from alignkit_cli.options import (
     write_output,
 )
 from alignkit_cli.parameter_types import (
+    NATURAL,
     TEXT,
     InputPath,
     NamedInputPath,
     OutputFolder,
     OutputPath,
     ScoresPath,
-    WholeNumber,
 )
 from alignkit_cli.progress import progress_bar
 
@@ -120,7 +120,7 @@ class ReportCall:
 @ibm1_options
 @click.option(
     "--limit",
-    type=WholeNumber(0),
+    type=NATURAL,
     default=SHOWN_PAIRS,
     show_default=True,
     help="Show only this number of sentence pairs one by one, the first ones; the figures count all.",
@@ -171,7 +171,8 @@ def run_report(call: ReportCall, inputs: ReportInputs) -> None:
 
 def with_texts(call: ReportCall, inputs: ReportInputs) -> ReportInputs:
     """Read the texts and add them to the inputs."""
-    from alignkit.text.reading import read_line_pairs, read_lines
+    from alignkit.text.pairs import read_line_pairs
+    from alignkit.text.reading import read_lines
 
     def sides(files: tuple[str, str | None] | None) -> Sides | None:
         reading: dict[str, Any] = {"encoding_errors": call.encoding_errors, "lowercase": call.lowercase}

@@ -32,6 +32,7 @@ from alignkit_cli.options import (
 )
 from alignkit_cli.parameter_types import (
     COUNT,
+    NATURAL,
     PASSES,
     SEED,
     TEXT,
@@ -40,7 +41,6 @@ from alignkit_cli.parameter_types import (
     InputPath,
     MechanismName,
     OutputFolder,
-    WholeNumber,
 )
 from alignkit_cli.progress import progress_bar
 
@@ -86,7 +86,7 @@ from alignkit_cli.progress import progress_bar
 )
 @click.option(
     "--heads",
-    type=WholeNumber(1, 1024),
+    type=click.IntRange(1, 1024),
     help="The number of heads of the attention, each with maps of its own.  [default: the preset's]",
 )
 @click.option(
@@ -117,7 +117,7 @@ from alignkit_cli.progress import progress_bar
     help="The number of passes over the text; with more of them, a finished run is continued.  [default: the "
     "preset's]",
 )
-@click.option("--steps", type=WholeNumber(0), help="The number of batches to stop after.  [default: no limit]")
+@click.option("--steps", type=NATURAL, help="The number of batches to stop after.  [default: no limit]")
 @click.option("--batch", type=COUNT, help="The number of sentence pairs in a batch.  [default: the preset's]")
 @click.option(
     "--bleu",
@@ -155,7 +155,7 @@ def command(run_dir: str, quiet: bool, **options: Any) -> None:
     The same command continues an interrupted run, and ends in the same network. RUN can then be given wherever a
     saved aligner is asked for: it stands for the network with the lowest validation loss.
     """
-    from alignkit.workflow.training import TrainingFiles, train_files
+    from alignkit.neural.training.files import TrainingFiles, train_files
 
     need("torch", "sacrebleu")
     text, valid = choose_text(options["source"], options["target"], options["sample"]), options["valid"]

@@ -36,7 +36,18 @@ ORDER = [
         "datasets",
     ),
     *("embeddings", "aligner", "classical", "neural", "metrics"),
-    *("workflow", "time_course", "analysis", "comparison", "classify", "lab", "report", "experiments"),
+    *(
+        "align_settings",
+        "pipeline",
+        "doctor",
+        "time_course",
+        "analysis",
+        "comparison",
+        "classify",
+        "lab",
+        "report",
+        "experiments",
+    ),
     *("diagnose", "explain", "heads"),
 ]
 #: Folder -> the commands that it serves: nothing else imports it (the list of commands names these modules).

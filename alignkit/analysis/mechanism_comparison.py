@@ -27,10 +27,9 @@ from alignkit.neural.training.translation import translation_trainer
 from alignkit.neural.training.translation_run import TranslationRun, train_translation
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
-from alignkit.text.line_pairs import LinePairs
+from alignkit.text.pairs import Files, LinePairs, read_training_pairs
 from alignkit.text.tokenization import Tokenizer, split_words
 from alignkit.types import PathLike, Progress, named_progress
-from alignkit.workflow.training import Files, read_training_pairs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -211,7 +210,7 @@ def read_mechanism_text(
     """Read a text and its gold links.
 
     Args:
-        training, valid, **reading: as of :func:`alignkit.workflow.training.read_training_pairs`.
+        training, valid, **reading: as of :func:`alignkit.text.pairs.read_training_pairs`.
         gold: of the validation text, in any format of :func:`alignkit.links.files.read_gold`.
 
     Raises:

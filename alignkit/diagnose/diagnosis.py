@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from alignkit.align_settings import ReadSettings
 from alignkit.classical.hmm.settings import JOINT_THRESHOLD
 from alignkit.diagnose.checks import (
     Check,
@@ -45,10 +46,9 @@ from alignkit.parallel import thread_count
 from alignkit.representation import brief_repr
 from alignkit.settings import with_options
 from alignkit.text.bitext import Bitext
+from alignkit.text.pairs import Side, read_text
 from alignkit.text.reading import read_lines
 from alignkit.types import PathLike, Progress
-from alignkit.workflow.reading import Side, read_text
-from alignkit.workflow.settings import AlignSettings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,7 +103,7 @@ def diagnose_links(
     target: Side | None,
     links: Links | PathLike | Iterable[str],
     *,
-    settings: AlignSettings | None = None,
+    settings: ReadSettings | None = None,
     calibration: Calibration = CALIBRATION,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -112,20 +112,20 @@ def diagnose_links(
     """Estimate how good an alignment is, and find where it is bad, without gold links.
 
     Args:
-        source, target: the text, as of :func:`alignkit.workflow.align.align`.
+        source, target: the text, as of :func:`alignkit.pipeline.align`.
         links: of the text or of its first pairs; a file, which may have probabilities, or strings ``"0-0 1-2"``.
             The rest of the text is learned from, too.
         settings: how to read the text: ``lowercase`` and ``encoding_errors``.
         calibration: how to read the views' agreement.
         threads: all there are by default; no result depends on it.
         progress: called with (done, total, message) after each iteration of the views' models.
-        **options: fields of :class:`AlignSettings`, which replace those of ``settings``.
+        **options: fields of :class:`ReadSettings`, which replace those of ``settings``.
 
     Raises:
         AlignkitError: a text or file is not valid, or the links are not of the text.
     """
-    chosen, count = with_options(settings or AlignSettings(), options), thread_count(threads)
-    bitext = read_text(source, target, chosen, count)
+    chosen, count = with_options(settings or ReadSettings(), options), thread_count(threads)
+    bitext = read_text(source, target, **vars(chosen), threads=count)
     found, probabilities = _read_links(links, bitext)
     if not (bitext.shapes[: len(found)] > 0).all(axis=1).any():
         raise AlignkitError("there is nothing to diagnose: no sentence pair with links has words on both sides")

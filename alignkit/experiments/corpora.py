@@ -6,8 +6,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError
 from alignkit.text.labelled import LabelledLines, read_labelled
-from alignkit.text.line_pairs import LinePairs
-from alignkit.text.reading import read_line_pairs
+from alignkit.text.pairs import LinePairs, read_line_pairs
 from alignkit.text.tokenization import split_words
 
 PLACE_WORDS = frozenset({"in", "on", "at"})  #: prepositions by which the sentences of the sample are labelled
@@ -22,7 +21,7 @@ def bitext_lines(source: str, target: str, part: str = "train") -> LinePairs:
         part: of the sample, ``train`` or ``test``.
 
     Raises:
-        InputError: as :func:`alignkit.text.reading.read_line_pairs`.
+        InputError: as :func:`alignkit.text.pairs.read_line_pairs`.
         AlignkitError: only one of the two is given.
     """
     if bool(source) != bool(target):

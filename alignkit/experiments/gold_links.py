@@ -38,8 +38,7 @@ from alignkit.neural.training.translation_run import learn_tokenizer
 from alignkit.neural.validation import check_not_negative
 from alignkit.scores import Scores, merge_subwords
 from alignkit.text.bitext import Bitext
-from alignkit.text.line_pairs import LinePairs
-from alignkit.text.reading import read_line_pairs
+from alignkit.text.pairs import LinePairs, read_line_pairs
 from alignkit.text.tokenization import Tokenizer, encode_bitext
 from alignkit.types import Progress, no_progress
 

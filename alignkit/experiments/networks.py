@@ -16,7 +16,7 @@ from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import translation_trainer
 from alignkit.neural.training.translation_run import learn_tokenizer
 from alignkit.text.bitext import Bitext
-from alignkit.text.line_pairs import LinePairs
+from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import Tokenizer, encode_bitext
 from alignkit.types import Progress
 

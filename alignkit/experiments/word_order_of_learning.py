@@ -37,7 +37,7 @@ from alignkit.neural.training.translation import translation_trainer
 from alignkit.neural.validation import check_not_negative
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
-from alignkit.text.line_pairs import LinePairs
+from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import UNK, encode_bitext, learn_words
 from alignkit.types import Progress, no_progress
 

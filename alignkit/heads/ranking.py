@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from alignkit.align_settings import ReadSettings
 from alignkit.errors import AlignkitError, InputError
 from alignkit.interop.heads import AttentionHeads
 from alignkit.interop.other_systems import read_heads
@@ -27,15 +28,14 @@ from alignkit.metrics.aer import AER
 from alignkit.metrics.agreement import AGREEMENT
 from alignkit.metrics.bootstrap import percentile_interval
 from alignkit.metrics.protocol import Metric, MetricSettings
+from alignkit.pipeline import align
 from alignkit.scores import Scores, flat_offsets
 from alignkit.settings import with_options
 from alignkit.storage import atomic_write
 from alignkit.text.bitext import Bitext
+from alignkit.text.pairs import read_text
 from alignkit.text.reading import read_lines
 from alignkit.types import PathLike, Progress
-from alignkit.workflow.align import align
-from alignkit.workflow.reading import read_text
-from alignkit.workflow.settings import AlignSettings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -243,7 +243,7 @@ def rank_heads_of_file(
     *,
     gold: PathLike | None = None,
     model: PathLike | None = None,
-    reading: AlignSettings | None = None,
+    reading: ReadSettings | None = None,
     settings: MetricSettings | None = None,
     progress: Progress | None = None,
 ) -> HeadRanking:
@@ -254,7 +254,7 @@ def rank_heads_of_file(
         source, target: the text that they are of.
         gold: gold links of the same pairs, in a format of :func:`alignkit.links.gold.parse_gold`.
         model: without gold, a saved aligner or checkpoint to compare with; None: the best aligner is fitted on the
-            text (:func:`alignkit.workflow.align.align`).
+            text (:func:`alignkit.pipeline.align`).
         reading: how to read the text.
         settings, progress: as of :func:`rank_heads`.
 
@@ -263,8 +263,8 @@ def rank_heads_of_file(
     """
     if gold is not None and model is not None:
         raise AlignkitError("heads are ranked either against gold links or against a model")
-    settings, reading = settings or MetricSettings(), reading or AlignSettings()
-    bitext = read_text(source, target, reading)
+    settings, reading = settings or MetricSettings(), reading or ReadSettings()
+    bitext = read_text(source, target, **vars(reading))
     heads = read_heads(path, bitext.shapes)
     if gold is not None:
         known = parse_gold(gold, read_lines(gold), shapes=bitext.shapes)

@@ -11,9 +11,8 @@ import numpy as np
 
 from alignkit.interop.heads import AttentionHeads
 from alignkit.scores import Grouping, Scores
-from alignkit.text.reading import read_bytes
+from alignkit.text.reading import BOM, read_bytes, split_lines, valid_text
 from alignkit.text.subword_marks import style_of, word_groups
-from alignkit.text.utf8 import BOM, split_lines, valid_text
 from alignkit.types import PathLike
 
 

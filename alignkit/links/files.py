@@ -5,8 +5,7 @@ from __future__ import annotations
 from alignkit.links.gold import parse_gold
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.links.plain_text import read_plain_links
-from alignkit.text.reading import read_lines, read_utf8
-from alignkit.text.utf8 import split_lines
+from alignkit.text.reading import read_lines, read_utf8, split_lines
 from alignkit.types import PathLike
 
 

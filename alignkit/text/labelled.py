@@ -7,12 +7,14 @@ matrices, and whatever takes a bitext (counting, IBM 1, the proxy) takes labelle
 from __future__ import annotations
 
 import csv
+import logging
 import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +25,8 @@ from alignkit.text.reading import read_lines
 from alignkit.text.tokenization import Tokenizer, encode_lines, split_words
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike
+
+log = logging.getLogger(__name__)
 
 _PUNCTUATION = re.compile(r"([^\w\s])")
 _BREAKS = re.compile(r"[\r\n]+")
@@ -198,7 +202,7 @@ def read_labelled(
     Args:
         path: a folder, or a file, plain or compressed; "-" is standard input.
         label_column, text_column: names of columns; both or neither.
-        encoding_errors, lowercase: as of :func:`alignkit.text.reading.read_bitext`; labels keep their case.
+        encoding_errors, lowercase: as of :func:`alignkit.text.pairs.read_bitext`; labels keep their case.
 
     Raises:
         InputError: unreadable, empty or malformed, with file and line.
@@ -284,3 +288,39 @@ def _folder(path: Path, encoding_errors: str) -> Iterator[tuple[str, str]]:
 def _listed(names: Sequence[str], most: int = 8) -> str:
     """The first names, for a message."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def read_training_texts(
+    data: PathLike,
+    valid: PathLike | None,
+    labels: Sequence[str] | None = None,
+    *,
+    split_punctuation: bool = False,
+    longest: int | None = None,
+    **reading: Any,
+) -> tuple[LabelledLines, LabelledLines, tuple[str, str]]:
+    """Read the training and the validation texts of a classifier, and the names of its two labels.
+
+    Args:
+        data: labelled texts; a file or folder of :func:`read_labelled`.
+        valid: the same of the validation texts. None: one text in ten, at most 1,000, is held out.
+        labels: keep only the texts with these two labels.
+        split_punctuation: make every punctuation mark a word.
+        longest: read only this number of words of a text.
+        **reading: options of :func:`read_labelled`.
+
+    Raises:
+        AlignkitError: a file cannot be read or is malformed, or there are not two labels.
+    """
+    text, names = two_labels(read_labelled(data, **reading), labels)
+    if valid is None:
+        text, held = hold_out(text)
+        log.info("no validation text: %d texts are held out as one", len(held))
+    else:
+        held = read_labelled(valid, **reading)
+        held = held.keep(names) if labels is not None else held
+    if split_punctuation:
+        text, held = text.split_punctuation(), held.split_punctuation()
+    if longest is not None:
+        text, held = text.cut(longest), held.cut(longest)
+    return text, held, names

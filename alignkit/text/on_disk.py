@@ -1,7 +1,7 @@
-"""Bitexts larger than memory: read a part at a time, their ids in files that the system maps into memory.
+"""Arrays larger than memory, in files without a name that the system maps into memory.
 
-The files have no name, so nothing is left behind however the process ends. A mapped array is an array like any
-other; pages that were read count as memory in use only until :func:`release`, or until the system reclaims them.
+Nothing is left behind however the process ends. A mapped array is an array like any other; pages that were read
+count as memory in use only until :func:`release`, or until the system reclaims them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError
 
-CHUNK = 1 << 22  # bytes read at a time
+CHUNK = 1 << 22  # bytes written at a time
 #: Numbers of a mapped array to go through between calls of :func:`release`.
 RELEASED = 1 << 21
 
@@ -36,7 +36,7 @@ def temporary_file(folder: str | None) -> IO[bytes]:
 def no_room(folder: str | None, error: OSError) -> AlignkitError:
     """The error of a temporary file that cannot be written."""
     place = folder or tempfile.gettempdir()
-    return AlignkitError(f"cannot write temporary files in {place}: {error.strerror or error}; see --temp-dir")
+    return AlignkitError(f"cannot write temporary files in {place}: {error.strerror or error}; set TMPDIR")
 
 
 def scratch_array(size: int, dtype: Any, folder: str | None) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Lines, corpora and bitexts from files, compressed files and standard input; errors name file and line.
+"""Text from files, compressed files and standard input: lines and corpora; errors name file and line.
 
 Only ``\\n`` and ``\\r\\n`` end a line, and only ASCII space and tab separate tokens: U+2028, U+0085, a no-break
 space, form feed or NUL are part of their token. So N lines of input are N sentences, for every tool that counts
@@ -9,23 +9,20 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import IO, TypeVar
+from typing import IO
 
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.bitext import Corpus
 from alignkit.text.decompression import decompressed
-from alignkit.text.line_pairs import LinePairs
-from alignkit.text.pair_formats import pair_format
-from alignkit.text.utf8 import BOM, split_lines, valid_text
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike
 
-Side = TypeVar("Side")
+BOM = b"\xef\xbb\xbf"
+STREAM_CHUNK = 1 << 16  # the most bytes of a stream that are passed on at a time
 _FIRST_TABLE = 1 << 15
 
 
@@ -44,15 +41,21 @@ def open_input(path: PathLike) -> Iterator[IO[bytes]]:
 
 
 def read_chunks(path: PathLike, stream: IO[bytes], size: int) -> Iterator[bytes]:
-    """The rest of an open file in chunks of ``size`` bytes, decompressed if it is compressed.
+    """The rest of an open file in chunks, decompressed if its first bytes say gzip, xz, bzip2 or zstd.
+
+    Args:
+        path: its name, for messages.
+        stream: the file.
+        size: of a chunk, in bytes; -1: all in one; 0: what is there, without waiting for more.
 
     Raises:
         InputError: it cannot be read, or is damaged.
     """
 
     def raw() -> Iterator[bytes]:
+        read = getattr(stream, "read1", stream.read) if size == 0 else stream.read
         try:
-            while chunk := stream.read(size):
+            while chunk := read(size or STREAM_CHUNK):
                 yield chunk
         except OSError as error:
             raise _unreadable(path, error) from error
@@ -60,12 +63,53 @@ def read_chunks(path: PathLike, stream: IO[bytes], size: int) -> Iterator[bytes]
     return decompressed(path, raw())
 
 
-def read_raw_lines(path: PathLike) -> Iterator[bytes]:
-    """The lines of a large file, one at a time, without their ends; decompressed if it is compressed.
+def _unreadable(path: PathLike, error: OSError) -> InputError:
+    return InputError(path, f"cannot be read: {error.strerror or error}")
+
+
+def whole_lines(path: PathLike, stream: IO[bytes], size: int) -> Iterator[bytes]:
+    """A text without its byte order mark, cut after line ends only; the last part may lack its own.
+
+    Arguments and errors as :func:`read_chunks`; and InputError if the text is empty.
+    """
+    begun = False
+    for part in _cut_at_line_ends(read_chunks(path, stream, size)):
+        text = part if begun else part.removeprefix(BOM)
+        if text:
+            begun = True
+            yield text
+    if not begun:
+        raise InputError(path, "is empty")
+
+
+def _cut_at_line_ends(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    waiting: list[bytes] = []
+    for chunk in chunks:
+        cut = chunk.rfind(b"\n") + 1
+        if cut:
+            yield b"".join([*waiting, chunk[:cut]])
+            waiting = []
+        if cut < len(chunk):
+            waiting.append(chunk[cut:])
+    if waiting:
+        yield b"".join(waiting)
+
+
+def read_bytes(path: PathLike) -> bytes:
+    """The content of a file, decompressed; "-" is standard input.
 
     Raises:
-        InputError: it cannot be read, or is damaged.
+        InputError: it cannot be read, is empty, or is damaged.
     """
+    with open_input(path) as stream:
+        data = b"".join(read_chunks(path, stream, -1))
+    if not data:
+        raise InputError(path, "is empty")
+    return data
+
+
+def read_raw_lines(path: PathLike) -> Iterator[bytes]:
+    """The lines of a large file, one at a time, without their ends; errors as :func:`read_chunks`."""
     rest = b""
     with open_input(path) as stream:
         for chunk in read_chunks(path, stream, 1 << 20):
@@ -75,45 +119,84 @@ def read_raw_lines(path: PathLike) -> Iterator[bytes]:
         yield rest
 
 
-def read_bytes(path: PathLike) -> bytes:
-    """The content of a file, decompressed if it is gzip, xz, bzip2 or zstd (told by its first bytes);
-    "-" is standard input.
+def valid_text(
+    path: PathLike, data: bytes, encoding_errors: str = "strict", lowercase: bool = False, first_line: int = 1
+) -> bytes:
+    """``data``, which starts at line ``first_line`` of a text, as valid UTF-8, lower-cased on request.
 
     Raises:
-        InputError: it cannot be read, is empty, or is damaged.
+        InputError: invalid UTF-8, with its line, unless ``encoding_errors`` is "replace".
     """
-    with open_input(path) as stream:
-        try:
-            data = stream.read()
-        except OSError as error:
-            raise _unreadable(path, error) from error
-    data = b"".join(decompressed(path, [data]))
-    if not data:
-        raise InputError(path, "is empty")
-    return data
+    if encoding_errors not in ("strict", "replace"):
+        raise AlignkitError(f"encoding_errors must be strict or replace, not {encoding_errors!r}")
+    if data.isascii():
+        return data.lower() if lowercase else data
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if encoding_errors == "strict":
+            utf16 = data[:2] in (b"\xff\xfe", b"\xfe\xff")
+            remedy = (
+                "it looks like UTF-16: convert it with iconv"
+                if utf16
+                else "convert it with iconv, or go on with --encoding-errors replace"
+            )
+            line = data.count(b"\n", 0, error.start) + first_line
+            raise InputError(path, "is not valid UTF-8", line=line, remedy=remedy) from error
+        text = data.decode("utf-8", "replace")
+        data = text.encode("utf-8")
+    del text
+    return _lowered(data) if lowercase else data
 
 
-def _unreadable(path: PathLike, error: OSError) -> InputError:
-    return InputError(path, f"cannot be read: {error.strerror or error}")
-
-
-def _without_mark(path: PathLike) -> bytes:
-    """The content of a file without its byte order mark."""
-    data = read_bytes(path).removeprefix(BOM)
-    if not data:
-        raise InputError(path, "is empty")
-    return data
+def _lowered(data: bytes, size: int = 1 << 22) -> bytes:
+    """Valid UTF-8 in lower case, by parts of whole lines: as a string it may take four times as much memory."""
+    parts, low = [], 0
+    while low < len(data):
+        high = data.find(b"\n", low + size) + 1 or len(data)
+        parts.append(data[low:high].decode("utf-8").lower().encode("utf-8"))
+        low = high
+    return b"".join(parts)
 
 
 def read_utf8(path: PathLike, encoding_errors: str = "strict", lowercase: bool = False) -> bytes:
-    """The content of a text file as valid UTF-8; arguments and errors as of :func:`read_bitext`."""
-    return valid_text(path, _without_mark(path), encoding_errors, lowercase)
+    """The content of a text file as valid UTF-8, without its byte order mark; "-" is standard input.
+
+    Args:
+        path: plain or compressed.
+        encoding_errors: "strict" or "replace" (invalid UTF-8 becomes U+FFFD).
+        lowercase: lower-case it (full Unicode).
+
+    Raises:
+        InputError: it cannot be read, is empty, damaged or invalid, with its line.
+    """
+    data = read_bytes(path).removeprefix(BOM)
+    if not data:
+        raise InputError(path, "is empty")
+    return valid_text(path, data, encoding_errors, lowercase)
+
+
+def split_lines(data: bytes) -> list[str]:
+    """The lines of valid UTF-8, without their ends."""
+    lines = data.decode("utf-8").split("\n")
+    if lines[-1] == "":
+        lines.pop()
+        return [line.removesuffix("\r") for line in lines]
+    return [*(line.removesuffix("\r") for line in lines[:-1]), lines[-1]]
+
+
+def read_lines(path: PathLike, *, encoding_errors: str = "strict", lowercase: bool = False) -> list[str]:
+    """The lines of a text file, without their ends; arguments and errors as :func:`read_utf8`."""
+    return split_lines(read_utf8(path, encoding_errors, lowercase))
 
 
 def encode_text(data: bytes) -> Corpus:
     """The corpus of a text in UTF-8: a sentence per line, tokens between spaces and tabs.
 
     Ids are given in order of first appearance.
+
+    >>> encode_text(b"the house\\nthe cat\\n")
+    Corpus(2 sentences, 4 tokens, 3 types)
     """
     from alignkit.kernels import text
 
@@ -142,98 +225,3 @@ def encode_text(data: bytes) -> Corpus:
     letters = np.empty(type_offsets[-1], np.uint8)
     text.copy_tokens(view, starts, type_offsets, letters)
     return Corpus(tokens, offsets, Vocabulary(letters, type_offsets))
-
-
-def read_sides(
-    source: PathLike, target: PathLike | None = None, *, encoding_errors: str = "strict", lowercase: bool = False
-) -> tuple[bytes, bytes]:
-    """The two sides of a bitext as valid UTF-8 with a sentence per line, from two files or one with both.
-
-    Raises:
-        InputError: unreadable or invalid input (unequal line counts are found when the sides are joined).
-    """
-    if target is None:
-        data = _without_mark(source)
-        return pair_format([data]).sides(source, data, encoding_errors, lowercase)
-    return read_both(source, target, lambda path: read_utf8(path, encoding_errors, lowercase), 2)
-
-
-def read_both(
-    source: PathLike, target: PathLike, read: Callable[[PathLike], Side], threads: int
-) -> tuple[Side, Side]:
-    """``read(source)`` and ``read(target)``, at the same time if there are threads for it.
-
-    Raises:
-        AlignkitError: both are standard input.
-    """
-    if os.fspath(source) == os.fspath(target) == "-":
-        raise AlignkitError("standard input cannot be both sides; give it one SOURCE ||| TARGET text")
-    with ThreadPoolExecutor(min(threads, 2)) as pool:
-        first, second = pool.submit(read, source), pool.submit(read, target)
-        return first.result(), second.result()
-
-
-def check_counts(source: PathLike, target: PathLike | None, counts: tuple[int, int]) -> None:
-    """Raise AlignkitError, with both numbers of lines, unless they are equal."""
-    if counts[0] != counts[1]:
-        raise AlignkitError(
-            f"{os.fspath(source)} has {counts[0]} lines, {os.fspath(target or source)} has {counts[1]}; "
-            "line n of one must belong to line n of the other"
-        )
-
-
-def read_bitext(
-    source: PathLike,
-    target: PathLike | None = None,
-    *,
-    encoding_errors: str = "strict",
-    lowercase: bool = False,
-    threads: int = 2,
-) -> Bitext:
-    """Read a bitext of whitespace tokens, each side with its own vocabulary.
-
-    Args:
-        source, target: two files with a sentence per line; or one of :data:`.pair_formats.PAIR_FORMATS`, whose
-            lines are ``source ||| target`` or source TAB target.
-        encoding_errors: "strict" or "replace" (invalid UTF-8 becomes U+FFFD).
-        lowercase: lower-case both sides (full Unicode).
-        threads: with more than one, both sides are read at the same time.
-
-    Raises:
-        InputError: unreadable, empty, damaged or invalid input, with file and line.
-        AlignkitError: unequal line counts.
-    """
-
-    def read(path: PathLike) -> Corpus:
-        return encode_text(read_utf8(path, encoding_errors, lowercase))
-
-    corpora: tuple[Corpus, Corpus]
-    if target is None:
-        sides = read_sides(source, encoding_errors=encoding_errors, lowercase=lowercase)
-        with ThreadPoolExecutor(min(threads, 2)) as pool:
-            first, second = pool.map(encode_text, sides)
-        corpora = first, second
-    else:
-        corpora = read_both(source, target, read, threads)
-    check_counts(source, target, (len(corpora[0]), len(corpora[1])))
-    return Bitext(*corpora)
-
-
-def read_lines(path: PathLike, *, encoding_errors: str = "strict", lowercase: bool = False) -> list[str]:
-    """The lines of a text file, without their ends; errors as of :func:`read_bitext`."""
-    return split_lines(read_utf8(path, encoding_errors, lowercase))
-
-
-def read_line_pairs(
-    source: PathLike, target: PathLike | None = None, *, encoding_errors: str = "strict", lowercase: bool = False
-) -> LinePairs:
-    """The lines of both sides of a bitext, equal in number; arguments and errors as of :func:`read_bitext`."""
-    sides = read_sides(source, target, encoding_errors=encoding_errors, lowercase=lowercase)
-    lines = LinePairs(split_lines(sides[0]), split_lines(sides[1]))
-    check_counts(source, target, (len(lines.source), len(lines.target)))
-    return lines
-
-
-def blank_pairs(bitext: Bitext) -> int:
-    """The number of pairs with a blank side, which have no links."""
-    return int(((bitext.source.lengths == 0) | (bitext.target.lengths == 0)).sum())

@@ -25,7 +25,7 @@ def settings_of(**training):
 def folder(lines, tmp_path_factory):
     """The three runs of a lab: 250 training and 50 validation pairs."""
     from alignkit.lab import train_lab_runs
-    from alignkit.text.line_pairs import LinePairs
+    from alignkit.text.pairs import LinePairs
 
     place = tmp_path_factory.mktemp("lab")
     texts = [LinePairs(*(side[part] for side in lines)) for part in (slice(0, 250), slice(250, 300))]

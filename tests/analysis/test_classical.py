@@ -15,7 +15,7 @@ from alignkit.errors import AlignkitError
 from alignkit.metrics.agreement import agreement
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
-from alignkit.text.line_pairs import LinePairs
+from alignkit.text.pairs import LinePairs
 from alignkit_cli.main import run as run_program
 
 
@@ -80,7 +80,7 @@ def test_no_torch_is_loaded():
 import sys
 from alignkit.comparison import compare_classical
 from alignkit.heads.ranking import rank_heads
-from alignkit.text.line_pairs import LinePairs
+from alignkit.text.pairs import LinePairs
 compare_classical(LinePairs(["a b", "b"], ["A B", "B"]), threads=1)
 print("torch" in sys.modules)
 """

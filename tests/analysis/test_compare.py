@@ -20,7 +20,7 @@ def runs(lines, tmp_path_factory):
     """Two trained runs, with attention and without."""
     from alignkit.neural.settings import PRESETS
     from alignkit.neural.training.translation_run import train_translation
-    from alignkit.text.line_pairs import LinePairs
+    from alignkit.text.pairs import LinePairs
 
     folder = tmp_path_factory.mktemp("runs")
     for attention in ("general", "uniform"):
@@ -213,7 +213,7 @@ def test_the_lexicon_of_heads_is_compared_if_asked_for(runs, lines, tmp_path, ca
     from alignkit.neural.loading import load_checkpoint
     from alignkit.neural.settings import PRESETS
     from alignkit.neural.training.translation_run import TranslationRun, train_translation
-    from alignkit.text.line_pairs import LinePairs
+    from alignkit.text.pairs import LinePairs
 
     sizes = {"architecture": "transformer", "embedding": 16, "hidden": 16, "heads": 2, "layers": 1}
     settings = PRESETS["small"].change(text={"tokens": "words"}, network=sizes, training={"epochs": 1})

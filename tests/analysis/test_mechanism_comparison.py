@@ -23,7 +23,7 @@ from alignkit.links.links import GoldLinks, Links
 from alignkit.neural.networks.transformer_settings import TransformerSettings
 from alignkit.neural.settings import LstmSettings, RunSettings, TextSettings, TrainingSettings
 from alignkit.scores import Scores
-from alignkit.text.line_pairs import LinePairs
+from alignkit.text.pairs import LinePairs
 from alignkit_cli.main import run
 
 SMALL = RunSettings(

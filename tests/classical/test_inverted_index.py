@@ -92,7 +92,7 @@ def test_rows_are_whole_however_little_room_there_is(pairs, bitext, threads, roo
 @pytest.mark.skipif(not os.environ.get("ALIGNKIT_DATA"), reason="ALIGNKIT_DATA names no folder of real texts")
 def test_a_real_text_in_double_precision_gives_the_same_links():
     """Plain IBM Model 1 as fast_align -I 5 makes it (four steps, p0 = 0.08), on all of Multi30k."""
-    from alignkit.text.reading import read_bitext
+    from alignkit.text.pairs import read_bitext
 
     folder = os.path.join(os.environ["ALIGNKIT_DATA"], "multi30k")
     bitext = read_bitext(os.path.join(folder, "train.de"), os.path.join(folder, "train.en"))

@@ -56,7 +56,7 @@ def test_ibm1_formats(alignkit, tmp_path):
 
 
 def test_symmetrize_excludes_reverse(alignkit, failure, text):
-    failure(alignkit("ibm1", *text, "--symmetrize", "union", "--reverse"), "--symmetrize", "--reverse")
+    failure(alignkit("ibm1", *text, "--symmetrize", "union", "--reverse"), "symmetrization", "reverse")
 
 
 def test_scores(alignkit, text, tmp_path):

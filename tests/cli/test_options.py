@@ -9,6 +9,7 @@ from typing import get_args
 import click
 import pytest
 
+from alignkit.align_settings import FitSettings, LinkSettings, ReadSettings
 from alignkit.classical.hmm.settings import DECODINGS, HMMSettings
 from alignkit.classical.settings import DiagonalSettings, IBM1Settings
 from alignkit.classify import ClassifySettings
@@ -23,12 +24,11 @@ from alignkit.neural.settings import PRESETS, Keep, Tokens, When
 from alignkit.report.frames import FORMATS
 from alignkit.report.inputs import ReportInputs
 from alignkit.time_course import Part
-from alignkit.workflow.settings import AlignSettings
 from alignkit_cli.group import COMMANDS
 
 #: command -> (its settings, options that have another default on purpose)
 SETTINGS = {
-    "align": (AlignSettings, set()),
+    "align": (FitSettings, set()),
     "ibm1": (IBM1Settings, set()),
     "diagonal": (DiagonalSettings, set()),
     "hmm": (HMMSettings, {"null_probability", "threshold"}),  # which depend on --bayes and on --symmetrize
@@ -66,8 +66,8 @@ def test_defaults_are_those_of_the_settings(name):
 @pytest.mark.parametrize("name", ["align", "ibm1", "diagonal", "hmm"])
 def test_those_of_reading_and_directions_are_the_same_everywhere(name):
     options = options_of(name)
-    for field in fields(AlignSettings):
-        own = name != "align" and field.name in ("threshold", "iterations")  # those of one model
+    for field in (*fields(ReadSettings), *fields(LinkSettings), *fields(FitSettings)):
+        own = name != "align" and field.name == "iterations"  # those of one model
         if field.name in options and not own:
             assert options[field.name].default == field.default, field.name
 

@@ -11,15 +11,12 @@ import pytest
 from alignkit_cli.command import Command, ExplainedArgument
 from alignkit_cli.group import COMMANDS
 from alignkit_cli.parameter_types import (
-    ExistingFolder,
     InputPath,
-    MemorySize,
     NamedInputPath,
     OutputFolder,
     OutputPath,
     Percentage,
     RealNumber,
-    WholeNumber,
 )
 
 #: parameters that are any text
@@ -30,8 +27,8 @@ OWN = {
     ("explain", "avoid"),
     *(("train", "assignments"), ("compare-mechanisms", "mechanisms"), ("compare-mechanisms", "assignments")),
 }
-NUMBERS = (WholeNumber, RealNumber, Percentage, MemorySize)
-OUTPUTS = (OutputPath, OutputFolder, ExistingFolder)
+NUMBERS = (click.IntRange, click.FloatRange, Percentage)
+OUTPUTS = (OutputPath, OutputFolder)
 
 
 def command_of(name):
@@ -58,8 +55,9 @@ def those(*kinds):
 def test_no_parameter_is_unchecked(name, parameter):
     kinds = parameter.type.types if isinstance(parameter.type, click.Tuple) else [parameter.type]
     for kind in kinds[1:] if name == "report" and parameter.name == "pieces" else kinds:
-        numeric = isinstance(kind, (click.types.IntParamType, click.types.FloatParamType))
-        assert not numeric, "take a number of alignkit_cli.parameter_types, which has bounds"
+        if isinstance(kind, (click.types.IntParamType, click.types.FloatParamType)):
+            bounded = isinstance(kind, (click.IntRange, RealNumber)) and None not in (kind.min, kind.max)
+            assert bounded, "take a number of alignkit_cli.parameter_types, which has bounds"
         free = parameter.name in FREE or (name, parameter.name) in OWN
         assert free or not isinstance(kind, (click.types.StringParamType, click.Path, click.File)), (
             "take a type that checks the value, as those of alignkit_cli.parameter_types"
@@ -91,8 +89,6 @@ def test_outputs_that_cannot_be_written(alignkit, failure, write, tmp_path, name
         bad += [tmp_path / "none" / f"x{ending}", tmp_path, tmp_path / "x.gz"]
     if ending:
         bad.append(tmp_path / "x.txt")
-    if isinstance(parameter.type, ExistingFolder):
-        bad.append(tmp_path / "none")
     for path in bad:
         failure(alignkit(name, *given(parameter), path), str(path))
     assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -14,8 +14,7 @@ from alignkit.experiments.protocol import Verdict
 from alignkit.links.files import read_gold
 from alignkit.links.links import GoldLinks, Links
 from alignkit.scores import Scores
-from alignkit.text.line_pairs import LinePairs
-from alignkit.text.reading import read_line_pairs
+from alignkit.text.pairs import LinePairs, read_line_pairs
 from alignkit.text.tokenization import encode_bitext, learn_words
 
 

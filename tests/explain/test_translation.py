@@ -19,7 +19,7 @@ from alignkit.neural.networks.base import new_network
 from alignkit.neural.settings import PRESETS
 from alignkit.neural.training.translation_run import TranslationRun, train_translation
 from alignkit.scores import Scores
-from alignkit.text.line_pairs import LinePairs
+from alignkit.text.pairs import LinePairs
 from alignkit_cli.main import run
 
 

@@ -24,7 +24,7 @@ from alignkit.neural.settings import LstmSettings, RunSettings, TextSettings, Tr
 from alignkit.neural.training.translation import translation_trainer
 from alignkit.neural.training.translation_run import train_translation
 from alignkit.scores import Scores
-from alignkit.text.line_pairs import LinePairs
+from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import encode_bitext, encode_lines, train_subwords
 from alignkit_cli.main import run
 

@@ -14,7 +14,7 @@ from alignkit.links import plain_text
 from alignkit.links.files import read_links
 from alignkit.links.links import Links, parse_links
 from alignkit.links.plain_text import read_plain_links
-from alignkit.text.utf8 import split_lines
+from alignkit.text.reading import split_lines
 
 pieces = st.sampled_from([*"0123456789--  \n\n\t\rp", "10-2", "3-4 ", "123456789-0"])
 

@@ -27,7 +27,7 @@ from alignkit.neural.training.classifier_run import ClassifierRun
 from alignkit.neural.training.run_directory import RunDirectory
 from alignkit.neural.training.translation_run import TranslationRun, train_translation
 from alignkit.text.bitext import Bitext
-from alignkit.text.line_pairs import LinePairs
+from alignkit.text.pairs import LinePairs
 
 from .conftest import random_lines, small_settings
 from .training import test_classification, test_translation

@@ -20,7 +20,7 @@ from alignkit.neural.training.classifier_run import train_classifier
 from alignkit.neural.training.translation_run import train_translation
 from alignkit.text.bitext import Bitext
 from alignkit.text.labelled import LabelledLines
-from alignkit.text.line_pairs import LinePairs
+from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import EOS
 
 from .conftest import random_lines, small_network

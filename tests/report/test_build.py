@@ -26,7 +26,7 @@ def runs(lines, tmp_path_factory):
     """Two seeds with attention, and one run without."""
     from alignkit.neural.settings import PRESETS
     from alignkit.neural.training.translation_run import train_translation
-    from alignkit.text.line_pairs import LinePairs
+    from alignkit.text.pairs import LinePairs
 
     folder = tmp_path_factory.mktemp("runs")
     for name, attention, seed in (("one", "general", 0), ("two", "general", 1), ("even", "uniform", 0)):

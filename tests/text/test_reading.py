@@ -16,11 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.text import pair_formats, reading
+from alignkit.text import pairs as pair_texts
 from alignkit.text.decompression import decompressed
-from alignkit.text.pair_formats import pair_format
-from alignkit.text.reading import encode_text, read_bitext, read_bytes, read_line_pairs, read_lines
-from alignkit.text.utf8 import split_lines
+from alignkit.text.pairs import pair_format, read_bitext, read_line_pairs
+from alignkit.text.reading import encode_text, read_bytes, read_lines, split_lines
 
 
 def tokens_of(corpus):
@@ -356,17 +355,17 @@ class Mirrored:
     def recognizes(self, data):
         return data.startswith(b"MIRROR")
 
-    def sides(self, path, data, encoding_errors, lowercase):
+    def sides(self, path, data, encoding_errors="strict", lowercase=False):
         text = data.removeprefix(b"MIRROR").decode("utf-8")
         lines = text.splitlines()
         return text.encode(), "".join(line[::-1] + "\n" for line in lines).encode()
 
 
 def test_a_new_format_is_a_class_and_its_place_in_the_registry(tmp_path, monkeypatch):
-    monkeypatch.setattr(pair_formats, "PAIR_FORMATS", (Mirrored(), *pair_formats.PAIR_FORMATS))
+    monkeypatch.setattr(pair_texts, "PAIR_FORMATS", (Mirrored(), *pair_texts.PAIR_FORMATS))
     path = write(tmp_path / "x", gzip.compress(b"MIRRORa b\nab c\n"))
-    bitext = read_bitext(path)
-    assert [bitext.target.words(m) for m in range(2)] == [["b", "a"], ["c", "ba"]]
+    for bitext in (read_bitext(path), *pair_texts.PairFiles(path).blocks(np.array([0, 2]))):
+        assert [bitext.target.words(m) for m in range(2)] == [["b", "a"], ["c", "ba"]]
     assert read_bitext(write(tmp_path / "y", "MIRRO\tb\n")).target.words(0) == ["b"]
 
 
@@ -393,5 +392,5 @@ def test_standard_input(tmp_path, monkeypatch):
 
 def test_blank_pairs_are_counted(tmp_path):
     bitext = read_bitext(write(tmp_path / "x", "a\n\n \nd\n"), write(tmp_path / "y", "a\nb\n\t\n\n"))
-    assert reading.blank_pairs(bitext) == 3
+    assert pair_texts.blank_pairs(bitext) == 3
     assert len(bitext) == 4

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignkit.errors import InputError
-from alignkit.text.pair_formats import BARS
-from alignkit.text.streaming import available_chunks, pair_batches
-from alignkit.text.utf8 import BOM, whole_lines
+from alignkit.text.pairs import BARS, pair_batches
+from alignkit.text.reading import BOM, read_chunks, whole_lines
 
 
 class Slow(io.RawIOBase):
@@ -28,7 +27,7 @@ class Slow(io.RawIOBase):
 @settings(max_examples=200, deadline=None)
 def test_whole_lines_changes_no_byte_and_cuts_after_newlines(chunks):
     text = b"x" + b"".join(chunks)
-    parts = list(whole_lines("-", [BOM, b"x", *chunks]))
+    parts = list(whole_lines("-", Slow([BOM, b"x", *chunks]), 0))
     assert b"".join(parts) == text
     assert all(part.endswith(b"\n") for part in parts[:-1])
     assert all(parts)
@@ -45,7 +44,7 @@ def test_however_it_comes_the_pairs_are_those_of_the_file(cuts, single):
     stream = Slow(data[a:b] for a, b in pairwise(bounds))
     batches = list(pair_batches("-", stream, single=single))
     assert tuple(b"".join(sides) for sides in zip(*((b.source, b.target) for b in batches), strict=True)) == (
-        BARS.split("-", data)
+        BARS.sides("-", data)
     )
     firsts = [batch.first for batch in batches]
     assert firsts == [1 + sum(b.source.count(b"\n") for b in batches[:i]) for i in range(len(batches))]
@@ -109,7 +108,7 @@ def test_available_chunks_a_file_like_object_without_read1():
         def read(self, size):
             return self.stream.read(size)
 
-    chunks = list(available_chunks(Old()))
+    chunks = list(read_chunks("-", Old(), 0))
     assert b"".join(chunks) == b"x" * 100_000
     assert len(chunks) == 2
 
@@ -134,7 +133,7 @@ def test_malformed_lines_are_skipped_and_no_other_changes(lines, cuts, single):
     batches = list(pair_batches("-", stream, single=single, skip=True))
     repaired = b"x ||| y\n" + b"".join(b"\n" if line in MALFORMED else line for line in lines)
     found = tuple(b"".join(sides) for sides in zip(*((b.source, b.target) for b in batches), strict=True))
-    assert found == BARS.split("-", repaired)
+    assert found == BARS.sides("-", repaired)
     wrong = [number for number, line in enumerate(lines, 2) if line in MALFORMED]
     assert [error.line for batch in batches for error in batch.errors] == wrong
 

@@ -14,7 +14,7 @@ from alignkit.links.links import Links
 from alignkit.neural.batching import Batch, to_device
 from alignkit.scores import Scores, token_words
 from alignkit.text.bitext import Bitext
-from alignkit.text.line_pairs import LinePairs
+from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import EOS, Tokenizer, split_words
 
 LEAST = 0.01  #: the smallest probability that :func:`score_guide` keeps

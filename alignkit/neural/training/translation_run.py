@@ -30,7 +30,7 @@ from alignkit.neural.training.translation import epoch_steps, translation_traine
 from alignkit.scores import Scores
 from alignkit.storage import atomic_write
 from alignkit.text.bitext import Bitext
-from alignkit.text.line_pairs import LinePairs
+from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import Tokenizer, encode_bitext, learn_words, train_subwords
 from alignkit.types import PathLike, Progress
 

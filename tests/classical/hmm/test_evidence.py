@@ -15,7 +15,7 @@ from alignkit.classical.hmm.joint import fit_joint, fit_log_odds
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.text.bitext import Bitext
-from alignkit.text.reading import read_bitext
+from alignkit.text.pairs import read_bitext
 from alignkit.text.vocabulary import Vocabulary
 from alignkit_data import path
 

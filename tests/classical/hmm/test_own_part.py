@@ -8,7 +8,7 @@ from alignkit.classical.hmm.own_part import LEAST_ELEMENTS, OwnPart
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.links.links import GoldLinks
 from alignkit.metrics.aer import evaluate
-from alignkit.text.reading import read_bitext
+from alignkit.text.pairs import read_bitext
 from alignkit_data import path
 
 

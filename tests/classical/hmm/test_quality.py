@@ -8,7 +8,8 @@ import pytest
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.links.links import Links, parse_links
 from alignkit.metrics.aer import evaluate
-from alignkit.text.reading import read_bitext, read_lines
+from alignkit.text.pairs import read_bitext
+from alignkit.text.reading import read_lines
 
 DATA = os.environ.get("ALIGNKIT_DATA")
 #: one point below the best that eflomal, sil-thot and GIZA++ reach over all ways to join directions

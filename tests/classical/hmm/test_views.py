@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from planted import bitext_of, error_rate, inflected_pairs
 
+from alignkit.align_settings import FitSettings
 from alignkit.classical.hmm import joint_views, link_arrays
 from alignkit.classical.hmm.joint import JointHMM, fit_joint, matrix_elements
 from alignkit.classical.hmm.joint_views import JointViews, fit_aligner, fit_views, load_views, within_memory
@@ -22,7 +23,6 @@ from alignkit.metrics.aer import evaluate
 from alignkit.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.workflow.settings import AlignSettings
 
 STEMS = ["walk", "talk", "jump", "look", "sing", "dance", "play", "work", "cook", "read"]
 
@@ -250,7 +250,7 @@ def test_models_that_fold_case_cannot_keep_it():
     with pytest.raises(AlignkitError, match="fold case"):
         fit_aligner(bitext, replace(JOINT_SETTINGS, fold_case=False), start=start)
     with pytest.raises(AlignkitError, match="folds case"):
-        AlignSettings(quality="best", keep_case=True).check_fit()
+        FitSettings(quality="best", keep_case=True)
 
 
 def test_the_sum_of_views_takes_its_part_of_the_memory(monkeypatch):

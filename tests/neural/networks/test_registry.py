@@ -27,7 +27,7 @@ from alignkit.neural.scoring.saliency import autograd_saliency, saliency_scores
 from alignkit.neural.settings import NetworkSettings, RunSettings, from_dict, to_dict
 from alignkit.neural.training.translation import translation_trainer
 from alignkit.neural.training.translation_run import TranslationRun, train_translation
-from alignkit.text.line_pairs import LinePairs
+from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import EOS
 from alignkit_cli.main import run
 

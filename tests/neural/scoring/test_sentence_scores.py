@@ -15,8 +15,8 @@ from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.scoring.evaluation import evaluate_network, translation_log_probabilities
 from alignkit.neural.training.translation import translation_trainer
 from alignkit.text.bitext import Bitext
+from alignkit.text.pairs import pair_batches
 from alignkit.text.reading import encode_text
-from alignkit.text.streaming import pair_batches
 from alignkit.text.tokenization import BOS, encode_bitext
 
 from ..conftest import random_lines, small_network, small_settings

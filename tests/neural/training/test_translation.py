@@ -22,7 +22,7 @@ from alignkit.neural.training.log import TrainingLog
 from alignkit.neural.training.translation import translation_trainer
 from alignkit.neural.training.translation_run import TranslationRun, find_run, train_translation
 from alignkit.text.bitext import Bitext
-from alignkit.text.line_pairs import LinePairs
+from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import Tokenizer
 
 from ..conftest import random_lines, small_settings

@@ -15,7 +15,8 @@ from alignkit.links.gold import FEWEST_LINES, is_naacl, parse_gold
 from alignkit.links.links import GoldLinks, Links, check_range, parse_probabilities
 from alignkit.metrics.aer import LinkCounts, count_links
 from alignkit.text.bitext import Bitext
-from alignkit.text.reading import read_bitext, read_lines
+from alignkit.text.pairs import read_bitext
+from alignkit.text.reading import read_lines
 from alignkit.types import PathLike
 
 if TYPE_CHECKING:

@@ -1,4 +1,5 @@
 import gzip
+import itertools
 import os
 import random
 
@@ -6,8 +7,8 @@ import numpy as np
 import pytest
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.text import pair_blocks
-from alignkit.text.pair_blocks import PairFiles, sampled_pairs, shard_range
+from alignkit.text import pairs
+from alignkit.text.pairs import PairFiles, element_bounds, sampled_pairs, shard_range
 
 
 def lines_of(seed, count, last_end=True):
@@ -29,7 +30,7 @@ def expected(source, target):
 def files(request, tmp_path, monkeypatch):
     """(PairFiles, source text, target text), read in chunks of several sizes."""
     size, kind = request.param
-    monkeypatch.setattr(pair_blocks, "CHUNK", size)
+    monkeypatch.setattr(pairs, "CHUNK", size)
     source, target = lines_of(1, 53), lines_of(2, 53, last_end=False)
     if kind == "joined":
         both = [f"{x}\t{y}\n" for x, y in zip(source.split("\n"), target.split("\n"), strict=False)]
@@ -45,29 +46,42 @@ def files(request, tmp_path, monkeypatch):
 def test_blocks_are_the_lines_in_order(files, size):
     files, *texts = files
     rows = expected(*texts)
-    assert files.count() == 53
-    for low, high in ((0, None), (0, 53), (13, 40), (50, 53), (7, 7)):
-        blocks = list(files.blocks(size, low, high))
+    assert files.bounds(size).tolist() == [*range(0, 53, size), 53]
+    for low, high in ((0, 53), (13, 40), (50, 53), (7, 7)):
+        bounds = np.array([*range(low, high, size), high])
+        blocks = list(files.blocks(bounds))
+        assert [len(block) for block in blocks] == np.diff(bounds).tolist()
         assert [pair for block in blocks for pair in words(block)] == rows[low:high]
-        assert all(len(block) == size for block in blocks[:-1])
+
+
+@pytest.mark.parametrize("elements", [1, 60, 200, 10**6])
+def test_blocks_of_elements_are_as_large_as_may_be(files, elements, monkeypatch):
+    monkeypatch.setattr(pairs, "COUNTED_BLOCK", 9)
+    files, *texts = files
+    sizes = [(len(x) + 1) * (len(y) + 1) for x, y in expected(*texts)]
+    bounds = files.bounds(1, elements).tolist()
+    assert bounds == element_bounds(files.bitext(), elements).tolist()
+    assert (bounds[0], bounds[-1]) == (0, 53)
+    for low, high in itertools.pairwise(bounds):
+        assert sum(sizes[low:high]) <= elements or high == low + 1
+        assert high == 53 or sum(sizes[low : high + 1]) > elements
 
 
 def test_a_sample_is_of_the_lines_that_are_asked_for(files, monkeypatch):
-    monkeypatch.setattr(pair_blocks, "SAMPLED_BLOCK", 9)
+    monkeypatch.setattr(pairs, "COUNTED_BLOCK", 9)
     files, *texts = files
     rows = expected(*texts)
     for chosen in ([], [0], [3, 8, 9, 30, 52], list(range(53))):
         assert words(files.sample(np.array(chosen, np.int64))) == [rows[m] for m in chosen]
 
 
-@pytest.mark.parametrize(("count", "unit"), [(0, 1), (1, 1), (10, 1), (101, 10), (7, 10), (1000, 64)])
+@pytest.mark.parametrize("count", [0, 1, 7, 101])
 @pytest.mark.parametrize("n", [1, 2, 3, 7])
-def test_parts_join_to_the_whole_and_start_at_units(count, unit, n):
-    parts = [shard_range(count, (i, n), unit) for i in range(1, n + 1)]
+def test_parts_join_to_the_whole(count, n):
+    parts = [shard_range(count, (i, n)) for i in range(1, n + 1)]
     assert [low for low, _ in parts] == [0, *(high for _, high in parts[:-1])]
     assert parts[-1][1] == count
-    assert all(low % unit == 0 or low == count for low, _ in parts)
-    sizes = [-(-(high - low) // unit) for low, high in parts]
+    sizes = [high - low for low, high in parts]
     assert max(sizes) - min(sizes) <= 1
     for i in (0, n + 1):
         with pytest.raises(AlignkitError, match="shard"):
@@ -100,13 +114,13 @@ def test_errors_name_file_and_line(tmp_path):
     (tmp_path / "tab").write_bytes(b"a\tb\n" * 20 + b"c\n")
     for files, line in ((PairFiles(tmp_path / "src", tmp_path / "tgt"), 31), (PairFiles(tmp_path / "tab"), 21)):
         with pytest.raises(InputError) as error:
-            list(files.blocks(7, 5))
+            list(files.blocks(np.array([5, 12, 19, 31])))
         assert error.value.line == line
     (tmp_path / "tgt").write_bytes(b"a\n" * 29)
     with pytest.raises(AlignkitError, match=r"31 lines.*29"):
-        PairFiles(tmp_path / "src", tmp_path / "tgt").count()
+        PairFiles(tmp_path / "src", tmp_path / "tgt").bounds(1)
     with pytest.raises(AlignkitError, match=r"standard input: .* reads the text several times"):
-        PairFiles("-")
+        PairFiles("-").bounds(1)
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="once"):
-        PairFiles(tmp_path / "src", tmp_path / "pipe")
+        PairFiles(tmp_path / "src", tmp_path / "pipe").bounds(1)

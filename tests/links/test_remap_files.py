@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from alignkit.errors import AlignkitError, InputError
-from alignkit.workflow.remapping import remap_files
+from alignkit.errors import InputError
+from alignkit.links.remapping import remap_files
 
 OLD = "Er sagt : ja !\n\ndas Haus\n", "he says : yes !\n\nthe house\n"
 NEW = "▁Er ▁sag t : ▁ja !\n\n▁das ▁Haus\n", "▁he ▁say s : ▁yes !\n\n▁the ▁house\n"
@@ -44,7 +44,7 @@ def test_another_text(put, texts, caplog):
     ):
         remap_files(links, texts[0], other)
     with caplog.at_level(logging.WARNING, "alignkit"):
-        assert remap_files(links, texts[0], other, on_error="skip").to_strings() == ["0-0", "", ""]
+        assert remap_files(links, texts[0], other, skip=True).to_strings() == ["0-0", "", ""]
     assert "1 pair differs and has no links" in caplog.text
 
 
@@ -55,5 +55,3 @@ def test_what_does_not_fit(put, texts):
         remap_files(put("links", "0-0\n\n2-0\n"), *texts)
     with pytest.raises(InputError, match=r"new.x: has 1 lines, .*old.x has 3"):
         remap_files(put("links", "0-0\n\n\n"), texts[0], (put("new.x", "a\n"), put("new.y", "a\n")))
-    with pytest.raises(AlignkitError, match="stop or skip"):
-        remap_files("links", *texts, on_error="ignore")

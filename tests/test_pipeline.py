@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -13,19 +13,17 @@ from planted import bitext_of, random_pairs
 
 import alignkit
 import alignkit_data
+from alignkit import pipeline
+from alignkit.align_settings import METHODS, QUALITIES, AlignSettings, FitSettings
 from alignkit.aligner import Symmetrized, scores_of_links, with_threshold
-from alignkit.classical import memory
-from alignkit.classical.hmm import joint_views, link_arrays
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.model import fit_hmm
-from alignkit.classical.hmm.settings import HMMSettings
+from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.from_scores import best_links, links_above
-from alignkit.workflow import align as workflow
-from alignkit.workflow.align import align, align_stream
-from alignkit.workflow.settings import FIT_SETTINGS, MEMORY_SETTINGS, METHODS, QUALITIES, AlignSettings
+from alignkit.pipeline import AlignmentWriter, align, align_stream, fit_symmetrized
 
 PAIRS = [pair for pair in random_pairs(41, pairs=60) if all(pair)]
 SOURCE, TARGET = ([" ".join(side) for side in sides] for sides in zip(*PAIRS, strict=True))
@@ -137,48 +135,8 @@ def test_fast_takes_its_time_for_a_small_text_unless_told_how_much():
     assert pharaoh(align(*one, quality="fast", iterations=1)) != pharaoh(align(*one))
 
 
-@pytest.mark.parametrize("options", [{}, {"symmetrization": "union"}])
-def test_a_limit_of_memory_changes_no_byte_of_an_hmm(options, monkeypatch, tmp_path):
-    whole = align(BITEXT, method="hmm", **options)
-    parts = (whole.aligner.forward, whole.aligner.reverse) if options else (whole.aligner,)
-    made = []
-    scratch = link_arrays.scratch_array
-    monkeypatch.setattr(
-        link_arrays, "scratch_array", lambda *arguments: made.append(arguments) or scratch(*arguments)
-    )
-    limit = max(memory.hmm_memory(BITEXT, len(part.table.values)) for part in parts)
-    spooled = align(BITEXT, method="hmm", max_memory=limit, temp_folder=str(tmp_path), **options)
-    assert len(made) == len(parts)
-    assert pharaoh(spooled) == pharaoh(whole)
-    with pytest.raises(AlignkitError, match="of memory"):
-        align(BITEXT, method="hmm", max_memory="100M", **options)
-
-
-def test_a_limit_of_memory_changes_no_byte_of_the_joint_model():
-    whole = align(BITEXT)
-    spooled = align(BITEXT, max_memory=memory.hmm_memory(BITEXT, len(whole.aligner.table.values)))
-    assert pharaoh(spooled) == pharaoh(whole)
-    assert spooled.probabilities.tolist() == whole.probabilities.tolist()
-    with pytest.raises(AlignkitError, match="of memory"):
-        align(BITEXT, max_memory="100M")
-
-
-@pytest.mark.parametrize("on_disk", [False, True])
-def test_a_limit_of_memory_changes_no_byte_of_several_views(on_disk, monkeypatch):
-    whole = align(BITEXT, quality="best")
-    made = []
-    scratch = joint_views.scratch_array
-    monkeypatch.setattr(joint_views, "scratch_array", lambda *arguments: made.append(1) or scratch(*arguments))
-    if on_disk:
-        monkeypatch.setattr(joint_views, "LARGEST_SHARE", 2**40)
-    limited = align(BITEXT, quality="best", max_memory="400M")
-    assert len(made) == on_disk
-    assert pharaoh(limited) == pharaoh(whole)
-    assert limited.probabilities.tolist() == whole.probabilities.tolist()
-
-
 def test_settings_and_options_reach_the_fit():
-    settings = AlignSettings("ibm1", IBM1Settings(iterations=7))
+    settings = AlignSettings(fitting=FitSettings("ibm1", IBM1Settings(iterations=7)))
     aligned = align(BITEXT, settings=settings, estimation=IBM1Settings(iterations=2))
     assert len(aligned.aligner.log_likelihood) == 2
     viterbi = align(BITEXT, method="hmm", estimation=HMMSettings(decode="viterbi", iterations=2))
@@ -228,21 +186,12 @@ def test_blocks_change_nothing(monkeypatch, wanted):
         return links, [[] if each.probabilities is None else each.probabilities.tolist() for each in found]
 
     for options in ({"model": model}, {"method": "ibm1"}):
-        (links, one), _ = whole(**options), monkeypatch.setattr(workflow, "BLOCK", 7)
+        (links, one), _ = whole(**options), monkeypatch.setattr(pipeline, "BLOCK", 7)
         again, many = whole(**options)
         monkeypatch.undo()
         assert again == links
         assert [value for part in many for value in part] == [value for part in one for value in part]
         assert (len(many) > 1) == (bool(wanted) or "model" in options)
-
-
-def test_known_links_of_ranges_are_those_of_their_pairs():
-    whole = align(BITEXT)
-    parts = replace(whole, ranges=[(0, 7), (7, 7), (7, 30), (30, len(BITEXT))])
-    assert pharaoh(parts) == pharaoh(whole)
-    found = [each for part in parts.alignments(probabilities=True) for each in part.probabilities]
-    assert found == whole.probabilities.tolist()
-    assert [pair.links for pair in parts] == [pair.links for pair in whole]
 
 
 def test_a_stream_gives_what_a_text_gives():
@@ -298,8 +247,8 @@ def test_an_aligner_of_scores_alone():
             "prior does not go with diagonal, only with joint, views, ibm1",
         ),
         ({"quality": "best", "start": "x"}, "start does not go with quality best; leave out --start or --quality"),
-        ({"method": "ibm1", "max_memory": "1G"}, "max_memory does not go with ibm1, only with joint, views, hmm"),
-        ({"speed": 3}, "AlignSettings has no option 'speed'"),
+        ({"prior_weight": 3}, "prior_weight goes only with prior"),
+        ({"speed": 3}, "there is no setting 'speed'; known are encoding_errors, .*, adapt"),
     ],
 )
 def test_what_does_not_go_together(settings, message):
@@ -309,44 +258,31 @@ def test_what_does_not_go_together(settings, message):
 
 FIT_VALUES = {
     "method": "hmm",
-    "estimation": HMMSettings(),
+    "estimation": JOINT_SETTINGS,
     "iterations": 3,
-    "reverse": True,
-    "prior": "x",
-    "prior_weight": 3.0,
-    "embeddings": "e5",
-    "start": "x",
     "quality": "best",
     "keep_case": True,
+    "reverse": True,
+    "prior": "x",
+    "embeddings": "e5",
+    "start": "x",
 }
 
 
 def test_a_fitted_model_goes_with_no_setting_of_a_fit():
     model, joint = fit_ibm1(BITEXT), fit_joint(BITEXT, iterations=1)
-    assert set(FIT_VALUES) == set(FIT_SETTINGS)
+    assert {*FIT_VALUES, "prior_weight"} == {field.name for field in fields(FitSettings)}
     for name, value in FIT_VALUES.items():
-        settings = AlignSettings("hmm") if name == "estimation" else AlignSettings()
+        more = {"method": "ibm1"} if name == "reverse" else {}
         with pytest.raises(AlignkitError, match=rf"not fitted again; (method, )?{name} cannot be given with it"):
-            align(BITEXT, model=model, settings=settings, **{name: value})
-    for settings in ({"max_memory": "4G"}, {"temp_folder": "."}):
-        (name,) = settings
-        with pytest.raises(AlignkitError, match=f"{name} cannot be given with a fitted model without adapt"):
-            align(BITEXT, model=model, **settings)
-        assert len(align(BITEXT, model=joint, adapt=True, **settings)) == len(BITEXT)
+            align(BITEXT, model=model, **{name: value}, **more)
     with pytest.raises(AlignkitError, match="iterations, quality cannot be given"):
         align_stream(io.BytesIO(), model, iterations=2, quality="fast")
+    assert len(align(BITEXT, model=joint, adapt=True)) == len(BITEXT)
     with pytest.raises(AlignkitError, match="adapt is for a fitted model"):
         align(BITEXT, adapt=True)
     with pytest.raises(AlignkitError, match="a heuristic combines two models"):
         align(BITEXT, model=model, symmetrization="union")
-
-
-def test_every_setting_is_one_of_fits_or_one_that_a_fitted_model_heeds():
-    """A new setting has to be put into one of these lists."""
-    heeded = {"symmetrization", "threshold", "encoding_errors", "lowercase", "adapt"}
-    known = {*FIT_SETTINGS, *MEMORY_SETTINGS}
-    assert not known & heeded
-    assert {field.name for field in fields(AlignSettings)} == known | heeded
 
 
 def test_progress_names_the_direction():
@@ -367,12 +303,57 @@ def test_a_stream_goes_on_after_malformed_lines():
     model = fit_ibm1(BITEXT)
     pairs = [f"{x} ||| {y}\n" for x, y in zip(SOURCE, TARGET, strict=True)]
     broken = [*pairs[:5], "no separator\n", *pairs[5:9], "a ||| b ||| c\n", "\n", *pairs[9:]]
-    texts = list(align_stream(io.BytesIO("".join(broken).encode()), model, on_error="skip"))
+    texts = list(align_stream(io.BytesIO("".join(broken).encode()), model, skip=True))
     found = [line for text in texts for line in text.links.to_strings()]
     wanted = align(SOURCE, TARGET, model=model).links.to_strings()
     assert found == [*wanted[:5], "", *wanted[5:9], "", "", *wanted[9:]]
     assert [error.line for text in texts for error in text.errors] == [6, 11]
     with pytest.raises(InputError, match="line 6"):
         list(align_stream(io.BytesIO("".join(broken).encode()), model))
-    with pytest.raises(AlignkitError, match="stop or skip"):
-        align_stream(io.BytesIO(), model, on_error="ignore")
+
+
+def test_nothing_is_left_if_the_second_file_cannot_be_opened(tmp_path):
+    writer = AlignmentWriter(tmp_path / "out", sentence_scores=tmp_path / "absent" / "scores")
+    with pytest.raises(AlignkitError, match="absent"), writer:
+        pass
+    assert list(tmp_path.iterdir()) == []  # while the writer is still there
+    (tmp_path / "absent").mkdir()
+    with writer:
+        pass
+    assert (tmp_path / "out").exists()
+    assert (tmp_path / "absent" / "scores").exists()
+
+
+def test_both_files_are_written_at_the_end(tmp_path):
+    aligned = align(BITEXT, method="ibm1")
+    with AlignmentWriter(tmp_path / "out", sentence_scores=tmp_path / "scores") as writer:
+        for alignment in aligned.alignments(**writer.wanted):
+            writer.write(alignment)
+        assert not (tmp_path / "out").exists()
+    assert (tmp_path / "out").read_bytes() == aligned.links.to_pharaoh()
+    assert len((tmp_path / "scores").read_text().splitlines()) == len(aligned)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+def test_both_directions_at_once_are_those_fitted_apart(threads):
+    def fit(text, share):
+        assert 1 <= share <= threads
+        return fit_ibm1(text, iterations=3, threads=share)
+
+    at_once = fit_symmetrized(BITEXT, fit, threads=threads)
+    apart = fit(BITEXT, 1), fit(BITEXT.reversed, 1)
+    for one, other in zip(apart, (at_once.forward, at_once.reverse), strict=True):
+        assert one.table.values.tobytes() == other.table.values.tobytes()
+        assert one.null.tobytes() == other.null.tobytes()
+        assert other.threads == threads
+
+
+def test_an_error_in_one_direction_is_raised():
+    def fit(text, share):
+        if text is not BITEXT:
+            raise RuntimeError("no")
+        return fit_ibm1(text, iterations=1)
+
+    for threads in (1, 2):
+        with pytest.raises(RuntimeError, match="no"):
+            fit_symmetrized(BITEXT, fit, threads=threads)

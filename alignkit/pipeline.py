@@ -1,0 +1,668 @@
+"""Align a text: read it, fit or load an aligner, link its words, write the links."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+import numpy as np
+
+from alignkit import scores as score_files
+from alignkit.align_settings import AlignSettings, LinkSettings
+from alignkit.aligner import (
+    Aligner,
+    Reversed,
+    Symmetrized,
+    WordLevel,
+    alignment_of,
+    link_probabilities,
+    links_of,
+    load_aligner,
+    on_words,
+    sentence_scores,
+    with_threads,
+    with_threshold,
+)
+from alignkit.classical.hmm.adaptation import Adapter
+from alignkit.classical.hmm.joint import JointHMM
+from alignkit.classical.hmm.joint_aligner import JointAligner
+from alignkit.classical.hmm.joint_views import JointViews
+from alignkit.classical.hmm.settings import HMMSettings
+from alignkit.classical.hmm.views_adaptation import ViewsAdapter, adapter_of
+from alignkit.classical.priors import LexiconPrior, read_prior
+from alignkit.classical.word_pairs import bags_of
+from alignkit.embeddings.find import find_embeddings
+from alignkit.embeddings.levels import Embeddings
+from alignkit.errors import AlignkitError, InputError, abbreviated
+from alignkit.lazy import imported
+from alignkit.links.aligned_pair import AlignedPair, Link
+from alignkit.links.formats import OUTPUT_FORMATS, Alignment, render, sentence_score_lines
+from alignkit.links.heuristics import DEFAULT_METHOD
+from alignkit.links.links import Links
+from alignkit.parallel import thread_count
+from alignkit.scores import MOST_PAIRS, Scores, first_pairs
+from alignkit.storage import atomic_write, read_header
+from alignkit.text import bitext as bitext_files
+from alignkit.text.bitext import Bitext
+from alignkit.text.pairs import (
+    PairFiles,
+    Side,
+    element_bounds,
+    pair_batches,
+    read_text,
+    sampled_pairs,
+    shard_range,
+)
+from alignkit.types import PathLike, Progress
+
+log = logging.getLogger(__name__)
+
+BLOCK = 10_000  # sentence pairs that a saved aligner links at a time, or that are described at a time
+WRITTEN_BLOCK = 100_000  # sentence pairs whose known links are written at a time
+#: Elements of the matrices, the sum of (T + 1)(L + 1), that a joint model is adapted to at a time: the more, the
+#: better it gets; so many take less than a gigabyte.
+ADAPTED_ELEMENTS = 1 << 26
+#: A fitted aligner or the file of one; or two of them, source to target and target to source.
+Model = Aligner | PathLike | tuple[Aligner | PathLike, Aligner | PathLike]
+_SAMPLE_SIZE = re.compile(r"(\d+)|(\d+(?:\.\d+)?)\s*%")
+#: header kind of a saved npz that is no aligner -> its loader
+_LOADERS: dict[str, Callable[[PathLike], Scores | Bitext]] = {
+    score_files.KIND: Scores.load,
+    bitext_files.KIND: Bitext.load,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class AlignedText:
+    """A text and the aligner that links it; ``aligned[m]`` is pair m with its links and their probabilities.
+
+    Attributes:
+        bitext: M pairs of whitespace words.
+        aligner: of whitespace words; :func:`alignkit.load_aligner` reads what its ``save`` writes.
+        fitted: links that were found while the aligner was fitted, and the probability of each, float64 (K,); or
+            None.
+        block: the number of pairs that are linked at a time; None: all.
+        errors: those of malformed lines, which are pairs of blank sides here.
+    """
+
+    bitext: Bitext
+    aligner: Aligner
+    fitted: tuple[Links, np.ndarray] | None = None
+    block: int | None = None
+    errors: tuple[InputError, ...] = ()
+
+    @cached_property
+    def links(self) -> Links:
+        """The links of all pairs, source first."""
+        return Links.concatenated([alignment.links for alignment in self.alignments()])
+
+    @cached_property
+    def probabilities(self) -> np.ndarray:
+        """float64 (K,): the probability of each link."""
+        if self.fitted is not None:
+            return self.fitted[1]
+        return link_probabilities(self.aligner, self.bitext, self.links)
+
+    @cached_property
+    def sentence_scores(self) -> np.ndarray:
+        """float64 (M, 1 or 2): see :func:`alignkit.aligner.sentence_scores`."""
+        return sentence_scores(self.aligner, self.bitext)
+
+    def __len__(self) -> int:
+        return len(self.bitext)
+
+    def __getitem__(self, m: int) -> AlignedPair:
+        """Pair m: its words, and its links with their probabilities."""
+        pairs = self.links[m].tolist()
+        first = int(self.links.offsets[range(len(self))[m]])
+        probabilities = self.probabilities[first : first + len(pairs)].tolist()
+        links = tuple(Link(s, t, p) for (s, t), p in zip(pairs, probabilities, strict=True))
+        return AlignedPair(tuple(self.bitext.source.words(m)), tuple(self.bitext.target.words(m)), links)
+
+    def __iter__(self) -> Iterator[AlignedPair]:
+        return (self[m] for m in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"AlignedText({len(self)} pairs, by {self.aligner!r})"
+
+    def _repr_html_(self) -> str:
+        """Grids of the first pairs, for notebooks: target by source words, links shaded by their probability."""
+        shown = range(min(len(self), MOST_PAIRS))
+        return first_pairs(f"{len(self)} aligned pairs", [self[m].heat_map() for m in shown], len(self))
+
+    def score(self, kind: str = "alpha") -> Scores:
+        """The (T, L) matrix of every pair; raises AlignkitError for a kind that the aligner does not have."""
+        aligner = self.aligner
+        if kind == "alpha" and isinstance(aligner, JointAligner) and aligner.has_fitted(self.bitext):
+            return aligner.fitted_probabilities
+        return aligner.score(self.bitext, kind)
+
+    def alignments(self, **wanted: bool) -> Iterator[Alignment]:
+        """The alignments of blocks of pairs, in their order.
+
+        Args:
+            **wanted: as in :func:`alignkit.aligner.alignment_of`.
+        """
+        size, (links, known) = len(self), self.fitted or (None, None)
+        step = BLOCK if any(wanted.values()) else size if links is None else WRITTEN_BLOCK
+        step = max(self.block or step, 1)
+        if links is None and self.block is None and size > step:
+            links = links_of(self.aligner, self.bitext)
+        for low in range(0, max(size, 1), step):
+            high, part, values = min(low + step, size), None, None
+            if links is not None:
+                part = links.block(low, high)
+                values = None if known is None else known[links.offsets[low] : links.offsets[high]]
+            text = self.bitext if step >= size else self.bitext.block(low, high)
+            yield alignment_of(self.aligner, text, part, values, **wanted)
+
+    def write(
+        self, output: PathLike = "-", output_format: str = "pharaoh", sentence_scores: PathLike | None = None
+    ) -> None:
+        """Write the alignment to a file, whole or not at all; arguments as :class:`AlignmentWriter`."""
+        with AlignmentWriter(output, output_format, sentence_scores) as writer:
+            for alignment in self.alignments(**writer.wanted):
+                writer.write(alignment)
+
+
+@dataclass(frozen=True, eq=False)
+class AlignedBlocks:
+    """A part of a text that is read and linked a block at a time.
+
+    Attributes:
+        aligner: that links it; one fitted on a sample does not keep the sample.
+        texts: the pairs low <= m < high with their links, in blocks that are read as this is iterated over.
+        low, high: the numbers of the pairs.
+        pairs: the number of all pairs of the text.
+    """
+
+    aligner: Aligner
+    texts: Iterator[AlignedText]
+    low: int
+    high: int
+    pairs: int
+
+
+def align(
+    source: Bitext | Side,
+    target: Side | None = None,
+    *,
+    settings: AlignSettings | None = None,
+    model: Model | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> AlignedText:
+    """Align a text by a fitted model, or by one that is fitted on it.
+
+    By default two hidden Markov models, one for each direction, are trained jointly.
+
+    Args:
+        source, target: a bitext; two files, or one whose lines are ``source ||| target`` or source TAB target
+            ("-" is standard input); or two equally long sequences of sentences, strings of words with spaces
+            between them or lists of words.
+        settings: the defaults without them.
+        model: a fitted aligner of any kind, its file, checkpoint or run directory; or a pair of them, which are
+            symmetrized. None: one is fitted. With a model, settings of a fit are refused.
+        threads: all there are by default; no result depends on it.
+        progress: called after each iteration.
+        **options: fields of the parts of :class:`AlignSettings`, instead of those of ``settings``.
+
+    Raises:
+        AlignkitError: the text, a file or a setting is not valid, or the settings do not go together.
+    """
+    chosen, count = AlignSettings.of(settings, **options), thread_count(threads)
+    reading = {**vars(chosen.reading), "threads": count}
+    if model is not None:
+        linker = Linker(model, chosen, threads)
+        return linker.linked(read_text(source, target, **reading))
+    fit = Fit(chosen)
+    bitext = read_text(source, target, **reading)
+    aligner = fit(bitext, count, progress)
+    fitted = aligner.fitted_links_and_probabilities if isinstance(aligner, JointAligner) else None
+    return AlignedText(bitext, aligner, fitted)
+
+
+def align_blocks(
+    source: PathLike,
+    target: PathLike | None = None,
+    *,
+    model: Model | None = None,
+    fit_on: int | str | None = None,
+    shard: tuple[int, int] = (1, 1),
+    seed: int = 0,
+    settings: AlignSettings | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> AlignedBlocks:
+    """Align files of any size in bounded memory: by a fitted model, or by one that is fitted on a sample of them.
+
+    A joint model that was fitted on a sample is adapted to each block of the text: the links are those that it
+    finds as ``model`` with ``adapt``, but for the pairs of the sample, which do not count twice. If the sample is
+    the whole text, they are those of the fit.
+
+    Args:
+        source, target: files, which are read two or three times; as in :func:`align`.
+        model: as in :func:`align`.
+        fit_on: without a model, how many pairs to fit one on, as 1000000, or a share of them, as "10%".
+        shard: align the i-th of n parts only, i from 1. The parts joined are the whole, to the byte; they start at
+            blocks where the links of a pair depend on its block: with ``adapt``, or if the model is a network.
+        seed: of the sample.
+        settings, threads, progress, **options: as in :func:`align`.
+
+    Raises:
+        AlignkitError: the text, the model or a setting is not valid, or there is no such part.
+    """
+    chosen = AlignSettings.of(settings, **options)
+    files = PairFiles(source, target, **vars(chosen.reading))
+    sample = np.empty(0, np.int64)
+    if model is None:
+        chosen.check_fit()
+        if fit_on is None or shard != (1, 1):
+            raise AlignkitError("a text in blocks needs a model, or for the whole of it the size of a sample")
+        share, fit = sample_share(fit_on), Fit(chosen)
+        bounds = files.bounds(BLOCK, ADAPTED_ELEMENTS if chosen.fitting.chosen.is_joint else None)
+        count = int(bounds[-1])
+        sample = sampled_pairs(count, share(count), seed)
+        log.info("fitted on a sample of %d of %d pairs", len(sample), count)
+        bitext = files.sample(sample)
+        aligner = fit(bitext, thread_count(threads), progress, count)
+        linking = LinkSettings(adapt=isinstance(aligner, JointAligner))
+        if isinstance(aligner, JointHMM | JointViews):
+            fitted = aligner.fitted_links_and_probabilities
+            aligner = replace(aligner, fitted=None)
+            if len(sample) == count:
+                return AlignedBlocks(aligner, iter([AlignedText(bitext, aligner, fitted)]), 0, count, count)
+        linker = Linker(aligner, AlignSettings(linking=linking), threads)
+    else:
+        linker = Linker(model, chosen, threads)
+        bounds = files.bounds(BLOCK, linker.elements)
+        count = int(bounds[-1])
+        if linker.depends_on_block:
+            low, high = shard_range(len(bounds) - 1, shard)
+            bounds = bounds[low : high + 1]
+        else:
+            low, high = shard_range(count, shard)
+            bounds = np.array([*range(low, high, BLOCK), high])
+    texts = _linked_blocks(linker, files, bounds, sample)
+    return AlignedBlocks(linker.aligner, texts, int(bounds[0]), int(bounds[-1]), count)
+
+
+def _linked_blocks(
+    linker: Linker, files: PairFiles, bounds: np.ndarray, sample: np.ndarray
+) -> Iterator[AlignedText]:
+    """The blocks of a text with their links; ``sample`` are the pairs that the model was fitted on, rising."""
+    for low, block in zip(bounds, files.blocks(bounds), strict=False):
+        first, last = np.searchsorted(sample, (low, low + len(block)))
+        counted = np.zeros(len(block), bool)
+        counted[sample[first:last] - low] = True
+        yield linker.linked_block(block, counted)
+
+
+def align_stream(
+    stream: IO[bytes],
+    model: Model,
+    *,
+    settings: AlignSettings | None = None,
+    threads: int | None = 1,
+    skip: bool = False,
+    **options: Any,
+) -> Iterator[AlignedText]:
+    """Align the pairs of a stream by a fitted model as soon as they come, in bounded memory.
+
+    The model is loaded immediately; the stream is read while the result is iterated over.
+
+    Args:
+        stream: lines ``source ||| target`` or source TAB target.
+        model, settings, **options: as in :func:`align`.
+        threads: one by default: batches are small, and more threads would cost more than they gain.
+        skip: go on after a malformed line: its pair is blank, and the error is among the ``errors`` of its
+            :class:`AlignedText`.
+
+    Raises:
+        InputError: as for files; the pairs before the bad line have been handed on by then.
+        AlignkitError: a setting is not valid.
+    """
+    chosen = AlignSettings.of(settings, **options)
+    linker = Linker(model, chosen, threads)
+    # A network gets one pair at a time: else the last bits of an answer would depend on what came with its pair.
+    batches = pair_batches("-", stream, **vars(chosen.reading), single=linker.depends_on_block, skip=skip)
+    return (replace(linker.linked_block(batch.bitext), errors=batch.errors) for batch in batches)
+
+
+def sample_share(size: int | str) -> Callable[[int], int]:
+    """The number of pairs in a sample, as a function of that of all; raises AlignkitError if it is no size.
+
+    >>> sample_share("10%")(5000), sample_share(25000)(5000)
+    (500, 5000)
+    """
+    match = _SAMPLE_SIZE.fullmatch(str(size).strip())
+    if match and match[1] and 1 <= int(match[1]) < 2**62:
+        pairs = int(match[1])
+        return lambda count: min(pairs, count)
+    if match and match[2] and 0 < float(match[2]) <= 100:
+        percent = float(match[2])
+        return lambda count: min(max(1, round(count * percent / 100)), count)
+    raise AlignkitError(f"{abbreviated(str(size))!r} is not a number of pairs, as 1000000, nor a share, as 10%")
+
+
+class Fit:
+    """The fit of an aligner: what it starts from is read and checked first, before any text.
+
+    Args:
+        settings: what to fit, and how it is to link.
+
+    Raises:
+        AlignkitError: settings exclude each other; or ``prior`` or ``start`` cannot be read, or is of another kind
+            than the method's.
+    """
+
+    def __init__(self, settings: AlignSettings) -> None:
+        settings.check_fit()
+        fitting = self.fitting = settings.fitting
+        self.linking = settings.linking
+        self.estimation = fitting.chosen_estimation
+        prior, embeddings = fitting.prior, fitting.embeddings
+        self.prior: LexiconPrior | None = (
+            read_prior(prior, fitting.prior_weight) if isinstance(prior, str | os.PathLike) else prior
+        )
+        self.embeddings: Embeddings | None = (
+            find_embeddings(embeddings) if isinstance(embeddings, str) else embeddings
+        )
+        self.start = self._starts()
+
+    def __call__(
+        self, bitext: Bitext, threads: int, progress: Progress | None = None, pairs: int | None = None
+    ) -> Aligner:
+        """Fit the aligner on a bitext of whitespace words.
+
+        Args:
+            bitext: M pairs.
+            threads: how many to use; the result has the same bits for any number.
+            progress: called after each iteration of each direction.
+            pairs: those of the whole text, if this is a sample.
+
+        Raises:
+            AlignkitError: the model to start from shares no words with a side of the text.
+        """
+        if pairs is not None and isinstance(self.estimation, HMMSettings):
+            # The size of the whole text decides on a look at subwords, which takes time for every pair.
+            below = self.estimation.subwords_below * len(bitext) // max(pairs, 1)
+            self.estimation = replace(self.estimation, subwords_below=below)
+        linking = self.linking
+        if linking.symmetrization is not None:
+
+            def fit(text: Bitext, share: int) -> Aligner:
+                is_reverse = text is not bitext
+                return self._direction(text, is_reverse, share, _labelled(progress) if is_reverse else progress)
+
+            return fit_symmetrized(bitext, fit, linking.symmetrization, linking.threshold, threads=threads)
+        reverse = self.fitting.reverse
+        fitted = self._direction(bitext.reversed if reverse else bitext, reverse, threads, progress)
+        if linking.threshold is not None:
+            fitted = with_threshold(fitted, linking.threshold)
+        return Reversed(fitted, threads) if reverse else fitted
+
+    def _direction(self, text: Bitext, reverse: bool, threads: int, progress: Progress | None) -> Aligner:
+        more: dict[str, Any] = {}
+        if self.prior is not None:
+            more["prior"] = self.prior.reversed if reverse else self.prior
+        if self.embeddings is not None:
+            more["prior"] = [each for each in (self.prior, self.embeddings) if each is not None]
+        if self.start:
+            more["start"] = self.start[-1 if reverse else 0]
+            folds_case = isinstance(self.estimation, HMMSettings) and self.estimation.fold_case
+            _check_words_shared(self.fitting.start, more["start"], text, folds_case)
+        fit = imported(self.fitting.chosen.fit)
+        fitted: Aligner = fit(text, self.estimation, threads=threads, progress=progress, **more)
+        return fitted
+
+    def _starts(self) -> tuple[Any, ...]:
+        """The model to start from, or those of both directions; a :class:`Reversed` one without its wrapper.
+
+        Raises:
+            InputError: it is not one of the method, or not of the direction or directions that are fitted.
+        """
+        start, method = self.fitting.start, self.fitting.chosen
+        if start is None:
+            return ()
+        model = load_aligner(start) if isinstance(start, str | os.PathLike) else start
+        models: tuple[Aligner, ...] = (model,)
+        if self.linking.symmetrization is not None:
+            if not isinstance(model, Symmetrized):
+                raise InputError(_shown(start), "is a model of one direction; both directions are to be fitted")
+            models = (model.forward, model.reverse)
+        for each in models:
+            if each.name not in method.models:
+                remedy = f"give one that `alignkit {method.saved_by}` wrote"
+                raise InputError(_shown(start), f"is a model of kind {each.name}", remedy=remedy)
+        reverse = self.fitting.reverse
+        if isinstance(model, Reversed) != reverse:
+            ways = ("source to target", "target to source")
+            own, wanted = ways[not reverse], ways[reverse]
+            remedy = f"give a model that was fitted with{'' if reverse else 'out'} --reverse"
+            raise InputError(_shown(start), f"is a model of {own}, but {wanted} is to be fitted", remedy=remedy)
+        return (model.inner,) if isinstance(model, Reversed) else models
+
+
+def fit_symmetrized(
+    bitext: Bitext,
+    fit: Callable[[Bitext, int], Aligner],
+    method: str = DEFAULT_METHOD,
+    threshold: float | None = None,
+    *,
+    threads: int | None = None,
+) -> Symmetrized:
+    """Fit both directions, at the same time with half of the threads each.
+
+    A fit has stretches that only one thread can do, and two fits never have them at the same time.
+
+    Args:
+        bitext: M pairs.
+        fit: called as ``fit(bitext, threads)``; its result must not depend on the threads.
+        method, threshold: of :class:`Symmetrized`.
+        threads: for both together; all there are by default. With one, the fits follow each other.
+    """
+    threads = thread_count(threads)
+    sides = [bitext, bitext.reversed]
+    if threads == 1:
+        forward, reverse = (fit(side, threads) for side in sides)
+    else:
+        bags_of(bitext, threads)  # both directions use them
+        with ThreadPoolExecutor(2) as pool:
+            forward, reverse = pool.map(fit, sides, (threads - threads // 2, threads // 2))
+    return Symmetrized(forward, reverse, method, threshold, threads)
+
+
+def _check_words_shared(start: Any, model: Any, text: Bitext, folds_case: bool) -> None:
+    """Refuse a model that shares no word with one side of a text: to start from it would do nothing."""
+    for name, known, side in (("source", model.source, text.source), ("target", model.target, text.target)):
+        words = side.vocabulary
+        if len(words) and not any((word.lower() if folds_case else word) in known for word in words):
+            remedy = "is it of the other direction, or of text in another case?"
+            raise InputError(_shown(start), f"knows no {name} word of this text", remedy=remedy)
+
+
+def _shown(start: Any) -> str:
+    return os.fspath(start) if isinstance(start, str | os.PathLike) else f"the {start.name} model to start from"
+
+
+def _labelled(progress: Progress | None) -> Progress | None:
+    """Progress of the reverse direction."""
+    if progress is None:
+        return None
+    return lambda done, total, message: progress(done, total, f"reverse, {message}")
+
+
+class Linker:
+    """A fitted aligner that links the pairs of texts.
+
+    Args:
+        model, threads: as in :func:`align`.
+        settings: how to link.
+
+    Attributes:
+        aligner: of whitespace words.
+        adapter: where the aligner is adapted to each block of pairs.
+        elements: of the blocks of pairs that it is adapted to; None: blocks have :data:`BLOCK` pairs.
+        depends_on_block: True if the links of a pair depend on the other pairs of its block.
+
+    Raises:
+        AlignkitError: the model cannot be read, or a setting is not for it.
+    """
+
+    def __init__(self, model: Model, settings: AlignSettings, threads: int | None) -> None:
+        settings.check_model()
+        linking = settings.linking
+        self.aligner = aligner = _usable(model, linking, threads)
+        self.adapter: Adapter | ViewsAdapter | None = None
+        if linking.adapt:
+            if not isinstance(aligner, JointHMM | JointViews):
+                raise AlignkitError(
+                    f"a model of kind {aligner.name} cannot be adapted to a text; one of `alignkit align` can"
+                )
+            self.adapter = adapter_of(aligner, threads)
+        self.elements = None if self.adapter is None else ADAPTED_ELEMENTS
+        parts = (aligner.forward, aligner.reverse) if isinstance(aligner, Symmetrized) else (aligner,)
+        self.depends_on_block = self.adapter is not None or any(isinstance(part, WordLevel) for part in parts)
+
+    def linked(self, bitext: Bitext) -> AlignedText:
+        """A text with its links, found a block at a time."""
+        if self.elements is None:
+            return AlignedText(bitext, self.aligner, block=BLOCK)
+        bounds = element_bounds(bitext, self.elements).tolist()
+        parts = [self.linked_block(bitext.block(low, high)) for low, high in pairwise(bounds)]
+        links = Links.concatenated([part.links for part in parts])
+        probabilities = np.concatenate([np.empty(0), *(part.probabilities for part in parts)])
+        return AlignedText(bitext, self.aligner, (links, probabilities))
+
+    def linked_block(self, bitext: Bitext, counted: np.ndarray | None = None) -> AlignedText:
+        """One block of a text with its links.
+
+        Args:
+            bitext: M pairs.
+            counted: bool (M,), the pairs that the model was fitted on, for one that is adapted
+                (:meth:`alignkit.classical.hmm.adaptation.Adapter.adapt`).
+        """
+        if self.adapter is None:
+            return AlignedText(bitext, self.aligner, block=BLOCK)
+        counted = np.zeros(len(bitext), bool) if counted is None else counted
+        return AlignedText(bitext, self.aligner, self.adapter.links_and_probabilities(bitext, counted))
+
+
+def _usable(model: Model, linking: LinkSettings, threads: int | None) -> Aligner:
+    """The fitted aligner, loaded if need be, as one of whitespace words.
+
+    Raises:
+        AlignkitError: it cannot be read, or a setting is not for it.
+    """
+    if isinstance(model, tuple):
+        forward, reverse = (_loaded(each, threads) for each in model)
+        return Symmetrized(forward, reverse, linking.symmetrization or DEFAULT_METHOD, linking.threshold, threads)
+    if linking.symmetrization is not None:
+        raise AlignkitError("a heuristic combines two models; give a pair of them, or none")
+    aligner = _loaded(model, threads)
+    if linking.threshold is not None:
+        aligner = with_threshold(aligner, linking.threshold)
+    return on_words(aligner)
+
+
+def _loaded(model: Aligner | PathLike, threads: int | None) -> Aligner:
+    if isinstance(model, str | os.PathLike):
+        return load_aligner(model, threads)
+    return model if threads is None else with_threads(model, threads)
+
+
+def load(path: PathLike, threads: int | None = None) -> Aligner | Scores | Bitext:
+    """Load a file that ``save`` wrote: a fitted aligner, scores or a bitext; a checkpoint or a run directory.
+
+    Args:
+        path: the file or folder.
+        threads: of an aligner, as in :func:`alignkit.load_aligner`.
+
+    Raises:
+        InputError: the file is missing, damaged, or none of these.
+    """
+    header = read_header(path) if Path(path).is_file() else None
+    kind = None if header is None else header.get("kind")
+    if isinstance(kind, str) and kind in _LOADERS:
+        return _LOADERS[kind](path)
+    return load_aligner(path, threads)
+
+
+class AlignmentWriter:
+    """A context manager that writes alignments in their order, in one format, as they come.
+
+    Files take their place only when the block ends well; standard output is flushed after every write.
+
+    Args:
+        output: a file; "-" for standard output.
+        output_format: a name in :data:`alignkit.links.formats.OUTPUT_FORMATS`.
+        sentence_scores: a file for the scores of the sentences, or None.
+        first: the number of the first pair, from 0, in formats that number pairs.
+
+    Raises:
+        AlignkitError: there is no such format.
+    """
+
+    def __init__(
+        self,
+        output: PathLike = "-",
+        output_format: str = "pharaoh",
+        sentence_scores: PathLike | None = None,
+        first: int = 0,
+    ) -> None:
+        if output_format not in OUTPUT_FORMATS:
+            raise AlignkitError(f"unknown format {output_format!r}; known are {', '.join(OUTPUT_FORMATS)}")
+        self.output = output
+        self.output_format = output_format
+        self.chosen = OUTPUT_FORMATS[output_format]
+        self.sentence_scores = sentence_scores
+        self.pairs = first
+        self.stack = ExitStack()
+        self.streams: list[IO[bytes]] = []
+
+    @property
+    def wanted(self) -> dict[str, bool]:
+        """The parts that an alignment must have, as options of :func:`alignkit.aligner.alignment_of`."""
+        return {
+            "probabilities": self.chosen.needs_probabilities,
+            "words": self.chosen.needs_words,
+            "scored": self.sentence_scores is not None,
+        }
+
+    def __enter__(self) -> AlignmentWriter:
+        with ExitStack() as stack:  # which removes the first file if the second cannot be opened
+            for path in (self.output, self.sentence_scores):
+                if path is not None and path != "-":
+                    self.streams.append(stack.enter_context(atomic_write(path)))
+                else:
+                    self.streams.append(sys.stdout.buffer)
+            self.stack = stack.pop_all()
+        return self
+
+    def write(self, alignment: Alignment) -> None:
+        """Write all pairs of an alignment that has what is :attr:`wanted`."""
+        self.streams[0].write(render(alignment, self.output_format, self.pairs + 1))
+        self.streams[0].flush()
+        if alignment.sentence_scores is not None and self.sentence_scores is not None:
+            self.streams[1].write(sentence_score_lines(alignment.sentence_scores))
+            self.streams[1].flush()
+        self.pairs += len(alignment.links)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return self.stack.__exit__(kind, error, trace)

@@ -1,0 +1,593 @@
+"""Sentence pairs of two files, of one with both sides, or of a stream: whole, in blocks, or as they come.
+
+A new format of a file with both sides is a class with the members of :class:`PairFormat`, and its place in
+``PAIR_FORMATS``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import IO, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from alignkit.errors import AlignkitError, InputError, check_list
+from alignkit.text.bitext import Bitext
+from alignkit.text.reading import (
+    encode_text,
+    open_input,
+    read_bytes,
+    read_utf8,
+    split_lines,
+    valid_text,
+    whole_lines,
+)
+from alignkit.text.tokenization import split_words
+from alignkit.types import PathLike
+
+log = logging.getLogger(__name__)
+
+CHUNK = 1 << 22  # bytes of a file that is read in blocks, at a time
+COUNTED_BLOCK = 1 << 16  # pairs that are counted or sampled at a time
+#: Without a validation text, the last pairs of the training text become one: at most this many, and at most one
+#: in HELD_OUT_SHARE.
+MOST_HELD_OUT, HELD_OUT_SHARE = 1000, 20
+_LINE = re.compile(rb"[^\n]*\n|[^\n]+")  # only \n ends one
+#: Two files, or one with both sides and None.
+Files = tuple[PathLike, PathLike | None]
+#: One side of a text: a file, or sentences as strings or as lists of words.
+Side = PathLike | Iterable[str | Sequence[str]]
+
+
+class PairFormat(Protocol):
+    """A format of a file that holds both sides of a bitext."""
+
+    def recognizes(self, data: bytes) -> bool:
+        """True if a file that starts with ``data`` has this format."""
+        ...
+
+    def sides(
+        self, path: PathLike, data: bytes, encoding_errors: str = "strict", lowercase: bool = False
+    ) -> tuple[bytes, bytes]:
+        """The two sides of a file's content, as valid UTF-8 with a line per sentence.
+
+        Raises:
+            InputError: the content is invalid; with the line, if the file has lines.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class SeparatedLines:
+    """Lines of source, separator and target, which can be read a part at a time.
+
+    Attributes:
+        name: of the separator, for messages.
+        separator: matches it.
+    """
+
+    name: str
+    separator: re.Pattern[bytes]
+
+    def recognizes(self, data: bytes) -> bool:
+        """True if the separator is anywhere in ``data``."""
+        return self.separator.search(data) is not None
+
+    def sides(
+        self,
+        path: PathLike,
+        data: bytes,
+        encoding_errors: str = "strict",
+        lowercase: bool = False,
+        first_line: int = 1,
+    ) -> tuple[bytes, bytes]:
+        """The two sides of whole lines, of which the first has the number ``first_line``.
+
+        Both sides of a blank line are blank.
+
+        Raises:
+            InputError: invalid UTF-8; a line without the separator, or with more than one.
+        """
+        lines = valid_text(path, data, encoding_errors, lowercase, first_line).split(b"\n")
+        if lines[-1] == b"":
+            lines.pop()
+        sides: tuple[list[bytes], list[bytes]] = ([], [])
+        for number, line in enumerate(lines, first_line):
+            parts = self.separator.split(line) if line.strip(b" \t\r") else [b"", b""]
+            if len(parts) != 2:
+                raise InputError(
+                    path,
+                    f"has {len(parts) - 1} separators ({self.name}) where one is needed",
+                    line=number,
+                    remedy="give two files, or one with SOURCE ||| TARGET or SOURCE<tab>TARGET on each line",
+                )
+            for side, part in zip(sides, parts, strict=True):
+                side.append(part)
+        return b"".join(line + b"\n" for line in sides[0]), b"".join(line + b"\n" for line in sides[1])
+
+
+#: ``|||`` as a token of its own
+BARS = SeparatedLines("|||", re.compile(rb"(?<![^ \t\n])\|\|\|(?![^ \t\r\n])"))
+TAB = SeparatedLines("tab", re.compile(rb"\t"))
+
+#: The first that recognizes a file reads it; ``TAB`` where none does.
+PAIR_FORMATS: tuple[PairFormat, ...] = (BARS,)
+
+
+def pair_format(parts: Iterable[bytes]) -> PairFormat:
+    """The format of a file, told by its first part; for ``|||``, which may come late, by all of its parts.
+
+    Args:
+        parts: the file without byte order mark, cut after line ends only.
+    """
+    for number, part in enumerate(parts):
+        for known in PAIR_FORMATS if number == 0 else (BARS,):
+            if known.recognizes(part):
+                return known
+    return TAB
+
+
+class LinePairs(NamedTuple):
+    """Raw text: line m of ``source`` and line m of ``target`` are a sentence pair."""
+
+    source: Sequence[str]
+    target: Sequence[str]
+
+
+@dataclass(frozen=True)
+class PairBatch:
+    """Consecutive sentence pairs, as valid UTF-8 with a line each.
+
+    Attributes:
+        first: number of the first pair, from 1.
+        source, target: the two sides.
+        errors: those of malformed lines, which are blank pairs here.
+    """
+
+    first: int
+    source: bytes
+    target: bytes
+    errors: tuple[InputError, ...] = ()
+
+    @property
+    def bitext(self) -> Bitext:
+        """The pairs, with vocabularies of their own."""
+        return Bitext(encode_text(self.source), encode_text(self.target))
+
+
+@dataclass(frozen=True)
+class PairFiles:
+    """Sentence pairs in files, plain or compressed (gzip, xz, bzip2, zstd).
+
+    Attributes:
+        source, target: two files with a sentence per line; or one of :data:`PAIR_FORMATS`, whose lines are
+            ``source ||| target`` or source TAB target. "-" is standard input.
+        encoding_errors: "strict" or "replace" (invalid UTF-8 becomes U+FFFD).
+        lowercase: lower-case both sides (full Unicode).
+
+    All methods raise InputError for unreadable, empty, damaged or invalid input, with file and line, and
+    AlignkitError for unequal numbers of lines.
+    """
+
+    source: PathLike
+    target: PathLike | None = None
+    encoding_errors: str = "strict"
+    lowercase: bool = False
+
+    @property
+    def paths(self) -> tuple[PathLike, ...]:
+        """The one file or the two."""
+        return (self.source,) if self.target is None else (self.source, self.target)
+
+    def bitext(self, threads: int = 2) -> Bitext:
+        """All pairs; with more than one thread, both sides are read at the same time."""
+        how = self.encoding_errors, self.lowercase
+        if self.target is None:
+            sides = self._joined_sides()
+            with ThreadPoolExecutor(min(threads, 2)) as pool:
+                corpora = tuple(pool.map(encode_text, sides))
+        else:
+            self._check_one_input()
+            with ThreadPoolExecutor(min(threads, 2)) as pool:
+                corpora = tuple(pool.map(lambda path: encode_text(read_utf8(path, *how)), self.paths))
+        self._check_counts(len(corpora[0]), len(corpora[1]))
+        return Bitext(*corpora)
+
+    def lines(self) -> LinePairs:
+        """The lines of all pairs, without their ends."""
+        source, target = self._joined_sides() if self.target is None else self._two_sides()
+        lines = LinePairs(split_lines(source), split_lines(target))
+        self._check_counts(len(lines.source), len(lines.target))
+        return lines
+
+    def bounds(self, pairs: int, elements: int | None = None) -> np.ndarray:
+        """int64 (B + 1,): the numbers of the pairs at which the blocks of the text start, and that of all pairs.
+
+        Args:
+            pairs: in a block, if ``elements`` is None.
+            elements: in a block, that is the sum of (T + 1)(L + 1) of its pairs, unless one pair has more.
+        """
+        self._check_read_again()
+        counts = [_count_lines(path) for path in self.paths]
+        self._check_counts(counts[0], counts[-1])
+        if elements is None:
+            return np.array([*range(0, counts[0], pairs), counts[0]])
+        starts = ElementBlocks(elements)
+        for batch in self._batches(range(0, 1 << 62, COUNTED_BLOCK)):
+            starts.add(batch.bitext)
+        return np.array([*starts.found, counts[0]])
+
+    def blocks(self, bounds: np.ndarray) -> Iterator[Bitext]:
+        """The pairs from each of these numbers to the next, with vocabularies of their own."""
+        return (batch.bitext for batch in self._batches(bounds.tolist()))
+
+    def sample(self, pairs: np.ndarray) -> Bitext:
+        """The pairs with these numbers, int64, rising; all lines are read and checked."""
+        sides: tuple[list[bytes], list[bytes]] = ([], [])
+        for batch in self._batches(range(0, 1 << 62, COUNTED_BLOCK)):
+            first = batch.first - 1
+            chosen = pairs[slice(*np.searchsorted(pairs, [first, first + COUNTED_BLOCK]))] - first
+            for side, text in zip(sides, (batch.source, batch.target), strict=True):
+                ends = _line_ends(text)
+                starts = np.concatenate([np.zeros(1, np.int64), ends])
+                side.extend(text[starts[m] : ends[m]] for m in chosen.tolist())
+        # The last line of a file may lack its end.
+        texts = [b"".join(line if line.endswith(b"\n") else line + b"\n" for line in side) for side in sides]
+        return Bitext(*map(encode_text, texts))
+
+    def _two_sides(self) -> tuple[bytes, bytes]:
+        self._check_one_input()
+        first, second = (read_utf8(path, self.encoding_errors, self.lowercase) for path in self.paths)
+        return first, second
+
+    def _joined_sides(self) -> tuple[bytes, bytes]:
+        data = read_bytes(self.source).removeprefix(b"\xef\xbb\xbf")
+        if not data:
+            raise InputError(self.source, "is empty")
+        return pair_format([data]).sides(self.source, data, self.encoding_errors, self.lowercase)
+
+    def _batches(self, bounds: Sequence[int]) -> Iterator[PairBatch]:
+        """The pairs from each of these numbers to the next; those that a file lacks are left out."""
+        self._check_read_again()
+        parts = [_parts(path) for path in self.paths]
+        known = pair_format(_parts(self.source)) if self.target is None else None
+        if known is not None and not isinstance(known, SeparatedLines):  # it can only be read whole
+            parts, known = [iter([side]) for side in self._joined_sides()], None
+        how = self.encoding_errors, self.lowercase
+        for first, *texts in zip(bounds, *(_line_blocks(each, bounds) for each in parts), strict=False):
+            if known is not None:
+                yield PairBatch(first + 1, *known.sides(self.source, texts[0], *how, first + 1))
+                continue
+            source, target = (
+                valid_text(path, text, *how, first + 1)
+                for path, text in zip((self.source, self.paths[-1]), texts, strict=True)
+            )
+            yield PairBatch(first + 1, source, target)
+
+    def _check_one_input(self) -> None:
+        if [os.fspath(path) for path in self.paths] == ["-", "-"]:
+            raise AlignkitError("standard input cannot be both sides; give it one SOURCE ||| TARGET text")
+
+    def _check_read_again(self) -> None:
+        for path in self.paths:
+            special = os.path.exists(path) and not os.path.isdir(path) and not stat.S_ISREG(os.stat(path).st_mode)
+            if special or os.fspath(path) == "-":
+                problem = "can be read only once, and this reads the text several times"
+                raise InputError(path, problem, remedy="give a file")
+
+    def _check_counts(self, source: int, target: int) -> None:
+        if source != target:
+            raise AlignkitError(
+                f"{os.fspath(self.paths[0])} has {source} lines, {os.fspath(self.paths[-1])} has {target}; "
+                "line n of one must belong to line n of the other"
+            )
+
+
+class ElementBlocks:
+    """Where the blocks of a text start that have at most so many elements, the sum of (T + 1)(L + 1).
+
+    Attributes:
+        found: the numbers of the first pairs of the blocks so far.
+    """
+
+    def __init__(self, elements: int) -> None:
+        self.elements = elements
+        self.found: list[int] = [0]
+        self._pairs, self._held = 0, 0
+
+    def add(self, bitext: Bitext) -> None:
+        """Go on with the next pairs of the text."""
+        for size in ((bitext.source.lengths + 1) * (bitext.target.lengths + 1)).tolist():
+            if self._held and self._held + size > self.elements:
+                self.found.append(self._pairs)
+                self._held = 0
+            self._held += size
+            self._pairs += 1
+
+
+def element_bounds(bitext: Bitext, elements: int) -> np.ndarray:
+    """The :meth:`PairFiles.bounds` of a text in memory, in blocks of so many elements."""
+    starts = ElementBlocks(elements)
+    starts.add(bitext)
+    return np.array([*starts.found, len(bitext)])
+
+
+def _parts(path: PathLike) -> Iterator[bytes]:
+    with open_input(path) as stream:
+        yield from whole_lines(path, stream, CHUNK)
+
+
+def _count_lines(path: PathLike) -> int:
+    count, is_whole = 0, True
+    for part in _parts(path):
+        count += part.count(b"\n")
+        is_whole = part.endswith(b"\n")
+    return count + (not is_whole)
+
+
+def _line_blocks(parts: Iterable[bytes], bounds: Sequence[int]) -> Iterator[bytes]:
+    """The lines of a text, given in parts of whole lines, from each number of ``bounds`` to the next."""
+    waiting: list[bytes] = []
+    place, n = 0, 0  # the number of the part's first line; the block to be found
+    for part in parts:
+        ends = np.concatenate([np.zeros(1, np.int64), _line_ends(part)])
+        stop = place + len(ends) - 1
+        while n + 1 < len(bounds) and bounds[n + 1] <= stop:
+            waiting.append(part[ends[max(bounds[n], place) - place] : ends[bounds[n + 1] - place]])
+            yield b"".join(waiting)
+            waiting, n = [], n + 1
+        if n + 1 == len(bounds):
+            return
+        if bounds[n] < stop:
+            waiting.append(part[ends[max(bounds[n], place) - place] :])
+        place = stop
+    if waiting:
+        yield b"".join(waiting)
+
+
+def _line_ends(text: bytes) -> np.ndarray:
+    """int64: the place after each line of a text, the last of which may lack its end."""
+    ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")) + 1
+    return ends if text.endswith(b"\n") or not text else np.append(ends, len(text))
+
+
+def pair_batches(
+    path: PathLike,
+    stream: IO[bytes],
+    *,
+    encoding_errors: str = "strict",
+    lowercase: bool = False,
+    single: bool = False,
+    skip: bool = False,
+) -> Iterator[PairBatch]:
+    """Sentence pairs of a stream of lines ``source ||| target`` or source TAB target, as soon as they arrive.
+
+    The first line that is neither blank nor malformed decides which of the two separates the sides.
+
+    Args:
+        path: name of the stream, for messages.
+        stream: plain, or compressed in any format that files may have.
+        encoding_errors, lowercase: as in :class:`PairFiles`.
+        single: one pair in each batch, instead of all that are there.
+        skip: pass a malformed line on as a blank pair with its error, and go on after it.
+
+    Raises:
+        InputError: as for files; the pairs before the bad line have been passed on. With ``skip``, only if the
+            stream is empty or a damaged archive.
+    """
+    separated: SeparatedLines | None = None
+    first = 1
+
+    def read(part: bytes) -> PairBatch:
+        nonlocal separated, first
+        found = separated
+        if found is None:
+            content = next((line for line in part.split(b"\n") if line.strip(b" \t\r")), None)
+            found = None if content is None else BARS if BARS.recognizes(content) else TAB
+        sides = (found or TAB).sides(path, part, encoding_errors, lowercase, first)
+        batch, separated = PairBatch(first, *sides), found
+        first += part.count(b"\n") + (not part.endswith(b"\n"))
+        return batch
+
+    def read_skipping(part: bytes) -> PairBatch:
+        nonlocal first
+        batches = []
+        for line in _LINE.findall(part):
+            try:
+                batches.append(read(line))
+            except InputError as error:
+                batches.append(PairBatch(first, b"\n", b"\n", (error,)))
+                first += 1
+        source, target = (b"".join(getattr(each, side) for each in batches) for side in ("source", "target"))
+        errors = tuple(error for batch in batches for error in batch.errors)
+        return PairBatch(batches[0].first, source, target, errors)
+
+    for data in whole_lines(path, stream, 0):
+        for part in _LINE.findall(data) if single else [data]:
+            try:
+                yield read(part)
+            except InputError as error:
+                if skip:
+                    yield read_skipping(part)
+                    continue
+                good = b"".join(_LINE.findall(part)[: (error.line or first) - first])
+                if good:
+                    yield read(good)
+                raise
+
+
+def read_bitext(
+    source: PathLike,
+    target: PathLike | None = None,
+    *,
+    encoding_errors: str = "strict",
+    lowercase: bool = False,
+    threads: int = 2,
+) -> Bitext:
+    """Read a bitext of whitespace tokens, each side with its own vocabulary.
+
+    Arguments and errors as :class:`PairFiles`; with more than one thread, both sides are read at the same time.
+    """
+    return PairFiles(source, target, encoding_errors, lowercase).bitext(threads)
+
+
+def read_line_pairs(
+    source: PathLike, target: PathLike | None = None, *, encoding_errors: str = "strict", lowercase: bool = False
+) -> LinePairs:
+    """The lines of both sides of a bitext, equal in number; arguments and errors as :class:`PairFiles`."""
+    return PairFiles(source, target, encoding_errors, lowercase).lines()
+
+
+def read_text(
+    source: Bitext | Side,
+    target: Side | None = None,
+    *,
+    encoding_errors: str = "strict",
+    lowercase: bool = False,
+    threads: int = 2,
+) -> Bitext:
+    """A text however it is given.
+
+    Args:
+        source, target: a bitext; files, as :class:`PairFiles` takes them; or two equally long sequences of
+            sentences, strings of words with spaces between them or lists of words.
+        encoding_errors, lowercase, threads: as in :func:`read_bitext`.
+
+    Raises:
+        InputError: a file cannot be read, or is damaged or invalid; or a string is a sentence, not a file.
+        AlignkitError: the sides differ in length, or in what they are.
+
+    >>> read_text(["the house", "a cat"], ["das Haus", ["eine", "Katze"]])
+    Bitext(Corpus(2 sentences, 4 tokens, 4 types) -> Corpus(2 sentences, 4 tokens, 4 types))
+    """
+    if isinstance(source, Bitext):
+        if target is not None:
+            raise AlignkitError("a bitext has both sides already; give no target")
+        return source
+    if isinstance(source, str | os.PathLike) and (target is None or isinstance(target, str | os.PathLike)):
+        files = PairFiles(source, target, encoding_errors, lowercase)
+        for path in files.paths:
+            if isinstance(path, str) and len(path.split()) > 1 and not os.path.exists(path):
+                problem = "cannot be read: No such file or directory"
+                raise InputError(path, problem, remedy="sentences go into a list")
+        return files.bitext(threads)
+    if target is None or isinstance(source, str | os.PathLike) or isinstance(target, str | os.PathLike):
+        raise AlignkitError("give two files, one file with both sides, or two sequences of sentences")
+    sides = [[_words(sentence, lowercase) for sentence in side] for side in (source, target)]
+    if len(sides[0]) != len(sides[1]):
+        raise AlignkitError(f"there are {len(sides[0])} source and {len(sides[1])} target sentences")
+    return Bitext.from_sentences(*sides)
+
+
+def _words(sentence: str | Sequence[str], lowercase: bool) -> list[str]:
+    if not isinstance(sentence, str):
+        check_list(sentence, "a sentence must be text or a list of words")
+    words = split_words(sentence) if isinstance(sentence, str) else list(sentence)
+    return [word.lower() for word in words] if lowercase else words
+
+
+def read_training_pairs(text: Files, valid: Files | None, **reading: Any) -> tuple[LinePairs, LinePairs]:
+    """Read a training and a validation text.
+
+    Args:
+        text: source and target file; or one file with both sides, and None.
+        valid: the same of a validation text. None: the last 1,000 pairs of the text, or one in twenty if that is
+            fewer, are held out.
+        **reading: ``encoding_errors`` and ``lowercase`` of :func:`read_line_pairs`.
+
+    Raises:
+        AlignkitError: a file cannot be read, or has no pair with words on both sides.
+    """
+    lines = read_line_pairs(*text, **reading)
+    if valid is not None:
+        held = read_line_pairs(*valid, **reading)
+    else:
+        lines, held = hold_out_pairs(lines)
+    check_has_words(lines, "train on")
+    check_has_words(held, "validate on")
+    if valid is None:
+        log.info("no validation text: the last %d pairs are held out as one", len(held.source))
+    return lines, held
+
+
+def hold_out_pairs(lines: LinePairs) -> tuple[LinePairs, LinePairs]:
+    """Split off the last 1,000 pairs, but at most one in twenty and at least one: (text, validation text)."""
+    source, target = lines
+    size = max(1, min(MOST_HELD_OUT, len(source) // HELD_OUT_SHARE))
+    return LinePairs(source[:-size], target[:-size]), LinePairs(source[-size:], target[-size:])
+
+
+def check_has_words(lines: LinePairs, purpose: str) -> None:
+    """Raise AlignkitError if no pair has words on both sides; a network of blanks would still have a loss."""
+    if not any(x.strip() and y.strip() for x, y in zip(*lines, strict=True)):
+        raise AlignkitError(f"no pair with words on both sides to {purpose}; give another text")
+
+
+def blank_pairs(bitext: Bitext) -> int:
+    """The number of pairs with a blank side, which have no links."""
+    return int(((bitext.source.lengths == 0) | (bitext.target.lengths == 0)).sum())
+
+
+def shard_range(units: int, shard: tuple[int, int]) -> tuple[int, int]:
+    """The range [low, high) of so many units that is the i-th of n parts, whose sizes are as equal as may be.
+
+    Raises:
+        AlignkitError: there is no such part.
+
+    >>> [shard_range(10, (i, 3)) for i in (1, 2, 3)]
+    [(0, 3), (3, 6), (6, 10)]
+    """
+    i, n = shard
+    if not 1 <= i <= n:
+        raise AlignkitError(f"the number of a shard goes from 1 to {n}, not {i}")
+    return (i - 1) * units // n, i * units // n
+
+
+def sampled_pairs(count: int, size: int, seed: int = 0) -> np.ndarray:
+    """int64 (size,), rising: a sample of 0..count-1 without repetition, the same for the same arguments.
+
+    Each number is hashed together with the seed, and those with the smallest hashes are the sample: that of a
+    smaller size is a part of it.
+
+    Raises:
+        AlignkitError: the seed is negative, or has more than 64 bits.
+    """
+    if not 0 <= seed < 1 << 64:
+        raise AlignkitError(f"the seed of a sample must be a whole number from 0 to 2**64 - 1, not {seed}")
+    if size >= count:
+        return np.arange(count)
+    share = size / count
+    most = share + 8 * np.sqrt(share / count) + 64 / count  # the size-th smallest hash is hardly ever above this
+    found = _smallest_hashes(count, seed, most)
+    if len(found[0]) < size:
+        found = _smallest_hashes(count, seed, 1.0)
+    numbers, hashes = found
+    return np.sort(numbers[np.argsort(hashes, kind="stable")[:size]])
+
+
+def _smallest_hashes(count: int, seed: int, share: float) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers below ``count`` whose hash is in this share of all hashes, and those hashes."""
+    bound = np.uint64(min(int(share * 2.0**64), 2**64 - 1))
+    start = _mixed(np.array([seed], np.uint64) + np.uint64(0x9E3779B97F4A7C15))[0]
+    numbers, hashes = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
+    for low, high in pairwise([*range(0, count, 1 << 20), count]):
+        part = np.arange(low, high)
+        mixed = _mixed(_mixed(part.astype(np.uint64)) ^ start)
+        chosen = mixed <= bound
+        numbers.append(part[chosen])
+        hashes.append(mixed[chosen])
+    return np.concatenate(numbers), np.concatenate(hashes)
+
+
+def _mixed(x: np.ndarray) -> np.ndarray:
+    """uint64: the finaliser of SplitMix64 (Steele, Lea and Flood 2014), which maps no two numbers to one."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

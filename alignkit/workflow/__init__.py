@@ -1,1 +1,0 @@
-"""Align a text in one call: read it, fit or load an aligner, link its words."""
