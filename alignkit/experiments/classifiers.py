@@ -8,8 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from alignkit.experiments.corpora import labelled_lines
+from alignkit.errors import AlignkitError
+from alignkit.experiments.networks import bitext_lines
 from alignkit.experiments.protocol import check_positive
+from alignkit.metrics.bootstrap import ratio
+from alignkit.metrics.kendall import sum_tau
 from alignkit.neural.classifier_settings import (
     ClassifierRunSettings,
     ClassifierSettings,
@@ -19,9 +22,42 @@ from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
 from alignkit.neural.training.classification import Loss, classification_trainer, label_loss
 from alignkit.scores import Scores
-from alignkit.text.labelled import LabelledText, two_labels
-from alignkit.text.tokenization import Tokenizer, learn_words
+from alignkit.text.labelled import LabelledLines, LabelledText, read_labelled, two_labels
+from alignkit.text.tokenization import Tokenizer, learn_words, split_words
 from alignkit.types import Progress
+
+PLACE_WORDS = frozenset({"in", "on", "at"})  #: prepositions by which the sentences of the sample are labelled
+FEWEST = 20  #: labelled sentences
+
+
+def labelled_lines(path: str, sentences: int = 0, longest: int = 0) -> LabelledLines:
+    """Labelled sentences in a fixed random order, in lower case, with punctuation marks as words of their own.
+
+    Args:
+        path: as :func:`alignkit.text.labelled.read_labelled`. Empty for the sample, which has no labels: its
+            German sentences, labelled by whether the English one has a preposition of place (in, on or at).
+        sentences: the number to take; 0 for all.
+        longest: sentences with more words are truncated; 0 for no limit.
+
+    Raises:
+        InputError: the file cannot be read or is malformed.
+        AlignkitError: fewer than two labels, or fewer than 20 sentences with words.
+    """
+    lines = (read_labelled(path, lowercase=True) if path else _labelled_sample()).split_punctuation()
+    with_words = np.flatnonzero([bool(split_words(text)) for text in lines.texts])
+    order = np.random.default_rng([0, 11]).permutation(len(with_words))[: sentences or None]
+    lines = lines.take(with_words[order])
+    if len(lines.names) < 2 or len(lines) < FEWEST:
+        raise AlignkitError(
+            f"{path or 'the sample'}: at least {FEWEST} sentences and two labels are needed, not {len(lines)} "
+            f"with {', '.join(lines.names) or 'none'}"
+        )
+    return lines.cut(longest) if longest else lines
+
+
+def _labelled_sample() -> LabelledLines:
+    german, english = bitext_lines("", "")
+    return LabelledLines(german, ["place" if PLACE_WORDS & set(line.split()) else "none" for line in english])
 
 
 @dataclass(frozen=True)
@@ -126,3 +162,13 @@ class Outputs(NamedTuple):
 def outputs(network: Classifier, text: LabelledText) -> Outputs:
     """The outputs of a classifier for every sentence."""
     return Outputs(classifier_logits(network, text), classifier_scores(network, text, "alpha"))
+
+
+def sentence_taus(u: Scores, v: Scores) -> np.ndarray:
+    """Kendall's tau-b of u and v within each of M sentences, float64 (M,); NaN where it is undefined.
+
+    Args:
+        u, v: scores of the same sentences; of a matrix with several rows, the mean of their tau-b.
+    """
+    sums = sum_tau(u, v)
+    return ratio(sums.total, sums.rows)

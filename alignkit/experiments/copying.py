@@ -15,30 +15,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
-from alignkit.experiments.protocol import Claim, Result, check_positive, claim, part_of
+from alignkit.experiments.protocol import Claim, Figure, Result, check_positive
 from alignkit.experiments.sequences import (
     SequencePlan,
     Sequences,
+    color_of,
     contrast,
     count_table,
     curves,
     exact_count_table,
-    failures,
-    final_accuracies,
-    reached,
+    failure_claim,
+    summary,
     train_networks,
 )
-from alignkit.metrics.intervals import wilson
 from alignkit.neural.ensemble.training import EnsembleNetwork, EnsembleTraining, MemberRun
-from alignkit.types import Progress, no_progress
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
+from alignkit.types import Progress, named_progress, no_progress
 
 
 @dataclass(frozen=True)
@@ -84,96 +79,75 @@ def sequences_of(kind: str, settings: CopyingSettings) -> Sequences:
 
 def run_copying(settings: CopyingSettings, progress: Progress = no_progress) -> Result:
     """Trains all networks and counts the failures."""
-    import pandas as pd
-
     found: dict[str, list[MemberRun]] = {}
     tables: dict[str, np.ndarray] = {}
-    steps = settings.seeds * settings.steps
     for number, kind in enumerate(settings.kinds):
         sequences = sequences_of(kind, settings)
         tables[kind] = count_table(sequences, settings.pairs, seed=0)
-        told = part_of(progress, number * steps, len(settings.kinds) * steps, kind)
-        found[kind] = train_networks(sequences, settings, settings.seeds, told)
+        part = named_progress(progress, kind, number, len(settings.kinds))
+        found[kind] = train_networks(sequences, settings, settings.seeds, part)
     rows = pd.concat([curves(runs, kind=kind) for kind, runs in found.items()], ignore_index=True)
-    table = pd.DataFrame([_row(kind, found[kind], tables[kind], settings) for kind in settings.kinds])
+    table = []
+    for kind, runs in found.items():
+        sequences = sequences_of(kind, settings)
+        row = {"setting": kind, "types": sequences.types, "diagonal of C / rest": contrast(tables[kind])}
+        table.append({**row, "chance": sequences.chance(), **summary(runs, settings.learned)})
     return Result(
-        table,
+        pd.DataFrame(table),
         copying_claims(found, settings),
         {"accuracy": rows, "counts": _count_rows(tables)},
         lambda figure: _draw(figure, found, tables, settings),
     )
 
 
-def _row(kind: str, runs: list[MemberRun], table: np.ndarray, settings: CopyingSettings) -> dict[str, object]:
-    failed = failures(runs, settings.learned)
-    learned = [reached(run, settings.learned) for run in runs if run.accuracy[-1] >= settings.learned]
-    sequences = sequences_of(kind, settings)
-    return {
-        "setting": kind,
-        "types": sequences.types,
-        "diagonal of C / rest": contrast(table),
-        "chance": sequences.chance(),
-        "runs": len(runs),
-        "failed": failed,
-        "share": failed / len(runs),
-        "mean accuracy": float(final_accuracies(runs).mean()),
-        "median step learned": float(np.median(learned)) if learned else float("nan"),
-    }
-
-
 def copying_claims(found: Mapping[str, list[MemberRun]], settings: CopyingSettings) -> tuple[Claim, ...]:
     """The claims about the kinds of sequences that were trained on."""
-    length, steps = settings.length, settings.steps
-    texts: tuple[tuple[str, str, dict[str, float]], ...] = (
-        ("permutation", f"copying permutations of {length} fails for some seeds (section 3.3)", {"above": 0.0}),
-        (
-            "permutation",
-            f"copying permutations of {length} fails for about half of the seeds, a quarter to three quarters "
-            "(section 3.3)",
-            {"above": 0.25, "below": 0.75},
-        ),
-        (
-            "subset",
-            f"copying {length} of {settings.subset_types} never fails (section 3.3); judged as: for less than a "
-            "fifth of the seeds",
-            {"below": 0.2},
-        ),
-        (
-            "independent",
-            f"copying {length} independent draws never fails (ours; a task of the authors' code, seq2seq.py "
-            "without --no_rep); judged as: for less than a fifth of the seeds",
-            {"below": 0.2},
-        ),
-        (
-            "mixture",
-            "permutations of two disjoint sets sometimes fail, since C is flat within a set (appendix A.3)",
-            {"above": 0.0},
-        ),
-    )
-    if settings.network == "pointer":
-        texts = tuple(
+    length, rarely = settings.length, "judged as: for less than a fifth of the seeds"
+    texts: dict[str, tuple[tuple[str, dict[str, float]], ...]] = {
+        "permutation": (
+            (f"copying permutations of {length} fails for some seeds (section 3.3)", {"above": 0.0}),
             (
-                kind,
-                f"a pointer network copies {kind} sequences; judged as: fails for less than a fifth of the seeds "
-                f"(not "
-                "in the paper)",
+                f"copying permutations of {length} fails for about half of the seeds, a quarter to three quarters "
+                "(section 3.3)",
+                {"above": 0.25, "below": 0.75},
+            ),
+        ),
+        "subset": (
+            (
+                f"copying {length} of {settings.subset_types} never fails (section 3.3); {rarely}",
                 {"below": 0.2},
-            )
-            for kind in found
+            ),
+        ),
+        "independent": (
+            (
+                f"copying {length} independent draws never fails (ours; a task of the authors' code, seq2seq.py "
+                f"without --no_rep); {rarely}",
+                {"below": 0.2},
+            ),
+        ),
+        "mixture": (
+            (
+                "permutations of two disjoint sets sometimes fail, since C is flat within a set (appendix A.3)",
+                {"above": 0.0},
+            ),
+        ),
+    }
+    if settings.network == "pointer":
+        copies = (
+            "a pointer network copies {} sequences; judged as: fails for less than a fifth of the seeds (not in "
+            "the paper)"
         )
-    judged = []
-    for kind, text, bounds in texts:
-        if kind in found:
-            runs, failed = len(found[kind]), failures(found[kind], settings.learned)
-            statistic = f"share of {runs} seeds with a token accuracy below {settings.learned} at step {steps}"
-            judged.append(claim(text, statistic, failed / runs, wilson(failed, runs), **bounds))
-    return tuple(judged)
+        texts = {kind: ((copies.format(kind), {"below": 0.2}),) for kind in found}
+    return tuple(
+        failure_claim(text, found[kind], settings, **bounds)
+        for kind, judged in texts.items()
+        if kind in found
+        for text, bounds in judged
+    )
 
 
 def _count_rows(tables: Mapping[str, np.ndarray]) -> pd.DataFrame:
     """The upper triangle of C, which is symmetric, as rows."""
-    import pandas as pd
-
     frames = []
     for kind, table in tables.items():
         source, target = np.triu_indices(len(table))
@@ -194,10 +168,10 @@ def _draw(
     for column, (kind, runs) in enumerate(found.items()):
         above, below = axes[0, column], axes[1, column]
         for run in runs:
-            failed = run.accuracy[-1] < settings.learned
-            above.plot(run.steps, run.accuracy, color="tab:red" if failed else "tab:blue", lw=0.8, alpha=0.7)
+            above.plot(run.steps, run.accuracy, color=color_of(run, settings), lw=0.8, alpha=0.7)
             if run.steps[-1] < settings.steps:
-                above.plot(*_rest(run, settings), color="tab:blue", lw=0.8, alpha=0.3, ls=":")
+                rest = [run.steps[-1], settings.steps], [run.accuracy[-1]] * 2  # after a network stopped
+                above.plot(*rest, color="tab:blue", lw=0.8, alpha=0.3, ls=":")
         above.set(title=kind, ylim=(0, 1.02), xlim=(0, settings.steps), xlabel="step")
         above.axhline(sequences_of(kind, settings).chance(), color="gray", lw=0.6, ls="--")
         picture = below.imshow(tables[kind], vmin=0, vmax=top, cmap="viridis")
@@ -211,8 +185,3 @@ def _draw(
         table = exact_count_table(Sequences(kind, types, length))
         axis.imshow(table, vmin=0, vmax=1 / length, cmap="viridis")
         axis.set(xticks=[], yticks=[], title=f"C of {length} of {types}")
-
-
-def _rest(run: MemberRun, settings: CopyingSettings) -> tuple[list[float], list[float]]:
-    """The horizontal line after a network stopped."""
-    return [float(run.steps[-1]), float(settings.steps)], [float(run.accuracy[-1])] * 2

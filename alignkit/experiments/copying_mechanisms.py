@@ -16,15 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
-from alignkit.experiments.protocol import Claim, Result, check_positive, claim
-from alignkit.experiments.sequences import SequencePlan, Sequences, curves, failures, final_accuracies, reached
-from alignkit.metrics.intervals import share_difference
+from alignkit.experiments.protocol import Claim, Figure, Result, check_positive
+from alignkit.experiments.sequences import SequencePlan, Sequences, color_of, curves, failure_difference, summary
 from alignkit.neural.batching import Batch
 from alignkit.neural.devices import one_thread
 from alignkit.neural.ensemble.networks import copying_settings
@@ -35,10 +34,6 @@ from alignkit.neural.networks.mechanisms import SOFTMAX, parse_mechanism
 from alignkit.neural.training.loop import adam, descend
 from alignkit.neural.training.translation import batch_loss
 from alignkit.types import Progress, no_progress
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 _CPU = torch.device("cpu")
 #: what the theory says of normalizers: the sparse ones, and the hard ones by how they are trained
@@ -92,8 +87,6 @@ class AttentionRun:
 
 def run_copying_mechanisms(settings: CopyingMechanismsSettings, progress: Progress = no_progress) -> Result:
     """Trains a network per mechanism and seed, and compares the failures."""
-    import pandas as pd
-
     found: dict[str, list[AttentionRun]] = {name: [] for name in settings.mechanisms}
     total = len(found) * settings.seeds
     with one_thread(_CPU):
@@ -166,17 +159,10 @@ def _rows(name: str, runs: Sequence[AttentionRun]) -> pd.DataFrame:
 
 
 def _row(name: str, runs: Sequence[AttentionRun], settings: CopyingMechanismsSettings) -> dict[str, object]:
-    members = [one.run for one in runs]
-    failed = failures(members, settings.learned)
-    learned = [reached(run, settings.learned) for run in members if run.accuracy[-1] >= settings.learned]
     start = [one.outside[np.searchsorted(one.run.steps, min(20, settings.steps))] for one in runs]
     return {
         "mechanism": name,
-        "runs": len(runs),
-        "failed": failed,
-        "share": failed / len(runs),
-        "mean accuracy": float(final_accuracies(members).mean()),
-        "median step learned": float(np.median(learned)) if learned else float("nan"),
+        **summary([one.run for one in runs], settings.learned),
         "own token outside at step 20": float(np.mean(start)),
         "at the end": float(np.mean([one.outside[-1] for one in runs])),
         "support at the end": float(np.mean([one.support[-1] for one in runs])),
@@ -189,8 +175,6 @@ def copying_mechanisms_claims(
     """That each other mechanism fails more often than softmax; none if softmax was not trained."""
     if SOFTMAX not in found:
         return ()
-    count = {name: (failures(runs, settings.learned), len(runs)) for name, runs in found.items()}
-    statistic = f"share with an accuracy below {settings.learned} at step {settings.steps}, difference"
     why = {
         **dict.fromkeys(SPARSE, "no gradient outside its support"),
         "straight-through": "one position, softmax's gradient in place of its own",
@@ -200,10 +184,9 @@ def copying_mechanisms_claims(
     judged = []
     for name in found:
         if name != SOFTMAX:
-            gap, low, high = share_difference(*count[name], *count[SOFTMAX])
             reason = why.get(name.partition(":")[0])
             text = f"{name}{f' ({reason})' if reason else ''} fails on permutations more often than softmax"
-            judged.append(claim(text, f"{statistic} {name} - {SOFTMAX}", gap, (low, high), above=0.0))
+            judged.append(failure_difference(text, found, name, SOFTMAX, settings, above=0.0))
     return tuple(judged)
 
 
@@ -214,9 +197,8 @@ def _draw(
     axes = figure.subplots(2, len(found), sharex=True, sharey=True, squeeze=False)
     for column, (name, runs) in enumerate(found.items()):
         for one in runs:
-            color = "tab:red" if one.run.accuracy[-1] < settings.learned else "tab:blue"
             for row, values in enumerate((one.run.accuracy, one.outside)):
-                axes[row, column].plot(one.run.steps, values, color=color, lw=0.8, alpha=0.7)
+                axes[row, column].plot(one.run.steps, values, color=color_of(one.run, settings), lw=0.8, alpha=0.7)
         axes[0, column].set(title=name, xlim=(0, settings.steps), ylim=(0, 1.02))
         axes[1, column].set_xlabel("step")
     axes[0, 0].set_ylabel("token accuracy")

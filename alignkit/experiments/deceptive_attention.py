@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import permutations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from scipy.special import expit
 
 from alignkit.errors import AlignkitError
@@ -29,20 +30,16 @@ from alignkit.experiments.classifiers import (
     classifier_settings,
     outputs,
     read_split,
+    sentence_taus,
     train_in_memory,
 )
-from alignkit.experiments.protocol import Claim, Result, check_positive, claim, part_of
-from alignkit.experiments.statistics import averaged, sentence_taus
+from alignkit.experiments.protocol import Claim, Figure, Result, averaged, check_positive, claim
 from alignkit.metrics.divergence import jensen_shannon
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_scores
 from alignkit.neural.training.attention_losses import adversarial_loss, copy_but_attention
 from alignkit.scores import Scores
-from alignkit.types import Progress, no_progress
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
+from alignkit.types import Progress, named_progress, no_progress
 
 OTHER = "other seed"  #: an ordinary network of another seed, compared with P as a Q is
 HARMLESS = 0.03  #: an accuracy that is lower by up to this is unharmed
@@ -80,10 +77,13 @@ QUICK = DeceptiveAttentionSettings(
 
 def run_deceptive_attention(settings: DeceptiveAttentionSettings, progress: Progress = no_progress) -> Result:
     """Trains P, and a Q for every lambda, for every seed; compares them on held-out sentences."""
-    import pandas as pd
-
     split = read_split(settings)
-    trained, own = _usual_networks(settings, split, progress)
+    parts = settings.seeds * (1 + len(settings.weights))
+    trained = []
+    for seed in range(settings.seeds):
+        usual = classifier_settings(settings, split, seed, settings.epochs)
+        trained.append(train_in_memory(split, usual, named_progress(progress, "P", seed, parts)))
+    own = [_measure(P, split) for P in trained]
     frames = [_compare("P", seed, split, own[seed], own[seed]) for seed in range(settings.seeds)]
     for seed, other in permutations(range(settings.seeds), 2):
         frames.append(_compare(OTHER, seed, split, own[other], own[seed]))
@@ -91,10 +91,11 @@ def run_deceptive_attention(settings: DeceptiveAttentionSettings, progress: Prog
         teacher = outputs(P, split.training)
         copying = classifier_settings(settings, split, seed + 1000, settings.copy_epochs)
         for number, weight in enumerate(settings.weights):
+            place = settings.seeds + seed * len(settings.weights) + number
             Q = train_in_memory(
                 split,
                 copying,
-                part_of(progress, *_steps_before(settings, split, seed, number)),
+                named_progress(progress, f"lambda {weight:g}", place, parts),
                 prepare=None if settings.fresh else copy_but_attention(P),
                 loss=adversarial_loss(teacher.logits, teacher.alpha, weight),
             )
@@ -128,31 +129,8 @@ def _measure(network: Classifier, split: Split) -> Measured:
     return Measured(outputs(network, split.held), classifier_scores(network, split.held, "loo"))
 
 
-def _usual_networks(
-    settings: DeceptiveAttentionSettings, split: Split, progress: Progress
-) -> tuple[list[Classifier], list[Measured]]:
-    """P of every seed, and what it gives."""
-    trained = []
-    for seed in range(settings.seeds):
-        training = classifier_settings(settings, split, seed, settings.epochs)
-        before, total = seed * training.training.steps, _steps_before(settings, split, settings.seeds, 0)[0]
-        trained.append(train_in_memory(split, training, part_of(progress, before, total)))
-    return trained, [_measure(P, split) for P in trained]
-
-
-def _steps_before(settings: DeceptiveAttentionSettings, split: Split, seed: int, number: int) -> tuple[int, int]:
-    """The steps of training before the Q of a seed and a weight, and those of all networks."""
-    usual = classifier_settings(settings, split, 0, settings.epochs).training.steps
-    copying = classifier_settings(settings, split, 0, settings.copy_epochs).training.steps
-    each = len(settings.weights)
-    before = settings.seeds * usual + (seed * each + number) * copying
-    return before, settings.seeds * (usual + each * copying)
-
-
 def _compare(name: str, seed: int, split: Split, now: Measured, teacher: Measured) -> pd.DataFrame:
     """A row per held-out sentence: a network's prediction and attention against P's and against influence."""
-    import pandas as pd
-
     (logits, alpha), own = now.outputs, teacher.outputs
     return pd.DataFrame(
         {

@@ -5,8 +5,8 @@ The post's classifier is an LSTM whose attention is linear in its states and has
     a_l = alpha . h_l,    p = softmax(a),    Pr[positive] = sigma(W sum_l p_l h_l) = sigma(sum_l p_l beta_l),
 
 with beta_l = W . h_l, which says how positive state l is by itself. Its form is that of the toy classifier
-(:mod:`alignkit.experiments.toy_flow`), from which the post expects: at first attention is uniform and hardly moves
-while beta_l is learned; later the words with a large beta_l draw attention.
+(:mod:`alignkit.experiments.toy_classifier`), from which the post expects: at first attention is uniform and hardly
+moves while beta_l is learned; later the words with a large beta_l draw attention.
 
 Each is followed towards what it becomes: the half-way step of A(p at the end, p at a step), and that of
 A(r at the end, r at a step), r_l = (2y - 1) beta_l; and beside them how far attention is from uniform.
@@ -15,26 +15,19 @@ A(r at the end, r at a step), r_l = (2y - 1) beta_l; and beside them how far att
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from alignkit.experiments.classifiers import ClassifierPlan, Split, classifier_settings, read_split
-from alignkit.experiments.ktiw_drives_attention import half_way
-from alignkit.experiments.protocol import Claim, Result, claim, part_of
-from alignkit.experiments.statistics import averaged
+from alignkit.experiments.curves import follow, half_way
+from alignkit.experiments.protocol import Claim, Figure, Result, averaged, claim
 from alignkit.metrics.agreement import agreement
 from alignkit.neural.aligners import ClassifierAligner
-from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_scores
 from alignkit.neural.training.classification import classification_trainer
-from alignkit.neural.training.trainer import Trainer
 from alignkit.scores import Scores
-from alignkit.types import Progress, no_progress
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
+from alignkit.types import Progress, named_progress, no_progress
 
 LINEAR = "general"  #: without decoder state, the query of the score is a learned vector: a_l = alpha . h_l
 CURVES = ("attention", "relevance")
@@ -60,19 +53,15 @@ def relevance_and_attention(
     split: Split, settings: GatedClassifierSettings, seed: int, progress: Progress
 ) -> pd.DataFrame:
     """A row per logged step of one network: accuracy, distance from uniform, and both curves."""
-    import pandas as pd
-
     plan = classifier_settings(settings, split, seed, settings.epochs, LINEAR)
     plan = plan.change(training={"schedule": "classification"})
     seen: list[tuple[int, float, Scores, Scores]] = []
 
-    def measured(now: Trainer[Classifier, ClassifierAligner], _: bool) -> None:
-        if now.step in now.plan.logged_steps:
-            network = now.snapshot()
-            alpha, relevance = (classifier_scores(network.network, split.held, k) for k in ("alpha", "relevance"))
-            seen.append((now.step, network.metrics["valid.accuracy"], alpha, relevance))
+    def look(network: ClassifierAligner) -> None:
+        alpha, relevance = (classifier_scores(network.network, split.held, k) for k in ("alpha", "relevance"))
+        seen.append((network.step, network.metrics["valid.accuracy"], alpha, relevance))
 
-    classification_trainer(split.training, split.held, plan, split.tokenizer, device="cpu").run(measured, progress)
+    follow(classification_trainer(split.training, split.held, plan, split.tokenizer, device="cpu"), look, progress)
     last = dict(zip(CURVES, seen[-1][2:], strict=True))
     rows = []
     for step, accuracy, alpha, relevance in seen:
@@ -85,14 +74,13 @@ def relevance_and_attention(
 
 def run_gated_classifier(settings: GatedClassifierSettings, progress: Progress = no_progress) -> Result:
     """Follows attention and relevance of every seed."""
-    import pandas as pd
-
     split = read_split(settings)
-    steps = classifier_settings(settings, split, 0, settings.epochs).training.steps
-    frames = []
-    for seed in range(settings.seeds):
-        told = part_of(progress, seed * steps, settings.seeds * steps, f"seed {seed}")
-        frames.append(relevance_and_attention(split, settings, seed, told))
+    frames = [
+        relevance_and_attention(
+            split, settings, seed, named_progress(progress, f"seed {seed}", seed, settings.seeds)
+        )
+        for seed in range(settings.seeds)
+    ]
     raw = pd.concat(frames, ignore_index=True)
     halves = half_way_steps(raw)
     remarks = (
@@ -112,8 +100,6 @@ def run_gated_classifier(settings: GatedClassifierSettings, progress: Progress =
 
 def half_way_steps(raw: pd.DataFrame) -> pd.DataFrame:
     """The half-way steps of attention and relevance, a row per seed."""
-    import pandas as pd
-
     rows = []
     for seed, part in raw.groupby("seed"):
         found = half_way(part.step.to_numpy(np.float64), part[list(CURVES)].to_numpy())
@@ -151,8 +137,6 @@ def _draw(figure: Figure, raw: pd.DataFrame) -> None:
     for number, name in enumerate((*CURVES, "from uniform")):
         for place, (_, part) in enumerate(raw.groupby("seed")):
             axes.plot(part.step + 1, part[name], color=f"C{number}", marker=".", label=None if place else name)
-    axes.set_xscale("log")
-    axes.set_ylim(0, 1.02)
-    axes.set_xlabel("training step + 1")
+    axes.set(xscale="log", ylim=(0, 1.02), xlabel="training step + 1")
     axes.set_ylabel("agreement with the last step; distance from uniform")
     axes.legend()

@@ -14,25 +14,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
-from alignkit.experiments.corpora import bitext_lines
-from alignkit.experiments.ktiw_drives_attention import half_way
-from alignkit.experiments.networks import NetworkPlan
-from alignkit.experiments.protocol import Claim, Result, check_positive, claim, part_of
-from alignkit.experiments.statistics import averaged
+from alignkit.experiments.curves import follow, half_way
+from alignkit.experiments.networks import NetworkPlan, bitext_lines
+from alignkit.experiments.protocol import Claim, Figure, Result, averaged, check_positive, claim
 from alignkit.links.files import read_gold
 from alignkit.links.from_scores import best_links
 from alignkit.links.links import GoldLinks
 from alignkit.metrics.aer import evaluate
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.settings import Tokens
-from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import translation_trainer
 from alignkit.neural.training.translation_run import learn_tokenizer
 from alignkit.neural.validation import check_not_negative
@@ -40,11 +37,7 @@ from alignkit.scores import Scores, merge_subwords
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs, read_line_pairs
 from alignkit.text.tokenization import Tokenizer, encode_bitext
-from alignkit.types import Progress, no_progress
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
+from alignkit.types import Progress, named_progress, no_progress
 
 UNITS: tuple[Tokens, ...] = ("words", "subwords")
 KINDS = ("alpha", "beta")
@@ -153,8 +146,6 @@ def error_rate(scores: Scores, judged: LinePairs, bitext: Bitext, tokenizer: Tok
 
 def run_gold_links(settings: GoldLinksSettings, progress: Progress = no_progress) -> Result:
     """Trains networks of words and of subwords on every set, and measures their links at every logged step."""
-    import pandas as pd
-
     sets = read_sets(settings)
     total = len(sets) * len(UNITS) * settings.seeds
     rows: list[dict[str, Any]] = []
@@ -162,8 +153,8 @@ def run_gold_links(settings: GoldLinksSettings, progress: Progress = no_progress
         for place, unit in enumerate(UNITS):
             for seed in range(settings.seeds):
                 done = (number * len(UNITS) + place) * settings.seeds + seed
-                told = part_of(progress, 1000 * done, 1000 * total, f"{each.name}, {unit}, seed {seed}")
-                rows += _follow(each, unit, replace(settings, seed=settings.seed + seed), _scaled(told))
+                part = named_progress(progress, f"{each.name}, {unit}, seed {seed}", done, total)
+                rows += _measured_run(each, unit, replace(settings, seed=settings.seed + seed), part)
     raw = pd.DataFrame(rows)
     halves = half_way_errors(raw)
     remarks = (
@@ -180,12 +171,9 @@ def run_gold_links(settings: GoldLinksSettings, progress: Progress = no_progress
     )
 
 
-def _scaled(progress: Progress) -> Progress:
-    """Progress of a training run in thousandths."""
-    return lambda done, total, message: progress(1000 * done // max(total, 1), 1000, message)
-
-
-def _follow(each: GoldSet, unit: Tokens, settings: GoldLinksSettings, progress: Progress) -> list[dict[str, Any]]:
+def _measured_run(
+    each: GoldSet, unit: Tokens, settings: GoldLinksSettings, progress: Progress
+) -> list[dict[str, Any]]:
     """A row per logged step of one network: its error rates, and that of IBM 1."""
     plan = settings.settings().change(
         text={"tokens": unit, "pieces": settings.pieces or None, "minimum": settings.minimum}
@@ -197,24 +185,19 @@ def _follow(each: GoldSet, unit: Tokens, settings: GoldLinksSettings, progress: 
     known["ibm1"] = error_rate(ibm1, each.judged, held, tokenizer, each.gold)
     rows: list[dict[str, Any]] = []
 
-    def measured(now: Trainer[TranslationNetwork, NeuralAligner], _: bool) -> None:
-        if now.step not in now.plan.logged_steps:
-            return
-        network = now.snapshot()
+    def look(network: NeuralAligner) -> None:
         found = {
             kind: error_rate(network.score(held, kind), each.judged, held, tokenizer, each.gold) for kind in KINDS
         }
         accuracy = network.metrics.get("valid.accuracy", float("nan"))
-        rows.append({**known, "step": now.step, "accuracy": accuracy, **found})
+        rows.append({**known, "step": network.step, "accuracy": accuracy, **found})
 
-    translation_trainer(text, held, plan, tokenizer, device="cpu").run(measured, progress)
+    follow(translation_trainer(text, held, plan, tokenizer, device="cpu"), look, progress)
     return rows
 
 
 def half_way_errors(raw: pd.DataFrame) -> pd.DataFrame:
     """The steps at which the error rates of alpha and beta have fallen half-way, a row per network."""
-    import pandas as pd
-
     rows = []
     for (name, unit, seed), part in raw.groupby(["set", "unit", "seed"], sort=False):
         steps, right = part["step"].to_numpy(np.float64), 1 - part[list(KINDS)].to_numpy()
@@ -224,8 +207,6 @@ def half_way_errors(raw: pd.DataFrame) -> pd.DataFrame:
 
 
 def _table(raw: pd.DataFrame) -> pd.DataFrame:
-    import pandas as pd
-
     rows = []
     for (name, unit), part in raw.groupby(["set", "unit"], sort=False):
         row: dict[str, Any] = {"set": name, "unit": unit, "IBM 1": 100 * part.ibm1.mean()}

@@ -28,27 +28,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.errors import AlignkitError
-from alignkit.experiments.corpora import bitext_lines
-from alignkit.experiments.protocol import Claim, Result, check_positive, claim
-from alignkit.experiments.statistics import averaged
+from alignkit.experiments.networks import bitext_lines
+from alignkit.experiments.protocol import Claim, Figure, Result, averaged, check_positive, claim
 from alignkit.neural.batching import usable
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import SPECIALS, UNK
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import Progress, no_progress
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 PAIRS = 512  #: sentence pairs at a time
 
@@ -142,8 +137,6 @@ def compared(measured: Tensor, table: Tensor) -> tuple[float, float, float]:
 @torch.inference_mode()
 def run_initial_gradient(settings: InitialGradientSettings, progress: Progress = no_progress) -> Result:
     """Draws networks of every width and compares their derivatives with 2 K."""
-    import pandas as pd
-
     sides = bitext_lines(settings.source, settings.target)
     bitext = Bitext(*(frequent_words(side[: settings.pairs or None], settings.words) for side in sides))
     sizes = len(bitext.source.vocabulary), len(bitext.target.vocabulary)

@@ -9,37 +9,24 @@ training and its highest, interpolated between measured steps; its interval is a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 
 from alignkit.analysis.networks import load_network, open_run
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
-from alignkit.experiments.networks import (
-    EncodedText,
-    NetworkPlan,
-    encode_plan,
-    take_pairs,
-    train_network,
-)
-from alignkit.experiments.protocol import Claim, Result, check_positive, claim
-from alignkit.metrics.agreement import count_agreement
-from alignkit.metrics.bootstrap import bootstrap_ratio, ratio, resampled_sums
+from alignkit.experiments.curves import LEARNED, AgreementCurves
+from alignkit.experiments.networks import EncodedText, NetworkPlan, encode_plan, take_pairs, train_network
+from alignkit.experiments.protocol import Claim, Figure, Result, check_positive, claim
+from alignkit.metrics.bootstrap import bootstrap_ratio, ratio
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.networks.base import TranslationNetwork
-from alignkit.neural.training.trainer import Trainer
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.types import Progress, no_progress
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
 CURVES = (("alpha", "ibm1.beta"), ("beta", "ibm1.beta"), ("alpha", "beta"))
-LEARNED = 0.05  #: a curve that never exceeds its start by this has no half-way step
 
 
 @dataclass(frozen=True)
@@ -70,16 +57,14 @@ QUICK = KtiwSettings(epochs=10, scored=60)
 
 def run_ktiw_drives_attention(settings: KtiwSettings, progress: Progress = no_progress) -> Result:
     """Measures the agreements of all runs, and finds the half-way step of each curve."""
-    import pandas as pd
-
     if settings.run:
         curves = [from_directory(settings, progress)]
     else:
         text = encode_plan(settings)
         seeds = range(settings.seed, settings.seed + settings.runs)
         curves = [from_training(replace(settings, seed=seed), text, progress) for seed in seeds]
-    raw = pd.concat([one.frame() for one in curves], ignore_index=True)
-    halves = pd.DataFrame([one.half_way_row() for one in curves])
+    raw = pd.concat(map(frame_of, curves), ignore_index=True)
+    halves = pd.DataFrame(map(half_way_row, curves))
     remarks = (
         f"{len(curves[0].rows)} held-out pairs. A curve that rises by less than {LEARNED} was not learned "
         "(half-way step inf); the first claim is about the runs that learned both.",
@@ -87,94 +72,51 @@ def run_ktiw_drives_attention(settings: KtiwSettings, progress: Progress = no_pr
     )
     return Result(
         raw.drop(columns="run").groupby("step", as_index=False).mean(),
-        ktiw_drives_attention_claims(halves, pd.DataFrame([row for one in curves for row in one.gains()])),
+        ktiw_drives_attention_claims(halves, pd.DataFrame([row for one in curves for row in gains_of(one)])),
         {"steps": raw.round(5), "halves": halves},
         lambda figure: _draw(figure, raw, halves),
         remarks,
     )
 
 
-@dataclass(eq=False)
-class AgreementCurves:
-    """The agreements of one run at its measured steps, counted per sentence pair for the bootstrap.
-
-    Attributes:
-        name: of the run.
-        steps, accuracy: of each measurement; the token accuracy is of all held-out text.
-        hits, expected: per step, (3, M) agreeing rows of each curve, and their number by chance.
-        rows: (M,), rows of each pair.
-    """
-
-    name: str
-    steps: list[int] = field(default_factory=list)
-    accuracy: list[float] = field(default_factory=list)
-    hits: list[np.ndarray] = field(default_factory=list)
-    expected: list[np.ndarray] = field(default_factory=list)
-    rows: np.ndarray = field(default_factory=lambda: np.zeros(0))
-
-    def add(self, step: int, network: NeuralAligner, pairs: Bitext, ibm1: Scores) -> None:
-        """Scores the pairs with the network as it is at this step."""
-        scores = {kind: network.score(pairs, kind) for kind in ("alpha", "beta")} | {"ibm1.beta": ibm1}
-        counts = [count_agreement(scores[u], scores[v]) for u, v in CURVES]
-        self.steps.append(step)
-        self.accuracy.append(network.metrics.get("valid.accuracy", float("nan")))
-        self.hits.append(np.stack([count.hits for count in counts]))
-        self.expected.append(np.stack([count.expected for count in counts]))
-        self.rows = counts[0].rows
-
-    def frame(self) -> pd.DataFrame:
-        """A row per step: the accuracy, and the three agreements with their chance levels."""
-        import pandas as pd
-
-        columns: dict[str, object] = {"run": self.name, "step": self.steps, "accuracy": self.accuracy}
-        hits, expected = (np.stack(counts).sum(2) / self.rows.sum() for counts in (self.hits, self.expected))
-        for k, (u, v) in enumerate(CURVES):
-            columns |= {f"A({u}, {v})": hits[:, k], f"chance ({u}, {v})": expected[:, k]}
-        return pd.DataFrame(columns)
-
-    def gains(self) -> list[dict[str, object]]:
-        """A row per curve: agreement minus chance at the last step, and its interval over sentence pairs."""
-        rows: list[dict[str, object]] = []
-        for curve, excess in zip(CURVES, self.hits[-1] - self.expected[-1], strict=True):
-            low, high = bootstrap_ratio(excess, self.rows)
-            value = float(excess.sum() / self.rows.sum())
-            rows.append({"run": self.name, "curve": curve, "gain": value, "low": low, "high": high})
-        return rows
-
-    def half_way_row(self) -> dict[str, object]:
-        """The half-way steps of alpha and beta against IBM 1, and their ratio with its interval."""
-        steps = np.array(self.steps, np.float64)
-        hits = np.stack(self.hits)[:, :2].reshape(-1, len(self.rows))  # (2 steps, M)
-        counts = np.concatenate([hits, self.rows[None]]).T
-        sums = np.concatenate([counts.sum(0)[None], resampled_sums(counts)])  # the first is of all pairs
-        agreements = (sums[:, :-1] / sums[:, -1:]).reshape(len(sums), len(steps), 2)
-        found = np.array([half_way(steps, curves) for curves in agreements])
-        # NaN where lexical knowledge was not learned; then, or in any such resample, so is the interval.
-        ratios = ratio(found[:, 0], np.where(np.isfinite(found[:, 1]), found[:, 1], 0))
-        low, high = np.quantile(ratios[1:], [0.025, 0.975])
-        alpha, beta = found[0]
-        return {"run": self.name, "alpha": alpha, "beta": beta, "ratio": ratios[0], "low": low, "high": high}
+def scored(network: NeuralAligner, pairs: Bitext, ibm1: Scores) -> list[tuple[Scores, Scores]]:
+    """The scores of :data:`CURVES`."""
+    scores = {kind: network.score(pairs, kind) for kind in ("alpha", "beta")} | {"ibm1.beta": ibm1}
+    return [(scores[u], scores[v]) for u, v in CURVES]
 
 
-def half_way(steps: np.ndarray, curves: np.ndarray) -> np.ndarray:
-    """The step at which each curve first exceeds the mean of its first and its largest value.
+def accuracy_of(network: NeuralAligner) -> float:
+    """The token accuracy on all held-out text."""
+    return network.metrics.get("valid.accuracy", float("nan"))
 
-    Args:
-        steps: (K,), rising, the first being the one before training.
-        curves: (K, C).
 
-    Returns:
-        (C,), interpolated linearly between measured steps; infinite for a curve that was not learned.
-    """
-    found = np.full(curves.shape[1], np.inf)
-    for c, curve in enumerate(curves.T):
-        middle = (curve[0] + curve.max()) / 2
-        over = np.flatnonzero(curve > middle)
-        if len(over) and curve.max() - curve[0] >= LEARNED:
-            k = over[0]
-            share = (middle - curve[k - 1]) / (curve[k] - curve[k - 1])
-            found[c] = steps[k - 1] + share * (steps[k] - steps[k - 1])
-    return found
+def frame_of(curves: AgreementCurves) -> pd.DataFrame:
+    """A row per step: the accuracy, and the three agreements with their chance levels."""
+    columns: dict[str, object] = {"run": curves.name, "step": curves.steps, "accuracy": curves.accuracy}
+    hits, expected = curves.shares()
+    for k, (u, v) in enumerate(CURVES):
+        columns |= {f"A({u}, {v})": hits[:, k], f"chance ({u}, {v})": expected[:, k]}
+    return pd.DataFrame(columns)
+
+
+def gains_of(curves: AgreementCurves) -> list[dict[str, object]]:
+    """A row per curve: agreement minus chance at the last step, and its interval over sentence pairs."""
+    rows: list[dict[str, object]] = []
+    for curve, excess in zip(CURVES, curves.hits[-1] - curves.expected[-1], strict=True):
+        low, high = bootstrap_ratio(excess, curves.rows)
+        value = float(excess.sum() / curves.rows.sum())
+        rows.append({"run": curves.name, "curve": curve, "gain": value, "low": low, "high": high})
+    return rows
+
+
+def half_way_row(curves: AgreementCurves) -> dict[str, object]:
+    """The half-way steps of alpha and beta against IBM 1, and their ratio with its interval."""
+    found = curves.half_ways()[:, :2]
+    # NaN where lexical knowledge was not learned; then, or in any such resample, so is the interval.
+    ratios = ratio(found[:, 0], np.where(np.isfinite(found[:, 1]), found[:, 1], 0))
+    low, high = np.quantile(ratios[1:], [0.025, 0.975])
+    alpha, beta = found[0]
+    return {"run": curves.name, "alpha": alpha, "beta": beta, "ratio": ratios[0], "low": low, "high": high}
 
 
 def from_training(settings: KtiwSettings, text: EncodedText, progress: Progress) -> AgreementCurves:
@@ -183,11 +125,10 @@ def from_training(settings: KtiwSettings, text: EncodedText, progress: Progress)
     ibm1 = fit_ibm1(text.training, iterations=settings.iterations, null=False).score(pairs, "beta")
     curves = AgreementCurves(f"seed {settings.seed}")
 
-    def measured(now: Trainer[TranslationNetwork, NeuralAligner]) -> None:
-        if now.step in now.plan.logged_steps:
-            curves.add(now.step, now.snapshot(), pairs, ibm1)
+    def look(network: NeuralAligner) -> None:
+        curves.add(network.step, accuracy_of(network), scored(network, pairs, ibm1))
 
-    train_network(settings, text, progress, measured, "cpu")
+    train_network(settings, text, progress, look, "cpu")
     return curves
 
 
@@ -204,13 +145,14 @@ def from_directory(settings: KtiwSettings, progress: Progress) -> AgreementCurve
     ibm1 = fit_ibm1(found.train, iterations=settings.iterations, null=False).score(pairs, "beta")
     curves = AgreementCurves("run")
     for place, (step, path) in enumerate(found.checkpoints.items()):
-        curves.add(step, load_network(path), pairs, ibm1)
+        network = load_network(path)
+        curves.add(step, accuracy_of(network), scored(network, pairs, ibm1))
         progress(place + 1, len(found.checkpoints), f"step {step}")
     return curves
 
 
 def ktiw_drives_attention_claims(halves: pd.DataFrame, gains: pd.DataFrame) -> tuple[Claim, ...]:
-    """The claims, from the rows of :meth:`AgreementCurves.half_way_row` and :meth:`AgreementCurves.gains`."""
+    """The claims, from the rows of :func:`half_way_row` and :func:`gains_of`."""
     both = halves[np.isfinite(halves.ratio)]
     # If the interval of one run is unknown, so is that of all.
     low, high = both.low.min(skipna=False), both.high.max(skipna=False)
@@ -250,8 +192,6 @@ def _draw(figure: Figure, raw: pd.DataFrame, halves: pd.DataFrame) -> None:
     for number, kind in enumerate(("alpha", "beta")):
         for step in halves[kind][np.isfinite(halves[kind])]:
             axes.axvline(step + 1, color=f"C{number}", lw=0.8, ls="--")
-    axes.set_xscale("log")
-    axes.set_ylim(0, 1)
-    axes.set_xlabel("training step + 1 (dashed: half-way steps)")
+    axes.set(xscale="log", ylim=(0, 1), xlabel="training step + 1 (dashed: half-way steps)")
     axes.set_ylabel("top-5 % agreement")
     axes.legend()

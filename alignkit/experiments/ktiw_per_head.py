@@ -10,29 +10,22 @@ agrees with IBM 1 by 0.05 more than at its start has learned something else, and
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from alignkit.classical.ibm1 import fit_ibm1
-from alignkit.experiments.ktiw_drives_attention import LEARNED, half_way
+from alignkit.experiments.curves import LEARNED, AgreementCurves
 from alignkit.experiments.networks import NetworkPlan, encode_plan, take_pairs, train_network
-from alignkit.experiments.protocol import Claim, Result, check_positive, claim
-from alignkit.metrics.agreement import count_agreement
-from alignkit.metrics.bootstrap import percentile_interval, resampled_sums
+from alignkit.experiments.protocol import Claim, Figure, Result, check_positive, claim
+from alignkit.metrics.bootstrap import percentile_interval
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.attention_reading import Reading
-from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.settings import RunSettings
-from alignkit.neural.training.trainer import Trainer
-from alignkit.scores import Scores
-from alignkit.text.bitext import Bitext
 from alignkit.types import Progress, no_progress
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 MEAN = "all heads"  #: whose alpha is the mean of all, and whose lexicon is the probe beta
 
@@ -86,14 +79,22 @@ def run_ktiw_per_head(settings: KtiwPerHeadSettings, progress: Progress = no_pro
     text = encode_plan(settings)
     pairs = take_pairs(text.valid, settings.scored)
     ibm1 = fit_ibm1(text.training, iterations=settings.iterations, null=False).score(pairs, "beta")
-    curves = HeadCurves(settings.layers, settings.heads)
+    layers, heads = range(1, settings.layers + 1), range(1, settings.heads + 1)
+    readings = [Reading(layer, head) for layer in layers for head in heads]
+    names = (*(f"{reading.layer}.{reading.head}" for reading in readings), MEAN)
+    curves = AgreementCurves("run")
 
-    def measured(now: Trainer[TranslationNetwork, NeuralAligner]) -> None:
-        if now.step in now.plan.logged_steps:
-            curves.add(now.step, now.snapshot(), pairs, ibm1)
+    def look(network: NeuralAligner) -> None:
+        heads = [network.with_reading(reading) for reading in readings]
+        alphas, lexicons = ([one.score(pairs, kind) for one in heads] for kind in ("alpha", "ov"))
+        alphas.append(network.score(pairs, "alpha"))
+        lexicons.append(network.score(pairs, "beta"))
+        accuracy = network.metrics.get("valid.accuracy", float("nan"))
+        curves.add(network.step, accuracy, [(scores, ibm1) for scores in (*alphas, *lexicons)])
 
-    train_network(settings, text, progress, measured, "cpu")
-    raw, halves = curves.frame(), curves.half_ways()
+    train_network(settings, text, progress, look, "cpu")
+    raw, found = head_frame(curves, names), curves.half_ways()
+    halves = HalfWays(names, found[:, : len(names)], found[:, len(names) :])
     table = halves.rows()
     remark = (
         f"{len(pairs)} held-out pairs; token accuracy at the last step {curves.accuracy[-1]:.3f}. A curve that "
@@ -108,73 +109,21 @@ def run_ktiw_per_head(settings: KtiwPerHeadSettings, progress: Progress = no_pro
     )
 
 
-@dataclass(eq=False)
-class HeadCurves:
-    """The agreement of every head with IBM 1 at the measured steps, counted per sentence pair for the bootstrap.
-
-    Attributes:
-        layers, heads: of the network.
-        steps, accuracy: of each measurement.
-        hits: per step, (2, G, M): agreeing rows of alpha and of the lexicon, of each head and of the mean.
-        rows: (M,), rows of each pair.
-    """
-
-    layers: int
-    heads: int
-    steps: list[int] = field(default_factory=list)
-    accuracy: list[float] = field(default_factory=list)
-    hits: list[np.ndarray] = field(default_factory=list)
-    rows: np.ndarray = field(default_factory=lambda: np.zeros(0))
-
-    @property
-    def names(self) -> list[str]:
-        """The G names: ``layer.head`` for each, then :data:`MEAN`."""
-        return [f"{layer}.{head}" for layer, head in self._places] + [MEAN]
-
-    @property
-    def _places(self) -> list[tuple[int, int]]:
-        return [(layer, head) for layer in range(1, self.layers + 1) for head in range(1, self.heads + 1)]
-
-    def add(self, step: int, network: NeuralAligner, pairs: Bitext, ibm1: Scores) -> None:
-        """Score the pairs with every head of the network as it is at this step."""
-        found: list[tuple[Scores, Scores]] = []
-        for layer, head in self._places:
-            one = network.with_reading(Reading(layer, head))
-            found.append((one.score(pairs, "alpha"), one.score(pairs, "ov")))
-        found.append((network.score(pairs, "alpha"), network.score(pairs, "beta")))
-        counts = [[count_agreement(scores, ibm1) for scores in both] for both in found]
-        self.steps.append(step)
-        self.accuracy.append(network.metrics.get("valid.accuracy", float("nan")))
-        self.hits.append(np.stack([[count.hits for count in kind] for kind in zip(*counts, strict=True)]))
-        self.rows = counts[0][0].rows
-
-    def frame(self) -> pd.DataFrame:
-        """A row per step and head: the two agreements, and the network's token accuracy."""
-        import pandas as pd
-
-        shares = np.stack(self.hits).sum(3) / self.rows.sum()  # (steps, 2, G)
-        parts: list[dict[str, Any]] = [
-            {
-                "step": step,
-                "accuracy": round(accuracy, 4),
-                "head": name,
-                "A(alpha, ibm1.beta)": round(float(share[0, g]), 5),
-                "A(lexicon, ibm1.beta)": round(float(share[1, g]), 5),
-            }
-            for step, accuracy, share in zip(self.steps, self.accuracy, shares, strict=True)
-            for g, name in enumerate(self.names)
-        ]
-        return pd.DataFrame(parts)
-
-    def half_ways(self) -> HalfWays:
-        """The half-way steps, of all pairs and of the bootstrap's resamples of them."""
-        steps = np.array(self.steps, np.float64)
-        hits = np.stack(self.hits)  # (steps, 2, G, M)
-        counts = np.concatenate([hits.reshape(-1, len(self.rows)), self.rows[None]]).T
-        sums = np.concatenate([counts.sum(0)[None], resampled_sums(counts)])  # the first is of all pairs
-        shares = (sums[:, :-1] / sums[:, -1:]).reshape(len(sums), len(steps), -1)
-        found = np.array([half_way(steps, curves) for curves in shares]).reshape(len(sums), 2, -1)
-        return HalfWays(tuple(self.names), found[:, 0], found[:, 1])
+def head_frame(curves: AgreementCurves, names: Sequence[str]) -> pd.DataFrame:
+    """A row per step and head: its two agreements with IBM 1, and the network's token accuracy."""
+    shares = curves.shares()[0].reshape(len(curves.steps), 2, -1)
+    parts: list[dict[str, Any]] = [
+        {
+            "step": step,
+            "accuracy": round(accuracy, 4),
+            "head": name,
+            "A(alpha, ibm1.beta)": round(float(share[0, g]), 5),
+            "A(lexicon, ibm1.beta)": round(float(share[1, g]), 5),
+        }
+        for step, accuracy, share in zip(curves.steps, curves.accuracy, shares, strict=True)
+        for g, name in enumerate(names)
+    ]
+    return pd.DataFrame(parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,8 +156,6 @@ class HalfWays:
 
     def rows(self) -> pd.DataFrame:
         """A row per head: its half-way steps, and their ratios with 95 % intervals."""
-        import pandas as pd
-
         rows = []
         for g, name in enumerate(self.names):
             row: dict[str, Any] = {"head": name, "alpha": self.alpha[0, g], "lexicon": self.lexicon[0, g]}

@@ -21,23 +21,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from alignkit.errors import AlignkitError
-from alignkit.experiments.protocol import Claim, Result, check_positive, claim, part_of
-from alignkit.experiments.statistics import averaged
+from alignkit.experiments.protocol import Claim, Figure, Result, averaged, check_positive, claim
 from alignkit.neural.ensemble.recurrent import EnsembleLSTM
 from alignkit.neural.training.loop import adam, descend
-from alignkit.types import Progress, no_progress
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
+from alignkit.types import Progress, named_progress, no_progress
 
 PLACES = ("keyword", "after", "mean", "last")
 
@@ -177,15 +172,13 @@ def run_locality(settings: LocalitySettings, progress: Progress = no_progress) -
 
 def train(settings: LocalitySettings, progress: Progress = no_progress) -> pd.DataFrame:
     """Rows (run, step, accuracy, loss, gamma at each of :data:`PLACES`) of every network."""
-    import pandas as pd
-
     # Small networks are faster together; large ones would not fit into the cache.
     together = 1 if settings.hidden >= 128 else settings.seeds
     chunks = [range(settings.seeds)[low : low + together] for low in range(0, settings.seeds, together)]
     rows = []
     for number, seeds in enumerate(chunks):
-        told = part_of(progress, number * settings.steps, len(chunks) * settings.steps)
-        rows += _train_chunk(KeywordNetworks(settings, seeds), settings, told)
+        part = named_progress(progress, "", number, len(chunks))
+        rows += _train_chunk(KeywordNetworks(settings, seeds), settings, part)
     return pd.DataFrame(rows).sort_values(["step", "run"], ignore_index=True)
 
 
@@ -245,8 +238,6 @@ def early_steps(rows: pd.DataFrame, settings: LocalitySettings) -> pd.DataFrame:
 
 
 def _table(moments: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    import pandas as pd
-
     found = []
     for name, rows in moments.items():
         values = {place: rows[place].mean() for place in PLACES}

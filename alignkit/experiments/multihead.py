@@ -16,14 +16,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from alignkit.errors import AlignkitError
-from alignkit.experiments.protocol import Claim, Result, check_positive, claim
-from alignkit.experiments.sequences import SequencePlan, Sequences, curves, failures, final_accuracies
-from alignkit.metrics.intervals import share_difference
+from alignkit.experiments.protocol import Claim, Figure, Result, check_positive
+from alignkit.experiments.sequences import (
+    SequencePlan,
+    Sequences,
+    color_of,
+    curves,
+    failure_difference,
+    final_accuracies,
+    summary,
+)
 from alignkit.neural.ensemble.networks import (
     Parameters,
     copying_settings,
@@ -32,10 +39,7 @@ from alignkit.neural.ensemble.networks import (
     replace_heads,
 )
 from alignkit.neural.ensemble.training import MemberRun, train_ensemble
-from alignkit.types import Progress, no_progress
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from alignkit.types import Progress, named_progress, no_progress
 
 MIXES = ("eight bad", "one good", "eight random")
 AT_ONCE = 4  #: heads tried at once
@@ -123,11 +127,9 @@ class HeadTraining:
         settings = self.settings
         starts = [replace_heads(self.base, parts) for parts in heads]
         seeds = [_mix(settings.seed, 2, stream) for stream in streams]
-
-        def told(done: int, total: int, _: str) -> None:
-            self.progress(done, total, message)
-
-        return train_ensemble(starts, seeds, self.sequences.draw, settings.training, told)
+        return train_ensemble(
+            starts, seeds, self.sequences.draw, settings.training, named_progress(self.progress, message)
+        )
 
 
 def _mix(*numbers: int) -> int:
@@ -162,8 +164,6 @@ def find_heads(training: HeadTraining) -> Heads:
 
 def run_multihead(settings: MultiheadSettings, progress: Progress = no_progress) -> Result:
     """Finds heads, then trains networks with each mix of them."""
-    import pandas as pd
-
     training = HeadTraining(settings, progress)
     found = find_heads(training)
     choose = np.random.default_rng([settings.seed, 3])
@@ -174,11 +174,17 @@ def run_multihead(settings: MultiheadSettings, progress: Progress = no_progress)
         runs[mix] = training.run(sets, streams, mix)
     groups = {"one, tried": found.runs, **runs}
     rows = [curves(part, heads=name) for name, part in groups.items()]
+    half, table = np.array([settings.steps // 2 // settings.every * settings.every]), []
+    for name, part in groups.items():
+        columns = summary(part, settings.learned)
+        head = {"heads": name, **{column: columns[column] for column in ("runs", "failed", "share")}}
+        head["mean accuracy halfway"] = float(np.mean([run.at(half) for run in part]))
+        table.append({**head, "mean accuracy": columns["mean accuracy"]})
     remarks = [f"{found.tried} heads tried alone: {len(found.good)} good, {len(found.bad)} bad."]
     if settings.heads != 8:
         remarks.append(f"'eight' in the names stands for {settings.heads}.")
     return Result(
-        pd.DataFrame([_row(name, part, settings) for name, part in groups.items()]),
+        pd.DataFrame(table),
         multihead_claims(found.runs, runs, settings),
         {"accuracy": pd.concat(rows, ignore_index=True)},
         lambda figure: _draw(figure, groups, settings),
@@ -198,27 +204,12 @@ def choose_heads(
     return bad if mix == "eight bad" else [*bad[1:], found.good[choose.integers(len(found.good))]]
 
 
-def _row(name: str, runs: Sequence[MemberRun], settings: MultiheadSettings) -> dict[str, object]:
-    half = np.array([settings.steps // 2 // settings.every * settings.every])
-    failed = failures(runs, settings.learned)
-    return {
-        "heads": name,
-        "runs": len(runs),
-        "failed": failed,
-        "share": failed / len(runs),
-        "mean accuracy halfway": float(np.mean([run.at(half) for run in runs])),
-        "mean accuracy": float(final_accuracies(runs).mean()),
-    }
-
-
 def multihead_claims(
     single: Sequence[MemberRun], runs: Mapping[str, Sequence[MemberRun]], settings: MultiheadSettings
 ) -> tuple[Claim, ...]:
     """The claims, from all trials of single heads and the networks with each mix of heads."""
     # The trials of one head are not independent, so only the first counts.
     groups = {"one": single[:: settings.trials], **runs}
-    count = {name: (failures(part, settings.learned), len(part)) for name, part in groups.items()}
-    statistic = f"share with an accuracy below {settings.learned} at step {settings.steps}, difference"
     texts = (
         (
             "one good",
@@ -232,11 +223,7 @@ def multihead_claims(
         ),
         ("eight random", "one", "eight random heads fail less often than one (section 5.2)"),
     )
-    judged = []
-    for one, other, text in texts:
-        gap, low, high = share_difference(*count[one], *count[other])
-        judged.append(claim(text, f"{statistic} {one} - {other}", gap, (low, high), below=0.0))
-    return tuple(judged)
+    return tuple(failure_difference(text, groups, one, other, settings, below=0.0) for one, other, text in texts)
 
 
 def _draw(figure: Figure, groups: Mapping[str, Sequence[MemberRun]], settings: MultiheadSettings) -> None:
@@ -244,7 +231,6 @@ def _draw(figure: Figure, groups: Mapping[str, Sequence[MemberRun]], settings: M
     axes = figure.subplots(1, len(groups), sharey=True, squeeze=False)[0]
     for axis, (name, part) in zip(axes, groups.items(), strict=True):
         for run in part:
-            failed = run.accuracy[-1] < settings.learned
-            axis.plot(run.steps, run.accuracy, color="tab:red" if failed else "tab:blue", lw=0.8, alpha=0.7)
+            axis.plot(run.steps, run.accuracy, color=color_of(run, settings), lw=0.8, alpha=0.7)
         axis.set(title=name, xlabel="step", xlim=(0, settings.steps), ylim=(0, 1.02))
     axes[0].set_ylabel("token accuracy")

@@ -8,17 +8,35 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignkit.errors import AlignkitError
-from alignkit.experiments.corpora import bitext_lines
+from alignkit.experiments.curves import follow
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.settings import PRESETS, RunSettings
-from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import translation_trainer
 from alignkit.neural.training.translation_run import learn_tokenizer
 from alignkit.text.bitext import Bitext
-from alignkit.text.pairs import LinePairs
+from alignkit.text.pairs import LinePairs, read_line_pairs
 from alignkit.text.tokenization import Tokenizer, encode_bitext
 from alignkit.types import Progress
+
+
+def bitext_lines(source: str, target: str, part: str = "train") -> LinePairs:
+    """The lines of both sides of a bitext, in lower case.
+
+    Args:
+        source, target: two files; both empty for the German-English sample.
+        part: of the sample, ``train`` or ``test``.
+
+    Raises:
+        InputError: as :func:`alignkit.text.reading.read_line_pairs`.
+        AlignkitError: only one of the two is given.
+    """
+    if bool(source) != bool(target):
+        raise AlignkitError("give both settings, source and target, or neither (the sample bitext)")
+    if not source:
+        from alignkit_data import path
+
+        source, target = str(path(f"{part}.de")), str(path(f"{part}.en"))
+    return read_line_pairs(source, target, lowercase=True)
 
 
 @dataclass(frozen=True)
@@ -98,19 +116,18 @@ def train_network(
     plan: NetworkPlan,
     text: EncodedText,
     progress: Progress,
-    measured: Callable[[Trainer[TranslationNetwork, NeuralAligner]], None] | None = None,
+    look: Callable[[NeuralAligner], None] | None = None,
     device: str = "auto",
 ) -> NeuralAligner:
     """Trains a network in memory and returns the best one, by the loss on held-out text.
 
     Args:
         plan, text: what to train.
-        progress: of the steps.
-        measured: called at every measured step of the training.
+        progress, look: as in :func:`alignkit.experiments.curves.follow`.
         device: as :func:`alignkit.neural.devices.pick_device`.
     """
     trainer = translation_trainer(text.training, text.valid, plan.settings(), text.tokenizer, device=device)
-    return trainer.run(None if measured is None else lambda now, _: measured(now), progress)
+    return trainer.run(progress=progress) if look is None else follow(trainer, look, progress)
 
 
 def take_pairs(bitext: Bitext, number: int) -> Bitext:

@@ -1,10 +1,20 @@
 """``optimal-attention``: the best attention against beta for p = softmax(W (c + s)) (Snell et al. 2021, A.1).
 
 With states h, s and the output layer as trained, the attention of each row is optimised to give the right word the
-highest probability (:mod:`alignkit.experiments.simplex`). If lexical knowledge alone decided, this attention would
-be where beta is largest. It need not be, as :func:`counterexample` shows.
+highest probability. If lexical knowledge alone decided, this attention would be where beta is largest. It need not
+be, as :func:`counterexample` shows.
 
-Three output words, three states, s = 0, y the first word, with numbers 0 < c < a and b:
+**The best attention** is a concave problem on the simplex. If logits are linear in the context, they are
+z = base + sum_l alpha_l Z_l, Z_l being what state l adds to the logits. Then f(alpha) = log softmax(z)[y] is
+concave in alpha, with
+
+    gradient g_l = Z_l[y] - p . Z_l,    Hessian -H,  H_kl = sum_v p_v Z_kv Z_lv - (p . Z_k)(p . Z_l).
+
+As f is concave, max_l g_l - alpha . g bounds by how much any attention could still improve on alpha: the duality
+gap, a certificate that does not depend on the solver. The solver is Newton's method: its quadratic models are
+maximised over the simplex by accelerated projected gradients, all rows at once; steps are halved until f rises.
+
+**The counterexample.** Three output words, three states, s = 0, y the first word, with numbers 0 < c < a and b:
 
     Z_1 = (a, b, -b),    Z_2 = (a, -b, b),    Z_3 = (c, 0, 0).
 
@@ -24,22 +34,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
 from alignkit.analysis.networks import load_network, open_run
 from alignkit.errors import AlignkitError
-from alignkit.experiments.networks import (
-    NetworkPlan,
-    encode_plan,
-    take_pairs,
-    train_network,
-)
-from alignkit.experiments.protocol import Claim, Result, check_positive, claim
-from alignkit.experiments.simplex import Problem, ascend_logits, best_attention
+from alignkit.experiments.networks import NetworkPlan, encode_plan, take_pairs, train_network
+from alignkit.experiments.protocol import Claim, Figure, Result, check_positive, claim
 from alignkit.metrics.agreement import Agreement, agreement
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.batch_sizes import BatchSizes
@@ -50,10 +54,6 @@ from alignkit.neural.scoring.modes import evaluation_mode
 from alignkit.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
 from alignkit.types import Progress, no_progress
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 PUBLISHED = 0.53  #: A(alpha_opt, beta) of the paper, on Multi30k
 PLAIN = "beta without s"  #: N(h_l), which does not see the decoder's state
@@ -95,6 +95,150 @@ class OptimalAttentionSettings(NetworkPlan):
 QUICK = OptimalAttentionSettings(epochs=8, scored=60)
 
 
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """The problems of one sentence pair, one for each of its T rows.
+
+    Attributes:
+        Z: (L, V), what each state adds to the logits.
+        base: (T, V), the rest of the logits.
+        y: int64 (T,), the right words.
+    """
+
+    Z: Tensor
+    base: Tensor
+    y: Tensor
+
+
+def project(x: Tensor) -> Tensor:
+    """The points of the simplex that are nearest to the rows of x (R, L)."""
+    falling = x.sort(1, descending=True)[0]
+    places = torch.arange(1, x.shape[1] + 1, dtype=x.dtype, device=x.device)
+    excess = (falling.cumsum(1) - 1) / places
+    last = (falling > excess).sum(1, keepdim=True) - 1
+    return (x - excess.gather(1, last)).clamp_(min=0)
+
+
+def maximise_quadratic(alpha: Tensor, g: Tensor, H: Tensor, iterations: int = 150) -> Tensor:
+    """The points alpha + d (R, L) of the simplex that maximise g . d - d' H d / 2, row by row.
+
+    Args:
+        alpha, g: (R, L).
+        H: (R, L, L), positive semidefinite.
+        iterations: of accelerated projected gradients.
+    """
+    # The largest absolute row sum is at least the largest eigenvalue.
+    step = 1 / (H.abs().sum(2).max(1)[0] + 1e-9).unsqueeze(1)
+    x = ahead = alpha
+    speed = 1.0
+    for _ in range(iterations):
+        slope = g - torch.bmm(H, (ahead - alpha).unsqueeze(2)).squeeze(2)
+        new = project(ahead + step * slope)
+        next_speed = (1 + (1 + 4 * speed * speed) ** 0.5) / 2
+        ahead = new + (speed - 1) / next_speed * (new - x)
+        x, speed = new, next_speed
+    return x
+
+
+def _value(problems: list[Problem], alpha: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """f (R,) at alpha (R, L), and p (T, V) of each problem."""
+    values, shares = [], []
+    for problem, part in zip(problems, alpha.split([len(p.y) for p in problems]), strict=True):
+        logs = torch.log_softmax(torch.addmm(problem.base, part, problem.Z), 1)
+        values.append(logs.gather(1, problem.y.unsqueeze(1)).squeeze(1))
+        shares.append(logs.exp_())
+    return torch.cat(values), shares
+
+
+def _derivatives(problems: list[Problem], shares: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """g (R, L) and H (R, L, L)."""
+    first, second = [], []
+    for problem, p in zip(problems, shares, strict=True):
+        Z, length = problem.Z, len(problem.Z)
+        upper = torch.triu_indices(length, length)
+        mean = p @ Z.t()
+        first.append(Z[:, problem.y].t() - mean)
+        half = p @ (Z[upper[0]] * Z[upper[1]]).t()
+        H = half.new_empty(len(p), length, length)
+        H[:, upper[0], upper[1]] = half
+        H[:, upper[1], upper[0]] = half
+        second.append(H - mean.unsqueeze(2) * mean.unsqueeze(1))
+    return torch.cat(first), torch.cat(second)
+
+
+def best_attention(
+    problems: list[Problem], tolerance: float = 1e-4, iterations: int = 40
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The best attention of every row of problems with the same L, starting from uniform attention.
+
+    Args:
+        problems: with R rows in all.
+        tolerance: the search stops when no duality gap is larger, nats.
+        iterations: most iterations of Newton's method.
+
+    Returns:
+        alpha (R, L); f there (R,), nats; duality gaps (R,), nats.
+    """
+    # What all states add to a word's logit belongs to the base, so that H loses no digits to it.
+    means = [p.Z.mean(0, keepdim=True) for p in problems]
+    problems = [Problem(p.Z - mean, p.base + mean, p.y) for p, mean in zip(problems, means, strict=True)]
+    rows, length = sum(len(p.y) for p in problems), len(problems[0].Z)
+    alpha = problems[0].base.new_full((rows, length), 1 / length)
+    value, shares = _value(problems, alpha)
+    for step in range(iterations + 1):
+        g, H = _derivatives(problems, shares)
+        gap = g.max(1)[0] - (alpha * g).sum(1)
+        if step == iterations or bool((gap <= tolerance).all()):
+            break
+        direction = maximise_quadratic(alpha, g, H) - alpha
+        direction[gap <= tolerance] = 0
+        size = torch.ones_like(value).unsqueeze(1)
+        rise = (g * direction).sum(1)
+        for _ in range(20):
+            trial = alpha + size * direction
+            found, shares = _value(problems, trial)
+            short = found < value + 1e-4 * size.squeeze(1) * rise
+            if not bool(short.any()):
+                break
+            size = torch.where(short.unsqueeze(1), size / 2, size)
+        else:  # rows that no step improves do not move
+            alpha = torch.where(short.unsqueeze(1), alpha, trial)
+            value, shares = _value(problems, alpha)
+            continue
+        alpha, value = trial, found
+    return alpha, value, gap
+
+
+def ascend_logits(problems: list[Problem], alpha: Tensor, rate: float, steps: tuple[int, ...]) -> list[Tensor]:
+    """Attention after plain gradient ascent on its logits, which climbs f but need not come near its maximum.
+
+    With alpha = softmax(a), df/da_l = alpha_l (g_l - alpha . g): where a weight is small, it hardly moves, so that
+    the path depends on where it starts.
+
+    Args:
+        problems: with R rows in all, of the same L.
+        alpha: (R, L), the start, above 0.
+        rate: of each step.
+        steps: at which the attention is returned, rising.
+
+    Returns:
+        alpha (R, L) after each of these numbers of steps.
+    """
+    a, found = alpha.log(), []
+    for step in range(1, steps[-1] + 1):
+        alpha = torch.softmax(a, 1)
+        parts = alpha.split([len(problem.y) for problem in problems])
+        slopes = []
+        for problem, part in zip(problems, parts, strict=True):
+            p = torch.softmax(torch.addmm(problem.base, part, problem.Z), 1)
+            slopes.append(problem.Z[:, problem.y].t() - p @ problem.Z.t())
+        g = torch.cat(slopes)
+        a = a + rate * alpha * (g - (alpha * g).sum(1, keepdim=True))
+        if step in steps:
+            found.append(torch.softmax(a, 1))
+    return found
+
+
 def counterexample(a: float = 2.0, b: float = 4.0, c: float = 1.0) -> Problem:
     """The counterexample of the module; its best attention is (1/2, 1/2, 0)."""
     Z = torch.tensor([[a, b, -b], [a, -b, b], [c, 0, 0]], dtype=torch.float64)
@@ -115,8 +259,6 @@ def optimal_scores(
     Raises:
         AlignkitError: the network's logits are not linear in its context.
     """
-    import pandas as pd
-
     rows: list[pd.DataFrame] = []
 
     def solve(pairs: list[int], problems: list[Problem]) -> Tensor:
@@ -210,8 +352,6 @@ def _problems(network: EncoderDecoder, batch: Batch) -> list[Problem]:
 
 def run_optimal_attention(settings: OptimalAttentionSettings, progress: Progress = no_progress) -> Result:
     """Finds the best attention for the held-out text, and compares it with beta and with the trained attention."""
-    import pandas as pd
-
     aligner, bitext = _network(settings, progress)
     best, found = optimal_scores(aligner, bitext, settings.tolerance, progress)
     scores = {"alpha_opt": best} | {kind: aligner.score(bitext, kind) for kind in ("alpha", "beta")}
@@ -319,8 +459,7 @@ def _draw(figure: Figure, table: pd.DataFrame) -> None:
     axes.barh(names, table.agreement, xerr=spread, capsize=3, color="tab:blue", label="measured")
     axes.plot(table.chance, names, "k|", ms=14, label="chance")
     axes.axvline(PUBLISHED, color="tab:red", ls="--", lw=1, label="published A(alpha_opt, beta)")
-    axes.set_xlabel("top-5 % agreement")
-    axes.set_xlim(0, 1.05)
+    axes.set(xlabel="top-5 % agreement", xlim=(0, 1.05))
     axes.invert_yaxis()
     axes.tick_params(axis="y", labelsize=7)
     axes.legend(loc="upper center", ncol=3)

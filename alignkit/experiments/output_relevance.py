@@ -11,9 +11,9 @@ ordinarily trained network does, and as the influence of each word does.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.experiments.classifiers import (
@@ -21,20 +21,16 @@ from alignkit.experiments.classifiers import (
     Split,
     classifier_settings,
     read_split,
+    sentence_taus,
     train_in_memory,
 )
-from alignkit.experiments.protocol import Claim, Result, claim, part_of
-from alignkit.experiments.statistics import averaged, sentence_taus
+from alignkit.experiments.protocol import Claim, Figure, Result, averaged, claim
 from alignkit.metrics.agreement import agreement
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores, judge_logits
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
-from alignkit.types import Progress, no_progress
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
+from alignkit.types import Progress, named_progress, no_progress
 
 EXAMPLE = (("dieser film ist großartig", "this movie is great"), ("dieser film ist schlecht", "this movie is bad"))
 INPUTS = ("dieser", "film", "ist", "großartig", "schlecht")
@@ -59,8 +55,6 @@ QUICK = OutputRelevanceSettings(embedding=32, hidden=24, epochs=8, held=90, seed
 
 def count_tables() -> pd.DataFrame:
     """The 5 x 5 co-occurrence counts of the example, a row per input word and a column per output word."""
-    import pandas as pd
-
     bitext = Bitext.from_sentences(*([line.split() for line in side] for side in zip(*EXAMPLE, strict=True)))
     table = cooccurrence(bitext, "one")
     rows = []
@@ -85,12 +79,17 @@ def held_out_scores(usual: Classifier, uniform: Classifier, split: Split) -> dic
 
 def run_output_relevance(settings: OutputRelevanceSettings, progress: Progress = no_progress) -> Result:
     """Trains a classifier with and one without attention for every seed, and compares the scores of words."""
-    import pandas as pd
-
     split = read_split(settings)
     frames, tables, accuracies = [], [], []
     for seed in range(settings.seeds):
-        usual, uniform = (_train(settings, split, 2 * seed + k, progress) for k in (0, 1))
+        usual, uniform = (
+            train_in_memory(
+                split,
+                classifier_settings(settings, split, number, settings.epochs, attention),
+                named_progress(progress, attention, 2 * seed + place, 2 * settings.seeds),
+            )
+            for place, (number, attention) in enumerate(((seed, "feed-forward"), (seed + 1000, "uniform")))
+        )
         logits = [classifier_logits(network, split.held) for network in (usual, uniform)]
         accuracies.append([judge_logits(z, split.held.labels)[1] for z in logits])
         scores = held_out_scores(usual, uniform, split)
@@ -103,30 +102,17 @@ def run_output_relevance(settings: OutputRelevanceSettings, progress: Progress =
     mean_taus = raw.groupby(["u", "v"], sort=False).tau.mean().rename("tau")
     table = pd.DataFrame(tables).groupby(["u", "v"], sort=False).mean().join(mean_taus).reset_index()
     counts = count_tables()
-    remarks = _remarks(split, np.mean(accuracies, axis=0), counts)
-    rows = {"sentences": raw.round(5), "counts": counts}
-    return Result(table, output_relevance_claims(raw, counts), rows, lambda figure: _draw(figure, raw), remarks)
-
-
-def _train(settings: OutputRelevanceSettings, split: Split, number: int, progress: Progress) -> Classifier:
-    """Network ``number`` of all: for every seed, the usual one and then the one with uniform attention."""
-    seed, uniform = divmod(number, 2)
-    training = classifier_settings(
-        settings, split, seed + 1000 * uniform, settings.epochs, "uniform" if uniform else "feed-forward"
-    )
-    steps = training.training.steps
-    return train_in_memory(split, training, part_of(progress, number * steps, 2 * settings.seeds * steps))
-
-
-def _remarks(split: Split, accuracy: np.ndarray, counts: pd.DataFrame) -> tuple[str, ...]:
-    return (
-        f"{len(split.training)} sentences for training, {len(split.held)} scored; accuracy {accuracy[0]:.3f} with "
-        f"attention, {accuracy[1]:.3f} with uniform attention.",
+    with_attention, without = np.mean(accuracies, axis=0)
+    remarks = (
+        f"{len(split.training)} sentences for training, {len(split.held)} scored; accuracy {with_attention:.3f} "
+        f"with attention, {without:.3f} with uniform attention.",
         "r uniform: relevance in the network with uniform attention; all other scores are of the network with "
         "attention, trained from another seed. tau: mean of Kendall's tau-b within a sentence. agreement: of the "
         "top 5 %.",
         "Counts of the example:\n" + counts.to_string(index=False),
     )
+    rows = {"sentences": raw.round(5), "counts": counts}
+    return Result(table, output_relevance_claims(raw, counts), rows, lambda figure: _draw(figure, raw), remarks)
 
 
 def per_sentence(raw: pd.DataFrame, u: str, v: str) -> np.ndarray:
@@ -141,6 +127,19 @@ def output_relevance_claims(raw: pd.DataFrame, counts: pd.DataFrame) -> tuple[Cl
     table = counts.set_index("input")
     odds = table["great"] - table["bad"]
     exact = float(abs(odds["film"]) + abs(odds["großartig"] - 1) + abs(odds["schlecht"] + 1))
+    correlated = (
+        (
+            "Relevance learned under uniform attention correlates with the attention of the usual network",
+            "r uniform",
+            "alpha",
+        ),
+        (
+            "... and with the influence of each word on the usual network (leave-one-out)",
+            "r uniform",
+            "influence",
+        ),
+        ("Attention itself correlates with influence", "alpha", "influence"),
+    )
     return (
         claim(
             "In the example, only the words that tell the class co-occur more often with one output",
@@ -148,23 +147,14 @@ def output_relevance_claims(raw: pd.DataFrame, counts: pd.DataFrame) -> tuple[Cl
             exact,
             below=1e-9,
         ),
-        claim(
-            "Relevance learned under uniform attention correlates with the attention of the usual network",
-            "Kendall's tau of r uniform and alpha, mean over sentences",
-            *averaged(per_sentence(raw, "r uniform", "alpha")),
-            above=0.0,
-        ),
-        claim(
-            "... and with the influence of each word on the usual network (leave-one-out)",
-            "Kendall's tau of r uniform and influence, mean over sentences",
-            *averaged(per_sentence(raw, "r uniform", "influence")),
-            above=0.0,
-        ),
-        claim(
-            "Attention itself correlates with influence",
-            "Kendall's tau of alpha and influence, mean over sentences",
-            *averaged(per_sentence(raw, "alpha", "influence")),
-            above=0.0,
+        *(
+            claim(
+                text,
+                f"Kendall's tau of {u} and {v}, mean over sentences",
+                *averaged(per_sentence(raw, u, v)),
+                above=0.0,
+            )
+            for text, u, v in correlated
         ),
     )
 

@@ -14,29 +14,25 @@ stays at the end. beta_uf is the lexical probe of a network trained with attenti
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from alignkit.classical.cooccurrence import cooccurrence
-from alignkit.experiments.protocol import Claim, Result, check_positive, claim, part_of
+from alignkit.experiments.protocol import Claim, Figure, Result, averaged, check_positive, claim
 from alignkit.experiments.sequences import (
     SequencePlan,
     Sequences,
     curves,
+    failure_claim,
     failures,
     final_accuracies,
+    known_words,
     train_networks,
 )
-from alignkit.experiments.statistics import averaged
-from alignkit.metrics.intervals import wilson
-from alignkit.neural.ensemble.networks import copying_settings, to_network
+from alignkit.neural.ensemble.networks import copying_settings
 from alignkit.neural.ensemble.training import MemberRun
-from alignkit.neural.scoring.probes import lexical_scores
-from alignkit.types import Progress, no_progress
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from alignkit.types import Progress, named_progress, no_progress
 
 TASKS = ("copy", "reorder")
 ATTENTIONS = ("general", "uniform")
@@ -80,16 +76,13 @@ def tasks(settings: PermutationFunctionSettings) -> dict[str, Sequences]:
 
 def run_permutation_function(settings: PermutationFunctionSettings, progress: Progress = no_progress) -> Result:
     """Trains both tasks with learned and with uniform attention, and probes the latter."""
-    import pandas as pd
-
     distributions = tasks(settings)
     runs: Runs = {}
-    steps = settings.seeds * settings.steps
     for number, (task, attention) in enumerate((task, a) for task in TASKS for a in ATTENTIONS):
-        told = part_of(progress, number * steps, 4 * steps, f"{task}, {attention}")
+        told = named_progress(progress, f"{task}, {attention}", number, len(TASKS) * len(ATTENTIONS))
         sequences = distributions[task]
         runs[task, attention] = train_networks(sequences, settings, settings.seeds, told, attention=attention)
-    known = {task: known_words(distributions[task], runs[task, "uniform"], settings) for task in TASKS}
+    known = {task: learned_words(distributions[task], runs[task, "uniform"], settings) for task in TASKS}
     difference = count_difference(distributions, settings)
     rows = pd.concat([curves(part, task=t, attention=a) for (t, a), part in runs.items()], ignore_index=True)
     probes = pd.concat(
@@ -104,16 +97,13 @@ def run_permutation_function(settings: PermutationFunctionSettings, progress: Pr
     )
 
 
-def known_words(sequences: Sequences, runs: list[MemberRun], settings: PermutationFunctionSettings) -> np.ndarray:
-    """Per network with uniform attention, the share of target words whose translation has the largest beta_uf."""
+def learned_words(
+    sequences: Sequences, runs: list[MemberRun], settings: PermutationFunctionSettings
+) -> np.ndarray:
+    """Per network with uniform attention, the share of words that beta_uf knows, on new pairs."""
     shape = copying_settings(sequences.vocabulary, settings.hidden, "uniform")
     pairs = sequences.bitext(np.random.default_rng([settings.order_seed, settings.seeds]), settings.pairs)
-    gold = sequences.gold(np.arange(settings.length))
-    shares = []
-    for run in runs:
-        beta = lexical_scores(to_network(run.parameters, 0, shape), pairs)
-        shares.append(np.mean([(matrix.argmax(1)[:-1] == gold).mean() for matrix in beta]))
-    return np.array(shares)
+    return known_words(sequences, [run.parameters for run in runs], shape, pairs)
 
 
 def count_difference(distributions: dict[str, Sequences], settings: PermutationFunctionSettings) -> float:
@@ -142,23 +132,19 @@ def permutation_function_claims(
     runs: Runs, known: dict[str, np.ndarray], difference: float, settings: PermutationFunctionSettings
 ) -> tuple[Claim, ...]:
     """The claims, from the runs, the share of known words per task, and the difference of the tables C."""
-    seeds = settings.seeds
-    failed = {task: failures(runs[task, "general"], settings.learned) for task in TASKS}
-    statistic = f"share of {seeds} seeds with a token accuracy below {settings.learned} at step {settings.steps}"
-    text = f"a fixed reordering of {settings.length} of {settings.types} is never learned (section 6.2)"
+    general = {task: runs[task, "general"] for task in TASKS}
     return (
-        claim(
-            f"{text}; judged as: fails for more than four fifths of the seeds",
-            statistic,
-            failed["reorder"] / seeds,
-            wilson(failed["reorder"], seeds),
+        failure_claim(
+            f"a fixed reordering of {settings.length} of {settings.types} is never learned (section 6.2); judged "
+            "as: fails for more than four fifths of the seeds",
+            general["reorder"],
+            settings,
             above=0.8,
         ),
-        claim(
+        failure_claim(
             "copying the same sequences is learned; judged as: fails for less than a third of the seeds",
-            statistic,
-            failed["copy"] / seeds,
-            wilson(failed["copy"], seeds),
+            general["copy"],
+            settings,
             below=1 / 3,
         ),
         claim(

@@ -19,12 +19,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pandas as pd
+
 from alignkit.errors import AlignkitError
-from alignkit.types import Progress
+from alignkit.metrics.intervals import mean_interval, wilson
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Figure
+else:
+    Figure = Any  # matplotlib is an extra
 
 
 class Verdict(StrEnum):
@@ -85,11 +89,6 @@ def check_positive(settings: Any, *names: str) -> None:
             raise AlignkitError(f"{name} must be above 0, not {value}")
 
 
-def part_of(progress: Progress, before: int, total: int, name: str = "") -> Progress:
-    """The progress of a part, ``name``, of work of ``total`` steps, of which ``before`` precede this part."""
-    return lambda done, _, message: progress(before + done, total, ": ".join(filter(None, (name, message))))
-
-
 def judge(low: float, high: float, *, above: float | None = None, below: float | None = None) -> Verdict:
     """The verdict on an interval: holds if all of it is above (below) the bound, fails if none of it is.
 
@@ -117,3 +116,21 @@ def claim(
     """A claim judged by its interval (``value`` itself if that is exact)."""
     low, high = (value, value) if interval is None else interval
     return Claim(text, statistic, value, low, high, judge(low, high, above=above, below=below))
+
+
+def share_claim(
+    text: str, statistic: str, count: int, total: int, *, above: float | None = None, below: float | None = None
+) -> Claim:
+    """A claim about a share, judged by Wilson's interval."""
+    return claim(text, statistic, count / total, wilson(count, total), above=above, below=below)
+
+
+def averaged(values: Any) -> tuple[float, tuple[float, float]]:
+    """The mean of independent values (runs, sentences) without NaN, and its 95 % interval.
+
+    >>> averaged([1.0, 2.0, 3.0, float("nan")])[0]
+    2.0
+    """
+    sample = np.asarray(values, np.float64).ravel()
+    sample = sample[~np.isnan(sample)]
+    return float(sample.mean()) if len(sample) else float("nan"), mean_interval(sample)

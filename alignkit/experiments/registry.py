@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from math import isfinite
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from alignkit.errors import AlignkitError
-from alignkit.experiments.protocol import Result
 from alignkit.types import Progress, no_progress
+
+if TYPE_CHECKING:
+    from alignkit.experiments.protocol import Result
 
 ALL_IF_EMPTY = {"scored", "pairs", "sentences", "sets"}  # settings of which 0 or nothing means all
 OF_PRESET = {"pieces", "batch", "epochs", "steps"}  # settings of which 0 means the preset's, or no limit

@@ -12,7 +12,7 @@ import numpy as np
 from alignkit.errors import AlignkitError
 from alignkit.experiments.protocol import Claim, Result
 from alignkit.experiments.registry import Experiment
-from alignkit.report.tables import NONE, align_columns, records
+from alignkit.report.tables import NONE, align_columns
 from alignkit.storage import atomic_write
 from alignkit.version import versions
 
@@ -44,18 +44,23 @@ def result_text(experiment: Experiment, result: Result, size: str) -> str:
 def facts(experiment: Experiment, settings: Any, result: Result, size: str) -> dict[str, Any]:
     """The result without its raw rows, in plain values for JSON."""
     claims = [{**dataclasses.asdict(claim), "verdict": str(claim.verdict)} for claim in result.claims]
-    for claim in claims:
-        claim.update({k: None for k in ("value", "low", "high") if not np.isfinite(claim[k])})
     return {
         "experiment": experiment.name,
         "source": experiment.source,
         "size": size,
         "settings": dataclasses.asdict(settings),
-        "table": records(result.table),
-        "claims": claims,
+        "table": finite(result.table.to_dict(orient="records")),
+        "claims": finite(claims),
         "remarks": list(result.remarks),
         "versions": versions(),
     }
+
+
+def finite(rows: list[dict[Any, Any]]) -> list[dict[Any, Any]]:
+    """The rows with None, which JSON knows, in the place of NaN and infinity."""
+    return [
+        {key: None if isinstance(x, float) and not np.isfinite(x) else x for key, x in row.items()} for row in rows
+    ]
 
 
 def result_json(experiment: Experiment, settings: Any, result: Result, size: str) -> str:

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.errors import AlignkitError
+from alignkit.experiments.protocol import Claim, claim, share_claim
+from alignkit.metrics.intervals import share_difference
 from alignkit.neural.devices import Products
-from alignkit.neural.ensemble.networks import copying_settings, initial_parameters
+from alignkit.neural.ensemble.networks import Parameters, copying_settings, initial_parameters, to_network
 from alignkit.neural.ensemble.pointer import pointer_parameters
 from alignkit.neural.ensemble.training import EnsembleTraining, MemberRun, train_ensemble
+from alignkit.neural.scoring.probes import lexical_scores
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import BOS, EOS
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import Progress
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FIRST = EOS + 1  #: the id of the first word
 KINDS = ("permutation", "subset", "independent", "mixture")
@@ -192,6 +193,20 @@ def train_networks(
     return train_ensemble(starts, range(seeds), sequences.draw, plan.training, progress)
 
 
+def known_words(sequences: Sequences, networks: Sequence[Parameters], shape: Any, pairs: Bitext) -> np.ndarray:
+    """float64: per network, the share of target words for which beta is largest at their translation.
+
+    Args:
+        sequences: those of the pairs.
+        networks: the parameters of each.
+        shape: settings of the networks.
+        pairs: of :meth:`Sequences.bitext`.
+    """
+    gold = sequences.gold(np.arange(sequences.length))
+    betas = [lexical_scores(to_network(parameters, 0, shape), pairs) for parameters in networks]
+    return np.array([np.mean([(matrix.argmax(1)[:-1] == gold).mean() for matrix in beta]) for beta in betas])
+
+
 def final_accuracies(runs: Sequence[MemberRun]) -> np.ndarray:
     """float64: the token accuracy of each network at its last step."""
     return np.array([run.accuracy[-1] for run in runs])
@@ -202,10 +217,50 @@ def failures(runs: Sequence[MemberRun], learned: float) -> int:
     return int((final_accuracies(runs) < learned).sum())
 
 
+def reached(run: MemberRun, level: float) -> float:
+    """The first measured step with an accuracy of at least ``level``, NaN if there is none."""
+    above = np.nonzero(run.accuracy >= level)[0]
+    return float(run.steps[above[0]]) if len(above) else float("nan")
+
+
+def summary(runs: Sequence[MemberRun], learned: float) -> dict[str, object]:
+    """Columns of a table: the failures among some networks, and when the others have learned."""
+    failed = failures(runs, learned)
+    steps = [reached(run, learned) for run in runs if run.accuracy[-1] >= learned]
+    return {
+        "runs": len(runs),
+        "failed": failed,
+        "share": failed / len(runs),
+        "mean accuracy": float(final_accuracies(runs).mean()),
+        "median step learned": float(np.median(steps)) if steps else float("nan"),
+    }
+
+
+def failure_claim(text: str, runs: Sequence[MemberRun], plan: SequencePlan, **bounds: float) -> Claim:
+    """A claim about the share of networks that fail."""
+    statistic = f"share of {len(runs)} seeds with a token accuracy below {plan.learned} at step {plan.steps}"
+    return share_claim(text, statistic, failures(runs, plan.learned), len(runs), **bounds)
+
+
+def failure_difference(
+    text: str, groups: Mapping[str, Sequence[MemberRun]], one: str, other: str, plan: SequencePlan, **bounds: float
+) -> Claim:
+    """A claim about the difference of the shares of failures in two groups of networks."""
+    counts = [
+        number for name in (one, other) for number in (failures(groups[name], plan.learned), len(groups[name]))
+    ]
+    value, low, high = share_difference(*counts)
+    statistic = f"share with an accuracy below {plan.learned} at step {plan.steps}, difference {one} - {other}"
+    return claim(text, statistic, value, (low, high), **bounds)
+
+
+def color_of(run: MemberRun, plan: SequencePlan) -> str:
+    """The color of a network's curve: red if it has failed."""
+    return "tab:red" if run.accuracy[-1] < plan.learned else "tab:blue"
+
+
 def curves(runs: Sequence[MemberRun], **labels: object) -> pd.DataFrame:
     """Raw rows: labels, run, step, accuracy, loss; a network that stopped early has no further rows."""
-    import pandas as pd
-
     frames = [
         pd.DataFrame(
             {
@@ -219,9 +274,3 @@ def curves(runs: Sequence[MemberRun], **labels: object) -> pd.DataFrame:
         for number, run in enumerate(runs)
     ]
     return pd.concat(frames, ignore_index=True)
-
-
-def reached(run: MemberRun, level: float) -> float:
-    """The first measured step with an accuracy of at least ``level``, NaN if there is none."""
-    above = np.nonzero(run.accuracy >= level)[0]
-    return float(run.steps[above[0]]) if len(above) else float("nan")

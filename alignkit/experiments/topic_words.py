@@ -1,7 +1,14 @@
 """``topic-words``: scores and norms of topic words in training (Lu, Mao and Nayak, ICLR 2021).
 
-The paper is "On the Dynamics of Training Attention Models". The model and its flow are those of
-:mod:`alignkit.experiments.topic_model`. A sentence with topic word t has m more words, drawn from a dictionary so
+The paper is "On the Dynamics of Training Attention Models". A sentence x of n words has the context c = sum over
+its words of a_w v_w, with embeddings v_w and attention a = softmax over the sentence of the scores s_w = q . k_w:
+keys k_w are trained, the query q is fixed. A classifier turns c into logits of the topics; the loss is the mean
+cross-entropy over all sentences. As q is fixed, gradient flow on the key, k_w' = -q dLoss/ds_w, moves the score by
+s_w' = -|q|^2 dLoss/ds_w: only scores need to be stored. With g = -dloss/dc of a sentence,
+
+    v_w' = mean over sentences of a_w g,    s_w' = |q|^2 mean over sentences of a_w (v_w - c) . g.
+
+A sentence with topic word t has m more words, drawn from a dictionary so
 large that each is rare. Assume of those words that (i) their scores stay at 0 and (ii) their part of the context,
 sum of a_w v_w, averages to 0. Then the topic word's attention in its sentences is a = e^s / (e^s + m), s being its
 score, and v_t - c = (1 - a) v_t, so that with G, the mean over all sentences of g in those with t and of 0 in the
@@ -19,32 +26,24 @@ together where v_t . G < 0: then v_t first shrinks, and attention with it, until
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import torch
+from scipy.special import wrightomega
+from torch import Tensor
 
-from alignkit.experiments.protocol import Claim, Result, claim, part_of
-from alignkit.experiments.statistics import averaged
-from alignkit.experiments.topic_model import (
-    CLASSIFIERS,
-    Model,
-    TopicWordsSettings,
-    draw_sentences,
-    follow,
-    initial_model,
-    predicted_scores,
-)
-from alignkit.experiments.topic_real import real_claims, real_words
-from alignkit.metrics.intervals import wilson
-from alignkit.types import Progress, no_progress
+from alignkit.experiments.classifiers import labelled_lines
+from alignkit.experiments.protocol import Claim, Figure, Result, averaged, check_positive, claim, share_claim
+from alignkit.neural.batching import DeviceCorpus
+from alignkit.text.labelled import LabelledText
+from alignkit.text.tokenization import learn_words
+from alignkit.types import Progress, named_progress, no_progress
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
+CLASSIFIERS = ("fixed", "linear", "two-layer")
 EARLY, EARLY_SEEDS = 5, 20  #: steps and seeds for the measurement of suppression
 #: (name, classifier, factors on the changes of embeddings and scores) of each model
 TRAJECTORIES = (
@@ -52,26 +51,349 @@ TRAJECTORIES = (
     ("scores frozen", "fixed", (1.0, 0.0)),
     ("embeddings frozen", "fixed", (0.0, 1.0)),
 )
+
+
+@dataclass(frozen=True)
+class TopicWordsSettings:
+    """Settings of the experiment: of the synthetic task, the model and the real text.
+
+    Attributes:
+        topics, per_topic: J, and topic words of each.
+        others: m, non-topic words in a sentence.
+        dictionary: number of non-topic words.
+        sentences: N of the training text.
+        width: of the embeddings.
+        scale: norm of an embedding at initialisation.
+        query: |q|^2.
+        rate: length of the first step of gradient descent, in the time of the flow.
+        growth: factor by which each step is longer than the last.
+        steps: number of steps.
+        seeds: of texts and models.
+        labelled: a file of lines LABEL TAB TEXT, the real text; the sample if empty.
+        real_sentences, real_steps: sentences of the real text, and steps on it.
+        longest: its sentences are truncated to this length.
+        minimum: words in fewer of its sentences are ignored.
+    """
+
+    topics: int = 2
+    per_topic: int = 2
+    others: int = 20
+    dictionary: int = 5000
+    sentences: int = 800
+    width: int = 15
+    scale: float = 1.0
+    query: float = 1.0
+    rate: float = 1.0
+    growth: float = 1.003
+    steps: int = 1500
+    seeds: int = 16
+    labelled: str = ""
+    real_sentences: int = 1500
+    real_steps: int = 600
+    longest: int = 40
+    minimum: int = 10
+
+    def __post_init__(self) -> None:
+        check_positive(self, "topics", "per_topic", "others", "dictionary", "sentences", "width", "query", "rate")
+        check_positive(self, "growth", "steps", "seeds", "real_steps", "minimum")
+
+
 QUICK = TopicWordsSettings(
     sentences=200, dictionary=2000, steps=700, growth=1.005, seeds=3, real_sentences=500, real_steps=200
 )
 
 
+@dataclass(frozen=True, eq=False)
+class Sentences:
+    """N sentences for each of S seeds.
+
+    Attributes:
+        words: int64 (S, N, L); padding may be anything.
+        mask: bool (S, N, L), False at padding.
+        labels: int64 (S, N), topics.
+        types: V, number of different words.
+        topics: J.
+    """
+
+    words: Tensor
+    mask: Tensor
+    labels: Tensor
+    types: int
+    topics: int
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """S models.
+
+    Attributes:
+        v: (S, V, d), embeddings.
+        s: (S, V), scores.
+        weights: of the classifier: (S, J, d), or (S, H, d) and (S, J, H) of the two layers.
+        trained: True if the classifier is trained.
+    """
+
+    v: Tensor
+    s: Tensor
+    weights: tuple[Tensor, ...]
+    trained: bool
+
+
+def draw_sentences(
+    topics: int, per_topic: int, others: int, dictionary: int, sentences: int, seeds: range
+) -> Sentences:
+    """Draws the synthetic task: a sentence has a topic word, which decides its label, and ``others`` other words.
+
+    Args:
+        topics: J; topic words have ids 0 to J * per_topic - 1, word w belonging to topic w // per_topic.
+        per_topic: topic words of a topic.
+        others: m, non-topic words in a sentence, drawn with replacement.
+        dictionary: number of non-topic words.
+        sentences: N; the numbers of occurrences of two topic words differ by at most one.
+        seeds: one text is drawn from each.
+    """
+    topical = topics * per_topic
+    words = np.empty((len(seeds), sentences, others + 1), np.int64)
+    for place, seed in enumerate(seeds):
+        rng = np.random.default_rng([seed, 12])
+        words[place, :, 0] = rng.permutation(np.arange(sentences) % topical)
+        words[place, :, 1:] = rng.integers(topical, topical + dictionary, (sentences, others))
+    tensor = torch.from_numpy(words)
+    labels = tensor[:, :, 0] // per_topic
+    return Sentences(tensor, torch.ones_like(tensor, dtype=torch.bool), labels, topical + dictionary, topics)
+
+
+def initial_model(
+    types: int, topics: int, width: int, scale: float, classifier: str, seeds: range, hidden: int = 32
+) -> Model:
+    """Models with embeddings drawn from N(0, scale^2 / d), scores of 0, and classifiers with rows of norm 1 or so.
+
+    Args:
+        types, topics, width: V, J, d.
+        scale: root mean square norm of an embedding.
+        classifier: one of :data:`CLASSIFIERS`.
+        seeds: one model is drawn from each.
+        hidden: H, of the two-layer classifier.
+    """
+    shapes = [(topics, width)] if classifier != "two-layer" else [(hidden, width), (topics, hidden)]
+    drawn: list[list[Tensor]] = []
+    for seed in seeds:
+        generator = torch.Generator().manual_seed(seed)
+        v = torch.randn(types, width, generator=generator) * scale * width**-0.5
+        parts = [torch.randn(*shape, generator=generator) * shape[1] ** -0.5 for shape in shapes]
+        drawn.append([v, *parts])
+    v, *weights = (torch.stack(part) for part in zip(*drawn, strict=True))
+    return Model(v, torch.zeros(len(seeds), types), tuple(weights), classifier != "fixed")
+
+
+def logits(weights: tuple[Tensor, ...], c: Tensor) -> Tensor:
+    """(S, N, J) from contexts (S, N, d)."""
+    out = c @ weights[0].transpose(1, 2)
+    if len(weights) == 2:
+        out = torch.relu(out) @ weights[1].transpose(1, 2)
+    return out
+
+
+def apply_attention(model: Model, text: Sentences) -> tuple[Tensor, Tensor, Tensor]:
+    """Attention (S, N, L), 0 at padding; embeddings (S, N, L, d); contexts (S, N, d)."""
+    seeds, types, width = model.v.shape
+    flat = (text.words + types * torch.arange(seeds).view(-1, 1, 1)).flatten()
+    x = model.v.reshape(-1, width)[flat].view(*text.words.shape, width)
+    scores = model.s.reshape(-1)[flat].view(text.words.shape)
+    a = torch.softmax(scores.masked_fill(~text.mask, float("-inf")), 2)
+    return a, x, torch.matmul(a.unsqueeze(2), x).squeeze(2)
+
+
+def derivatives(model: Model, text: Sentences, query: float = 1.0) -> tuple[Model, Tensor]:
+    """The time derivatives of all parts of the models under gradient flow, and the losses (S,).
+
+    Args:
+        model, text: S models, and their texts.
+        query: |q|^2.
+    """
+    a, x, c = apply_attention(model, text)
+    with torch.enable_grad():
+        leaf = c.detach().requires_grad_()
+        weights = tuple(w.detach().requires_grad_(model.trained) for w in model.weights)
+        logs = torch.log_softmax(logits(weights, leaf), 2)
+        losses = -logs.gather(2, text.labels.unsqueeze(2)).squeeze(2).mean(1)
+        inputs = (leaf, *weights) if model.trained else (leaf,)
+        gradients = torch.autograd.grad(losses.sum(), inputs)
+    g = -gradients[0]  # includes the 1/N of the mean
+    seeds, types, width = model.v.shape
+    flat = (text.words + types * torch.arange(seeds).view(-1, 1, 1)).flatten()
+    dv = torch.zeros(seeds * types, width, dtype=x.dtype)
+    dv.index_add_(0, flat, (a.unsqueeze(3) * g.unsqueeze(2)).view(-1, width))
+    along = torch.matmul(x, g.unsqueeze(3)).squeeze(3)
+    pull = a * (along - (c * g).sum(2, keepdim=True))
+    ds = torch.zeros(seeds * types, dtype=x.dtype).index_add_(0, flat, pull.flatten()) * query
+    steps = tuple(-d for d in gradients[1:]) if model.trained else tuple(map(torch.zeros_like, model.weights))
+    return Model(dv.view(model.v.shape), ds.view(model.s.shape), steps, model.trained), losses.detach()
+
+
+def follow(
+    model: Model,
+    text: Sentences,
+    rate: float,
+    steps: int,
+    look: Callable[[int, Model, Tensor], None],
+    query: float = 1.0,
+    moves: tuple[Tensor | float, Tensor | float] = (1.0, 1.0),
+    growth: float = 1.0,
+) -> Model:
+    """Gradient descent with full batches and a small rate: Euler's method on the flow.
+
+    Args:
+        model, text, query: as :func:`derivatives`.
+        rate: length of the first step, in the time of the flow.
+        steps: number of steps.
+        look: called before every step, and after the last, with (step, models, losses).
+        moves: factors on the changes of embeddings (broadcast to (S, V, d)) and scores ((S, V)); 0 freezes.
+        growth: the factor by which each step is longer than the last, since gradients vanish as the loss does.
+    """
+    with torch.no_grad():
+        for step in range(steps + 1):
+            change, losses = derivatives(model, text, query)
+            look(step, model, losses)
+            if step < steps:
+                weights = tuple(w + rate * d for w, d in zip(model.weights, change.weights, strict=True))
+                v, s = model.v + rate * moves[0] * change.v, model.s + rate * moves[1] * change.s
+                model = replace(model, v=v, s=s, weights=weights)
+                rate *= growth
+    return model
+
+
+def predicted_scores(norms: np.ndarray, others: float | np.ndarray, query: float) -> np.ndarray:
+    """s by equation (1), along a trajectory that starts with s = 0.
+
+    Args:
+        norms: (K, ...), |v|^2 / 2 at K times.
+        others: m.
+        query: |q|^2.
+    """
+    goal = query * (norms - norms[0]) + 1 / others - np.log(others)
+    # x + e^x = goal for x = s - log m, so e^x is Wright's omega of it.
+    scores: np.ndarray = np.log(others * wrightomega(goal))
+    return scores
+
+
+def as_sentences(text: LabelledText, seeds: int) -> Sentences:
+    """The sentences, the same for every seed."""
+    words, lengths = DeviceCorpus(text.corpus, torch.device("cpu")).gather(np.arange(len(text)))
+    mask = torch.arange(len(words)) < torch.from_numpy(lengths).unsqueeze(1)
+    return Sentences(
+        words.t().expand(seeds, -1, -1),
+        mask.expand(seeds, -1, -1),
+        torch.from_numpy(text.labels.astype(np.int64)).expand(seeds, -1),
+        len(text.corpus.vocabulary),
+        len(text.names),
+    )
+
+
+def topicality(text: LabelledText) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The topicality of each word, and the sentences it occurs in.
+
+    Returns:
+        KL(p(label | word) || p(label)) in nats (V,), p(label | word) being estimated from the sentences with the
+        word and one pseudo-sentence, divided among the labels as all sentences are;
+        number of sentences with the word (V,);
+        mean number of other tokens in them (V,).
+    """
+    types = len(text.corpus.vocabulary)
+    sentence = np.repeat(np.arange(len(text)), text.corpus.lengths)
+    occurrences = np.unique(np.stack([sentence, text.corpus.tokens]), axis=1)
+    prior = np.bincount(text.labels, minlength=len(text.names)) / len(text)
+    counts = np.zeros((types, len(text.names)))
+    np.add.at(counts, (occurrences[1], text.labels[occurrences[0]]), 1)
+    number = counts.sum(1)
+    share = (counts + prior) / (number + 1)[:, None]
+    topical = (share * np.log(share / prior)).sum(1)
+    others = np.bincount(occurrences[1], text.corpus.lengths[occurrences[0]] - 1, types) / np.maximum(number, 1)
+    return topical, number, others
+
+
+def real_words(settings: TopicWordsSettings, progress: Progress) -> pd.DataFrame:
+    """Per seed and frequent word: final score, the score predicted by equation (1), topicality."""
+    lines = labelled_lines(settings.labelled, settings.real_sentences, settings.longest)
+    text = lines.encode(learn_words(lines.texts), lines.names)
+    sentences = as_sentences(text, settings.seeds)
+    seeds = range(settings.seeds)
+    model = initial_model(sentences.types, sentences.topics, settings.width, settings.scale, "linear", seeds)
+
+    def told(step: int, *_: object) -> None:
+        progress(step, settings.real_steps, "")
+
+    last = follow(model, sentences, settings.rate, settings.real_steps, told, settings.query)
+    topical, number, others = topicality(text)
+    words = np.flatnonzero((number >= settings.minimum) & (others > 0))
+    halves = np.stack([((m.v**2).sum(2) / 2).double().numpy()[:, words] for m in (model, last)])
+    predicted = predicted_scores(halves, others[words], settings.query)[1]
+    seed, place = (part.ravel() for part in np.indices(predicted.shape))
+    return pd.DataFrame(
+        {
+            "seed": seed,
+            "word": [text.corpus.vocabulary[int(i)] for i in words[place]],
+            "sentences": number[words][place].astype(np.int64),
+            "topicality": topical[words][place],
+            "score": last.s[:, words].double().numpy().ravel(),
+            "growth of half norm": (halves[1] - halves[0]).ravel(),
+            "predicted": predicted.ravel(),
+        }
+    )
+
+
+def _gap_ratio(part: pd.DataFrame) -> float:
+    """Mean distance from equation (1) of the most topical quarter of words over that of the least topical."""
+    gap = (part.score - part.predicted).abs()
+    low, high = part.topicality.quantile([0.25, 0.75])
+    return float(gap[part.topicality >= high].mean() / gap[part.topicality <= low].mean())
+
+
+def real_claims(words: pd.DataFrame) -> tuple[Claim, ...]:
+    """The claims about the real text."""
+    groups = [part for _, part in words.groupby("seed")]
+    agree = [part.score.corr(part.predicted) for part in groups]
+    slopes = [np.polyfit(part.predicted, part.score, 1)[0] for part in groups]
+    ranks = [part.score.rank().corr(part.topicality.rank()) for part in groups]
+    return (
+        claim(
+            "On a real text, the score of a word still follows the growth of its norm",
+            "correlation of score and equation (1) over words, mean over seeds",
+            *averaged(agree),
+            above=0.5,
+        ),
+        claim(
+            "... in the amount of equation (1)",
+            "slope of score on equation (1), mean over seeds",
+            *averaged(slopes),
+            above=0.8,
+            below=1.2,
+        ),
+        claim(
+            "... which words that say much about the label obey better than those that say little",
+            "mean |score - equation (1)|, most topical quarter over least topical quarter, mean over seeds",
+            *averaged([_gap_ratio(part) for part in groups]),
+            below=1.0,
+        ),
+        claim(
+            "... and words that say more about the label get higher scores",
+            "Spearman correlation of score and topicality, mean over seeds",
+            *averaged(ranks),
+            above=0.0,
+        ),
+    )
+
+
 def run_topic_words(settings: TopicWordsSettings, progress: Progress = no_progress) -> Result:
     """Follows the three classifiers, two ablations, and the model on the real text."""
-    import pandas as pd
-
-    synthetic = len(TRAJECTORIES) * settings.steps
-    total = synthetic + settings.real_steps
-    raw = pd.concat(
-        [
-            trajectory(settings, *what, part_of(progress, number * settings.steps, total))
-            for number, what in enumerate(TRAJECTORIES)
-        ],
-        ignore_index=True,
-    )
+    parts = len(TRAJECTORIES) + 1
+    courses = [
+        trajectory(settings, *what, named_progress(progress, what[0], number, parts))
+        for number, what in enumerate(TRAJECTORIES)
+    ]
+    raw = pd.concat(courses, ignore_index=True)
     early = trajectory(replace(settings, seeds=EARLY_SEEDS, steps=EARLY), "early", "fixed", (1.0, 1.0))
-    words = real_words(settings, part_of(progress, synthetic, total))
+    words = real_words(settings, named_progress(progress, "real text", parts - 1, parts))
     remarks = (
         "error: largest difference between a topic word's score and equation (1), over its largest score. No "
         "claim is made about attention with trained classifiers, which can lower the loss by growing.",
@@ -102,8 +424,6 @@ def trajectory(
         moves: factors on the changes of embeddings and scores; 0 freezes them.
         progress: of the steps.
     """
-    import pandas as pd
-
     seeds, topical = range(settings.seeds), settings.topics * settings.per_topic
     text = draw_sentences(
         settings.topics, settings.per_topic, settings.others, settings.dictionary, settings.sentences, seeds
@@ -114,7 +434,7 @@ def trajectory(
     found: list[tuple[int, np.ndarray, np.ndarray, np.ndarray]] = []
 
     def look(step: int, now: Model, losses: torch.Tensor) -> None:
-        progress(step, settings.steps, name)
+        progress(step, settings.steps, "")
         if step in kept:
             half = (now.v[:, :topical] ** 2).sum(2) / 2
             found.append((step, now.s[:, :topical].double().numpy(), half.double().numpy(), losses.numpy()))
@@ -161,8 +481,6 @@ def _errors(part: pd.DataFrame) -> pd.Series:
 
 
 def _table(raw: pd.DataFrame) -> pd.DataFrame:
-    import pandas as pd
-
     rows = []
     for name, part in raw.groupby("course", sort=False):
         last = part[part.step == part.step.max()]
@@ -218,13 +536,13 @@ def _suppression(course: pd.DataFrame) -> Claim:
     falls = (change["score"] < 0) & (change["half norm"] < 0)
     away = ends["first pull"].groupby(["seed", "word"]).first() < 0
     right = int((falls == away).sum())
-    return claim(
+    return share_claim(
         "Early mutual suppression: score and norm both fall at first exactly if the embedding points away from "
         "its topic's weights",
         f"share of topic words for which this is so in the first {EARLY} steps ({int(away.sum())} of {len(away)} "
         "point away)",
-        right / len(away),
-        wilson(right, len(away)),
+        right,
+        len(away),
         above=0.75,
     )
 
@@ -266,15 +584,10 @@ def _draw(figure: Figure, raw: pd.DataFrame, words: pd.DataFrame) -> None:
             left.plot(course["half norm"], course.predicted, "k--", lw=0.8)
         mean = part.groupby("time").attention.mean()
         middle.plot(mean.index + 1, mean, label=name)
-    left.set_xlabel("|v|² / 2 of a topic word")
-    left.set_ylabel("score (dashed: equation 1)")
+    left.set(xlabel="|v|² / 2 of a topic word", ylabel="score (dashed: equation 1)")
     left.legend()
-    middle.set_xscale("log")
-    middle.set_ylim(0, 1)
-    middle.set_xlabel("time + 1")
-    middle.set_ylabel("attention to the topic word")
+    middle.set(xscale="log", ylim=(0, 1), xlabel="time + 1", ylabel="attention to the topic word")
     right.scatter(words.predicted, words.score, c=words.topicality, s=6)
     ends = [words.score.min(), words.score.max()]
     right.plot(ends, ends, "k--", lw=0.8)
-    right.set_xlabel("score by equation 1")
-    right.set_ylabel("score of a real word (bright: topical)")
+    right.set(xlabel="score by equation 1", ylabel="score of a real word (bright: topical)")

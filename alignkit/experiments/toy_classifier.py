@@ -2,7 +2,17 @@
 
 A sentence has a neutral token of relevance (logit) beta0 and one of relevance beta1 that indicates the right
 class; p is the attention to the latter. In the source, the loss is p (beta0 - beta1), p is any number, and
-gradient flow is linear: :mod:`alignkit.experiments.toy_flow` solves it in closed form.
+gradient flow is linear,
+
+    beta0' = -p,    beta1' = p,    p' = beta1 - beta0,
+
+and is solved by hyperbolic functions. With d = beta1 - beta0, which has d' = 2 p,
+
+    p(t) = p(0) cosh(w t) + d(0) / w sinh(w t),    d(t) = d(0) cosh(w t) + w p(0) sinh(w t),    w = sqrt 2,
+
+while beta0 + beta1 stays what it was, and so does p^2 - d^2 / 2. Where d(0) > -w p(0), attention stays positive
+and rises in the end; where d(0) < -w p(0), it falls for ever, below 0, and it is the product of two wrong signs
+that lowers the loss.
 
 **Extension** (ours): probabilities. There are two equally frequent classes y = +1 and -1, attention is
 p = sigma(a), so that with u_y = p beta1 + y (1 - p) beta0 the loss is the mean over y of -log sigma(u_y). With
@@ -24,20 +34,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from scipy.special import expit, wrightomega
 
 from alignkit.errors import AlignkitError
-from alignkit.experiments.protocol import Claim, Result, check_positive, claim
-from alignkit.experiments.toy_flow import linear_flow, linear_loss, solve_linear, turning_time
+from alignkit.experiments.protocol import Claim, Figure, Result, check_positive, claim
 from alignkit.types import Progress, no_progress
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
+RATE = np.sqrt(2.0)  #: w, of the exponential growth of the source's flow in the end
 KEPT = 150  #: most points of a trajectory in the raw rows, denser at its start
 RISING, FALLING, SOLVED = "0:0:0.5", "10:-10:0.5", "0:20:0.5"
 
@@ -65,6 +71,38 @@ class ToyClassifierSettings:
 
 
 QUICK = ToyClassifierSettings(time=100.0, step=0.05)
+
+
+def linear_flow(state: np.ndarray) -> np.ndarray:
+    """d/dt of (beta0, beta1, p), arrays (3, K)."""
+    beta0, beta1, p = state
+    return np.stack([-p, p, beta1 - beta0])
+
+
+def linear_loss(state: np.ndarray) -> np.ndarray:
+    """p (beta0 - beta1), (K,)."""
+    beta0, beta1, p = state
+    result: np.ndarray = p * (beta0 - beta1)
+    return result
+
+
+def solve_linear(start: np.ndarray, time: np.ndarray) -> np.ndarray:
+    """(beta0, beta1, p) at these times (N,) from a start (3,), in closed form: (N, 3)."""
+    beta0, beta1, p = start
+    difference, mean = beta1 - beta0, (beta0 + beta1) / 2
+    grown, growing = np.cosh(RATE * time), np.sinh(RATE * time)
+    now = difference * grown + RATE * p * growing
+    return np.stack([mean - now / 2, mean + now / 2, p * grown + difference / RATE * growing], axis=1)
+
+
+def turning_time(start: np.ndarray) -> float:
+    """When p, falling at first, begins to rise: 0 if it never falls, infinite if it never rises."""
+    beta0, beta1, p = start
+    difference = beta1 - beta0
+    if difference >= 0:
+        return 0.0
+    share = -difference / (RATE * p) if p > 0 else np.inf
+    return float(np.arctanh(share) / RATE) if share < 1 else np.inf
 
 
 def flow(state: np.ndarray) -> np.ndarray:
@@ -131,19 +169,12 @@ def read_start(text: str) -> np.ndarray:
     return np.array([beta0, beta1, p])
 
 
-def parse_start(text: str) -> tuple[float, float, float]:
-    """(beta0, beta1, a) from beta0:beta1:p; raises AlignkitError if the text is not of this form."""
-    beta0, beta1, p = read_start(text)
-    return beta0, beta1, float(np.log(p / (1 - p)))
-
-
 def run_toy_classifier(settings: ToyClassifierSettings, progress: Progress = no_progress) -> Result:
     """Solves the source's flow and integrates the extension's from every start, and checks both."""
-    import pandas as pd
-
     solved, source_table, source_claims = source_flow(settings)
     names = list(dict.fromkeys([*settings.starts, RISING, FALLING, SOLVED]))
-    start = np.array([parse_start(name) for name in names]).T
+    start = np.array([read_start(name) for name in names]).T
+    start[2] = np.log(start[2] / (1 - start[2]))
     steps = max(1, round(settings.time / settings.step))
     coarse = integrate(start, settings.time, steps)
     progress(1, 3, "Runge-Kutta")
@@ -184,8 +215,6 @@ def run_toy_classifier(settings: ToyClassifierSettings, progress: Progress = no_
 
 def source_flow(settings: ToyClassifierSettings) -> tuple[pd.DataFrame, pd.DataFrame, tuple[Claim, ...]]:
     """The source's flow: its courses, a table with a row per start, and the claims about it."""
-    import pandas as pd
-
     names = list(dict.fromkeys([*settings.source_starts, RISING, FALLING]))
     time = np.linspace(0, settings.source_time, KEPT)
     frames, rows, courses = [], [], {}
@@ -310,12 +339,9 @@ def _draw(figure: Figure, raw: pd.DataFrame, solved: pd.DataFrame) -> None:
     source, left, right = figure.subplots(1, 3)
     for name, part in solved.groupby("start", sort=False):
         source.plot(part.time, part.p, label=str(name).replace(":", ", "))
+    source.set(title="the source's flow", xlabel="time", ylabel="p, attention to the indicative token")
     source.set_yscale("symlog", linthresh=1)
-    source.set_title("the source's flow")
-    source.set_xlabel("time")
-    source.set_ylabel("p, attention to the indicative token")
     source.legend(title="beta0, beta1, p", fontsize=8)
-    left.set_title("extension: probabilities")
     for number, (name, part) in enumerate(raw.groupby("start", sort=False)):
         left.plot(part.time, part.p, label=str(name).replace(":", ", "))
         if part.beta0.iloc[0] == 0:
@@ -323,9 +349,7 @@ def _draw(figure: Figure, raw: pd.DataFrame, solved: pd.DataFrame) -> None:
             beta1 = np.linspace(part.beta1.min(), part.beta1.max(), 100)
             first = part[["beta0", "beta1", "a"]].to_numpy()[0]
             right.plot(beta1, attention_logit(beta1, float(invariant(first))), "k--", lw=1)
+    left.set(title="extension: probabilities", xlabel="time", ylabel="p, attention to the indicative token")
     left.set_xscale("symlog", linthresh=1)
-    left.set_xlabel("time")
-    left.set_ylabel("p, attention to the indicative token")
     left.legend(title="beta0, beta1, p", fontsize=8)
-    right.set_xlabel("beta1")
-    right.set_ylabel("a = logit of p (dashed: closed form)")
+    right.set(xlabel="beta1", ylabel="a = logit of p (dashed: closed form)")

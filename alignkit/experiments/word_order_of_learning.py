@@ -19,31 +19,25 @@ How far any prediction can go is bounded by how far another seed agrees about th
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from scipy.sparse import coo_matrix
 from scipy.stats import rankdata, spearmanr
 
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
+from alignkit.experiments.curves import follow
 from alignkit.experiments.networks import NetworkPlan, take_pairs
-from alignkit.experiments.protocol import Claim, Result, check_positive, claim, part_of
-from alignkit.experiments.statistics import averaged
+from alignkit.experiments.protocol import Claim, Figure, Result, averaged, check_positive, claim
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.networks.base import TranslationNetwork
-from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import translation_trainer
 from alignkit.neural.validation import check_not_negative
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import UNK, encode_bitext, learn_words
-from alignkit.types import Progress, no_progress
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
+from alignkit.types import Progress, named_progress, no_progress
 
 PREDICTORS = ("co-occurrence", "IBM 1", "frequency")
 OTHER_SEED = "another seed"
@@ -142,8 +136,6 @@ def rank_correlation(u: np.ndarray, v: np.ndarray) -> float:
 
 def run_word_order_of_learning(settings: WordOrderOfLearningSettings, progress: Progress = no_progress) -> Result:
     """Trains networks on texts of several sizes, and compares when words are found with what the text predicts."""
-    import pandas as pd
-
     lines, held = settings.lines()
     if sum(size >= len(lines.source) for size in settings.sizes) > 1:
         raise AlignkitError(
@@ -153,10 +145,8 @@ def run_word_order_of_learning(settings: WordOrderOfLearningSettings, progress: 
     for number, size in enumerate(settings.sizes):
         text = LinePairs(lines.source[:size], lines.target[:size])
         for seed in range(settings.seeds):
-            done = number * settings.seeds + seed
-            told = part_of(progress, 1000 * done, 1000 * total, f"{size} pairs, seed {seed}")
-            plan = replace(settings, seed=settings.seed + seed)
-            frame, share = learn_and_find(text, held, plan, _scaled(told))
+            part = named_progress(progress, f"{size} pairs, seed {seed}", number * settings.seeds + seed, total)
+            frame, share = learn_and_find(text, held, replace(settings, seed=settings.seed + seed), part)
             learned.append({"size": size, "seed": seed, "share": share})
             if share >= settings.learned:
                 frames.append(frame.assign(size=size, seed=seed))
@@ -186,11 +176,6 @@ def run_word_order_of_learning(settings: WordOrderOfLearningSettings, progress: 
     )
 
 
-def _scaled(progress: Progress) -> Progress:
-    """Progress of a training run in thousandths."""
-    return lambda done, total, message: progress(1000 * done // max(total, 1), 1000, message)
-
-
 def learn_and_find(
     text: LinePairs, held: LinePairs, settings: WordOrderOfLearningSettings, progress: Progress = no_progress
 ) -> tuple[pd.DataFrame, float]:
@@ -199,25 +184,21 @@ def learn_and_find(
     Returns:
         the rows, and the share of held-out tokens for which attention is first where IBM 1's posterior is.
     """
-    import pandas as pd
-
     tokenizer = learn_words([*text.source, *text.target], settings.minimum)
     training, valid = (encode_bitext(tokenizer, part.source, part.target) for part in (text, held))
     pairs = take_pairs(valid, settings.scored)
     steps: list[int] = []
     first: list[np.ndarray] = []
 
-    def measured(now: Trainer[TranslationNetwork, NeuralAligner], _: bool) -> None:
-        if now.step in now.plan.logged_steps:
-            steps.append(now.step)
-            scores = now.snapshot().score(pairs, "alpha")
-            first.append(np.concatenate([matrix.argmax(1) for matrix in scores]))
+    def look(network: NeuralAligner) -> None:
+        steps.append(network.step)
+        first.append(np.concatenate([matrix.argmax(1) for matrix in network.score(pairs, "alpha")]))
 
     plan = settings.settings().change(text={"tokens": "words"})
     if settings.steps:
         epochs = -(-settings.steps // -(-len(training) // plan.training.batch))
         plan = plan.change(training={"steps": settings.steps, "epochs": epochs})
-    translation_trainer(training, valid, plan, tokenizer, device="cpu").run(measured, progress)
+    follow(translation_trainer(training, valid, plan, tokenizer, device="cpu"), look, progress)
     found = found_steps(steps, np.stack(first), pairs.target.tokens, settings.minimum)
     found.pop(UNK, None)
     model = fit_ibm1(training, iterations=settings.iterations, null=False)
@@ -238,8 +219,6 @@ def learn_and_find(
 
 def correlations(raw: pd.DataFrame) -> pd.DataFrame:
     """A row per network: the rank correlation of when words are found with every predictor and every fit."""
-    import pandas as pd
-
     parts = dict(list(raw.groupby(["size", "seed"], sort=False)))
     rows = []
     for (size, seed), own in parts.items():

@@ -23,24 +23,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import torch
 from scipy.stats import spearmanr
 
 from alignkit.errors import AlignkitError
-from alignkit.experiments.protocol import Claim, Result, check_positive, claim, part_of
-from alignkit.experiments.sequences import FIRST, SequencePlan, Sequences, contrast, count_table, curves, reached
-from alignkit.experiments.statistics import averaged
-from alignkit.metrics.intervals import wilson
-from alignkit.neural.ensemble.networks import Parameters, copying_settings, initial_parameters, to_network
+from alignkit.experiments.protocol import Claim, Figure, Result, averaged, check_positive, claim, share_claim
+from alignkit.experiments.sequences import (
+    FIRST,
+    SequencePlan,
+    Sequences,
+    contrast,
+    count_table,
+    curves,
+    known_words,
+    reached,
+)
+from alignkit.neural.ensemble.networks import Parameters, copying_settings, initial_parameters
 from alignkit.neural.ensemble.training import MemberRun, train_ensemble
-from alignkit.neural.scoring.probes import lexical_scores
-from alignkit.types import Progress, no_progress
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from alignkit.types import Progress, named_progress, no_progress
 
 QUERY = ("query", "query_bias")  #: the parameters of the attention
 #: those that decide which word a state names; the decoder's own are not among them
@@ -108,8 +111,6 @@ class Condition:
 
 def run_written_lexicon(settings: WrittenLexiconSettings, progress: Progress = no_progress) -> Result:
     """Writes, erases, freezes and grades the lexicon, and finds when attention emerges."""
-    import pandas as pd
-
     lab = _Bench(settings, progress)
     conditions = [*lab.written(), lab.flat(), lab.erased(), *lab.frozen()]
     graded = lab.graded()
@@ -145,9 +146,7 @@ class _Bench:
         self.narrow = Sequences("permutation", settings.length, settings.length)
         self.shape = copying_settings(self.broad.vocabulary, settings.hidden)
         self.starts = [initial_parameters(self.shape, seed) for seed in range(settings.seeds)]
-        main = len(settings.doses) + 4 + len(settings.contrasts)
-        self.total = main * settings.steps + sum(settings.doses) + settings.doses[-1]
-        self.done = 0
+        self.done, self.total = 0, 2 * len(settings.doses) + 4 + len(settings.contrasts)  #: of the trainings
         self.most: list[Parameters] = []  # after the largest dose
 
     def _train(
@@ -160,13 +159,13 @@ class _Bench:
     ) -> list[MemberRun]:
         if not steps:
             return []
-        told = part_of(self.progress, self.done * len(starts), self.total * len(starts), name)
-        self.done += steps
+        part = named_progress(self.progress, name, self.done, self.total)
+        self.done += 1
         plan = replace(self.settings.training, steps=steps, frozen=frozen)
         if name.startswith("writing"):
             plan = replace(plan, solved=2.0)  # the dose is exact
         seeds = [1000 * (name.startswith("writing") + 1) + seed for seed in range(len(starts))]
-        return train_ensemble(starts, seeds, sequences.draw, plan, told)
+        return train_ensemble(starts, seeds, sequences.draw, plan, part)
 
     def _write(self, sequences: Sequences, steps: int) -> list[Parameters]:
         """The starts after training with uniform attention, which leaves the queries as they are."""
@@ -186,12 +185,7 @@ class _Bench:
     def known(self, starts: list[Parameters], sequences: Sequences) -> np.ndarray:
         """float64 (seeds,): the share of words of which beta is largest at their own state."""
         generator = np.random.default_rng([self.settings.seeds, self.settings.length])
-        pairs, gold = sequences.bitext(generator, self.settings.pairs), np.arange(self.settings.length)
-        found = []
-        for start in starts:
-            beta = lexical_scores(to_network(start, 0, self.shape), pairs)
-            found.append(np.mean([(matrix.argmax(1)[:-1] == gold).mean() for matrix in beta]))
-        return np.array(found)
+        return known_words(sequences, starts, self.shape, sequences.bitext(generator, self.settings.pairs))
 
     def written(self) -> list[Condition]:
         """Every dose."""
@@ -304,12 +298,12 @@ def written_lexicon_claims(
             "frozen, written",
             none,
         ),
-        claim(
+        share_claim(
             "Attention is not learned over frozen states that know no words; judged as: for less than a fifth of "
             "the seeds",
             "share of seeds that learn it",
-            learned / settings.seeds,
-            wilson(learned, settings.seeds),
+            learned,
+            settings.seeds,
             below=0.2,
         ),
         claim(

@@ -6,29 +6,28 @@ import numpy as np
 import pytest
 
 from alignkit.experiments import ktiw_per_head as experiment
+from alignkit.experiments.curves import AgreementCurves
 from alignkit.experiments.protocol import Verdict
 from alignkit.neural.networks.transformer_settings import TransformerSettings
 
 from .test_ktiw_drives_attention import texts  # noqa: F401  (a fixture)
 
 
-def curves_of(alpha, lexicon, pairs=40):
-    """Curves (steps, G) as the share of ten rows per pair that agree, the same in every pair."""
-    found = experiment.HeadCurves(1, 2)
-    found.rows = np.full(pairs, 10)
+def halves_of(alpha, lexicon, pairs=40):
+    """Half-way steps of curves (steps, G): the share of ten rows that agree, the same in every pair."""
+    curves = AgreementCurves("planted", rows=np.full(pairs, 10))
     for step, both in enumerate(zip(alpha, lexicon, strict=True)):
-        found.steps.append(10 * step)
-        found.accuracy.append(0.5)
-        found.hits.append(np.array(both)[:, :, None] * np.full(pairs, 10.0))
-    return found
+        curves.steps.append(10 * step)
+        curves.hits.append(np.concatenate(both)[:, None] * np.full(pairs, 10.0))
+    found = curves.half_ways()
+    return experiment.HalfWays(("1.1", "1.2", "all heads"), found[:, :3], found[:, 3:])
 
 
 def test_half_way_steps_of_heads_by_hand():
     """Head 1.1 follows its lexicon, 1.2 learns no attention; the mean is learned last."""
     alpha = [[0.1, 0.2, 0.1], [0.1, 0.2, 0.1], [0.5, 0.21, 0.1], [0.5, 0.2, 0.5]]
     lexicon = [[0.1, 0.1, 0.0], [0.3, 0.1, 0.4], [0.3, 0.5, 0.4], [0.3, 0.5, 0.4]]
-    halves = curves_of(alpha, lexicon).half_ways()
-    assert halves.names == ("1.1", "1.2", "all heads")
+    halves = halves_of(alpha, lexicon)
     assert halves.alpha[0] == pytest.approx([15, np.inf, 25])
     assert halves.lexicon[0] == pytest.approx([5, 15, 5])
     assert halves.ratios[0] == pytest.approx([3, np.nan, 5], nan_ok=True)
@@ -45,7 +44,7 @@ def test_half_way_steps_of_heads_by_hand():
 
 def test_what_was_not_learned_is_undecided():
     flat = [[0.1, 0.2, 0.1]] * 4
-    claims = experiment.ktiw_per_head_claims(curves_of(flat, flat).half_ways())
+    claims = experiment.ktiw_per_head_claims(halves_of(flat, flat))
     assert [one.verdict for one in claims] == [Verdict.UNDECIDED] * 3
 
 

@@ -12,8 +12,14 @@ from scipy.optimize import minimize
 from alignkit.errors import AlignkitError
 from alignkit.experiments import optimal_attention as experiment
 from alignkit.experiments.networks import encode_plan, take_pairs, train_network
+from alignkit.experiments.optimal_attention import (
+    Problem,
+    ascend_logits,
+    best_attention,
+    maximise_quadratic,
+    project,
+)
 from alignkit.experiments.protocol import Verdict
-from alignkit.experiments.simplex import Problem, ascend_logits, best_attention, maximise_quadratic, project
 from alignkit.metrics.agreement import Agreement
 from alignkit.types import no_progress
 

@@ -6,8 +6,9 @@ import math
 
 import pytest
 
-from alignkit.experiments.protocol import Verdict, claim, judge, part_of
+from alignkit.experiments.protocol import Verdict, averaged, claim, judge
 from alignkit.metrics.intervals import mean_interval, wilson
+from alignkit.types import named_progress
 
 
 @pytest.mark.parametrize(
@@ -46,9 +47,16 @@ def test_one_run_decides_nothing():
     assert claim("x", "y", 5.0, mean_interval([5.0, 6.0]), above=1.0).verdict is Verdict.UNDECIDED
 
 
+def test_nan_is_left_out_of_a_mean():
+    value, interval = averaged([1.0, math.nan, 3.0, 5.0])
+    assert value == 3
+    assert interval == mean_interval([1.0, 3.0, 5.0])
+    assert math.isnan(averaged([math.nan])[0])
+
+
 def test_the_progress_of_a_part():
     told = []
-    part_of(lambda *what: told.append(what), 10, 40, "copy")(3, 10, "")
-    part_of(lambda *what: told.append(what), 10, 40)(3, 10, "epoch 1")
-    part_of(lambda *what: told.append(what), 10, 40, "copy")(3, 10, "epoch 1")
-    assert told == [(13, 40, "copy"), (13, 40, "epoch 1"), (13, 40, "copy: epoch 1")]
+    named_progress(lambda *what: told.append(what), "copy", 1, 4)(3, 10, "")
+    named_progress(lambda *what: told.append(what), "", 1, 4)(3, 10, "epoch 1")
+    named_progress(lambda *what: told.append(what), "copy")(3, 10, "epoch 1")
+    assert told == [(13, 40, "copy"), (13, 40, "epoch 1"), (3, 10, "copy: epoch 1")]

@@ -6,20 +6,18 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.experiments import topic_model as models
 from alignkit.experiments import topic_words as experiment
 from alignkit.experiments.protocol import Verdict
-from alignkit.experiments.topic_real import as_sentences, topicality
 from alignkit.text.bitext import Corpus
 from alignkit.text.labelled import LabelledText
 
 
 @pytest.fixture
 def text():
-    drawn = models.draw_sentences(3, 2, 4, 12, 24, range(2))
+    drawn = experiment.draw_sentences(3, 2, 4, 12, 24, range(2))
     mask = drawn.mask.clone()
     mask[:, ::3, -1] = False  # some sentences are shorter
-    return models.Sentences(drawn.words, mask, drawn.labels, drawn.types, drawn.topics)
+    return experiment.Sentences(drawn.words, mask, drawn.labels, drawn.types, drawn.topics)
 
 
 def test_the_task(text):
@@ -32,17 +30,17 @@ def test_the_task(text):
     assert not torch.equal(text.words[0], text.words[1])
 
 
-@pytest.mark.parametrize("classifier", models.CLASSIFIERS)
+@pytest.mark.parametrize("classifier", experiment.CLASSIFIERS)
 def test_the_flow_is_minus_the_gradient(text, classifier):
-    model = models.initial_model(text.types, 3, 5, 1.0, classifier, range(2), hidden=4)
+    model = experiment.initial_model(text.types, 3, 5, 1.0, classifier, range(2), hidden=4)
     generator = torch.Generator().manual_seed(0)
-    model = models.Model(
+    model = experiment.Model(
         model.v.double(),
         torch.randn(model.s.shape, generator=generator, dtype=torch.float64),
         tuple(w.double() for w in model.weights),
         model.trained,
     )
-    change, losses = models.derivatives(model, text, query=2.0)
+    change, losses = experiment.derivatives(model, text, query=2.0)
     leaves = [part.clone().requires_grad_() for part in (model.v, model.s, *model.weights)]
     total = []
     for k in range(2):  # sentence by sentence, straight from the definition
@@ -63,18 +61,18 @@ def test_the_flow_is_minus_the_gradient(text, classifier):
 
 def drift(rate: float, steps: int) -> float:
     """How far s + e^s/m - |q|^2 |v|^2/2 moves where other words are exactly nothing."""
-    text = models.draw_sentences(2, 1, 6, 30, 20, range(1))
-    model = models.initial_model(text.types, 2, 4, 1.0, "linear", range(1))
+    text = experiment.draw_sentences(2, 1, 6, 30, 20, range(1))
+    model = experiment.initial_model(text.types, 2, 4, 1.0, "linear", range(1))
     topical = (torch.arange(text.types) < 2).double()
     v = model.v.double() * topical[:, None]
-    model = models.Model(v, model.s.double(), tuple(w.double() for w in model.weights), True)
+    model = experiment.Model(v, model.s.double(), tuple(w.double() for w in model.weights), True)
     found = []
 
     def look(step, now, losses):
         s, half = now.s[0, :2], (now.v[0, :2] ** 2).sum(1) / 2
         found.append(s + s.exp() / 6 - 1.5 * half)
 
-    last = models.follow(model, text, rate, steps, look, 1.5, (topical[:, None], topical))
+    last = experiment.follow(model, text, rate, steps, look, 1.5, (topical[:, None], topical))
     assert float(last.s[0, :2].min()) > 0.5  # something happened
     return float((torch.stack(found) - found[0]).abs().max())
 
@@ -89,7 +87,7 @@ def test_equation_1_is_exact_in_the_limit_of_small_steps():
 
 def test_predicted_scores_solve_equation_1():
     norms = np.array([[0.3, 0.1], [0.2, 2.0], [5.0, 20.0]])
-    s = models.predicted_scores(norms, 7, 1.5)
+    s = experiment.predicted_scores(norms, 7, 1.5)
     assert s[0] == pytest.approx([0, 0], abs=1e-12)
     assert s + np.exp(s) / 7 - 1.5 * norms == pytest.approx(np.broadcast_to(1 / 7 - 1.5 * norms[0], (3, 2)))
 
@@ -97,13 +95,13 @@ def test_predicted_scores_solve_equation_1():
 def test_topicality_by_hand():
     sentences = [["a", "b", "b"], ["a"], ["c", "a"], ["c", "d"]]
     text = LabelledText(Corpus.from_sentences(sentences), np.array([0, 0, 1, 1], np.int32), ("x", "y"))
-    tells, number, around = topicality(text)
+    tells, number, around = experiment.topicality(text)
     assert number.tolist() == [3, 1, 2, 1]
     assert around == pytest.approx([1, 2, 1, 1])
     for word, counts in enumerate([(2, 1), (1, 0), (0, 2), (0, 1)]):
         p = (np.array(counts) + 0.5) / (sum(counts) + 1)
         assert tells[word] == pytest.approx((p * np.log(2 * p)).sum())
-    sentences = as_sentences(text, 2)
+    sentences = experiment.as_sentences(text, 2)
     assert sentences.mask.sum(2).tolist() == [[3, 1, 2, 2]] * 2
     assert sentences.words[1][sentences.mask[1]].tolist() == text.corpus.tokens.tolist()
 

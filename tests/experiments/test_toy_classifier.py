@@ -9,8 +9,13 @@ from scipy.optimize import brentq
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments import toy_classifier as experiment
-from alignkit.experiments import toy_flow
 from alignkit.experiments.protocol import Verdict
+
+
+def state_at(start):
+    """(beta0, beta1, a) from beta0:beta1:p."""
+    beta0, beta1, p = experiment.read_start(start)
+    return np.array([beta0, beta1, np.log(p / (1 - p))])
 
 
 def test_the_flow_is_the_negative_gradient_of_the_loss():
@@ -22,7 +27,7 @@ def test_the_flow_is_the_negative_gradient_of_the_loss():
 
 @pytest.mark.parametrize("start", ["0:0:0.5", "10:-10:0.5", "3:0.5:0.2"])
 def test_against_scipy(start):
-    first = np.array(experiment.parse_start(start))
+    first = state_at(start)
     ours = experiment.integrate(first[:, None], 60.0, 3000)[-1, :, 0]
     theirs = solve_ivp(
         lambda t, x: experiment.flow(x[:, None])[:, 0], (0, 60), first, method="DOP853", rtol=1e-11, atol=1e-12
@@ -51,7 +56,7 @@ def test_closed_form_with_its_time():
 
 
 def test_first_directions_exactly():
-    rising, falling = (np.array(experiment.parse_start(s))[:, None] for s in ("0:0:0.5", "10:-10:0.5"))
+    rising, falling = (state_at(s)[:, None] for s in ("0:0:0.5", "10:-10:0.5"))
     assert experiment.flow(rising)[:, 0] == pytest.approx([0, 0.25, 0])  # relevance first, attention not yet
     far = 1 / (1 + np.exp(-10))  # r of the class that the neutral token hurts; the other's is 1/2
     R, D = (0.5 + far) / 2, (0.5 - far) / 2
@@ -79,28 +84,28 @@ def test_the_flow_of_the_source_is_solved(start):
 
     times = np.linspace(0, 3, 7)
     theirs = solve_ivp(equations, (0, 3), first, t_eval=times, method="DOP853", rtol=1e-12, atol=1e-12).y.T
-    assert toy_flow.solve_linear(first, times) == pytest.approx(theirs, rel=1e-8, abs=1e-8)
+    assert experiment.solve_linear(first, times) == pytest.approx(theirs, rel=1e-8, abs=1e-8)
 
 
 def test_the_flow_of_the_source_is_the_negative_gradient_of_its_loss():
     state = np.random.default_rng(1).normal(size=(3, 8))
     steps = 1e-6 * np.eye(3)[:, :, None]
-    slopes = [(toy_flow.linear_loss(state + h) - toy_flow.linear_loss(state - h)) / 2e-6 for h in steps]
-    assert toy_flow.linear_flow(state) == pytest.approx(-np.array(slopes), abs=1e-8)
+    slopes = [(experiment.linear_loss(state + h) - experiment.linear_loss(state - h)) / 2e-6 for h in steps]
+    assert experiment.linear_flow(state) == pytest.approx(-np.array(slopes), abs=1e-8)
 
 
 def test_when_attention_turns():
     """0.3:0:0.5 has a wrong relevance that attention outgrows, 10:-10:0.5 one that it does not."""
     first = experiment.read_start("0.3:0:0.5")
-    turn = toy_flow.turning_time(first)
-    around = toy_flow.solve_linear(first, turn + np.array([-0.01, 0, 0.01]))[:, 2]
+    turn = experiment.turning_time(first)
+    around = experiment.solve_linear(first, turn + np.array([-0.01, 0, 0.01]))[:, 2]
     assert around[0] > around[1] < around[2]
     assert brentq(
-        lambda t: np.subtract(*toy_flow.solve_linear(first, np.array([t]))[0, :2]), 0, 2
+        lambda t: np.subtract(*experiment.solve_linear(first, np.array([t]))[0, :2]), 0, 2
     ) == pytest.approx(turn)
-    assert toy_flow.turning_time(experiment.read_start("10:-10:0.5")) == np.inf
-    assert toy_flow.turning_time(experiment.read_start("-1:3:0.5")) == 0
-    far = toy_flow.solve_linear(experiment.read_start("10:-10:0.5"), np.linspace(0, 5, 50))
+    assert experiment.turning_time(experiment.read_start("10:-10:0.5")) == np.inf
+    assert experiment.turning_time(experiment.read_start("-1:3:0.5")) == 0
+    far = experiment.solve_linear(experiment.read_start("10:-10:0.5"), np.linspace(0, 5, 50))
     assert (np.diff(far[:, 2]) < 0).all()
     assert far[-1, 2] < -100
 
@@ -109,7 +114,7 @@ def test_the_course_of_the_example_with_a_scale():
     """From (-K, 3K, 0.5): p = cosh(wt)/2 + 4K/w sinh(wt)."""
     time, w = np.array([0.0, 0.5, 2.0]), 2**0.5
     for scale in (1, 10):
-        p = toy_flow.solve_linear(np.array([-scale, 3 * scale, 0.5]), time)[:, 2]
+        p = experiment.solve_linear(np.array([-scale, 3 * scale, 0.5]), time)[:, 2]
         assert p == pytest.approx(np.cosh(w * time) / 2 + 4 * scale / w * np.sinh(w * time))
 
 
@@ -117,4 +122,4 @@ def test_bad_start():
     with pytest.raises(AlignkitError, match="beta0:beta1:p"):
         experiment.run_toy_classifier(experiment.ToyClassifierSettings(starts=("1:2",)))
     with pytest.raises(AlignkitError, match="0 < p < 1"):
-        experiment.parse_start("1:2:1.0")
+        experiment.read_start("1:2:1.0")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
+from scipy.stats import kendalltau
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.experiments.classifiers import ClassifierPlan, read_split
-from alignkit.experiments.corpora import bitext_lines, labelled_lines
+from alignkit.experiments.classifiers import ClassifierPlan, labelled_lines, read_split, sentence_taus
+from alignkit.experiments.networks import bitext_lines
+from alignkit.scores import Scores
 
 
 def test_labelled_sentences_by_hand(tmp_path):
@@ -53,3 +58,14 @@ def test_what_is_wrong_with_a_text(tmp_path):
         labelled_lines(str(path))
     with pytest.raises(AlignkitError, match="source and target, or neither"):
         bitext_lines("x", "")
+
+
+def test_taus_are_scipys():
+    rng = np.random.default_rng(0)
+    pairs = [(rng.integers(0, 4, n).astype(np.float32), rng.random(n, np.float32)) for n in (9, 3, 5, 1)]
+    pairs.append((np.ones(4, np.float32), rng.random(4, np.float32)))
+    found = sentence_taus(
+        *(Scores.from_matrices([row[None] for row in side]) for side in zip(*pairs, strict=True))
+    )
+    expected = [kendalltau(u, v).statistic for u, v in pairs[:3]]
+    assert found == pytest.approx([*expected, math.nan, math.nan], nan_ok=True)
