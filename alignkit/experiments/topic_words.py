@@ -231,7 +231,7 @@ def derivatives(model: Model, text: Sentences, query: float = 1.0) -> tuple[Mode
     return Model(dv.view(model.v.shape), ds.view(model.s.shape), steps, model.trained), losses.detach()
 
 
-def follow(
+def gradient_flow(
     model: Model,
     text: Sentences,
     rate: float,
@@ -323,7 +323,7 @@ def real_words(settings: TopicWordsSettings, progress: Progress) -> pd.DataFrame
     def told(step: int, *_: object) -> None:
         progress(step, settings.real_steps, "")
 
-    last = follow(model, sentences, settings.rate, settings.real_steps, told, settings.query)
+    last = gradient_flow(model, sentences, settings.rate, settings.real_steps, told, settings.query)
     topical, number, others = topicality(text)
     words = np.flatnonzero((number >= settings.minimum) & (others > 0))
     halves = np.stack([((m.v**2).sum(2) / 2).double().numpy()[:, words] for m in (model, last)])
@@ -439,7 +439,7 @@ def trajectory(
             half = (now.v[:, :topical] ** 2).sum(2) / 2
             found.append((step, now.s[:, :topical].double().numpy(), half.double().numpy(), losses.numpy()))
 
-    follow(model, text, settings.rate, settings.steps, look, settings.query, moves, settings.growth)
+    gradient_flow(model, text, settings.rate, settings.steps, look, settings.query, moves, settings.growth)
     steps = np.array([step for step, *_ in found])
     score, norm, losses = (np.stack([row[i] for row in found]) for i in (1, 2, 3))
     shape = score.shape

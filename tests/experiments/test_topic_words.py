@@ -72,7 +72,7 @@ def drift(rate: float, steps: int) -> float:
         s, half = now.s[0, :2], (now.v[0, :2] ** 2).sum(1) / 2
         found.append(s + s.exp() / 6 - 1.5 * half)
 
-    last = experiment.follow(model, text, rate, steps, look, 1.5, (topical[:, None], topical))
+    last = experiment.gradient_flow(model, text, rate, steps, look, 1.5, (topical[:, None], topical))
     assert float(last.s[0, :2].min()) > 0.5  # something happened
     return float((torch.stack(found) - found[0]).abs().max())
 
