@@ -9,8 +9,7 @@ from alignkit.classical.hmm.settings import FAST_SETTINGS, JOINT_SETTINGS, HMMSe
 from alignkit.classical.settings import PRIOR_WEIGHT, DiagonalSettings, IBM1Settings
 from alignkit.errors import AlignkitError
 from alignkit.links.heuristics import find_heuristic
-from alignkit.settings import with_options
-from alignkit.types import PathLike
+from alignkit.types import PathLike, with_options
 
 if TYPE_CHECKING:
     from alignkit.aligner import Aligner

@@ -12,22 +12,20 @@ from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.lazy import imported
 from alignkit.links.formats import Alignment
 from alignkit.links.from_scores import best_links
 from alignkit.links.heuristics import DEFAULT_METHOD, DEFAULT_THRESHOLD, HEURISTICS, find_heuristic
 from alignkit.links.links import Links
 from alignkit.links.symmetrization import symmetrize, symmetrize_scores
-from alignkit.packages import need
+from alignkit.packages import imported, need
 from alignkit.parallel import blocks_of_size
 from alignkit.records import Record, plainly_shown
-from alignkit.representation import brief_repr
 from alignkit.scores import Scores, cap_row_sums, merge_subwords
 from alignkit.storage import Fields, load_arrays, read_header, save_arrays
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.on_disk import RELEASED, release
 from alignkit.text.tokenization import Tokenizer, encode_bitext
-from alignkit.types import PathLike
+from alignkit.types import PathLike, brief_repr
 
 
 @runtime_checkable

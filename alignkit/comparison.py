@@ -20,11 +20,10 @@ from alignkit.interop.projection import is_between_tokens, project_scores, score
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.metrics.registry import MAIN, compare, find_metric
 from alignkit.scores import Scores
-from alignkit.settings import with_options
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import encode_bitext
-from alignkit.types import PathLike, Progress, no_progress
+from alignkit.types import PathLike, Progress, no_progress, with_options
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from alignkit.kernels.cache_folder import base_folder, make_writable
-from alignkit.lazy import imported
-from alignkit.packages import PACKAGES, is_here
+from alignkit.packages import PACKAGES, imported, is_here
 from alignkit.parallel import thread_count
 from alignkit.version import __version__
 

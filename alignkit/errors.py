@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-from alignkit.types import PathLike
-
 
 class AlignkitError(Exception):
     """The base of every error that alignkit raises deliberately.
@@ -26,7 +24,7 @@ class InputError(AlignkitError):
 
     def __init__(
         self,
-        path: PathLike,
+        path: str | os.PathLike[str],
         problem: str,
         *,
         line: int | None = None,

@@ -21,7 +21,6 @@ from alignkit.metrics.contextual import contextualised
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.metrics.registry import MAIN, SCORE_METRICS, prefixed
 from alignkit.scores import Scores
-from alignkit.settings import with_options
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
 from alignkit.time_course import (
@@ -35,7 +34,7 @@ from alignkit.time_course import (
     series,
     time_course,
 )
-from alignkit.types import PathLike, Progress, named_progress, no_progress
+from alignkit.types import PathLike, Progress, named_progress, no_progress, with_options
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,9 +1,11 @@
-"""The packages that alignkit uses: which are here, which only a part of it needs, and how to get them."""
+"""The packages that alignkit uses: which are here, how to get them; and modules imported when they are needed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 from alignkit.errors import AlignkitError
 
@@ -80,3 +82,9 @@ def missing(name: str) -> MissingPackageError:
     package = PACKAGES[name]
     purpose = f"{package.needed_for} need" if package.needed_for else "alignkit needs"
     return MissingPackageError(f"{purpose} {package.distribution}, which is not installed: {package.command}")
+
+
+def imported(place: str) -> Any:
+    """The function or class at ``module:name``, which a registry names."""
+    module, name = place.split(":")
+    return getattr(import_module(module), name)

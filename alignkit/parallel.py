@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from alignkit.errors import AlignkitError
-from alignkit.settings import GREATEST_THREAD_COUNT
+from alignkit.types import GREATEST_THREAD_COUNT
 
 Result = TypeVar("Result")
 
@@ -21,7 +21,7 @@ def thread_count(threads: int | None = None) -> int:
     """The number of threads to use; by default, the number of cores that this process may run on.
 
     Raises:
-        AlignkitError: the number is less than 1 or more than :data:`alignkit.settings.GREATEST_THREAD_COUNT`.
+        AlignkitError: the number is less than 1 or more than :data:`alignkit.types.GREATEST_THREAD_COUNT`.
     """
     if threads is None:
         if hasattr(os, "sched_getaffinity"):

@@ -1,24 +1,62 @@
-"""Types that the whole package uses."""
+"""Types that the whole package uses, and what all dataclasses of settings and of arrays have in common."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any, TypeVar
+
+from alignkit.errors import AlignkitError
 
 #: The path of a file or folder.
 PathLike = str | os.PathLike[str]
 #: Called as ``progress(done, total, message)`` in the course of long work.
 Progress = Callable[[int, int, str], None]
-#: The endings of the files that scores are written to: arrays without pickle; a table, which needs pyarrow.
-SCORE_ENDINGS = (".npz", ".parquet")
+#: The most threads that can be asked for.
+GREATEST_THREAD_COUNT = 1024
+_LONGEST = 90  # characters of the representation of a part
+
+Settings = TypeVar("Settings")
 
 
 def no_progress(done: int, total: int, message: str) -> None:
     """A :data:`Progress` that shows nothing."""
 
 
-def named_progress(progress: Progress, name: str, number: int = 0, parts: int = 1) -> Progress:
-    """The progress of part ``number`` of some equally long parts of a work, whose messages begin with its name."""
-    return lambda done, total, message: progress(
-        number * total + done, parts * total, ": ".join(filter(None, (name, message)))
-    )
+def named_progress(progress: Progress, name: str) -> Progress:
+    """The progress of one of several tasks, whose messages begin with its name."""
+    return lambda done, total, message: progress(done, total, f"{name}: {message}")
+
+
+def with_options(settings: Settings, options: dict[str, Any]) -> Settings:
+    """The settings, a frozen dataclass, with some of their fields replaced.
+
+    Raises:
+        AlignkitError: there is no such field, or the dataclass refuses a value.
+    """
+    known = [field.name for field in fields(settings)]  # type: ignore[arg-type]
+    for name in options:
+        if name not in known:
+            raise AlignkitError(f"{type(settings).__name__} has no option {name!r}; it has {', '.join(known)}")
+    return replace(settings, **options)  # type: ignore[type-var]
+
+
+def brief_repr(self: Any) -> str:
+    """One line for a dataclass with arrays, to be used as its ``__repr__``.
+
+    An array is represented by its type and shape, as ``int32 (5, 2)``, a longer sequence or dict by its length;
+    fields that are None or not meant to be shown are left out.
+    """
+    shown = [(each.name, getattr(self, each.name)) for each in fields(self) if each.repr]
+    parts = [f"{name}={_part(value)}" for name, value in shown if value is not None]
+    return f"{type(self).__name__}({', '.join(parts)})"
+
+
+def _part(value: Any) -> str:
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return f"{value.dtype} {tuple(value.shape)}"
+    if isinstance(value, tuple | list | dict) and len(value) > 3:
+        return f"{len(value)} values"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -13,7 +13,7 @@ import click
 
 from alignkit.errors import AlignkitError, InputError, abbreviated
 from alignkit.neural.networks.registry import check_attention
-from alignkit.settings import GREATEST_THREAD_COUNT
+from alignkit.types import GREATEST_THREAD_COUNT
 
 #: A size that is not bounded by what it is used for.
 GREATEST = 2**31 - 1

@@ -19,11 +19,8 @@ ROOT = Path(__file__).parents[1]
 ORDER = [
     *(
         "version",
-        "types",
         "errors",
-        "settings",
-        "representation",
-        "lazy",
+        "types",
         "parallel",
         "packages",
         "records",

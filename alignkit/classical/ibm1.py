@@ -23,10 +23,9 @@ from alignkit.links.links import Links
 from alignkit.parallel import thread_count
 from alignkit.records import Record
 from alignkit.scores import Scores
-from alignkit.settings import with_options
 from alignkit.storage import Fields, load_arrays, save_arrays
 from alignkit.text.bitext import Bitext
-from alignkit.types import PathLike, Progress
+from alignkit.types import PathLike, Progress, with_options
 
 KIND, VERSION = "alignkit.ibm1", 1
 

@@ -13,11 +13,11 @@ from alignkit.kernels.inverted_index import Bags, Tokens
 from alignkit.kernels.translation_table import Matrices, RowSpans
 from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.records import Record
-from alignkit.representation import brief_repr
 from alignkit.scores import Scores, flat_offsets
 from alignkit.storage import Fields, arrays_fingerprint
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
+from alignkit.types import brief_repr
 
 _SEARCH = 16  # how many values can be copied in the time of finding one
 

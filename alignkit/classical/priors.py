@@ -14,13 +14,12 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.kernels.hmm_m_step import column_sums
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.records import plainly_shown
-from alignkit.representation import brief_repr
 from alignkit.storage import arrays_fingerprint, read_header
 from alignkit.text.bitext import Bitext
 from alignkit.text.reading import read_lines
 from alignkit.text.units import lowercase
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.types import PathLike
+from alignkit.types import PathLike, brief_repr
 
 
 @dataclass(frozen=True, eq=False)

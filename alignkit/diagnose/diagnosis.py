@@ -43,12 +43,10 @@ from alignkit.links.links import Links, check_range, parse_probabilities
 from alignkit.metrics.aer import evaluate
 from alignkit.metrics.error_classes import Partition, WordFacts, probability_partition, text_partitions
 from alignkit.parallel import thread_count
-from alignkit.representation import brief_repr
-from alignkit.settings import with_options
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import Side, read_text
 from alignkit.text.reading import read_lines
-from alignkit.types import PathLike, Progress
+from alignkit.types import PathLike, Progress, brief_repr, with_options
 
 if TYPE_CHECKING:
     import pandas as pd

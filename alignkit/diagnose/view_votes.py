@@ -21,10 +21,9 @@ from alignkit.classical.hmm.windows import training_pairs
 from alignkit.errors import AlignkitError
 from alignkit.kernels.hmm_e_step import FORWARD, REVERSE
 from alignkit.parallel import thread_count
-from alignkit.representation import brief_repr
 from alignkit.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
-from alignkit.types import Progress
+from alignkit.types import Progress, brief_repr
 
 #: A view votes for a link of at least these log-odds, or a direction of this probability.
 VOTE, LIKELY = np.float32(0), np.float32(0.5)

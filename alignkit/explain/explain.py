@@ -15,12 +15,11 @@ import numpy as np
 from alignkit.errors import AlignkitError
 from alignkit.explain.registry import ExplanationSettings, find_explanation_test
 from alignkit.explain.subject import COLUMNS, Subject
-from alignkit.lazy import imported
 from alignkit.neural.aligners import ClassifierAligner
 from alignkit.neural.training.classifier_run import ClassifierRun
-from alignkit.settings import with_options
+from alignkit.packages import imported
 from alignkit.text.labelled import LabelledText
-from alignkit.types import PathLike, Progress, no_progress
+from alignkit.types import PathLike, Progress, no_progress, with_options
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -30,12 +30,11 @@ from alignkit.metrics.bootstrap import percentile_interval
 from alignkit.metrics.protocol import Metric, MetricSettings
 from alignkit.pipeline import align
 from alignkit.scores import Scores, flat_offsets
-from alignkit.settings import with_options
 from alignkit.storage import atomic_write
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_text
 from alignkit.text.reading import read_lines
-from alignkit.types import PathLike, Progress
+from alignkit.types import PathLike, Progress, with_options
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from alignkit.errors import AlignkitError
-from alignkit.representation import brief_repr
+from alignkit.types import brief_repr
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,7 +12,7 @@ from alignkit.errors import AlignkitError
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.bootstrap import ratio
 from alignkit.metrics.protocol import Metric, MetricSettings
-from alignkit.representation import brief_repr
+from alignkit.types import brief_repr
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from alignkit.kernels.score_pairs import ScorePair
 from alignkit.metrics.bootstrap import RESAMPLES, ratio
 from alignkit.metrics.protocol import PERCENT, Metric, MetricSettings, Percent, score_pair, top_share
 from alignkit.parallel import blocks, run_blocks, thread_count
-from alignkit.representation import brief_repr
 from alignkit.scores import ScoresLike
+from alignkit.types import brief_repr
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ from alignkit.kernels import kendall as kernels
 from alignkit.metrics.bootstrap import RESAMPLES, ratio
 from alignkit.metrics.protocol import Metric, MetricSettings, score_pair
 from alignkit.parallel import blocks, run_blocks, thread_count
-from alignkit.representation import brief_repr
 from alignkit.scores import ScoresLike
+from alignkit.types import brief_repr
 
 
 @dataclass(frozen=True, eq=False)

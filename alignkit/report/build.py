@@ -30,11 +30,10 @@ from alignkit.report.inputs import ReportInputs, Sides
 from alignkit.report.model import Report, ScoreSet, score_set
 from alignkit.report.scored_text import ScoredText, ibm1_sets, text_facts
 from alignkit.scores import Scores
-from alignkit.settings import with_options
 from alignkit.text.bitext import Bitext
 from alignkit.text.reading import read_lines
 from alignkit.text.tokenization import split_words
-from alignkit.types import PathLike, Progress
+from alignkit.types import PathLike, Progress, with_options
 from alignkit.version import versions
 
 if TYPE_CHECKING:

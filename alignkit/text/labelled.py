@@ -19,12 +19,11 @@ from typing import Any
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, check_list
-from alignkit.representation import brief_repr
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.reading import read_lines
 from alignkit.text.tokenization import Tokenizer, encode_lines, split_words
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.types import PathLike
+from alignkit.types import PathLike, brief_repr
 
 log = logging.getLogger(__name__)
 

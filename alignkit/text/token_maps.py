@@ -15,9 +15,9 @@ from itertools import product
 
 import numpy as np
 
-from alignkit.representation import brief_repr
 from alignkit.text.bitext import Corpus
 from alignkit.text.subword_marks import style_of, without_mark
+from alignkit.types import brief_repr
 
 BLOCK = 50_000  # sentences compared at a time
 

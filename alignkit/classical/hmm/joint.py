@@ -57,11 +57,10 @@ from alignkit.kernels.link_odds import NO_LINK
 from alignkit.parallel import thread_count
 from alignkit.records import Record
 from alignkit.scores import Scores
-from alignkit.settings import with_options
 from alignkit.storage import Fields, load_arrays, save_arrays
 from alignkit.text.bitext import Bitext
 from alignkit.text.units import lowercased
-from alignkit.types import PathLike, Progress
+from alignkit.types import PathLike, Progress, with_options
 
 Prior = LexiconPrior | Embeddings
 KIND, VERSION = "alignkit.hmm-joint", 5

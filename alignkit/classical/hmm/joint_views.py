@@ -36,15 +36,13 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.kernels.link_odds import NO_LINK
 from alignkit.parallel import thread_count
 from alignkit.records import Record
-from alignkit.representation import brief_repr
 from alignkit.scores import Scores, flat_offsets
-from alignkit.settings import with_options
 from alignkit.storage import Fields, load_arrays, save_arrays
 from alignkit.text.bitext import Bitext
 from alignkit.text.on_disk import scratch_array
 from alignkit.text.units import lowercased
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.types import PathLike, Progress
+from alignkit.types import PathLike, Progress, brief_repr, with_options
 
 KIND, VERSION = "alignkit.hmm-views", 2
 #: The sum of the views' log-odds is kept on disk if it is larger than this part of the memory's limit.

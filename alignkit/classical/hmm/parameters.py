@@ -9,10 +9,10 @@ import numpy as np
 
 from alignkit.classical.lexical_model import LexicalModel, read_parts
 from alignkit.records import Record
-from alignkit.representation import brief_repr
 from alignkit.storage import Fields
 from alignkit.text.bitext import Bitext
 from alignkit.text.units import lowercase
+from alignkit.types import brief_repr
 
 #: W: jumps and first positions beyond it share a weight.
 WIDTH = 100

@@ -12,7 +12,7 @@ import math
 from typing import Any, NamedTuple
 
 from alignkit.errors import AlignkitError
-from alignkit.lazy import imported
+from alignkit.packages import imported
 from alignkit.records import shown
 
 UNIFORM = "uniform"  #: the mechanism without scores
