@@ -13,6 +13,8 @@ from alignkit.errors import AlignkitError
 PathLike = str | os.PathLike[str]
 #: Called as ``progress(done, total, message)`` in the course of long work.
 Progress = Callable[[int, int, str], None]
+#: The endings of the files that scores are written to: arrays without pickle; a table, which needs pyarrow.
+SCORE_ENDINGS = (".npz", ".parquet")
 #: The most threads that can be asked for.
 GREATEST_THREAD_COUNT = 1024
 _LONGEST = 90  # characters of the representation of a part
@@ -24,9 +26,11 @@ def no_progress(done: int, total: int, message: str) -> None:
     """A :data:`Progress` that shows nothing."""
 
 
-def named_progress(progress: Progress, name: str) -> Progress:
-    """The progress of one of several tasks, whose messages begin with its name."""
-    return lambda done, total, message: progress(done, total, f"{name}: {message}")
+def named_progress(progress: Progress, name: str, number: int = 0, parts: int = 1) -> Progress:
+    """The progress of part ``number`` of some equally long parts of a work, whose messages begin with its name."""
+    return lambda done, total, message: progress(
+        number * total + done, parts * total, ": ".join(filter(None, (name, message)))
+    )
 
 
 def with_options(settings: Settings, options: dict[str, Any]) -> Settings:
