@@ -1,13 +1,19 @@
-"""Aligners: whatever maps a bitext to scores, what they give, how they are loaded, and two of them as one."""
+"""Aligners: whatever maps a bitext to scores, how saved ones are read, and two directions as one.
+
+A new aligner is a subclass of :class:`Aligner` with ``name``, ``kinds``, ``score`` and ``save``, and a line in
+:data:`LOADERS`; it overrides what it does otherwise than by default.
+"""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
-from dataclasses import Field, dataclass, replace
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import Any, Self
 
 import numpy as np
 
@@ -24,156 +30,206 @@ from alignkit.scores import Scores, cap_row_sums, merge_subwords
 from alignkit.storage import Fields, load_arrays, read_header, save_arrays
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.on_disk import RELEASED, release
-from alignkit.text.tokenization import Tokenizer, encode_bitext
+from alignkit.text.tokenization import Tokenizer, encode_bitext, split_words
 from alignkit.types import PathLike, brief_repr
 
+_OTHER_PAIRS = "links and scores are not of the same sentence pairs"
+REVERSED = "alignkit.reversed", 1
+SYMMETRIZED = "alignkit.symmetrized", 1
+BLOCK = 10_000  # sentence pairs that two directions score at a time
 
-@runtime_checkable
-class Aligner(Protocol):
-    """A fitted aligner. Fitting is a function that returns one; an aligner does not change.
+#: header kind of a saved npz -> where its loader is ("module:function", imported when needed)
+LOADERS = {
+    "alignkit.ibm1": "alignkit.classical.ibm1:load_ibm1",
+    "alignkit.diagonal": "alignkit.classical.diagonal:load_diagonal",
+    "alignkit.hmm": "alignkit.classical.hmm.model:load_hmm",
+    "alignkit.hmm-joint": "alignkit.classical.hmm.joint:load_joint",
+    "alignkit.hmm-views": "alignkit.classical.hmm.joint_views:load_views",
+    "alignkit.reversed": "alignkit.aligner:load_reversed",
+    "alignkit.symmetrized": "alignkit.aligner:load_symmetrized",
+}
+#: the loader of a checkpoint or a run directory
+NEURAL_LOADER = "alignkit.neural.loading:load_checkpoint"
+TORCH_THREADS = "alignkit.neural.devices:set_threads"
 
-    Attributes:
-        name: short name, as in ``ibm1`` or ``lstm``; with a kind it names a score: ``ibm1.beta``.
-        kinds: the score kinds it gives, a subset of ``alignkit.scores.SCORE_KINDS``.
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Aligner(ABC):
+    """A fitted aligner. Fitting is a function that returns one; an aligner does not change, and can be pickled.
+
+    A subclass is a frozen dataclass. If it has a field ``threads``, no result depends on it; if it has a field
+    ``threshold``, its links have at least this probability.
     """
 
-    @property
-    def name(self) -> str: ...
+    __repr__ = brief_repr
+
+    #: The tokenizer of the bitexts that it reads; None: they are of whitespace words.
+    tokenizer = None  # type: Tokenizer | None
 
     @property
-    def kinds(self) -> tuple[str, ...]: ...
+    @abstractmethod
+    def name(self) -> str:
+        """A short name, as in ``ibm1`` or ``lstm``."""
 
+    @property
+    @abstractmethod
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of scores it gives, some of :data:`alignkit.scores.SCORE_KINDS`."""
+
+    @property
+    def predicts(self) -> tuple[str, ...]:
+        """The sides whose probability it gives: ``target`` by :meth:`log_probabilities`, ``source`` by
+        :meth:`reverse_log_probabilities`."""
+        return ()
+
+    @property
+    def ending(self) -> str:
+        """The ending of the names of its files."""
+        return ".npz"
+
+    @abstractmethod
     def score(self, bitext: Bitext, kind: str) -> Scores:
         """The (T, L) matrix of every pair; raises AlignkitError for a kind it does not have."""
-        ...
 
+    @abstractmethod
     def save(self, path: PathLike) -> None:
-        """Write the aligner to a file that :func:`alignkit.aligner.load_aligner` reads."""
-        ...
+        """Write the aligner to a file that :func:`load_aligner` reads."""
 
+    def label(self, kind: str) -> str:
+        """The name of its scores of a kind, as in ``ibm1.beta``."""
+        return f"{self.name}.{kind}"
 
-@runtime_checkable
-class GivesLinks(Protocol):
-    """An aligner with its own rule for links. The links of others are those of their alpha scores (see
-    :func:`alignkit.links.from_scores.best_links`)."""
+    def check_kind(self, kind: str) -> None:
+        """Raise AlignkitError, naming those there are, if it does not give scores of ``kind``."""
+        if kind not in self.kinds:
+            raise AlignkitError(f"{self.name} has no {kind} scores; it has {', '.join(self.kinds)}")
 
     def links(self, bitext: Bitext) -> Links:
-        """The links of M pairs, source first."""
-        ...
-
-
-@runtime_checkable
-class GivesLinksAndProbabilities(Protocol):
-    """An aligner that finds links and their probabilities at the same time."""
-
-    def links_and_probabilities(self, bitext: Bitext) -> tuple[Links, np.ndarray]:
-        """The links of M pairs, source first, and the probability of each, float64 (K,)."""
-        ...
-
-
-@runtime_checkable
-class HasLinkProbabilities(Protocol):
-    """An aligner whose links have probabilities other than their alpha scores."""
+        """The links of M pairs, source first; by default each target word's with its best source word by alpha
+        (see :func:`alignkit.links.from_scores.best_links`)."""
+        return best_links(self.score(bitext, "alpha"))
 
     def link_probabilities(self, bitext: Bitext, links: Links) -> np.ndarray:
-        """float64 (K,): the probability of each link of M pairs."""
-        ...
+        """float64 (K,): the probability of each link of M pairs, by default its alpha."""
+        return scores_of_links(links, self.score(bitext, "alpha"))
 
-
-@runtime_checkable
-class HasLikelihood(Protocol):
-    """An aligner that gives probabilities of target sentences."""
+    def links_and_probabilities(self, bitext: Bitext) -> tuple[Links, np.ndarray]:
+        """The links of M pairs, and the probability of each, float64 (K,)."""
+        links = self.links(bitext)
+        return links, self.link_probabilities(bitext, links)
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
-        """float64 (M,): log p(target | source) of each pair, natural logarithm."""
-        ...
+        """float64 (M,): log p(target | source) of each pair, natural logarithm.
 
-
-@runtime_checkable
-class HasReverseLikelihood(Protocol):
-    """An aligner that gives probabilities of source sentences."""
+        Raises:
+            AlignkitError: the aligner gives no probability of a sentence.
+        """
+        raise AlignkitError(f"{self.name} gives no probability of a sentence, and so no sentence scores")
 
     def reverse_log_probabilities(self, bitext: Bitext) -> np.ndarray:
-        """float64 (M,): log p(source | target) of each pair, natural logarithm."""
-        ...
+        """float64 (M,): log p(source | target) of each pair; else as :meth:`log_probabilities`."""
+        return Aligner.log_probabilities(self, bitext)  # which says that there are none
 
+    def sentence_scores(self, bitext: Bitext) -> np.ndarray:
+        """float64 (M, C): log p(target | source) per target word, log p(source | target) per source word, or both.
 
-@runtime_checkable
-class HasTokenizer(Protocol):
-    """An aligner of bitexts that its own tokenizer encoded, not of whitespace words."""
+        NaN for a pair with a blank side.
 
-    @property
-    def tokenizer(self) -> Tokenizer: ...
+        Raises:
+            AlignkitError: the aligner gives no probability of a sentence.
+        """
+        columns = []
+        if "target" in self.predicts or not self.predicts:
+            columns.append(per_word(self.log_probabilities(bitext), bitext.shapes))
+        if "source" in self.predicts:
+            columns.append(per_word(self.reverse_log_probabilities(bitext), bitext.reversed.shapes))
+        return np.stack(columns, axis=1)
 
+    def alignment(
+        self,
+        bitext: Bitext,
+        links: Links | None = None,
+        known: np.ndarray | None = None,
+        *,
+        probabilities: bool = False,
+        scored: bool = False,
+        words: bool = False,
+    ) -> Alignment:
+        """The links of a bitext with what is known about them.
 
-@runtime_checkable
-class HasThreads(Protocol):
-    """An aligner, a dataclass, that can be told how many threads to use (see :func:`with_threads`)."""
+        Args:
+            bitext: M pairs of whitespace words.
+            links: of the bitext, if they are known already.
+            known: their probabilities, float64 (K,), likewise.
+            probabilities, scored, words: include the probabilities of the links, the scores of the sentences, the
+                words of both sides. Words come with sentence scores where the aligner has them.
 
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+        Raises:
+            AlignkitError: the aligner does not give what is asked for.
+        """
+        if links is None and probabilities:
+            links, known = self.links_and_probabilities(bitext)
+        elif links is None:
+            links = self.links(bitext)
+        elif probabilities and known is None:
+            known = self.link_probabilities(bitext, links)
+        return Alignment(
+            links,
+            [bitext.source.words(m) for m in range(len(bitext))] if words else (),
+            [bitext.target.words(m) for m in range(len(bitext))] if words else (),
+            known if probabilities else None,
+            self.sentence_scores(bitext) if scored or (words and self.predicts) else None,
+            is_reverse=self.predicts == ("source",),
+        )
 
-    @property
-    def threads(self) -> int | None: ...
+    def align_batch(
+        self, sources: Sequence[str | Sequence[str]], targets: Sequence[str | Sequence[str]]
+    ) -> list[str]:
+        """The links of each sentence pair as a line ``s-t s-t``; of a pair with a blank side, ``""``.
 
+        A function of batches, which engines that map over data run in their processes.
 
-@runtime_checkable
-class HasThreshold(Protocol):
-    """An aligner, a dataclass, that links where a probability reaches a threshold (see :func:`with_threshold`)."""
+        Args:
+            sources, targets: as many sentences each, text with spaces between the words or lists of words.
 
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+        Raises:
+            AlignkitError: there are more of one side than of the other.
 
-    @property
-    def threshold(self) -> float: ...
+        >>> from alignkit import Bitext, fit_ibm1
+        >>> model = fit_ibm1(Bitext.from_sentences([["das", "Haus"], ["das"]], [["the", "house"], ["the"]]))
+        >>> model.align_batch(["das Haus", "", "Haus"], ["the house", "the", "house"])
+        ['0-0 1-1', '', '0-0']
+        """
+        if len(sources) != len(targets):
+            raise AlignkitError(f"there are {len(sources)} source and {len(targets)} target sentences")
+        sides = (
+            Corpus.from_sentences([split_words(each) if isinstance(each, str) else list(each) for each in side])
+            for side in (sources, targets)
+        )
+        return self.on_words().links(Bitext(*sides)).to_strings()
 
+    def on_words(self) -> Aligner:
+        """This aligner, made one of whitespace words if it works on other tokens."""
+        return self if self.tokenizer is None else WordLevel(self, self.tokenizer)
 
-AnAligner = TypeVar("AnAligner", bound=Aligner)
+    def with_threads(self, threads: int | None) -> Self:
+        """This aligner with another number of threads (None: all cores), if it has this setting."""
+        return self._changed(threads=threads) if "threads" in self.__dataclass_fields__ else self
 
+    def with_threshold(self, threshold: float) -> Self:
+        """This aligner with another threshold of its links: higher for precision, lower for recall.
 
-def with_threads(aligner: AnAligner, threads: int | None) -> AnAligner:
-    """The aligner with another number of threads (None: all cores), on which no result depends.
+        Raises:
+            AlignkitError: its links do not depend on a threshold, or the threshold is outside [0, 1].
+        """
+        if "threshold" not in self.__dataclass_fields__:
+            raise AlignkitError(f"the links of {self.name} do not depend on a threshold")
+        if not 0 <= threshold <= 1:
+            raise AlignkitError(f"the threshold must lie in [0, 1], not {threshold}")
+        return self._changed(threshold=threshold)
 
-    An aligner without this setting is returned as it is.
-    """
-    return replace(aligner, threads=threads) if isinstance(aligner, HasThreads) else aligner
-
-
-def with_threshold(aligner: AnAligner, threshold: float) -> AnAligner:
-    """The aligner with another threshold of its links: higher for precision, lower for recall.
-
-    Raises:
-        AlignkitError: its links do not depend on a threshold, or the threshold is outside [0, 1].
-    """
-    if not isinstance(aligner, HasThreshold):
-        raise AlignkitError(f"the links of {aligner.name} do not depend on a threshold")
-    if not 0 <= threshold <= 1:
-        raise AlignkitError(f"the threshold must lie in [0, 1], not {threshold}")
-    return replace(aligner, threshold=threshold)
-
-
-def check_kind(aligner: Aligner, kind: str) -> None:
-    """Raise AlignkitError, naming those there are, if the aligner does not give scores of ``kind``."""
-    if kind not in aligner.kinds:
-        known = ", ".join(aligner.kinds)
-        raise AlignkitError(f"{aligner.name} has no {kind} scores; it has {known}")
-
-
-_OTHER_PAIRS = "links and scores are not of the same sentence pairs"
-
-
-def links_of(aligner: Aligner, bitext: Bitext) -> Links:
-    """The links of a bitext by the aligner's own rule, or else by its alpha scores.
-
-    Raises:
-        AlignkitError: the aligner has neither.
-    """
-    return aligner.links(bitext) if isinstance(aligner, GivesLinks) else best_links(aligner.score(bitext, "alpha"))
-
-
-def link_probabilities(aligner: Aligner, bitext: Bitext, links: Links) -> np.ndarray:
-    """float64 (K,): the probability of each link of M pairs, its alpha score unless the aligner says otherwise."""
-    if isinstance(aligner, HasLinkProbabilities):
-        return aligner.link_probabilities(bitext, links)
-    return scores_of_links(links, aligner.score(bitext, "alpha"))
+    def _changed(self, **options: Any) -> Self:
+        return replace(self, **options)
 
 
 def scores_of_links(links: Links, scores: Scores, *, transposed: bool = False) -> np.ndarray:
@@ -203,33 +259,6 @@ def scores_of_links(links: Links, scores: Scores, *, transposed: bool = False) -
     return found
 
 
-def target_log_probabilities(aligner: Aligner, bitext: Bitext) -> np.ndarray:
-    """float64 (M,): log p(target | source) of each pair, natural logarithm.
-
-    Raises:
-        AlignkitError: the aligner gives no probability of a sentence.
-    """
-    if not isinstance(aligner, HasLikelihood):
-        raise AlignkitError(f"{aligner.name} gives no probability of a sentence, and so no sentence scores")
-    return aligner.log_probabilities(bitext)
-
-
-def sentence_scores(aligner: Aligner, bitext: Bitext) -> np.ndarray:
-    """float64 (M, C): log p(target | source) per target word, log p(source | target) per source word, or both.
-
-    NaN for a pair with a blank side.
-
-    Raises:
-        AlignkitError: the aligner gives no probability of a sentence.
-    """
-    columns = []
-    if isinstance(aligner, HasLikelihood) or not isinstance(aligner, HasReverseLikelihood):
-        columns.append(per_word(target_log_probabilities(aligner, bitext), bitext.shapes))
-    if isinstance(aligner, HasReverseLikelihood):
-        columns.append(per_word(aligner.reverse_log_probabilities(bitext), bitext.reversed.shapes))
-    return np.stack(columns, axis=1)
-
-
 def per_word(totals: np.ndarray, shapes: np.ndarray) -> np.ndarray:
     """float64 (M,): logarithms of probabilities divided by the number of target words, to compare short with long.
 
@@ -240,137 +269,6 @@ def per_word(totals: np.ndarray, shapes: np.ndarray) -> np.ndarray:
         shapes: int (M, 2), T and L of the pairs in whitespace words.
     """
     return np.where((shapes == 0).any(axis=1), np.nan, totals / np.maximum(shapes[:, 0], 1))
-
-
-def linked(aligner: Aligner, bitext: Bitext) -> tuple[Links, np.ndarray]:
-    """The links of a bitext, and the probability of each, float64 (K,); see :func:`link_probabilities`.
-
-    Raises:
-        AlignkitError: the aligner has no rule for links and no alpha scores.
-    """
-    if isinstance(aligner, GivesLinksAndProbabilities):
-        return aligner.links_and_probabilities(bitext)
-    if not isinstance(aligner, GivesLinks):
-        alpha = aligner.score(bitext, "alpha")
-        links = best_links(alpha)
-        return links, scores_of_links(links, alpha)
-    links = aligner.links(bitext)
-    return links, link_probabilities(aligner, bitext, links)
-
-
-def alignment_of(
-    aligner: Aligner,
-    bitext: Bitext,
-    links: Links | None = None,
-    known: np.ndarray | None = None,
-    *,
-    probabilities: bool = False,
-    scored: bool = False,
-    words: bool = False,
-) -> Alignment:
-    """The links of a bitext with what is known about them.
-
-    Args:
-        aligner: of whitespace words.
-        bitext: M pairs of whitespace words.
-        links: of the bitext, if they are known already.
-        known: their probabilities, float64 (K,), likewise.
-        probabilities, scored, words: whether the result is to have the probabilities of the links, the scores of
-            the sentences, and the words of both sides. Words come with sentence scores where the aligner has them.
-
-    Raises:
-        AlignkitError: the aligner does not give what is asked for.
-    """
-    if links is None and probabilities:
-        links, known = linked(aligner, bitext)
-    elif links is None:
-        links = links_of(aligner, bitext)
-    elif probabilities and known is None:
-        known = link_probabilities(aligner, bitext, links)
-    scored = scored or (words and isinstance(aligner, HasLikelihood | HasReverseLikelihood))
-    return Alignment(
-        links,
-        [bitext.source.words(m) for m in range(len(bitext))] if words else (),
-        [bitext.target.words(m) for m in range(len(bitext))] if words else (),
-        known if probabilities else None,
-        sentence_scores(aligner, bitext) if scored else None,
-        is_reverse=isinstance(aligner, HasReverseLikelihood) and not isinstance(aligner, HasLikelihood),
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class WordLevel:
-    """An aligner of whitespace words around one of subwords, or of words with BOS and EOS.
-
-    Attributes:
-        inner: the aligner, of bitexts that ``tokens`` encoded.
-        tokens: the tokenizer of the inner aligner.
-    """
-
-    inner: Aligner
-    tokens: Tokenizer
-
-    __repr__ = brief_repr
-
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """``alpha`` if the inner aligner has it: other scores of subwords have no sum that is one of words."""
-        return ("alpha",) if "alpha" in self.inner.kinds else ()
-
-    def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
-        """alpha of words: summed over the subwords of the source word, averaged over those of the target word.
-
-        What a row lacks to 1 is the weight of BOS and EOS.
-
-        Raises:
-            AlignkitError: another kind.
-        """
-        check_kind(self, kind)
-        source, target = _lines(bitext.source), _lines(bitext.target)
-        encoded = encode_bitext(self.tokens, source, target)
-        sides = (source, list(encoded.source)), (target, list(encoded.target))
-        return merge_subwords(self.inner.score(encoded, kind), self.tokens, *sides)
-
-    def log_probabilities(self, bitext: Bitext) -> np.ndarray:
-        """float64 (M,): log p(target | source) of each pair, natural logarithm.
-
-        Raises:
-            AlignkitError: the inner aligner gives no probability of a sentence.
-        """
-        encoded = encode_bitext(self.tokens, _lines(bitext.source), _lines(bitext.target))
-        return target_log_probabilities(self.inner, encoded)
-
-    def save(self, path: PathLike) -> None:
-        """Write the inner aligner."""
-        self.inner.save(path)
-
-
-def on_words(aligner: Aligner) -> Aligner:
-    """The aligner, made one of whitespace words if it works on other tokens."""
-    return WordLevel(aligner, aligner.tokenizer) if isinstance(aligner, HasTokenizer) else aligner
-
-
-def _lines(corpus: Corpus) -> Sequence[str]:
-    return [" ".join(corpus.words(m)) for m in range(len(corpus))]
-
-
-#: header kind of a saved npz -> where its loader is ("module:function", imported when needed)
-LOADERS = {
-    "alignkit.ibm1": "alignkit.classical.ibm1:load_ibm1",
-    "alignkit.diagonal": "alignkit.classical.diagonal:load_diagonal",
-    "alignkit.hmm": "alignkit.classical.hmm.model:load_hmm",
-    "alignkit.hmm-joint": "alignkit.classical.hmm.joint:load_joint",
-    "alignkit.hmm-views": "alignkit.classical.hmm.joint_views:load_views",
-    "alignkit.reversed": "alignkit.aligner:load_reversed",
-    "alignkit.symmetrized": "alignkit.aligner:load_symmetrized",
-}
-#: the loader of a checkpoint or a run directory
-NEURAL_LOADER = "alignkit.neural.loading:load_checkpoint"
-TORCH_THREADS = "alignkit.neural.devices:set_threads"
 
 
 def load_aligner(path: PathLike, threads: int | None = None) -> Aligner:
@@ -398,45 +296,133 @@ def load_aligner(path: PathLike, threads: int | None = None) -> Aligner:
     if not isinstance(kind, str) or kind not in LOADERS:
         raise InputError(path, f"holds {plainly_shown(kind)}, which is not an aligner this program knows")
     aligner: Aligner = imported(LOADERS[kind])(path)
-    return with_threads(aligner, threads)
+    return aligner.with_threads(threads)
 
 
-def saved_bytes(aligner: Aligner) -> tuple[np.ndarray, str]:
-    """The file that an aligner writes, uint8, and the suffix of its name, which says what kind of file it is."""
-    suffix = ".pt" if isinstance(aligner, WordLevel) else ".npz"
+def save_nested(
+    path: PathLike, kind: tuple[str, int], aligners: Mapping[str, Aligner], header: Mapping[str, Any]
+) -> None:
+    """Write aligners, each as it writes itself, as arrays of bytes of one file.
+
+    Args:
+        path: of the file.
+        kind: of the file, and its version.
+        aligners: the name of the array -> the aligner.
+        header: further values of the file.
+    """
+    arrays = {}
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder, "aligner" + suffix)
-        aligner.save(place)
-        return np.fromfile(place, np.uint8), suffix
+        for name, aligner in aligners.items():
+            place = Path(folder, name + aligner.ending)
+            aligner.save(place)
+            arrays[name] = np.fromfile(place, np.uint8)
+    endings = {name: aligner.ending for name, aligner in aligners.items()}
+    save_arrays(path, *kind, arrays, {**header, "endings": endings})
 
 
-def load_bytes(data: np.ndarray, suffix: str) -> Aligner:
-    """The aligner of what :func:`saved_bytes` gave; raises AlignkitError if it is damaged."""
+def load_nested(fields: Fields, header: Record, *names: str) -> list[Aligner]:
+    """The aligners of these names, of whitespace words, from what :func:`save_nested` wrote.
+
+    Raises:
+        AlignkitError: one of them is damaged.
+    """
+    found, endings = [], header.part("endings")
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder, "aligner" + (".pt" if suffix == ".pt" else ".npz"))
-        data.tofile(place)
-        return load_aligner(place)
+        for name in names:
+            place = Path(folder, name + endings.text(name, (".npz", ".pt")))
+            fields.get(name, np.uint8).tofile(place)
+            found.append(load_aligner(place).on_words())
+    return found
 
 
-REVERSED = "alignkit.reversed", 1
+@contextmanager
+def _damage_of(path: PathLike) -> Iterator[None]:
+    """Errors of the aligners in a file are raised as its damage."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(path, f"damaged: {error.problem}") from error
+    except AlignkitError as error:
+        raise InputError(path, f"damaged: {error}") from error
 
 
-@dataclass(frozen=True, eq=False)
-class Reversed:
-    """A view of an aligner: bitexts and links have their source first, the aligner sees them the other way round.
+@dataclass(frozen=True, eq=False, repr=False)
+class WordLevel(Aligner):
+    """An aligner of whitespace words around one of subwords, or of words with BOS and EOS.
+
+    Attributes:
+        inner: the aligner, of bitexts that ``tokens`` encoded.
+        tokens: the tokenizer of the inner aligner.
+    """
+
+    inner: Aligner
+    tokens: Tokenizer
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """``alpha`` if the inner aligner has it: other scores of subwords have no sum that is one of words."""
+        return ("alpha",) if "alpha" in self.inner.kinds else ()
+
+    @property
+    def predicts(self) -> tuple[str, ...]:
+        return self.inner.predicts
+
+    @property
+    def ending(self) -> str:
+        return self.inner.ending
+
+    def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
+        """alpha of words: summed over the subwords of the source word, averaged over those of the target word.
+
+        What a row lacks to 1 is the weight of BOS and EOS.
+
+        Raises:
+            AlignkitError: another kind.
+        """
+        self.check_kind(kind)
+        source, target, encoded = self._encoded(bitext)
+        sides = (source, list(encoded.source)), (target, list(encoded.target))
+        return merge_subwords(self.inner.score(encoded, kind), self.tokens, *sides)
+
+    def links_and_probabilities(self, bitext: Bitext) -> tuple[Links, np.ndarray]:
+        """The best links of alpha, which is computed once."""
+        alpha = self.score(bitext, "alpha")
+        links = best_links(alpha)
+        return links, scores_of_links(links, alpha)
+
+    def log_probabilities(self, bitext: Bitext) -> np.ndarray:
+        return self.inner.log_probabilities(self._encoded(bitext)[2])
+
+    def _encoded(self, bitext: Bitext) -> tuple[list[str], list[str], Bitext]:
+        """The lines of both sides, and the bitext that the inner aligner reads."""
+        source, target = (
+            [" ".join(side.words(m)) for m in range(len(side))] for side in (bitext.source, bitext.target)
+        )
+        return source, target, encode_bitext(self.tokens, source, target)
+
+    def save(self, path: PathLike) -> None:
+        """Write the inner aligner."""
+        self.inner.save(path)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Reversed(Aligner):
+    """An aligner fitted from target to source, as one from source to target.
 
     Attributes:
         inner: aligner of bitexts with their sides exchanged, between whitespace words.
-        threads: of the inner aligner; all there are by default, and no result depends on it.
+        threads: of the inner aligner; all there are by default.
     """
 
     inner: Aligner
     threads: int | None = None
 
-    __repr__ = brief_repr
-
     def __post_init__(self) -> None:
-        object.__setattr__(self, "inner", with_threads(self.inner, self.threads))
+        object.__setattr__(self, "inner", self.inner.with_threads(self.threads))
 
     @property
     def name(self) -> str:
@@ -446,51 +432,39 @@ class Reversed:
     def kinds(self) -> tuple[str, ...]:
         return ("alpha",) if "alpha" in self.inner.kinds else ()
 
+    @property
+    def predicts(self) -> tuple[str, ...]:
+        return ("source",) if "target" in self.inner.predicts else ()
+
     def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
         """alpha: the inner aligner's, transposed; rows that then sum to more than 1 are divided by their sum."""
-        check_kind(self, kind)
+        self.check_kind(kind)
         return cap_row_sums(Scores.from_matrices([matrix.T for matrix in self.inner.score(bitext.reversed, kind)]))
 
     def links(self, bitext: Bitext) -> Links:
         """The inner aligner's links, source first."""
-        return links_of(self.inner, bitext.reversed).reversed
+        return self.inner.links(bitext.reversed).reversed
 
     def link_probabilities(self, bitext: Bitext, links: Links) -> np.ndarray:
-        """float64 (K,): the inner aligner's posterior of each link."""
+        """float64 (K,): the inner aligner's alpha of each link."""
         return scores_of_links(links, self.inner.score(bitext.reversed, "alpha"), transposed=True)
 
     def reverse_log_probabilities(self, bitext: Bitext) -> np.ndarray:
-        """float64 (M,): log p(source | target) of each pair, natural logarithm."""
-        return target_log_probabilities(self.inner, bitext.reversed)
+        return self.inner.log_probabilities(bitext.reversed)
 
     def save(self, path: PathLike) -> None:
-        """Write the inner aligner and that its sides are exchanged; :func:`alignkit.load_aligner` reads it."""
-        data, suffix = saved_bytes(self.inner)
-        save_arrays(path, *REVERSED, {"aligner": data}, {"suffix": suffix})
+        save_nested(path, REVERSED, {"aligner": self.inner}, {})
 
 
 def load_reversed(path: PathLike) -> Reversed:
-    """Read what :meth:`Reversed.save` wrote.
-
-    Raises:
-        InputError: the file is missing or damaged, or holds something else.
-    """
+    """Read what :meth:`Reversed.save` wrote; raises InputError if it is missing, damaged or something else."""
     arrays, values = load_arrays(path, *REVERSED)
-    suffix = Record(path, values).text("suffix")
-    try:
-        return Reversed(on_words(load_bytes(Fields(path, arrays).get("aligner", np.uint8), suffix)))
-    except InputError as error:
-        raise InputError(path, f"damaged: {error.problem}") from error
-    except AlignkitError as error:
-        raise InputError(path, f"damaged: {error}") from error
+    with _damage_of(path):
+        return Reversed(*load_nested(Fields(path, arrays), Record(path, values), "aligner"))
 
 
-SYMMETRIZED = "alignkit.symmetrized", 1
-BLOCK = 10_000  # sentence pairs scored at a time
-
-
-@dataclass(frozen=True, eq=False)
-class Symmetrized:
+@dataclass(frozen=True, eq=False, repr=False)
+class Symmetrized(Aligner):
     """A source-to-target and a target-to-source aligner whose links are combined.
 
     Attributes:
@@ -498,7 +472,7 @@ class Symmetrized:
         reverse: aligner of bitexts with their sides exchanged; the :class:`Reversed` of one can be given for it.
         method: how to combine them: the name of a heuristic in ``alignkit.links.heuristics.HEURISTICS``.
         threshold: of a heuristic that needs scores, by default 0.2: a link's probability is at least this.
-        threads: of both directions and of symmetrization; all there are by default, and no result depends on it.
+        threads: of both directions and of symmetrization; all there are by default.
     """
 
     forward: Aligner
@@ -506,8 +480,6 @@ class Symmetrized:
     method: str = DEFAULT_METHOD
     threshold: float | None = None
     threads: int | None = None
-
-    __repr__ = brief_repr
 
     def __post_init__(self) -> None:
         needs_scores = find_heuristic(self.method).needs_scores
@@ -519,9 +491,8 @@ class Symmetrized:
             )
         reverse = self.reverse.inner if isinstance(self.reverse, Reversed) else self.reverse
         for side, aligner in (("forward", self.forward), ("reverse", reverse)):
-            if needs_scores or not isinstance(aligner, GivesLinks):
-                check_kind(aligner, "alpha")
-            object.__setattr__(self, side, on_words(with_threads(aligner, self.threads)))
+            aligner.check_kind("alpha")
+            object.__setattr__(self, side, aligner.with_threads(self.threads).on_words())
 
     @property
     def name(self) -> str:
@@ -530,14 +501,18 @@ class Symmetrized:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """``alpha`` if both directions have it, ``beta`` if the forward one has."""
-        shared = ("alpha",) if "alpha" in self.forward.kinds and "alpha" in self.reverse.kinds else ()
-        return (*shared, "beta") if "beta" in self.forward.kinds else shared
+        """``alpha``, and ``beta`` if the forward aligner has it."""
+        return ("alpha", "beta") if "beta" in self.forward.kinds else ("alpha",)
+
+    @property
+    def predicts(self) -> tuple[str, ...]:
+        both = (("target", self.forward), ("source", self.reverse))
+        return tuple(side for side, aligner in both if "target" in aligner.predicts)
 
     def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
         """alpha[t, l]: the geometric mean of both directions' alpha, sqrt(forward[t, l] reverse[l, t]); rows that
         sum to more than 1 are divided by their sum. beta: the forward aligner's."""
-        check_kind(self, kind)
+        self.check_kind(kind)
         if kind == "beta":
             return self.forward.score(bitext, kind)
         forward, reverse = self.forward.score(bitext, kind), self.reverse.score(bitext.reversed, kind)
@@ -550,7 +525,7 @@ class Symmetrized:
         """Both aligners' links, combined."""
         if find_heuristic(self.method).needs_scores:
             return self._links_from_scores(bitext)
-        forward, reverse = links_of(self.forward, bitext), links_of(self.reverse, bitext.reversed).reversed
+        forward, reverse = self.forward.links(bitext), self.reverse.links(bitext.reversed).reversed
         return symmetrize(forward, reverse, self.method, self.threads)
 
     def _links_from_scores(self, bitext: Bitext) -> Links:
@@ -563,43 +538,27 @@ class Symmetrized:
         return Links.concatenated(parts)
 
     def link_probabilities(self, bitext: Bitext, links: Links) -> np.ndarray:
-        """float64 (K,): the geometric mean of both directions' posteriors of each link."""
+        """float64 (K,): the geometric mean of both directions' alpha of each link."""
         forward = scores_of_links(links, self.forward.score(bitext, "alpha"))
         reverse = scores_of_links(links, self.reverse.score(bitext.reversed, "alpha"), transposed=True)
         return np.sqrt(forward * reverse)
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
-        """float64 (M,): the forward aligner's log p(target | source); raises AlignkitError if it has none."""
-        return target_log_probabilities(self.forward, bitext)
+        return self.forward.log_probabilities(bitext)
 
     def reverse_log_probabilities(self, bitext: Bitext) -> np.ndarray:
-        """float64 (M,): the reverse aligner's log p(source | target); raises AlignkitError if it has none."""
-        return target_log_probabilities(self.reverse, bitext.reversed)
+        return self.reverse.log_probabilities(bitext.reversed)
 
     def save(self, path: PathLike) -> None:
-        """Write both aligners, each as it writes itself, to one file; :func:`alignkit.load_aligner` reads it."""
-        forward, reverse = saved_bytes(self.forward), saved_bytes(self.reverse)
-        arrays, suffixes = {"forward": forward[0], "reverse": reverse[0]}, [forward[1], reverse[1]]
-        header = {"method": self.method, "threshold": self.threshold, "suffixes": suffixes}
-        save_arrays(path, *SYMMETRIZED, arrays, header)
+        aligners = {"forward": self.forward, "reverse": self.reverse}
+        save_nested(path, SYMMETRIZED, aligners, {"method": self.method, "threshold": self.threshold})
 
 
 def load_symmetrized(path: PathLike) -> Symmetrized:
-    """Read what :meth:`Symmetrized.save` wrote.
-
-    Raises:
-        InputError: the file is missing or damaged, or holds something else.
-    """
+    """Read what :meth:`Symmetrized.save` wrote; raises InputError if it is missing, damaged or something else."""
     arrays, values = load_arrays(path, *SYMMETRIZED)
-    fields, header = Fields(path, arrays), Record(path, values)
-    method = header.text("method", HEURISTICS)
-    threshold = header.number("threshold", 0, 1) if header.optional("threshold") else None
-    suffixes = header.texts("suffixes", 2)
-    try:
-        forward = load_bytes(fields.get("forward", np.uint8), suffixes[0])
-        reverse = load_bytes(fields.get("reverse", np.uint8), suffixes[1])
-        return Symmetrized(forward, reverse, method, threshold)
-    except InputError as error:
-        raise InputError(path, f"damaged: {error.problem}") from error
-    except AlignkitError as error:
-        raise InputError(path, f"damaged: {error}") from error
+    header = Record(path, values)
+    with _damage_of(path):
+        method = header.text("method", HEURISTICS)
+        threshold = header.number("threshold", 0, 1) if header.optional("threshold") else None
+        return Symmetrized(*load_nested(Fields(path, arrays), header, "forward", "reverse"), method, threshold)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from alignkit.aligner import Aligner, check_kind
+from alignkit.aligner import Aligner
 from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
 from alignkit.interop.external_scores import ExternalScores
@@ -115,7 +115,7 @@ def compare_aligners(
             raise AlignkitError("the two networks do not share their tokens; train both on the same text")
     ibm1 = fit_ibm1(training, iterations=settings.iterations, null=settings.null, threads=settings.threads)
     if settings.ov:
-        check_kind(network, "ov")
+        network.check_kind("ov")
     wanted = _wanted(ibm1, proxy, network, uniform, settings)
     scores = {}
     for done, (name, (aligner, kind)) in enumerate(wanted.items()):

@@ -20,20 +20,7 @@ import numpy as np
 
 from alignkit import scores as score_files
 from alignkit.align_settings import AlignSettings, LinkSettings
-from alignkit.aligner import (
-    Aligner,
-    Reversed,
-    Symmetrized,
-    WordLevel,
-    alignment_of,
-    link_probabilities,
-    links_of,
-    load_aligner,
-    on_words,
-    sentence_scores,
-    with_threads,
-    with_threshold,
-)
+from alignkit.aligner import Aligner, Reversed, Symmetrized, WordLevel, load_aligner
 from alignkit.classical.hmm.adaptation import Adapter
 from alignkit.classical.hmm.joint import JointHMM
 from alignkit.classical.hmm.joint_aligner import JointAligner
@@ -112,12 +99,12 @@ class AlignedText:
         """float64 (K,): the probability of each link."""
         if self.fitted is not None:
             return self.fitted[1]
-        return link_probabilities(self.aligner, self.bitext, self.links)
+        return self.aligner.link_probabilities(self.bitext, self.links)
 
     @cached_property
     def sentence_scores(self) -> np.ndarray:
         """float64 (M, 1 or 2): see :func:`alignkit.aligner.sentence_scores`."""
-        return sentence_scores(self.aligner, self.bitext)
+        return self.aligner.sentence_scores(self.bitext)
 
     def __len__(self) -> int:
         return len(self.bitext)
@@ -152,20 +139,20 @@ class AlignedText:
         """The alignments of blocks of pairs, in their order.
 
         Args:
-            **wanted: as in :func:`alignkit.aligner.alignment_of`.
+            **wanted: as in :func:`alignkit.aligner.Aligner.alignment`.
         """
         size, (links, known) = len(self), self.fitted or (None, None)
         step = BLOCK if any(wanted.values()) else size if links is None else WRITTEN_BLOCK
         step = max(self.block or step, 1)
         if links is None and self.block is None and size > step:
-            links = links_of(self.aligner, self.bitext)
+            links = self.aligner.links(self.bitext)
         for low in range(0, max(size, 1), step):
             high, part, values = min(low + step, size), None, None
             if links is not None:
                 part = links.block(low, high)
                 values = None if known is None else known[links.offsets[low] : links.offsets[high]]
             text = self.bitext if step >= size else self.bitext.block(low, high)
-            yield alignment_of(self.aligner, text, part, values, **wanted)
+            yield self.aligner.alignment(text, part, values, **wanted)
 
     def write(
         self, output: PathLike = "-", output_format: str = "pharaoh", sentence_scores: PathLike | None = None
@@ -412,7 +399,7 @@ class Fit:
         reverse = self.fitting.reverse
         fitted = self._direction(bitext.reversed if reverse else bitext, reverse, threads, progress)
         if linking.threshold is not None:
-            fitted = with_threshold(fitted, linking.threshold)
+            fitted = fitted.with_threshold(linking.threshold)
         return Reversed(fitted, threads) if reverse else fitted
 
     def _direction(self, text: Bitext, reverse: bool, threads: int, progress: Progress | None) -> Aligner:
@@ -575,14 +562,14 @@ def _usable(model: Model, linking: LinkSettings, threads: int | None) -> Aligner
         raise AlignkitError("a heuristic combines two models; give a pair of them, or none")
     aligner = _loaded(model, threads)
     if linking.threshold is not None:
-        aligner = with_threshold(aligner, linking.threshold)
-    return on_words(aligner)
+        aligner = aligner.with_threshold(linking.threshold)
+    return aligner.on_words()
 
 
 def _loaded(model: Aligner | PathLike, threads: int | None) -> Aligner:
     if isinstance(model, str | os.PathLike):
         return load_aligner(model, threads)
-    return model if threads is None else with_threads(model, threads)
+    return model if threads is None else model.with_threads(threads)
 
 
 def load(path: PathLike, threads: int | None = None) -> Aligner | Scores | Bitext:
@@ -636,7 +623,7 @@ class AlignmentWriter:
 
     @property
     def wanted(self) -> dict[str, bool]:
-        """The parts that an alignment must have, as options of :func:`alignkit.aligner.alignment_of`."""
+        """The parts that an alignment must have, as options of :func:`alignkit.aligner.Aligner.alignment`."""
         return {
             "probabilities": self.chosen.needs_probabilities,
             "words": self.chosen.needs_words,

@@ -21,7 +21,6 @@ import click
 import numpy as np
 from inputs import gold_sets, machine, run_benchmark
 
-from alignkit.aligner import WordLevel
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.heads.layers import choose_layers
 from alignkit.links.from_scores import links_above
@@ -154,7 +153,7 @@ def measured(trainers: list[Trainer[Any, Any]], text: LinePairs, gold: Gold, tea
         "guided": tuple(network.with_reading(SETTINGS.network.reading) for network in networks),
     }
     for name, (forward, reverse) in pairs.items():
-        ahead, behind = (WordLevel(one, one.tokenizer) for one in (forward, reverse))
+        ahead, behind = (one.on_words() for one in (forward, reverse))
         mean = mixed(ahead.score(bitext), transposed(behind.score(back)), 0.5)
         for share in (0.0, 0.25, 0.5, 0.75):
             scores = mixed(teacher, mean, share)

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-DECLARATION = re.compile(r'^KIND, VERSION = "([\w.-]+)", (\d+)$', re.MULTILINE)
+DECLARATION = re.compile(r'^(?:KIND, VERSION|SYMMETRIZED|REVERSED) = "([\w.-]+)", (\d+)$', re.MULTILINE)
 ROW = re.compile(r"^\| `(alignkit\.[\w.-]+)` (\d+) \|", re.MULTILINE)
 
 

@@ -15,7 +15,7 @@ import alignkit
 import alignkit_data
 from alignkit import pipeline
 from alignkit.align_settings import METHODS, QUALITIES, AlignSettings, FitSettings
-from alignkit.aligner import Symmetrized, scores_of_links, with_threshold
+from alignkit.aligner import Aligner, Symmetrized, scores_of_links
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
@@ -92,7 +92,7 @@ def test_the_joint_model_is_the_default():
     assert aligned.aligner.name == "hmm-joint"
     high = align(BITEXT, threshold=0.9)
     assert high.aligner.threshold == 0.9
-    assert pharaoh(high) == with_threshold(fitted, 0.9).fitted_links.to_pharaoh() != pharaoh(aligned)
+    assert pharaoh(high) == fitted.with_threshold(0.9).fitted_links.to_pharaoh() != pharaoh(aligned)
 
 
 def test_one_probability_is_thresholded_printed_and_scored():
@@ -213,9 +213,11 @@ def test_write(tmp_path, output_format, capfdbinary):
         assert float(first.split(":")[1]) == pytest.approx(aligned.probabilities[0], rel=1e-3)
 
 
-class OnlyAlpha:
+class OnlyAlpha(Aligner):
     name, kinds = "mine", ("alpha",)
-    score = staticmethod(lambda bitext, kind: fit_ibm1(BITEXT).score(bitext, kind))
+
+    def score(self, bitext, kind):
+        return fit_ibm1(BITEXT).score(bitext, kind)
 
     def save(self, path):
         raise AssertionError
@@ -223,7 +225,7 @@ class OnlyAlpha:
 
 def test_an_aligner_of_scores_alone():
     aligned = align(BITEXT, model=OnlyAlpha(), threads=2)
-    assert pharaoh(aligned) == best_links(OnlyAlpha.score(BITEXT, "alpha")).to_pharaoh()
+    assert pharaoh(aligned) == best_links(OnlyAlpha().score(BITEXT, "alpha")).to_pharaoh()
     with pytest.raises(AlignkitError, match="do not depend on a threshold"):
         align(BITEXT, model=OnlyAlpha(), threshold=0.5)
 

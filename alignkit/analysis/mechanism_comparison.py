@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from alignkit.aligner import Aligner, WordLevel
+from alignkit.aligner import Aligner
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.links.files import read_gold
@@ -166,8 +166,7 @@ def _network_errors(network: NeuralAligner, text: MechanismText) -> dict[str, fl
         return {}
     errors = {}
     for name, reading in (("aer", Reading()), ("aer_shifted", Reading(shifted=True))):
-        own = network.with_reading(reading)
-        errors[name] = _gold_error(WordLevel(own, own.tokenizer), text)["aer"]
+        errors[name] = _gold_error(network.with_reading(reading).on_words(), text)["aer"]
     return errors
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.aligner import check_kind
+from alignkit.aligner import Aligner
 from alignkit.classical.em import exact_sum, has_settled, run_em
 from alignkit.classical.lexical_model import (
     LexicalModel,
@@ -111,7 +111,7 @@ class PositionDistribution:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Diagonal(LexicalModel):
+class Diagonal(LexicalModel, Aligner):
     """A fitted diagonal-favouring model.
 
     Attributes:
@@ -123,8 +123,9 @@ class Diagonal(LexicalModel):
 
     null_probability: float
     tension: float
-    name: str = "diagonal"
-    kinds: tuple[str, ...] = ("alpha", "beta")
+    name = "diagonal"
+    kinds = ("alpha", "beta")
+    predicts = ("target",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -139,7 +140,7 @@ class Diagonal(LexicalModel):
         What a row of alpha lacks to 1 is NULL's. Pairs never seen have beta 0; a target word without any evidence
         has the distribution of its source positions as alpha.
         """
-        check_kind(self, kind)
+        self.check_kind(kind)
         lookup = self.lookup(bitext)
         return lookup.scores() if kind == "beta" else self._posteriors(lookup)[0]
 

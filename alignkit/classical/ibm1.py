@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.aligner import check_kind
+from alignkit.aligner import Aligner
 from alignkit.classical.em import exact_sum, has_settled, run_em
 from alignkit.classical.lexical_model import LexicalModel, PairTable, m_step_null, normalise_rows, read_parts
 from alignkit.classical.memory import check_memory
@@ -66,7 +66,7 @@ class NullWord:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class IBM1(LexicalModel):
+class IBM1(LexicalModel, Aligner):
     """A fitted IBM Model 1.
 
     Attributes:
@@ -78,8 +78,9 @@ class IBM1(LexicalModel):
     """
 
     null_probability: float | None = None
-    name: str = "ibm1"
-    kinds: tuple[str, ...] = ("alpha", "beta")
+    name = "ibm1"
+    kinds = ("alpha", "beta")
+    predicts = ("target",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -95,7 +96,7 @@ class IBM1(LexicalModel):
         What a row of alpha lacks to 1 is NULL's. Pairs never seen have beta 0; a target word without any evidence
         has uniform alpha.
         """
-        check_kind(self, kind)
+        self.check_kind(kind)
         lookup = self.lookup(bitext)
         return lookup.scores() if kind == "beta" else lookup.posteriors(self.null, self._null_weights(bitext))
 

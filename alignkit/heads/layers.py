@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alignkit.aligner import WordLevel
 from alignkit.errors import AlignkitError
-from alignkit.links.from_scores import best_links
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
 from alignkit.neural.aligners import NeuralAligner
@@ -85,5 +83,4 @@ def readings(aligner: NeuralAligner, shifted: bool, heads: bool = False) -> list
 
 
 def _links(aligner: NeuralAligner, reading: Reading, bitext: Bitext) -> Links:
-    own = aligner.with_reading(reading)
-    return best_links(WordLevel(own, own.tokenizer).score(bitext, "alpha"))
+    return aligner.with_reading(reading).on_words().links(bitext)

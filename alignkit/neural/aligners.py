@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from alignkit.aligner import check_kind
+from alignkit.aligner import Aligner
 from alignkit.errors import AlignkitError
 from alignkit.neural.attention_reading import Reading
 from alignkit.neural.checkpoints import (
@@ -43,7 +43,7 @@ READ: dict[str, Callable[..., Scores]] = {"alpha": attention_scores, "ov": ov_sc
 
 
 @dataclass(frozen=True, eq=False)
-class NeuralAligner:
+class NeuralAligner(Aligner):
     """A trained translation network as an aligner.
 
     Attributes:
@@ -61,6 +61,8 @@ class NeuralAligner:
     step: int
     metrics: dict[str, float]
     fingerprint: str
+    ending = ".pt"
+    predicts = ("target",)
 
     def __repr__(self) -> str:
         return f"NeuralAligner({self.name}, step {self.step}, {len(self.tokenizer.vocabulary)} tokens)"
@@ -81,7 +83,7 @@ class NeuralAligner:
         Raises:
             AlignkitError: there is no such kind, or the tokens come from a different tokenizer.
         """
-        check_kind(self, kind)
+        self.check_kind(kind)
         if kind in READ:
             return READ[kind](self.network, self._own(bitext), reading=self.settings.network.reading)
         return SCORES[kind](self.network, self._own(bitext))
@@ -121,7 +123,7 @@ class NeuralAligner:
 
 
 @dataclass(frozen=True, eq=False)
-class ClassifierAligner:
+class ClassifierAligner(Aligner):
     """A trained classifier as an aligner of texts with their labels.
 
     Attributes:
@@ -141,6 +143,7 @@ class ClassifierAligner:
     step: int
     metrics: dict[str, float]
     fingerprint: str
+    ending = ".pt"
 
     def __repr__(self) -> str:
         return f"ClassifierAligner({self.name} of {' and '.join(self.labels)}, step {self.step})"
@@ -161,7 +164,7 @@ class ClassifierAligner:
             AlignkitError: there is no such kind; a target sentence is not one of the two labels; or the words come
                 from a different tokenizer.
         """
-        check_kind(self, kind)
+        self.check_kind(kind)
         return classifier_scores(self.network, self._own(bitext), kind)
 
     def logits(self, bitext: Bitext) -> np.ndarray:

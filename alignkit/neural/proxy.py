@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from alignkit.aligner import check_kind
+from alignkit.aligner import Aligner
 from alignkit.errors import AlignkitError
 from alignkit.neural.batch_sizes import BatchSizes, batch_sizes
 from alignkit.neural.batching import to_device, usable
@@ -33,7 +33,7 @@ from alignkit.types import PathLike, Progress, no_progress
 
 
 @dataclass(frozen=True, eq=False)
-class ProxyAligner:
+class ProxyAligner(Aligner):
     """A trained proxy as an aligner: beta[t, l] = softmax(W e(x_l))[y_t] depends on the two words alone.
 
     Attributes:
@@ -53,6 +53,9 @@ class ProxyAligner:
     settings: ProxySettings
     loss: float
     fingerprint: str
+    name = "proxy"
+    kinds = ("beta",)
+    ending = ".pt"
 
     def __post_init__(self) -> None:
         if self.embedding.ndim != 2 or self.output.ndim != 2:
@@ -66,14 +69,6 @@ class ProxyAligner:
         words = f"{len(self.source)} source and {len(self.target)} target tokens"
         return f"ProxyAligner({words}, validation loss {self.loss:.4g})"
 
-    @property
-    def name(self) -> str:
-        return "proxy"
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        return ("beta",)
-
     def score(self, bitext: Bitext, kind: str, sizes: BatchSizes | None = None) -> Scores:
         """The (T, L) matrix of every pair; 0 where one of the words is unknown to the proxy.
 
@@ -85,7 +80,7 @@ class ProxyAligner:
         Raises:
             AlignkitError: there is no such kind.
         """
-        check_kind(self, kind)
+        self.check_kind(kind)
         source = _known(bitext.source, self.source)
         target = _known(bitext.target, self.target)
         shapes = bitext.shapes

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from alignkit.aligner import HasTokenizer, load_aligner
+from alignkit.aligner import load_aligner
 from alignkit.classical.hmm.model import fit_hmm
 from alignkit.errors import AlignkitError
 from alignkit.interop.external_scores import ExternalScores
@@ -154,7 +154,7 @@ def _model_sets(inputs: ReportInputs, scored: ScoredText) -> list[ScoreSet]:
     sets = []
     for path in inputs.models:
         model = load_aligner(path)
-        if isinstance(model, HasTokenizer):
+        if model.tokenizer is not None:
             raise AlignkitError(f"{path} is a network: give it as a run, and not with --model")
         label = Path(path).stem
         suffix = label if label != model.name else ""

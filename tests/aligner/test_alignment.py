@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from planted import bitext_of, random_pairs
 
-from alignkit.aligner import Reversed, Symmetrized, alignment_of, per_word, scores_of_links
+from alignkit.aligner import Aligner, Reversed, Symmetrized, per_word, scores_of_links
 from alignkit.classical.ibm1 import fit_ibm1, mixture_log_probabilities
 from alignkit.errors import AlignkitError
 from alignkit.kernels.translation_table import UNSEEN
@@ -31,7 +31,7 @@ def test_link_probabilities_are_the_posteriors(models):
     alpha, back = forward.score(bitext, "alpha"), reverse.score(bitext.reversed, "alpha")
     links = forward.links(bitext)
     one, other, both = (
-        alignment_of(aligner, bitext, links, probabilities=True).probabilities
+        aligner.alignment(bitext, links, probabilities=True).probabilities
         for aligner in (forward, Reversed(reverse), Symmetrized(forward, reverse))
     )
     k = 0
@@ -107,8 +107,8 @@ def test_per_word():
 
 def test_a_reversed_aligner_links_source_first(models):
     bitext, _, reverse = models
-    found = alignment_of(Reversed(reverse), bitext, **ALL)
-    inner = alignment_of(reverse, bitext.reversed, **ALL)
+    found = Reversed(reverse).alignment(bitext, **ALL)
+    inner = reverse.alignment(bitext.reversed, **ALL)
     assert found.links.to_pharaoh() == inner.links.reversed.to_pharaoh()
     assert np.array_equal(found.sentence_scores, inner.sentence_scores, equal_nan=True)
     assert (list(found.source), list(found.target)) == (list(inner.target), list(inner.source))
@@ -116,22 +116,27 @@ def test_a_reversed_aligner_links_source_first(models):
 
 def test_two_directions_have_two_sentence_scores(models):
     bitext, forward, reverse = models
-    both = alignment_of(Symmetrized(forward, reverse), bitext, **ALL)
-    alone = [alignment_of(forward, bitext, **ALL), alignment_of(reverse, bitext.reversed, **ALL)]
+    both = Symmetrized(forward, reverse).alignment(bitext, **ALL)
+    alone = [forward.alignment(bitext, **ALL), reverse.alignment(bitext.reversed, **ALL)]
     columns = np.concatenate([each.sentence_scores for each in alone], axis=1)
     assert both.sentence_scores.shape == (len(bitext), 2)
     assert np.array_equal(both.sentence_scores, columns, equal_nan=True)
 
 
 def test_an_aligner_of_scores_alone(models):
-    class Plain:
+    class Plain(Aligner):
         name, kinds = "plain", ("alpha",)
-        score = models[1].score
+
+        def score(self, bitext, kind):
+            return models[1].score(bitext, kind)
+
+        def save(self, path):
+            raise NotImplementedError
 
     bitext = models[0]
     with pytest.raises(AlignkitError, match="plain gives no probability of a sentence"):
-        alignment_of(Plain(), bitext, scored=True)
-    found, expected = (alignment_of(each, bitext, words=True, probabilities=True) for each in (Plain(), models[1]))
+        Plain().alignment(bitext, scored=True)
+    found, expected = (each.alignment(bitext, words=True, probabilities=True) for each in (Plain(), models[1]))
     assert found.sentence_scores is None
     assert found.links.to_pharaoh() == expected.links.to_pharaoh()
     assert np.array_equal(found.probabilities, expected.probabilities)

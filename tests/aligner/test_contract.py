@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,9 +12,11 @@ import numpy as np
 import pytest
 from planted import bitext_of, random_pairs
 
-from alignkit.aligner import Aligner, GivesLinksAndProbabilities, Reversed, Symmetrized, load_aligner
+from alignkit.aligner import Aligner, Reversed, Symmetrized, load_aligner, scores_of_links
 from alignkit.classical.diagonal import fit_diagonal
 from alignkit.classical.hmm.joint import fit_joint
+from alignkit.classical.hmm.joint_aligner import JointAligner
+from alignkit.classical.hmm.joint_views import fit_views
 from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.ibm1 import fit_ibm1
@@ -25,7 +28,7 @@ from alignkit.text.tokenization import Tokenizer, encode_bitext, learn_words
 
 @dataclass(frozen=True)
 class Case:
-    """``fit(bitext, threads)`` gives a fitted aligner; ``suffix`` is that of its saved file.
+    """``fit(bitext, threads)`` gives a fitted aligner.
 
     A neural aligner reads ids, so its ``encode`` maps tokenised sentence pairs to the bitext it wants. Its matrix
     products come from libraries whose last bits may depend on the number of threads: ``exact`` is False.
@@ -33,7 +36,6 @@ class Case:
 
     name: str
     fit: Callable[[Bitext, int], Aligner]
-    suffix: str = ".npz"
     encode: Callable[[list], Bitext] = bitext_of
     exact: bool = True
 
@@ -117,12 +119,13 @@ CASES = [
     Case("hmm", lambda bitext, threads: fit_hmm(bitext, threads=threads)),
     Case("hmm with priors", lambda bitext, threads: fit_hmm(bitext, JOINT_SETTINGS, threads=threads)),
     Case("both hmms", lambda bitext, threads: fit_joint(bitext, threads=threads)),
+    Case("views", lambda bitext, threads: fit_views(bitext, threads=threads)),
     Case("reversed ibm1", fit_reversed),
     Case("both ibm1s", fit_two_ibm1s),
-    Case("lstm", fit_tiny_network("general"), ".pt", encode_for_networks, exact=False),
-    Case("uniform", fit_tiny_network("uniform"), ".pt", encode_for_networks, exact=False),
+    Case("lstm", fit_tiny_network("general"), encode=encode_for_networks, exact=False),
+    Case("uniform", fit_tiny_network("uniform"), encode=encode_for_networks, exact=False),
     Case("both lstms", fit_tiny_networks, exact=False),
-    Case("proxy", fit_tiny_proxy, ".pt", encode_for_networks, exact=False),
+    Case("proxy", fit_tiny_proxy, encode=encode_for_networks, exact=False),
 ]
 
 NEW = [
@@ -133,6 +136,15 @@ NEW = [
 ]
 
 
+TEXTS = {"training": TRAINING, "new": NEW, "blank": [([], [])] * 3, "none": []}
+
+
+@cache
+def fitted(case: Case, threads: int = 1) -> Aligner:
+    """Each case is fitted once for every number of threads."""
+    return case.fit(case.encode(TRAINING), threads)
+
+
 @pytest.fixture(scope="module", params=CASES, ids=lambda case: case.name)
 def case(request):
     return request.param
@@ -140,13 +152,18 @@ def case(request):
 
 @pytest.fixture(scope="module")
 def aligner(case):
-    return case.fit(case.encode(TRAINING), 1)
+    return fitted(case)
 
 
-@pytest.fixture(scope="module", params=["training text", "new text", "blank text", "no text"])
-def bitext(request, case):
-    texts = {"training text": TRAINING, "new text": NEW, "blank text": [([], [])] * 3, "no text": []}
-    return case.encode(texts[request.param])
+@pytest.fixture(scope="module")
+def bitexts(case):
+    return {name: case.encode(pairs) for name, pairs in TEXTS.items()}
+
+
+@pytest.fixture(scope="module")
+def scores(aligner, bitexts):
+    """{(text, kind): scores}."""
+    return {(name, kind): aligner.score(text, kind) for name, text in bitexts.items() for kind in aligner.kinds}
 
 
 def same(one: Scores, other: Scores) -> bool:
@@ -159,91 +176,129 @@ def test_it_is_an_aligner_with_known_kinds(aligner):
     assert aligner.kinds
     assert set(aligner.kinds) <= set(SCORE_KINDS)
     assert len(set(aligner.kinds)) == len(aligner.kinds)
+    assert [aligner.label(kind) for kind in aligner.kinds] == [f"{aligner.name}.{kind}" for kind in aligner.kinds]
 
 
-def test_n_pairs_in_n_matrices_out(aligner, bitext):
-    for kind in aligner.kinds:
-        scores = aligner.score(bitext, kind)
-        assert isinstance(scores, Scores)
-        assert len(scores) == len(bitext)
-        assert np.array_equal(scores.shapes, bitext.shapes)
-        assert scores.values.dtype == np.float32
-        assert np.isfinite(scores.values).all()
+def test_n_pairs_in_n_matrices_out(bitexts, scores):
+    for (name, _), each in scores.items():
+        assert isinstance(each, Scores)
+        assert len(each) == len(bitexts[name])
+        assert np.array_equal(each.shapes, bitexts[name].shapes)
+        assert each.values.dtype == np.float32
+        assert np.isfinite(each.values).all()
 
 
-def test_alpha_rows_are_shares_of_at_most_one(aligner, bitext):
-    """But for aligners whose alpha is the probability of a link: a word can have several."""
-    if "alpha" not in aligner.kinds:
-        with pytest.raises(AlignkitError, match="has no alpha scores"):
-            aligner.score(bitext, "alpha")
-        return
-    for matrix in aligner.score(bitext, "alpha"):
-        assert (matrix >= 0).all()
-        assert (matrix <= 1 + 1e-6).all()
-        if not isinstance(aligner, GivesLinksAndProbabilities):
-            assert (matrix.sum(axis=1, dtype=np.float64) <= 1 + 1e-5).all()
+def test_alpha_and_beta_are_probabilities(aligner, scores):
+    """Rows of alpha are shares of at most 1, but where alpha is of links: a word can have several."""
+    for (_, kind), each in scores.items():
+        if kind in ("alpha", "beta"):
+            assert ((each.values >= 0) & (each.values <= 1 + 1e-6)).all()
+        if kind == "alpha" and not isinstance(aligner, JointAligner):
+            for matrix in each:
+                assert (matrix.sum(axis=1, dtype=np.float64) <= 1 + 1e-5).all()
 
 
-def test_beta_is_a_probability(aligner, bitext):
-    if "beta" not in aligner.kinds:
-        with pytest.raises(AlignkitError, match="has no beta scores"):
-            aligner.score(bitext, "beta")
-        return
-    values = aligner.score(bitext, "beta").values
-    assert ((values >= 0) & (values <= 1 + 1e-6)).all()
-
-
-def test_scores_are_not_all_alike(case, aligner):
+def test_scores_are_not_all_alike(aligner, scores):
     """Guards the other tests: an aligner that always answers 0 would pass them."""
     for kind in aligner.kinds:
-        values = aligner.score(case.encode(TRAINING), kind).values
-        assert len(np.unique(values)) > 5
+        assert len(np.unique(scores["training", kind].values)) > 5
 
 
-@pytest.mark.parametrize("kind", ["gamma", "", "ALPHA", None])
-def test_an_unknown_kind_is_an_error_that_names_the_known_ones(case, aligner, kind):
-    with pytest.raises(AlignkitError, match=", ".join(aligner.kinds)):
-        aligner.score(case.encode(TRAINING), kind)
+def test_an_unknown_kind_is_an_error_that_names_the_known_ones(aligner, bitexts):
+    missing = {"alpha", "beta"} - set(aligner.kinds)
+    for kind in ("gamma", "", "ALPHA", None, *missing):
+        with pytest.raises(AlignkitError, match=f"has no {kind} scores; it has {', '.join(aligner.kinds)}"):
+            aligner.score(bitexts["training"], kind)
 
 
-def test_scoring_twice_gives_the_same_bits(aligner, bitext):
-    for kind in aligner.kinds:
-        assert same(aligner.score(bitext, kind), aligner.score(bitext, kind))
+def test_scoring_twice_gives_the_same_bits(aligner, bitexts, scores):
+    for (name, kind), each in scores.items():
+        assert same(aligner.score(bitexts[name], kind), each)
 
 
-def test_a_pair_is_scored_alike_whatever_stands_beside_it(case, aligner):
-    bitext = case.encode(NEW)
+def test_a_pair_is_scored_alike_whatever_stands_beside_it(aligner, bitexts, scores):
     order = np.random.default_rng(1).permutation(len(NEW))[:15]
     for kind in aligner.kinds:
-        together, apart = aligner.score(bitext, kind), aligner.score(bitext.take(order), kind)
+        together, apart = scores["new", kind], aligner.score(bitexts["new"].take(order), kind)
         for place, m in enumerate(order):
             assert np.allclose(apart[place], together[m], rtol=1e-4, atol=1e-6)
 
 
-def test_saving_and_loading_changes_nothing(case, aligner, bitext, tmp_path):
-    path = tmp_path / f"saved{case.suffix}"
-    aligner.save(path)
-    loaded = load_aligner(path)
-    assert loaded.name == aligner.name
-    assert loaded.kinds == aligner.kinds
-    for kind in aligner.kinds:
-        assert same(loaded.score(bitext, kind), aligner.score(bitext, kind))
+def test_links_have_their_probabilities(aligner, bitexts, scores):
+    if "alpha" not in aligner.kinds:
+        with pytest.raises(AlignkitError, match="has no alpha scores"):
+            aligner.links(bitexts["new"])
+        return
+    for name, text in bitexts.items():
+        links, probabilities = aligner.links_and_probabilities(text)
+        assert len(links) == len(text)
+        assert links.to_pharaoh() == aligner.links(text).to_pharaoh()
+        assert probabilities.tobytes() == aligner.link_probabilities(text, links).tobytes()
+        assert ((probabilities > 0) & (probabilities <= 1 + 1e-6)).all()
+        if not isinstance(aligner, Reversed):  # whose rows are scaled
+            alpha = scores[name, "alpha"]
+            assert (probabilities >= scores_of_links(links, alpha) - 1e-6).all()
+    assert len(aligner.links(bitexts["training"]).pairs) > 20
 
 
-def test_saving_twice_gives_the_same_bytes(case, aligner, tmp_path):
-    one, two = (tmp_path / folder / f"saved{case.suffix}" for folder in "ab")
+def test_what_it_predicts_has_probabilities(aligner, bitexts):
+    sides = {"target": aligner.log_probabilities, "source": aligner.reverse_log_probabilities}
+    assert set(aligner.predicts) <= set(sides)
+    for side, of_pairs in sides.items():
+        if side not in aligner.predicts:
+            with pytest.raises(AlignkitError, match="gives no probability of a sentence"):
+                of_pairs(bitexts["new"])
+            continue
+        for text in bitexts.values():
+            found = of_pairs(text)
+            assert found.shape == (len(text),)
+            assert (found <= 0).all()
+            assert np.isfinite(found).all()
+    if aligner.predicts:
+        assert aligner.sentence_scores(bitexts["new"]).shape == (len(NEW), len(aligner.predicts))
+
+
+def test_a_batch_of_sentences_in_lines_of_links_out(case, aligner):
+    if "alpha" not in aligner.kinds:
+        return
+    pairs = [*NEW[:5], ([], ["t0"]), (["s0"], []), ([], []), *TRAINING[:5]]
+    source, target = ([" ".join(words) for words in side] for side in zip(*pairs, strict=True))
+    lines = aligner.align_batch(source, target)
+    assert lines == aligner.on_words().links(bitext_of(pairs)).to_strings()
+    assert lines[5:8] == ["", "", ""]
+    assert any(lines) or not case.exact  # a tiny network may attend to EOS most
+    assert aligner.align_batch(*zip(*pairs, strict=True)) == lines
+    assert aligner.align_batch([], []) == []
+    with pytest.raises(AlignkitError, match="1 source and 2 target"):
+        aligner.align_batch(["a"], ["b", "c"])
+
+
+def test_saving_and_loading_changes_nothing(aligner, bitexts, scores, tmp_path):
+    one, two = (tmp_path / folder / f"saved{aligner.ending}" for folder in "ab")
     for path in (one, two):
         path.parent.mkdir()
         aligner.save(path)
     assert one.read_bytes() == two.read_bytes()
-    again = tmp_path / f"again{case.suffix}"
-    load_aligner(one).save(again)
+    loaded = load_aligner(one)
+    assert (loaded.name, loaded.kinds, loaded.predicts) == (aligner.name, aligner.kinds, aligner.predicts)
+    again = tmp_path / f"again{aligner.ending}"
+    loaded.save(again)
     assert again.read_bytes() == one.read_bytes()
+    for (name, kind), each in scores.items():
+        assert same(loaded.score(bitexts[name], kind), each)
 
 
-def test_threads_do_not_change_the_scores(case, aligner, bitext):
-    for threads in (2, 3, 8) if case.exact else (2,):
-        other = case.fit(case.encode(TRAINING), threads)
-        for kind in aligner.kinds:
-            one, two = other.score(bitext, kind), aligner.score(bitext, kind)
+def test_pickling_changes_nothing(aligner, bitexts, scores):
+    """As engines do that hand an aligner to their processes."""
+    copy = pickle.loads(pickle.dumps(aligner))
+    assert (copy.name, copy.kinds) == (aligner.name, aligner.kinds)
+    for kind in aligner.kinds:
+        assert same(copy.score(bitexts["new"], kind), scores["new", kind])
+
+
+def test_threads_do_not_change_the_scores(case, bitexts, scores):
+    for threads in (2, 8) if case.exact else (2,):
+        other = fitted(case, threads)
+        for (name, kind), one in scores.items():
+            two = other.score(bitexts[name], kind)
             assert same(one, two) if case.exact else np.allclose(one.values, two.values, rtol=1e-2, atol=1e-5)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tampering import changed_npz, failures, npz_content, some, write_npz
 
-from alignkit.aligner import Reversed, Symmetrized, alignment_of, load_aligner
+from alignkit.aligner import Reversed, Symmetrized, load_aligner
 from alignkit.classical.diagonal import fit_diagonal
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.joint_views import fit_views
@@ -54,7 +54,7 @@ def use(path: Path) -> None:
     assert repr(aligner).count("\n") == 0
     for kind in aligner.kinds:
         assert np.isfinite(aligner.score(NEW, kind).values).all()
-    found = alignment_of(aligner, NEW, probabilities=True, scored=True)
+    found = aligner.alignment(NEW, probabilities=True, scored=True)
     assert np.isfinite(found.probabilities).all()
     assert np.isfinite(found.sentence_scores[:2]).all()  # the last pair has a blank side, and none
     aligner.save(path.with_name("again.npz"))

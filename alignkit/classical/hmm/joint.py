@@ -30,7 +30,6 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.aligner import check_kind
 from alignkit.classical.exchange import current_exchange, exchanging, with_work
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
 from alignkit.classical.hmm.inference import log_likelihoods, pooled_log_odds, posteriors
@@ -80,8 +79,9 @@ class JointHMM(FittedHMM, JointAligner):
 
     share: float = 0.5
     threshold: float = JOINT_THRESHOLD
-    name: str = "hmm-joint"
-    kinds: tuple[str, ...] = ("alpha", "beta")
+    name = "hmm-joint"
+    kinds = ("alpha", "beta")
+    predicts = ("target", "source")
     fitted: FittedText | None = field(default=None, compare=False, repr=False)
     counts: FittedCounts | None = field(default=None, repr=False)
 
@@ -131,7 +131,7 @@ class JointHMM(FittedHMM, JointAligner):
 
     def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
         """beta[t, l] = p(y_t | x_l), 0 for pairs never seen; alpha: :meth:`probabilities`."""
-        check_kind(self, kind)
+        self.check_kind(kind)
         if kind == "beta":
             return self.lookup(bitext).scores()
         return self.probabilities(bitext)

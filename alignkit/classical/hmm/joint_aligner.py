@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alignkit.aligner import scores_of_links
+from alignkit.aligner import Aligner, scores_of_links
 from alignkit.classical.hmm.windows import (
     Linked,
     linked_in_blocks,
@@ -45,7 +45,7 @@ class FittedText:
         return unchosen(self.bitext, self.chosen)
 
 
-class JointAligner:
+class JointAligner(Aligner):
     """An aligner whose links are those of a probability that reaches a threshold.
 
     Attributes:

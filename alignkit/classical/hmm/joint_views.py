@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.aligner import check_kind
 from alignkit.classical.exchange import Exchange, current_exchange, exchanging, with_work
 from alignkit.classical.hmm.expectation import pair_work
 from alignkit.classical.hmm.joint import (
@@ -42,7 +41,7 @@ from alignkit.text.bitext import Bitext
 from alignkit.text.on_disk import scratch_array
 from alignkit.text.units import lowercased
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.types import PathLike, Progress, brief_repr, with_options
+from alignkit.types import PathLike, Progress, with_options
 
 KIND, VERSION = "alignkit.hmm-views", 2
 #: The sum of the views' log-odds is kept on disk if it is larger than this part of the memory's limit.
@@ -53,7 +52,7 @@ SUBWORD_ITERATIONS = 4
 UNITS_LIMIT = 4
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class JointViews(JointAligner):
     """Fitted joint models of several views, which give link probabilities together.
 
@@ -68,11 +67,10 @@ class JointViews(JointAligner):
     models: tuple[JointHMM, ...]
     threshold: float = JOINT_THRESHOLD
     threads: int | None = field(default=None, compare=False, kw_only=True)
-    name: str = "hmm-views"
-    kinds: tuple[str, ...] = ("alpha", "beta")
+    name = "hmm-views"
+    kinds = ("alpha", "beta")
+    predicts = ("target", "source")
     fitted: FittedText | None = field(default=None, compare=False, repr=False)
-
-    __repr__ = brief_repr
 
     def __post_init__(self) -> None:
         if not self.models or len(self.models) != len(self.views):
@@ -114,7 +112,7 @@ class JointViews(JointAligner):
 
     def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
         """beta: that of the model of words; alpha: :meth:`probabilities`."""
-        check_kind(self, kind)
+        self.check_kind(kind)
         return self.words.score(lowercased(bitext), kind) if kind == "beta" else self.probabilities(bitext)
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:

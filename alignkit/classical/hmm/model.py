@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.aligner import check_kind
+from alignkit.aligner import Aligner
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
 from alignkit.classical.hmm.inference import log_likelihoods, posteriors, viterbi_positions
 from alignkit.classical.hmm.parameters import FittedHMM, unpack_hmm
@@ -38,15 +38,16 @@ KIND, VERSION = "alignkit.hmm", 3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class HMM(FittedHMM):
+class HMM(FittedHMM, Aligner):
     """A fitted hidden Markov aligner; it has no reverse direction.
 
     Attributes:
         decode: how links are found, one of :data:`DECODINGS`.
     """
 
-    name: str = "hmm"
-    kinds: tuple[str, ...] = ("alpha", "beta")
+    name = "hmm"
+    kinds = ("alpha", "beta")
+    predicts = ("target",)
     decode: str = "posterior"
 
     def __post_init__(self) -> None:
@@ -59,7 +60,7 @@ class HMM(FittedHMM):
 
         What a row of alpha lacks to 1 is NULL's.
         """
-        check_kind(self, kind)
+        self.check_kind(kind)
         if kind == "beta":
             return self.lookup(bitext).scores()
         return scores_in_windows(bitext, self._posteriors)

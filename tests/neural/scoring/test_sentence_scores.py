@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.aligner import alignment_of, on_words
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.scoring.evaluation import evaluate_network, translation_log_probabilities
 from alignkit.neural.training.translation import translation_trainer
@@ -66,7 +65,7 @@ def test_a_stream_gives_what_each_pair_gives_alone(tokenizer):
     batches = list(pair_batches("-", io.BytesIO(data), single=True))
     assert len(batches) == 40
     texts = [Bitext(encode_text(batch.source), encode_text(batch.target)) for batch in batches]
-    parts = [alignment_of(on_words(aligner), text, **ALL) for text in texts]
+    parts = [aligner.on_words().alignment(text, **ALL) for text in texts]
     for m, part in enumerate(parts):
         x, y = source[m].split(), target[m].split()
         assert (list(part.source[0]), list(part.target[0])) == (x, y)
