@@ -6,6 +6,7 @@ import json
 import math
 import runpy
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +14,7 @@ import pandas as pd
 import pytest
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
+SCRIPTS = [path.name for path in sorted(FOLDER.glob("*.py")) if "__main__" in path.read_text(encoding="utf-8")]
 OUT = ["-o", "out"]
 TEXTS = "no such file; give files with a sentence on each line"
 
@@ -44,7 +46,6 @@ def lacks(monkeypatch, tmp_path, capsys):
         (["speed.py", "x.de", "x.en"], f"x.de, x.en: {TEXTS}"),
         (["memory.py", "x.de", "x.en", "--folder", "f", *OUT], f"x.de, x.en: {TEXTS}"),
         (["fast_align.py", "x.de", "x.en", *OUT], f"x.de, x.en: {TEXTS}"),
-        (["cost_model.py", "x.de", "x.en", *OUT], f"x.de, x.en: {TEXTS}"),
         (["mechanisms.py", "a", "b", "c", "d", "runs", *OUT], f"a, b, c, d: {TEXTS}"),
         (["neural.py", "a", "b", "c", "d"], f"a, b, c, d: {TEXTS}"),
         (["agreement.py", "none", "runs", *OUT], "none/val.en: no such file; DATA holds these parts of Multi30k"),
@@ -62,34 +63,14 @@ def test_missing_files_are_one_line(lacks, call, part):
     assert part in lacks(*call)
 
 
-def test_costs_are_those_of_the_table(monkeypatch):
-    """Two machines that have all pairs of words each: by hand, from the formulas of docs/beyond-one-machine.md."""
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_every_script_explains_itself_and_has_a_line_in_the_index(monkeypatch, capsys, name):
+    monkeypatch.setattr(sys, "argv", [name, "--help"])
     monkeypatch.syspath_prepend(FOLDER)
-    module = runpy.run_path(str(FOLDER / "cost_model.py"))
-    found = module["Measured"](
-        pairs=1000,
-        elements=50_000,
-        iteration=2.0,
-        other=10.0,
-        linking=4.0,
-        iterations=5,
-        words=300,
-        target_words=100,
-        met=5000,
-        words_grow=0.0,
-        met_grow=0.0,
-    )
-    row = module["estimate"](found, 4000, 2, 0.5, 1e6)
-    K, H, V, V_t = 5000, 10_000, 300, 100
-    sent = 8 * H / 2 + 12 * H / 2 + 48 * K / 2 + 16 * (V + 2 * V_t) + 144 * V + 0.62e6
-    assert row["sent"] == pytest.approx(sent)
-    assert row["hours"] * 3600 == pytest.approx(2 * (5 * 2 + 10) / 0.5 + 5 * sent / 2 / 1e6)
-    assert row["memory"] == pytest.approx(40 * H / 2 + 94 * K / 2 + 4 * 100_000)
-    alone = module["estimate"](found, 4000, 1, 0.5, 1e6)
-    assert (alone["sent"], alone["waiting"]) == (0, 0)
-    assert alone["memory"] == 16 * K + 4 * 200_000
-    # A sample of 1,000 pairs is fitted, and the other 3,000 are linked, by two machines.
-    assert module["sampled"](found, 4000, 2, 1000, 0.5) * 3600 == pytest.approx((20 + 3 * 4 / 2) / 0.5)
+    with suppress(SystemExit):
+        runpy.run_path(str(FOLDER / name), run_name="__main__")
+    assert "Usage" in capsys.readouterr().out.replace("usage", "Usage")
+    assert f"| `{name} " in (FOLDER / "README.md").read_text(encoding="utf-8")
 
 
 def test_an_incomplete_data_folder_is_one_line(lacks, monkeypatch, tmp_path):

@@ -11,7 +11,8 @@ from alignkit_cli.group import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md")]
+PAGES += sorted((ROOT / "docs").rglob("*.md"))
 EXAMPLES = [
     pytest.param(page.name, code, id=f"{page.stem}-{number}")
     for page in PAGES
@@ -49,10 +50,10 @@ def test_commands_exist(page):
 
 
 def test_the_first_screen_has_the_two_commands():
-    """What continuous integration runs is found by these marks."""
-    first_screen = "\n".join(README.splitlines()[:40])
-    assert "<!-- command: sample -->" in first_screen
-    assert "<!-- command: tests -->" in first_screen
+    """Continuous integration finds what it runs by these marks."""
+    first_screen = "\n".join(README.splitlines()[:26])
+    assert re.findall(r"<!-- command: (\w+) -->", first_screen) == ["sample", "tests"]
+    assert first_screen.count("```") == 4
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

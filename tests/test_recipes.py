@@ -145,5 +145,5 @@ def test_opusfilter(folder, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", ["large-corpus"], indirect=True)
 def test_large_corpus(folder):
-    for name in ("links", "better.links", "all.links"):
+    for name in ("links", "all.links", "stream.links"):
         check_links(folder, name, "corpus.de", "corpus.en")
