@@ -1,7 +1,7 @@
 """Peak memory and time of `align`, of `align --fit-on`, and of eflomal, by the number of pairs.
 
     python benchmarks/align_memory.py SRC TGT --folder DIR -o benchmarks/results/align_memory --peer-python PYTHON
-        [--join 3 --limit 450M --sizes 0]
+        [--join 3 --sizes 0]
 
 The texts are enlarged as in benchmarks/memory.py: they are the lines of SRC and TGT over and over, with rarer
 words changed in each copy, so that the vocabulary and the pairs of words that meet grow with the text. A size of 0
@@ -25,14 +25,14 @@ from speed import read_pairs
 
 from alignkit.text.reading import read_lines
 
-PROGRAMS = ("eflomal", "align", "align --fit-on 10%", "align --max-memory")
+PROGRAMS = ("eflomal", "align", "align --fit-on 10%")
 
 
 def command(name: str, files: tuple[str, str], folder: Path, peer_python: str) -> list[str]:
     """The command line of a program, one of ours with the options that are its name."""
     if name == "eflomal":
         return eflomal(peer_python).command(*files, folder, 1)
-    options = ["-q", "--threads", "1", "--temp-dir", str(folder), "-o", str(folder / "o")]
+    options = ["-q", "--threads", "1", "-o", str(folder / "o")]
     return [sys.executable, "-m", "alignkit", *name.split(), *options, *files]
 
 
@@ -82,7 +82,6 @@ def key_of(row: dict[str, Any]) -> tuple[int, int, str]:
 @click.argument("target")
 @click.option("--sizes", type=int, multiple=True, default=(0, 1_000_000, 3_000_000, 10_000_000), show_default=True)
 @click.option("--programs", multiple=True, default=PROGRAMS, show_default=True)
-@click.option("--limit", default="1G", show_default=True, help="Of --max-memory.")
 @click.option("--join", "lines", default=1, show_default=True, type=click.IntRange(1), help="Lines made one.")
 @click.option("--folder", type=click.Path(path_type=Path), required=True, help="For texts and links.")
 @click.option("--peer-python", default=sys.executable, help="A Python that has eflomal.")
@@ -107,12 +106,11 @@ def main(
         text = read_pairs(source, target)
         words = round(sum(len(side.split()) for pair in text for side in pair) / (2 * len(text)))
         for program in programs:
-            name = f"{program} {options['limit']}" if program.endswith("--max-memory") else program
-            row: dict[str, Any] = {"pairs": size or len(text), "words": words, "program": name}
+            row: dict[str, Any] = {"pairs": size or len(text), "words": words, "program": program}
             if key_of(row) in map(key_of, result["rows"]):
                 continue
             try:
-                cost = measured(command(name, files, folder, options["peer_python"]), 1)
+                cost = measured(command(program, files, folder, options["peer_python"]), 1)
                 row |= {"mb": cost.mb, "seconds": cost.seconds, "cpu": cost.cpu}
             except RuntimeError as error:
                 row["refused"] = str(error)

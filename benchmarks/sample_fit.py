@@ -5,7 +5,7 @@
 Sets as of benchmarks/quality.py: both sides are lower-cased, the part stands before the training text, the
 sample is drawn from all pairs, and the links of the first lines are scored. The AER of a share is the mean over
 samples of several seeds, with the lowest and the highest. `--fit-on` links by the model of the sample, adapted to
-blocks of 250,000 pairs, as `--model M --adapt` does, but the pairs of the sample count once; `--model` is what the
+blocks, as `--model M --adapt` does, but the pairs of the sample count once; `--model` is what the
 same model says of each pair by itself.
 Pruned models are those of the smallest share, by number of word pairs kept. Writes OUT.json and OUT.md; no figure
 depends on the load of the machine.
