@@ -33,6 +33,14 @@ if TYPE_CHECKING:
     from alignkit.neural.training.translation_run import TranslationRun
 
 
+#: Scores that are compared if asked for -> what they are; ``delta`` and ``ov`` are the network's.
+ALSO = {
+    "ibm1.alpha": "IBM Model 1's posterior",
+    "delta": "the network's saliency",
+    "ov": "the lexicon of a transformer's attention heads",
+}
+
+
 @dataclass(frozen=True)
 class CompareSettings(MetricSettings):
     """Settings of the comparison.
@@ -40,21 +48,13 @@ class CompareSettings(MetricSettings):
     Attributes:
         metric: its name, one of ``alignkit.metrics.registry.SCORE_METRICS``.
         iterations: EM iterations of IBM 1; 1 without NULL is the paper's count-based Trans.
-        null: whether IBM 1 has NULL.
-        ibm_alpha: also score IBM 1's posterior, ``ibm1.alpha``.
-        delta: also score the network's saliency, ``lstm.delta``.
-        ov: also score the lexicon of a transformer's attention heads, ``transformer.ov``.
-        proxy_epochs: the preset's if not given.
+        also: further scores, of ``ALSO``.
         device: as :func:`alignkit.neural.devices.pick_device`.
     """
 
     metric: str = MAIN.name
     iterations: int = IBM1Settings.iterations
-    null: bool = False
-    ibm_alpha: bool = False
-    delta: bool = False
-    ov: bool = False
-    proxy_epochs: int | None = None
+    also: tuple[str, ...] = ()
     device: str = "auto"
 
 
@@ -113,8 +113,8 @@ def compare_aligners(
             raise AlignkitError("the second network was not trained with uniform attention")
         if uniform.tokenizer.vocabulary != network.tokenizer.vocabulary:
             raise AlignkitError("the two networks do not share their tokens; train both on the same text")
-    ibm1 = fit_ibm1(training, iterations=settings.iterations, null=settings.null, threads=settings.threads)
-    if settings.ov:
+    ibm1 = fit_ibm1(training, iterations=settings.iterations, null=False, threads=settings.threads)
+    if "ov" in settings.also:
         network.check_kind("ov")
     wanted = _wanted(ibm1, proxy, network, uniform, settings)
     scores = {}
@@ -131,10 +131,10 @@ def _wanted(
 ) -> dict[str, tuple[Aligner, str]]:
     """Name of a row of the table -> the aligner and the kind of its scores."""
     found = {"ibm1.beta": (ibm1, "beta")}
-    if settings.ibm_alpha:
+    if "ibm1.alpha" in settings.also:
         found["ibm1.alpha"] = (ibm1, "alpha")
     found["proxy.beta"] = (proxy, "beta")
-    for kind in ("alpha", "beta", *(kind for kind in ("delta", "ov") if getattr(settings, kind))):
+    for kind in ("alpha", "beta", *(kind for kind in ("delta", "ov") if kind in settings.also)):
         found[f"{network.name}.{kind}"] = (network, kind)
     if uniform is not None:
         found["uniform.beta"] = (uniform, "beta")
@@ -190,7 +190,6 @@ def compare_networks(
         text,
         scored if valid is None else valid,
         seed=settings.seed,
-        epochs=settings.proxy_epochs,
         progress=progress,
         device=settings.device,
     )
@@ -252,9 +251,9 @@ def compare_classical(
     text = bitext if training is None else read_text(training.source, training.target)
     read = {name: read_scores(path, bitext.shapes) for name, path in (others or {}).items()}
     scores = with_others({}, bitext, read, specials=False)  # scores of other text are refused before any fit
-    ibm1 = fit_ibm1(text, iterations=settings.iterations, null=settings.null, threads=settings.threads)
+    ibm1 = fit_ibm1(text, iterations=settings.iterations, null=False, threads=settings.threads)
     classical = {"ibm1.beta": ibm1.score(bitext, "beta")}
-    if settings.ibm_alpha:
+    if "ibm1.alpha" in settings.also:
         classical["ibm1.alpha"] = ibm1.score(bitext, "alpha")
     aligned = align(text, threads=settings.threads, progress=progress)
     classical["align.alpha"] = aligned.aligner.score(bitext, "alpha")

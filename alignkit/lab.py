@@ -53,6 +53,10 @@ UNIFORM, OTHER = "uniform.beta", "other.beta"
 RUNS = {"general-0": ("general", 0), "general-1": ("general", 1), "uniform-0": ("uniform", 0)}
 
 
+#: Options with which the authors evaluate, for :class:`LabSettings`.
+AUTHORS: dict[str, Any] = {"largest": True, "both_directions": True, "alpha_by": "accuracy", "proxy_bias": True}
+
+
 @dataclass(frozen=True)
 class LabSettings(MetricSettings):
     """Settings of the lab. The seed is also that of the drawn pairs and of the proxy.
@@ -61,8 +65,6 @@ class LabSettings(MetricSettings):
         on: score the run's validation text or its training text.
         limit: score only this number of pairs, drawn at random; by default all of a validation text and 1,000 of a
             training text.
-        iterations: EM iterations of IBM 1, beside the one iteration of the paper's count-based Trans.
-        null: whether IBM 1 has NULL.
         bleu: translate at the checkpoints of the second run whose BLEU was not logged.
         all_steps: also give the time course of every run against all fixed scores.
         alpha_by: which network of a run counts: that with the lowest validation loss; or that of the logged step
@@ -70,20 +72,16 @@ class LabSettings(MetricSettings):
         largest: in every row with uniform.beta, not only in A(alpha, beta_uf), and in that with other.beta, take
             beta at the logged step where the row is largest, as the authors do.
         both_directions: A(u, v) and A(v, u) of every row with uniform.beta; the paper's is one of the two.
-        proxy_epochs: the preset's if not given.
         proxy_bias: the authors' proxy is trained with a bias, which its beta leaves out.
     """
 
     on: Part = "valid"
     limit: int | None = None
-    iterations: int = IBM1Settings.iterations
-    null: bool = False
     bleu: bool = False
     all_steps: bool = False
     alpha_by: BestBy = "loss"
     largest: bool = False
     both_directions: bool = False
-    proxy_epochs: int | None = None
     proxy_bias: bool = False
 
 
@@ -197,15 +195,13 @@ class _Measurement:
             self.training,
             self.runs.main.valid,
             seed=settings.seed,
-            epochs=settings.proxy_epochs,
             bias=settings.proxy_bias,
             progress=self.progress,
             device=self.device,
         )
         scores["proxy.beta"] = proxy.score(pairs, "beta")
-        for iterations in dict.fromkeys((1, settings.iterations)):
-            null = settings.null and iterations > 1  # the paper's Trans has none
-            ibm1 = fit_ibm1(self.training, iterations=iterations, null=null, threads=settings.threads)
+        for iterations in (1, IBM1Settings.iterations):  # the paper's count-based Trans is one, without NULL
+            ibm1 = fit_ibm1(self.training, iterations=iterations, null=False, threads=settings.threads)
             for kind in ("beta", "alpha"):
                 scores[f"ibm1({iterations}).{kind}"] = ibm1.score(pairs, kind)
         for name, run in ((UNIFORM, self.runs.uniform), (OTHER, self.runs.other)):
@@ -329,7 +325,7 @@ class _Measurement:
             "scored_pairs": len(self.pairs),
             "training_pairs": len(self.training),
             "percent": float(settings.percent),
-            "ibm1": {"iterations": settings.iterations, "null": settings.null},
+            "ibm1": {"iterations": IBM1Settings.iterations, "null": False},
             "network": {"step": network.step, "seed": network.settings.training.seed},
             "fingerprint": network.fingerprint,
         }

@@ -101,7 +101,7 @@ def main(data: Path, runs: Path, output: Path, preset: str, epochs: int | None, 
         ("IBM 1 by EM, 5 iterations", 5),
         ("IBM 1 by counting, 1 iteration (the paper's)", 1),
     ):
-        compared = CompareSettings(iterations=iterations, null=False, ibm_alpha=True)
+        compared = CompareSettings(iterations=iterations, also=("ibm1.alpha",))
         tables[name] = compare_networks(
             str(runs / "general"), str(runs / "uniform"), settings=compared, device=options["device"]
         )

@@ -41,7 +41,7 @@ from papers_translation import (
     translation_rows,
 )
 
-from alignkit.lab import PERFORMANCES, best_network, lab
+from alignkit.lab import AUTHORS, PERFORMANCES, best_network, lab
 from alignkit.metrics.registry import MAIN
 from alignkit.neural.devices import set_threads
 from alignkit.neural.training.translation_run import TranslationRun
@@ -53,7 +53,6 @@ from alignkit.time_course import Network, TimeCourseSettings, at_step, row_name,
 RANDOM = ("general-", "random-")  #: A and B of :func:`random_batches`
 LAST = 36_250  #: steps of 20 epochs in batches of 16
 #: the options of `alignkit lab` for the authors' conventions
-AUTHORS = {"largest": True, "both_directions": True, "alpha_by": "accuracy", "proxy_bias": True}
 
 
 def saliency_courses(found: dict[str, Path], device: str, score: KeptScores) -> dict[str, Course]:

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import tempfile
 import textwrap
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit.comparison import CompareSettings
+from alignkit.comparison import ALSO, CompareSettings
 from alignkit.metrics.registry import SCORE_METRICS, find_metric
 from alignkit.packages import need
 from alignkit.text.pairs import LinePairs, check_has_words
-from alignkit_cli.analysis_options import (
-    call_of,
-    csv_option,
-    device_option,
-    ibm1_options,
-    json_option,
-    percent_option,
-    proxy_epochs_option,
-    seed_option,
-)
+from alignkit_cli.analysis_options import csv_option, device_option, json_option, percent_option, seed_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
     by_name,
@@ -36,37 +26,11 @@ from alignkit_cli.options import (
     with_given,
     write_output,
 )
-from alignkit_cli.parameter_types import TEXT, InputPath, NamedInputPath, ScoresPath
+from alignkit_cli.parameter_types import PASSES, TEXT, InputPath, NamedInputPath, ScoresPath
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from alignkit.comparison import Comparison
-
-
-@dataclass(frozen=True)
-class CompareCall:
-    """Options that are no settings."""
-
-    source: str | None
-    target: str | None
-    neural: str | None
-    uniform: str | None
-    training: tuple[str, str] | None
-    scores: tuple[tuple[str, str], ...]
-    as_json: bool
-    csv: str | None
-    lowercase: bool
-    encoding_errors: str
-    quiet: bool
-
-    def read(self, purpose: str, source: str, target: str | None) -> LinePairs:
-        """Read a text for this purpose; raises AlignkitError if no pair has words on both sides."""
-        from alignkit.text.pairs import read_line_pairs
-
-        reading: dict[str, Any] = {"lowercase": self.lowercase, "encoding_errors": self.encoding_errors}
-        pairs = read_line_pairs(source, target, **reading)
-        check_has_words(pairs, purpose)
-        return pairs
 
 
 @alignkit_command("compare")
@@ -106,13 +70,16 @@ class CompareCall:
     type=click.Choice([metric.name for metric in SCORE_METRICS]),
     help="What the table shows: the top-5 % agreement, or Kendall's tau.",
 )
-@click.option("--ibm-alpha", is_flag=True, help="Also compare IBM Model 1's posterior, ibm1.alpha.")
-@click.option("--delta", is_flag=True, help="Also compare the network's saliency, lstm.delta.")
-@click.option(
-    "--ov", is_flag=True, help="Also compare the lexicon of a transformer's attention heads, transformer.ov."
+@setting_option(
+    CompareSettings,
+    "also",
+    multiple=True,
+    show_default=False,
+    type=click.Choice(list(ALSO)),
+    help=f"Also compare these scores: {'; '.join(f'{name}, {what}' for name, what in ALSO.items())}. May be given "
+    "several times.",
 )
-@ibm1_options
-@proxy_epochs_option
+@setting_option(CompareSettings, "iterations", type=PASSES, help="Number of EM iterations of IBM Model 1.")
 @percent_option
 @click.option(
     "--scores",
@@ -144,55 +111,62 @@ def command(**options: Any) -> None:
     Without arguments, a small network is trained first on the German-English sample that comes with the program
     (about a minute).
     """
-    run_compare(call_of(CompareCall, options), with_given(CompareSettings(), options))
+    settings = with_given(CompareSettings(), options)
+    compare = without_network if options["neural"] is None and options["source"] is not None else with_network
+    found = compare(options, settings)
+    if options["csv"] is not None:
+        write_output(found.table.to_csv(index=False, lineterminator="\n").encode(), options["csv"])
+    write_output(f"{render_comparison(found, settings, options['as_json'])}\n".encode(), None)
 
 
-def run_compare(call: CompareCall, settings: CompareSettings) -> None:
-    """Compare, print the table."""
-    alone = call.neural is None and call.source is not None
-    found = without_network(call, settings) if alone else with_network(call, settings)
-    if call.csv is not None:
-        write_output(found.table.to_csv(index=False, lineterminator="\n").encode(), call.csv)
-    write_output(f"{render_comparison(found, settings, call.as_json)}\n".encode(), None)
+def read_texts(options: dict[str, Any]) -> tuple[LinePairs | None, LinePairs | None]:
+    """The text to score and the one to fit on, as far as given; raises AlignkitError if one has no words."""
+    from alignkit.text.pairs import read_line_pairs
+
+    def read(purpose: str, files: tuple[str, str | None]) -> LinePairs:
+        pairs = read_line_pairs(*files, **{name: options[name] for name in ("lowercase", "encoding_errors")})
+        check_has_words(pairs, purpose)
+        return pairs
+
+    training = read("fit on (--train)", options["training"]) if options["training"] is not None else None
+    given = options["source"] is not None
+    return (read("score", (options["source"], options["target"])) if given else None), training
 
 
-def without_network(call: CompareCall, settings: CompareSettings) -> Comparison:
+def without_network(options: dict[str, Any], settings: CompareSettings) -> Comparison:
     """Compare classical aligners and the scores of other systems."""
     from alignkit.comparison import compare_classical
 
-    for name in ("uniform", "delta", "ov", "proxy_epochs", "device"):
+    for name in ("uniform", "device"):
         needs(name, "--neural", there=False)
-    assert call.source is not None
-    training = call.read("fit on (--train)", *call.training) if call.training is not None else None
-    with progress_bar("align", call.quiet) as bar:
-        return compare_classical(
-            call.read("score", call.source, call.target),
-            by_name(call.scores, "--scores"),
-            training=training,
-            settings=settings,
-            progress=bar,
-        )
+    if set(settings.also) - {"ibm1.alpha"}:
+        raise click.UsageError(f"--also {(set(settings.also) - {'ibm1.alpha'}).pop()} goes only with --neural.")
+    pairs, training = read_texts(options)
+    assert pairs is not None
+    others = by_name(options["scores"], "--scores")
+    with progress_bar("align", options["quiet"]) as bar:
+        return compare_classical(pairs, others, training=training, settings=settings, progress=bar)
 
 
-def with_network(call: CompareCall, settings: CompareSettings) -> Comparison:
+def with_network(options: dict[str, Any], settings: CompareSettings) -> Comparison:
     """Load or train the network, fit the rest."""
-    if call.neural is None and any(given is not None for given in (call.uniform, call.training)):
+    neural, quiet = options["neural"], options["quiet"]
+    if neural is None and any(options[name] is not None for name in ("uniform", "training")):
         raise click.UsageError("Give --neural RUN, or SRC and TGT; or no arguments, for the embedded sample.")
     need("torch", "sacrebleu")
     from alignkit.comparison import compare_networks
     from alignkit.neural.devices import set_threads
 
     # The sample's network is so small that threads would cost more than they give.
-    set_threads(1 if call.neural is None and settings.threads is None else settings.threads)
-    pairs = call.read("score", call.source, call.target) if call.source is not None else None
-    training = call.read("fit on (--train)", *call.training) if call.training is not None else None
-    with tempfile.TemporaryDirectory(prefix="alignkit-") as folder, progress_bar("proxy", call.quiet) as bar:
+    set_threads(1 if neural is None and settings.threads is None else settings.threads)
+    pairs, training = read_texts(options)
+    with tempfile.TemporaryDirectory(prefix="alignkit-") as folder, progress_bar("proxy", quiet) as bar:
         return compare_networks(
-            call.neural or train_on_sample(folder, settings.seed, settings.device, call.quiet),
-            call.uniform,
+            neural or train_on_sample(folder, settings.seed, settings.device, quiet),
+            options["uniform"],
             pairs=pairs,
             training=training,
-            others=by_name(call.scores, "--scores"),
+            others=by_name(options["scores"], "--scores"),
             settings=settings,
             progress=bar,
         )
@@ -220,7 +194,7 @@ def render_comparison(found: Comparison, settings: CompareSettings, as_json: boo
     if as_json:
         facts: dict[str, Any] = {
             "percent": float(settings.percent),
-            "ibm1": {"iterations": settings.iterations, "null": settings.null},
+            "ibm1": {"iterations": settings.iterations, "null": False},
             "training_pairs": len(training),
             "scored_pairs": len(pairs),
             "fingerprint": training.fingerprint() if network is None else network.fingerprint,
@@ -234,8 +208,8 @@ def render_comparison(found: Comparison, settings: CompareSettings, as_json: boo
     what = f"{metric.symbol}(u, v): {metric.describe(settings, rows)}{chance}."
     lines = [
         textwrap.fill(what, 90),
-        f"Fitted on {len(training)} pairs; IBM 1: {settings.iterations} iterations, "
-        f"{'with' if settings.null else 'without'} NULL{f'; network: step {network.step}' if network else ''}.",
+        f"Fitted on {len(training)} pairs; IBM 1: {settings.iterations} iterations, without NULL"
+        f"{f'; network: step {network.step}' if network else ''}.",
         "",
         metric_matrix(found.table, metric),
     ]

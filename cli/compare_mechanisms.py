@@ -107,7 +107,7 @@ def command(folder: str, quiet: bool, **options: Any) -> None:
     if options["csv"] is not None:
         write_output(table.to_csv(index=False, lineterminator="\n").encode(), options["csv"])
     if options["plot"] is not None:
-        from alignkit.report.mechanism_plot import save_mechanism_plot
+        from alignkit.report.plots import save_mechanism_plot
 
         save_mechanism_plot(table, options["plot"])
     write_output(f"{mechanism_table(table, options['as_json'])}\n".encode(), None)

@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alignkit.align_settings import ReadSettings
-from alignkit_cli.analysis_options import csv_option, json_option
+from alignkit_cli.analysis_options import json_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import quiet_option, reading_options, threads_option, with_given, write_output
-from alignkit_cli.parameter_types import COUNT, TEXT, OutputPath
+from alignkit_cli.parameter_types import TEXT, OutputPath
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from alignkit.diagnose.diagnosis import LinkDiagnosis
+
+
+WORST = 5  #: lines that are named
 
 
 @alignkit_command("diagnose")
@@ -36,10 +39,8 @@ if TYPE_CHECKING:
     help="Its links, with or without probabilities; or those of its first lines, while all of the text is learned "
     "from.",
 )
-@click.option("--worst", type=COUNT, default=5, show_default=True, help="Number of the worst lines to name.")
 @click.option("--per-sentence", type=OutputPath(), help="Also write what is known of every pair as CSV.")
 @json_option("Print one JSON object; figures are fractions.")
-@csv_option
 @reading_options
 @threads_option
 @quiet_option
@@ -64,10 +65,10 @@ def command(source: str, target: str, links: str | None, **options: Any) -> None
             threads=options["threads"],
             progress=bar,
         )
-    for table, path in ((found.classes, options["csv"]), (found.pairs, options["per_sentence"])):
-        if path is not None:
-            write_output(table.to_csv(index=False, lineterminator="\n", float_format="%.6g").encode(), path)
-    text = diagnosis_json(found) if options["as_json"] else diagnosis_text(found, options["worst"])
+    if options["per_sentence"] is not None:
+        table = found.pairs.to_csv(index=False, lineterminator="\n", float_format="%.6g")
+        write_output(table.encode(), options["per_sentence"])
+    text = diagnosis_json(found) if options["as_json"] else diagnosis_text(found)
     write_output(f"{text}\n".encode(), None)
 
 
@@ -82,7 +83,7 @@ def diagnosis_json(found: LinkDiagnosis) -> str:
     return to_json(found.classes, "classes", {"estimate": facts, "findings": records(found.findings)})
 
 
-def diagnosis_text(found: LinkDiagnosis, worst: int) -> str:
+def diagnosis_text(found: LinkDiagnosis) -> str:
     """The estimate, the facts, the classes and the findings as text."""
     expected = found.expected
     estimate = (
@@ -90,8 +91,8 @@ def diagnosis_text(found: LinkDiagnosis, worst: int) -> str:
         f"recall {percent(expected.recall)} %) if all gold links are sure, "
         f"{percent(expected.aer_with_possible)} % if some are only possible"
     )
-    blocks = [estimate, facts_text(found.facts), classes_text(found.classes), findings_text(found.findings, worst)]
-    return "\n\n".join([*blocks, worst_text(found.pairs, worst)])
+    blocks = [estimate, facts_text(found.facts), classes_text(found.classes), findings_text(found.findings)]
+    return "\n\n".join([*blocks, worst_text(found.pairs)])
 
 
 def percent(share: float) -> str:
@@ -140,20 +141,20 @@ def classes_text(classes: pd.DataFrame) -> str:
     return "\n\n".join(blocks)
 
 
-def findings_text(findings: pd.DataFrame, worst: int) -> str:
+def findings_text(findings: pd.DataFrame) -> str:
     """The checks that found something, with the lines where there is most of it."""
     from alignkit.report.tables import align_columns
 
     grid = [["check", "found", "of", "%", "lines"]]
     for row in findings.to_dict(orient="records"):
-        lines = ", ".join(map(str, row["lines"][:worst]))
+        lines = ", ".join(map(str, row["lines"][:WORST]))
         grid.append([row["check"], f"{row['count']:,}", f"{row['of']:,}", percent(row["share"]), lines])
     return align_columns(grid)
 
 
-def worst_text(pairs: pd.DataFrame, worst: int) -> str:
+def worst_text(pairs: pd.DataFrame) -> str:
     """The pairs with the most expected errors."""
     errors = pairs["aer"].fillna(0) * (pairs["source_tokens"] + pairs["target_tokens"])
-    order = errors.sort_values(ascending=False, kind="stable").index[:worst]
+    order = errors.sort_values(ascending=False, kind="stable").index[:WORST]
     shown = [f"{pairs['line'][m]} ({percent(pairs['aer'][m])} %)" for m in order if errors[m] > 0]
     return f"most errors expected in lines: {', '.join(shown)}" if shown else "no errors expected"

@@ -12,7 +12,7 @@ from alignkit.links.formats import GOLD_BASES, GOLD_FORMATS
 from alignkit.links.gold import FEWEST_LINES
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import quiet_option, write_output
-from alignkit_cli.parameter_types import SEED, TEXT, OutputPath, ScoresPath
+from alignkit_cli.parameter_types import TEXT, OutputPath, ScoresPath
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,7 +64,6 @@ NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
     "--text also word frequency, punctuation and sentence length.",
 )
 @click.option("--per-sentence", type=OutputPath(), help="Also write counts and measures of every pair as CSV.")
-@click.option("--seed", type=SEED, default=0, show_default=True, help="The seed of the bootstrap.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object; figures are fractions.")
 @quiet_option
 def command(gold: str, hypothesis: str, per_sentence: str | None, by_class: bool, **options: Any) -> None:
@@ -82,12 +81,12 @@ def command(gold: str, hypothesis: str, per_sentence: str | None, by_class: bool
     if per_sentence is not None:
         write_output(pairs_csv(counts), per_sentence)
     errors = found.errors() if by_class else None
-    write_output(f"{as_text(counts, errors, options['seed'], options['as_json'])}\n".encode(), None)
+    write_output(f"{as_text(counts, errors, options['as_json'])}\n".encode(), None)
 
 
-def as_text(counts: LinkCounts, errors: pd.DataFrame | None, seed: int, as_json: bool) -> str:
+def as_text(counts: LinkCounts, errors: pd.DataFrame | None, as_json: bool) -> str:
     """The result as one line of text and the errors by class as tables, or everything as JSON."""
-    total, intervals = counts.total(), counts.intervals(seed)
+    total, intervals = counts.total(), counts.intervals()
     if as_json:
         fields: dict[str, Any] = {name: number(getattr(total, name)) for name in NAMES.values()}
         fields |= {"links": total.links, "sure": int(counts.sure.sum()), "possible": int(counts.possible.sum())}

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from alignkit.explain.registry import EXPLANATION_TESTS, TRANSLATION_TESTS, UNTRAINED, ExplanationSettings
-from alignkit_cli.analysis_options import call_of, csv_option, device_option, json_option
+from alignkit_cli.analysis_options import device_option, json_option
 from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import needs, quiet_option, setting_option, threads_option, write_output
-from alignkit_cli.parameter_types import COUNT, PROBABILITY, SEED, InputPath, OutputPath
+from alignkit_cli.options import needs, quiet_option, setting_option, threads_option, with_given, write_output
+from alignkit_cli.parameter_types import COUNT, InputPath, OutputPath
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -19,22 +19,8 @@ if TYPE_CHECKING:
 
 TRAINED = tuple(name for name in EXPLANATION_TESTS if name not in UNTRAINED)
 #: The options that only some tests read.
-READERS = {"epsilon": ("adversary",), "avoid": ("inattention",), "share": ("rationales",), "steps": TRAINED}
-
-
-@dataclass(frozen=True)
-class ExplainCall:
-    """Options that are no settings of the tests."""
-
-    run_dir: str
-    others: tuple[str, ...]
-    all_tests: bool
-    device: str
-    as_json: bool
-    csv: str | None
-    html: str | None
-    threads: int | None
-    quiet: bool
+READERS = {"avoid": ("inattention",), "steps": TRAINED}
+ALL = "all"
 
 
 @alignkit_command("explain")
@@ -58,16 +44,9 @@ class ExplainCall:
     "--test",
     "tests",
     multiple=True,
-    type=click.Choice(list(EXPLANATION_TESTS)),
+    type=click.Choice([*EXPLANATION_TESTS, ALL]),
     help=f"A test to run; may be given several times. {', '.join(TRAINED)} train networks.  "
     "[default: those that train none]",
-)
-@click.option("--all", "all_tests", is_flag=True, help="Run all tests.")
-@setting_option(
-    ExplanationSettings,
-    "epsilon",
-    type=PROBABILITY,
-    help="How far adversarial attention may change the probability.",
 )
 @setting_option(
     ExplanationSettings,
@@ -89,17 +68,7 @@ class ExplainCall:
     help="A word that networks are trained not to attend to (inattention); may be given several times.  [default: "
     f"the {ExplanationSettings.avoided} words that tell most about the label]",
 )
-@setting_option(
-    ExplanationSettings,
-    "share",
-    type=PROBABILITY,
-    help="The share of a text's words that rationales may select.",
-)
-@setting_option(
-    ExplanationSettings, "seed", type=SEED, help="The seed of random orders, the bootstrap and trained networks."
-)
 @json_option("Print JSON.")
-@csv_option
 @click.option("--html", type=OutputPath(), help="Also write a page with the tests and every text as a heat map.")
 @device_option
 @threads_option
@@ -116,62 +85,51 @@ def command(**options: Any) -> None:
     from alignkit.explain.translation import explain_translation_run, is_translation_run
     from alignkit.neural.devices import set_threads
 
-    call = call_of(ExplainCall, options)
-    translates = is_translation_run(call.run_dir)
-    check_tests(options["tests"], call, translates)
-    set_threads(call.threads)
-    settings = settings_of(call, {name: value for name, value in options.items() if name not in vars(call)})
+    named, translates = options["tests"], is_translation_run(options["run_dir"])
+    tests = tuple(EXPLANATION_TESTS) if ALL in named else named or UNTRAINED
+    check_tests(tests, options, translates)
+    set_threads(options["threads"])
+    settings = with_given(ExplanationSettings(), options, tests=tests)
     if translates:
-        if call.html is not None:
+        if options["html"] is not None:
             raise click.UsageError("--html is for classifiers; `alignkit report RUN` shows a translation network.")
-        table = explain_translation_run(call.run_dir, call.others, settings, call.device)
+        table = explain_translation_run(options["run_dir"], options["others"], settings, options["device"])
     else:
-        table = explain_and_report(call, settings)
-    if call.csv is not None:
-        write_output(table.to_csv(index=False, lineterminator="\n").encode(), call.csv)
-    write_output(f"{explanation_text(table, call.as_json)}\n".encode(), None)
+        table = explain_and_report(options, settings)
+    write_output(f"{explanation_text(table, options['as_json'])}\n".encode(), None)
 
 
-def check_tests(named: tuple[str, ...], call: ExplainCall, translates: bool) -> None:
+def check_tests(tests: Sequence[str], options: dict[str, Any], translates: bool) -> None:
     """Refuse options that none of the chosen tests reads, and a test without what it needs.
 
     Args:
-        named: the tests that were named.
-        call: the other options.
+        tests: those that are chosen.
+        options: of the command.
         translates: whether the run is one of a translation network, which has fewer tests.
 
     Raises:
         click.UsageError: naming the option.
     """
-    chosen = set(EXPLANATION_TESTS) if call.all_tests else set(named or UNTRAINED)
-    chosen &= set(TRANSLATION_TESTS) if translates else chosen
+    chosen = set(tests) & set(TRANSLATION_TESTS) if translates else set(tests)
     for option, readers in READERS.items():
         needs(option, f"the test{'s' * (len(readers) > 1)} {', '.join(readers)}", not chosen.isdisjoint(readers))
-    if "seeds" in named and not call.others:
+    if "seeds" in options["tests"] and not options["others"]:
         raise click.UsageError("--test seeds needs --other RUN, a run of another seed.")
 
 
-def explain_and_report(call: ExplainCall, settings: ExplanationSettings) -> pd.DataFrame:
+def explain_and_report(options: dict[str, Any], settings: ExplanationSettings) -> pd.DataFrame:
     """The tests of a classifier; writes the page, if one is wanted."""
     from alignkit.explain.explain import explanation_table, run_subject
 
-    with progress_bar("networks", call.quiet) as bar:
-        subject = run_subject(call.run_dir, call.others, settings, bar, call.device)
+    with progress_bar("networks", options["quiet"]) as bar:
+        subject = run_subject(options["run_dir"], options["others"], settings, bar, options["device"])
         table = explanation_table(subject)
-    if call.html is not None:
+    if options["html"] is not None:
         from alignkit.explain.page import explanation_report
         from alignkit.report.page import build_page
 
-        write_output(build_page(explanation_report(subject, table)), call.html)
+        write_output(build_page(explanation_report(subject, table)), options["html"])
     return table
-
-
-def settings_of(call: ExplainCall, options: dict[str, Any]) -> ExplanationSettings:
-    """The settings of the tests."""
-    if call.all_tests and options["tests"]:
-        raise click.UsageError("Give --test or --all, not both.")
-    tests = tuple(EXPLANATION_TESTS) if call.all_tests else options["tests"] or UNTRAINED
-    return ExplanationSettings(**{**options, "tests": tests})
 
 
 def explanation_text(table: pd.DataFrame, as_json: bool) -> str:

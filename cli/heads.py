@@ -8,7 +8,7 @@ import click
 
 from alignkit.align_settings import ReadSettings
 from alignkit.metrics.protocol import MetricSettings
-from alignkit_cli.analysis_options import csv_option, json_option, percent_option, seed_option
+from alignkit_cli.analysis_options import json_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
     quiet_option,
@@ -17,13 +17,14 @@ from alignkit_cli.options import (
     with_given,
     write_output,
 )
-from alignkit_cli.parameter_types import COUNT, TEXT, InputPath, OutputPath
+from alignkit_cli.parameter_types import TEXT, InputPath, OutputPath
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from alignkit.heads.ranking import HeadRanking
 
 SHIFTS = ("", "+1")
+TOP = 10  #: rows of the printed table
 
 
 @alignkit_command("heads")
@@ -41,17 +42,13 @@ SHIFTS = ("", "+1")
     type=InputPath(folder=True),
     help="Without --gold: compare with a saved aligner instead of fitting one on the text.",
 )
-@click.option("--top", type=COUNT, default=10, show_default=True, help="Number of rows of the printed table.")
 @click.option(
     "--alignment-heads",
     type=OutputPath(),
     help='Also write {"alignment_heads": [[layer, head], ...]} as CTranslate2 reads it; in an existing '
     "config.json, everything else stays.",
 )
-@percent_option
-@seed_option("The seed of the bootstrap.")
 @json_option("Print JSON with all heads, intervals and means of heads.")
-@csv_option
 @reading_options
 @threads_option
 @quiet_option
@@ -85,9 +82,7 @@ def run_heads(scores: str, source: str, target: str | None, options: dict[str, A
         )
     if options["alignment_heads"] is not None:
         write_alignment_heads(options["alignment_heads"], found.alignment_heads)
-    if options["csv"] is not None:
-        write_output(found.table.to_csv(index=False, lineterminator="\n").encode(), options["csv"])
-    text = ranking_json(found) if options["as_json"] else ranking_text(found, settings, options["top"])
+    text = ranking_json(found) if options["as_json"] else ranking_text(found, settings)
     write_output(f"{text}\n".encode(), None)
 
 
@@ -105,7 +100,7 @@ def ranking_json(found: HeadRanking) -> str:
     return to_json(found.table, "heads", facts)
 
 
-def ranking_text(found: HeadRanking, settings: MetricSettings, top: int) -> str:
+def ranking_text(found: HeadRanking, settings: MetricSettings) -> str:
     """The best heads as a table, what the shift does to the best one, and the heads whose mean is best."""
     from alignkit.report.tables import align_columns
 
@@ -119,14 +114,14 @@ def ranking_text(found: HeadRanking, settings: MetricSettings, top: int) -> str:
         "chance": "chance %",
     }
     grid = [["head", titles[names[0]], "interval", *(titles[name] for name in names[1:]), ""]]
-    for row in found.table.head(top).to_dict(orient="records"):
+    for row in found.table.head(TOP).to_dict(orient="records"):
         interval = f"({metric.text(row['low'])} to {metric.text(row['high'])})"
         cells = [f"{row['layer']}.{row['head']}{SHIFTS[row['shift']]}", metric.text(row[names[0]]), interval]
         grid.append([*cells, *(metric.text(row[name]) for name in names[1:]), "=" if row["tied"] else ""])
     lines = [ranking_title(found, settings), "", align_columns(grid)]
-    hidden = len(found.table) - min(top, len(found.table))
+    hidden = len(found.table) - min(TOP, len(found.table))
     return "\n".join(
-        [*lines, *([f"and {hidden} more (--top)"] if hidden else []), "", *ranking_conclusions(found)]
+        [*lines, *([f"and {hidden} more (--json)"] if hidden else []), "", *ranking_conclusions(found)]
     )
 
 

@@ -3,77 +3,37 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from alignkit.lab import BestBy, LabSettings
+from alignkit.lab import AUTHORS, LabSettings
 from alignkit.metrics.protocol import Metric
 from alignkit.metrics.registry import MAIN, SCORE_METRICS
-from alignkit.neural.settings import PRESETS, RunSettings, Tokens
+from alignkit.neural.assignments import assign
+from alignkit.neural.settings import PRESETS
 from alignkit.packages import need
-from alignkit_cli.analysis_options import (
-    call_of,
-    csv_option,
-    device_option,
-    ibm1_options,
-    json_option,
-    part_option,
-    percent_option,
-    preset_option,
-    proxy_epochs_option,
-    seed_option,
-)
+from alignkit.time_course import Part
+from alignkit_cli.analysis_options import device_option, json_option, percent_option, preset_option, seed_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
     needs,
     note,
     quiet_option,
     reading_options,
+    setting_option,
     threads_option,
     with_given,
     write_output,
 )
-from alignkit_cli.parameter_types import COUNT, NATURAL, PASSES, TEXT, InputPath, OutputFolder, OutputPath
+from alignkit_cli.parameter_types import COUNT, TEXT, InputPath, OutputFolder, OutputPath
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from alignkit.lab import Lab
 
 #: parameters that go only with --train
-PLAN = ("preset", "tokens", "pieces", "epochs", "steps")
-
-
-@dataclass(frozen=True)
-class LabCall:
-    """Options that are no settings."""
-
-    run_dir: str | None
-    other: str | None
-    uniform: str | None
-    training: tuple[str, str] | None
-    valid: tuple[str, str] | None
-    folder: str | None
-    preset: str
-    tokens: str | None
-    pieces: int | None
-    epochs: int | None
-    steps: int | None
-    device: str
-    as_json: bool
-    csv: str | None
-    csv_steps: str | None
-    lowercase: bool
-    encoding_errors: str
-    quiet: bool
-
-    def run_settings(self, seed: int) -> RunSettings:
-        """The settings of the networks to be trained."""
-        return PRESETS[self.preset].change(
-            text={"tokens": self.tokens, "pieces": self.pieces},
-            training={"seed": seed, "epochs": self.epochs, "steps": self.steps},
-        )
+PLAN = ("preset", "assignments")
 
 
 @alignkit_command("lab")
@@ -105,50 +65,39 @@ class LabCall:
 )
 @preset_option(PRESETS, "With --train: the sizes of the networks, and how they are trained.")
 @click.option(
-    "--tokens",
-    type=click.Choice(get_args(Tokens)),
-    help="With --train: the unit of the vocabulary.  [default: the preset's]",
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="With --train: any setting, such as training.epochs=5, as in `alignkit train`. May be repeated.",
 )
-@click.option("--pieces", type=COUNT, help="With --train: the number of subwords.  [default: the preset's]")
-@click.option("--epochs", type=PASSES, help="With --train: passes over the text.  [default: the preset's]")
-@click.option("--steps", type=NATURAL, help="With --train: stop after this number of batches.")
-@part_option(LabSettings, "on", "The text whose pairs are scored: the validation or the training text.")
+@setting_option(
+    LabSettings,
+    "on",
+    type=click.Choice(get_args(Part)),
+    help="The text whose pairs are scored: the validation or the training text.",
+)
 @click.option(
     "--limit",
     type=COUNT,
     help="Score only this number of pairs, drawn at random.  [default: all for valid, 1,000 for train]",
 )
-@ibm1_options
 @click.option(
     "--bleu",
     is_flag=True,
     help="Also xi by BLEU, which takes long: --other translates at each of its checkpoints.",
 )
 @click.option(
-    "--alpha-by",
-    type=click.Choice(get_args(BestBy)),
-    default=LabSettings.alpha_by,
-    show_default=True,
-    help="What makes a network of RUN the best: the lowest validation loss, or the highest accuracy or BLEU of a "
-    "logged step, as in the authors' evaluation.",
-)
-@click.option(
-    "--largest",
+    "--authors",
     is_flag=True,
-    help="Take uniform.beta and other.beta in every row at the step where the row is largest, as the authors do.",
-)
-@click.option("--both-directions", is_flag=True, help="Rows with uniform.beta as A(u, v) and as A(v, u).")
-@proxy_epochs_option
-@click.option(
-    "--proxy-bias",
-    is_flag=True,
-    help="Train the proxy with a bias, which its beta leaves out, as the authors do.",
+    help="Evaluate as the authors do: the network of RUN with the highest accuracy of a logged step; uniform.beta "
+    "and other.beta where each row is largest; rows with uniform.beta in both directions; a proxy trained with a "
+    "bias, which its beta leaves out.",
 )
 @percent_option
 @seed_option("The seed of the drawn pairs, the proxy and the bootstrap; with --train, of the networks.")
 @device_option
 @json_option("Print JSON with counts and intervals.")
-@csv_option
 @click.option(
     "--csv-steps",
     type=OutputPath(),
@@ -168,64 +117,51 @@ def command(**options: Any) -> None:
     is among the top 5 % by v, with chance and interval; xi, how good the second network was when its attention
     first agreed with the final one better than that; and Kendall's tau. docs/lab.md explains every column.
     """
-    run_lab(call_of(LabCall, options), with_given(LabSettings(), options))
-
-
-def run_lab(call: LabCall, settings: LabSettings) -> None:
-    """Train if asked to, measure, print."""
-    _check_usage(call)
+    _check_usage(options)
     need("torch", "sacrebleu")
-    from alignkit.lab import lab
+    from alignkit.lab import find_lab_runs, lab
     from alignkit.neural.devices import set_threads
 
+    settings = with_given(LabSettings(), options, **(AUTHORS if options["authors"] else {}))
     set_threads(settings.threads)
-    if call.training is not None:
-        train_first(call, call.training, settings.seed)
-    runs = _runs(call)
-    with progress_bar("lab", call.quiet) as bar:
-        found = lab(*runs, settings, call.device, bar, all_steps=call.csv_steps is not None)
-    if call.csv is not None:
-        write_output(found.table.to_csv(index=False, lineterminator="\n").encode(), call.csv)
-    if call.csv_steps is not None:
-        write_output(found.time_courses.to_csv(index=False, lineterminator="\n").encode(), call.csv_steps)
-    write_output(f"{render_lab(found, settings, call.as_json)}\n".encode(), None)
+    if options["training"] is not None:
+        train_first(options, settings.seed)
+    place = options["run_dir"] or options["folder"]
+    kept = find_lab_runs(place)
+    runs = [kept.get("general-0", place)]
+    runs += [options[name] or kept.get(run) for name, run in (("other", "general-1"), ("uniform", "uniform-0"))]
+    with progress_bar("lab", options["quiet"]) as bar:
+        found = lab(*runs, settings, options["device"], bar, all_steps=options["csv_steps"] is not None)
+    if options["csv_steps"] is not None:
+        write_output(found.time_courses.to_csv(index=False, lineterminator="\n").encode(), options["csv_steps"])
+    write_output(f"{render_lab(found, settings, options['as_json'])}\n".encode(), None)
 
 
-def _check_usage(call: LabCall) -> None:
-    if call.training is None:
-        if call.valid is not None or call.folder is not None:
+def _check_usage(options: dict[str, Any]) -> None:
+    if options["training"] is None:
+        if options["valid"] is not None or options["folder"] is not None:
             raise click.UsageError("--valid and -o belong to --train SRC TGT.")
         for name in PLAN:
             needs(name, "--train", False)
-        if call.run_dir is None:
+        if options["run_dir"] is None:
             raise click.UsageError("Give RUN, or --train SRC TGT -o FOLDER.")
-    elif any(given is not None for given in (call.run_dir, call.other, call.uniform)):
+    elif any(options[name] is not None for name in ("run_dir", "other", "uniform")):
         raise click.UsageError("Give RUN (with --other and --uniform) or --train, not both.")
-    elif call.folder is None:
+    elif options["folder"] is None:
         raise click.UsageError("--train needs -o FOLDER for the three runs.")
 
 
-def _runs(call: LabCall) -> tuple[str, str | None, str | None]:
-    """The runs given, or those that the folder of a --train holds."""
-    from alignkit.lab import find_lab_runs
-
-    place = call.run_dir or call.folder
-    assert place is not None
-    found = {name: str(path) for name, path in find_lab_runs(place).items()}
-    if "general-0" not in found:
-        return place, call.other, call.uniform
-    return found["general-0"], call.other or found.get("general-1"), call.uniform or found.get("uniform-0")
-
-
-def train_first(call: LabCall, training: tuple[str, str], seed: int) -> None:
+def train_first(options: dict[str, Any], seed: int) -> None:
     """Train the three runs into the folder."""
     from alignkit.lab import train_lab_files
 
-    assert call.folder is not None
-    reading: dict[str, Any] = {"lowercase": call.lowercase, "encoding_errors": call.encoding_errors}
-    with progress_bar("training", call.quiet) as bar:
-        train_lab_files(call.folder, training, call.valid, call.run_settings(seed), bar, call.device, **reading)
-    note(f"{call.folder}: the three runs are trained", call.quiet)
+    settings = assign(PRESETS[options["preset"]].change(training={"seed": seed}), options["assignments"])
+    folder, quiet = options["folder"], options["quiet"]
+    reading = {name: options[name] for name in ("lowercase", "encoding_errors")}
+    files = options["training"], options["valid"]
+    with progress_bar("training", quiet) as bar:
+        train_lab_files(folder, *files, settings, bar, options["device"], **reading)
+    note(f"{folder}: the three runs are trained", quiet)
 
 
 def render_lab(found: Lab, settings: LabSettings, as_json: bool) -> str:

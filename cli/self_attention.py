@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit_cli.analysis_options import csv_option, device_option, json_option, seed_option
+from alignkit_cli.analysis_options import device_option, json_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import quiet_option, reading_options, threads_option, write_output
 from alignkit_cli.parameter_types import TEXT, InputPath, OutputPath
@@ -42,9 +42,7 @@ one at random. identifiable: the mean share of the squared weights that has an e
     help="Also write attention flow: the most that can flow from each input word to each state through the "
     "layers' weights. About a second for a sentence of 20 tokens.",
 )
-@seed_option("The seed of the bootstrap.")
 @json_option("Print JSON: every head and role, and identifiability.")
-@csv_option
 @device_option
 @reading_options
 @threads_option
@@ -54,8 +52,8 @@ def command(run: str, source: str, quiet: bool, **options: Any) -> None:
 
     Each head is shown with the role that its largest weights fit best, against chance: the previous or the next
     token, the token itself, other subwords of the same word, the rarest word of the sentence, punctuation, or the
-    sentence's begin and end. Rarity is measured in the training text if RUN is a run directory, else in SRC. --csv
-    and --json have every role of every head.
+    sentence's begin and end. Rarity is measured in the training text if RUN is a run directory, else in SRC.
+    --json has every role of every head.
     """
     from alignkit.analysis.networks import load_network
     from alignkit.heads.self_attention import head_report, input_attention
@@ -66,12 +64,10 @@ def command(run: str, source: str, quiet: bool, **options: Any) -> None:
     lines = read_lines(source, **{name: options[name] for name in ("encoding_errors", "lowercase")})
     network = load_network(run, options["device"])
     with progress_bar("self-attention", quiet) as bar:
-        found = head_report(network, lines, training_counts(run), bar, options["seed"])
+        found = head_report(network, lines, training_counts(run), bar)
         for method in ("rollout", "flow"):
             if options[method] is not None:
                 input_attention(network, lines, method, bar).save(options[method])
-    if options["csv"] is not None:
-        write_output(found.roles.to_csv(index=False, lineterminator="\n").encode(), options["csv"])
     text = report_json(found) if options["as_json"] else report_text(found)
     write_output(f"{text}\n".encode(), None)
 

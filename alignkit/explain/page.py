@@ -10,10 +10,10 @@ import numpy as np
 
 from alignkit.explain.registry import EXPLANATION_TESTS
 from alignkit.explain.subject import Subject
-from alignkit.metrics.registry import compare
-from alignkit.report.html import DASH, look
-from alignkit.report.html import table as table_html
+from alignkit.metrics.registry import compare_by_all
 from alignkit.report.model import Panel, Report, score_set
+from alignkit.report.panels import DASH, look
+from alignkit.report.panels import table as table_html
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -159,7 +159,7 @@ def explanation_report(subject: Subject, table: pd.DataFrame, title: str | None 
         title=title or f"Does attention explain {' or '.join(classifier.labels)}?",
         bitext=bitext,
         sets=tuple(sets),
-        table=compare(scores, seed=subject.settings.seed),
+        tables=compare_by_all(scores, seed=subject.settings.seed),
         counts=counts,
         specials=False,
         marked=False,

@@ -52,6 +52,13 @@ def prefixed(metric: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
     return {metric.name: values[metric.name], **{f"{metric.name}_{name}": x for name, x in others.items()}}
 
 
+def compare_by_all(
+    scores: Mapping[str, ScoresLike], settings: MetricSettings | None = None, **options: Any
+) -> dict[str, pd.DataFrame]:
+    """The tables of :func:`compare` of every metric that compares scores with scores, by its name."""
+    return {metric.name: compare(scores, metric, settings, **options) for metric in SCORE_METRICS}
+
+
 def compare(
     scores: Mapping[str, ScoresLike],
     metric: Metric | str = MAIN,

@@ -8,10 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alignkit.errors import AlignkitError
-from alignkit.metrics.protocol import Metric, MetricSettings
-from alignkit.metrics.registry import MAIN, SCORE_METRICS, compare
-from alignkit.report.breakdown import breakdown_table, mass_table
-from alignkit.report.gold import gold_classes, gold_table
+from alignkit.report.breakdown import breakdown_table, gold_classes, gold_table, mass_table
 from alignkit.report.model import Report
 from alignkit.storage import atomic_write
 from alignkit.types import PathLike
@@ -19,7 +16,6 @@ from alignkit.types import PathLike
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMATS = ("csv", "parquet")
 SCORE_COLUMNS = ("run", "step", "sentence", "t", "s", "kind", "value")
 
 
@@ -43,11 +39,10 @@ def score_frame(report: Report) -> pd.DataFrame:
 
 
 def frames(report: Report) -> dict[str, Callable[[], pd.DataFrame]]:
-    """Name -> what makes the table of that name: agreement, tau, bands, mass, scores; gold, errors
+    """Name -> what makes the table of that name: one for each metric, bands, mass, scores; gold, errors
     and course if any."""
     made: dict[str, Callable[[], pd.DataFrame]] = {
-        MAIN.name: lambda: report.table,
-        **{metric.name: partial(_metric_frame, report, metric) for metric in SCORE_METRICS if metric is not MAIN},
+        **{name: partial(lambda table: table, table) for name, table in report.tables.items()},
         "bands": lambda: breakdown_table(report),
         "mass": lambda: mass_table(report),
         "scores": lambda: score_frame(report),
@@ -61,33 +56,18 @@ def frames(report: Report) -> dict[str, Callable[[], pd.DataFrame]]:
     return made
 
 
-def _metric_frame(report: Report, metric: Metric) -> pd.DataFrame:
-    scores = {each.name: each.scores for each in report.sets}
-    return compare(scores, metric, MetricSettings(percent=report.percent, seed=report.seed))
-
-
-def save_frames(report: Report, folder: PathLike, form: str = "csv") -> list[Path]:
-    """Write NAME.csv (or NAME.parquet) for every table of :func:`frames`; returns the files.
+def save_frames(report: Report, folder: PathLike) -> list[Path]:
+    """Write NAME.csv for every table of :func:`frames`; returns the files.
 
     Raises:
-        AlignkitError: the folder cannot be made or written to, Parquet without pyarrow, or another format.
+        AlignkitError: the folder cannot be made or written to.
     """
-    if form not in FORMATS:
-        raise AlignkitError(f"frames are written as {' or '.join(FORMATS)}, not {form!r}")
     place = make_folder(folder)
     written = []
     for name, make in frames(report).items():
-        path = place / f"{name}.{form}"
-        table = make()
-        try:
-            with atomic_write(path) as stream:
-                if form == "csv":
-                    table.to_csv(stream, index=False, lineterminator="\n", encoding="utf-8")
-                else:
-                    table.to_parquet(stream)
-        except ImportError as error:
-            raise AlignkitError("Parquet needs pyarrow: pip install pyarrow, or write CSV") from error
-        written.append(path)
+        written.append(place / f"{name}.csv")
+        with atomic_write(written[-1]) as stream:
+            make().to_csv(stream, index=False, lineterminator="\n", encoding="utf-8")
     return written
 
 

@@ -14,6 +14,7 @@ from alignkit.interop.projection import word_grouping, word_shapes
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.error_classes import WordFacts
 from alignkit.metrics.protocol import PERCENT, Percent
+from alignkit.metrics.registry import MAIN
 from alignkit.scores import Grouping, Scores
 from alignkit.text.bitext import Bitext
 
@@ -152,7 +153,7 @@ class Report:
         title: of the page.
         bitext: M pairs as the scores see them, in words or subwords, with BOS and EOS where they were scored.
         sets: at least one; all of the M pairs, with the bitext's shapes.
-        table: of :func:`alignkit.metrics.registry.compare`, of the sets' names.
+        tables: of :func:`alignkit.metrics.registry.compare_by_all`, of the sets' names.
         counts: int64 (V_src,): how often each source type occurs in the text that was learned from.
         time_course: columns run, step, name, value, as :func:`alignkit.report.page_data.time_course_lines` reads
             them, or None.
@@ -174,7 +175,7 @@ class Report:
     title: str
     bitext: Bitext
     sets: tuple[ScoreSet, ...]
-    table: pd.DataFrame
+    tables: Mapping[str, pd.DataFrame]
     counts: np.ndarray
     time_course: pd.DataFrame | None = None
     gold: GoldLinks | None = None
@@ -198,6 +199,11 @@ class Report:
                 raise AlignkitError(f"the scores {each.name} are not of the report's sentence pairs")
         if self.gold is not None and len(self.gold) > len(self.bitext):
             raise AlignkitError(f"gold links of {len(self.gold)} pairs, the report has {len(self.bitext)}")
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """That of the main metric."""
+        return self.tables[MAIN.name]
 
     def find(self, name: str) -> ScoreSet:
         """The score set of that name."""

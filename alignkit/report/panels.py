@@ -7,37 +7,78 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
+from importlib.resources import files
 from typing import Any
 
-from alignkit.report.gold import gold_classes, gold_table, linking_sets
-from alignkit.report.html import DASH, asset, figure, look, share, table
+from alignkit.metrics.protocol import Metric, MetricSettings
+from alignkit.metrics.registry import MAIN, METRICS
+from alignkit.report.breakdown import gold_classes, gold_table, linking_sets
 from alignkit.report.model import Report, names_of
 from alignkit.text.subword_marks import style_of
 
+DASH = "\N{EN DASH}"
+
+
+def asset(name: str) -> str:
+    """A file of ``alignkit/report/assets`` as text."""
+    return (files("alignkit.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def share(value: float | None, digits: int = 0) -> str:
+    """A fraction as per cent, with a space that does not break."""
+    if value is None or math.isnan(value):
+        return DASH
+    return f"{100 * value:.{digits}f}\N{NO-BREAK SPACE}%"
+
+
+def table(label: str, header: Sequence[str], rows: Sequence[str], name: str = "") -> str:
+    """A table that scrolls where it is wider than the page.
+
+    Args:
+        label: what a screen reader calls it.
+        header: the columns' names, as text.
+        rows: the rows as HTML.
+        name: a CSS class.
+    """
+    head = "".join(f'<th scope="col">{escape(column)}</th>' for column in header)
+    kind = f' class="{name}"' if name else ""
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}"><table{kind}>'
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def look(text: str) -> str:
+    """A paragraph of HTML that says what a figure shows and what to look for."""
+    return f'<p class="look">{text}</p>'
+
+
+def figure(place: str, text: str) -> str:
+    """The place of a figure and of the table with its numbers, which the page's script fills, and :func:`look`."""
+    return (
+        f'<div class="figure" id="{place}-figure"></div>{look(text)}<details><summary>The numbers</summary>'
+        f'<div class="scroll" id="{place}-table"></div></details>'
+    )
+
 
 def agreement_panel(report: Report, data: Mapping[str, Any]) -> str:
-    """The agreement table, and the error rate of each aligner against gold links."""
-    return f"{_matrix(report)}{_gold(report)}{_errors_by_class(report)}"
+    """A table for each metric of two sets of scores, and the error rate of each aligner against gold links."""
+    others = "".join(_metric(report, METRICS[name]) for name in report.tables if name != MAIN.name)
+    return f"{_matrix(report)}{others}{_gold(report)}{_errors_by_class(report)}"
 
 
 def _matrix(report: Report) -> str:
     """The agreement table, and what its rows are."""
-    names = names_of(report.sets)
-    found = {(row.u, row.v): row for row in report.table.itertuples(index=False)}
     notes = "".join(
         f"<div><dt>{escape(each.label)}<code>{escape(each.name)}</code></dt><dd>{escape(each.note)}</dd></div>"
         for each in report.sets
     )
     legend = f'<dl class="names">{notes}</dl>'
-    if not found:
+    if report.table.empty:
         return look("There is only one aligner, so there is nothing to agree with.") + legend
-    rows = []
-    for u, label in names.items():
-        cells = "".join(_cell(found.get((u, v))) for v in names)
-        rows.append(f'<tr><th scope="row">{escape(label)}</th>{cells}</tr>')
-    header = ["favourite of ↓, looked up in →", *names.values()]
+    shown = _metric_table("Agreement table", "favourite of ↓, looked up in →", report, MAIN)
     percent = f"{float(report.percent):g}"
     text = (
         "For each target word, take the source word that the aligner on the left ranks first, and see whether "
@@ -46,19 +87,47 @@ def _matrix(report: Report) -> str:
         "and what a source word drawn at random would reach. The darker a cell, the larger its number. Look for "
         "numbers whose interval lies well above chance."
     )
-    return table("Agreement table", header, rows, "matrix") + look(text) + legend
+    return shown + look(text) + legend
 
 
-def _cell(row: Any) -> str:
-    if row is None or math.isnan(row.agreement):
+def _metric(report: Report, metric: Metric) -> str:
+    """The table of another metric than the main one."""
+    if report.tables[metric.name].empty:
+        return ""
+    rule = MetricSettings(percent=report.percent)
+    text = f"{metric.describe(rule)}; below it the 95 % interval"
+    text += f" and {metric.chance}." if metric.chance else "."
+    text = escape(text[:1].upper() + text[1:])
+    title = f"By {metric.name}"
+    shown = _metric_table(title, "u ↓, v →", report, metric)
+    return f"<details><summary>{escape(title)}</summary>{shown}{look(text)}</details>"
+
+
+def _metric_table(title: str, corner: str, report: Report, metric: Metric) -> str:
+    """The values of a metric: u down, v across."""
+    names = names_of(report.sets)
+    found = {(row["u"], row["v"]): row for row in report.tables[metric.name].to_dict("records")}
+    rows = []
+    for u, label in names.items():
+        cells = "".join(_cell(metric, found.get((u, v))) for v in names)
+        rows.append(f'<tr><th scope="row">{escape(label)}</th>{cells}</tr>')
+    return table(title, [corner, *names.values()], rows, "matrix")
+
+
+def _cell(metric: Metric, row: Mapping[str, Any] | None) -> str:
+    if row is None or math.isnan(row[metric.name]):
         return f'<td class="none">{DASH}</td>'
-    shade = min(5, int(6 * row.agreement))
-    ties = f' title="{share(row.ties)} of the rows agree only because of ties"' if row.ties >= 0.005 else ""
-    interval = f"{100 * row.low:.0f}{DASH}{100 * row.high:.0f}"
-    return (
-        f'<td class="m{shade}"{ties}><b>{share(row.agreement)}</b><small>{interval}</small>'
-        f"<small>chance {share(row.chance)}</small></td>"
-    )
+    value, low, high = row[metric.name], row["low"], row["high"]
+    shade = min(5, max(0, int(6 * value)))
+    ties = row.get("ties", 0)
+    hint = f' title="{share(ties)} of the rows agree only because of ties"' if ties >= 0.005 else ""
+    interval = f"{100 * low:.0f}{DASH}{100 * high:.0f}" if metric.share else f"{low:.2f} to {high:.2f}"
+    chance = f"<small>chance {_shown(metric, row['chance'])}</small>" if metric.chance else ""
+    return f'<td class="m{shade}"{hint}><b>{_shown(metric, value)}</b><small>{interval}</small>{chance}</td>'
+
+
+def _shown(metric: Metric, value: float) -> str:
+    return share(value) if metric.share else f"{value:.2f}"
 
 
 def _single(report: Report) -> int:

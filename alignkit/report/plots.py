@@ -1,7 +1,8 @@
-"""The figures of a report as PNG and SVG files, by matplotlib (the ``plot`` extra)."""
+"""The figures of a report, and of mechanisms side by side, as files, by matplotlib (the ``plot`` extra)."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from alignkit.errors import AlignkitError
+from alignkit.metrics.protocol import Metric
+from alignkit.metrics.registry import MAIN, METRICS
 from alignkit.packages import missing
 from alignkit.report.breakdown import breakdown_table, mass_table
 from alignkit.report.frames import make_folder
@@ -32,7 +36,8 @@ def figures(report: Report) -> dict[str, tuple[tuple[float, float], Draw]]:
     found: dict[str, tuple[tuple[float, float], Draw]] = {}
     if not report.table.empty:
         side = 2.2 + 1.1 * len(report.sets)
-        found["agreement"] = ((side + 1, side), partial(_matrix, report))
+        for name in report.tables:
+            found[name] = ((side + 1, side), partial(_matrix, report, METRICS[name]))
     shown = time_course_lines(report.time_course, names_of(report.sets), report.uniform_steps)
     if shown is not None:
         found["course"] = ((8, 4.5), partial(_time_course, shown))
@@ -85,24 +90,30 @@ def _plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _matrix(report: Report, axes: Axes) -> None:
+def _matrix(report: Report, metric: Metric, axes: Axes) -> None:
     labels = names_of(report.sets)
     names = list(labels)
     grid = np.full((len(names), len(names)), np.nan)
-    for row in report.table.itertuples(index=False):
-        i, j = names.index(row.u), names.index(row.v)
-        grid[i, j] = row.agreement
-        if np.isfinite(row.agreement):
-            text = f"{100 * row.agreement:.0f} %\n{100 * row.low:.0f}\N{EN DASH}{100 * row.high:.0f}"
-            text += f"\nchance {100 * row.chance:.0f} %"
-            colour = "white" if row.agreement > 0.6 else "black"
+    factor, digits, unit = (100, 0, " %") if metric.share else (1, 2, "")
+    for row in report.tables[metric.name].to_dict("records"):
+        i, j = names.index(row["u"]), names.index(row["v"])
+        grid[i, j] = value = row[metric.name]
+        if np.isfinite(value):
+            shown, low, high, chance = (
+                f"{factor * row[x]:.{digits}f}" for x in (metric.name, "low", "high", "chance")
+            )
+            text = f"{shown}{unit}\n{low}\N{EN DASH}{high}\nchance {chance}{unit}"
+            colour = "white" if value > 0.6 else "black"
             axes.text(j, i, text, ha="center", va="center", fontsize=8, color=colour)
     axes.imshow(grid, cmap="Blues", vmin=0, vmax=1)
     words = [_plain(label.replace(" ", "\n", 1)) for label in labels.values()]
     axes.set_xticks(range(len(names)), words, fontsize=8)
     axes.set_yticks(range(len(names)), words, fontsize=8)
-    axes.set_xlabel("is looked up among the best of")
-    axes.set_ylabel("the favourite source word of")
+    if metric is MAIN:
+        axes.set_xlabel("is looked up among the best of")
+        axes.set_ylabel("the favourite source word of")
+    else:
+        axes.set_title(metric.name)
 
 
 def _per_cent(axes: Axes, text: str = "per cent") -> None:
@@ -179,3 +190,57 @@ def _mass(report: Report, table: pd.DataFrame, axes: Axes) -> None:
     axes.set_xlabel("per cent of the weight")
     axes.spines[["top", "right"]].set_visible(False)
     _legend_above(axes)
+
+
+#: column of the table -> (title, factor)
+SHOWN = {
+    "agreement": ("agreement with IBM 1, %", 100.0),
+    "aer": ("AER, %", 100.0),
+    "aer_shifted": ("AER, shifted, %", 100.0),
+    "bleu": ("BLEU", 1.0),
+    "loss": ("validation loss, nats", 1.0),
+    "support": ("weights above 0 in a row", 1.0),
+    "entropy": ("entropy of a row, nats", 1.0),
+    "ms": ("ms a training step", 1.0),
+}
+
+
+def save_mechanism_plot(table: pd.DataFrame, path: PathLike) -> None:
+    """Write a picture (.png or .svg) with a panel for every column of the table that has values.
+
+    Args:
+        table: of :func:`alignkit.analysis.mechanism_comparison.compare_mechanisms`.
+        path: where to.
+
+    Raises:
+        AlignkitError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise AlignkitError("a picture needs matplotlib: pip install 'alignkit[plot]' adds it") from error
+    panels = [name for name in SHOWN if table[name].notna().any()]
+    places = range(len(table))
+    figure = Figure(figsize=(2.5 + 2.3 * len(panels), 1.0 + 0.3 * len(table)), layout="constrained")
+    for number, (name, axes) in enumerate(
+        zip(panels, figure.subplots(1, len(panels), squeeze=False)[0], strict=True)
+    ):
+        title, factor = SHOWN[name]
+        axes.barh(places, table[name].fillna(0) * factor, color="#0072b2")
+        if name == "agreement":
+            axes.plot(table["chance"] * factor, places, "|", color="#000000", markersize=10, label="chance")
+            axes.legend(frameon=False, fontsize=7)
+        axes.set_title(title, fontsize=9)
+        axes.set_yticks(places, table["mechanism"] if number == 0 else [""] * len(table), fontsize=8)
+        axes.invert_yaxis()
+        axes.spines[["top", "right"]].set_visible(False)
+    kind = str(path).rpartition(".")[2].lower()
+    buffer = io.BytesIO()
+    figure.savefig(
+        buffer,
+        format="svg" if kind == "svg" else "png",
+        dpi=150,
+        metadata={"Date": None} if kind == "svg" else None,
+    )
+    with atomic_write(path) as stream:
+        stream.write(buffer.getvalue())

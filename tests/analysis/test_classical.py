@@ -53,7 +53,7 @@ def test_values_are_those_of_the_metric(pairs, copies):
 
 def test_another_text_to_fit_on(pairs, copies):
     few, names = LinePairs(pairs.source[:40], pairs.target[:40]), {"ibm1.beta", "ibm1.alpha", "align.alpha"}
-    found = compare_classical(few, training=pairs, ibm_alpha=True, threads=1)
+    found = compare_classical(few, training=pairs, also=("ibm1.alpha",), threads=1)
     assert {*found.table.u} == names
     assert (len(found.training), len(found.pairs)) == (120, 40)
     with pytest.raises(AlignkitError, match="scores for 120 sentence pairs, the text has 40"):
@@ -70,9 +70,9 @@ def test_options_of_networks_are_refused(tmp_path, capsys, pairs):
     for name, side in zip("st", pairs, strict=True):
         (tmp_path / name).write_text("\n".join(side) + "\n")
         paths.append(str(tmp_path / name))
-    for options in (["--delta"], ["--uniform", paths[0]], ["--proxy-epochs", "3"]):
+    for options, name in ((["--also", "delta"], "--also delta"), (["--uniform", paths[0]], "--uniform")):
         assert run_program(["compare", *paths, *options]) == 2
-        assert f"{options[0]} goes only with --neural" in capsys.readouterr().err
+        assert f"{name} goes only with --neural" in capsys.readouterr().err
 
 
 def test_no_torch_is_loaded():

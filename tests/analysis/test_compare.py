@@ -38,10 +38,8 @@ def runs(lines, tmp_path_factory):
 def found(runs):
     from alignkit.comparison import CompareSettings, compare_networks
 
-    settings = CompareSettings(ibm_alpha=True)
-    return compare_networks(
-        str(runs / "general"), str(runs / "uniform"), settings=settings, proxy_epochs=40, device="cpu"
-    )
+    settings = CompareSettings(also=("ibm1.alpha",))
+    return compare_networks(str(runs / "general"), str(runs / "uniform"), settings=settings, device="cpu")
 
 
 def test_every_ordered_pair_is_there_once(found):
@@ -88,9 +86,7 @@ def test_the_proxy_is_kept_and_found_again(runs, found):
     before = cache.stat().st_mtime_ns
 
     steps = []
-    again = compare_networks(
-        str(runs / "general"), proxy_epochs=40, device="cpu", progress=lambda *step: steps.append(step)
-    )
+    again = compare_networks(str(runs / "general"), device="cpu", progress=lambda *step: steps.append(step))
     names = ["ibm1.beta", "proxy.beta", "lstm.alpha", "lstm.beta"]
     assert steps == [(n, 4, f"scoring by {name}") for n, name in enumerate(names)]  # and no training
     assert cache.stat().st_mtime_ns == before
@@ -111,8 +107,8 @@ def test_a_checkpoint_away_from_its_run_needs_its_text(runs, lines, tmp_path):
         compare_networks(moved, training=pairs, pairs=pairs, device="cpu")
     with pytest.raises(AlignkitError, match="give SRC and TGT"):
         compare_networks(moved, training=training, device="cpu")
-    there = compare_networks(moved, training=training, pairs=pairs, proxy_epochs=1, device="cpu")
-    at_home = compare_networks(str(runs / "general"), pairs=pairs, proxy_epochs=1, device="cpu")
+    there = compare_networks(moved, training=training, pairs=pairs, device="cpu")
+    at_home = compare_networks(str(runs / "general"), pairs=pairs, device="cpu")
     assert there.table.equals(at_home.table)
 
 
@@ -120,12 +116,12 @@ def test_the_wrong_second_network(runs):
     from alignkit.comparison import compare_networks
 
     with pytest.raises(AlignkitError, match="not trained with uniform"):
-        compare_networks(str(runs / "general"), str(runs / "general"), proxy_epochs=1, device="cpu")
+        compare_networks(str(runs / "general"), str(runs / "general"), device="cpu")
 
 
 def test_command(runs, found, capsys, tmp_path):
-    arguments = ["compare", "--neural", runs / "general", "--uniform", runs / "uniform", "--ibm-alpha"]
-    arguments += ["--proxy-epochs", 40, "--device", "cpu"]
+    arguments = ["compare", "--neural", runs / "general", "--uniform", runs / "uniform", "--also", "ibm1.alpha"]
+    arguments += ["--device", "cpu"]
     assert run_program([*map(str, arguments), "--json", "--csv", str(tmp_path / "table.csv")]) == 0
     result = json.loads(capsys.readouterr().out)
     fields = ["u", "v", "agreement", "chance", "low", "high", "rows", "ties"]
@@ -145,7 +141,7 @@ def test_command(runs, found, capsys, tmp_path):
 
 def test_the_metric_can_be_chosen(runs, found, capsys):
     """Tau is symmetric, and agrees with the library's; its table has its own name."""
-    arguments = ["compare", "--neural", str(runs / "general"), "--proxy-epochs", "40", "--device", "cpu"]
+    arguments = ["compare", "--neural", str(runs / "general"), "--device", "cpu"]
     assert run_program([*arguments, "--metric", "tau", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["tau"]
     values = {(row["u"], row["v"]): row["tau"] for row in rows}
@@ -165,7 +161,7 @@ def test_the_metric_can_be_chosen(runs, found, capsys):
     [
         (["--neural", "absent"], "absent"),
         (["--uniform", "RUN"], "--neural"),
-        (["RUN/log.jsonl", "RUN/log.jsonl"], "--neural"),
+        (["RUN/log.jsonl", "RUN/log.jsonl", "--also", "ov"], "--neural"),
         (["--neural", "RUN", "--percent", "0"], "percentage"),
         (["--neural", "RUN", "--percent", "five"], "percentage"),
         (["--neural", "RUN", "absent", "absent"], "absent"),
@@ -176,7 +172,7 @@ def test_the_metric_can_be_chosen(runs, found, capsys):
 )
 def test_bad_input(runs, found, capsys, arguments, part):
     full = [argument.replace("RUN", str(runs / "general")) for argument in arguments]
-    assert run_program(["compare", *full, "--proxy-epochs", "40"]) == 2
+    assert run_program(["compare", *full]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
@@ -201,8 +197,8 @@ def test_delta_is_compared_if_asked_for(runs, found):
     from alignkit.neural.loading import load_checkpoint
     from alignkit.neural.training.translation_run import TranslationRun
 
-    settings = CompareSettings(delta=True)
-    table = compare_networks(str(runs / "general"), settings=settings, proxy_epochs=40, device="cpu").table
+    settings = CompareSettings(also=("delta",))
+    table = compare_networks(str(runs / "general"), settings=settings, device="cpu").table
     network, valid = load_checkpoint(runs / "general", "cpu"), TranslationRun(runs / "general").valid
     row = table.set_index(["u", "v"]).loc[("lstm.delta", "lstm.alpha")]
     assert row.agreement == agreement(network.score(valid, "delta"), network.score(valid, "alpha")).agreement
@@ -219,7 +215,7 @@ def test_the_lexicon_of_heads_is_compared_if_asked_for(runs, lines, tmp_path, ca
     settings = PRESETS["small"].change(text={"tokens": "words"}, network=sizes, training={"epochs": 1})
     texts = LinePairs(*(side[:60] for side in lines)), LinePairs(*(side[250:270] for side in lines))
     train_translation(tmp_path / "run", *texts, settings, device="cpu")
-    call = ["compare", "--neural", str(tmp_path / "run"), "--ov", "--proxy-epochs", "1", "--device", "cpu", "-q"]
+    call = ["compare", "--neural", str(tmp_path / "run"), "--also", "ov", "--device", "cpu", "-q"]
     assert run_program([*call, "--csv", str(tmp_path / "table.csv")]) == 0
     network, valid = load_checkpoint(tmp_path / "run", "cpu"), TranslationRun(tmp_path / "run").valid
     row = pd.read_csv(tmp_path / "table.csv").set_index(["u", "v"]).loc[("transformer.ov", "transformer.alpha")]

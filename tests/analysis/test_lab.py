@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 
@@ -32,7 +31,7 @@ OURS = [
 def found(folder):
     from alignkit.lab import LabSettings, lab
 
-    settings = LabSettings(proxy_epochs=20, all_steps=True)
+    settings = LabSettings(all_steps=True)
     return lab(folder / "general-0", folder / "general-1", folder / "uniform-0", settings, "cpu")
 
 
@@ -183,11 +182,10 @@ def test_the_second_seeds_attention_is_followed_towards_the_firsts(folder, found
 
 @pytest.fixture(scope="module")
 def authors(folder):
-    from alignkit.lab import lab
+    from alignkit.lab import AUTHORS, lab
 
     runs = folder / "general-0", folder / "general-1", folder / "uniform-0"
-    options = {"alpha_by": "accuracy", "largest": True, "both_directions": True, "proxy_bias": True}
-    return lab(*runs, device="cpu", proxy_epochs=20, **options)
+    return lab(*runs, device="cpu", **AUTHORS)
 
 
 def test_the_authors_conventions(folder, authors):
@@ -230,7 +228,7 @@ def test_a_performance_that_was_not_logged_cannot_choose(folder):
 def test_what_is_missing_is_left_out_and_said(folder):
     from alignkit.lab import LabSettings, lab
 
-    settings = LabSettings(proxy_epochs=20, limit=10)
+    settings = LabSettings(limit=10)
     alone = lab(folder / "general-0", settings=settings, device="cpu")
     assert list(zip(alone.table.u, alone.table.v, strict=True)) == PAPERS[3:] + OURS
     assert alone.table.xi_accuracy.isna().all()
@@ -238,7 +236,7 @@ def test_what_is_missing_is_left_out_and_said(folder):
     assert any("--other" in text for text in alone.notes)
     assert any("--uniform" in text for text in alone.notes)
     assert alone.facts["scored_pairs"] == 10
-    train = lab(folder / "general-0", settings=LabSettings(on="train", limit=20, proxy_epochs=20), device="cpu")
+    train = lab(folder / "general-0", settings=LabSettings(on="train", limit=20), device="cpu")
     assert train.facts["text"] == "training"
     assert train.facts["scored_pairs"] == 20
 
@@ -255,7 +253,7 @@ def test_runs_without_checkpoints_give_what_they_can(folder, lines, tmp_path):
         folder / "general-0",
         tmp_path / "learned",
         tmp_path / "uniform",
-        LabSettings(proxy_epochs=20),
+        LabSettings(),
         device="cpu",
     )
     assert list(zip(found.table.u, found.table.v, strict=True)) == PAPERS + OTHER + OURS
@@ -286,8 +284,8 @@ def test_runs_that_do_not_belong_together(folder, lines, tmp_path):
 
 
 def test_command(folder, found, capsys, tmp_path):
-    arguments = ["lab", folder, "--proxy-epochs", 20, "--device", "cpu", "--threads", 1]
-    files = ["--csv", tmp_path / "table.csv", "--csv-steps", tmp_path / "steps.csv"]
+    arguments = ["lab", folder, "--device", "cpu", "--threads", 1]
+    files = ["--csv-steps", tmp_path / "steps.csv"]
     assert run_program([*map(str, [*arguments, *files]), "--json"]) == 0
     out = capsys.readouterr().out
     result = json.loads(out)
@@ -295,9 +293,7 @@ def test_command(folder, found, capsys, tmp_path):
     assert result["lab"][3]["agreement"] == row(found, *PAPERS[3]).agreement
     assert result["lab"][0]["xi_bleu"] is None
     assert result["xi_star"] == found.stars
-    with open(tmp_path / "table.csv", newline="") as stream:
-        table = list(csv.DictReader(stream))
-    assert float(table[0]["agreement"]) == pytest.approx(found.table.agreement[0])
+    assert result["lab"][0]["agreement"] == pytest.approx(found.table.agreement[0])
     steps = pd.read_csv(tmp_path / "steps.csv")
     assert np.allclose(steps.value, found.time_courses.value)
     assert run_program([*map(str, arguments), "--json"]) == 0
@@ -309,6 +305,8 @@ def test_command(folder, found, capsys, tmp_path):
     assert "A(lstm.alpha, alpha(step)) %" in text
     assert len(result["seeds"]) == len(found.seeds)
     assert "xi BLEU" not in text  # nothing to show in that column
+    assert run_program([*map(str, arguments), "--authors"]) == 0
+    assert "A(uniform.beta, lstm.alpha)" in capsys.readouterr().out
 
 
 def test_one_command_trains_and_measures(lines, capsys, tmp_path):
@@ -319,7 +317,7 @@ def test_one_command_trains_and_measures(lines, capsys, tmp_path):
             path.write_text("\n".join(side[part]) + "\n")
             texts.append(str(path))
     arguments = ["lab", "--train", *texts[:2], "--valid", *texts[2:], "-o", str(tmp_path / "folder")]
-    arguments += ["--preset", "small", "--tokens", "words", "--steps", "12", "--proxy-epochs", "2"]
+    arguments += ["--preset", "small", "--set", "text.tokens=words", "--set", "training.steps=12"]
     arguments += ["--device", "cpu", "--threads", "1", "--json", "--bleu"]
     assert run_program(arguments) == 0
     captured = capsys.readouterr()

@@ -59,8 +59,6 @@ def test_intervals(alignkit, write):
     assert line.startswith(
         f"AER {100 * result['aer']:.1f} % ({100 * result['aer_low']:.1f}-{100 * result['aer_high']:.1f})"
     )
-    again, other = (alignkit("evaluate", gold, links, "--seed", seed).lines[0] for seed in (0, 1))
-    assert again == line != other
 
 
 def test_per_sentence(alignkit, write, tmp_path):

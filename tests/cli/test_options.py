@@ -13,7 +13,7 @@ from alignkit.align_settings import FitSettings, LinkSettings, ReadSettings
 from alignkit.classical.hmm.settings import DECODINGS, HMMSettings
 from alignkit.classical.settings import DiagonalSettings, IBM1Settings
 from alignkit.classify import ClassifySettings
-from alignkit.comparison import CompareSettings
+from alignkit.comparison import ALSO, CompareSettings
 from alignkit.lab import LabSettings
 from alignkit.links.formats import OUTPUT_FORMATS
 from alignkit.links.heuristics import HEURISTICS
@@ -21,8 +21,7 @@ from alignkit.metrics.registry import SCORE_METRICS
 from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS
 from alignkit.neural.networks.registry import NETWORKS
 from alignkit.neural.settings import PRESETS, Keep, Tokens, When
-from alignkit.report.frames import FORMATS
-from alignkit.report.inputs import ReportInputs
+from alignkit.report.build import ReportInputs
 from alignkit.time_course import Part
 from alignkit_cli.group import COMMANDS
 
@@ -87,8 +86,8 @@ def test_those_of_reading_and_directions_are_the_same_everywhere(name):
         ("train", "keep", list(get_args(Keep))),
         ("lab", "preset", list(PRESETS)),
         ("lab", "on", list(get_args(Part))),
+        ("compare", "also", list(ALSO)),
         ("classify", "preset", list(CLASSIFIER_PRESETS)),
-        ("report", "frame_format", list(FORMATS)),
     ],
 )
 def test_choices_are_those_of_the_registries(name, option, choices):

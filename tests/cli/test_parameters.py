@@ -20,12 +20,18 @@ from alignkit_cli.parameter_types import (
 )
 
 #: parameters that are any text
-FREE = {"title", "label_column", "text_column", "prefix", "source_language", "target_language"}
+FREE = {"label_column", "text_column", "prefix", "source_language", "target_language"}
 #: parameters that their command checks itself, before any work: names of a registry, settings by name
 OWN = {
     *(("experiment", "name"), ("experiment", "changes"), ("fetch", "name"), ("attention", "model")),
     ("explain", "avoid"),
-    *(("train", "assignments"), ("compare-mechanisms", "mechanisms"), ("compare-mechanisms", "assignments")),
+    *(
+        ("train", "assignments"),
+        ("lab", "assignments"),
+        ("classify", "assignments"),
+        ("compare-mechanisms", "mechanisms"),
+        ("compare-mechanisms", "assignments"),
+    ),
 }
 NUMBERS = (click.IntRange, click.FloatRange, Percentage)
 OUTPUTS = (OutputPath, OutputFolder)

@@ -50,7 +50,7 @@ def test_scores_links_and_gold(alignkit, text, write, tmp_path):
     links = write("l", "0-0 1-1\n0-0 1-1 2-2\n1-0\n")
     gold = write("g", "0-0 1p1\n0-0\n0-0\n")
     found = alignkit(
-        *("report", "--text", *text, "--scores", f"marian={tmp_path / 's.npz'}", "--links", f"human={links}"),
+        *("report", "--text", *text, "--scores", f"marian={tmp_path / 's.npz'}", "--scores", f"human={links}"),
         *("--gold", gold, "-o", tmp_path / "a.html", "--limit", 2, "--frames", tmp_path / "frames"),
     )
     assert found.code == 0, found.err
@@ -71,20 +71,6 @@ def test_a_saved_model(alignkit, text, tmp_path):
     assert {each["name"] for each in data_of(tmp_path / "a.html")["sets"]} == {"ibm1.beta", "m.alpha", "m.beta"}
 
 
-def test_subwords_of_another_system(alignkit, text, write, tmp_path):
-    """BPE pieces in files beside the scores: merged to words, and checked against the text."""
-    matrices = [np.array([[1, 0, 0], [0, 0.5, 0.5]]), np.eye(3), np.eye(2)]
-    np.savez(tmp_path / "s.npz", *matrices)
-    source = write("xp", "der hu@@ nd\ndie katze schläft\ndie hund\n")
-    options = ["--text", *text, "--scores", f"fs={tmp_path / 's.npz'}", "-o", tmp_path / "a.html"]
-    assert alignkit("report", *options, "--pieces", "fs", source, text[1]).code == 0
-    assert len(data_of(tmp_path / "a.html")["sentences"]) == 3
-    wrong = write("xq", "der hu@@ nx\ndie katze schläft\ndie hund\n")
-    outcome = alignkit("report", *options, "--pieces", "fs", wrong, text[1])
-    assert outcome.code == 2
-    assert "line 1: its subwords make the word 'hunx' where the text has 'hund'" in outcome.err
-
-
 def test_a_text_of_scripts(alignkit, write, tmp_path):
     source, target = write("x", "<script> alert(1) </script>\n"), write("y", "</script> <!-- x\n")
     assert alignkit("report", "--text", source, target, "-o", tmp_path / "a.html").code == 0
@@ -100,11 +86,12 @@ def test_failures(alignkit, failure, text, write, tmp_path):
         alignkit("report", "--text", *text, "--scores", f"a={text[0]}", "--scores", f"a={text[1]}", *out), "twice"
     )
     bad = write("bad", "0-0\n0-9\n\n")
-    failure(alignkit("report", "--text", *text, "--links", f"a={bad}", *out), "bad, line 2", "0-9")
+    failure(alignkit("report", "--text", *text, "--scores", f"a={bad}", *out), "bad, line 2", "0-9")
     failure(alignkit("report", "--text", *text, "--gold", bad, *out), "bad, line 2", "0-9")
     short = write("short", "0-0\n")
-    failure(alignkit("report", "--text", *text, "--links", f"a={short}", *out), "1 sentence pairs, the text has 3")
-    failure(alignkit("report", "--text", *text, "--pieces", "b", *text, *out), "pieces of b")
+    failure(
+        alignkit("report", "--text", *text, "--scores", f"a={short}", *out), "1 sentence pairs, the text has 3"
+    )
     failure(alignkit("report", tmp_path / "none", *out), "none")
     blank = write("blank", "\n\n\n")
     failure(alignkit("report", "--text", blank, text[1], *out), "no pair of the text has words on both sides")

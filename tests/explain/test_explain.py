@@ -130,27 +130,22 @@ def test_the_command_prints_the_table(runs, capsys, tmp_path, monkeypatch):
     found = {row["test"]: row for row in json.loads(capsys.readouterr().out)["explanation"]}
     assert found["seeds, JSD"]["n"] == 50
     assert {row["group"] for row in found.values()} == set(UNTRAINED)
-    assert run(["explain", str(runs / "0"), "--test", "trained-adversary", "--steps", "2", "--csv", "t.csv"]) == 0
+    assert run(["explain", str(runs / "0"), "--test", "trained-adversary", "--steps", "2"]) == 0
     assert "lambda 0.03, TVD" in capsys.readouterr().out
     assert run(["explain", str(runs / "0"), "--other", str(runs / "1"), "--html", "page.html"]) == 0
     page = (tmp_path / "page.html").read_text()
     assert "Does attention explain n or y?" in page
     assert "Attention (classifier 2)" in page
-    assert run(["explain", str(runs / "0"), "--test", "order", "--all"]) == 2
-    capsys.readouterr()
     assert run(["explain", str(runs)]) == 2
     error = capsys.readouterr().err
     assert error == f"alignkit: error: {runs}: is not a run; give one of those in it: {runs / '0'}, {runs / '1'}\n"
-    assert (tmp_path / "t.csv").read_text().startswith("group,test,value,low,high,n,meaning\ntrained-adv")
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--avoid", "good"], "--avoid goes only with the test inattention."),
-        (["--share", "0.5"], "--share goes only with the test rationales."),
         (["--steps", "5"], "--steps goes only with the tests trained-adversary, guides, inattention, rationales"),
-        (["--test", "order", "--epsilon", "0.1"], "--epsilon goes only with the test adversary."),
         (["--test", "seeds"], "--test seeds needs --other RUN"),
     ],
 )

@@ -99,7 +99,7 @@ def test_the_command_takes_translation_runs(pair, capsys):
     for options, message in (
         (["--html", "x.html"], "alignkit report"),
         (["--test", "seeds"], "--test seeds needs --other RUN"),
-        (["--epsilon", "0.1"], "--epsilon goes only with the test adversary"),
+        (["--avoid", "x"], "--avoid goes only with the test inattention"),
     ):
         assert run(["explain", str(pair / "0"), *options]) == 2
         assert message in capsys.readouterr().err

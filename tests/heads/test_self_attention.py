@@ -149,14 +149,7 @@ def test_the_command(tmp_path, capsys):
     train_translation(tmp_path / "lstm", text, text, LSTM, device="cpu")
     (tmp_path / "x").write_text("\n".join([*LINES[:5], ""]) + "\n")
     call = ["self-attention", str(tmp_path / "run"), str(tmp_path / "x"), "--device", "cpu", "-q"]
-    outputs = [
-        "--rollout",
-        str(tmp_path / "r.npz"),
-        "--flow",
-        str(tmp_path / "f.npz"),
-        "--csv",
-        str(tmp_path / "c"),
-    ]
+    outputs = ["--rollout", str(tmp_path / "r.npz"), "--flow", str(tmp_path / "f.npz")]
     assert run([*call, *outputs]) == 0
     printed = capsys.readouterr().out
     assert [line.split()[0] for line in printed.splitlines()[1:5]] == ["1.1", "1.2", "2.1", "2.2"]
@@ -164,7 +157,6 @@ def test_the_command(tmp_path, capsys):
         scores = Scores.load(tmp_path / f"{name}.npz")
         sizes = [len(line.split()) for line in (*LINES[:5], "")]
         assert [matrix.shape for matrix in scores] == [(n, n) for n in sizes]
-    assert len((tmp_path / "c").read_text().splitlines()) == 1 + 4 * len(ROLES)
     assert run([*call, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert len(found["roles"]) == 4 * len(ROLES)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from alignkit.links.links import GoldLinks, Links
-from alignkit.metrics.registry import compare
+from alignkit.metrics.registry import compare_by_all
 from alignkit.report.model import Report, score_set
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
@@ -34,7 +34,7 @@ def make_report(pairs: int = 12, longest: int = 9, seed: int = 5, sets: int = 3,
         "title": "A <b>title</b>",
         "bitext": bitext,
         "sets": tuple(score_set(name, each) for name, each in scores.items()),
-        "table": compare(scores),
+        "tables": compare_by_all(scores),
         "counts": draw.integers(0, 2000, len(bitext.source.vocabulary)),
         "time_course": time_course_frame(),
         "gold": GoldLinks(sure, sure),
@@ -43,6 +43,11 @@ def make_report(pairs: int = 12, longest: int = 9, seed: int = 5, sets: int = 3,
         "facts": {"run <x>": {"seed": 0, "deep": {"none": None, "yes": True}}, "loose": 1},
     }
     return Report(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def no_tables() -> dict[str, pd.DataFrame]:
+    """The tables of a report with one set of scores."""
+    return {name: table[:0] for name, table in make_report().tables.items()}
 
 
 def random_scores(draw: np.random.Generator, bitext: Bitext, normal: bool) -> Scores:

@@ -8,12 +8,11 @@ import pytest
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.agreement import agreement_rows
 from alignkit.report import breakdown
-from alignkit.report.breakdown import breakdown_table
-from alignkit.report.gold import gold_table
+from alignkit.report.breakdown import breakdown_table, gold_table
 from alignkit.report.model import Report, score_set
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
-from tests.report.conftest import make_report
+from tests.report.conftest import make_report, no_tables
 
 
 def test_bands_add_up_to_the_table(report):
@@ -88,9 +87,8 @@ def test_mass_on_planted_attention():
 def test_mass_that_is_nowhere(report):
     """A posterior with NULL: what its rows lack to 1 has a bar of its own."""
     scores = Scores(report.sets[0].scores.values * np.float32(0.75), *vars_of(report.sets[0].scores))
-    lacking = make_report(sets=2)
     changed = Report(
-        "t", report.bitext, (score_set("hmm.alpha", scores),), lacking.table[:0], report.counts, specials=False
+        "t", report.bitext, (score_set("hmm.alpha", scores),), no_tables(), report.counts, specials=False
     )
     found = breakdown.mass_table(changed).set_index("class")["mass"]
     assert found["no source word"] == pytest.approx(0.25, abs=1e-4)
@@ -109,9 +107,8 @@ def test_links_that_people_made_are_counted_between_words():
     found = np.array([[0, 0.4, 0.6, 0, 0], [0, 0.9, 0, 0.1, 0], [0, 0.5, 0, 0.5, 0], [0, 0, 0, 0, 1.0]])
     scores = Scores.from_matrices([found, np.full((2, 3), 1 / 3)])
     people = Links.from_lists([[(0, 0), (1, 1)]])
-    table = make_report().table[:0]
     sets = (score_set("lstm.alpha", scores),)
-    report = Report("t", bitext, sets, table, np.ones(5), gold=GoldLinks(people, people))
+    report = Report("t", bitext, sets, no_tables(), np.ones(5), gold=GoldLinks(people, people))
     row = gold_table(report).iloc[0]
     assert (row.precision, row.recall, row.aer, row.links) == (0.5, 0.5, 0.5, 2)
     assert gold_table(make_report(gold=None)).empty
@@ -120,7 +117,7 @@ def test_links_that_people_made_are_counted_between_words():
 def test_gold_between_words_is_shown_between_pieces():
     bitext = Bitext.from_sentences([["<s>", "▁a", "b", "▁c", "</s>"]], [["▁d", "e", "</s>"]])
     scores = Scores.from_matrices([np.zeros((3, 5))])
-    report = Report("t", bitext, (score_set("lstm.alpha", scores),), make_report().table[:0], np.ones(5))
+    report = Report("t", bitext, (score_set("lstm.alpha", scores),), no_tables(), np.ones(5))
     assert report.word_shapes.tolist() == [[1, 2]]
     links = Links.from_lists([[(0, 0), (1, 0)]])
     assert report.token_links(links) == [[(1, 0), (1, 1), (2, 0), (2, 1), (3, 0), (3, 1)]]

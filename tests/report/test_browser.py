@@ -10,7 +10,7 @@ import pytest
 from browser import Browser, chromium
 
 from alignkit.report.page import build_page
-from tests.report.conftest import HOSTILE, make_report
+from tests.report.conftest import HOSTILE, make_report, no_tables
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="Chromium is not installed (apt-get install chromium)")
 
@@ -221,7 +221,7 @@ def test_a_blank_pair_is_no_fault(opened):
 @pytest.mark.parametrize(("sets", "limit"), [(1, 500), (3, 0)])
 def test_little_to_show(browser, report, tmp_path, sets, limit):
     """One aligner has nobody to agree with; a page may have no sentences."""
-    few = make_report(sets=sets, **({"table": report.table[:0]} if sets == 1 else {}))
+    few = make_report(sets=sets, **({"tables": no_tables()} if sets == 1 else {}))
     path = tmp_path / "few.html"
     path.write_bytes(build_page(few, limit))
     browser.problems.clear()

@@ -137,7 +137,7 @@ def test_links_of_words_leave_out_start_and_end(runs, lines, tmp_path):
     from alignkit.report.build import build_report
 
     path = write_gold(lines, tmp_path)
-    found = build_report(runs=[str(runs / "one")], links={"people": str(path)}, gold=str(path), device="cpu")
+    found = build_report(runs=[str(runs / "one")], scores={"people": str(path)}, gold=str(path), device="cpu")
     assert "<s>" not in found.bitext.source.words(0)
     people = found.find("people.alpha").scores
     assert all((matrix.sum(axis=1) == 1).all() for matrix in people)  # every target word has one link
@@ -192,7 +192,7 @@ def test_compare_takes_scores_of_others(runs, lines, tmp_path, capsys):
     import json
 
     gold = write_gold(lines, tmp_path)
-    arguments = ["compare", "--neural", str(runs / "one"), "--proxy-epochs", "1", "--device", "cpu", "--json"]
+    arguments = ["compare", "--neural", str(runs / "one"), "--device", "cpu", "--json"]
     assert run_program([*arguments, "--scores", f"people={gold}"]) == 0
     table = {(row["u"], row["v"]): row for row in json.loads(capsys.readouterr().out)["agreement"]}
     row = table["people.alpha", "ibm1.beta"]
@@ -213,7 +213,7 @@ def test_compare_takes_scores_of_its_own_tokens(runs, tmp_path, capsys):
     scores = load_checkpoint(runs / "one", "cpu").score(valid, "alpha")
     assert isinstance(scores, Scores)
     scores.save(tmp_path / "own.npz")
-    arguments = ["compare", "--neural", str(runs / "one"), "--proxy-epochs", "1", "--device", "cpu", "--json"]
+    arguments = ["compare", "--neural", str(runs / "one"), "--device", "cpu", "--json"]
     assert run_program([*arguments, "--scores", f"copy={tmp_path / 'own.npz'}"]) == 0
     table = {(row["u"], row["v"]): row for row in json.loads(capsys.readouterr().out)["agreement"]}
     row = table["copy.alpha", "lstm.alpha"]
@@ -225,8 +225,8 @@ def test_errors_by_class_are_of_words(runs, lines, tmp_path):
     from alignkit.links.from_scores import best_links
     from alignkit.links.links import parse_links
     from alignkit.metrics.error_classes import WordFacts, error_table
+    from alignkit.report.breakdown import gold_classes
     from alignkit.report.build import build_report
-    from alignkit.report.gold import gold_classes
     from alignkit.text.bitext import Bitext
 
     gold = tmp_path / "gold"

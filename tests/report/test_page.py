@@ -14,7 +14,7 @@ import pytest
 from alignkit.report.page import build_page, embedded_json
 from alignkit.report.page_data import encode_matrices, hex_bits, page_data
 from alignkit.report.panels import flat
-from tests.report.conftest import HOSTILE, make_report
+from tests.report.conftest import HOSTILE, make_report, no_tables
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +175,7 @@ def test_settings_are_flat():
 
 
 def test_one_set_of_scores_is_enough():
-    text = build_page(make_report(sets=1, table=make_report().table[:0])).decode()
+    text = build_page(make_report(sets=1, tables=no_tables())).decode()
     assert "only one aligner" in text
 
 
@@ -187,7 +187,7 @@ def test_two_thousand_pairs_stay_under_15_mb():
 
 
 def test_errors_by_class_are_on_the_page(report, page):
-    from alignkit.report.gold import gold_classes
+    from alignkit.report.breakdown import gold_classes
 
     assert "Errors by class" in page
     table = gold_classes(report)
