@@ -28,9 +28,8 @@ from alignkit.analysis.proxy import PROXY_CACHE, fit_or_load_proxy
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
-from alignkit.metrics.bootstrap import bootstrap_ratio
 from alignkit.metrics.contextual import contextualised
-from alignkit.metrics.intervals import against_chance, bootstrap_mean
+from alignkit.metrics.intervals import against_chance, bootstrap_mean, bootstrap_ratio
 from alignkit.metrics.protocol import PERCENT, Metric, MetricSettings, Percent
 from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.neural.aligners import ClassifierAligner

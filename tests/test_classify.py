@@ -15,7 +15,7 @@ from alignkit.aligner import load_aligner
 from alignkit.classify import ClassifySettings, classifier_time_courses, classify, rise_and_fall, row_table
 from alignkit.errors import AlignkitError
 from alignkit.metrics.agreement import AGREEMENT, agreement
-from alignkit.metrics.bootstrap import ratio
+from alignkit.metrics.intervals import ratio
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.neural.classifier_settings import ClassifierRunSettings, ClassifierSettings, ClassifierTraining
 from alignkit.neural.settings import ProxySettings, TextSettings

@@ -27,7 +27,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError
 from alignkit.links.links import Links
-from alignkit.metrics.bootstrap import ratio
+from alignkit.metrics.intervals import ratio
 from alignkit.scores import Scores
 
 #: Pairs of words with less evidence are not looked at one by one.

@@ -11,7 +11,7 @@ import numpy as np
 from alignkit.errors import AlignkitError
 from alignkit.experiments.networks import bitext_lines
 from alignkit.experiments.protocol import check_positive
-from alignkit.metrics.bootstrap import ratio
+from alignkit.metrics.intervals import ratio
 from alignkit.metrics.kendall import sum_tau
 from alignkit.neural.classifier_settings import (
     ClassifierRunSettings,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from alignkit.metrics.agreement import count_agreement
-from alignkit.metrics.bootstrap import resampled_sums
+from alignkit.metrics.intervals import resampled_sums
 from alignkit.neural.training.trainer import Found, Trainer
 from alignkit.scores import Scores
 from alignkit.types import Progress

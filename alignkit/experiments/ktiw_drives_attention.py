@@ -20,7 +20,7 @@ from alignkit.errors import AlignkitError
 from alignkit.experiments.curves import LEARNED, AgreementCurves
 from alignkit.experiments.networks import EncodedText, NetworkPlan, encode_plan, take_pairs, train_network
 from alignkit.experiments.protocol import Claim, Figure, Result, check_positive, claim
-from alignkit.metrics.bootstrap import bootstrap_ratio, ratio
+from alignkit.metrics.intervals import bootstrap_ratio, ratio
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext

@@ -21,7 +21,7 @@ from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.experiments.curves import LEARNED, AgreementCurves
 from alignkit.experiments.networks import NetworkPlan, encode_plan, take_pairs, train_network
 from alignkit.experiments.protocol import Claim, Figure, Result, check_positive, claim
-from alignkit.metrics.bootstrap import percentile_interval
+from alignkit.metrics.intervals import percentile_interval
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.attention_reading import Reading
 from alignkit.neural.settings import RunSettings

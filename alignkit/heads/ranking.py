@@ -26,7 +26,7 @@ from alignkit.links.gold import parse_gold
 from alignkit.links.links import GoldLinks, check_range
 from alignkit.metrics.aer import AER
 from alignkit.metrics.agreement import AGREEMENT
-from alignkit.metrics.bootstrap import percentile_interval
+from alignkit.metrics.intervals import percentile_interval
 from alignkit.metrics.protocol import Metric, MetricSettings
 from alignkit.pipeline import align
 from alignkit.scores import Scores, flat_offsets

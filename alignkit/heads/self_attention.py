@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from alignkit.errors import AlignkitError, check_list
-from alignkit.metrics.bootstrap import percentile_interval, ratio, resampled_sums
+from alignkit.metrics.intervals import percentile_interval, ratio, resampled_sums
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.batching import DeviceCorpus
 from alignkit.neural.devices import device_of

@@ -10,7 +10,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError
 from alignkit.links.links import GoldLinks, Links
-from alignkit.metrics.bootstrap import ratio
+from alignkit.metrics.intervals import ratio
 from alignkit.metrics.protocol import Metric, MetricSettings
 from alignkit.types import brief_repr
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from alignkit.kernels import kendall as kernels
-from alignkit.metrics.bootstrap import RESAMPLES, ratio
+from alignkit.metrics.intervals import RESAMPLES, ratio
 from alignkit.metrics.protocol import Metric, MetricSettings, score_pair
 from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores import ScoresLike

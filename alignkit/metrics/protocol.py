@@ -11,7 +11,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError, abbreviated
 from alignkit.kernels.score_pairs import ScorePair
-from alignkit.metrics.bootstrap import RESAMPLES, percentile_interval, resampled_sums
+from alignkit.metrics.intervals import RESAMPLES, percentile_interval, resampled_sums
 from alignkit.scores import ScoresLike, as_scores
 
 #: A share in per cent; text and fractions are exact.

@@ -11,9 +11,9 @@ from alignkit.links.from_scores import best_links
 from alignkit.links.links import Links
 from alignkit.metrics.aer import count_links
 from alignkit.metrics.agreement import AgreementRows, agreement_rows
-from alignkit.metrics.bootstrap import percentile_interval, ratio, resampled_sums
 from alignkit.metrics.error_classes import COLUMNS as CLASS_COLUMNS
 from alignkit.metrics.error_classes import band_names, error_table
+from alignkit.metrics.intervals import percentile_interval, ratio, resampled_sums
 from alignkit.report.model import Report, ScoreSet
 from alignkit.scores import Scores, merge_to_words
 from alignkit.text.punctuation import is_punctuation

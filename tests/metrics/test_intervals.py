@@ -8,12 +8,15 @@ import naive
 import numpy as np
 import pytest
 
-from alignkit.metrics.bootstrap import bootstrap_ratio, percentile_interval, ratio, resampled_sums
 from alignkit.metrics.intervals import (
     SMALL,
     against_chance,
     bootstrap_mean,
+    bootstrap_ratio,
     mean_interval,
+    percentile_interval,
+    ratio,
+    resampled_sums,
     share_difference,
     wilson,
 )
