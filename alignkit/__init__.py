@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from alignkit.classical.settings import IBM1Settings as IBM1Settings
     from alignkit.errors import AlignkitError as AlignkitError
     from alignkit.errors import InputError as InputError
-    from alignkit.links.aligned_pair import AlignedPair as AlignedPair
-    from alignkit.links.aligned_pair import Link as Link
-    from alignkit.links.files import read_gold as read_gold
-    from alignkit.links.files import read_links as read_links
+    from alignkit.links.gold import read_gold as read_gold
+    from alignkit.links.gold import read_links as read_links
+    from alignkit.links.links import AlignedPair as AlignedPair
     from alignkit.links.links import GoldLinks as GoldLinks
+    from alignkit.links.links import Link as Link
     from alignkit.links.links import Links as Links
-    from alignkit.links.remapping import remap_links as remap_links
-    from alignkit.links.span_projection import ProjectedSpan as ProjectedSpan
-    from alignkit.links.span_projection import project_spans as project_spans
+    from alignkit.links.projection import ProjectedSpan as ProjectedSpan
+    from alignkit.links.projection import project_spans as project_spans
+    from alignkit.links.projection import remap_links as remap_links
     from alignkit.links.symmetrization import symmetrize as symmetrize
     from alignkit.metrics.aer import evaluate as evaluate
     from alignkit.metrics.agreement import agreement as agreement
@@ -76,15 +76,15 @@ _WHERE = {
     "IBM1Settings": "alignkit.classical.settings",
     "AlignkitError": "alignkit.errors",
     "InputError": "alignkit.errors",
-    "AlignedPair": "alignkit.links.aligned_pair",
-    "Link": "alignkit.links.aligned_pair",
-    "read_gold": "alignkit.links.files",
-    "read_links": "alignkit.links.files",
+    "AlignedPair": "alignkit.links.links",
+    "Link": "alignkit.links.links",
+    "read_gold": "alignkit.links.gold",
+    "read_links": "alignkit.links.gold",
     "GoldLinks": "alignkit.links.links",
     "Links": "alignkit.links.links",
-    "remap_links": "alignkit.links.remapping",
-    "ProjectedSpan": "alignkit.links.span_projection",
-    "project_spans": "alignkit.links.span_projection",
+    "remap_links": "alignkit.links.projection",
+    "ProjectedSpan": "alignkit.links.projection",
+    "project_spans": "alignkit.links.projection",
     "symmetrize": "alignkit.links.symmetrization",
     "evaluate": "alignkit.metrics.aer",
     "agreement": "alignkit.metrics.agreement",

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from alignkit.aligner import Aligner
 from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
-from alignkit.interop.external_scores import ExternalScores
 from alignkit.interop.other_systems import read_scores
 from alignkit.interop.projection import is_between_tokens, project_scores, scores_without_specials, word_shapes
+from alignkit.interop.score_formats import ExternalScores
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.metrics.registry import MAIN, compare, find_metric
 from alignkit.scores import Scores

@@ -32,10 +32,9 @@ from alignkit.classical.word_pairs import bags_of
 from alignkit.embeddings.find import find_embeddings
 from alignkit.embeddings.levels import Embeddings
 from alignkit.errors import AlignkitError, InputError, abbreviated
-from alignkit.links.aligned_pair import AlignedPair, Link
 from alignkit.links.formats import OUTPUT_FORMATS, Alignment, render, sentence_score_lines
 from alignkit.links.heuristics import DEFAULT_METHOD
-from alignkit.links.links import Links
+from alignkit.links.links import AlignedPair, Link, Links
 from alignkit.packages import imported
 from alignkit.parallel import thread_count
 from alignkit.scores import MOST_PAIRS, Scores, first_pairs

@@ -287,7 +287,7 @@ def check_paths(ctx: click.Context) -> None:
 def score_files(value: str) -> list[str]:
     """The files that a path of scores names."""
     from alignkit.interop.heads import split_choice
-    from alignkit.interop.link_files import split_probabilities
+    from alignkit.interop.score_formats import split_probabilities
 
     return [os.fspath(path) for path in split_probabilities(split_choice(value)[0]) if path is not None]
 

@@ -33,7 +33,7 @@ def command(forward: str, reverse: str, method: str, output: str | None, quiet: 
 
     Prints a line of links for each line of FORWARD and REVERSE.
     """
-    from alignkit.links.files import read_links
+    from alignkit.links.gold import read_links
     from alignkit.links.symmetrization import symmetrize
 
     write_output(symmetrize(read_links(forward), read_links(reverse), method).to_pharaoh(), output)

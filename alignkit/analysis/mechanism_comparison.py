@@ -15,8 +15,8 @@ import torch
 from alignkit.aligner import Aligner
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
-from alignkit.links.files import read_gold
 from alignkit.links.from_scores import best_links
+from alignkit.links.gold import read_gold
 from alignkit.links.links import GoldLinks
 from alignkit.metrics.aer import evaluate
 from alignkit.metrics.agreement import agreement
@@ -210,7 +210,7 @@ def read_mechanism_text(
 
     Args:
         training, valid, **reading: as of :func:`alignkit.text.pairs.read_training_pairs`.
-        gold: of the validation text, in any format of :func:`alignkit.links.files.read_gold`.
+        gold: of the validation text, in any format of :func:`alignkit.links.gold.read_gold`.
 
     Raises:
         AlignkitError: a file cannot be read; there are more gold links than validation pairs, or they are given

@@ -26,7 +26,7 @@ from alignkit.kernels import hmm_m_step, translation_table
 from alignkit.kernels.diagonal import Denominators, Exponentials, NullRow, PositionTotals, Shapes, TargetTokens
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.translation_table import Matrices
-from alignkit.links.from_positions import links_from_positions
+from alignkit.links.from_scores import links_from_positions
 from alignkit.links.links import Links
 from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.records import Record

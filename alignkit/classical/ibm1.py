@@ -18,7 +18,7 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.kernels import translation_table as kernels
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.translation_table import UNSEEN
-from alignkit.links.from_positions import links_from_positions
+from alignkit.links.from_scores import links_from_positions
 from alignkit.links.links import Links
 from alignkit.parallel import thread_count
 from alignkit.records import Record

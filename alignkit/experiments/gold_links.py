@@ -24,8 +24,8 @@ from alignkit.errors import AlignkitError
 from alignkit.experiments.curves import follow, half_way
 from alignkit.experiments.networks import NetworkPlan, bitext_lines
 from alignkit.experiments.protocol import Claim, Figure, Result, averaged, check_positive, claim
-from alignkit.links.files import read_gold
 from alignkit.links.from_scores import best_links
+from alignkit.links.gold import read_gold
 from alignkit.links.links import GoldLinks
 from alignkit.metrics.aer import evaluate
 from alignkit.neural.aligners import NeuralAligner

@@ -5,7 +5,7 @@ Formats, recognised by the file itself:
 - ``.npz`` of :meth:`Scores.save` or :meth:`AttentionHeads.save`, or any npz with one array per pair, in the order
   of their names: (T, L), or (layers, heads, T, L);
 - ``.parquet`` or ``.csv``: a tidy frame with the columns sentence, t, s and value (:meth:`Scores.to_frame`);
-- JSON of inseq (:mod:`alignkit.interop.inseq`);
+- JSON of inseq (:mod:`alignkit.interop.score_formats`);
 - JSON lines: for each pair a list of rows, or an object with the matrix as ``alignment``, ``attention``,
   ``scores`` or ``matrix`` and, optionally, its tokens as lists ``source`` and ``target``;
 - Marian's soft alignments: for each pair, rows separated by spaces and numbers separated by commas; anything up to
@@ -31,12 +31,20 @@ import numpy as np
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.interop import heads as attention
-from alignkit.interop import inseq
-from alignkit.interop.external_scores import ExternalScores, ScoreFile, words_of_tokens
-from alignkit.interop.frames import scores_from_frame
 from alignkit.interop.heads import AttentionHeads, split_choice
-from alignkit.interop.link_files import is_links, read_link_lines, split_probabilities
-from alignkit.interop.matrix_lines import read_json_lines, read_soft_alignments
+from alignkit.interop.score_formats import (
+    INSEQ_MARKER,
+    ExternalScores,
+    ScoreFile,
+    is_links,
+    read_attributions,
+    read_json_lines,
+    read_link_lines,
+    read_soft_alignments,
+    scores_from_frame,
+    split_probabilities,
+    words_of_tokens,
+)
 from alignkit.scores import Scores
 from alignkit.storage import read_header
 from alignkit.types import PathLike
@@ -142,7 +150,7 @@ def _arrays(path: PathLike, data: bytes) -> Scores | AttentionHeads:
 
 def read_inseq(file: ScoreFile) -> ExternalScores | AttentionHeads:
     """Attributions that inseq saved."""
-    pairs = inseq.read_attributions(file.path, "\n".join(file.lines))
+    pairs = read_attributions(file.path, "\n".join(file.lines))
     source, target = tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs)
     if all(pair.values.ndim == 2 for pair in pairs):
         return ExternalScores(file.name, Scores.from_matrices(pair.values for pair in pairs), source, target)
@@ -197,7 +205,7 @@ SCORE_FORMATS = {
     "csv": ScoreFormat(lambda file: file.name.endswith(".csv"), read_csv),
     "npz": ScoreFormat(lambda file: file.data.startswith(b"PK\x03\x04"), read_npz),
     "inseq": ScoreFormat(
-        lambda file: file.first_line.startswith("{") and f'"{inseq.MARKER}"'.encode() in file.data, read_inseq
+        lambda file: file.first_line.startswith("{") and f'"{INSEQ_MARKER}"'.encode() in file.data, read_inseq
     ),
     "json": ScoreFormat(lambda file: file.first_line.startswith(("[", "{")), read_json_lines),
     "links": ScoreFormat(lambda file: is_links(file.first_alignment), read_pharaoh),

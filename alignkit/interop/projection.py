@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from alignkit.errors import InputError
-from alignkit.interop.external_scores import ExternalScores
+from alignkit.interop.score_formats import ExternalScores
 from alignkit.scores import Grouping, Scores, merge_to_words, spread_to_tokens
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.subword_marks import check_words, corpus_groups, join_words, style_of, word_groups

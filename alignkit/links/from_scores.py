@@ -1,4 +1,4 @@
-"""Links from scores: every target word's best source word, or every score above a threshold."""
+"""Links from scores, or from the position of each target word's source word."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import numpy as np
 
 from alignkit.kernels import sentence_pairs
 from alignkit.links.links import Links
-from alignkit.parallel import blocks_of_size, run_blocks, thread_count
+from alignkit.parallel import blocks, blocks_of_size, run_blocks, thread_count
 from alignkit.scores import Scores
+from alignkit.text.bitext import Bitext
 from alignkit.text.on_disk import RELEASED, release
 
 
@@ -60,4 +61,30 @@ def links_above(scores: Scores, threshold: float, threads: int | None = None) ->
         release(scores.values)
 
     run_blocks(fill, ranges, threads)
+    return Links(pairs, offsets)
+
+
+def links_from_positions(positions: np.ndarray, bitext: Bitext, threads: int | None = None) -> Links:
+    """Link each target token to the source token at a given position.
+
+    Args:
+        positions: int32 (N_tgt,), for each target token the position of its source token within the sentence, or
+            -1 for none.
+        bitext: M pairs.
+        threads: number of threads, all cores by default; the result does not depend on it.
+    """
+    threads = thread_count(threads)
+    source, target = bitext.source.offsets, bitext.target.offsets
+    linked = np.zeros(len(positions) + 1, np.int32 if len(positions) < 2**31 else np.int64)
+    np.cumsum(positions >= 0, out=linked[1:])
+    offsets = linked[target].astype(np.int64)
+    del linked
+    pairs = np.empty((offsets[-1], 2), np.int32)
+    longest = int(bitext.source.lengths.max(initial=0))
+
+    def fill(low: int, high: int) -> None:
+        counts = np.zeros(longest + 1, np.int64)
+        sentence_pairs.fill_links_from_positions(low, high, positions, (source, target), offsets, pairs, counts)
+
+    run_blocks(fill, blocks(np.diff(target), threads), threads)
     return Links(pairs, offsets)

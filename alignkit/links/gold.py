@@ -1,4 +1,4 @@
-"""Gold links: lines of links, or the format of the shared tasks; token indices from 0 or from 1."""
+"""Files of links and gold links: lines of links, or the format of the shared tasks; tokens counted from 0 or 1."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.formats import GOLD_BASES, GOLD_FORMATS
-from alignkit.links.links import GoldLinks, Links, parse_links
+from alignkit.links.links import GoldLinks, Links, links_of_keys, parse_links
+from alignkit.text.reading import read_lines, read_utf8, split_lines
 from alignkit.types import PathLike
 
 #: In fewer lines, zero-based links may well never have index 0.
@@ -145,3 +146,88 @@ def _links_of_rows(rows: np.ndarray, count: int) -> Links:
     rows = np.unique(rows, axis=0)
     offsets = np.searchsorted(rows[:, 0], np.arange(count + 1)).astype(np.int64)
     return Links(rows[:, 1:].astype(np.int32), offsets)
+
+
+CHUNK = 1 << 24  # bytes read at a time
+_LONGEST = 9  # digits of a number
+_DASH, _NEWLINE = ord("-"), ord("\n")
+
+
+def read_plain_links(data: bytes) -> Links | None:
+    """The links of lines ``s-t s-t``, or None if anything else is in them, an error or not.
+
+    Args:
+        data: valid UTF-8, one line per sentence pair; without a line end at its end if the last one lacks it.
+    """
+    parts, begin = [], 0
+    while begin < len(data):
+        end = data.rfind(b"\n", begin, begin + CHUNK) + 1
+        end = end if end > begin else data.find(b"\n", begin) + 1 or len(data)
+        part = _links_of(np.frombuffer(data, np.uint8, end - begin, begin))
+        if part is None:
+            return None
+        parts.append(part)
+        begin = end
+    return Links.concatenated(parts)
+
+
+def _links_of(text: np.ndarray) -> Links | None:
+    digit = (text - ord("0")) < 10  # uint8 wraps around
+    dashes = text == _DASH
+    blank = (text == ord(" ")) | (text == ord("\t")) | (text == ord("\r")) | (text == _NEWLINE)
+    if not (digit | dashes | blank).all():
+        return None
+    edges = np.flatnonzero(np.diff(digit, prepend=False, append=False))
+    starts, ends = edges[::2], edges[1::2]
+    if len(starts) % 2 or len(starts) != 2 * int(dashes.sum()) or (ends - starts > _LONGEST).any():
+        return None
+    if not (np.array_equal(ends[::2] + 1, starts[1::2]) and dashes[ends[::2]].all()):
+        return None
+    numbers = _numbers(text, digit, starts, ends).reshape(-1, 2)
+    newlines = np.flatnonzero(text == _NEWLINE)
+    lines = len(newlines) + int(text[-1] != _NEWLINE)
+    widths = (numbers.max(axis=0, initial=0) + 1).tolist()
+    if lines * widths[0] * widths[1] >= 1 << 62:
+        return None
+    keys = (np.searchsorted(newlines, starts[::2]) * widths[0] + numbers[:, 0]) * widths[1] + numbers[:, 1]
+    return links_of_keys(keys, widths, lines)
+
+
+def _numbers(text: np.ndarray, digit: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """int64: the numbers in the runs [start, end) of digits."""
+    if not len(starts):
+        return np.zeros(0, np.int64)
+    sizes = ends - starts
+    places = np.repeat(ends, sizes) - np.flatnonzero(digit) - 1
+    values = (text[digit] - ord("0")).astype(np.int64) * (10 ** np.arange(_LONGEST, dtype=np.int64))[places]
+    return np.add.reduceat(values, np.cumsum(sizes) - sizes)
+
+
+def read_links(path: PathLike) -> Links:
+    """Read the links of an alignment, sure and possible ones alike: zero-based ``s-t``, a line per sentence pair.
+
+    Probabilities (``0-1:0.93``) are ignored. The file may be compressed.
+
+    Raises:
+        InputError: it cannot be read, or an item is not a link, with its line.
+    """
+    data = read_utf8(path)
+    links = read_plain_links(data)
+    return links if links is not None else parse_links(path, split_lines(data)).possible
+
+
+def read_gold(path: PathLike, *, file_format: str = "auto", base: str = "auto") -> GoldLinks:
+    """Read gold links, sure and possible.
+
+    Args:
+        path: a file, which may be compressed.
+        file_format: ``pharaoh``, a line ``s-t spt`` per sentence pair; ``naacl``, a line per link; auto decides by
+            the first line.
+        base: the number of the first token, ``0`` or ``1``; auto is 1 where index 0 never occurs
+            (:func:`alignkit.links.gold.find_base`).
+
+    Raises:
+        InputError: it cannot be read, or a line is not one of links.
+        AlignkitError: unknown format or base.
+    """
+    return parse_gold(path, read_lines(path), file_format=file_format, base=base).gold

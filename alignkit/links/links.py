@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -186,6 +187,19 @@ def _grids(title: str, layers: Sequence[Links], shades: Sequence[float]) -> str:
     return first_pairs(title, tables, len(layers[0]))
 
 
+def links_of_keys(keys: np.ndarray, widths: Sequence[int], count: int) -> Links:
+    """Links of ``count`` sentence pairs from int64 keys (m * widths[0] + s) * widths[1] + t, with repetitions.
+
+    The keys are sorted in place.
+    """
+    if (keys[1:] <= keys[:-1]).any():
+        keys.sort()  # numpy.unique would hash them, which takes ten times as long
+        keys = keys[np.append(True, keys[1:] != keys[:-1])]
+    rows, target = np.divmod(keys, widths[1])
+    offsets = np.searchsorted(rows, np.arange(count + 1, dtype=np.int64) * widths[0]).astype(np.int64)
+    return Links(np.stack([rows % widths[0], target], axis=1).astype(np.int32), offsets)
+
+
 def without_line_numbers(path: PathLike, lines: Sequence[str]) -> Sequence[str]:
     """Lines of links without the number and tab that simalign begins them with; other lines as they are.
 
@@ -221,19 +235,23 @@ def parse_links(path: PathLike, lines: Iterable[str]) -> GoldLinks:
     check_list(lines, "links must be a list with a string per sentence pair")
     sure: list[list[tuple[int, int]]] = []
     possible: list[list[tuple[int, int]]] = []
-    for number, line in enumerate(without_line_numbers(path, list(lines)), 1):
-        sure.append([])
-        possible.append([])
+    for matches in _matches(path, without_line_numbers(path, list(lines))):
+        possible.append([(int(match[1]), int(match[3])) for match in matches])
+        sure.append([link for link, match in zip(possible[-1], matches, strict=True) if match[2] == "-"])
+    return GoldLinks(Links.from_lists(sure), Links.from_lists(possible))
+
+
+def _matches(path: PathLike, lines: Iterable[str]) -> Iterator[list[re.Match[str]]]:
+    """The items of each line; raises InputError if one is not a link."""
+    for number, line in enumerate(lines, 1):
+        matches = []
         for item in line.split():
             match = _LINK.match(item)
             if match is None:
                 remedy = "links look like 0-1, 0p1 or 0?1"
                 raise InputError(path, f"{item!r} is not a link", line=number, remedy=remedy)
-            link = (int(match[1]), int(match[3]))
-            possible[-1].append(link)
-            if match[2] == "-":
-                sure[-1].append(link)
-    return GoldLinks(Links.from_lists(sure), Links.from_lists(possible))
+            matches.append(match)
+        yield matches
 
 
 def parse_probabilities(path: PathLike, lines: Iterable[str]) -> np.ndarray | None:
@@ -251,27 +269,24 @@ def parse_probabilities(path: PathLike, lines: Iterable[str]) -> np.ndarray | No
         InputError: a probability is not a number from 0 to 1, with its line.
     """
     found: list[float] = []
-    for number, line in enumerate(lines, 1):
+    for number, matches in enumerate(_matches(path, without_line_numbers(path, list(lines))), 1):
         known: dict[tuple[int, int], float] = {}
-        for item in line.split():
-            match = _LINK.match(item)
-            if match is not None:
-                value = _probability(path, number, item, match[4])
-                known.setdefault((int(match[1]), int(match[3])), value)
+        for match in matches:
+            known.setdefault((int(match[1]), int(match[3])), _probability(path, number, match))
         found += [known[link] for link in sorted(known)]
     values = np.array(found, np.float64)
     return None if np.isnan(values).all() else values
 
 
-def _probability(path: PathLike, line: int, item: str, text: str | None) -> float:
-    if text is None:
+def _probability(path: PathLike, line: int, match: re.Match[str]) -> float:
+    if match[4] is None:
         return np.nan
     try:
-        value = float(text[1:])
+        value = float(match[4][1:])
     except ValueError:
         value = np.nan
     if not 0 <= value <= 1:
-        raise InputError(path, f"{item!r} has no probability from 0 to 1 after its colon", line=line)
+        raise InputError(path, f"{match[0]!r} has no probability from 0 to 1 after its colon", line=line)
     return value
 
 
@@ -308,3 +323,51 @@ def check_range(path: PathLike, links: Links, shapes: np.ndarray) -> None:
         line=int(m) + 1,
         remedy=cause,
     )
+
+
+class Link(NamedTuple):
+    """A link between two words of a sentence pair, counted from 0, and its probability."""
+
+    source: int
+    target: int
+    probability: float
+
+    def __str__(self) -> str:
+        return f"{self.source}-{self.target}:{self.probability:.4g}"
+
+
+@dataclass(frozen=True)
+class AlignedPair:
+    """A sentence pair and its links.
+
+    Attributes:
+        source, target: the words.
+        links: sorted by source word, then target word.
+    """
+
+    source: Sequence[str]
+    target: Sequence[str]
+    links: Sequence[Link]
+
+    @property
+    def words(self) -> list[tuple[str, str]]:
+        """The linked words, (source word, target word)."""
+        return [(self.source[link.source], self.target[link.target]) for link in self.links]
+
+    def __str__(self) -> str:
+        """The links as ``0-0:0.98 1-1:0.95``, which :meth:`alignkit.Links.from_strings` reads."""
+        return " ".join(map(str, self.links))
+
+    def __repr__(self) -> str:
+        shown = " ".join(f"{x}-{y}" for x, y in self.words)
+        return f"AlignedPair({shown if len(shown) <= 100 else shown[:99] + '…'})"
+
+    def heat_map(self) -> str:
+        """An HTML table of target by source words, links shaded by their probability."""
+        matrix = np.zeros((len(self.target), len(self.source)))
+        for link in self.links:
+            matrix[link.target, link.source] = link.probability
+        return heat_map(matrix, self.source, self.target, by_row=False)
+
+    def _repr_html_(self) -> str:
+        return self.heat_map()

@@ -13,7 +13,6 @@ import numpy as np
 from alignkit.aligner import load_aligner
 from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
-from alignkit.interop.external_scores import ExternalScores
 from alignkit.interop.other_systems import read_scores
 from alignkit.interop.projection import (
     is_between_tokens,
@@ -23,6 +22,7 @@ from alignkit.interop.projection import (
     word_bitext,
     word_shapes,
 )
+from alignkit.interop.score_formats import ExternalScores
 from alignkit.links.gold import parse_gold
 from alignkit.links.links import GoldLinks, check_range
 from alignkit.metrics.error_classes import WordFacts, occurrences

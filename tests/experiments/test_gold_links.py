@@ -11,7 +11,7 @@ from planted import permuted_copy
 from alignkit.errors import AlignkitError
 from alignkit.experiments import gold_links as experiment
 from alignkit.experiments.protocol import Verdict
-from alignkit.links.files import read_gold
+from alignkit.links.gold import read_gold
 from alignkit.links.links import GoldLinks, Links
 from alignkit.scores import Scores
 from alignkit.text.pairs import LinePairs, read_line_pairs

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.interop import other_systems
-from alignkit.interop.external_scores import ExternalScores
-from alignkit.interop.frames import scores_from_frame
 from alignkit.interop.other_systems import ScoreFormat, read_scores
+from alignkit.interop.score_formats import ExternalScores, scores_from_frame
 from alignkit.scores import Scores
 
 MATRICES = [

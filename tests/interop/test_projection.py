@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from alignkit.errors import InputError
-from alignkit.interop.external_scores import ExternalScores
 from alignkit.interop.other_systems import read_scores
 from alignkit.interop.projection import (
     is_between_tokens,
@@ -12,6 +11,7 @@ from alignkit.interop.projection import (
     scores_without_specials,
     without_specials,
 )
+from alignkit.interop.score_formats import ExternalScores
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alignkit.links.from_positions import links_from_positions
-from alignkit.links.from_scores import best_links, links_above
+from alignkit.links.from_scores import best_links, links_above, links_from_positions
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 

@@ -10,10 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from alignkit.errors import InputError
-from alignkit.links import plain_text
-from alignkit.links.files import read_links
+from alignkit.links import gold
+from alignkit.links.gold import read_links, read_plain_links
 from alignkit.links.links import Links, parse_links
-from alignkit.links.plain_text import read_plain_links
 from alignkit.text.reading import split_lines
 
 pieces = st.sampled_from([*"0123456789--  \n\n\t\rp", "10-2", "3-4 ", "123456789-0"])
@@ -23,11 +22,11 @@ pieces = st.sampled_from([*"0123456789--  \n\n\t\rp", "10-2", "3-4 ", "123456789
 @example("0\t0-1\n1\t", 7)
 @settings(max_examples=500, deadline=None)
 def test_what_is_read_is_what_the_parser_reads(text, chunk):
-    before, plain_text.CHUNK = plain_text.CHUNK, chunk
+    before, gold.CHUNK = gold.CHUNK, chunk
     try:
         found = read_plain_links(text.encode())
     finally:
-        plain_text.CHUNK = before
+        gold.CHUNK = before
     try:
         wanted = parse_links("x", split_lines(text.encode())).possible
     except InputError:

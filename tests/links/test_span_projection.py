@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 
 from alignkit.errors import AlignkitError
 from alignkit.links.links import Links
-from alignkit.links.span_projection import (
-    ProjectedSpan,
-    characters_of_spans,
-    project_spans,
-    spans_of_characters,
-    words_in_line,
-)
+from alignkit.links.projection import ProjectedSpan, project_spans
 
 
 def project(span, links):
@@ -83,24 +77,3 @@ def test_nested_spans_stay_nested_and_consistent_ones_apart(one, other, pairs):
     disjoint = one[1] <= other[0] or other[1] <= one[0]
     if disjoint and a and b and a.is_consistent and b.is_consistent:
         assert a.end <= b.start or b.end <= a.start
-
-
-LINE = "  das\tHaus steht "
-
-
-def test_characters_and_words():
-    assert [LINE[a:b] for a, b in words_in_line(LINE)] == ["das", "Haus", "steht"]
-    assert spans_of_characters(LINE, [(0, 3), (3, 7), (5, 6), (10, 11), (0, 17), (17, 17)]) == [
-        *((0, 1), (0, 2), (1, 1), (2, 2), (0, 3), (3, 3))
-    ]
-    assert characters_of_spans(LINE, [(0, 1), (1, 3), (1, 1), (3, 3)]) == [(2, 5), (6, 16), (6, 6), (17, 17)]
-    with pytest.raises(AlignkitError, match="the 3 words"):
-        characters_of_spans(LINE, [(1, 4)])
-
-
-@given(st.text("ab \t", max_size=12), st.data())
-def test_words_to_characters_and_back(line, data):
-    words = words_in_line(line)
-    first = data.draw(st.integers(0, len(words)))
-    span = (first, data.draw(st.integers(first, len(words))))
-    assert spans_of_characters(line, characters_of_spans(line, [span])) == [span]

@@ -23,8 +23,7 @@ from alignkit.classical.memory import MemoryLimit
 from alignkit.classical.priors import LexiconPrior
 from alignkit.errors import AlignkitError, InputError
 from alignkit.kernels.hmm_e_step import FORWARD
-from alignkit.links.from_positions import links_from_positions
-from alignkit.links.from_scores import best_links
+from alignkit.links.from_scores import best_links, links_from_positions
 from alignkit.links.links import Links
 from alignkit.parallel import thread_count
 from alignkit.records import Record

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from alignkit.errors import InputError
-from alignkit.links.files import read_links
+from alignkit.links.gold import read_links
 from alignkit.links.links import Links
 from alignkit.neural.settings import RunSettings
 from alignkit.scores import Scores

@@ -1,0 +1,420 @@
+"""Scores of other systems in text, JSON and frames; each format gives :class:`ExternalScores`."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from alignkit.errors import InputError
+from alignkit.interop.heads import AttentionHeads
+from alignkit.links.links import Links, check_range, parse_links, parse_probabilities, without_line_numbers
+from alignkit.scores import Grouping, Scores, flat_offsets
+from alignkit.text.reading import BOM, read_bytes, split_lines, valid_text
+from alignkit.text.subword_marks import style_of, word_groups
+from alignkit.types import PathLike
+
+
+@dataclass(frozen=True, eq=False)
+class ExternalScores:
+    """Scores as they are in a file.
+
+    Attributes:
+        path: the file.
+        scores: of M pairs.
+        source, target: the tokens of each pair's columns and rows, if the file has them.
+        words: the words of the source tokens and of the target tokens, if the file has those.
+    """
+
+    path: str
+    scores: Scores
+    source: tuple[tuple[str, ...], ...] | None = None
+    target: tuple[tuple[str, ...], ...] | None = None
+    words: tuple[Grouping, Grouping] | None = None
+
+    @property
+    def heads(self) -> AttentionHeads:
+        """The scores as layer 0, head 0."""
+        words = self.words
+        if words is None and self.source is not None and self.target is not None:
+            words = words_of_tokens(self.source, self.target)
+        return AttentionHeads.from_scores(self.scores, words)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreFile:
+    """A file of scores: its contents are read when they are first asked for.
+
+    Attributes:
+        path: the file.
+        shapes: int (M, 2), T and L of the text's pairs in words, if the text is known.
+    """
+
+    path: PathLike
+    shapes: np.ndarray | None = None
+
+    @property
+    def name(self) -> str:
+        """The path as text."""
+        return os.fspath(self.path)
+
+    @cached_property
+    def data(self) -> bytes:
+        """The bytes, decompressed."""
+        return read_bytes(self.path)
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines of a text file."""
+        return split_lines(valid_text(self.path, self.data.removeprefix(BOM)))
+
+    @cached_property
+    def alignments(self) -> list[str]:
+        """The part of each line after the last ``|||``, or the whole line."""
+        return [line.rpartition("|||")[2] for line in self.lines]
+
+    @property
+    def first_line(self) -> str:
+        """The first line that is not blank, without the space around it."""
+        return next((line.strip() for line in self.lines if line.strip()), "")
+
+    @property
+    def first_alignment(self) -> str:
+        """The same of ``alignments``."""
+        return next((line.strip() for line in self.alignments if line.strip()), "")
+
+
+def words_of_tokens(source: Sequence[Sequence[str]], target: Sequence[Sequence[str]]) -> tuple[Grouping, Grouping]:
+    """The words of subwords with marks, of the source and of the target."""
+    sides = []
+    for side in (source, target):
+        style = style_of(side)
+        groups = [word_groups(tokens, style) for tokens in side]
+        sides.append([(each, int(each.max(initial=-1)) + 1) for each in groups])
+    return sides[0], sides[1]
+
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def scores_from_frame(path: PathLike, frame: pd.DataFrame, shapes: np.ndarray | None = None) -> Scores:
+    """Scores of a tidy frame with the columns sentence, t, s and value; an element that no row names is 0.
+
+    Args:
+        path: the file of the frame, for messages.
+        frame: columns run, step and kind may be there as well, but must not have several values.
+        shapes: int (M, 2), T and L; if not given, as large as the indices in the frame require.
+
+    Raises:
+        InputError: a column is missing, an index is out of range or an element is named twice, with the row.
+    """
+    m, t, s, values = _columns(path, frame)
+    negative = (m < 0) | (t < 0) | (s < 0)
+    if shapes is None and not negative.any():
+        shapes = np.zeros((int(m.max(initial=-1)) + 1, 2), np.int32)
+        np.maximum.at(shapes[:, 0], m, t + 1)
+        np.maximum.at(shapes[:, 1], m, s + 1)
+    known = np.zeros((0, 2), np.int32) if shapes is None else np.asarray(shapes, np.int32)
+    inside = ~negative & (m < len(known))
+    inside[inside] = (t[inside] < known[m[inside], 0]) & (s[inside] < known[m[inside], 1])
+    _check_rows(path, ~inside, "is out of range of the text", m, t, s)
+    _check_rows(path, np.isnan(values), "has no value", m, t, s)
+    offsets = flat_offsets(known)
+    place = offsets[m] + t * known[m, 1] + s
+    order = np.argsort(place, kind="stable")
+    twice = np.zeros(len(place), bool)
+    twice[order[1:]] = place[order[1:]] == place[order[:-1]]
+    _check_rows(path, twice, "is there twice", m, t, s)
+    flat = np.zeros(int(offsets[-1]), np.float32)
+    flat[place] = values
+    return Scores(flat, offsets, known)
+
+
+def _columns(path: PathLike, frame: pd.DataFrame) -> tuple[np.ndarray, ...]:
+    """Columns sentence, t and s as int64, value as float32."""
+    for name in ("sentence", "t", "s"):
+        if name not in frame or frame[name].dtype.kind not in "iu":
+            problem = f"needs the columns sentence, t, s (integers) and value; {name} is not such a column"
+            raise InputError(path, problem)
+    if "value" not in frame or frame["value"].dtype.kind not in "fiu":
+        raise InputError(path, "needs a column value with numbers")
+    for name in ("run", "step", "kind"):
+        if name in frame and frame[name].nunique(dropna=False) > 1:
+            raise InputError(path, f"contains several sets of scores: column {name} varies; keep one")
+    indices = (frame[name].to_numpy(np.int64) for name in ("sentence", "t", "s"))
+    return *indices, frame["value"].to_numpy(np.float32)
+
+
+def _check_rows(path: PathLike, wrong: np.ndarray, problem: str, *columns: np.ndarray) -> None:
+    if wrong.any():
+        k = int(wrong.argmax())
+        place = ", ".join(
+            f"{name} {column[k]}" for name, column in zip(("sentence", "t", "s"), columns, strict=True)
+        )
+        raise InputError(path, f"row {k + 1} ({place}) {problem}")
+
+
+MATRIX_KEYS = ("alignment", "attention", "scores", "matrix")
+TOKEN_KEYS = {"source": ("source", "src"), "target": ("target", "tgt")}
+_SOFT = re.compile(r"[-+0-9.eEinfa]+(,[-+0-9.eEinfa]+)*\Z", re.ASCII)
+
+
+def read_json_lines(file: ScoreFile) -> ExternalScores:
+    """JSON lines: a matrix per line, or an object with the matrix and perhaps the tokens."""
+    matrices, source, target = [], [], []
+    for number, line in enumerate(file.lines, 1):
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputError(file.path, f"not JSON: {error}", line=number) from error
+        tokens: dict[str, tuple[str, ...] | None] = dict.fromkeys(TOKEN_KEYS)
+        if isinstance(value, dict):
+            tokens = {side: _tokens(file.path, number, value, keys) for side, keys in TOKEN_KEYS.items()}
+            key = next((key for key in MATRIX_KEYS if key in value), None)
+            if key is None:
+                raise InputError(file.path, f"no matrix under any of {', '.join(MATRIX_KEYS)}", line=number)
+            value = value[key]
+        width = len(tokens["source"]) if tokens["source"] is not None else 0
+        matrices.append(_matrix(file.path, number, value, width))
+        source.append(tokens["source"])
+        target.append(tokens["target"])
+        for side, axis in (("target", 0), ("source", 1)):
+            have, size = tokens[side], matrices[-1].shape[axis]
+            if have is not None and len(have) != size:
+                found = f"{size} {'rows' if axis == 0 else 'columns'}"
+                raise InputError(file.path, f"{found} for {len(have)} {side} tokens", line=number)
+    scores = Scores.from_matrices(matrices)
+    if any(side is None for side in (*source, *target)):
+        return ExternalScores(file.name, scores)
+    return ExternalScores(file.name, scores, tuple(source), tuple(target))  # type: ignore[arg-type]
+
+
+def _tokens(path: PathLike, number: int, value: dict[str, Any], keys: tuple[str, ...]) -> tuple[str, ...] | None:
+    found = next((value[key] for key in keys if key in value), None)
+    if found is None:
+        return None
+    if isinstance(found, str):
+        found = found.split()
+    if not isinstance(found, list) or any(not isinstance(token, str) for token in found):
+        raise InputError(path, f"{keys[0]} is not a list of tokens", line=number)
+    return tuple(found)
+
+
+def _matrix(path: PathLike, number: int, value: Any, width: int = 0) -> np.ndarray:
+    """float32 (T, L) of nested lists; ``width`` is L if there are no rows."""
+    problem = "not a matrix: a list of rows of equally many numbers"
+    if not isinstance(value, list) or any(not isinstance(row, list) for row in value):
+        raise InputError(path, problem, line=number)
+    if len({len(row) for row in value}) > 1:
+        k = next(i for i, row in enumerate(value) if len(row) != len(value[0]))
+        raise InputError(path, f"row {k + 1} has {len(value[k])} numbers, row 1 {len(value[0])}", line=number)
+    if any(isinstance(x, bool) or not isinstance(x, int | float) for row in value for x in row):
+        raise InputError(path, problem, line=number)
+    try:
+        exact = np.array(value, np.float64).reshape(len(value), len(value[0]) if value else width)
+    except OverflowError as error:
+        raise InputError(path, "a score that is too large", line=number) from error
+    if np.isnan(exact).any():
+        raise InputError(path, "a score that is not a number (NaN)", line=number)
+    with np.errstate(over="ignore"):  # what is too large for 32 bits becomes infinite
+        return exact.astype(np.float32)
+
+
+def read_soft_alignments(file: ScoreFile) -> ExternalScores:
+    """Marian's soft alignments: rows separated by spaces, numbers by commas."""
+    matrices = []
+    for number, line in enumerate(file.alignments, 1):
+        rows = []
+        for item in line.split():
+            try:
+                if _SOFT.match(item) is None:
+                    raise ValueError(item)
+                rows.append([float(x) for x in item.split(",")])
+            except ValueError as error:
+                problem = f"{item[:40]!r} is not a row of scores"
+                remedy = "lines look like 0.9,0.1 0.2,0.8: the row of a target token, then the next"
+                raise InputError(file.path, problem, line=number, remedy=remedy) from error
+        matrices.append(_matrix(file.path, number, rows))
+    return ExternalScores(file.name, Scores.from_matrices(matrices))
+
+
+# Attributions that inseq saved (``out.save("out.json")``), read without inseq; nothing in the file is executed.
+# An array of inseq has a row per *source* token and a column per target token, which is turned here. Attention has
+# two more dimensions, layers and heads; it is that of the step which predicts the token, not shifted.
+INSEQ_MARKER = "sequence_attributions"
+_FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
+_AGGREGATE = "sum it up before you save it: out.aggregate()"
+
+
+@dataclass(frozen=True, eq=False)
+class Attribution:
+    """The attribution of one sentence pair.
+
+    Attributes:
+        values: float32 (layers, heads, T, L), or (T, L) if inseq summed them up.
+        source, target: the L and T tokens.
+    """
+
+    values: np.ndarray
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+
+
+def read_attributions(path: PathLike, text: str) -> list[Attribution]:
+    """The attributions of the source tokens of a file.
+
+    Args:
+        path: the file, for messages.
+        text: its JSON.
+
+    Raises:
+        InputError: the file is damaged, has no attributions of source tokens, or has a further dimension that is
+            not layers and heads.
+    """
+    try:
+        sequences = _attributes(json.loads(text))[INSEQ_MARKER]
+        found = [_attribution(path, number, _attributes(each)) for number, each in enumerate(sequences, 1)]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError) as error:
+        problem = f"not an attribution that inseq saved, or damaged: {error or type(error).__name__}"
+        raise InputError(path, problem) from error
+    if len({each.values.ndim for each in found}) > 1:
+        raise InputError(path, "some attributions have layers and heads, others do not")
+    return found
+
+
+def _attribution(path: PathLike, number: int, fields: dict[str, Any]) -> Attribution:
+    source, target = (
+        [str(_attributes(token)["token"]) for token in fields[side]] for side in ("source", "target")
+    )
+    target = target[int(fields.get("attr_pos_start") or 0) : fields.get("attr_pos_end")]
+    if fields["source_attributions"] is None:
+        raise InputError(path, f"pair {number} has attributions of target tokens only")
+    values = _tensor(fields["source_attributions"])
+    if values.ndim not in (2, 4):
+        problem = f"pair {number} has an attribution with {values.ndim} dimensions"
+        raise InputError(path, problem, remedy=_AGGREGATE)
+    if values.shape[:2] != (len(source), len(target)):
+        problem = (
+            f"an attribution of shape {values.shape} for {len(source)} source and {len(target)} target tokens"
+        )
+        raise InputError(path, f"pair {number} has {problem}")
+    if np.isnan(values).any():
+        raise InputError(path, f"pair {number} has an attribution that is not a number (NaN)")
+    turned = values.T if values.ndim == 2 else values.transpose(2, 3, 1, 0)
+    return Attribution(np.ascontiguousarray(turned), tuple(source), tuple(target))
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """The fields of an object, which may be wrapped with its type."""
+    if not isinstance(value, dict):
+        raise TypeError(f"an object was expected, not {type(value).__name__}")
+    return value.get("attributes", value)
+
+
+def _tensor(text: str) -> np.ndarray:
+    """float32, the array of a safetensors file in base64: the header's length, the header, the numbers."""
+    data = base64.b64decode(text, validate=True)
+    size = int.from_bytes(data[:8], "little")
+    entry = json.loads(data[8 : 8 + size])["attribution"]
+    if entry["dtype"] not in _FLOATS:
+        raise ValueError(f"numbers of type {entry['dtype']}; save them with scores_precision='float32'")
+    low, high = entry["data_offsets"]
+    numbers = np.frombuffer(data[8 + size :][low:high], _FLOATS[entry["dtype"]])
+    return numbers.astype(np.float32).reshape(entry["shape"])
+
+
+_LINK = re.compile(r"\s*\d+[-p?]\d+(:[0-9.e+-]+)?(\s|\Z)", re.ASCII)
+_PROBABILITY = re.compile(r"[0-9.e+-]+\Z", re.ASCII)
+_NUMBER = re.compile(r"\d+\t", re.ASCII)
+
+
+def is_links(first: str) -> bool:
+    """Whether the first line that is not blank is one of links, or there is none."""
+    return not first or _LINK.match(_NUMBER.sub("", first, count=1) or "0-0") is not None
+
+
+def split_probabilities(path: PathLike) -> tuple[PathLike, PathLike | None]:
+    """The two files of ``LINKS:PROBABILITIES``; a path that is no such pair of existing files, and None."""
+    links, colon, probabilities = os.fspath(path).rpartition(":")
+    if colon and not os.path.exists(path) and os.path.exists(links) and os.path.exists(probabilities):
+        return links, probabilities
+    return path, None
+
+
+def scores_from_links(
+    path: PathLike, links: Links, shapes: np.ndarray | None, probabilities: np.ndarray | None = None
+) -> Scores:
+    """Scores that are 1, or the probability of the link, where there is a link and 0 elsewhere.
+
+    Args:
+        path: the file of the links, for messages.
+        links: of M pairs.
+        shapes: int32 (M, 2), T and L.
+        probabilities: float (K,), of each link.
+
+    Raises:
+        InputError: no shapes, other numbers of pairs, or a link outside its pair, with the line.
+    """
+    if shapes is None:
+        problem = "has links, which do not determine the lengths of the sentences"
+        raise InputError(path, problem, remedy="give the text as well")
+    if len(links) != len(shapes):
+        raise InputError(path, f"has links for {len(links)} sentence pairs, the text has {len(shapes)}")
+    check_range(path, links, shapes)
+    shapes = np.ascontiguousarray(shapes, np.int32)
+    offsets = flat_offsets(shapes)
+    values = np.zeros(int(offsets[-1]), np.float32)
+    m = links.sentences
+    places = offsets[m] + links.pairs[:, 1].astype(np.int64) * shapes[m, 1] + links.pairs[:, 0]
+    values[places] = 1 if probabilities is None else probabilities
+    return Scores(values, offsets, shapes)
+
+
+def read_link_lines(
+    path: PathLike,
+    lines: Sequence[str],
+    shapes: np.ndarray | None,
+    probability_file: tuple[PathLike, Sequence[str]] | None = None,
+) -> Scores:
+    """Scores of lines of links; a link without a probability counts as 1, of a repeated link the first counts.
+
+    Args:
+        path, lines: the file of the links ``s-t`` or ``s-t:p``.
+        shapes: as of :func:`scores_from_links`.
+        probability_file: another file, and its lines: the probability of each link of the same line.
+
+    Raises:
+        InputError: as of :func:`scores_from_links`; an item is no link or no probability, or the two files do not
+            fit each other.
+    """
+    lines = without_line_numbers(path, lines)
+    links = parse_links(path, lines).possible
+    if probability_file is not None:
+        lines = _joined(lines, *probability_file)
+        path = probability_file[0]
+    values = parse_probabilities(path, lines)
+    return scores_from_links(path, links, shapes, values if values is None else np.nan_to_num(values, nan=1.0))
+
+
+def _joined(lines: Sequence[str], path: PathLike, rows: Sequence[str]) -> list[str]:
+    """Lines of ``s-t:p`` of lines of links and lines of probabilities."""
+    if len(rows) != len(lines):
+        raise InputError(path, f"has probabilities of {len(rows)} lines, the links have {len(lines)}")
+    found = []
+    for number, (line, row) in enumerate(zip(lines, rows, strict=True), 1):
+        items, values = line.split(), row.split()
+        if len(items) != len(values):
+            raise InputError(path, f"{len(values)} probabilities for {len(items)} links", line=number)
+        for value in values:
+            if _PROBABILITY.match(value) is None:
+                raise InputError(path, f"{value[:40]!r} is not a probability", line=number)
+        found.append(" ".join(f"{item}:{value}" for item, value in zip(items, values, strict=True)))
+    return found
