@@ -49,7 +49,7 @@ LOADERS = {
     "alignkit.symmetrized": "alignkit.aligner:load_symmetrized",
 }
 #: the loader of a checkpoint or a run directory
-NEURAL_LOADER = "alignkit.neural.loading:load_checkpoint"
+NEURAL_LOADER = "alignkit.neural.aligners:load_checkpoint"
 TORCH_THREADS = "alignkit.neural.devices:set_threads"
 
 

@@ -33,12 +33,11 @@ from alignkit.metrics.intervals import against_chance, bootstrap_mean, bootstrap
 from alignkit.metrics.protocol import PERCENT, Metric, MetricSettings, Percent
 from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.neural.aligners import ClassifierAligner
-from alignkit.neural.classifier_settings import CLASSIFIER_PROXY, ClassifierRunSettings
 from alignkit.neural.networks.mechanisms import UNIFORM
 from alignkit.neural.proxy import ProxyAligner
 from alignkit.neural.scoring.classifier import judge_logits
-from alignkit.neural.settings import ProxySettings
-from alignkit.neural.training.classifier_run import ClassifierRun, train_classifier
+from alignkit.neural.settings import CLASSIFIER_PROXY, ClassifierRunSettings, ProxySettings
+from alignkit.neural.training.classification import ClassifierRun, train_classifier
 from alignkit.packages import is_here, need
 from alignkit.scores import Scores, flat_offsets
 from alignkit.text.labelled import LabelledLines, LabelledText
@@ -157,7 +156,7 @@ def classify(
 
     Args:
         folder: made if it does not exist.
-        text, valid, labels, vectors: as in :func:`alignkit.neural.training.classifier_run.train_classifier`.
+        text, valid, labels, vectors: as in :func:`alignkit.neural.training.classification.train_classifier`.
         settings: the paper's if not given.
         progress: called with (steps done, steps of all runs, message).
         device: as :func:`alignkit.neural.devices.pick_device`.

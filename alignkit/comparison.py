@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from alignkit.neural.aligners import NeuralAligner
     from alignkit.neural.proxy import ProxyAligner
-    from alignkit.neural.training.translation_run import TranslationRun
+    from alignkit.neural.training.translation import TranslationRun
 
 
 #: Scores that are compared if asked for -> what they are; ``delta`` and ``ov`` are the network's.
@@ -171,7 +171,7 @@ def compare_networks(
     """
     from alignkit.analysis.networks import load_network
     from alignkit.analysis.proxy import proxy_of
-    from alignkit.neural.training.translation_run import find_run
+    from alignkit.neural.training.translation import find_run
 
     settings = with_options(settings or CompareSettings(), options)
     find_metric(settings.metric)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from alignkit.neural.aligners import NeuralAligner
     from alignkit.neural.settings import RunSettings
-    from alignkit.neural.training.translation_run import TranslationRun
+    from alignkit.neural.training.translation import TranslationRun
     from alignkit.text.pairs import Files
 
 #: What says which network of a run is the best.
@@ -441,9 +441,9 @@ def train_lab_runs(
         name -> run directory.
 
     Raises:
-        AlignkitError: as :func:`alignkit.neural.training.translation_run.train_translation`.
+        AlignkitError: as :func:`alignkit.neural.training.translation.train_translation`.
     """
-    from alignkit.neural.training.translation_run import train_translation
+    from alignkit.neural.training.translation import train_translation
 
     paths = {name: Path(folder) / name for name in RUNS}
     for name, (attention, more) in RUNS.items():

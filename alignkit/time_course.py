@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from alignkit.neural.aligners import ClassifierAligner, NeuralAligner
     from alignkit.neural.training.run_directory import RunDirectory
-    from alignkit.neural.training.translation_run import TranslationRun
+    from alignkit.neural.training.translation import TranslationRun
 
 COLUMNS = ("run", "step", "name", "value")
 

@@ -22,7 +22,7 @@ import alignkit
 from alignkit.comparison import CompareSettings, Comparison, compare_networks
 from alignkit.neural.devices import set_threads
 from alignkit.neural.settings import PRESETS
-from alignkit.neural.training.translation_run import TranslationRun, train_translation
+from alignkit.neural.training.translation import TranslationRun, train_translation
 from alignkit.report.tables import metric_matrix, records
 from alignkit.text.pairs import read_line_pairs
 

@@ -40,9 +40,9 @@ from alignkit.classify import (
 from alignkit.metrics.agreement import agreement_rows
 from alignkit.metrics.intervals import against_chance
 from alignkit.metrics.registry import MAIN
-from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS, CLASSIFIER_PROXY
 from alignkit.neural.devices import set_threads
-from alignkit.neural.training.classifier_run import ClassifierRun
+from alignkit.neural.settings import CLASSIFIER_PRESETS, CLASSIFIER_PROXY
+from alignkit.neural.training.classification import ClassifierRun
 from alignkit.report.tables import records
 from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledLines, hold_out, read_labelled, two_labels

@@ -22,9 +22,9 @@ from inputs import machine, run_benchmark
 
 from alignkit.explain.explain import explain_run
 from alignkit.explain.registry import EXPLANATION_TESTS, ExplanationSettings
-from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS
 from alignkit.neural.devices import set_threads
-from alignkit.neural.training.classifier_run import ClassifierRun, train_classifier
+from alignkit.neural.settings import CLASSIFIER_PRESETS
+from alignkit.neural.training.classification import ClassifierRun, train_classifier
 from alignkit.report.tables import NONE, records
 
 NAMES = ("sst2", "imdb")

@@ -27,10 +27,8 @@ from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.links.symmetrization import symmetrize
 from alignkit.metrics.aer import evaluate
-from alignkit.neural.attention_reading import Reading
 from alignkit.neural.devices import set_threads
-from alignkit.neural.networks.transformer_settings import TransformerSettings
-from alignkit.neural.settings import RunSettings, TextSettings, TrainingSettings
+from alignkit.neural.settings import Reading, RunSettings, TextSettings, TrainingSettings, TransformerSettings
 from alignkit.neural.training.guidance import score_guide
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import translation_trainer

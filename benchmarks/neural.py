@@ -23,18 +23,20 @@ import numpy as np
 import torch
 from inputs import need_files, run_benchmark
 
-from alignkit.neural.batch_sizes import BatchSizes
-from alignkit.neural.batching import Batch, Batcher, scoring_batches
+from alignkit.neural.batching import Batch, Batcher, BatchSizes, scoring_batches
 from alignkit.neural.devices import device_of
 from alignkit.neural.networks.base import TranslationNetwork, parameter_count
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.proxy import fit_proxy
-from alignkit.neural.scoring.probes import attention_scores, lexical_scores
-from alignkit.neural.scoring.saliency import leave_one_out_scores, saliency_scores
+from alignkit.neural.scoring.translation import (
+    attention_scores,
+    leave_one_out_scores,
+    lexical_scores,
+    saliency_scores,
+)
 from alignkit.neural.settings import PRESETS, ProxySettings
 from alignkit.neural.training.trainer import Trainer
-from alignkit.neural.training.translation import TranslationTask, translation_trainer
-from alignkit.neural.training.translation_run import learn_tokenizer
+from alignkit.neural.training.translation import TranslationTask, learn_tokenizer, translation_trainer
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_line_pairs
 from alignkit.text.tokenization import encode_bitext

@@ -44,7 +44,7 @@ from papers_translation import (
 from alignkit.lab import AUTHORS, PERFORMANCES, best_network, lab
 from alignkit.metrics.registry import MAIN
 from alignkit.neural.devices import set_threads
-from alignkit.neural.training.translation_run import TranslationRun
+from alignkit.neural.training.translation import TranslationRun
 from alignkit.report.tables import records
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext

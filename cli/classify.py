@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alignkit.errors import abbreviated
-from alignkit.neural.assignments import assign
-from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS
+from alignkit.neural.settings import CLASSIFIER_PRESETS, assign
 from alignkit.packages import need
 from alignkit_cli.analysis_options import device_option, json_option, preset_option, seed_option
 from alignkit_cli.command import alignkit_command, argument

@@ -175,7 +175,7 @@ def with_network(options: dict[str, Any], settings: CompareSettings) -> Comparis
 def train_on_sample(folder: str, seed: int, device: str, quiet: bool) -> str:
     """Train the small preset on the embedded sample; returns the run directory."""
     from alignkit.neural.settings import PRESETS
-    from alignkit.neural.training.translation_run import train_translation
+    from alignkit.neural.training.translation import train_translation
     from alignkit.text.pairs import read_line_pairs
 
     texts = [read_line_pairs(*choose_text(None, None, True, part)) for part in ("train", "test")]

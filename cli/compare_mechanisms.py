@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit.neural.networks.registry import NETWORKS
-from alignkit.neural.settings import PRESETS, NetworkSettings, RunSettings
+from alignkit.neural.settings import NETWORKS, PRESETS, NetworkSettings, RunSettings
 from alignkit_cli.analysis_options import csv_option, device_option, json_option, preset_option
 from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import (
@@ -115,7 +114,7 @@ def command(folder: str, quiet: bool, **options: Any) -> None:
 
 def common_settings(options: dict[str, Any]) -> tuple[RunSettings, dict[str, NetworkSettings]]:
     """The preset with the given options, and the networks of architectures with settings of their own."""
-    from alignkit.neural.assignments import assign
+    from alignkit.neural.settings import assign
 
     training = {name: options[name] for name in ("epochs", "steps", "seed")}
     own: dict[str, list[str]] = {name: [] for name in NETWORKS}

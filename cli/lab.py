@@ -10,8 +10,7 @@ import click
 from alignkit.lab import AUTHORS, LabSettings
 from alignkit.metrics.protocol import Metric
 from alignkit.metrics.registry import MAIN, SCORE_METRICS
-from alignkit.neural.assignments import assign
-from alignkit.neural.settings import PRESETS
+from alignkit.neural.settings import PRESETS, assign
 from alignkit.packages import need
 from alignkit.time_course import Part
 from alignkit_cli.analysis_options import device_option, json_option, percent_option, preset_option, seed_option

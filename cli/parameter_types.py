@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from alignkit.errors import AlignkitError, InputError, abbreviated
-from alignkit.neural.networks.registry import check_attention
+from alignkit.neural.networks.mechanisms import check_attention
 from alignkit.types import GREATEST_THREAD_COUNT
 
 #: A size that is not bounded by what it is used for.

@@ -76,7 +76,7 @@ def training_counts(path: str) -> np.ndarray | None:
     """How often each token is seen in the training text of a run; None if there is no run."""
     import numpy as np
 
-    from alignkit.neural.training.translation_run import find_run
+    from alignkit.neural.training.translation import find_run
 
     run = find_run(path)
     if run is None:

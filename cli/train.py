@@ -8,9 +8,8 @@ from typing import Any, get_args
 
 import click
 
-from alignkit.neural.assignments import assign
-from alignkit.neural.networks.registry import NETWORKS
 from alignkit.neural.settings import (
+    NETWORKS,
     PRESETS,
     Keep,
     NetworkSettings,
@@ -19,6 +18,7 @@ from alignkit.neural.settings import (
     Tokens,
     TrainingSettings,
     When,
+    assign,
 )
 from alignkit.packages import need
 from alignkit_cli.command import alignkit_command

@@ -17,9 +17,14 @@ from alignkit.errors import AlignkitError
 from alignkit.metrics.agreement import AGREEMENT, agreement
 from alignkit.metrics.intervals import ratio
 from alignkit.metrics.protocol import MetricSettings
-from alignkit.neural.classifier_settings import ClassifierRunSettings, ClassifierSettings, ClassifierTraining
-from alignkit.neural.settings import ProxySettings, TextSettings
-from alignkit.neural.training.classifier_run import ClassifierRun, train_classifier
+from alignkit.neural.settings import (
+    ClassifierRunSettings,
+    ClassifierSettings,
+    ClassifierTraining,
+    ProxySettings,
+    TextSettings,
+)
+from alignkit.neural.training.classification import ClassifierRun, train_classifier
 from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledLines
 from alignkit.text.tokenization import BOS, EOS

@@ -12,10 +12,8 @@ from alignkit.experiments.optimal_attention import PUBLISHED
 from alignkit.experiments.permutation_function import PermutationFunctionSettings
 from alignkit.experiments.registry import EXPERIMENTS
 from alignkit.metrics.protocol import MetricSettings, top_share
-from alignkit.neural.classifier_settings import CLASSIFIER_PRESETS, CLASSIFIER_PROXY
-from alignkit.neural.ensemble.networks import copying_settings
-from alignkit.neural.ensemble.training import EnsembleTraining
-from alignkit.neural.settings import PRESETS, PROXY_PRESETS, logged_steps
+from alignkit.neural.ensemble import EnsembleTraining, copying_settings
+from alignkit.neural.settings import CLASSIFIER_PRESETS, CLASSIFIER_PROXY, PRESETS, PROXY_PRESETS, logged_steps
 from alignkit.text.tokenization import BOS, EOS, PAD, SPECIALS, UNK
 
 #: settings -> (their object, the paper's values). Snell et al. 2021: translation (3.1), classification (2.4),

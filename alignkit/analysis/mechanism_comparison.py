@@ -21,10 +21,8 @@ from alignkit.links.links import GoldLinks
 from alignkit.metrics.aer import evaluate
 from alignkit.metrics.agreement import agreement
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.attention_reading import Reading
-from alignkit.neural.settings import NetworkSettings, RunSettings
-from alignkit.neural.training.translation import translation_trainer
-from alignkit.neural.training.translation_run import TranslationRun, train_translation
+from alignkit.neural.settings import NetworkSettings, Reading, RunSettings
+from alignkit.neural.training.translation import TranslationRun, train_translation, translation_trainer
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import Files, LinePairs, read_training_pairs
@@ -97,7 +95,7 @@ def compare_mechanisms(
 
     Raises:
         AlignkitError: there is no such mechanism; or as
-            :func:`alignkit.neural.training.translation_run.train_translation`.
+            :func:`alignkit.neural.training.translation.train_translation`.
     """
     import pandas as pd
 

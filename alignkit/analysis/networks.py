@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.neural.aligners import NeuralAligner
+from alignkit.neural.aligners import NeuralAligner, load_checkpoint
 from alignkit.neural.checkpoints import BEST
-from alignkit.neural.loading import load_checkpoint
-from alignkit.neural.training.translation_run import TranslationRun, find_run
+from alignkit.neural.training.translation import TranslationRun, find_run
 from alignkit.types import PathLike
 
 

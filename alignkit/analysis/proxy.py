@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.loading import load_checkpoint
+from alignkit.neural.aligners import NeuralAligner, load_checkpoint
 from alignkit.neural.proxy import ProxyAligner, fit_proxy
 from alignkit.neural.settings import PROXY_PRESETS, ProxySettings
-from alignkit.neural.training.translation_run import TranslationRun
+from alignkit.neural.training.translation import TranslationRun
 from alignkit.text.bitext import Bitext
 from alignkit.types import Progress
 

@@ -13,13 +13,13 @@ from alignkit.experiments.networks import bitext_lines
 from alignkit.experiments.protocol import check_positive
 from alignkit.metrics.intervals import ratio
 from alignkit.metrics.kendall import sum_tau
-from alignkit.neural.classifier_settings import (
+from alignkit.neural.networks.classifier import Classifier
+from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
+from alignkit.neural.settings import (
     ClassifierRunSettings,
     ClassifierSettings,
     ClassifierTraining,
 )
-from alignkit.neural.networks.classifier import Classifier
-from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
 from alignkit.neural.training.classification import Loss, classification_trainer, label_loss
 from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledLines, LabelledText, read_labelled, two_labels

@@ -32,7 +32,7 @@ from alignkit.experiments.sequences import (
     summary,
     train_networks,
 )
-from alignkit.neural.ensemble.training import EnsembleNetwork, EnsembleTraining, MemberRun
+from alignkit.neural.ensemble import EnsembleNetwork, EnsembleTraining, MemberRun
 from alignkit.types import Progress, named_progress, no_progress
 
 
@@ -47,7 +47,7 @@ class CopyingSettings(SequencePlan):
         subset_types: number of types of ``subset``.
         pairs: sequences that C is counted on.
         network: the paper's ``encoder-decoder``, or a ``pointer`` network, which the paper does not have: its
-            words are those of the source that it attends to (:mod:`alignkit.neural.ensemble.pointer`).
+            words are those of the source that it attends to (:mod:`alignkit.neural.ensemble`).
     """
 
     seeds: int = 20

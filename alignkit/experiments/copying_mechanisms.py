@@ -26,8 +26,7 @@ from alignkit.experiments.protocol import Claim, Figure, Result, check_positive
 from alignkit.experiments.sequences import SequencePlan, Sequences, color_of, curves, failure_difference, summary
 from alignkit.neural.batching import Batch
 from alignkit.neural.devices import one_thread
-from alignkit.neural.ensemble.networks import copying_settings
-from alignkit.neural.ensemble.training import CONFIRMED, MemberRun
+from alignkit.neural.ensemble import CONFIRMED, MemberRun, copying_settings
 from alignkit.neural.losses import TokenLoss
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.networks.mechanisms import SOFTMAX, parse_mechanism

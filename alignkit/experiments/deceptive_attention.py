@@ -37,7 +37,7 @@ from alignkit.experiments.protocol import Claim, Figure, Result, averaged, check
 from alignkit.metrics.divergence import jensen_shannon
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_scores
-from alignkit.neural.training.attention_losses import adversarial_loss, copy_but_attention
+from alignkit.neural.training.classification import adversarial_loss, copy_but_attention
 from alignkit.scores import Scores
 from alignkit.types import Progress, named_progress, no_progress
 

@@ -29,10 +29,8 @@ from alignkit.links.gold import read_gold
 from alignkit.links.links import GoldLinks
 from alignkit.metrics.aer import evaluate
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.settings import Tokens
-from alignkit.neural.training.translation import translation_trainer
-from alignkit.neural.training.translation_run import learn_tokenizer
-from alignkit.neural.validation import check_not_negative
+from alignkit.neural.settings import Tokens, check_not_negative
+from alignkit.neural.training.translation import learn_tokenizer, translation_trainer
 from alignkit.scores import Scores, merge_subwords
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs, read_line_pairs

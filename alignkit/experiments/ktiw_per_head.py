@@ -23,8 +23,7 @@ from alignkit.experiments.networks import NetworkPlan, encode_plan, take_pairs, 
 from alignkit.experiments.protocol import Claim, Figure, Result, check_positive, claim
 from alignkit.metrics.intervals import percentile_interval
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.attention_reading import Reading
-from alignkit.neural.settings import RunSettings
+from alignkit.neural.settings import Reading, RunSettings
 from alignkit.types import Progress, no_progress
 
 MEAN = "all heads"  #: whose alpha is the mean of all, and whose lexicon is the probe beta

@@ -30,7 +30,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments.protocol import Claim, Figure, Result, averaged, check_positive, claim
-from alignkit.neural.ensemble.recurrent import EnsembleLSTM
+from alignkit.neural.ensemble import EnsembleLSTM
 from alignkit.neural.training.loop import adam, descend
 from alignkit.types import Progress, named_progress, no_progress
 

@@ -31,14 +31,15 @@ from alignkit.experiments.sequences import (
     final_accuracies,
     summary,
 )
-from alignkit.neural.ensemble.networks import (
+from alignkit.neural.ensemble import (
+    MemberRun,
     Parameters,
     copying_settings,
     initial_parameters,
     random_head,
     replace_heads,
+    train_ensemble,
 )
-from alignkit.neural.ensemble.training import MemberRun, train_ensemble
 from alignkit.types import Progress, named_progress, no_progress
 
 MIXES = ("eight bad", "one good", "eight random")

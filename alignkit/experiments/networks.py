@@ -11,8 +11,7 @@ from alignkit.errors import AlignkitError
 from alignkit.experiments.curves import follow
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.settings import PRESETS, RunSettings
-from alignkit.neural.training.translation import translation_trainer
-from alignkit.neural.training.translation_run import learn_tokenizer
+from alignkit.neural.training.translation import learn_tokenizer, translation_trainer
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs, read_line_pairs
 from alignkit.text.tokenization import Tokenizer, encode_bitext

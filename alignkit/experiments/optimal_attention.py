@@ -46,11 +46,9 @@ from alignkit.experiments.networks import NetworkPlan, encode_plan, take_pairs, 
 from alignkit.experiments.protocol import Claim, Figure, Result, check_positive, claim
 from alignkit.metrics.agreement import Agreement, agreement
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.batch_sizes import BatchSizes
-from alignkit.neural.batching import Batch, Batcher, scoring_batches
-from alignkit.neural.devices import device_of
+from alignkit.neural.batching import Batch, Batcher, BatchSizes, scoring_batches
+from alignkit.neural.devices import device_of, evaluation_mode
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
-from alignkit.neural.scoring.modes import evaluation_mode
 from alignkit.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
 from alignkit.types import Progress, no_progress

@@ -30,8 +30,7 @@ from alignkit.experiments.sequences import (
     known_words,
     train_networks,
 )
-from alignkit.neural.ensemble.networks import copying_settings
-from alignkit.neural.ensemble.training import MemberRun
+from alignkit.neural.ensemble import MemberRun, copying_settings
 from alignkit.types import Progress, named_progress, no_progress
 
 TASKS = ("copy", "reorder")

@@ -15,10 +15,17 @@ from alignkit.errors import AlignkitError
 from alignkit.experiments.protocol import Claim, claim, share_claim
 from alignkit.metrics.intervals import share_difference
 from alignkit.neural.devices import Products
-from alignkit.neural.ensemble.networks import Parameters, copying_settings, initial_parameters, to_network
-from alignkit.neural.ensemble.pointer import pointer_parameters
-from alignkit.neural.ensemble.training import EnsembleTraining, MemberRun, train_ensemble
-from alignkit.neural.scoring.probes import lexical_scores
+from alignkit.neural.ensemble import (
+    EnsembleTraining,
+    MemberRun,
+    Parameters,
+    copying_settings,
+    initial_parameters,
+    pointer_parameters,
+    to_network,
+    train_ensemble,
+)
+from alignkit.neural.scoring.translation import lexical_scores
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import BOS, EOS
 from alignkit.text.vocabulary import Vocabulary
@@ -110,7 +117,7 @@ class Sequences:
         """Draws sources with EOS, the decoder's input, which begins with BOS, and targets with EOS.
 
         Each is int64 (count, length + 1), word i having the id FIRST + i; see
-        :data:`alignkit.neural.ensemble.training.Draw`.
+        :data:`alignkit.neural.ensemble.Draw`.
         """
         sources = self.sources(generator, count)
         targets = self.targets(sources) + FIRST

@@ -31,8 +31,8 @@ from alignkit.experiments.curves import follow
 from alignkit.experiments.networks import NetworkPlan, take_pairs
 from alignkit.experiments.protocol import Claim, Figure, Result, averaged, check_positive, claim
 from alignkit.neural.aligners import NeuralAligner
+from alignkit.neural.settings import check_not_negative
 from alignkit.neural.training.translation import translation_trainer
-from alignkit.neural.validation import check_not_negative
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs

@@ -41,8 +41,7 @@ from alignkit.experiments.sequences import (
     known_words,
     reached,
 )
-from alignkit.neural.ensemble.networks import Parameters, copying_settings, initial_parameters
-from alignkit.neural.ensemble.training import MemberRun, train_ensemble
+from alignkit.neural.ensemble import MemberRun, Parameters, copying_settings, initial_parameters, train_ensemble
 from alignkit.types import Progress, named_progress, no_progress
 
 QUERY = ("query", "query_bias")  #: the parameters of the attention

@@ -16,7 +16,7 @@ from alignkit.errors import AlignkitError
 from alignkit.explain.registry import ExplanationSettings, find_explanation_test
 from alignkit.explain.subject import COLUMNS, Subject
 from alignkit.neural.aligners import ClassifierAligner
-from alignkit.neural.training.classifier_run import ClassifierRun
+from alignkit.neural.training.classification import ClassifierRun
 from alignkit.packages import imported
 from alignkit.text.labelled import LabelledText
 from alignkit.types import PathLike, Progress, no_progress, with_options

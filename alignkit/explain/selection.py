@@ -11,8 +11,14 @@ import numpy as np
 
 from alignkit.explain.subject import DIFFERENCES, SIZES, Row, Subject, mean_row, network_probabilities
 from alignkit.neural.devices import device_of
-from alignkit.neural.training.gating import GatedTexts, gated_texts, train_gates
-from alignkit.neural.training.rationalization import SelectionPenalty, rationales_of, train_rationalizer
+from alignkit.neural.training.rationales import (
+    GatedTexts,
+    SelectionPenalty,
+    gated_texts,
+    rationales_of,
+    train_gates,
+    train_rationalizer,
+)
 
 #: selectors of the networks that are trained -> what the rows call them
 RATIONALIZERS = {"reinforce": "REINFORCE", "hardkuma": "HardKuma", "entmax": "entmax"}

@@ -20,10 +20,10 @@ from alignkit.explain.decisions import Decision, sums_to_one
 from alignkit.explain.registry import ExplanationSettings
 from alignkit.metrics.intervals import mean_interval
 from alignkit.neural.aligners import ClassifierAligner
-from alignkit.neural.classifier_settings import ClassifierRunSettings
 from alignkit.neural.devices import device_of
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
+from alignkit.neural.settings import ClassifierRunSettings
 from alignkit.neural.training.classification import Loss, classification_trainer, label_loss
 from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledText

@@ -29,13 +29,17 @@ from alignkit.explain.subject import (
 )
 from alignkit.metrics.divergence import LARGEST_DIVERGENCE, jensen_shannon
 from alignkit.neural.batching import text_batches
-from alignkit.neural.devices import device_of, one_thread
+from alignkit.neural.devices import device_of, evaluation_mode, one_thread
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.networks.mechanisms import UNIFORM
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores, judge_logits
-from alignkit.neural.scoring.modes import evaluation_mode
-from alignkit.neural.training.attention_losses import adversarial_loss, copy_but_attention, inattention_loss
-from alignkit.neural.training.classification import ClassificationTask, trainer_of
+from alignkit.neural.training.classification import (
+    ClassificationTask,
+    adversarial_loss,
+    copy_but_attention,
+    inattention_loss,
+    trainer_of,
+)
 from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledText
 

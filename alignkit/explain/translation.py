@@ -22,13 +22,11 @@ from alignkit.explain.registry import TRANSLATION_TESTS, UNTRAINED, ExplanationS
 from alignkit.explain.subject import COLUMNS, NUMBERS, Row, mean_row
 from alignkit.metrics.divergence import LARGEST_DIVERGENCE, jensen_shannon
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.batch_sizes import batch_sizes
-from alignkit.neural.batching import Batcher, scoring_batches
-from alignkit.neural.devices import device_of
+from alignkit.neural.batching import Batcher, batch_sizes, scoring_batches
+from alignkit.neural.devices import device_of, evaluation_mode
 from alignkit.neural.networks.base import TranslationNetwork
-from alignkit.neural.scoring.modes import evaluation_mode
-from alignkit.neural.scoring.output_layer import rows_at_a_time
-from alignkit.neural.training.translation_run import TranslationRun
+from alignkit.neural.scoring.translation import rows_at_a_time
+from alignkit.neural.training.translation import TranslationRun
 from alignkit.text.bitext import Bitext
 from alignkit.types import PathLike
 

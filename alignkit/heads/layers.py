@@ -11,7 +11,7 @@ from alignkit.errors import AlignkitError
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.attention_reading import Reading
+from alignkit.neural.settings import Reading
 from alignkit.text.bitext import Bitext
 
 if TYPE_CHECKING:

@@ -29,9 +29,8 @@ from alignkit.errors import AlignkitError, check_list
 from alignkit.metrics.intervals import percentile_interval, ratio, resampled_sums
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.batching import DeviceCorpus
-from alignkit.neural.devices import device_of
+from alignkit.neural.devices import device_of, evaluation_mode
 from alignkit.neural.networks.transformer import Transformer
-from alignkit.neural.scoring.modes import evaluation_mode
 from alignkit.scores import Scores, merge_to_words, token_words
 from alignkit.text.bitext import Corpus
 from alignkit.text.subword_marks import without_mark

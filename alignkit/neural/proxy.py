@@ -17,13 +17,11 @@ from torch.nn.functional import embedding_bag
 
 from alignkit.aligner import Aligner
 from alignkit.errors import AlignkitError
-from alignkit.neural.batch_sizes import BatchSizes, batch_sizes
-from alignkit.neural.batching import to_device, usable
+from alignkit.neural.batching import BatchSizes, batch_sizes, to_device, usable
 from alignkit.neural.checkpoints import PROXY, save_payload
-from alignkit.neural.devices import pick_device
+from alignkit.neural.devices import pick_device, scoring_mode
 from alignkit.neural.losses import BagLoss
-from alignkit.neural.scoring.matrices import finite_scores
-from alignkit.neural.scoring.modes import scoring_mode
+from alignkit.neural.scoring.translation import finite_scores
 from alignkit.neural.settings import ProxySettings, to_dict
 from alignkit.neural.training.loop import adam, batch_at, descend
 from alignkit.scores import Scores, flat_offsets

@@ -1,28 +1,95 @@
-"""Settings of networks, training and the proxy; the paper's as a preset. Imports no torch.
+"""Settings of networks, their training and the proxy, the papers' as presets; and settings given as texts.
 
-The paper: Snell, Zhong, Klein, Steinhardt, "Approximating How Single Head Attention Learns" (2021).
+The paper: Snell, Zhong, Klein, Steinhardt, "Approximating How Single Head Attention Learns" (2021). Imports no
+torch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from typing import Any, Literal, TypeVar, get_args, get_type_hints
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_type_hints
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.attention_reading import Reading
-from alignkit.neural.networks.registry import check_attention, settings_class
-from alignkit.neural.validation import (
-    check_choice,
-    check_factors,
-    check_flag,
-    check_learning_rate,
-    check_not_negative,
-    check_seed,
-    check_share,
-    check_sizes,
-)
+from alignkit.neural.networks.mechanisms import UNIFORM, check_attention, class_of, parse_mechanism
 from alignkit.records import plainly_shown, shown
+
+LIMIT = 1 << 24  #: no size in a settings file may be larger: a damaged file must not ask for terabytes
+
+
+def check_sizes(owner: str, **values: int) -> None:
+    """Each value is a whole number from 1 to :data:`LIMIT`."""
+    for name, value in values.items():
+        if type(value) is not int or not 1 <= value <= LIMIT:
+            raise AlignkitError(f"{owner}: {name} must be a whole number from 1 to {LIMIT}, not {shown(value)}")
+
+
+def check_not_negative(owner: str, **values: int) -> None:
+    """Each value is a whole number of at least 0."""
+    for name, value in values.items():
+        if type(value) is not int or value < 0:
+            raise AlignkitError(f"{owner}: {name} must be a whole number of at least 0, not {shown(value)}")
+
+
+def check_seed(owner: str, seed: int) -> None:
+    """The seed is a whole number from 0 to 2^63 - 1."""
+    if type(seed) is not int or not 0 <= seed < 1 << 63:
+        raise AlignkitError(f"{owner}: seed must be a whole number of at least 0, not {shown(seed)}")
+
+
+def check_share(owner: str, **values: float) -> None:
+    """Each value lies in [0, 1)."""
+    for name, value in values.items():
+        if not isinstance(value, (int, float)) or not 0 <= value < 1:
+            raise AlignkitError(f"{owner}: {name} must lie in [0, 1), not {shown(value)}")
+
+
+def check_factors(owner: str, **values: float) -> None:
+    """Each value lies in [0, 1000]."""
+    for name, value in values.items():
+        if not isinstance(value, (int, float)) or not 0 <= value <= 1000:
+            raise AlignkitError(f"{owner}: {name} must be a number from 0 to 1000, not {shown(value)}")
+
+
+def check_learning_rate(owner: str, learning_rate: float) -> None:
+    """The learning rate is positive, and not so large that float32 has no such number."""
+    if type(learning_rate) not in (int, float) or not 0 < learning_rate < 1e38:
+        raise AlignkitError(f"{owner}: learning_rate must be a positive number, not {shown(learning_rate)}")
+
+
+def check_flag(owner: str, **values: bool) -> None:
+    """Each value is True or False."""
+    for name, value in values.items():
+        if type(value) is not bool:
+            raise AlignkitError(f"{owner}: {name} must be true or false")
+
+
+def check_choice(owner: str, name: str, value: object, choices: Collection[str]) -> None:
+    """The value is one of the choices."""
+    if not isinstance(value, str) or value not in choices:
+        raise AlignkitError(f"{owner}: {name} must be one of {', '.join(choices)}, not {shown(value)}")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Which of a network's attention weights are its ``alpha`` scores.
+
+    Attributes:
+        layer: the layer of the decoder, from 1 on; 0 for the mean over layers.
+        head: the head, from 1 on; 0 for the mean over heads.
+        shifted: row t has the weights of the step whose input is y_t, not of the step that predicts it: the
+            decoder then knows the word that it aligns (Chen et al. 2020).
+    """
+
+    layer: int = 0
+    head: int = 0
+    shifted: bool = False
+
+    def __post_init__(self) -> None:
+        check_not_negative("reading", layer=self.layer, head=self.head)
+        check_flag("reading", shifted=self.shifted)
+
 
 Output = Literal["hidden", "sum"]
 Tokens = Literal["subwords", "words"]
@@ -63,7 +130,7 @@ class NetworkSettings:
     """The settings that every translation network has; each network adds its own in a subclass.
 
     Attributes:
-        architecture: the network's name in :data:`alignkit.neural.networks.registry.NETWORKS`, fixed by each
+        architecture: the network's name in :data:`NETWORKS`, fixed by each
             subclass.
         vocabulary: V, the size of the joint vocabulary; 0 means the tokenizer's.
         embedding: size of the one embedding of source and target tokens.
@@ -154,7 +221,7 @@ class TrainingSettings:
             step.
         beam: number of hypotheses of the beam search for BLEU.
         length_penalty: its exponent, by which a longer translation is favoured
-            (:func:`alignkit.neural.scoring.decoding.beam_search`).
+            (:func:`alignkit.neural.scoring.evaluation.beam_search`).
         label_smoothing: the share of each target's probability that the loss spreads evenly over the vocabulary.
         rate_warmup: the number of initial steps in which the learning rate rises linearly from 0.
         rate_decay: afterwards it stays, or falls with the inverse square root of the number of steps, from the end
@@ -353,3 +420,259 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = ""
             yield from differences(before, now, f"{prefix}{name}.")
         elif before != now:
             yield f"{prefix}{name}: {plainly_shown(before)} before, now {plainly_shown(now)}"
+
+
+Norm = Literal["pre", "post"]
+Positions = Literal["sinusoidal", "learned", "relative"]
+
+
+@dataclass(frozen=True)
+class TransformerSettings(NetworkSettings):
+    """The transformer encoder-decoder (Vaswani et al. 2017), at a size for texts of some ten thousand pairs.
+
+    ``embedding`` is E, the size of all states, and ``attention`` that to the source.
+
+    Attributes:
+        hidden: size of the hidden layer of each feed-forward network.
+        layers: of encoder and of decoder.
+        norm: layer normalization before each part (``pre``; Xiong et al. 2020) or after it (``post``, the
+            original).
+        positions: ``sinusoidal`` vectors; ``learned`` vectors of the first ``longest`` positions, of which the
+            last also stands for later ones; or ``relative``, a learned number per head and distance that is added
+            to the scores of self-attention (Raffel et al. 2020), one for all distances from ``reach`` on (Shaw et
+            al. 2018).
+        longest, reach: see ``positions``.
+        dropout: of embeddings, of what each part adds, and within feed-forward networks.
+    """
+
+    architecture: str = field(default="transformer", init=False)
+    attention: str = "scaled-dot"
+    heads: int = 4
+    hidden: int = 1024
+    layers: int = 3
+    norm: Norm = "pre"
+    positions: Positions = "sinusoidal"
+    longest: int = 512
+    reach: int = 16
+    dropout: float = 0.1
+
+    @property
+    def attention_layers(self) -> int:
+        return self.layers
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_sizes("network", hidden=self.hidden, layers=self.layers, longest=self.longest, reach=self.reach)
+        if self.layers > 64:
+            raise AlignkitError(f"network: at most 64 layers, not {self.layers}")
+        if self.embedding % self.heads:
+            raise AlignkitError(
+                f"network: {self.heads} heads cannot share an embedding of {self.embedding}; choose a multiple"
+            )
+        check_choice("network", "norm", self.norm, get_args(Norm))
+        check_choice("network", "positions", self.positions, get_args(Positions))
+        check_share("network", dropout=self.dropout)
+
+
+Trained = Literal["all", "attention"]
+Encoder = Literal["lstm", "self-attention", "words", "embeddings"]
+MOST_LAYERS = 64  #: of an encoder: a damaged settings file must not ask for millions
+
+
+@dataclass(frozen=True)
+class ClassifierSettings:
+    """Settings of the classifier; the defaults are the paper's, with 1,274,882 parameters besides the embeddings.
+
+    Attributes:
+        vocabulary: V, the number of words; 0 means the tokenizer's.
+        embedding: size of a word's embedding.
+        hidden: size of each LSTM direction; half the size of a state.
+        attention_hidden: size of the hidden layer of the attention's score function, if it has one: Q h in the
+            paper's v · ReLU(Q h).
+        attention: a score function and a normalizer (:mod:`alignkit.neural.networks.mechanisms`; softmax if none
+            is named), where the score has no decoder state; or ``uniform``, weights fixed to 1/L (beta_uf).
+        encoder: what gives the states: bidirectional LSTMs (``lstm``); layers of a transformer's encoder
+            (``self-attention``); tanh(A x + a) of each word's embedding by itself (``words``); or the
+            ``embeddings`` themselves.
+        layers: of the encoder; embeddings have none.
+        hierarchical: attention over the words of each sentence, then over sentences (Yang et al. 2016); a sentence
+            ends with a word that ends in a full stop, an exclamation mark or a question mark. Uniform attention
+            stays what it is.
+    """
+
+    vocabulary: int = 0
+    embedding: int = 300
+    hidden: int = 256
+    attention_hidden: int = 256
+    attention: str = "feed-forward"
+    encoder: Encoder = "lstm"
+    layers: int = 1
+    hierarchical: bool = False
+
+    def __post_init__(self) -> None:
+        sizes = {"embedding": self.embedding, "hidden": self.hidden, "attention_hidden": self.attention_hidden}
+        check_sizes("classifier", **sizes, layers=self.layers)
+        if self.layers > MOST_LAYERS:
+            raise AlignkitError(f"classifier: layers must be at most {MOST_LAYERS}, not {shown(self.layers)}")
+        check_choice("classifier", "encoder", self.encoder, get_args(Encoder))
+        if self.vocabulary != 0:
+            check_sizes("classifier", vocabulary=self.vocabulary)
+        check_flag("classifier", hierarchical=self.hierarchical)
+        if self.attention != UNIFORM:
+            mechanism = parse_mechanism(self.attention, "classifier")
+            if self.hierarchical and mechanism.normalizer == "reinforce":
+                raise AlignkitError("classifier: reinforce is not for hierarchical attention, which samples twice")
+
+
+@dataclass(frozen=True)
+class ClassifierTraining:
+    """Settings of the training of a classifier; the defaults are the paper's.
+
+    Attributes:
+        batch: texts per step.
+        learning_rate: of Adam.
+        steps: number of steps.
+        seed: of the initial weights and the order of the batches.
+        trained: ``all`` parameters; or only those of the ``attention``, while the others keep their initial
+            values (appendix A.6: beta is frozen).
+        buckets: batches hold texts of similar length (in shuffled order), which need little padding; otherwise
+            batches are drawn from all texts.
+        schedule: which steps are evaluated and kept (:func:`alignkit.neural.settings.logged_steps`).
+        keep: keep a checkpoint of every logged step, or of the best step only.
+    """
+
+    batch: int = 32
+    learning_rate: float = 1e-3
+    steps: int = 4000
+    seed: int = 0
+    trained: Trained = "all"
+    buckets: bool = True
+    schedule: Schedule = "classification"
+    keep: Keep = "logged"
+
+    def __post_init__(self) -> None:
+        check_sizes("classifier training", batch=self.batch)
+        check_not_negative("classifier training", steps=self.steps)
+        check_seed("classifier training", self.seed)
+        check_learning_rate("classifier training", self.learning_rate)
+        check_choice("classifier training", "trained", self.trained, get_args(Trained))
+        check_choice("classifier training", "schedule", self.schedule, get_args(Schedule))
+        check_choice("classifier training", "keep", self.keep, get_args(Keep))
+        check_flag("classifier training", buckets=self.buckets)
+
+    def rate(self, step: int) -> float:
+        """The learning rate, which is the same at every step."""
+        return self.learning_rate
+
+
+@dataclass(frozen=True)
+class ClassifierRunSettings:
+    """The settings of a classifier's training run: all that determines its result, apart from the text.
+
+    Attributes:
+        text, network, training: its parts.
+        ends: texts begin with BOS and end with EOS, as the source sentences of a translation do.
+    """
+
+    text: TextSettings = field(default_factory=lambda: TextSettings("words", minimum=3))
+    network: ClassifierSettings = field(default_factory=ClassifierSettings)
+    training: ClassifierTraining = field(default_factory=ClassifierTraining)
+    ends: bool = False
+
+    def __post_init__(self) -> None:
+        check_flag("classifier", ends=self.ends)
+        if self.network.attention == UNIFORM and self.training.trained == "attention":
+            raise AlignkitError("classifier: uniform attention has no parameters, so it cannot be trained alone")
+
+    def change(
+        self,
+        text: Mapping[str, Any] | None = None,
+        network: Mapping[str, Any] | None = None,
+        training: Mapping[str, Any] | None = None,
+    ) -> ClassifierRunSettings:
+        """These settings with some fields of their parts replaced; values of None are ignored."""
+        return change_parts(self, text=text, network=network, training=training)
+
+
+CLASSIFIER_PRESETS: dict[str, ClassifierRunSettings] = {
+    "paper": ClassifierRunSettings(),
+    # For trying out, and for texts of a few hundred lines.
+    "small": ClassifierRunSettings(
+        network=ClassifierSettings(embedding=64, hidden=64, attention_hidden=64),
+        training=ClassifierTraining(learning_rate=3e-3, steps=500),
+    ),
+}
+#: the bag-of-words proxy as the paper trains it on labelled text, where W has one row for each of the two labels
+CLASSIFIER_PROXY = ProxySettings(learning_rate=2e-4)
+
+
+def assign(settings: S, assignments: Iterable[str]) -> S:
+    """The settings with some of their fields replaced.
+
+    Args:
+        settings: of a run.
+        assignments: each ``PART.FIELD=VALUE``, such as ``training.label_smoothing=0.1``; the value is JSON, or
+            else text.
+
+    Raises:
+        AlignkitError: an assignment is not of this form, or there is no such field, or its value is impossible.
+    """
+    values = to_dict(settings)
+    for text in assignments:
+        name, equals, value = text.partition("=")
+        *parts, field = name.strip().split(".")
+        place: Any = values
+        for part in parts:
+            place = place.get(part) if isinstance(place, dict) else None
+        if not equals or not isinstance(place, dict) or field not in place or isinstance(place[field], dict):
+            known = ", ".join(_names(values))
+            raise AlignkitError(f"{text!r} sets nothing; use NAME=VALUE with a name of {known}")
+        try:
+            place[field] = json.loads(value)
+        except ValueError:
+            place[field] = value.strip()
+    return from_dict(type(settings), values)
+
+
+def _names(values: dict[str, Any], prefix: str = "") -> Iterable[str]:
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _names(value, f"{prefix}{name}.")
+        elif name != "architecture":
+            yield prefix + name
+
+
+class NetworkEntry(NamedTuple):
+    """The two classes of a network.
+
+    Attributes:
+        settings: a frozen dataclass, a subclass of :class:`alignkit.neural.settings.NetworkSettings`.
+        network: the network, made from such settings.
+    """
+
+    settings: str | type[Any]
+    network: str | type[Any]
+
+
+#: the translation networks; to add one, write a file with its class and a line here
+NETWORKS: dict[str, NetworkEntry] = {
+    "lstm": NetworkEntry(LstmSettings, "alignkit.neural.networks.encoder_decoder:EncoderDecoder"),
+    "transformer": NetworkEntry(
+        TransformerSettings,
+        "alignkit.neural.networks.transformer:Transformer",
+    ),
+}
+
+
+def settings_class(architecture: str) -> type[Any]:
+    """The settings of the network of that name; raises AlignkitError if there is none."""
+    check_choice("network", "architecture", architecture, NETWORKS)
+    found: type[Any] = class_of(NETWORKS[architecture].settings)
+    return found
+
+
+def network_class(architecture: str) -> type[Any]:
+    """The network of that name; raises AlignkitError if there is none."""
+    check_choice("network", "architecture", architecture, NETWORKS)
+    found: type[Any] = class_of(NETWORKS[architecture].network)
+    return found

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from alignkit.neural.aligners import NeuralAligner
-    from alignkit.neural.training.translation_run import TranslationRun
+    from alignkit.neural.training.translation import TranslationRun
 
 Sides = tuple[Sequence[str], Sequence[str]]  #: lines of source and target
 Crop = Callable[[Scores], Scores]  #: takes from the scores of a text what the report shows
@@ -209,9 +209,8 @@ def _score_runs(inputs: ReportInputs, progress: Progress | None) -> ScoredText:
 
 def _open(inputs: ReportInputs) -> list[NamedRun]:
     """The runs, those with attention first."""
-    from alignkit.neural.aligners import NeuralAligner
-    from alignkit.neural.loading import load_checkpoint
-    from alignkit.neural.training.translation_run import find_run
+    from alignkit.neural.aligners import NeuralAligner, load_checkpoint
+    from alignkit.neural.training.translation import find_run
 
     found: list[tuple[TranslationRun, NeuralAligner]] = []
     for path in inputs.runs:

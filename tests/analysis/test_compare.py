@@ -19,7 +19,7 @@ from alignkit_cli.main import run as run_program
 def runs(lines, tmp_path_factory):
     """Two trained runs, with attention and without."""
     from alignkit.neural.settings import PRESETS
-    from alignkit.neural.training.translation_run import train_translation
+    from alignkit.neural.training.translation import train_translation
     from alignkit.text.pairs import LinePairs
 
     folder = tmp_path_factory.mktemp("runs")
@@ -61,8 +61,8 @@ def test_lexical_scores_agree_far_above_chance(found):
 
 def test_the_table_is_that_of_the_scores_themselves(runs, found):
     from alignkit.classical.ibm1 import fit_ibm1
-    from alignkit.neural.loading import load_checkpoint
-    from alignkit.neural.training.translation_run import TranslationRun
+    from alignkit.neural.aligners import load_checkpoint
+    from alignkit.neural.training.translation import TranslationRun
 
     run = TranslationRun(runs / "general")
     u = load_checkpoint(runs / "general", "cpu").score(run.valid, "alpha")
@@ -96,7 +96,7 @@ def test_the_proxy_is_kept_and_found_again(runs, found):
 
 def test_a_checkpoint_away_from_its_run_needs_its_text(runs, lines, tmp_path):
     from alignkit.comparison import compare_networks
-    from alignkit.neural.training.translation_run import LinePairs
+    from alignkit.neural.training.translation import LinePairs
 
     moved = str(shutil.copy(runs / "general" / "best.pt", tmp_path / "moved.pt"))
     with pytest.raises(AlignkitError, match="--train SRC TGT"):
@@ -194,8 +194,8 @@ def test_a_text_without_words_is_refused(runs, tmp_path, capsys, sides, option):
 
 def test_delta_is_compared_if_asked_for(runs, found):
     from alignkit.comparison import CompareSettings, compare_networks
-    from alignkit.neural.loading import load_checkpoint
-    from alignkit.neural.training.translation_run import TranslationRun
+    from alignkit.neural.aligners import load_checkpoint
+    from alignkit.neural.training.translation import TranslationRun
 
     settings = CompareSettings(also=("delta",))
     table = compare_networks(str(runs / "general"), settings=settings, device="cpu").table
@@ -206,9 +206,9 @@ def test_delta_is_compared_if_asked_for(runs, found):
 
 
 def test_the_lexicon_of_heads_is_compared_if_asked_for(runs, lines, tmp_path, capsys):
-    from alignkit.neural.loading import load_checkpoint
+    from alignkit.neural.aligners import load_checkpoint
     from alignkit.neural.settings import PRESETS
-    from alignkit.neural.training.translation_run import TranslationRun, train_translation
+    from alignkit.neural.training.translation import TranslationRun, train_translation
     from alignkit.text.pairs import LinePairs
 
     sizes = {"architecture": "transformer", "embedding": 16, "hidden": 16, "heads": 2, "layers": 1}

@@ -56,8 +56,8 @@ def test_the_papers_row_stands_first_and_ours_after_it(found):
 
 def test_every_row_is_that_of_the_scores_themselves(folder, found):
     from alignkit.classical.ibm1 import fit_ibm1
-    from alignkit.neural.loading import load_checkpoint
-    from alignkit.neural.training.translation_run import TranslationRun
+    from alignkit.neural.aligners import load_checkpoint
+    from alignkit.neural.training.translation import TranslationRun
 
     run = TranslationRun(folder / "general-0")
     network = load_checkpoint(folder / "general-0", "cpu")
@@ -83,8 +83,8 @@ def test_every_row_is_that_of_the_scores_themselves(folder, found):
 
 
 def test_uniform_is_taken_where_alpha_agrees_with_it_most(folder, found):
-    from alignkit.neural.loading import load_checkpoint
-    from alignkit.neural.training.translation_run import TranslationRun
+    from alignkit.neural.aligners import load_checkpoint
+    from alignkit.neural.training.translation import TranslationRun
 
     run, uniform = TranslationRun(folder / "general-0"), TranslationRun(folder / "uniform-0")
     alpha = load_checkpoint(folder / "general-0", "cpu").score(run.valid, "alpha")
@@ -100,8 +100,8 @@ def test_uniform_is_taken_where_alpha_agrees_with_it_most(folder, found):
 
 @pytest.mark.parametrize("measured", ["agreement", "tau"])
 def test_xi_is_the_accuracy_at_the_first_step_above_the_level(folder, found, measured):
-    from alignkit.neural.loading import load_checkpoint
-    from alignkit.neural.training.translation_run import TranslationRun
+    from alignkit.neural.aligners import load_checkpoint
+    from alignkit.neural.training.translation import TranslationRun
 
     run, other = TranslationRun(folder / "general-0"), TranslationRun(folder / "general-1")
     alpha = load_checkpoint(folder / "general-0", "cpu").score(run.valid, "alpha")
@@ -127,7 +127,7 @@ def test_xi_is_the_accuracy_at_the_first_step_above_the_level(folder, found, mea
 
 
 def test_xi_star_is_the_first_runs_best(folder, found):
-    from alignkit.neural.training.translation_run import TranslationRun
+    from alignkit.neural.training.translation import TranslationRun
 
     assert found.stars == {
         "accuracy": max(v for _, v in TranslationRun(folder / "general-0").log.series("valid.accuracy"))
@@ -135,8 +135,8 @@ def test_xi_star_is_the_first_runs_best(folder, found):
 
 
 def test_time_courses_have_every_logged_step_of_every_run(folder, found):
-    from alignkit.neural.loading import load_checkpoint
-    from alignkit.neural.training.translation_run import TranslationRun
+    from alignkit.neural.aligners import load_checkpoint
+    from alignkit.neural.training.translation import TranslationRun
     from alignkit.time_course import COLUMNS, series
 
     course = found.time_courses
@@ -166,8 +166,8 @@ def test_time_courses_have_every_logged_step_of_every_run(folder, found):
 
 
 def test_the_second_seeds_attention_is_followed_towards_the_firsts(folder, found):
-    from alignkit.neural.loading import load_checkpoint
-    from alignkit.neural.training.translation_run import TranslationRun
+    from alignkit.neural.aligners import load_checkpoint
+    from alignkit.neural.training.translation import TranslationRun
 
     run, other = TranslationRun(folder / "general-0"), TranslationRun(folder / "general-1")
     alpha = load_checkpoint(folder / "general-0", "cpu").score(run.valid, "alpha")
@@ -190,8 +190,8 @@ def authors(folder):
 
 def test_the_authors_conventions(folder, authors):
     """alpha by the best accuracy, both directions, and the largest value over the uniform run's steps."""
-    from alignkit.neural.loading import load_checkpoint
-    from alignkit.neural.training.translation_run import TranslationRun
+    from alignkit.neural.aligners import load_checkpoint
+    from alignkit.neural.training.translation import TranslationRun
 
     run, uniform = TranslationRun(folder / "general-0"), TranslationRun(folder / "uniform-0")
     accuracy = {k: v for k, v in run.log.series("valid.accuracy") if k in run.checkpoints}
@@ -243,7 +243,7 @@ def test_what_is_missing_is_left_out_and_said(folder):
 
 def test_runs_without_checkpoints_give_what_they_can(folder, lines, tmp_path):
     from alignkit.lab import LabSettings, lab
-    from alignkit.neural.training.translation_run import LinePairs, train_translation
+    from alignkit.neural.training.translation import LinePairs, train_translation
 
     sides = [side[:250] for side in lines], [side[250:] for side in lines]
     for name, attention in (("learned", "general"), ("uniform", "uniform")):
@@ -264,7 +264,7 @@ def test_runs_without_checkpoints_give_what_they_can(folder, lines, tmp_path):
 
 def test_runs_that_do_not_belong_together(folder, lines, tmp_path):
     from alignkit.lab import lab
-    from alignkit.neural.training.translation_run import LinePairs, train_translation
+    from alignkit.neural.training.translation import LinePairs, train_translation
 
     def refused(match, *runs):
         with pytest.raises(AlignkitError, match=match):

@@ -20,8 +20,7 @@ from alignkit.analysis.mechanism_comparison import (
 )
 from alignkit.errors import AlignkitError
 from alignkit.links.links import GoldLinks, Links
-from alignkit.neural.networks.transformer_settings import TransformerSettings
-from alignkit.neural.settings import LstmSettings, RunSettings, TextSettings, TrainingSettings
+from alignkit.neural.settings import LstmSettings, RunSettings, TextSettings, TrainingSettings, TransformerSettings
 from alignkit.scores import Scores
 from alignkit.text.pairs import LinePairs
 from alignkit_cli.main import run

@@ -8,8 +8,8 @@ import pytest
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.metrics.agreement import AGREEMENT, agreement
 from alignkit.metrics.kendall import kendall
-from alignkit.neural.loading import load_checkpoint
-from alignkit.neural.training.translation_run import TranslationRun
+from alignkit.neural.aligners import load_checkpoint
+from alignkit.neural.training.translation import TranslationRun
 from alignkit.scores import Scores
 from alignkit.time_course import TimeCourseSettings, series, time_course
 

@@ -8,7 +8,7 @@ import pytest
 from neural.conftest import random_lines
 
 from alignkit.aligner import load_aligner
-from alignkit.neural.training.translation_run import TranslationRun
+from alignkit.neural.training.translation import TranslationRun
 from alignkit_cli.main import run
 
 QUICK = [

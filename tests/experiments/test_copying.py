@@ -14,8 +14,7 @@ from alignkit.experiments import sequences as module
 from alignkit.experiments.protocol import Verdict
 from alignkit.experiments.sequences import failures, train_networks
 from alignkit.metrics.intervals import share_difference
-from alignkit.neural.ensemble.networks import HEAD, random_head
-from alignkit.neural.ensemble.training import MemberRun
+from alignkit.neural.ensemble import HEAD, MemberRun, random_head
 from alignkit.scores import Scores
 from alignkit.types import no_progress
 

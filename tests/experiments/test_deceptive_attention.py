@@ -19,8 +19,7 @@ from alignkit.experiments.classifiers import (
     train_in_memory,
 )
 from alignkit.experiments.protocol import Verdict
-from alignkit.neural.training.attention_losses import adversarial_loss, copy_but_attention, divergence
-from alignkit.neural.training.classification import Judged
+from alignkit.neural.training.classification import Judged, adversarial_loss, copy_but_attention, divergence
 from alignkit.scores import Scores
 from alignkit.types import no_progress
 

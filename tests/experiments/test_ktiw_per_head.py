@@ -8,7 +8,7 @@ import pytest
 from alignkit.experiments import ktiw_per_head as experiment
 from alignkit.experiments.curves import AgreementCurves
 from alignkit.experiments.protocol import Verdict
-from alignkit.neural.networks.transformer_settings import TransformerSettings
+from alignkit.neural.settings import TransformerSettings
 
 from .test_ktiw_drives_attention import texts  # noqa: F401  (a fixture)
 

@@ -7,9 +7,8 @@ import pytest
 
 from alignkit.explain.explain import run_subject
 from alignkit.explain.registry import ExplanationSettings
-from alignkit.neural.classifier_settings import ClassifierRunSettings, ClassifierSettings, ClassifierTraining
-from alignkit.neural.settings import TextSettings
-from alignkit.neural.training.classifier_run import train_classifier
+from alignkit.neural.settings import ClassifierRunSettings, ClassifierSettings, ClassifierTraining, TextSettings
+from alignkit.neural.training.classification import train_classifier
 from alignkit.text.labelled import LabelledLines
 
 

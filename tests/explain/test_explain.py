@@ -17,7 +17,7 @@ from alignkit.explain.explain import explain_classifier, explain_run
 from alignkit.explain.registry import UNTRAINED
 from alignkit.explain.subject import decisions
 from alignkit.neural.networks.classifier import Classifier
-from alignkit.neural.training.classifier_run import ClassifierRun
+from alignkit.neural.training.classification import ClassifierRun
 from alignkit.text.labelled import LabelledText
 from alignkit_cli.main import run
 

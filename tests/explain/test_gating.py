@@ -10,10 +10,10 @@ import torch
 from scipy.special import expit, rel_entr
 
 from alignkit.explain.selection import gate_rows, ignored_from
-from alignkit.neural.classifier_settings import ClassifierSettings
 from alignkit.neural.networks.classifier import Classifier
-from alignkit.neural.networks.gates import Gates
-from alignkit.neural.training.gating import gated_texts, output_divergence, train_gates
+from alignkit.neural.networks.selectors import Gates
+from alignkit.neural.settings import ClassifierSettings
+from alignkit.neural.training.rationales import gated_texts, output_divergence, train_gates
 
 from .conftest import rows_of
 from .test_trained import deciding

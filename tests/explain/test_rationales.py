@@ -11,7 +11,7 @@ from alignkit.explain.selection import (
     rationale_rows,
     top_words,
 )
-from alignkit.neural.training.rationalization import SelectionPenalty, rationales_of, train_rationalizer
+from alignkit.neural.training.rationales import SelectionPenalty, rationales_of, train_rationalizer
 
 from .conftest import rows_of
 from .test_trained import deciding

@@ -17,7 +17,7 @@ from alignkit.explain.translation import explain_translation, uniform_translatio
 from alignkit.metrics.kendall import kendall
 from alignkit.neural.networks.base import new_network
 from alignkit.neural.settings import PRESETS
-from alignkit.neural.training.translation_run import TranslationRun, train_translation
+from alignkit.neural.training.translation import TranslationRun, train_translation
 from alignkit.scores import Scores
 from alignkit.text.pairs import LinePairs
 from alignkit_cli.main import run

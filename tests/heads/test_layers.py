@@ -9,10 +9,8 @@ import torch
 from alignkit.heads.layers import choose_layers, readings
 from alignkit.links.links import Links
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.attention_reading import Reading
 from alignkit.neural.networks.transformer import Transformer
-from alignkit.neural.networks.transformer_settings import TransformerSettings
-from alignkit.neural.settings import RunSettings, TextSettings
+from alignkit.neural.settings import Reading, RunSettings, TextSettings, TransformerSettings
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import learn_words
 

@@ -19,10 +19,8 @@ from alignkit.heads.self_attention import (
     sentence_heads,
     token_facts,
 )
-from alignkit.neural.networks.transformer_settings import TransformerSettings
-from alignkit.neural.settings import LstmSettings, RunSettings, TextSettings, TrainingSettings
-from alignkit.neural.training.translation import translation_trainer
-from alignkit.neural.training.translation_run import train_translation
+from alignkit.neural.settings import LstmSettings, RunSettings, TextSettings, TrainingSettings, TransformerSettings
+from alignkit.neural.training.translation import train_translation, translation_trainer
 from alignkit.scores import Scores
 from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import encode_bitext, encode_lines, train_subwords

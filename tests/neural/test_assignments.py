@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.assignments import assign
-from alignkit.neural.attention_reading import Reading
-from alignkit.neural.settings import RunSettings
+from alignkit.neural.settings import Reading, RunSettings, assign
 
 
 def test_fields_of_all_parts_are_set():

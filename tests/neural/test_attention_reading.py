@@ -7,7 +7,7 @@ from dataclasses import asdict
 import pytest
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.attention_reading import Reading
+from alignkit.neural.settings import Reading
 
 
 def test_without_a_choice_the_mean_of_all_is_read():

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.batch_sizes import BatchSizes
+from alignkit.neural.batching import BatchSizes
 from alignkit.neural.losses import BagLoss
 from alignkit.neural.proxy import ProxyAligner, fit_proxy
 from alignkit.neural.settings import ProxySettings

@@ -10,14 +10,21 @@ import torch
 
 from alignkit.experiments.locality import LocalitySettings, run_locality
 from alignkit.experiments.sequences import SequencePlan, Sequences
-from alignkit.neural.classifier_settings import ClassifierRunSettings, ClassifierSettings, ClassifierTraining
-from alignkit.neural.ensemble.networks import copying_settings, initial_parameters
-from alignkit.neural.ensemble.training import train_ensemble
+from alignkit.neural.ensemble import copying_settings, initial_parameters, train_ensemble
 from alignkit.neural.proxy import fit_proxy
-from alignkit.neural.scoring.decoding import translate
-from alignkit.neural.settings import LstmSettings, ProxySettings, RunSettings, TextSettings, TrainingSettings
-from alignkit.neural.training.classifier_run import train_classifier
-from alignkit.neural.training.translation_run import train_translation
+from alignkit.neural.scoring.evaluation import translate
+from alignkit.neural.settings import (
+    ClassifierRunSettings,
+    ClassifierSettings,
+    ClassifierTraining,
+    LstmSettings,
+    ProxySettings,
+    RunSettings,
+    TextSettings,
+    TrainingSettings,
+)
+from alignkit.neural.training.classification import train_classifier
+from alignkit.neural.training.translation import train_translation
 from alignkit.text.bitext import Bitext
 from alignkit.text.labelled import LabelledLines
 from alignkit.text.pairs import LinePairs

@@ -25,7 +25,7 @@ def lines():
 def runs(lines, tmp_path_factory):
     """Two seeds with attention, and one run without."""
     from alignkit.neural.settings import PRESETS
-    from alignkit.neural.training.translation_run import train_translation
+    from alignkit.neural.training.translation import train_translation
     from alignkit.text.pairs import LinePairs
 
     folder = tmp_path_factory.mktemp("runs")
@@ -58,8 +58,8 @@ def test_sets_of_a_run(report):
 
 def test_the_course_is_that_of_the_checkpoints(runs, report):
     from alignkit.classical.ibm1 import fit_ibm1
-    from alignkit.neural.loading import load_checkpoint
-    from alignkit.neural.training.translation_run import TranslationRun
+    from alignkit.neural.aligners import load_checkpoint
+    from alignkit.neural.training.translation import TranslationRun
 
     run = TranslationRun(runs / "one")
     reference = fit_ibm1(run.train, iterations=5, null=False).score(run.valid, "beta")
@@ -78,7 +78,7 @@ def test_the_course_is_that_of_the_checkpoints(runs, report):
 
 def test_steps_of_fixed_attention_are_known(runs, report):
     """The preset small fixes attention in its first three epochs: all of these runs' two."""
-    from alignkit.neural.training.translation_run import TranslationRun
+    from alignkit.neural.training.translation import TranslationRun
 
     run = TranslationRun(runs / "one")
     assert run.settings.training.warmup == 3
@@ -89,7 +89,7 @@ def test_steps_of_fixed_attention_are_known(runs, report):
 
 
 def test_counts_are_those_of_the_training_text(runs, report):
-    from alignkit.neural.training.translation_run import TranslationRun
+    from alignkit.neural.training.translation import TranslationRun
 
     train = TranslationRun(runs / "one").train.source
     for token in ("s0", "</s>"):
@@ -110,8 +110,8 @@ def test_runs_of_two_seeds_are_called_by_their_folders(runs):
 
 
 def test_the_second_seeds_attention_is_drawn_towards_the_firsts(runs):
-    from alignkit.neural.loading import load_checkpoint
-    from alignkit.neural.training.translation_run import TranslationRun
+    from alignkit.neural.aligners import load_checkpoint
+    from alignkit.neural.training.translation import TranslationRun
     from alignkit.report.build import build_report
     from alignkit.report.page_data import page_data
 
@@ -206,8 +206,8 @@ def test_compare_takes_scores_of_its_own_tokens(runs, tmp_path, capsys):
     """Our own attention, written to a file, agrees with itself on every token, EOS included."""
     import json
 
-    from alignkit.neural.loading import load_checkpoint
-    from alignkit.neural.training.translation_run import TranslationRun
+    from alignkit.neural.aligners import load_checkpoint
+    from alignkit.neural.training.translation import TranslationRun
 
     valid = TranslationRun(runs / "one").valid
     scores = load_checkpoint(runs / "one", "cpu").score(valid, "alpha")

@@ -8,7 +8,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from alignkit.errors import AlignkitError
 from alignkit.neural.devices import one_thread
+from alignkit.neural.networks.mechanisms import (
+    ATTENTIONS,
+    NORMALIZERS,
+    SCORE_FUNCTIONS,
+    UNIFORM,
+    Mechanism,
+    class_of,
+    parse_mechanism,
+)
 from alignkit.neural.networks.normalizers import Normalizer, NormalizerWithDerivative, Softmax, without_padding
 from alignkit.neural.networks.score_functions import QueryScore, ScoreFunction
 
@@ -18,7 +28,7 @@ class Attention(nn.Module, ABC):
 
     To add one that is not a score function and a normalizer (:mod:`alignkit.neural.networks.mechanisms`), write a
     subclass that takes ``state`` and ``encoding``, and a line in
-    :data:`alignkit.neural.networks.registry.ATTENTIONS`. Saliency works with any of them, by autograd; with
+    :data:`alignkit.neural.networks.mechanisms.ATTENTIONS`. Saliency works with any of them, by autograd; with
     :class:`AttentionWithDerivatives` it is faster.
 
     Args:
@@ -181,3 +191,131 @@ def uniform_weights(h: Tensor, mask: Tensor | None) -> Tensor:
         return h.new_full((batch, 1, length), 1.0 / max(length, 1))
     weights = mask.to(h.dtype)
     return (weights / weights.sum(1, keepdim=True)).unsqueeze(1)
+
+
+class MultiHeadAttention(Attention):
+    """K heads: head k scores Q_k s_t against K_k h_l, and its context is the weighted mean of V_k h_l.
+
+    The contexts of the heads, D/K numbers each, stand side by side.
+
+    Args:
+        state: H, the size of a decoder state.
+        encoding: D, the size of an encoder state, a multiple of K (:func:`check_heads`).
+        score: the score function of all heads, of states and encoder states of D/K numbers; None for uniform
+            weights.
+        normalizer: for K heads.
+        heads: K.
+    """
+
+    def __init__(
+        self, state: int, encoding: int, score: ScoreFunction | None, normalizer: Normalizer | None, heads: int
+    ) -> None:
+        super().__init__(state, encoding)
+        self.heads = heads
+        self.query, self.key, self.value = (nn.Linear(size, encoding) for size in (state, encoding, encoding))
+        self.score, self.normalizer = score, normalizer
+
+    def head_weights(self, s: Tensor, h: Tensor, mask: Tensor | None) -> Tensor:
+        if self.score is None or self.normalizer is None:
+            return uniform_weights(h, mask).unsqueeze(1).expand(-1, self.heads, s.shape[1], -1)
+        queries, keys = (of_heads(x, self.heads).flatten(0, 1) for x in (self.query(s), self.key(h)))
+        repeated = None if mask is None else mask.repeat_interleave(self.heads, 0)
+        weights: Tensor = self.normalizer(self.score(queries, keys, repeated).unflatten(0, (-1, self.heads)), mask)
+        return weights
+
+    def forward(self, s: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        weights = self.head_weights(s, h, mask)
+        return contexts_of_heads(weights, self.value(h)), weights.mean(1)
+
+
+def check_heads(size: int, heads: int) -> None:
+    """Raise AlignkitError if states of this size cannot be divided among this number of heads."""
+    if size % heads:
+        raise AlignkitError(f"network: encoder states of {size} numbers cannot be divided among {heads} heads")
+
+
+def of_heads(x: Tensor, heads: int) -> Tensor:
+    """(B, K, N, D/K): the parts of states (B, N, D) that belong to each head."""
+    return x.unflatten(2, (heads, -1)).transpose(1, 2)
+
+
+def values_of_heads(out: nn.Linear, values: Tensor, heads: int) -> Tensor:
+    """(B, K, L, E): what head k adds if all of its weight is on l, its values through its columns of W_O.
+
+    Args:
+        out: the map W_O of the heads' contexts, D to E; its bias, which belongs to no head, is left out.
+        values: (B, L, D), of all heads.
+        heads: K.
+    """
+    columns = out.weight.t().unflatten(0, (heads, -1))
+    return of_heads(values, heads) @ columns
+
+
+def contexts_of_heads(weights: Tensor, values: Tensor) -> Tensor:
+    """(B, T, D): the weighted means of values (B, L, D) with the weights (B, K, T, L), head by head."""
+    heads = weights.shape[1]
+    return torch.matmul(weights, of_heads(values, heads)).transpose(1, 2).flatten(2)
+
+
+def new_attention(name: str, state: int, encoding: int, heads: int = 1) -> Attention:
+    """An attention with random weights, drawn from torch's global generator.
+
+    Args:
+        name: in :data:`alignkit.neural.networks.mechanisms.ATTENTIONS`, or of a mechanism.
+        state: H, the size of a decoder state, and of hidden layers of the score function.
+        encoding: D, the size of an encoder state.
+        heads: K; from two on, each has maps of its own from states, encoder states and to contexts of D/K numbers.
+
+    Raises:
+        AlignkitError: there is no such attention, or the sizes do not fit it.
+    """
+    if name in ATTENTIONS:
+        attention: Attention = class_of(ATTENTIONS[name])(state, encoding)
+        return attention
+    mechanism = parse_mechanism(name)
+    if heads > 1:
+        return new_attention_of_heads(name, state, encoding, heads)
+    score = new_score_function(mechanism, state, encoding, state)
+    normalizer = new_normalizer(mechanism, 1)
+    if isinstance(score, QueryScore) and isinstance(normalizer, NormalizerWithDerivative):
+        return QueryAttention(score, normalizer)
+    return ComposedAttention(score, normalizer)
+
+
+def new_attention_of_heads(name: str, state: int, encoding: int, heads: int) -> MultiHeadAttention:
+    """As :func:`new_attention`, with maps of its own also for a single head; ``uniform``, or a mechanism."""
+    check_heads(encoding, heads)
+    if name == UNIFORM:
+        return MultiHeadAttention(state, encoding, None, None, heads)
+    mechanism, size = parse_mechanism(name), encoding // heads
+    score = new_score_function(mechanism, size, size, size)
+    return MultiHeadAttention(state, encoding, score, new_normalizer(mechanism, heads), heads)
+
+
+def new_text_attention(name: str, encoding: int, hidden: int) -> ComposedAttention | None:
+    """The attention of a network without decoder states, of one head; None for uniform weights.
+
+    Args:
+        name: ``uniform``, or of a mechanism.
+        encoding: D, the size of an encoder state.
+        hidden: the size of hidden layers of the score function.
+
+    Raises:
+        AlignkitError: there is no such attention.
+    """
+    if name == UNIFORM:
+        return None
+    mechanism = parse_mechanism(name, "classifier")
+    return ComposedAttention(new_score_function(mechanism, 0, encoding, hidden), new_normalizer(mechanism, 1))
+
+
+def new_score_function(mechanism: Mechanism, state: int, encoding: int, hidden: int) -> ScoreFunction:
+    """The mechanism's score function; the sizes as in :class:`ScoreFunction`."""
+    score: ScoreFunction = class_of(SCORE_FUNCTIONS[mechanism.score].score)(state, encoding, hidden)
+    return score
+
+
+def new_normalizer(mechanism: Mechanism, heads: int) -> Normalizer:
+    """The mechanism's normalizer for this number of heads."""
+    normalizer: Normalizer = class_of(NORMALIZERS[mechanism.normalizer].normalizer)(heads, mechanism.parameter)
+    return normalizer

@@ -1,7 +1,7 @@
 """The interface of translation networks, which training, scoring and decoding use.
 
 To add a network, write one file with a frozen dataclass of its settings and a subclass of
-:class:`TranslationNetwork`, and one line in :data:`alignkit.neural.networks.registry.NETWORKS`.
+:class:`TranslationNetwork`, and one line in :data:`alignkit.neural.settings.NETWORKS`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.attention_reading import Reading
 from alignkit.neural.checkpoints import network_with_weights
-from alignkit.neural.networks.registry import network_class
-from alignkit.neural.settings import NetworkSettings
+from alignkit.neural.settings import NetworkSettings, Reading, network_class
 
 #: The state of a decoder between two tokens; dimension 1 of every tensor is that of the sentences.
 State = tuple[Tensor, ...]

@@ -12,8 +12,7 @@ from torch.nn.functional import linear
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from alignkit.neural.devices import one_thread
-from alignkit.neural.networks.attention import Attention, UniformAttention
-from alignkit.neural.networks.attention_building import new_attention
+from alignkit.neural.networks.attention import Attention, UniformAttention, new_attention
 from alignkit.neural.networks.base import Decoded, Encoding, State, TranslationNetwork
 from alignkit.neural.settings import LstmSettings
 

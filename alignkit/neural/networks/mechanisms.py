@@ -55,7 +55,7 @@ class NormalizerEntry(NamedTuple):
 
 
 _SCORES = "alignkit.neural.networks.score_functions"
-_NORMALIZERS = "alignkit.neural.networks"
+_NORMALIZERS = "alignkit.neural.networks.normalizers"
 SCORE_FUNCTIONS: dict[str, ScoreFunctionEntry] = {
     "general": ScoreFunctionEntry(
         f"{_SCORES}:GeneralScore", "h · (W s + b)", "Luong et al. 2015; Snell et al. 2021"
@@ -72,18 +72,18 @@ SCORE_FUNCTIONS: dict[str, ScoreFunctionEntry] = {
 }
 NORMALIZERS: dict[str, NormalizerEntry] = {
     SOFTMAX: NormalizerEntry(
-        f"{_NORMALIZERS}.normalizers:Softmax", "exp(a_l) / sum over k of exp(a_k)", "Bahdanau et al. 2015"
+        f"{_NORMALIZERS}:Softmax", "exp(a_l) / sum over k of exp(a_k)", "Bahdanau et al. 2015"
     ),
     "sparsemax": NormalizerEntry(
-        f"{_NORMALIZERS}.normalizers:Sparsemax",
+        f"{_NORMALIZERS}:Sparsemax",
         "argmin over p in the simplex of |p - a|^2",
         "Martins and Astudillo 2016",
     ),
     "entmax15": NormalizerEntry(
-        f"{_NORMALIZERS}.normalizers:Entmax15", "entmax with alpha = 1.5, by sorting", "Peters et al. 2019"
+        f"{_NORMALIZERS}:Entmax15", "entmax with alpha = 1.5, by sorting", "Peters et al. 2019"
     ),
     "entmax": NormalizerEntry(
-        f"{_NORMALIZERS}.normalizers:Entmax",
+        f"{_NORMALIZERS}:Entmax",
         "[(alpha - 1) a_l - tau]_+ ^ (1 / (alpha - 1)), tau such that they sum to 1",
         "Peters et al. 2019",
         1.5,
@@ -91,44 +91,44 @@ NORMALIZERS: dict[str, NormalizerEntry] = {
         4.0,
     ),
     "learned-entmax": NormalizerEntry(
-        f"{_NORMALIZERS}.normalizers:LearnedEntmax",
+        f"{_NORMALIZERS}:LearnedEntmax",
         "entmax with alpha = 1.01 + 0.99 sigmoid(r), r learned by each head",
         "Correia et al. 2019",
     ),
     "fusedmax": NormalizerEntry(
-        f"{_NORMALIZERS}.structured:Fusedmax",
+        f"{_NORMALIZERS}:Fusedmax",
         "argmin over p in the simplex of |p - a|^2 / 2 + lambda sum |p_(l+1) - p_l|",
         "Niculae and Blondel 2017",
         0.1,
     ),
     "sigmoid": NormalizerEntry(
-        f"{_NORMALIZERS}.normalizers:Sigmoid", "1 / (1 + exp(-a_l))", "Ramapuram et al. 2024", sums_to_one=False
+        f"{_NORMALIZERS}:Sigmoid", "1 / (1 + exp(-a_l))", "Ramapuram et al. 2024", sums_to_one=False
     ),
     "straight-through": NormalizerEntry(
-        f"{_NORMALIZERS}.hard:StraightThrough",
+        f"{_NORMALIZERS}:StraightThrough",
         "1 at the largest a_l, else 0; trained with the gradient of softmax",
         "Bengio et al. 2013",
     ),
     "reinforce": NormalizerEntry(
-        f"{_NORMALIZERS}.hard:Reinforce",
+        f"{_NORMALIZERS}:Reinforce",
         "1 at the largest a_l, else 0; trained with samples of softmax and (loss - baseline) grad log p",
         "Xu et al. 2015",
     ),
     "gumbel": NormalizerEntry(
-        f"{_NORMALIZERS}.hard:Gumbel",
+        f"{_NORMALIZERS}:Gumbel",
         "1 at the largest a_l, else 0; trained with Gumbel noise on a_l and the gradient of softmax",
         "Jang et al. 2017; Corro and Titov 2019",
         1.0,
         0.01,
     ),
     "crf": NormalizerEntry(
-        f"{_NORMALIZERS}.structured:ChainMarginals",
+        f"{_NORMALIZERS}:ChainMarginals",
         "p(z_l = 1) under p(z) ~ exp(sum a_l z_l + w sum [z_l = z_(l+1)]), z binary",
         "Kim et al. 2017",
         sums_to_one=False,
     ),
     "sparsemap": NormalizerEntry(
-        f"{_NORMALIZERS}.structured:ChainSparseMap",
+        f"{_NORMALIZERS}:ChainSparseMap",
         "mean of the z under argmax over q of E_q[sum a_l z_l + w sum [z_l = z_(l+1)]] - |E_q[z]|^2 / 2",
         "Niculae et al. 2018",
         sums_to_one=False,
@@ -192,3 +192,21 @@ def parse_mechanism(name: str, owner: str = "network") -> Mechanism:
 def class_of(entry: str | type[Any]) -> Any:
     """The class that ``module:class`` names, or the class itself."""
     return imported(entry) if isinstance(entry, str) else entry
+
+
+ATTENTIONS: dict[str, str | type[Any]] = {
+    UNIFORM: "alignkit.neural.networks.attention:UniformAttention",
+}
+
+
+def check_attention(owner: str, name: object) -> None:
+    """Raise AlignkitError, on behalf of ``owner``, if there is no attention of that name."""
+    if isinstance(name, str) and name in ATTENTIONS:
+        return
+    if not isinstance(name, str) or name.partition("+")[0] not in SCORE_FUNCTIONS:
+        known = ", ".join([*ATTENTIONS, *SCORE_FUNCTIONS])
+        raise AlignkitError(
+            f"{owner}: attention must be one of {known}, or a score function of these and a normalizer, such as "
+            f"additive+sparsemax, not {shown(name)}"
+        )
+    parse_mechanism(name, owner)

@@ -1,18 +1,26 @@
 """Selectors: which words are selected, drawn or computed from scores, so that it can be learned.
 
-Each gives z_l, from 0 (left out) to 1 (selected), and how probable it is that z_l is not 0, of which penalties are
-made.
+Each gives z_l, from 0 (left out) to 1 (selected), and how probable it is that z_l is not 0, of which
+penalties are made. A rationalizer's generator selects words, and its predictor sees nothing but these (Lei et
+al. 2016). Gates on a layer of a classifier show which words' states can be exchanged for a constant (De Cao
+et al. 2020).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from entmax import entmax15
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, softplus
+
+from alignkit.neural.networks.classifier import Classifier, new_text_encoder
+from alignkit.neural.networks.mechanisms import UNIFORM
+from alignkit.neural.settings import ClassifierSettings
 
 
 class Selection(NamedTuple):
@@ -168,3 +176,90 @@ def scattering(kept: Tensor, mask: Tensor, independent: bool) -> Tensor:
     both = (mask[:, :-1] & mask[:, 1:]).to(kept.dtype)
     found: Tensor = (differ * both).sum(1) / both.sum(1).clamp(min=1)
     return found
+
+
+class Rationalizer(nn.Module):
+    """Generator and predictor, with the same embeddings.
+
+    The predictor is a classifier that sees the embedding of each word times z_l, and whose states are averaged
+    with weights z_l: it can learn from a word left out no more than that one was there.
+
+    Args:
+        settings: of the predictor's sizes, and of the generator's encoder.
+        selector: a name in :data:`alignkit.neural.networks.selectors.SELECTORS`.
+    """
+
+    def __init__(self, settings: ClassifierSettings, selector: str) -> None:
+        super().__init__()
+        self.selector = SELECTORS[selector]()
+        self.predictor = Classifier(replace(settings, attention=UNIFORM))
+        self.generator = new_text_encoder(settings)
+        self.scores = nn.Linear(self.generator.sizes[-1], self.selector.scores)
+
+    def select(self, words: Tensor, lengths: np.ndarray, draw: bool = False) -> tuple[Selection, Tensor]:
+        """The selection of B texts and their mask (B, L), True where there is a word.
+
+        Args:
+            words, lengths: as in :meth:`Classifier.encode`.
+            draw: as in training; otherwise as at test time.
+        """
+        x = self.predictor.embedding(words)
+        h = self.generator(x, lengths).transpose(0, 1)
+        mask = torch.from_numpy(np.arange(len(words)) < lengths[:, None]).to(words.device)
+        scores = self.scores(h)
+        return (self.selector.draw if draw else self.selector.decide)(scores, mask), mask
+
+    def predict(self, words: Tensor, lengths: np.ndarray, z: Tensor) -> Tensor:
+        """Logits (B,) of what is selected, z (B, L); that of nothing is the bias."""
+        h, _ = self.predictor.encode(words, lengths, z.t())
+        return self.predictor.judge_with(h, z / z.sum(1, keepdim=True).clamp(min=1e-6))
+
+
+PROBE = 64  #: size of the hidden layer of the gates' network
+
+
+class Gates(nn.Module):
+    """Gates z_l on the states x_l of a layer: z_l x_l + (1 - z_l) b takes the place of x_l, with a learned b.
+
+    z_l is computed from the states of l in this layer and in those below, so that gates cannot know what only
+    later layers find out.
+
+    Args:
+        network: the classifier, which stays as it is.
+        layer: the layer; 0 is that of the embeddings.
+    """
+
+    def __init__(self, network: Classifier, layer: int) -> None:
+        super().__init__()
+        sizes = network.encoder.sizes
+        self._network = (network,)  # in a tuple, so that it is no part of this one
+        self.layer, self.selector = layer, HardConcreteSelector()
+        last = nn.Linear(PROBE, 1)
+        self.probe = nn.Sequential(nn.Linear(sum(sizes[: layer + 1]), PROBE), nn.Tanh(), last)
+        self.baseline = nn.Parameter(torch.zeros(sizes[layer]))
+        with torch.no_grad():
+            last.bias.fill_(2.0)  # all gates are open at first
+
+    @property
+    def network(self) -> Classifier:
+        """The classifier."""
+        return self._network[0]
+
+    def states(self, words: Tensor, lengths: np.ndarray) -> list[Tensor]:
+        """The states (L, B, size) of the layers up to this one; arguments as :meth:`Classifier.encode`."""
+        found = [self.network.embedding(words)]
+        for number in range(1, self.layer + 1):
+            found.append(self.network.encoder.layer(number, found[-1], lengths))
+        return found
+
+    def select(self, states: list[Tensor], lengths: np.ndarray, draw: bool = False) -> tuple[Selection, Tensor]:
+        """The gates of B texts, and their mask (B, L); ``draw``: as in training."""
+        scores = self.probe(torch.cat(states, 2)).transpose(0, 1)
+        mask = torch.from_numpy(np.arange(len(states[0])) < lengths[:, None]).to(scores.device)
+        return (self.selector.draw if draw else self.selector.decide)(scores, mask), mask
+
+    def judge(self, words: Tensor, lengths: np.ndarray, x: Tensor, z: Tensor) -> Tensor:
+        """Logits (B,) by the classifier with the layer's states x (L, B, size) behind gates z (B, L)."""
+        z = z.t().unsqueeze(2)
+        h, mask = self.network.encode_from(self.layer, z * x + (1 - z) * self.baseline, lengths)
+        return self.network.judge(h, self.network.attended(words, mask))[0]

@@ -10,12 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from alignkit.neural.batch_sizes import batch_sizes
-from alignkit.neural.batching import text_batches, to_device
-from alignkit.neural.devices import device_of, one_thread
+from alignkit.neural.batching import batch_sizes, text_batches, to_device
+from alignkit.neural.devices import device_of, evaluation_mode, one_thread
 from alignkit.neural.networks.classifier import Classifier
-from alignkit.neural.scoring.matrices import finite_scores
-from alignkit.neural.scoring.modes import evaluation_mode
+from alignkit.neural.scoring.translation import finite_scores
 from alignkit.scores import Scores, flat_offsets
 from alignkit.text.labelled import LabelledText
 

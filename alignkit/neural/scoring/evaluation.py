@@ -1,4 +1,4 @@
-"""The quality of a network on a bitext: loss and accuracy under teacher forcing, and BLEU."""
+"""Translation by greedy and beam search, and the quality of a network on a bitext: loss, accuracy and BLEU."""
 
 from __future__ import annotations
 
@@ -8,16 +8,130 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.batch_sizes import BatchSizes, batch_sizes
-from alignkit.neural.batching import Batch, Batcher, scoring_batches
-from alignkit.neural.devices import device_of
+from alignkit.neural.batching import Batch, Batcher, BatchSizes, DeviceCorpus, batch_sizes, scoring_batches
+from alignkit.neural.devices import device_of, evaluation_mode
 from alignkit.neural.networks.base import TranslationNetwork
-from alignkit.neural.scoring.decoding import translate
-from alignkit.neural.scoring.modes import evaluation_mode
-from alignkit.text.bitext import Bitext
-from alignkit.text.tokenization import Tokenizer
+from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.tokenization import BOS, EOS, PAD, Tokenizer
+
+CHECK_EVERY = 8  #: steps between two tests on a GPU of whether all sentences have ended, as each test stalls it
+
+
+def longest(length: int) -> int:
+    """The maximum length of a translation of ``length`` source tokens, EOS included."""
+    return 2 * length + 10
+
+
+def beam_search(
+    network: TranslationNetwork,
+    source: Tensor,
+    lengths: np.ndarray,
+    beam: int,
+    steps: int,
+    length_penalty: float = 0.0,
+) -> tuple[Tensor, Tensor]:
+    """The most probable translations by beam search, which is greedy search with a beam of 1.
+
+    Hypotheses are compared by log p / ((5 + T) / 6)^length_penalty (Wu et al. 2016), with T tokens, EOS included:
+    by log probability if the exponent is 0. One that has ended keeps its place as long as it is among the best
+    ``beam``; the search stops when the best has ended and none can overtake it, so the others may be incomplete.
+
+    Args:
+        network: on the device of the source.
+        source: int64 (L, B), with their lengths (B,).
+        beam: k, hypotheses per sentence.
+        steps: T, the maximum length of a translation, EOS included.
+        length_penalty: the exponent.
+
+    Returns:
+        tokens int64 (B, k, T), the best first, padded with PAD after EOS; log probabilities (B, k).
+    """
+    with evaluation_mode(network):
+        return _search(network, source, lengths, beam, steps, length_penalty)
+
+
+def _search(
+    network: TranslationNetwork, source: Tensor, lengths: np.ndarray, beam: int, steps: int, length_penalty: float
+) -> tuple[Tensor, Tensor]:
+    encoding = network.encode(source, lengths)
+    batch, vocabulary, device = source.shape[1], network.settings.vocabulary, source.device
+    state = tuple(part.repeat_interleave(beam, dim=1) for part in encoding.start)
+    tokens = torch.full((batch, beam, steps), PAD, device=device)
+    last = torch.full((batch, beam), BOS, device=device)
+    # All k hypotheses are equal at first, so that only one of them may continue.
+    total = torch.full((batch, beam), float("-inf"), device=device)
+    total[:, 0] = 0.0
+    ended = torch.zeros((batch, beam), dtype=torch.bool, device=device)
+    divisors = torch.ones((batch, beam), device=device)  # of the hypotheses that have ended
+    # A hypothesis that has ended can be continued by PAD only, at no cost.
+    stay = torch.full((vocabulary,), float("-inf"), device=device)
+    stay[PAD] = 0.0
+    first = (torch.arange(batch, device=device) * beam).unsqueeze(1)
+    for step in range(steps):
+        features, _, state = network.decode(last.view(1, -1), encoding, state)
+        gains = torch.log_softmax(network.output(features.view(batch, beam, -1)), dim=2)
+        gains = torch.where(ended.unsqueeze(2), stay, gains)
+        now = ((6.0 + step) / 6.0) ** length_penalty
+        divisors = torch.where(ended, divisors, now)
+        candidates = total.unsqueeze(2) + gains
+        ranks, places = (candidates / divisors.unsqueeze(2)).view(batch, -1).topk(beam, dim=1)
+        total = candidates.view(batch, -1).gather(1, places)
+        origin, last = places // vocabulary, places % vocabulary
+        tokens = tokens.gather(1, origin.unsqueeze(2).expand(-1, -1, steps))
+        tokens[:, :, step] = last
+        divisors = divisors.gather(1, origin)
+        ended = ended.gather(1, origin) | (last == EOS)
+        rows = (first + origin).view(-1)
+        state = tuple(part.index_select(1, rows) for part in state)
+        # Log probabilities only fall, so that none that goes on can do better than this at the longest.
+        hopes = torch.where(ended, float("-inf"), total / ((5.0 + steps) / 6.0) ** length_penalty)
+        if (device.type == "cpu" or step % CHECK_EVERY == 0) and bool(
+            (ended[:, 0] & (ranks[:, :1] >= hopes).all(1)).all()
+        ):
+            break
+    return tokens, total
+
+
+def translate(
+    network: TranslationNetwork,
+    source: Corpus,
+    beam: int = 1,
+    sizes: BatchSizes | None = None,
+    *,
+    length_penalty: float = 0.0,
+) -> list[list[int]]:
+    """The best translation of every sentence as token ids, without EOS; no tokens for an empty sentence.
+
+    Args:
+        network: on the device that computes.
+        source: M sentences.
+        beam: k, hypotheses per sentence.
+        sizes: of the batches; each has ``sizes.pairs`` hypotheses, but at least one sentence.
+        length_penalty: as of :func:`beam_search`.
+    """
+    device = device_of(network)
+    sizes = sizes or batch_sizes("translation", device)
+    corpus = DeviceCorpus(source, device)
+    out: list[list[int]] = [[] for _ in range(len(source))]
+    for pairs in scoring_batches(Bitext(source, source), sizes._replace(pairs=max(1, sizes.pairs // beam))):
+        words, lengths = corpus.gather(pairs)
+        tokens, _ = beam_search(network, words, lengths, beam, longest(len(words)), length_penalty)
+        for m, ids in zip(pairs.tolist(), tokens[:, 0].tolist(), strict=True):
+            end = ids.index(EOS) if EOS in ids else len(ids)
+            out[m] = ids[:end]
+    return out
+
+
+def log_probability(network: TranslationNetwork, source: Tensor, lengths: np.ndarray, target: Tensor) -> Tensor:
+    """log p(y | x), float (B,), of targets (T, B), all of one length, under teacher forcing."""
+    previous = torch.cat([torch.full_like(target[:1], BOS), target[:-1]])
+    with evaluation_mode(network):
+        logits = network.output(network(source, lengths, previous))
+        chosen = one_hot(target.t(), network.settings.vocabulary).to(logits.dtype)
+        return (torch.log_softmax(logits, 2) * chosen).sum((1, 2))
 
 
 @dataclass(frozen=True)
@@ -90,7 +204,7 @@ def bleu(
     """BLEU (sacrebleu, its default 13a tokens, 0 to 100) of the translations of ``bitext.source``.
 
     Args:
-        network: translates, by beam search (:func:`alignkit.neural.scoring.decoding.beam_search`).
+        network: translates, by beam search (:func:`alignkit.neural.scoring.evaluation.beam_search`).
         tokenizer: decodes token ids to text.
         bitext: M pairs.
         references: M lines of raw text.

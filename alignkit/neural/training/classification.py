@@ -1,29 +1,47 @@
-"""Training of the classifier, determined by a seed and resumable from any measured step."""
+"""Training of the classifier, determined by a seed and resumable from any measured step.
+
+A run is a directory that survives being killed at any moment:
+
+config.json         settings, description of the text, labels, and versions of the program's parts
+train.npz           the encoded training text, a bitext whose target sentences are the labels
+valid.npz           the encoded validation text
+log.jsonl           measurements: train.loss, valid.loss (nats per text), valid.accuracy (share of texts)
+checkpoints/        step-000500.pt and so on, at the logged steps
+best.pt             the classifier with the highest validation accuracy and, among equals, the lowest loss
+state.pt            the state from which training is resumed
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
+from scipy.special import expit
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.nn.utils.rnn import pad_sequence
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.aligners import ClassifierAligner
 from alignkit.neural.batching import DeviceCorpus, training_batches, usable
 from alignkit.neural.checkpoints import copied_weights
-from alignkit.neural.classifier_settings import ClassifierRunSettings
 from alignkit.neural.devices import one_thread, pick_device
 from alignkit.neural.networks.classifier import Classifier, build_classifier
-from alignkit.neural.networks.hard import samplers, score_function_loss
+from alignkit.neural.networks.normalizers import samplers, score_function_loss
 from alignkit.neural.scoring.classifier import classifier_logits, judge_logits
-from alignkit.neural.settings import logged_steps
+from alignkit.neural.settings import ClassifierRunSettings, from_dict, logged_steps, to_dict
 from alignkit.neural.training.loop import seeded
+from alignkit.neural.training.run_directory import RunDirectory, fingerprint
 from alignkit.neural.training.trainer import Task, Trainer, TrainingPlan
-from alignkit.text.labelled import LabelledText
-from alignkit.text.tokenization import Tokenizer
+from alignkit.neural.vectors import read_vectors
+from alignkit.scores import Scores
+from alignkit.text.labelled import LabelledLines, LabelledText
+from alignkit.text.tokenization import Tokenizer, learn_words, train_subwords
+from alignkit.types import PathLike, Progress
 
 
 class Judged(NamedTuple):
@@ -196,3 +214,171 @@ def _check(text: LabelledText, valid: LabelledText, tokenizer: Tokenizer) -> Non
         raise AlignkitError("training and validation text do not have the same labels")
     if len(np.unique(text.labels[usable(text.bitext)])) != 2:
         raise AlignkitError("all training texts have the same label: there is nothing to learn")
+
+
+SMALLEST = 1e-12  #: smaller attention counts as this in logarithms
+
+
+def divergence(p: Tensor, q: Tensor, mask: Tensor) -> Tensor:
+    """KL(p || q) in nats of each row, (B,), over the places of the mask (B, L)."""
+    p, q = p.clamp(min=SMALLEST), q.clamp(min=SMALLEST)
+    kl: Tensor = ((p * (p.log() - q.log())) * mask).sum(1)
+    return kl
+
+
+def adversarial_loss(logits: np.ndarray, alpha: Scores, weight: float) -> Loss:
+    """The loss of a network that gives a teacher's outputs with attention far from the teacher's.
+
+    TVD(p_P, p_Q) - lambda KL(alpha_P || alpha_Q), mean over a batch; TVD is the total variation distance,
+    |p_P - p_Q| for two classes (Wiegreffe and Pinter 2019, section 5).
+
+    Args:
+        logits: float64 (M,), the teacher's outputs on the training text.
+        alpha: the teacher's attention there.
+        weight: lambda.
+    """
+
+    def loss(judged: Judged) -> Tensor:
+        device = judged.logits.device
+        p = torch.from_numpy(expit(logits[judged.texts])).float().to(device)
+        rows = [torch.from_numpy(alpha[m][0]) for m in judged.texts]
+        kl = divergence(pad_sequence(rows, batch_first=True).to(device), judged.alpha, judged.mask > 0)
+        return ((torch.sigmoid(judged.logits) - p).abs() - weight * kl).mean()
+
+    return loss
+
+
+def inattention_loss(avoided: Sequence[np.ndarray], weight: float) -> Loss:
+    """The loss of a network that must not attend to some words, and still find the labels.
+
+    Cross-entropy minus lambda log(1 - m), means over a batch, m being the attention on the words to avoid
+    (Pruthi et al. 2020, section 3).
+
+    Args:
+        avoided: per training text bool (L,), True at the words to avoid.
+        weight: lambda.
+    """
+
+    def loss(judged: Judged) -> Tensor:
+        marks = [torch.from_numpy(avoided[m]) for m in judged.texts]
+        marked = pad_sequence(marks, batch_first=True).to(judged.alpha.device)
+        rest = (judged.alpha * ~marked).sum(1)
+        return label_loss(judged) - weight * rest.clamp(min=SMALLEST).log().mean()
+
+    return loss
+
+
+def copy_but_attention(network: Classifier) -> Callable[[Classifier], None]:
+    """Copies the weights of a network to another one, apart from those of its attention."""
+    kept = {name: w for name, w in network.state_dict().items() if not name.startswith("attention.")}
+
+    def prepare(other: Classifier) -> None:
+        other.load_state_dict(kept, strict=False)
+
+    return prepare
+
+
+@dataclass(frozen=True)
+class ClassifierRun(RunDirectory):
+    """The run directory of a classifier."""
+
+    KIND: ClassVar[str] = "alignkit.classifier-run"
+
+    @property
+    def settings(self) -> ClassifierRunSettings:
+        return from_dict(ClassifierRunSettings, self.config.get("settings"))
+
+    @property
+    def train(self) -> LabelledText:
+        """The encoded training text."""
+        return LabelledText.from_bitext(self.encoded("training"))
+
+    @property
+    def valid(self) -> LabelledText:
+        """The encoded validation text."""
+        return LabelledText.from_bitext(self.encoded("validation"))
+
+    def load(self, step: int | None = None, device: str = "auto") -> ClassifierAligner:
+        """The classifier of a logged step, or the best; errors as :meth:`RunDirectory.load`."""
+        found = super().load(step, device)
+        assert isinstance(found, ClassifierAligner)  # of these settings
+        return found
+
+
+def train_classifier(
+    run_dir: PathLike,
+    text: LabelledLines,
+    valid: LabelledLines,
+    labels: tuple[str, str],
+    settings: ClassifierRunSettings,
+    *,
+    vectors: PathLike | None = None,
+    progress: Progress | None = None,
+    device: str = "auto",
+) -> ClassifierAligner:
+    """Train a classifier in a run directory, or resume an interrupted run.
+
+    On one machine and with the same versions, an interrupted run ends with the same bits as an uninterrupted one.
+    A finished run is not trained again.
+
+    Args:
+        run_dir: created if it does not exist.
+        text: training text.
+        valid: held-out text.
+        labels: the names of y = 0 and y = 1.
+        settings: of text, network and training.
+        vectors: a file of word vectors, the initial embeddings of their words; see
+            :func:`alignkit.neural.vectors.read_vectors`.
+        progress: called after every step with (steps done, steps in all, message).
+        device: as :func:`alignkit.neural.devices.pick_device`.
+
+    Returns:
+        the classifier with the highest validation accuracy.
+
+    Raises:
+        AlignkitError: the directory contains something else, or a run with other settings or text; a label is not
+            among ``labels``; the vectors and the embeddings differ in size.
+    """
+    pick_device(device)  # a missing device is reported before anything is written
+    run = ClassifierRun(Path(run_dir))
+    tokenizer = _learn(text, settings)
+    size = settings.network.embedding
+    start = None if vectors is None else read_vectors(vectors, tokenizer.vocabulary, size)
+    config = {
+        "settings": to_dict(settings),
+        "text": {"training": _describe(text), "validation": _describe(valid)},
+        "labels": list(labels),
+        "vectors": None if start is None else start.describe(),
+    }
+    if run.begun:
+        run.open(config)
+        texts = run.train, run.valid
+        training, tokenizer = run.resume(
+            lambda own: classification_trainer(*texts, settings, own, device=device), run.load(device="cpu")
+        )
+    else:  # errors in the text are raised before anything is written
+        texts = _encode(text, valid, tokenizer, labels, settings.ends)
+        prepare = None if start is None else lambda network: start.fill(network.embedding)
+        training = classification_trainer(*texts, settings, tokenizer, prepare=prepare, device=device)
+        run.open(config)
+        run.save_texts(*(part.bitext for part in texts))
+    state = {"tokenizer": tokenizer.state()}
+    best = training.run(lambda now, improved: run.commit(now, improved, state), progress)
+    return best.to(device)
+
+
+def _encode(
+    text: LabelledLines, valid: LabelledLines, tokenizer: Tokenizer, labels: tuple[str, str], ends: bool
+) -> tuple[LabelledText, LabelledText]:
+    return text.encode(tokenizer, labels, ends=ends), valid.encode(tokenizer, labels, ends=ends)
+
+
+def _describe(text: LabelledLines) -> dict[str, object]:
+    """The number of texts and the SHA-256 of texts and labels, which identify the text."""
+    return {"texts": len(text), "sha256": fingerprint(text.texts, text.labels)}
+
+
+def _learn(text: LabelledLines, settings: ClassifierRunSettings) -> Tokenizer:
+    if settings.text.tokens == "words":
+        return learn_words(text.texts, settings.text.minimum)
+    return train_subwords(text.texts, settings.text.pieces)

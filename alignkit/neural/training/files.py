@@ -53,7 +53,7 @@ def train_files(
         **reading: as in :func:`alignkit.text.pairs.read_training_pairs`.
         settings: of text, network and training.
         threads: all cores by default; another number may change the last bits of the result.
-        device, progress: as in :func:`alignkit.neural.training.translation_run.train_translation`.
+        device, progress: as in :func:`alignkit.neural.training.translation.train_translation`.
 
     Returns:
         the network with the lowest validation loss.
@@ -66,7 +66,7 @@ def train_files(
     links = None if files.guide is None else _guide(files.guide, pairs, files.valid is None)
     # Imported only now: torch takes a second or two, which an error in the input need not wait for.
     from alignkit.neural.devices import set_threads
-    from alignkit.neural.training.translation_run import TranslationRun, train_translation
+    from alignkit.neural.training.translation import TranslationRun, train_translation
 
     set_threads(threads)
     run = TranslationRun(Path(run_dir))

@@ -17,9 +17,8 @@ from typing import Any, ClassVar
 import torch
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.neural.aligners import ClassifierAligner, NeuralAligner
+from alignkit.neural.aligners import ClassifierAligner, NeuralAligner, best_checkpoint, load_checkpoint
 from alignkit.neural.checkpoints import BEST, TRAINING, load_payload, readable, save_payload
-from alignkit.neural.loading import best_checkpoint, load_checkpoint
 from alignkit.neural.settings import differences, from_dict, to_dict
 from alignkit.neural.training.log import TrainingLog
 from alignkit.neural.training.trainer import Found, Trainer, TrainingState

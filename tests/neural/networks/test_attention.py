@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.neural.networks.attention import dot_product_attention
-from alignkit.neural.networks.attention_building import new_attention
+from alignkit.neural.networks.attention import dot_product_attention, new_attention
 from alignkit.neural.settings import LstmSettings, ProxySettings, RunSettings, TrainingSettings
 from alignkit.neural.training.translation import translation_trainer
 from alignkit.text.tokenization import encode_bitext, learn_words

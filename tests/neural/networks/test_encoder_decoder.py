@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.neural.batch_sizes import BatchSizes
+from alignkit.neural.batching import BatchSizes
 from alignkit.neural.networks.base import parameter_count
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.scoring.evaluation import evaluate_network
-from alignkit.neural.scoring.probes import attention_scores, lexical_scores
+from alignkit.neural.scoring.translation import attention_scores, lexical_scores
 from alignkit.neural.settings import PRESETS, LstmSettings
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import Tokenizer

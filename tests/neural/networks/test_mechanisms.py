@@ -7,13 +7,12 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.batch_sizes import batch_sizes
-from alignkit.neural.batching import Batcher
-from alignkit.neural.networks.attention_building import new_attention, new_score_function
+from alignkit.neural.batching import Batcher, batch_sizes
+from alignkit.neural.devices import evaluation_mode
+from alignkit.neural.networks.attention import new_attention, new_score_function
 from alignkit.neural.networks.mechanisms import NORMALIZERS, SCORE_FUNCTIONS, Mechanism, parse_mechanism
 from alignkit.neural.scoring.lstm_saliency import has_derivatives
-from alignkit.neural.scoring.modes import evaluation_mode
-from alignkit.neural.scoring.saliency import autograd_saliency, saliency_scores
+from alignkit.neural.scoring.translation import autograd_saliency, saliency_scores
 from alignkit.neural.settings import LstmSettings
 from alignkit.neural.training.translation import translation_trainer
 

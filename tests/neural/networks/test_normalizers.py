@@ -9,10 +9,9 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from alignkit.neural.networks.attention_building import new_normalizer
-from alignkit.neural.networks.hard import score_function_loss
+from alignkit.neural.networks.attention import new_normalizer
 from alignkit.neural.networks.mechanisms import NORMALIZERS, parse_mechanism
-from alignkit.neural.networks.normalizers import NormalizerWithDerivative
+from alignkit.neural.networks.normalizers import NormalizerWithDerivative, score_function_loss
 
 HARD = ("straight-through", "reinforce", "gumbel")
 SMOOTH = [name for name in NORMALIZERS if name not in HARD]

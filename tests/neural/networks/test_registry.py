@@ -12,21 +12,18 @@ import torch
 from torch import nn
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.batch_sizes import batch_sizes
-from alignkit.neural.batching import Batcher
-from alignkit.neural.loading import load_checkpoint
+from alignkit.neural.aligners import load_checkpoint
+from alignkit.neural.batching import Batcher, batch_sizes
+from alignkit.neural.devices import evaluation_mode
 from alignkit.neural.networks.attention import Attention, uniform_weights
 from alignkit.neural.networks.base import Decoded, Encoding, TranslationNetwork, new_network
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
-from alignkit.neural.networks.registry import ATTENTIONS, NETWORKS, NetworkEntry
-from alignkit.neural.scoring.decoding import beam_search, log_probability, translate
+from alignkit.neural.networks.mechanisms import ATTENTIONS
+from alignkit.neural.scoring.evaluation import beam_search, log_probability, translate
 from alignkit.neural.scoring.lstm_saliency import has_derivatives
-from alignkit.neural.scoring.modes import evaluation_mode
-from alignkit.neural.scoring.probes import lexical_scores
-from alignkit.neural.scoring.saliency import autograd_saliency, saliency_scores
-from alignkit.neural.settings import NetworkSettings, RunSettings, from_dict, to_dict
-from alignkit.neural.training.translation import translation_trainer
-from alignkit.neural.training.translation_run import TranslationRun, train_translation
+from alignkit.neural.scoring.translation import autograd_saliency, lexical_scores, saliency_scores
+from alignkit.neural.settings import NETWORKS, NetworkEntry, NetworkSettings, RunSettings, from_dict, to_dict
+from alignkit.neural.training.translation import TranslationRun, train_translation, translation_trainer
 from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import EOS
 from alignkit_cli.main import run
@@ -252,6 +249,6 @@ def test_the_command_trains_it(tmp_path):
 
 
 def test_settings_and_names_need_no_torch():
-    modules = "alignkit.neural.settings, alignkit.neural.classifier_settings, alignkit.neural.networks.registry"
+    modules = "alignkit.neural.settings, alignkit.neural.networks.mechanisms"
     program = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

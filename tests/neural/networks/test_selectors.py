@@ -10,10 +10,9 @@ import torch
 from scipy.stats import kstest
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from alignkit.neural.classifier_settings import ClassifierSettings
-from alignkit.neural.networks.rationalizer import Rationalizer
-from alignkit.neural.networks.selectors import SELECTORS, scattering
-from alignkit.neural.training.rationalization import SelectionPenalty, rationalizer_loss
+from alignkit.neural.networks.selectors import SELECTORS, Rationalizer, scattering
+from alignkit.neural.settings import ClassifierSettings
+from alignkit.neural.training.rationales import SelectionPenalty, rationalizer_loss
 
 SIZES = ClassifierSettings(vocabulary=6, embedding=3, hidden=2, attention_hidden=2)
 

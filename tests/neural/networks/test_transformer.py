@@ -7,15 +7,19 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.attention_reading import Reading
+from alignkit.neural.aligners import load_checkpoint
 from alignkit.neural.batching import Batcher
-from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.networks.base import TranslationNetwork, build_network
 from alignkit.neural.networks.transformer import Transformer
-from alignkit.neural.networks.transformer_settings import TransformerSettings
-from alignkit.neural.scoring.decoding import beam_search, log_probability, translate
-from alignkit.neural.scoring.probes import attention_scores, lexical_scores, ov_scores
-from alignkit.neural.scoring.saliency import leave_one_out_scores, saliency_scores
+from alignkit.neural.scoring.evaluation import beam_search, log_probability, translate
+from alignkit.neural.scoring.translation import (
+    attention_scores,
+    leave_one_out_scores,
+    lexical_scores,
+    ov_scores,
+    saliency_scores,
+)
+from alignkit.neural.settings import Reading, TransformerSettings
 from alignkit.neural.training.translation import translation_trainer
 from alignkit.text.tokenization import EOS
 

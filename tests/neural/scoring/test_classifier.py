@@ -12,11 +12,11 @@ import torch
 from alignkit.aligner import load_aligner
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import ClassifierAligner
-from alignkit.neural.classifier_settings import ClassifierRunSettings, ClassifierSettings
 from alignkit.neural.networks.base import parameter_count
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.networks.mechanisms import NORMALIZERS
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores, judge_logits
+from alignkit.neural.settings import ClassifierRunSettings, ClassifierSettings
 from alignkit.neural.vectors import read_vectors
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.labelled import LabelledLines, LabelledText

@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.batch_sizes import BatchSizes
-from alignkit.neural.scoring.decoding import beam_search, log_probability, longest, translate
-from alignkit.neural.scoring.evaluation import bleu
+from alignkit.neural.batching import BatchSizes
+from alignkit.neural.scoring.evaluation import beam_search, bleu, log_probability, longest, translate
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import EOS, PAD, Tokenizer
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from alignkit.neural.batching import Batcher
-from alignkit.neural.scoring.modes import evaluation_mode
-from alignkit.neural.scoring.probes import attention_scores
+from alignkit.neural.devices import evaluation_mode
+from alignkit.neural.scoring.translation import attention_scores
 
 from ..conftest import small_network
 

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.neural.batch_sizes import batch_sizes
-from alignkit.neural.batching import Batcher
+from alignkit.neural.batching import Batcher, batch_sizes
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
-from alignkit.neural.scoring import lstm_derivatives as lstm
+from alignkit.neural.scoring import lstm_saliency as lstm
 from alignkit.neural.scoring.lstm_saliency import lstm_saliency
-from alignkit.neural.scoring.saliency import leave_one_out_scores, saliency_scores
+from alignkit.neural.scoring.translation import leave_one_out_scores, saliency_scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import Tokenizer, encode_bitext
 

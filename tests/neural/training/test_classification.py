@@ -9,14 +9,20 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.neural.classifier_settings import ClassifierRunSettings, ClassifierSettings, ClassifierTraining
-from alignkit.neural.loading import load_checkpoint
+from alignkit.neural.aligners import load_checkpoint
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.networks.mechanisms import NORMALIZERS, SCORE_FUNCTIONS
-from alignkit.neural.settings import TextSettings, from_dict, logged_steps, to_dict
-from alignkit.neural.training.classification import Judged, classification_trainer
-from alignkit.neural.training.classifier_run import ClassifierRun, train_classifier
-from alignkit.neural.training.translation_run import find_run
+from alignkit.neural.settings import (
+    ClassifierRunSettings,
+    ClassifierSettings,
+    ClassifierTraining,
+    TextSettings,
+    from_dict,
+    logged_steps,
+    to_dict,
+)
+from alignkit.neural.training.classification import ClassifierRun, Judged, classification_trainer, train_classifier
+from alignkit.neural.training.translation import find_run
 from alignkit.text.labelled import LabelledLines, LabelledText
 from alignkit.text.tokenization import learn_words
 

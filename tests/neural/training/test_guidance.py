@@ -8,13 +8,12 @@ import torch
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.links import Links
-from alignkit.neural.attention_reading import Reading
 from alignkit.neural.batching import Batcher
 from alignkit.neural.networks.base import new_network
+from alignkit.neural.settings import Reading
 from alignkit.neural.training.files import TrainingFiles, train_files
 from alignkit.neural.training.guidance import guide_loss, score_guide, word_guide
-from alignkit.neural.training.translation import Guided, batch_loss, translation_trainer
-from alignkit.neural.training.translation_run import train_translation
+from alignkit.neural.training.translation import Guided, batch_loss, train_translation, translation_trainer
 from alignkit.scores import Scores
 from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import encode_bitext, train_subwords

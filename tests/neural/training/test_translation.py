@@ -14,13 +14,11 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.neural.aligners import NeuralAligner
+from alignkit.neural.aligners import NeuralAligner, load_checkpoint
 from alignkit.neural.batching import training_batches, usable
-from alignkit.neural.loading import load_checkpoint
 from alignkit.neural.settings import PRESETS, RunSettings, TrainingSettings, from_dict, logged_steps, to_dict
 from alignkit.neural.training.log import TrainingLog
-from alignkit.neural.training.translation import translation_trainer
-from alignkit.neural.training.translation_run import TranslationRun, find_run, train_translation
+from alignkit.neural.training.translation import TranslationRun, find_run, train_translation, translation_trainer
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import Tokenizer

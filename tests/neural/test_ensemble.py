@@ -10,9 +10,8 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.ensemble import networks, pointer
-from alignkit.neural.ensemble.recurrent import EnsembleLSTM
-from alignkit.neural.ensemble.training import EnsembleTraining, train_ensemble
+from alignkit.neural import ensemble as networks
+from alignkit.neural.ensemble import EnsembleLSTM, EnsembleTraining, train_ensemble
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 
 V, H, B, L, T = 12, 8, 5, 7, 6
@@ -40,11 +39,11 @@ def logits_of(one, source, previous):
 
 def test_pointers_are_the_plain_networks_attention_summed_over_places():
     plain = [network(seed) for seed in (3, 4)]
-    ours = leaves(pointer.pointer_parameters(networks.stack([networks.from_network(one) for one in plain])))
+    ours = leaves(networks.pointer_parameters(networks.stack([networks.from_network(one) for one in plain])))
     torch.manual_seed(9)
     source, previous = (torch.randint(V, (2, B, n)) for n in (L, T))
     target = source[:, :, :T].clone()
-    found = pointer.point(ours, source, previous)
+    found = networks.point(ours, source, previous)
     losses = networks.losses(found, target)
     losses.sum().backward()
     for s, one in enumerate(plain):

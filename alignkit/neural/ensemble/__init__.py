@@ -1,1 +1,0 @@
-"""Ensembles of small networks of one shape, trained at once."""
