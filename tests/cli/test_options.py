@@ -18,8 +18,7 @@ from alignkit.lab import LabSettings
 from alignkit.links.formats import OUTPUT_FORMATS
 from alignkit.links.heuristics import HEURISTICS
 from alignkit.metrics.registry import SCORE_METRICS
-from alignkit.neural.networks.mechanisms import NETWORKS
-from alignkit.neural.settings import CLASSIFIER_PRESETS, PRESETS, Keep, Tokens, When
+from alignkit.neural.settings import CLASSIFIER_PRESETS, NETWORKS, PRESETS, Keep, Tokens, When
 from alignkit.report.build import ReportInputs
 from alignkit.time_course import Part
 from alignkit_cli.group import COMMANDS
