@@ -11,7 +11,7 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -208,6 +208,10 @@ class Aligner(ABC):
         )
         return self.on_words().links(Bitext(*sides)).to_strings()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: the fields, not what cached properties hold."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
     def on_words(self) -> Aligner:
         """This aligner, made one of whitespace words if it works on other tokens."""
         return self if self.tokenizer is None else WordLevel(self, self.tokenizer)
@@ -320,7 +324,7 @@ def save_nested(
     save_arrays(path, *kind, arrays, {**header, "endings": endings})
 
 
-def load_nested(fields: Fields, header: Record, *names: str) -> list[Aligner]:
+def load_nested(arrays: Fields, header: Record, *names: str) -> list[Aligner]:
     """The aligners of these names, of whitespace words, from what :func:`save_nested` wrote.
 
     Raises:
@@ -330,7 +334,7 @@ def load_nested(fields: Fields, header: Record, *names: str) -> list[Aligner]:
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
             place = Path(folder, name + endings.text(name, (".npz", ".pt")))
-            fields.get(name, np.uint8).tofile(place)
+            arrays.get(name, np.uint8).tofile(place)
             found.append(load_aligner(place).on_words())
     return found
 

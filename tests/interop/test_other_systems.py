@@ -159,7 +159,7 @@ pieces_of_files = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(pieces_of_files, max_size=25).map(b"".join))
 def test_any_bytes_are_scores_or_one_clear_error(data):
     with tempfile.TemporaryDirectory() as folder:

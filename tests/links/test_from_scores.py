@@ -37,7 +37,7 @@ matrices = st.tuples(st.integers(0, 4), st.integers(0, 4)).flatmap(
 
 
 @given(st.lists(matrices, max_size=5), st.sampled_from([0.0, 0.1, 0.5, 0.7, 1.0]), st.integers(1, 3))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_links_above_equal_the_naive_ones(found, threshold, threads):
     assert as_lists(links_above(Scores.from_matrices(found), threshold, threads)) == naive.links_above(
         found, threshold
@@ -53,7 +53,7 @@ sentences = lengths.flatmap(
 
 
 @given(st.lists(sentences, max_size=6), st.integers(1, 3))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_links_from_positions_equal_the_naive_ones(text, threads):
     bitext = Bitext.from_sentences([["x"] * length for length, _ in text], [["y"] * len(row) for _, row in text])
     flat = np.array([s for _, row in text for s in row], np.int32)

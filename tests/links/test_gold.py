@@ -88,7 +88,7 @@ def test_without_lengths_enough_lines_decide():
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=4), max_size=20))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_links_with_an_index_0_are_never_shifted(lists):
     links = Links.from_lists([*lists, [(3, 0)]])
     assert find_base("x", links) == (0, None)

@@ -20,7 +20,7 @@ pieces = st.sampled_from([*"0123456789--  \n\n\t\rp", "10-2", "3-4 ", "123456789
 
 @given(st.lists(pieces, max_size=30).map("".join), st.sampled_from([1, 7, 1 << 24]))
 @example("0\t0-1\n1\t", 7)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_what_is_read_is_what_the_parser_reads(text, chunk):
     before, gold.CHUNK = gold.CHUNK, chunk
     try:

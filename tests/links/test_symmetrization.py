@@ -29,11 +29,11 @@ points = st.sets(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=14)
 
 
 @given(st.lists(st.tuples(points, points), max_size=4))
-@settings(max_examples=400, deadline=None)
-@pytest.mark.parametrize("method", METHODS)
-def test_equals_the_published_steps(method, pairs):
-    found = both([f for f, _ in pairs], [r for _, r in pairs], method)
-    assert found == [naive.symmetrize(f, r, 7, 7, method) for f, r in pairs]
+@settings(max_examples=150, deadline=None)
+def test_equals_the_published_steps(pairs):
+    for method in METHODS:
+        found = both([f for f, _ in pairs], [r for _, r in pairs], method)
+        assert found == [naive.symmetrize(f, r, 7, 7, method) for f, r in pairs]
 
 
 def directed(draw, length, width):
@@ -51,7 +51,7 @@ def scattered(draw, length, width):
     return anywhere | close
 
 
-@pytest.mark.parametrize("length", [1, 40, 63, 64, 65, 90, 127, 128, 129, 192, 300, 500])
+@pytest.mark.parametrize("length", [1, 40, 63, 64, 65, 127, 128, 129, 300])
 def test_sentences_of_any_length_equal_the_published_steps(length):
     draw = np.random.default_rng(length)
     pairs = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -58,6 +59,10 @@ class JointAligner(Aligner):
     threshold: float
     threads: int | None
     fitted: FittedText | None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickled like :meth:`save`: without the text that it was fitted on."""
+        return super().__getstate__() | {"fitted": None}
 
     def whole_probabilities(self, bitext: Bitext) -> Scores:
         """The probability of every link, (T, L) for each pair, each of which is taken as a whole."""
