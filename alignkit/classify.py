@@ -24,7 +24,6 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import csr_matrix
 
-from alignkit.analysis.proxy import PROXY_CACHE, fit_or_load_proxy
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
@@ -34,7 +33,7 @@ from alignkit.metrics.protocol import PERCENT, Metric, MetricSettings, Percent
 from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.neural.aligners import ClassifierAligner
 from alignkit.neural.networks.mechanisms import UNIFORM
-from alignkit.neural.proxy import ProxyAligner
+from alignkit.neural.proxy import PROXY_CACHE, ProxyAligner, fit_or_load_proxy
 from alignkit.neural.scoring.classifier import judge_logits
 from alignkit.neural.settings import CLASSIFIER_PROXY, ClassifierRunSettings, ProxySettings
 from alignkit.neural.training.classification import ClassifierRun, train_classifier

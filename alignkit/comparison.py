@@ -169,9 +169,8 @@ def compare_networks(
     Raises:
         AlignkitError: a file is not a network, or its training text is missing or not the same.
     """
-    from alignkit.analysis.networks import load_network
-    from alignkit.analysis.proxy import proxy_of
-    from alignkit.neural.training.translation import find_run
+    from alignkit.neural.proxy import proxy_of
+    from alignkit.neural.training.translation import find_run, load_network
 
     settings = with_options(settings or CompareSettings(), options)
     find_metric(settings.metric)
@@ -185,8 +184,7 @@ def compare_networks(
     shapes = word_shapes(scored)
     read = {name: read_scores(path, shapes) for name, path in (others or {}).items()}
     proxy = proxy_of(
-        network,
-        run if training is None else None,
+        run.path if run is not None and training is None else None,
         text,
         scored if valid is None else valid,
         seed=settings.seed,

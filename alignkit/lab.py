@@ -181,8 +181,8 @@ class _Measurement:
 
     def _fixed_scores(self) -> dict[str, Scores]:
         """The scores that are compared with each other, by name."""
-        from alignkit.analysis.proxy import proxy_of
         from alignkit.classical.ibm1 import fit_ibm1
+        from alignkit.neural.proxy import proxy_of
 
         settings, pairs = self.settings, self.pairs
         scores = {}
@@ -190,8 +190,7 @@ class _Measurement:
             self.progress(done, 3, f"lstm.{kind}")
             scores[f"lstm.{kind}"] = self.score(self.runs.network, pairs, kind)
         proxy = proxy_of(
-            self.runs.network,
-            self.runs.main,
+            self.runs.main.path,
             self.training,
             self.runs.main.valid,
             seed=settings.seed,
@@ -395,7 +394,7 @@ def open_lab_runs(
     Raises:
         AlignkitError: a directory is no run, runs are of unlike texts, or have the wrong kind of attention.
     """
-    from alignkit.analysis.networks import open_run
+    from alignkit.neural.training.translation import open_run
 
     main = open_run(run)
     opened = [open_run(path) if path is not None else None for path in (other, uniform)]

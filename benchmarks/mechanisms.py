@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 from inputs import fail, machine, need_files, run_benchmark
 
-from alignkit.analysis.mechanism_comparison import MECHANISMS
+from alignkit.mechanism_comparison import MECHANISMS
 from alignkit.version import __version__
 
 SETTINGS = (

@@ -86,7 +86,7 @@ def command(folder: str, quiet: bool, **options: Any) -> None:
     The networks differ in nothing but their attention. Call it again with the same FOLDER to go on after an
     interruption, or with more mechanisms.
     """
-    from alignkit.analysis.mechanism_comparison import MECHANISMS, compare_mechanisms, read_mechanism_text
+    from alignkit.mechanism_comparison import MECHANISMS, compare_mechanisms, read_mechanism_text
     from alignkit.neural.devices import set_threads
 
     files = choose_text(options["source"], options["target"], options["sample"])

@@ -55,9 +55,9 @@ def command(run: str, source: str, quiet: bool, **options: Any) -> None:
     sentence's begin and end. Rarity is measured in the training text if RUN is a run directory, else in SRC.
     --json has every role of every head.
     """
-    from alignkit.analysis.networks import load_network
     from alignkit.heads.self_attention import head_report, input_attention
     from alignkit.neural.devices import set_threads
+    from alignkit.neural.training.translation import load_network
     from alignkit.text.reading import read_lines
 
     set_threads(options["threads"])

@@ -38,7 +38,7 @@ ORDER = [
         "pipeline",
         "doctor",
         "time_course",
-        "analysis",
+        "mechanism_comparison",
         "comparison",
         "classify",
         "lab",
@@ -183,7 +183,7 @@ def test_kernels_import_numpy_numba_and_llvmlite_only(name):
 @pytest.mark.parametrize("name", MODULES)
 def test_torch_and_matplotlib_stay_in_their_packages(name):
     packages = {imported.split(".")[0] for imported in imports(name)}
-    torch_users = ("alignkit.neural", "alignkit.analysis", "alignkit.experiments")
+    torch_users = ("alignkit.neural", "alignkit.mechanism_comparison", "alignkit.experiments")
     torch_users += ("alignkit.explain", "alignkit.heads")
     if not name.startswith(torch_users):
         assert "torch" not in packages

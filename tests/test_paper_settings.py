@@ -13,7 +13,7 @@ from alignkit.experiments.permutation_function import PermutationFunctionSetting
 from alignkit.experiments.registry import EXPERIMENTS
 from alignkit.metrics.protocol import MetricSettings, top_share
 from alignkit.neural.ensemble import EnsembleTraining, copying_settings
-from alignkit.neural.settings import CLASSIFIER_PRESETS, CLASSIFIER_PROXY, PRESETS, PROXY_PRESETS, logged_steps
+from alignkit.neural.settings import CLASSIFIER_PRESETS, CLASSIFIER_PROXY, PRESETS, ProxySettings, logged_steps
 from alignkit.text.tokenization import BOS, EOS, PAD, SPECIALS, UNK
 
 #: settings -> (their object, the paper's values). Snell et al. 2021: translation (3.1), classification (2.4),
@@ -49,7 +49,7 @@ PAPER = {
         },
     ),
     "translation proxy": (
-        PROXY_PRESETS["paper"],
+        ProxySettings(),
         {"embedding": 256, "learning_rate": 1e-3, "batch": 64, "epochs": 30, "bias": False},
     ),
     "classification text": (CLASSIFIER_PRESETS["paper"].text, {"tokens": "words", "minimum": 3}),

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from alignkit.analysis.networks import load_network, open_run
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.experiments.curves import LEARNED, AgreementCurves
@@ -22,6 +21,7 @@ from alignkit.experiments.networks import EncodedText, NetworkPlan, encode_plan,
 from alignkit.experiments.protocol import Claim, Figure, Result, check_positive, claim
 from alignkit.metrics.intervals import bootstrap_ratio, ratio
 from alignkit.neural.aligners import NeuralAligner
+from alignkit.neural.training.translation import load_network, open_run
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.types import Progress, no_progress

@@ -40,7 +40,6 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from alignkit.analysis.networks import load_network, open_run
 from alignkit.errors import AlignkitError
 from alignkit.experiments.networks import NetworkPlan, encode_plan, take_pairs, train_network
 from alignkit.experiments.protocol import Claim, Figure, Result, check_positive, claim
@@ -49,6 +48,7 @@ from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.batching import Batch, Batcher, BatchSizes, scoring_batches
 from alignkit.neural.devices import device_of, evaluation_mode
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
+from alignkit.neural.training.translation import load_network, open_run
 from alignkit.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
 from alignkit.types import Progress, no_progress

@@ -17,7 +17,6 @@ from alignkit.neural.checkpoints import (
     CLASSIFIER,
     NETWORK,
     PROXY,
-    checked_weights,
     load_payload,
     readable,
     save_payload,
@@ -26,7 +25,7 @@ from alignkit.neural.checkpoints import (
 from alignkit.neural.devices import pick_device
 from alignkit.neural.networks.base import TranslationNetwork, build_network
 from alignkit.neural.networks.classifier import Classifier, build_classifier
-from alignkit.neural.proxy import ProxyAligner
+from alignkit.neural.proxy import proxy_of_record
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
 from alignkit.neural.scoring.evaluation import translation_log_probabilities
 from alignkit.neural.scoring.translation import (
@@ -36,13 +35,12 @@ from alignkit.neural.scoring.translation import (
     ov_scores,
     saliency_scores,
 )
-from alignkit.neural.settings import ClassifierRunSettings, ProxySettings, Reading, RunSettings, from_dict, to_dict
+from alignkit.neural.settings import ClassifierRunSettings, Reading, RunSettings, from_dict, to_dict
 from alignkit.records import Record
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.labelled import LabelledText
 from alignkit.text.tokenization import Tokenizer, reencode, tokenizer_from_state
-from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike
 
 #: score kind -> the function that computes it
@@ -232,7 +230,7 @@ def load_checkpoint(path: PathLike, device: str = "auto") -> Aligner:
         place = best_checkpoint(place)
     payload, where = load_payload(place, NETWORK, PROXY, CLASSIFIER), pick_device(device)
     loaders: dict[str, Callable[[Record, torch.device], Aligner]]
-    loaders = {NETWORK: _network, PROXY: _proxy, CLASSIFIER: _classifier}
+    loaders = {NETWORK: _network, PROXY: proxy_of_record, CLASSIFIER: _classifier}
     load = loaders[payload["header"]["kind"]]
     with readable(place):
         return load(Record(place, payload), where)
@@ -280,15 +278,3 @@ def _training(content: Record) -> dict[str, Any]:
     measured = content.part("metrics")
     metrics = {name: measured.number(name) for name in measured}
     return {"step": content.whole("step"), "metrics": metrics, "fingerprint": content.text("fingerprint")}
-
-
-def _proxy(content: Record, device: torch.device) -> ProxyAligner:
-    weights = checked_weights(content.value("weights"))
-    source, target = (Vocabulary.from_tokens(content.texts(side)) for side in ("source", "target"))
-    settings = from_dict(ProxySettings, content.value("settings"))
-    shapes = {"embedding": (len(source), settings.embedding), "output": (len(target), settings.embedding)}
-    if {name: tuple(weight.shape) for name, weight in weights.items()} != shapes:
-        raise ValueError("the weights do not fit the vocabularies")
-    embedding, output = (weights[name].to(device) for name in shapes)
-    loss, mark = content.number("loss"), content.text("fingerprint")
-    return ProxyAligner(embedding, output, source, target, settings, loss, mark)

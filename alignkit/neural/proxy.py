@@ -7,8 +7,10 @@ sentence regardless of its position. Its gradient at initialisation is the co-oc
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,12 +20,13 @@ from torch.nn.functional import embedding_bag
 from alignkit.aligner import Aligner
 from alignkit.errors import AlignkitError
 from alignkit.neural.batching import BatchSizes, batch_sizes, to_device, usable
-from alignkit.neural.checkpoints import PROXY, save_payload
+from alignkit.neural.checkpoints import PROXY, checked_weights, load_payload, readable, save_payload
 from alignkit.neural.devices import pick_device, scoring_mode
 from alignkit.neural.losses import BagLoss
 from alignkit.neural.scoring.translation import finite_scores
-from alignkit.neural.settings import ProxySettings, to_dict
+from alignkit.neural.settings import ProxySettings, from_dict, to_dict
 from alignkit.neural.training.loop import adam, batch_at, descend
+from alignkit.records import Record
 from alignkit.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import UNKNOWN, Vocabulary
@@ -259,3 +262,72 @@ def _initial_weights(bitext: Bitext, settings: ProxySettings, device: torch.devi
         parts.append(torch.empty(len(output)).uniform_(-bound, bound, generator=generator))
     made = [part.to(device).requires_grad_() for part in parts]
     return _Weights(made[0], made[1], made[2] if settings.bias else None)
+
+
+def proxy_of_record(content: Record, device: torch.device) -> ProxyAligner:
+    """The proxy of a checkpoint's content; what fails there is the file's fault."""
+    weights = checked_weights(content.value("weights"))
+    source, target = (Vocabulary.from_tokens(content.texts(side)) for side in ("source", "target"))
+    settings = from_dict(ProxySettings, content.value("settings"))
+    shapes = {"embedding": (len(source), settings.embedding), "output": (len(target), settings.embedding)}
+    if {name: tuple(weight.shape) for name, weight in weights.items()} != shapes:
+        raise ValueError("the weights do not fit the vocabularies")
+    embedding, output = (weights[name].to(device) for name in shapes)
+    loss, mark = content.number("loss"), content.text("fingerprint")
+    return ProxyAligner(embedding, output, source, target, settings, loss, mark)
+
+
+PROXY_CACHE, BIASED_PROXY_CACHE = "proxy.pt", "proxy-bias.pt"  #: in a run directory
+
+
+def proxy_of(
+    run: Path | None,
+    training: Bitext,
+    valid: Bitext,
+    *,
+    progress: Progress | None = None,
+    device: str = "auto",
+    **options: Any,
+) -> ProxyAligner:
+    """The proxy of the text that networks were trained on, kept in their run directory.
+
+    Args:
+        run: where to keep the proxy; None to train it in any case.
+        training: the text.
+        valid: says which epoch is the best. Without the run's validation text, the scored pairs do.
+        progress, device: as in :func:`fit_proxy`.
+        **options: fields of :class:`alignkit.neural.settings.ProxySettings`.
+    """
+    settings = ProxySettings(**options)
+    cache = None if run is None else run / (BIASED_PROXY_CACHE if settings.bias else PROXY_CACHE)
+    return fit_or_load_proxy(cache, training, valid, settings, progress, device)
+
+
+def fit_or_load_proxy(
+    cache: Path | None,
+    training: Bitext,
+    valid: Bitext,
+    settings: ProxySettings,
+    progress: Progress | None = None,
+    device: str = "auto",
+) -> ProxyAligner:
+    """The proxy of a text: read from ``cache`` if that holds one of these settings and this text, else trained.
+
+    One that is trained is written to the cache.
+
+    Args:
+        cache: a .pt file beside the text it belongs to, or None to train in any case.
+        training, valid, settings, progress, device: as in :func:`fit_proxy`.
+    """
+    wanted = settings, training.fingerprint()
+    if cache is not None and cache.exists():
+        with suppress(AlignkitError):  # a damaged cache is trained again
+            with readable(cache):
+                found = proxy_of_record(Record(cache, load_payload(cache, PROXY)), pick_device(device))
+            if (found.settings, found.fingerprint) == wanted:
+                return found
+    proxy = fit_proxy(training, valid, settings, progress, device)
+    if cache is not None:
+        with suppress(AlignkitError):  # a run that cannot be written to can be compared all the same
+            proxy.save(cache)
+    return proxy

@@ -351,10 +351,6 @@ PRESETS: dict[str, RunSettings] = {
         ),
     ),
 }
-PROXY_PRESETS: dict[str, ProxySettings] = {
-    "paper": ProxySettings(),
-    "small": ProxySettings(),
-}
 
 
 def logged_steps(last: int, schedule: Schedule = "paper") -> list[int]:

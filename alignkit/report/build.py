@@ -245,12 +245,9 @@ def _names(found: Sequence[tuple[TranslationRun, NeuralAligner]]) -> list[str]:
 def _proxy_set(
     inputs: ReportInputs, run: TranslationRun, training: Bitext, bitext: Bitext, progress: Progress | None
 ) -> ScoreSet:
-    from alignkit.analysis.proxy import PROXY_CACHE, fit_or_load_proxy
-    from alignkit.neural.settings import PROXY_PRESETS
+    from alignkit.neural.proxy import proxy_of
 
-    settings = replace(PROXY_PRESETS["paper"], seed=inputs.seed)
-    cache = run.path / PROXY_CACHE
-    proxy = fit_or_load_proxy(cache, training, run.valid, settings, progress, inputs.device)
+    proxy = proxy_of(run.path, training, run.valid, seed=inputs.seed, progress=progress, device=inputs.device)
     return score_set("proxy.beta", proxy.score(bitext, "beta"))
 
 

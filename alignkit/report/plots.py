@@ -209,7 +209,7 @@ def save_mechanism_plot(table: pd.DataFrame, path: PathLike) -> None:
     """Write a picture (.png or .svg) with a panel for every column of the table that has values.
 
     Args:
-        table: of :func:`alignkit.analysis.mechanism_comparison.compare_mechanisms`.
+        table: of :func:`alignkit.mechanism_comparison.compare_mechanisms`.
         path: where to.
 
     Raises:

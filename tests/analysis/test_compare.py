@@ -79,8 +79,8 @@ def test_the_table_is_that_of_the_scores_themselves(runs, found):
 
 
 def test_the_proxy_is_kept_and_found_again(runs, found):
-    from alignkit.analysis.proxy import PROXY_CACHE
     from alignkit.comparison import compare_networks
+    from alignkit.neural.proxy import PROXY_CACHE
 
     cache = runs / "general" / PROXY_CACHE
     before = cache.stat().st_mtime_ns

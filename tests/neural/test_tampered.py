@@ -17,7 +17,6 @@ import torch
 from tampering import changed_npz, changed_values, failures, npz_content, some, write_npz
 
 from alignkit.aligner import load_aligner
-from alignkit.analysis.networks import load_network, open_run
 from alignkit.errors import AlignkitError, InputError
 from alignkit.lab import open_lab_runs
 from alignkit.neural.aligners import load_checkpoint
@@ -25,7 +24,7 @@ from alignkit.neural.proxy import fit_proxy
 from alignkit.neural.settings import ProxySettings
 from alignkit.neural.training.classification import ClassifierRun
 from alignkit.neural.training.run_directory import RunDirectory
-from alignkit.neural.training.translation import TranslationRun, train_translation
+from alignkit.neural.training.translation import TranslationRun, load_network, open_run, train_translation
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
 

@@ -27,9 +27,9 @@ from torch.nn.functional import cross_entropy
 
 from alignkit.errors import AlignkitError, InputError, check_list
 from alignkit.links.links import Links
-from alignkit.neural.aligners import NeuralAligner
+from alignkit.neural.aligners import NeuralAligner, load_checkpoint
 from alignkit.neural.batching import Batch, Batcher, training_batches, usable
-from alignkit.neural.checkpoints import copied_weights
+from alignkit.neural.checkpoints import BEST, copied_weights
 from alignkit.neural.devices import pick_device
 from alignkit.neural.losses import TokenLoss
 from alignkit.neural.networks.base import Encoding, TranslationNetwork, build_network, new_network
@@ -427,3 +427,34 @@ def _resume(
         return translation_trainer(*texts, settings, tokenizer, run.references, device, own)
 
     return run.resume(make, best)
+
+
+def load_network(path: PathLike, device: str = "auto") -> NeuralAligner:
+    """The network of a checkpoint or run directory.
+
+    Raises:
+        AlignkitError: it holds another aligner, or lies in a run directory that it does not belong to.
+    """
+    network = load_checkpoint(path, device)
+    if not isinstance(network, NeuralAligner):
+        raise AlignkitError(f"{path} holds a {network.name}, not a network of `alignkit train`")
+    run = find_run(path)
+    if run is not None:
+        run.check(network, Path(path))
+    return network
+
+
+def open_run(path: PathLike) -> TranslationRun:
+    """The run in a directory.
+
+    Raises:
+        InputError: there is no such directory, or it holds no run or one without any network yet.
+    """
+    place = Path(path)
+    if not place.is_dir():
+        raise InputError(path, "no such directory", remedy="give a run directory of `alignkit train`")
+    run = TranslationRun(place)
+    _ = run.config
+    if not (place / BEST).exists():
+        raise InputError(path, "this run has no network yet", remedy="train it first with `alignkit train`")
+    return run

@@ -11,15 +11,15 @@ import pandas as pd
 import pytest
 
 from alignkit.aligner import load_aligner
-from alignkit.analysis.mechanism_comparison import (
+from alignkit.errors import AlignkitError
+from alignkit.links.links import GoldLinks, Links
+from alignkit.mechanism_comparison import (
     MechanismText,
     compare_mechanisms,
     mechanism_settings,
     read_mechanism_text,
     row_shape,
 )
-from alignkit.errors import AlignkitError
-from alignkit.links.links import GoldLinks, Links
 from alignkit.neural.settings import LstmSettings, RunSettings, TextSettings, TrainingSettings, TransformerSettings
 from alignkit.scores import Scores
 from alignkit.text.pairs import LinePairs

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 def test_a_kept_proxy_of_other_words_is_not_taken(tmp_path):
     """As a folder of `classify` can hold one from before its runs were deleted: ids would be other words."""
-    from alignkit.analysis.proxy import fit_or_load_proxy
+    from alignkit.neural.proxy import fit_or_load_proxy
     from alignkit.neural.settings import ProxySettings
     from alignkit.text.bitext import Bitext
 
