@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from dataclasses import fields, replace
+from math import isfinite
 from typing import Any, TypeVar
 
 from alignkit.errors import AlignkitError
@@ -44,6 +46,39 @@ def with_options(settings: Settings, options: dict[str, Any]) -> Settings:
         if name not in known:
             raise AlignkitError(f"{type(settings).__name__} has no option {name!r}; it has {', '.join(known)}")
     return replace(settings, **options)  # type: ignore[type-var]
+
+
+def setting_from_text(name: str, text: str, present: Any) -> Any:
+    """The value of a setting that a text stands for: JSON or, for text, itself; commas divide a tuple.
+
+    Args:
+        name: of the setting.
+        text: its new value.
+        present: its present value, which says of what type it is.
+
+    Raises:
+        AlignkitError: the value is of another type, or no finite number.
+
+    >>> setting_from_text("steps", "3", 100), setting_from_text("widths", "4,16", (64,))
+    (3, (4, 16))
+    """
+    if isinstance(present, str):
+        return text
+    if isinstance(present, tuple):
+        example = present[0] if present else ""
+        return tuple(setting_from_text(name, part.strip(), example) for part in text.split(",") if part.strip())
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = text
+    if present is None or value is None:
+        return value
+    kind = type(present)
+    value = float(value) if kind is float and type(value) is int else value
+    if type(value) is not kind or (kind is float and not isfinite(value)):
+        wanted = {int: "a whole number", float: "a finite number", bool: "true or false"}[kind]
+        raise AlignkitError(f"setting {name}: {text!r} is not {wanted}")
+    return value
 
 
 def brief_repr(self: Any) -> str:

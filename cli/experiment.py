@@ -41,7 +41,7 @@ def list_experiments(context: click.Context, _: click.Parameter, listing: bool) 
 @click.option("--quick", is_flag=True, help="Run at a small size, not the paper's, in less than two minutes.")
 @click.option("--settings", "show", is_flag=True, help="List the settings of NAME with their values and exit.")
 @click.option(
-    "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a setting; may be given several times."
+    "--set", "changes", multiple=True, metavar="NAME=VALUE", help="Change a setting; may be given several times."
 )
 @click.option(
     "-o",
@@ -74,7 +74,7 @@ def command(
     if name is None:
         raise click.UsageError("Missing argument NAME (--list shows all).")
     experiment = find_experiment(name)
-    settings = experiment.settings(quick, dict(split_change(change) for change in changes))
+    settings = experiment.settings(quick, changes)
     if show:
         values = dataclasses.asdict(settings).items()
         write_output("".join(f"{key}={text(value)}\n" for key, value in values).encode(), None)
@@ -100,14 +100,8 @@ def command(
     write_output(f"{rendered or render.result_text(experiment, result, size)}\n".encode(), None)
 
 
-def split_change(change: str) -> tuple[str, str]:
-    """KEY and VALUE of a --set option."""
-    key, equals, value = change.partition("=")
-    if not equals:
-        raise click.UsageError(f"--set takes KEY=VALUE, not {change!r}.")
-    return key.strip().replace("-", "_"), value.strip()
-
-
 def text(value: object) -> str:
     """A setting as --set takes it."""
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    if isinstance(value, tuple):
+        return ",".join(map(text, value))
+    return value if isinstance(value, str) else json.dumps(value)

@@ -122,7 +122,8 @@ def test_what_needs_a_network_says_how_to_get_it(answers):
 
 def test_an_experiment_says_that_there_will_be_no_picture(folder, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "LEFT_OUT", ["matplotlib"])
-    calls = [["experiment", "initial-gradient", "--quick", "-q", "-o", "out"]]
+    small = ["--set", "words=20", "--set", "widths=8,16", "--set", "seeds=2"]
+    calls = [["experiment", "initial-gradient", *small, "-q", "-o", "out"]]
     ((code, _, err),) = without(calls, folder)
     assert (
         "there will be no picture (pictures need matplotlib, which is not installed: pip install 'alignkit[plot]'"

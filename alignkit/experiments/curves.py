@@ -10,6 +10,7 @@ import numpy as np
 
 from alignkit.metrics.agreement import count_agreement
 from alignkit.metrics.intervals import resampled_sums
+from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.training.trainer import Found, Trainer
 from alignkit.scores import Scores
 from alignkit.types import Progress
@@ -75,11 +76,11 @@ class AgreementCurves:
     expected: list[np.ndarray] = field(default_factory=list)
     rows: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
-    def add(self, step: int, accuracy: float, pairs: Sequence[tuple[Scores, Scores]]) -> None:
-        """Count the agreements of these C pairs of scores at a step."""
+    def add(self, network: NeuralAligner, pairs: Sequence[tuple[Scores, Scores]]) -> None:
+        """Count the agreements of C pairs of scores at the step of a network."""
         counts = [count_agreement(u, v) for u, v in pairs]
-        self.steps.append(step)
-        self.accuracy.append(accuracy)
+        self.steps.append(network.step)
+        self.accuracy.append(network.metrics.get("valid.accuracy", float("nan")))
         self.hits.append(np.stack([count.hits for count in counts]))
         self.expected.append(np.stack([count.expected for count in counts]))
         self.rows = counts[0].rows

@@ -85,11 +85,6 @@ def scored(network: NeuralAligner, pairs: Bitext, ibm1: Scores) -> list[tuple[Sc
     return [(scores[u], scores[v]) for u, v in CURVES]
 
 
-def accuracy_of(network: NeuralAligner) -> float:
-    """The token accuracy on all held-out text."""
-    return network.metrics.get("valid.accuracy", float("nan"))
-
-
 def frame_of(curves: AgreementCurves) -> pd.DataFrame:
     """A row per step: the accuracy, and the three agreements with their chance levels."""
     columns: dict[str, object] = {"run": curves.name, "step": curves.steps, "accuracy": curves.accuracy}
@@ -126,7 +121,7 @@ def from_training(settings: KtiwSettings, text: EncodedText, progress: Progress)
     curves = AgreementCurves(f"seed {settings.seed}")
 
     def look(network: NeuralAligner) -> None:
-        curves.add(network.step, accuracy_of(network), scored(network, pairs, ibm1))
+        curves.add(network, scored(network, pairs, ibm1))
 
     train_network(settings, text, progress, look, "cpu")
     return curves
@@ -146,7 +141,7 @@ def from_directory(settings: KtiwSettings, progress: Progress) -> AgreementCurve
     curves = AgreementCurves("run")
     for place, (step, path) in enumerate(found.checkpoints.items()):
         network = load_network(path)
-        curves.add(step, accuracy_of(network), scored(network, pairs, ibm1))
+        curves.add(network, scored(network, pairs, ibm1))
         progress(place + 1, len(found.checkpoints), f"step {step}")
     return curves
 

@@ -88,8 +88,7 @@ def run_ktiw_per_head(settings: KtiwPerHeadSettings, progress: Progress = no_pro
         alphas, lexicons = ([one.score(pairs, kind) for one in heads] for kind in ("alpha", "ov"))
         alphas.append(network.score(pairs, "alpha"))
         lexicons.append(network.score(pairs, "beta"))
-        accuracy = network.metrics.get("valid.accuracy", float("nan"))
-        curves.add(network.step, accuracy, [(scores, ibm1) for scores in (*alphas, *lexicons)])
+        curves.add(network, [(scores, ibm1) for scores in (*alphas, *lexicons)])
 
     train_network(settings, text, progress, look, "cpu")
     raw, found = head_frame(curves, names), curves.half_ways()

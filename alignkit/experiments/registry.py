@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import AlignkitError
+from alignkit.neural.settings import assign
 from alignkit.types import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -45,16 +44,14 @@ class Experiment:
         """The module of the experiment; see :mod:`alignkit.experiments.protocol`."""
         return f"alignkit.experiments.{self.name.replace('-', '_')}"
 
-    def settings(self, quick: bool = False, changes: Mapping[str, Any] | None = None) -> Any:
-        """The default or quick settings with some changed; values may be text, as from a command line.
+    def settings(self, quick: bool = False, changes: Iterable[str] = ()) -> Any:
+        """The default or quick settings with some changed by ``NAME=VALUE``, as on a command line.
 
         Raises:
             AlignkitError: there is no such setting, or its value is not allowed.
         """
         small = import_module(self.module).QUICK
-        hints = get_type_hints(type(small))
-        given = {key: _value(key, hints, value) for key, value in (changes or {}).items()}
-        return dataclasses.replace(small if quick else type(small)(), **given)
+        return assign(small if quick else type(small)(), changes)
 
     def size_of(self, settings: Mapping[str, Any]) -> str:
         """The size of a run with these settings: "the paper's size", or its numbers beside the paper's."""
@@ -80,33 +77,6 @@ class Experiment:
         name = self.module.rpartition(".")[2]
         result: Result = getattr(import_module(self.module), f"run_{name}")(settings, progress)
         return result
-
-
-def _value(key: str, hints: Mapping[str, Any], given: Any) -> Any:
-    if key not in hints:
-        raise AlignkitError(f"there is no setting {key!r}; there are {', '.join(hints)}")
-    if not isinstance(given, str):
-        return given
-    wanted = hints[key]
-    if get_origin(wanted) is Literal:
-        if given not in get_args(wanted):
-            raise AlignkitError(f"setting {key}: {given!r} is not one of {', '.join(get_args(wanted))}")
-        return given
-    try:
-        if wanted is bool:
-            return {"true": True, "false": False}[given.lower()]
-        if wanted in (int, float, str):
-            value = wanted(given)
-        else:
-            kind = get_args(wanted)[0]  # tuple[int, ...]
-            value = tuple(kind(part) for part in given.split(",") if part)
-    except (ValueError, KeyError) as error:
-        name = getattr(wanted, "__name__", str(wanted))
-        raise AlignkitError(f"setting {key}: {given!r} is not {name}") from error
-    parts = value if isinstance(value, tuple) else (value,)
-    if any(isinstance(part, float) and not isfinite(part) for part in parts):
-        raise AlignkitError(f"setting {key}: {given!r} is not finite")
-    return value
 
 
 _SNELL = "Snell et al. 2021"

@@ -6,7 +6,6 @@ torch.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_type_hints
@@ -14,6 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_type_hints
 from alignkit.errors import AlignkitError
 from alignkit.neural.networks.mechanisms import UNIFORM, check_attention, class_of, parse_mechanism
 from alignkit.records import plainly_shown, shown
+from alignkit.types import setting_from_text
 
 LIMIT = 1 << 24  #: no size in a settings file may be larger: a damaged file must not ask for terabytes
 
@@ -606,9 +606,9 @@ def assign(settings: S, assignments: Iterable[str]) -> S:
     """The settings with some of their fields replaced.
 
     Args:
-        settings: of a run.
-        assignments: each ``PART.FIELD=VALUE``, such as ``training.label_smoothing=0.1``; the value is JSON, or
-            else text.
+        settings: of a run or an experiment.
+        assignments: each ``NAME=VALUE``, such as ``training.label_smoothing=0.1``, the value as in
+            :func:`alignkit.types.setting_from_text`.
 
     Raises:
         AlignkitError: an assignment is not of this form, or there is no such field, or its value is impossible.
@@ -616,17 +616,14 @@ def assign(settings: S, assignments: Iterable[str]) -> S:
     values = to_dict(settings)
     for text in assignments:
         name, equals, value = text.partition("=")
-        *parts, field = name.strip().split(".")
+        *parts, field = name.strip().replace("-", "_").split(".")
         place: Any = values
         for part in parts:
             place = place.get(part) if isinstance(place, dict) else None
         if not equals or not isinstance(place, dict) or field not in place or isinstance(place[field], dict):
             known = ", ".join(_names(values))
             raise AlignkitError(f"{text!r} sets nothing; use NAME=VALUE with a name of {known}")
-        try:
-            place[field] = json.loads(value)
-        except ValueError:
-            place[field] = value.strip()
+        place[field] = setting_from_text(name.strip(), value.strip(), place[field])
     return from_dict(type(settings), values)
 
 

@@ -7,6 +7,7 @@ import math
 import pytest
 
 from alignkit.experiments.protocol import Verdict, averaged, claim, judge
+from alignkit.experiments.render import finite
 from alignkit.metrics.intervals import mean_interval, wilson
 from alignkit.types import named_progress
 
@@ -60,3 +61,8 @@ def test_the_progress_of_a_part():
     named_progress(lambda *what: told.append(what), "", 1, 4)(3, 10, "epoch 1")
     named_progress(lambda *what: told.append(what), "copy")(3, 10, "epoch 1")
     assert told == [(13, 40, "copy"), (13, 40, "epoch 1"), (3, 10, "copy: epoch 1")]
+
+
+def test_json_knows_neither_nan_nor_infinity():
+    rows = [{"head": "1.1", "alpha": math.inf, "low": math.nan, "n": 3, "step": 1.5}]
+    assert finite(rows) == [{"head": "1.1", "alpha": None, "low": None, "n": 3, "step": 1.5}]

@@ -27,7 +27,7 @@ def test_fields_of_all_parts_are_set():
         ("layers=2", "sets nothing; use NAME=VALUE with a name of text.tokens"),
         ("network.reading=2", "sets nothing"),
         ("network.norm=post", "sets nothing"),
-        ("network.layers=two", "layers must be a whole number"),
+        ("network.layers=two", "setting network.layers: 'two' is not a whole number"),
         ("training.label_smoothing=1", "label_smoothing must lie in"),
         ("network.reading.layer=2", "there is no layer 2 of 1 to read"),
     ],
