@@ -1,4 +1,4 @@
-"""What a classifier's attention has learned: its agreement with word scores and saliency, the paper's row.
+"""The agreement of a classifier's attention with word scores and saliency: the paper's row.
 
 One call, :func:`classify`, trains everything that the row needs into one folder; after an interruption it
 continues from there:

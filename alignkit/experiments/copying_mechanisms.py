@@ -74,7 +74,7 @@ class AttentionRun:
     """A network's training, and what its attention left out.
 
     Attributes:
-        run: as of an ensemble; without parameters.
+        run: its measurements, without parameters.
         outside: (N,), per measured step the share of target tokens whose own source token has a weight of 0.
         support: (N,), the mean number of source tokens with a weight above 0.
     """

@@ -278,7 +278,7 @@ def ascended_scores(
     """The attention after ``ascent_steps`` of gradient ascent on its logits, by number of steps.
 
     Args:
-        aligner, bitext, progress: as of :func:`optimal_scores`.
+        aligner, bitext, progress: as in :func:`optimal_scores`.
         start: attention of the pairs; None for uniform attention.
         settings: of the ascent.
     """

@@ -210,7 +210,7 @@ class _Bench:
         return self._condition("erased", self.settings.doses[-1], starts)
 
     def frozen(self) -> list[Condition]:
-        """What makes beta is frozen, as written and as it was drawn."""
+        """The parameters that make beta are frozen, as written and as drawn."""
         dose = self.settings.doses[-1]
         return [
             self._condition("frozen, written", dose, self.most, LEXICAL),

@@ -295,7 +295,6 @@ def read_training_texts(
     labels: Sequence[str] | None = None,
     *,
     split_punctuation: bool = False,
-    longest: int | None = None,
     **reading: Any,
 ) -> tuple[LabelledLines, LabelledLines, tuple[str, str]]:
     """Read the training and the validation texts of a classifier, and the names of its two labels.
@@ -305,7 +304,6 @@ def read_training_texts(
         valid: the same of the validation texts. None: one text in ten, at most 1,000, is held out.
         labels: keep only the texts with these two labels.
         split_punctuation: make every punctuation mark a word.
-        longest: read only this number of words of a text.
         **reading: options of :func:`read_labelled`.
 
     Raises:
@@ -320,6 +318,4 @@ def read_training_texts(
         held = held.keep(names) if labels is not None else held
     if split_punctuation:
         text, held = text.split_punctuation(), held.split_punctuation()
-    if longest is not None:
-        text, held = text.cut(longest), held.cut(longest)
     return text, held, names
