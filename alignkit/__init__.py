@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from alignkit.classical.cooccurrence import cooccurrence as cooccurrence
     from alignkit.classical.diagonal import Diagonal as Diagonal
     from alignkit.classical.diagonal import fit_diagonal as fit_diagonal
+    from alignkit.classical.hmm.hmm import HMM as HMM
+    from alignkit.classical.hmm.hmm import fit_hmm as fit_hmm
     from alignkit.classical.hmm.joint import JointHMM as JointHMM
     from alignkit.classical.hmm.joint import fit_joint as fit_joint
-    from alignkit.classical.hmm.model import HMM as HMM
-    from alignkit.classical.hmm.model import fit_hmm as fit_hmm
     from alignkit.classical.hmm.settings import HMMSettings as HMMSettings
     from alignkit.classical.ibm1 import IBM1 as IBM1
     from alignkit.classical.ibm1 import fit_ibm1 as fit_ibm1
@@ -67,8 +67,8 @@ _WHERE = {
     "fit_diagonal": "alignkit.classical.diagonal",
     "JointHMM": "alignkit.classical.hmm.joint",
     "fit_joint": "alignkit.classical.hmm.joint",
-    "HMM": "alignkit.classical.hmm.model",
-    "fit_hmm": "alignkit.classical.hmm.model",
+    "HMM": "alignkit.classical.hmm.hmm",
+    "fit_hmm": "alignkit.classical.hmm.hmm",
     "HMMSettings": "alignkit.classical.hmm.settings",
     "IBM1": "alignkit.classical.ibm1",
     "fit_ibm1": "alignkit.classical.ibm1",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from alignkit.classical.hmm.settings import FAST_SETTINGS, JOINT_SETTINGS, HMMSettings
+from alignkit.classical.hmm.settings import JOINT_SETTINGS, QUALITIES, HMMSettings
 from alignkit.classical.settings import PRIOR_WEIGHT, DiagonalSettings, IBM1Settings
 from alignkit.errors import AlignkitError
 from alignkit.links.heuristics import find_heuristic
@@ -43,33 +43,18 @@ class Method:
 KNOWLEDGE = frozenset({"prior", "start"})
 METHODS = {
     "joint": Method(
-        "alignkit.classical.hmm.joint_views:fit_aligner",
+        "alignkit.classical.hmm.joint:fit_joint",
         JOINT_SETTINGS,
         ("hmm-joint", "hmm-views"),
         "align --save-model",
         KNOWLEDGE | {"embeddings"},
         is_joint=True,
     ),
-    "views": Method(
-        "alignkit.classical.hmm.joint_views:fit_views",
-        JOINT_SETTINGS,
-        ("hmm-views",),
-        "align --quality best --save-model",
-        frozenset({"prior", "embeddings"}),
-        is_joint=True,
-    ),
     "ibm1": Method("alignkit.classical.ibm1:fit_ibm1", IBM1Settings(), ("ibm1",), "ibm1 --save-model", KNOWLEDGE),
     "diagonal": Method(
         "alignkit.classical.diagonal:fit_diagonal", DiagonalSettings(), ("diagonal",), "diagonal --save-model"
     ),
-    "hmm": Method("alignkit.classical.hmm.model:fit_hmm", HMMSettings(), ("hmm",), "hmm --save-model", KNOWLEDGE),
-}
-
-#: What to fit where the joint method is asked for: a method, and its settings.
-QUALITIES = {
-    "fast": ("joint", FAST_SETTINGS),
-    "normal": ("joint", JOINT_SETTINGS),
-    "best": ("views", JOINT_SETTINGS),
+    "hmm": Method("alignkit.classical.hmm.hmm:fit_hmm", HMMSettings(), ("hmm",), "hmm --save-model", KNOWLEDGE),
 }
 
 
@@ -133,8 +118,10 @@ class FitSettings:
             raise AlignkitError(f"the estimation of {self.method} needs {wanted.__name__}, not {given}")
         if self.chosen.is_joint and self.reverse:
             raise AlignkitError(f"{self.method} is a model of both directions; there is no reverse one")
-        if self.keep_case and self.chosen is METHODS["views"]:
+        if self.quality == "best" and self.keep_case:
             raise AlignkitError("quality best folds case; keep_case goes with the others")
+        if self.quality == "best" and self.start is not None:
+            raise AlignkitError("start does not go with quality best; leave out --start or --quality best")
         for name in ("prior", "embeddings", "start"):
             if getattr(self, name) is not None and name not in self.chosen.takes:
                 raise AlignkitError(f"{name} does not go with {self._refusal(name)}")
@@ -144,20 +131,19 @@ class FitSettings:
     @property
     def chosen(self) -> Method:
         """What is fitted."""
-        return METHODS[QUALITIES[self.quality][0] if self.method == "joint" else self.method]
+        return METHODS[self.method]
 
     @property
-    def chosen_estimation(self) -> Estimation:
-        """The settings of what is fitted."""
-        default = QUALITIES[self.quality][1] if self.method == "joint" else self.chosen.estimation
-        chosen = self.estimation or default
-        if self.iterations is not None:
-            chosen = replace(chosen, iterations=self.iterations)
-            if isinstance(chosen, HMMSettings):
-                chosen = replace(chosen, hurry_from=0)
-        if self.keep_case and isinstance(chosen, HMMSettings):
-            chosen = replace(chosen, fold_case=False)
-        return chosen
+    def estimation_options(self) -> dict[str, Any]:
+        """Fields of the estimation's settings that replace its own, or its defaults."""
+        options: dict[str, Any] = {} if self.iterations is None else {"iterations": self.iterations}
+        return options | ({"fold_case": False} if self.keep_case else {})
+
+    @property
+    def folds_case(self) -> bool:
+        """True if what is fitted takes words that differ in case only as one."""
+        estimation = self.estimation or self.chosen.estimation
+        return isinstance(estimation, HMMSettings) and estimation.fold_case and not self.keep_case
 
     def _refusal(self, setting: str) -> str:
         """The quality or method that a setting does not go with, and the remedy."""

@@ -29,7 +29,6 @@ from alignkit.records import Record, plainly_shown
 from alignkit.scores import Scores, cap_row_sums, merge_subwords
 from alignkit.storage import Fields, load_arrays, read_header, save_arrays
 from alignkit.text.bitext import Bitext, Corpus
-from alignkit.text.on_disk import RELEASED, release
 from alignkit.text.tokenization import Tokenizer, encode_bitext, split_words
 from alignkit.types import PathLike, brief_repr
 
@@ -42,9 +41,8 @@ BLOCK = 10_000  # sentence pairs that two directions score at a time
 LOADERS = {
     "alignkit.ibm1": "alignkit.classical.ibm1:load_ibm1",
     "alignkit.diagonal": "alignkit.classical.diagonal:load_diagonal",
-    "alignkit.hmm": "alignkit.classical.hmm.model:load_hmm",
+    "alignkit.hmm": "alignkit.classical.hmm.hmm:load_hmm",
     "alignkit.hmm-joint": "alignkit.classical.hmm.joint:load_joint",
-    "alignkit.hmm-views": "alignkit.classical.hmm.joint_views:load_views",
     "alignkit.reversed": "alignkit.aligner:load_reversed",
     "alignkit.symmetrized": "alignkit.aligner:load_symmetrized",
 }
@@ -250,7 +248,7 @@ def scores_of_links(links: Links, scores: Scores, *, transposed: bool = False) -
     if len(scores) != len(links):
         raise AlignkitError(_OTHER_PAIRS)
     found, offsets = np.empty(len(links.pairs)), links.offsets
-    for low, high in blocks_of_size(offsets, RELEASED // 16):  # few elements are links
+    for low, high in blocks_of_size(offsets, 1 << 17):
         part = slice(offsets[low], offsets[high])
         sentence = np.repeat(np.arange(low, high), np.diff(offsets[low : high + 1]))
         pairs = links.pairs[part].astype(np.int64)
@@ -259,7 +257,6 @@ def scores_of_links(links: Links, scores: Scores, *, transposed: bool = False) -
         if (row >= T).any() or (column >= L).any():
             raise AlignkitError(_OTHER_PAIRS)
         found[part] = scores.values[scores.offsets[sentence] + row * L + column]
-        release(scores.values)
     return found
 
 

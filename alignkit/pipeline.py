@@ -23,10 +23,6 @@ from alignkit.align_settings import AlignSettings, LinkSettings
 from alignkit.aligner import Aligner, Reversed, Symmetrized, WordLevel, load_aligner
 from alignkit.classical.hmm.adaptation import Adapter
 from alignkit.classical.hmm.joint import JointHMM
-from alignkit.classical.hmm.joint_aligner import JointAligner
-from alignkit.classical.hmm.joint_views import JointViews
-from alignkit.classical.hmm.settings import HMMSettings
-from alignkit.classical.hmm.views_adaptation import ViewsAdapter, adapter_of
 from alignkit.classical.priors import LexiconPrior, read_prior
 from alignkit.classical.word_pairs import bags_of
 from alignkit.embeddings.find import find_embeddings
@@ -130,7 +126,7 @@ class AlignedText:
     def score(self, kind: str = "alpha") -> Scores:
         """The (T, L) matrix of every pair; raises AlignkitError for a kind that the aligner does not have."""
         aligner = self.aligner
-        if kind == "alpha" and isinstance(aligner, JointAligner) and aligner.has_fitted(self.bitext):
+        if kind == "alpha" and isinstance(aligner, JointHMM) and aligner.has_fitted(self.bitext):
             return aligner.fitted_probabilities
         return aligner.score(self.bitext, kind)
 
@@ -216,7 +212,7 @@ def align(
     fit = Fit(chosen)
     bitext = read_text(source, target, **reading)
     aligner = fit(bitext, count, progress)
-    fitted = aligner.fitted_links_and_probabilities if isinstance(aligner, JointAligner) else None
+    fitted = aligner.fitted_links_and_probabilities if isinstance(aligner, JointHMM) else None
     return AlignedText(bitext, aligner, fitted)
 
 
@@ -265,8 +261,8 @@ def align_blocks(
         log.info("fitted on a sample of %d of %d pairs", len(sample), count)
         bitext = files.sample(sample)
         aligner = fit(bitext, thread_count(threads), progress, count)
-        linking = LinkSettings(adapt=isinstance(aligner, JointAligner))
-        if isinstance(aligner, JointHMM | JointViews):
+        linking = LinkSettings(adapt=isinstance(aligner, JointHMM))
+        if isinstance(aligner, JointHMM):
             fitted = aligner.fitted_links_and_probabilities
             aligner = replace(aligner, fitted=None)
             if len(sample) == count:
@@ -359,7 +355,6 @@ class Fit:
         settings.check_fit()
         fitting = self.fitting = settings.fitting
         self.linking = settings.linking
-        self.estimation = fitting.chosen_estimation
         prior, embeddings = fitting.prior, fitting.embeddings
         self.prior: LexiconPrior | None = (
             read_prior(prior, fitting.prior_weight) if isinstance(prior, str | os.PathLike) else prior
@@ -383,10 +378,8 @@ class Fit:
         Raises:
             AlignkitError: the model to start from shares no words with a side of the text.
         """
-        if pairs is not None and isinstance(self.estimation, HMMSettings):
-            # The size of the whole text decides on a look at subwords, which takes time for every pair.
-            below = self.estimation.subwords_below * len(bitext) // max(pairs, 1)
-            self.estimation = replace(self.estimation, subwords_below=below)
+        # The size of the whole text decides on a look at subwords, which takes time for every pair.
+        self.share_of_text = 1.0 if pairs is None else len(bitext) / max(pairs, 1)
         linking = self.linking
         if linking.symmetrization is not None:
 
@@ -406,13 +399,15 @@ class Fit:
         if self.prior is not None:
             more["prior"] = self.prior.reversed if reverse else self.prior
         if self.embeddings is not None:
-            more["prior"] = [each for each in (self.prior, self.embeddings) if each is not None]
+            more["embeddings"] = self.embeddings
         if self.start:
             more["start"] = self.start[-1 if reverse else 0]
-            folds_case = isinstance(self.estimation, HMMSettings) and self.estimation.fold_case
-            _check_words_shared(self.fitting.start, more["start"], text, folds_case)
+            _check_words_shared(self.fitting.start, more["start"], text, self.fitting.folds_case)
+        if self.fitting.chosen.is_joint:
+            more |= {"quality": self.fitting.quality, "share_of_text": self.share_of_text}
+        options = self.fitting.estimation_options
         fit = imported(self.fitting.chosen.fit)
-        fitted: Aligner = fit(text, self.estimation, threads=threads, progress=progress, **more)
+        fitted: Aligner = fit(text, self.fitting.estimation, threads=threads, progress=progress, **more, **options)
         return fitted
 
     def _starts(self) -> tuple[Any, ...]:
@@ -513,13 +508,13 @@ class Linker:
         settings.check_model()
         linking = settings.linking
         self.aligner = aligner = _usable(model, linking, threads)
-        self.adapter: Adapter | ViewsAdapter | None = None
+        self.adapter: Adapter | None = None
         if linking.adapt:
-            if not isinstance(aligner, JointHMM | JointViews):
+            if not isinstance(aligner, JointHMM):
                 raise AlignkitError(
                     f"a model of kind {aligner.name} cannot be adapted to a text; one of `alignkit align` can"
                 )
-            self.adapter = adapter_of(aligner, threads)
+            self.adapter = Adapter(aligner, threads=threads)
         self.elements = None if self.adapter is None else ADAPTED_ELEMENTS
         parts = (aligner.forward, aligner.reverse) if isinstance(aligner, Symmetrized) else (aligner,)
         self.depends_on_block = self.adapter is not None or any(isinstance(part, WordLevel) for part in parts)

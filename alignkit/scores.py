@@ -12,7 +12,6 @@ import numpy as np
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.storage import Fields, atomic_write, check_ending, load_arrays, save_arrays
-from alignkit.text.on_disk import RELEASED, release
 from alignkit.text.tokenization import BOS, EOS, Tokenizer, split_words
 from alignkit.types import SCORE_ENDINGS, PathLike
 
@@ -60,11 +59,8 @@ class Scores:
             raise ValueError("Scores offsets must be the running sum of T*L")
         if self.offsets[-1] != len(self.values):
             raise ValueError(f"Scores needs {self.offsets[-1]} values, has {len(self.values)}")
-        for low in range(0, len(self.values), RELEASED):
-            least = self.values[low : low + RELEASED].min()
-            release(self.values)
-            if np.isnan(least):  # as soon as one of them is
-                raise ValueError("Scores cannot contain NaN, which has no order")
+        if np.isnan(self.values.min(initial=0)):  # as soon as one of them is
+            raise ValueError("Scores cannot contain NaN, which has no order")
 
     @classmethod
     def zeros(cls, shapes: np.ndarray) -> Scores:

@@ -32,9 +32,9 @@ import numpy as np
 from inputs import gold_sets, machine, run_benchmark
 from quality_systems import Cost, System, importable, measured, systems
 
-from alignkit.classical.hmm.joint import fit_log_odds
-from alignkit.classical.hmm.joint_views import fit_aligner
+from alignkit.classical.hmm.joint import fit_joint, fit_view
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD
+from alignkit.classical.hmm.views import View, ViewedText
 from alignkit.kernels.link_odds import INTERCEPT, SLOPE
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links, parse_links
@@ -50,10 +50,10 @@ THRESHOLDS = (0.2, 0.3, 0.45, 0.6, 0.75, 0.9)
 ALONE = "alone"  # not a setting of the estimation
 ABLATION: dict[str, dict[str, Any]] = {
     "as it is": {},
-    "words only, also of small texts": {"subwords_below": 0},
+    "words only, also of small texts": {"views": (View(),)},
     "no back-off to classes by first and last letters": {"back_off": 0.0},
     "no fertility": {"fertility": 0.0},
-    "a link's own part not taken out of its counts": {"exclude": False},
+    "a link's own part not taken out of its counts": {"leave_one_out": False},
     "neither fertility nor back-off": {"fertility": 0.0, "back_off": 0.0},
     "no evidence from spelling": {"spelling": 0.0},
     "punctuation is linked like any word": {"punctuation": 1.0},
@@ -71,7 +71,7 @@ ABLATION: dict[str, dict[str, Any]] = {
         "transition_prior": 0.0,
         "back_off": 0.0,
         "fertility": 0.0,
-        "exclude": False,
+        "leave_one_out": False,
         "spelling": 0.0,
         "punctuation": 1.0,
     },
@@ -153,10 +153,10 @@ def fit_text(folder: Path, part: str, threads: int, **changes: Any) -> tuple[Sco
         bitext = read_bitext(*files)
     if ALONE in changes:
         assert len(changes) == 1
-        log_odds = fit_log_odds(bitext, JOINT_SETTINGS, threads=threads)[1]
+        log_odds = fit_view(ViewedText(View(), bitext), JOINT_SETTINGS, threads)[1]
         values = 1 / (1 + np.exp(-(INTERCEPT + SLOPE * log_odds.values)))
         return replace(log_odds, values=values), gold
-    return fit_aligner(bitext, replace(JOINT_SETTINGS, **changes), threads=threads).fitted_probabilities, gold
+    return fit_joint(bitext, threads=threads, **changes).fitted_probabilities, gold
 
 
 def reliability(name: str, probabilities: Scores, gold: GoldLinks) -> list[Row]:

@@ -27,9 +27,7 @@ from inputs import gold_sets, run_benchmark
 from quality import environment
 
 from alignkit import pipeline
-from alignkit.classical.hmm.joint import JointHMM
-from alignkit.classical.hmm.joint_views import JointViews
-from alignkit.classical.hmm.pruning import pruned_to_pairs
+from alignkit.classical.hmm.joint import JointHMM, pruned_to_pairs
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.metrics.aer import evaluate
 from alignkit.pipeline import AlignedText, align, align_blocks, sample_share
@@ -91,11 +89,10 @@ def pruned_rows(text: GoldText, model: Any) -> Iterable[dict[str, Any]]:
         yield row
 
 
-def table_facts(model: JointHMM | JointViews) -> tuple[int, float, int]:
+def table_facts(model: JointHMM) -> tuple[int, float, int]:
     """The number of word pairs of a model or of its views' models, their expected links, and their bytes."""
-    models = model.models if isinstance(model, JointViews) else (model,)
-    counts = [each.counts.pairs for each in models if each.counts is not None]
-    size = sum(array.nbytes for each in models for array in each.arrays().values())
+    counts = [each.counts.pairs for each in model.models if each.counts is not None]
+    size = sum(array.nbytes for each in model.models for array in each.arrays().values())
     return sum(map(len, counts)), float(sum(map(np.sum, counts))), size
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from alignkit.align_settings import METHODS, QUALITIES, AlignSettings, FitSettings, LinkSettings
-from alignkit.classical.hmm.settings import JOINT_THRESHOLD, HMMSettings
+from alignkit.align_settings import QUALITIES, AlignSettings, FitSettings, LinkSettings
+from alignkit.classical.hmm.settings import JOINT_THRESHOLD
 from alignkit.links.formats import OUTPUT_FORMATS
 from alignkit_cli.command import alignkit_command
 from alignkit_cli.fitting import (
@@ -117,6 +117,5 @@ def command(model: str | None, on_error: str, **options: Any) -> None:
 
 def _folds_case(settings: AlignSettings) -> bool:
     """True if the fit of a text is that of the text in lower case."""
-    fitting, estimation = settings.fitting, settings.fitting.chosen_estimation
-    folds = fitting.chosen is METHODS["joint"] and isinstance(estimation, HMMSettings) and estimation.fold_case
-    return folds and fitting.embeddings is None
+    fitting = settings.fitting
+    return fitting.method == "joint" and fitting.folds_case and fitting.embeddings is None

@@ -203,11 +203,9 @@ def save_model(aligner: Aligner, options: Mapping[str, Any]) -> None:
     if options["save_model"] is None:
         return
     if options.get("model_size") is not None:
-        from alignkit.classical.hmm.joint import JointHMM
-        from alignkit.classical.hmm.joint_views import JointViews
-        from alignkit.classical.hmm.pruning import pruned
+        from alignkit.classical.hmm.joint import JointHMM, pruned
 
-        assert isinstance(aligner, JointHMM | JointViews)
+        assert isinstance(aligner, JointHMM)
         aligner, lost = pruned(aligner, options["model_size"])
         note(f"{options['save_model']}: {lost}", options["quiet"])
     aligner.save(options["save_model"])

@@ -76,5 +76,5 @@ def command(bayes: bool, agreement: bool, null_probability: float | None, **opti
     base = replace(JOINT_SETTINGS, tolerance=HMMSettings.tolerance) if bayes else HMMSettings()
     if null_probability is not None:
         base = replace(base, null_probability=null_probability)
-    method, estimation = "joint" if agreement else "hmm", with_given(base, options, threshold=base.threshold)
+    method, estimation = "joint" if agreement else "hmm", with_given(base, options)
     align_and_write(align_settings(options, method=method, estimation=estimation, iterations=None), options)

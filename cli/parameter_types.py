@@ -69,7 +69,7 @@ class ModelSize(click.ParamType):
     name = "size|n"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from alignkit.classical.hmm.pruning import parse_model_size
+        from alignkit.classical.hmm.joint import parse_model_size
 
         try:
             parse_model_size(str(value))

@@ -65,7 +65,7 @@ def hmm_of_one_pair(emission, null, transition, initial, p0, fertility=None, **o
         transition, initial: weights of jumps -100..100 and of first positions 0..100.
         fertility: (L, F), factors for one more link; none by default.
     """
-    from alignkit.classical.hmm.model import HMM
+    from alignkit.classical.hmm.hmm import HMM
     from alignkit.classical.hmm.parameters import HMMParameters
     from alignkit.classical.lexical_model import PairTable
 

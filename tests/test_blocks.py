@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,10 +10,9 @@ import pytest
 from planted import bitext_of, random_pairs
 
 from alignkit import pipeline
+from alignkit.classical.hmm import joint
 from alignkit.classical.hmm.adaptation import Adapter
 from alignkit.classical.hmm.joint import fit_joint
-from alignkit.classical.hmm.settings import JOINT_SETTINGS
-from alignkit.classical.hmm.views_adaptation import ViewsAdapter
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.links.links import Links
@@ -100,7 +98,7 @@ def test_many_views_are_fitted_on_a_sample_too(files):
     assert fit.aligner.fitted is None
     counted = np.zeros(len(BITEXT), bool)
     counted[sampled_pairs(len(BITEXT), 40)] = True
-    adapter, found = ViewsAdapter(fit.aligner), []
+    adapter, found = Adapter(fit.aligner), []
     for low, high in pairwise(element_bounds(BITEXT, 400).tolist()):
         found.append(adapter.links_and_probabilities(BITEXT.block(low, high), counted[low:high])[0])
     assert links == [pair.tolist() for pair in Links.concatenated(found)]
@@ -145,13 +143,13 @@ def test_words_that_only_one_block_has_are_learned_from_it(tmp_path, monkeypatch
     assert sum(a == b for a, b in zip([p.tolist() for p in texts[1].links], diagonal, strict=True)) > 15
 
 
-def test_the_size_of_the_whole_text_decides_whether_a_sample_is_looked_at_as_subwords(tmp_path):
+def test_the_size_of_the_whole_text_decides_whether_a_sample_is_looked_at_as_subwords(tmp_path, monkeypatch):
     draw = random.Random(1)
     lines = [[f"w{draw.randrange(1500):04d}" for _ in range(8)] for _ in range(900)]
     for name, letter in (("src", "w"), ("tgt", "x")):
         text = "".join(" ".join(word.replace("w", letter) for word in line) + "\n" for line in lines)
         (tmp_path / name).write_text(text)
     sides, elements = (tmp_path / "src", tmp_path / "tgt"), 900 * 64
-    for below, name in ((3 * elements, "hmm-views"), (elements - 999, "hmm-joint")):
-        settings = replace(JOINT_SETTINGS, subwords_below=below)
-        assert align_blocks(*sides, fit_on="50%", estimation=settings).aligner.name == name
+    for limit, name in ((3 * elements, "hmm-views"), (elements - 999, "hmm-joint")):
+        monkeypatch.setattr(joint, "SMALL_TEXT", limit)
+        assert align_blocks(*sides, fit_on="50%", iterations=1).aligner.name == name

@@ -16,8 +16,8 @@ import alignkit_data
 from alignkit import pipeline
 from alignkit.align_settings import METHODS, QUALITIES, AlignSettings, FitSettings
 from alignkit.aligner import Aligner, Symmetrized, scores_of_links
+from alignkit.classical.hmm.hmm import fit_hmm
 from alignkit.classical.hmm.joint import fit_joint
-from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.settings import IBM1Settings
@@ -233,7 +233,7 @@ def test_an_aligner_of_scores_alone():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"method": "xor"}, "unknown method 'xor'; known are joint, views, ibm1"),
+        ({"method": "xor"}, "unknown method 'xor'; known are joint, ibm1"),
         (
             {"method": "ibm1", "estimation": HMMSettings()},
             "ibm1 needs IBM1Settings, not HMMSettings",
@@ -246,7 +246,7 @@ def test_an_aligner_of_scores_alone():
         ({"method": "hmm", "symmetrization": "union", "threshold": 0.5}, "threshold"),
         (
             {"method": "diagonal", "prior": "x"},
-            "prior does not go with diagonal, only with joint, views, ibm1",
+            "prior does not go with diagonal, only with joint, ibm1",
         ),
         ({"quality": "best", "start": "x"}, "start does not go with quality best; leave out --start or --quality"),
         ({"prior_weight": 3}, "prior_weight goes only with prior"),

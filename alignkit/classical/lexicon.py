@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from alignkit.aligner import Aligner, Reversed, Symmetrized
-from alignkit.classical.hmm.joint_views import JointViews
+from alignkit.classical.hmm.joint import JointHMM
 from alignkit.classical.hmm.parameters import FittedHMM
 from alignkit.classical.lexical_model import LexicalModel, PairTable
 from alignkit.classical.settings import SHORTLIST, LexiconFormat
@@ -85,7 +85,7 @@ def lexicon_of(aligner: Aligner) -> LexicalModel:
         return lexicon_of(aligner.forward)
     if isinstance(aligner, Reversed):
         return lexicon_of(aligner.inner)
-    if isinstance(aligner, JointViews):
+    if isinstance(aligner, JointHMM):
         return aligner.words
     if not isinstance(aligner, LexicalModel):
         models = "ibm1, diagonal, hmm or align"

@@ -6,7 +6,6 @@ import math
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -24,24 +23,6 @@ TOKEN, SENTENCE, FITTED = 24, 30, 16
 HMM_FITTED, HMM_TOKEN, HMM_SENTENCE, HMM_TYPE, HMM_ELEMENT = 16, 12, 50, 600, 4
 _SAMPLED = 20_000  # pairs of sentences in which pairs of words are counted
 _SIZE = re.compile(r"(\d+(?:\.\d*)?)\s*([KMGT]?)I?B?", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class MemoryLimit:
-    """Memory that a fit should not exceed.
-
-    Attributes:
-        bytes: as a number; None: half of the machine's memory, as far as that can be kept.
-        folder: where the rest is kept; None: where the system has temporary files.
-    """
-
-    bytes: int | None = None
-    folder: str | None = None
-
-    @property
-    def limit(self) -> int:
-        """The number of bytes."""
-        return machine_memory() // 2 if self.bytes is None else self.bytes
 
 
 def parse_size(text: str) -> int:
@@ -122,30 +103,26 @@ def check_memory(bitext: Bitext, tables: int = 1) -> None:
     )
 
 
-def hmm_memory(bitext: Bitext, pairs: int) -> int:
-    """Bytes that a hidden Markov model of a text takes without its matrices; ``pairs`` of words occur together."""
-    tokens = len(bitext.source.tokens) + len(bitext.target.tokens)
-    types = len(bitext.source.vocabulary) + len(bitext.target.vocabulary)
-    return BASE + HMM_FITTED * pairs + HMM_TOKEN * tokens + HMM_SENTENCE * len(bitext) + HMM_TYPE * types
-
-
-def are_links_on_disk(bitext: Bitext, pairs: int, elements: int, memory: MemoryLimit) -> bool:
-    """Whether the matrices of a hidden Markov model have to be kept on disk while it is fitted.
+def check_hmm_memory(bitext: Bitext, pairs: int) -> None:
+    """Refuse a text whose hidden Markov model is too large for the machine.
 
     Args:
         bitext: the text.
         pairs: how many pairs of words occur together.
-        elements: of all (T, L) matrices.
-        memory: the limit.
 
     Raises:
-        AlignkitError: the rest alone is larger than a limit that was asked for.
+        AlignkitError: the message has the estimate, and the size of a sample that can be fitted.
     """
-    fixed = hmm_memory(bitext, pairs)
-    if memory.bytes is not None and fixed > memory.bytes:
-        needed = show_size(fixed)
+    tokens = len(bitext.source.tokens) + len(bitext.target.tokens)
+    types = len(bitext.source.vocabulary) + len(bitext.target.vocabulary)
+    elements = int(bitext.source.lengths @ bitext.target.lengths)
+    needed = HMM_FITTED * pairs + HMM_TOKEN * tokens + HMM_SENTENCE * len(bitext) + HMM_TYPE * types
+    needed, limit = needed + HMM_ELEMENT * elements, machine_memory() - BASE
+    if needed > limit:
+        sample = max(len(bitext) * 9 * limit // (10 * needed), 1)
+        unit = 10 ** max(len(str(sample)) - 2, 0)
         raise AlignkitError(
-            f"this text needs about {needed} of memory ({pairs:.3g} pairs of words meet in it), more than the "
-            f"{show_size(memory.bytes)} of --max-memory; allow {needed}, or give less text"
+            f"a model of this text needs about {show_size(BASE + needed)} of memory, more than the "
+            f"{show_size(BASE + limit)} of this machine; fit it on a sample of the pairs "
+            f"(--fit-on {max(sample // unit * unit, 1)})"
         )
-    return fixed + HMM_ELEMENT * elements > memory.limit

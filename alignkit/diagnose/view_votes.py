@@ -11,13 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alignkit.classical.hmm.inference import posteriors
-from alignkit.classical.hmm.joint import JointHMM, fit_log_odds
-from alignkit.classical.hmm.joint_views import progress_of_view, settings_of_view
-from alignkit.classical.hmm.link_odds import VIEWS_CERTAINTY, chances, into_probabilities
+from alignkit.classical.hmm.inference import BidirectionalHMM, chances, into_probabilities, posteriors
+from alignkit.classical.hmm.joint import fit_view, progress_of_view, settings_of_view
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
-from alignkit.classical.hmm.views import VIEWS, View, ViewedText, trained_views
-from alignkit.classical.hmm.windows import training_pairs
+from alignkit.classical.hmm.views import VIEWS, View, ViewedText, trained_views, training_pairs
 from alignkit.errors import AlignkitError
 from alignkit.kernels.hmm_e_step import FORWARD, REVERSE
 from alignkit.parallel import thread_count
@@ -93,7 +90,7 @@ def vote(
 
     Raises:
         AlignkitError: all of these pairs have more than ``LARGEST_PAIR`` elements
-            (:mod:`alignkit.classical.hmm.windows`).
+            (:mod:`alignkit.classical.hmm.views`).
     """
     count = len(bitext) if count is None else min(count, len(bitext))
     text, chosen = training_pairs(bitext)
@@ -107,28 +104,27 @@ def vote(
     plans = [settings_of_view(JOINT_SETTINGS, view) for view in views]
     for n, view in enumerate(views):
         report = None if progress is None else progress_of_view(progress, n, plans)
-        viewed = ViewedText(view, text).bitext
-        model, found = fit_log_odds(viewed, plans[n], threads=threads, progress=report)
-        own = _of_words(found, view, head, threads)
+        model, log_odds = fit_view(ViewedText(view, text), plans[n], thread_count(threads), report)
+        own = _of_words(log_odds, view, head, threads)
         total.values[:] += own.values / np.float32(len(views))
         support.values[:] += chances(own.values) / np.float32(len(views))
         votes += own.values >= VOTE
         if n == 0:
             agreement = agreement_of_directions(model, ViewedText(view, head).bitext, threads)
-    probabilities = into_probabilities(total, threads, VIEWS_CERTAINTY)
+    probabilities = into_probabilities(total, threads, len(views))
     return ViewVotes(pairs, head, probabilities, support, votes, len(views), agreement)
 
 
-def _of_words(found: Scores, view: View, head: Bitext, threads: int | None) -> Scores:
+def _of_words(log_odds: Scores, view: View, head: Bitext, threads: int | None) -> Scores:
     """The log-odds of the links of words of the first pairs, from those of units of the whole text in a view."""
     wanted = ViewedText(view, head)
     shapes = wanted.bitext.shapes
-    offsets, words = flat_offsets(shapes), Scores.zeros(head.shapes)
-    wanted.add(Scores(found.values[: offsets[-1]], offsets, shapes), 1.0, words, thread_count(threads))
-    return words
+    offsets = flat_offsets(shapes)
+    first = Scores(log_odds.values[: offsets[-1]], offsets, shapes)
+    return wanted.added(first, 1.0, None, head.shapes, thread_count(threads))
 
 
-def agreement_of_directions(model: JointHMM, bitext: Bitext, threads: int | None = None) -> float:
+def agreement_of_directions(model: BidirectionalHMM, bitext: Bitext, threads: int | None = None) -> float:
     """F1 of the links that each direction of a joint model finds likelier than not; NaN without any.
 
     Args:

@@ -38,7 +38,7 @@ class DirectionArrays(NamedTuple):
     null_probability: float  # float, p0
     # float, 1 if a link's own expectation, and that of the same link in copies of its sentence pair, is taken out
     # of the counts that judge it, else 0.
-    exclude: float
+    leave_one_out: float
 
 
 class PairTokens(NamedTuple):
@@ -123,7 +123,10 @@ def emissions(pair, matrices, direction, states):
     x, y, null_links, copies = pair
     counts, links, e = matrices
     stride, fertility = padded(len(x)), direction.fertility
-    own, null_share = np.float32(direction.exclude) * copies, ONE / max(np.float32(direction.null_total), TINY)
+    own, null_share = (
+        np.float32(direction.leave_one_out) * copies,
+        ONE / max(np.float32(direction.null_total), TINY),
+    )
     totals, expected = states.totals[:stride], states.expected[:stride]
     if_none, if_one = states.if_none[:stride], states.if_one[:stride]
     for j in range(stride):

@@ -6,10 +6,9 @@ import numpy as np
 
 from alignkit.kernels import sentence_pairs
 from alignkit.links.links import Links
-from alignkit.parallel import blocks, blocks_of_size, run_blocks, thread_count
+from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
-from alignkit.text.on_disk import RELEASED, release
 
 
 def best_links(scores: Scores, *, null: bool = True) -> Links:
@@ -45,11 +44,10 @@ def links_above(scores: Scores, threshold: float, threads: int | None = None) ->
     """
     offsets = np.zeros(len(scores) + 1, np.int64)
     bound, threads = np.float32(threshold), thread_count(threads)
-    ranges = blocks_of_size(scores.offsets, RELEASED, least=threads)
+    ranges = blocks(np.diff(scores.offsets), threads)
 
     def count(low: int, high: int) -> None:
         sentence_pairs.count_above(low, high, scores.values, scores.offsets, bound, offsets)
-        release(scores.values)
 
     run_blocks(count, ranges, threads)
     np.cumsum(offsets, out=offsets)
@@ -58,7 +56,6 @@ def links_above(scores: Scores, threshold: float, threads: int | None = None) ->
 
     def fill(low: int, high: int) -> None:
         sentence_pairs.fill_links_above(low, high, matrices, bound, offsets, pairs)
-        release(scores.values)
 
     run_blocks(fill, ranges, threads)
     return Links(pairs, offsets)

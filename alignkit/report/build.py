@@ -165,7 +165,7 @@ def build_report(inputs: ReportInputs | None = None, progress: Progress | None =
 
 def _score_text(inputs: ReportInputs) -> ScoredText:
     """A text without a run, by IBM 1 and, if there is nothing else, an HMM."""
-    from alignkit.classical.hmm.model import fit_hmm
+    from alignkit.classical.hmm.hmm import fit_hmm
 
     if inputs.text is None:
         raise AlignkitError("nothing to report on: give a run, or SRC and TGT with --text")

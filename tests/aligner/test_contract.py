@@ -14,10 +14,8 @@ from planted import bitext_of, random_pairs
 
 from alignkit.aligner import Aligner, Reversed, Symmetrized, load_aligner, scores_of_links
 from alignkit.classical.diagonal import fit_diagonal
-from alignkit.classical.hmm.joint import fit_joint
-from alignkit.classical.hmm.joint_aligner import JointAligner
-from alignkit.classical.hmm.joint_views import fit_views
-from alignkit.classical.hmm.model import fit_hmm
+from alignkit.classical.hmm.hmm import fit_hmm
+from alignkit.classical.hmm.joint import JointHMM, fit_joint
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
@@ -119,7 +117,7 @@ CASES = [
     Case("hmm", lambda bitext, threads: fit_hmm(bitext, threads=threads)),
     Case("hmm with priors", lambda bitext, threads: fit_hmm(bitext, JOINT_SETTINGS, threads=threads)),
     Case("both hmms", lambda bitext, threads: fit_joint(bitext, threads=threads)),
-    Case("views", lambda bitext, threads: fit_views(bitext, threads=threads)),
+    Case("views", lambda bitext, threads: fit_joint(bitext, quality="best", threads=threads)),
     Case("reversed ibm1", fit_reversed),
     Case("both ibm1s", fit_two_ibm1s),
     Case("lstm", fit_tiny_network("general"), encode=encode_for_networks, exact=False),
@@ -193,7 +191,7 @@ def test_alpha_and_beta_are_probabilities(aligner, scores):
     for (_, kind), each in scores.items():
         if kind in ("alpha", "beta"):
             assert ((each.values >= 0) & (each.values <= 1 + 1e-6)).all()
-        if kind == "alpha" and not isinstance(aligner, JointAligner):
+        if kind == "alpha" and not isinstance(aligner, JointHMM):
             for matrix in each:
                 assert (matrix.sum(axis=1, dtype=np.float64) <= 1 + 1e-5).all()
 

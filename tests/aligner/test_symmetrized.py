@@ -9,7 +9,7 @@ from planted import bitext_of, random_pairs
 from alignkit import aligner
 from alignkit.aligner import Aligner, Reversed, Symmetrized, load_aligner
 from alignkit.classical.diagonal import fit_diagonal
-from alignkit.classical.hmm.model import fit_hmm
+from alignkit.classical.hmm.hmm import fit_hmm
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.heuristics import method_names

@@ -11,9 +11,8 @@ from tampering import changed_npz, failures, npz_content, some, write_npz
 
 from alignkit.aligner import Reversed, Symmetrized, load_aligner
 from alignkit.classical.diagonal import fit_diagonal
+from alignkit.classical.hmm.hmm import fit_hmm
 from alignkit.classical.hmm.joint import fit_joint
-from alignkit.classical.hmm.joint_views import fit_views
-from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.hmm.views import View
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.interop.other_systems import read_scores
@@ -42,7 +41,7 @@ FITTED = {
     "hmm": fit_hmm,
     "hmm-viterbi": lambda text: fit_hmm(text, decode="viterbi"),
     "joint": fit_joint,
-    "views": lambda text: fit_views(text, views=(View(), View(letters=2))),
+    "views": lambda text: fit_joint(text, views=(View(), View(letters=2))),
     "reversed": lambda text: Reversed(fit_ibm1(text.reversed)),
     "symmetrized": both,
 }

@@ -7,8 +7,8 @@ import pytest
 from planted import bitext_of, random_pairs
 
 from alignkit.aligner import Symmetrized
+from alignkit.classical.hmm.hmm import fit_hmm
 from alignkit.classical.hmm.joint import fit_joint
-from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.lexical_model import LexicalModel, PairTable
 from alignkit.classical.lexicon import lexicon_of, moses, reverse_lexicon_of, tsv
@@ -113,7 +113,7 @@ def test_the_reverse_table_of_one_model_of_both_directions(messy_bitext):
     both = Symmetrized(*(fit_ibm1(side) for side in sides))
     assert reverse_lexicon_of(both) is both.reverse
     joint = fit_joint(messy_bitext)
-    turned = reverse_lexicon_of(joint)
+    turned, joint = reverse_lexicon_of(joint), joint.words
     for i in range(len(joint.source)):
         columns, _ = joint.table.row(i)
         start = joint.table.offsets[i]

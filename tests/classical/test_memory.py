@@ -11,6 +11,8 @@ from planted import bitext_of
 from alignkit.classical import memory
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.classical.diagonal import fit_diagonal
+from alignkit.classical.hmm.hmm import fit_hmm
+from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.memory import check_memory, parse_size, show_size
 from alignkit.errors import AlignkitError
@@ -46,6 +48,20 @@ def test_a_text_that_is_too_large_is_refused_with_the_sample_that_fits(monkeypat
     (sample,) = map(int, re.findall(r"--fit-on (\d+)\)", str(caught.value)))
     assert 300 < sample < len(text)
     check_memory(text.take(np.arange(sample * 3 // 4)))
+
+
+def test_a_hidden_markov_model_that_is_too_large_is_refused_with_the_sample_that_fits(monkeypatch):
+    text, pairs = large_text(600)
+    monkeypatch.setattr(memory, "BASE", 0)
+    types = sum(len(side.vocabulary) for side in (text.source, text.target))
+    needed = 16 * pairs + 12 * 20 * len(text) + 50 * len(text) + 600 * types + 4 * 100 * len(text)
+    monkeypatch.setattr(memory, "machine_memory", lambda: needed)
+    fit_hmm(text, lexical_iterations=0, iterations=1)
+    monkeypatch.setattr(memory, "machine_memory", lambda: needed // 2)
+    for fit in (fit_hmm, fit_joint):
+        with pytest.raises(AlignkitError, match="more than the") as caught:
+            fit(text, fold_case=False)
+    assert "--fit-on 260)" in str(caught.value) or "--fit-on 270)" in str(caught.value)
 
 
 def test_small_texts_are_not_looked_at(monkeypatch):

@@ -5,8 +5,8 @@ import pytest
 from planted import bitext_of, permuted_copy, random_pairs
 
 from alignkit.classical.hmm.estimation import HMMEstimation
+from alignkit.classical.hmm.hmm import fit_hmm
 from alignkit.classical.hmm.joint import fit_joint
-from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.lexicon import lexicon_of, tsv
@@ -190,7 +190,7 @@ def test_threads_change_no_bit(name, tmp_path):
     start = fits[name](bitext_of(text[:70]))
     options = {"prior": prior, "start": start}
     models = [fits[name](bitext_of(text), threads=n, **options) for n in (1, 2, 5)]
-    values = [model.table.values.tobytes() for model in models]
+    values = [lexicon_of(model).table.values.tobytes() for model in models]
     assert values[0] == values[1] == values[2]
 
 

@@ -3,8 +3,8 @@ import pytest
 from click.testing import CliRunner
 
 from alignkit.aligner import load_aligner
+from alignkit.classical.hmm.hmm import HMM
 from alignkit.classical.hmm.joint import JointHMM, fit_joint
-from alignkit.classical.hmm.model import HMM
 from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.text.bitext import Bitext
 from alignkit_cli.group import cli
@@ -37,7 +37,7 @@ def test_agreement_is_two_models_that_share_their_links(text, tmp_path):
     assert links == ["0-0 1-1", "0-0 1-1", "0-0 1-1", ""]
     loaded = load_aligner(path)
     assert isinstance(loaded, JointHMM)
-    assert loaded.forward.null_probability == 0.2
+    assert loaded.words.forward.null_probability == 0.2
     sides = [part.split(" ||| ") for part in TEXT.splitlines()]
     bitext = Bitext.from_sentences([x.split() for x, _ in sides], [y.split() for _, y in sides])
     settings = HMMSettings(iterations=5, lexical_iterations=5)

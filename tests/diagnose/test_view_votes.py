@@ -7,10 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from alignkit.classical.hmm import windows
+from alignkit.classical.hmm import views as windows
 from alignkit.classical.hmm.inference import posteriors
-from alignkit.classical.hmm.joint import fit_log_odds
-from alignkit.classical.hmm.joint_views import fit_views, settings_of_view
+from alignkit.classical.hmm.joint import fit_joint, fit_view, settings_of_view
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.views import View, ViewedText
 from alignkit.diagnose.view_votes import ViewVotes, agreement_of_directions, vote
@@ -27,7 +26,7 @@ def f1(a, b):
 
 def test_the_mean_is_that_of_the_aligner_of_views(messy_bitext):
     found = vote(messy_bitext, views=VIEWS, threads=1)
-    expected = fit_views(messy_bitext, views=VIEWS, threads=1).fitted_probabilities
+    expected = fit_joint(messy_bitext, views=VIEWS, threads=1).fitted_probabilities
     np.testing.assert_allclose(found.probabilities.values, expected.values, atol=1e-6)
     np.testing.assert_array_equal(found.pairs, np.arange(len(messy_bitext)))
 
@@ -37,8 +36,8 @@ def test_votes_are_those_of_each_view(messy_bitext):
     alone = [vote(messy_bitext, views=(view,), threads=1) for view in VIEWS]
     each = []
     for view in VIEWS:  # which have a unit for each word
-        text = ViewedText(view, messy_bitext).bitext
-        each.append(fit_log_odds(text, settings_of_view(JOINT_SETTINGS, view), threads=1)[1].values >= 0)
+        text = ViewedText(view, messy_bitext)
+        each.append(fit_view(text, settings_of_view(JOINT_SETTINGS, view), 1)[1].values >= 0)
     np.testing.assert_array_equal(found.votes, sum(x.astype(int) for x in each))
     np.testing.assert_array_equal(found.unanimous, each[0] & each[1] & each[2])
     pairs = [(each[a], each[b]) for a, b in ((0, 1), (0, 2), (1, 2))]
@@ -57,7 +56,7 @@ def test_agreement_of_views_by_hand(messy_bitext):
 
 
 def test_agreement_of_directions_is_that_of_their_links(messy_bitext):
-    model, _ = fit_log_odds(messy_bitext, settings_of_view(JOINT_SETTINGS, View()), threads=1)
+    model, _ = fit_view(ViewedText(View(), messy_bitext), settings_of_view(JOINT_SETTINGS, View()), 1)
     forward, reverse = (
         {
             (m, *place)

@@ -58,9 +58,9 @@ def test_pieces_and_states_are_those_of_the_package(text):
 @needs_encoder
 @pytest.mark.parametrize("threads", [1, 3])
 def test_one_pair_is_enough(embeddings, bitext, threads):
-    fitted = fit_joint(bitext.block(0, 1), prior=embeddings, threads=threads)
+    fitted = fit_joint(bitext.block(0, 1), embeddings=embeddings, threads=threads)
     assert fitted.fitted_links[0].tolist() == [[0, 0], [1, 1], [2, 2], [3, 3]]
-    links = fit_joint(bitext, prior=embeddings, threads=threads).fitted_links
+    links = fit_joint(bitext, embeddings=embeddings, threads=threads).fitted_links
     assert {(1, 1), (0, 2), (3, 4), (4, 5), (5, 0), (6, 6)} <= set(map(tuple, links[1].tolist()))
     assert len(links[2]) == 0
 

@@ -47,18 +47,18 @@ def linked(aligner):
 
 def test_vectors_find_the_links_of_words_that_occur_once(planted, tmp_path):
     bitext, links, files = planted
-    assert linked(fit_joint(bitext, prior=WordVectors(*files))) == links
+    assert linked(fit_joint(bitext, embeddings=WordVectors(*files))) == links
     assert linked(fit_joint(bitext)) != links
     both = tmp_path / "both.vec"
     both.write_bytes(gzip.decompress(files[1].read_bytes()) + files[0].read_bytes().split(b"\n", 1)[1])
-    assert linked(fit_joint(bitext, prior=WordVectors(both))) == links
+    assert linked(fit_joint(bitext, embeddings=WordVectors(both))) == links
 
 
 @pytest.mark.parametrize("threads", [1, 4])
 def test_a_text_of_one_pair_will_do(planted, threads):
     bitext, links, files = planted
     for m in (0, 3):
-        fitted = fit_joint(bitext.block(m, m + 1), prior=WordVectors(*files), threads=threads)
+        fitted = fit_joint(bitext.block(m, m + 1), embeddings=WordVectors(*files), threads=threads)
         assert linked(fitted) == [links[m]]
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from numba.core import types
 
 from alignkit.classical.diagonal import fit_diagonal
+from alignkit.classical.hmm.hmm import fit_hmm
 from alignkit.classical.hmm.joint import fit_joint
-from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.ibm1 import fit_ibm1
 
 ROOT = Path(__file__).parents[2] / "alignkit"

@@ -7,42 +7,235 @@ from typing import NamedTuple
 
 import numpy as np
 
-from alignkit.classical.em import run_em
-from alignkit.classical.exchange import current_exchange
-from alignkit.classical.hmm.evidence import excluded_share
-from alignkit.classical.hmm.expectation import expect, uniform_direction
-from alignkit.classical.hmm.fertilities import expected_fertilities
-from alignkit.classical.hmm.likeness import LevelRatios
-from alignkit.classical.hmm.link_arrays import link_arrays
-from alignkit.classical.hmm.pair_evidence import PairEvidence
+from alignkit.classical.em import exact_sum, run_em
+from alignkit.classical.hmm.back_off import BackgroundModel, BackgroundPairs, BackOff
+from alignkit.classical.hmm.evidence import LevelRatios, are_words, leave_one_out_share, spelling_counts
+from alignkit.classical.hmm.expectation import (
+    expect,
+    expected_fertilities,
+    link_arrays,
+    text_arrays,
+    uniform_direction,
+)
 from alignkit.classical.hmm.parameters import WIDTH, FittedHMM, HMMParameters
 from alignkit.classical.hmm.settings import HMMSettings
+from alignkit.classical.hmm.transliteration import MOST_PAIRS, Transliteration
 from alignkit.classical.lexical_model import PairTable
-from alignkit.classical.memory import MemoryLimit
+from alignkit.classical.memory import check_hmm_memory
 from alignkit.classical.priors import LexiconPrior, start_null, start_values
-from alignkit.kernels import hmm_m_step
+from alignkit.classical.word_pairs import IndexedBitext, SourceRanges
+from alignkit.kernels import hmm_m_step, hmm_pairs
 from alignkit.kernels.forward_backward import TransitionCounts
 from alignkit.kernels.hmm_e_step import NO_LIKENESS, LinkArrays, Shares
 from alignkit.kernels.hmm_emissions import DirectionArrays
+from alignkit.kernels.hmm_m_step import PairPrior
 from alignkit.kernels.hmm_pairs import NO_PLACES
-from alignkit.kernels.hmm_rows import TINY
-from alignkit.kernels.packed_links import as_floats, unpacked_links
-from alignkit.parallel import blocks_of_size
+from alignkit.kernels.hmm_rows import TINY, ZERO
+from alignkit.kernels.inverted_index import TableRows
+from alignkit.kernels.packed_links import as_floats, sum_shift, sum_unit, unpacked_links
+from alignkit.parallel import blocks, blocks_of_size, run_blocks
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.types import Progress
 
+NO_COUNTS = np.empty(0, np.float32)
 LEAST = 1e-5  # of a weight at the start, the largest being 1
 
+Ids = tuple[np.ndarray, np.ndarray]
 
-class FoundPairs(NamedTuple):
-    """The K word pairs of a text, by source word, and what was found of them."""
+
+class EstimatedPairs(NamedTuple):
+    """The K word pairs of a text, by source word, with their counts and emissions."""
 
     offsets: np.ndarray  # int64 (V_src + 1,)
     columns: np.ndarray  # int32 (K,)
     counts: np.ndarray  # float32 (K,), expected links
     forward: np.ndarray  # float32 (K,), emissions of the forward direction
     reverse: np.ndarray  # float32 (K,), of the reverse
+
+
+class PairEvidence:
+    """Counts and pseudo-counts of all pairs of words that meet in a text.
+
+    Args:
+        bitext: M pairs.
+        settings: of the estimation.
+        threads: how many to use; no result depends on it.
+        prior: a lexicon from another text, as pseudo-counts.
+        background: a fitted model, whose counts are added, and its ids of the text's words.
+
+    Attributes:
+        rows: the pairs by source word; their values are the counts among the evidence.
+        evidence: float32 (K, 3); see kernels.hmm_e_step.LinkArrays.
+        pseudo_counts: float32 (2, K), those of the prior, or None.
+        background_counts: float32 (K,), the background model's; empty: there is none.
+    """
+
+    def __init__(
+        self,
+        bitext: Bitext,
+        settings: HMMSettings,
+        threads: int,
+        prior: LexiconPrior | None = None,
+        background: tuple[BackgroundModel, Ids] | None = None,
+    ) -> None:
+        self.settings, self.threads = settings, threads
+        indexed = IndexedBitext.of(bitext, threads, keep_bags=False)
+        offsets, columns, _ = indexed.pairs()
+        self.ranges = SourceRanges(indexed.entries_met, threads)
+        del indexed  # which is as large as the text
+        self._text = text_arrays(bitext)
+        self.evidence = np.zeros((len(columns), 3), np.float32)
+        self.rows = TableRows(offsets, columns, self.evidence[:, 0])
+        known = None if background is None else BackgroundPairs(*background, self.rows, self.ranges)
+        self.background_counts = NO_COUNTS if known is None else known.values
+        self._background_totals = None if known is None else known.rest
+        if prior is not None and settings.fold_case:
+            prior = prior.lowercased
+        self.pseudo_counts = None if prior is None else prior.pseudo_counts(bitext, self.rows)
+        self.alike = spelling_counts(bitext, self.rows, self.threads) if settings.spelling > 0 else None
+        self.back_off = (
+            BackOff(bitext, settings.affixes, settings.back_off, known) if settings.back_off > 0 else None
+        )
+        self._prior = _pair_prior(bitext, settings)
+        self._frequencies = [
+            np.bincount(side.tokens, minlength=len(side.vocabulary)) for side in (bitext.source, bitext.target)
+        ]
+        # No word pair has more links than there are tokens: the posteriors of a token sum to at most 1.
+        self._shift = sum_shift(int(sum(each.sum() for each in self._frequencies)))
+        self.transliteration = self._transliteration(bitext)
+
+    def _transliteration(self, bitext: Bitext) -> Transliteration | None:
+        if self.alike is None or len(self.rows.columns) > MOST_PAIRS:
+            return None
+        return Transliteration(bitext, self.rows, self.alike, self._frequencies, self.threads)
+
+    def initialise(self, is_uniform: bool) -> None:
+        """Make all pairs equal but for spelling and punctuation; or, if not uniform, without evidence."""
+        self.evidence[:] = 0
+        if is_uniform:
+            prior = self._prior._replace(pseudo_count=ZERO)
+            offsets, room = self.rows.offsets, sums_in_place(self.evidence)
+
+            def start(low: int, high: int) -> None:
+                ones = room[offsets[low] : offsets[high]]
+                ones[:] = 1
+                hmm_m_step.start_evidence(low, high, self.rows, ones, 1.0, NO_COUNTS, prior, self.evidence)
+
+            self.ranges.over_rows(start)
+            self._add_spelling()
+
+    def update(self, links: LinkArrays) -> tuple[np.ndarray, np.ndarray]:
+        """Counts and pseudo-counts from expected links.
+
+        Returns:
+            float32 (V_src,) and (V_tgt,), the sums of each word's counts and pseudo-counts in both directions.
+        """
+        rows, evidence = self.rows, self.evidence
+        self._count(links)
+        totals = self._totals()
+        self._add_spelling()
+        if self.transliteration is not None:
+            places, counts = self.transliteration.counts(rows.values, totals)
+            evidence[places, 1:] += np.float32(self.settings.spelling) * counts[:, None]
+        if self.pseudo_counts is not None:
+            evidence[:, 1:] += self.pseudo_counts.T
+        if self.back_off is not None:
+            self.back_off.add(rows, totals, evidence, self.threads)
+        forward = totals[0] + self._row_sums(evidence[:, 1])
+        reverse = totals[1] + self._column_sums(evidence[:, 2])
+        return forward.astype(np.float32), reverse.astype(np.float32)
+
+    def _count(self, links: LinkArrays) -> None:
+        """Counts of all pairs, and the pseudo-counts that all pairs have."""
+        offsets, unit = self.rows.offsets, sum_unit(self._shift)
+
+        def count(low: int, high: int) -> None:
+            sums = sums_in_place(self.evidence)[offsets[low] : offsets[high]]
+            self.add_links(links, (offsets[low], offsets[high]), sums)
+            hmm_m_step.start_evidence(
+                low, high, self.rows, sums, unit, self.background_counts, self._prior, self.evidence
+            )
+
+        # Each block reads the whole text, so there are no more of them than threads.
+        run_blocks(count, blocks(self._frequencies[0], self.threads), self.threads)
+
+    def add_links(self, links: LinkArrays, pairs: tuple[int, int], sums: np.ndarray) -> None:
+        """Sets ``sums`` int64 to the expected links of word pairs first <= k < end, in units of ``sum_unit``."""
+        sums[:] = 0
+        hmm_pairs.count_pairs(0, len(links.offsets) - 1, pairs, self._text, links, self._shift, sums)
+
+    def background_without(self, links: LinkArrays) -> np.ndarray:
+        """float32 (K,): the background model's counts less the text's expected links; evidence is overwritten."""
+        own, unit = sums_in_place(self.evidence), sum_unit(self._shift)
+        self.add_links(links, (0, len(own)), own)
+        counts = np.empty_like(self.background_counts)
+        for low in range(0, len(own), 1 << 22):
+            part = slice(low, low + (1 << 22))
+            counts[part] = np.maximum(self.background_counts[part] - own[part] * unit, 0)
+        return counts
+
+    def _totals(self) -> tuple[np.ndarray, np.ndarray]:
+        """float64: the sums of the counts by source word, and by target word."""
+        source, target = self._row_sums(self.rows.values), self._column_sums(self.rows.values)
+        rest = self._background_totals
+        return (source, target) if rest is None else (source + rest[0], target + rest[1])
+
+    def result(self) -> tuple[TableRows, tuple[np.ndarray, ...]]:
+        """The word pairs, and float32 (K,) each: counts, and pseudo-counts in both directions.
+
+        They are no longer here afterwards.
+        """
+        rows, evidence = self.rows, self.evidence
+        self.evidence = np.empty((0, 3), np.float32)
+        self.rows = rows._replace(values=self.evidence[:, 0])
+        return rows._replace(values=self.evidence[:, 0]), _parted(evidence)
+
+    def _add_spelling(self) -> None:
+        if self.alike is not None:
+            places, counts = self.alike
+            self.evidence[places, 1:] += np.float32(self.settings.spelling) * counts[:, None]
+
+    def _row_sums(self, values: np.ndarray) -> np.ndarray:
+        offsets, sums = self.rows.offsets, np.empty(len(self._frequencies[0]), np.float64)
+        self.ranges.over_rows(lambda low, high: hmm_m_step.row_sums(low, high, offsets, values, sums))
+        return sums
+
+    def _column_sums(self, values: np.ndarray) -> np.ndarray:
+        columns, sums = self.rows.columns, np.zeros(len(self._frequencies[1]))
+
+        def add(low: int, high: int) -> None:
+            hmm_m_step.column_sums(low, high, columns, values, sums)
+
+        run_blocks(add, blocks(self._frequencies[1], self.threads), self.threads)
+        return sums
+
+
+def _parted(evidence: np.ndarray, size: int = 1 << 20) -> tuple[np.ndarray, ...]:
+    """The columns of an array (K, 3), each by itself, in the memory of two: the array is cut off from its end."""
+    parts = tuple(np.empty(len(evidence), evidence.dtype) for _ in range(evidence.shape[1]))
+    for low in reversed(range(0, len(evidence), size)):
+        for part, column in zip(parts, evidence[low:].T, strict=True):
+            part[low : low + size] = column
+        del column
+        evidence.resize((low, len(parts)), refcheck=False)
+    return parts
+
+
+def sums_in_place(evidence: np.ndarray) -> np.ndarray:
+    """int64 (K,), in the place of the two pseudo-counts of each word pair, which are made anew from its sum."""
+    fields: np.ndarray = evidence.view([("count", np.float32), ("sum", np.int64)])["sum"]
+    return fields[:, 0]
+
+
+def _pair_prior(bitext: Bitext, settings: HMMSettings) -> PairPrior:
+    factor = settings.punctuation
+    # Without a factor all tokens count as words.
+    source, target = (
+        are_words(side.vocabulary) if factor < 1 else np.ones(len(side.vocabulary), bool)
+        for side in (bitext.source, bitext.target)
+    )
+    return PairPrior(np.float32(settings.lexical_prior), np.float32(factor), source, target)
 
 
 class HMMEstimation:
@@ -58,7 +251,6 @@ class HMMEstimation:
         threads: how many to use; no result depends on it.
         prior: a lexicon from another text, as pseudo-counts.
         start: a fitted model to go on from; it has the directions that run, and transitions.
-        memory: not to be exceeded; larger matrices are kept on disk, with the same result.
         levels: uint8 (P,), how alike the two tokens of each element are (:mod:`alignkit.embeddings.levels`).
     """
 
@@ -70,7 +262,6 @@ class HMMEstimation:
         threads: int,
         prior: LexiconPrior | None = None,
         start: FittedHMM | None = None,
-        memory: MemoryLimit | None = None,
         levels: np.ndarray | None = None,
     ) -> None:
         self.bitext, self.settings, self.shares, self.threads = bitext, settings, shares, threads
@@ -78,27 +269,22 @@ class HMMEstimation:
         self.ratios = None if levels is None else LevelRatios(levels, settings.likeness)
         self.sides = (bitext.source, bitext.target)
         self.types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
-        self.exchange = exchange = current_exchange()
         self.pairs = self._pair_evidence(prior)
-        self.links = self._link_arrays(memory or MemoryLimit())
-        self.copies = exchange.copies(bitext).astype(np.float32) if settings.exclude else None
-        self.excluded = excluded_share(bitext, exchange) if settings.exclude else 0.0
+        check_hmm_memory(bitext, len(self.pairs.rows.columns))
+        likeness = NO_LIKENESS if self.ratios is None else self.ratios.likeness
+        self.links = link_arrays(bitext, self.pairs.rows, self.pairs.evidence, threads, likeness)
+        self.copies = bitext.copies.astype(np.float32) if settings.leave_one_out else None
+        self.leave_one_out = leave_one_out_share(bitext) if settings.leave_one_out else 0.0
         for side in self.sides:
             side.vocabulary.forget_strings()
 
     def _pair_evidence(self, prior: LexiconPrior | None) -> PairEvidence:
-        return PairEvidence(self.bitext, self.settings, self.threads, prior, self.exchange)
-
-    def _link_arrays(self, memory: MemoryLimit) -> LinkArrays:
-        likeness = NO_LIKENESS if self.ratios is None else self.ratios.likeness
-        pairs = self.pairs
-        return link_arrays(self.bitext, pairs.table.local, pairs.evidence, memory, self.threads, likeness)
+        return PairEvidence(self.bitext, self.settings, self.threads, prior)
 
     def initialise(self) -> None:
         """Emissions are uniform, and there are no transitions; with ``start`` they are those of its directions."""
         self.pairs.initialise(is_uniform=self.start is None)
         self.directions = self._initial_direction(0), self._initial_direction(1)
-        self.pairs.spread()
 
     def _initial_direction(self, side: int) -> DirectionArrays:
         states, emitted = self.types[side], self.types[1 - side]
@@ -107,18 +293,13 @@ class HMMEstimation:
         parameters = None if self.start is None else (self.start.forward, self.start.reverse)[side]
         if self.start is None or parameters is None:
             return direction
-        known = self.start.source, self.start.target
-        self.pairs.owned_evidence[:, 1 + side] = start_values(
-            self.start.table,
-            known,
-            parameters.emission,
-            self.bitext,
-            self.pairs.rows,
-            by_target=bool(side),
+        words = self.start.source, self.start.target
+        self.pairs.evidence[:, 1 + side] = start_values(
+            self.start.table, words, parameters.emission, self.bitext, self.pairs.rows, by_target=bool(side)
         )
         return direction._replace(
             totals=np.ones(states, np.float32),
-            null=start_null(parameters.null, known[1 - side], self.sides[1 - side].vocabulary),
+            null=start_null(parameters.null, words[1 - side], self.sides[1 - side].vocabulary),
             null_total=1.0,
             transition=parameters.transition,
             initial=parameters.initial,
@@ -144,7 +325,7 @@ class HMMEstimation:
 
     def _expect(self, is_last: bool) -> None:
         arguments = self.directions, self.shares, self.threads, self.copies
-        self.expectation = expect(self.bitext, self.links, *arguments, self.exchange, is_last)
+        self.expectation = expect(self.bitext, self.links, *arguments, is_last)
         if not np.isfinite(self.expectation.change):
             raise ArithmeticError("expected links are not numbers")
 
@@ -163,17 +344,17 @@ class HMMEstimation:
     @property
     def log_likelihood(self) -> float:
         """log p(text) under the parameters that the last E-step used, summed over the directions that run."""
-        return self.exchange.total(self.expectation.likelihood)
+        return exact_sum(self.expectation.likelihood)
 
     @property
     def status(self) -> str:
-        """What a progress message says after an iteration."""
+        """The text of a progress message after an iteration."""
         plain = self.settings.is_maximum_likelihood and self.pairs.pseudo_counts is None
         return f"{'log-likelihood' if plain else 'score'} {self.log_likelihood:.6g}"
 
     def has_converged(self, history: list[float]) -> bool:
-        """Whether the last E-step changed the links by less than the tolerance, with transitions."""
-        tokens = int(self.exchange.summed(np.array([sum(len(side.tokens) for side in self.sides)]))[0])
+        """True if the last E-step, with transitions, changed the links by less than the tolerance."""
+        tokens = sum(len(side.tokens) for side in self.sides)
         return self._has_transitions and self.expectation.change < self.settings.tolerance * tokens
 
     @property
@@ -188,7 +369,7 @@ class HMMEstimation:
             totals=totals,
             null=null.astype(np.float32),
             null_total=null_total,
-            exclude=self.excluded,
+            leave_one_out=self.leave_one_out,
         )
         if self._has_transitions:
             counts = self._transition_counts(side)
@@ -199,35 +380,33 @@ class HMMEstimation:
     def _null_counts(self, side: int) -> tuple[np.ndarray, float]:
         """float64 (V,): NULL's counts and pseudo-counts of the words that a direction emits, and their sum."""
         direction, tokens = self.directions[side], self.sides[1 - side].tokens
-        null = self.exchange.in_turn(
-            np.zeros(len(direction.null)),
-            lambda sums: hmm_m_step.column_sums(0, len(sums), tokens, direction.null_links, sums),
-        )
+        null = np.zeros(len(direction.null))
+        hmm_m_step.column_sums(0, len(null), tokens, direction.null_links, null)
         null += self.settings.null_prior
         return null, float(null.sum())
 
     def _transition_counts(self, side: int) -> TransitionCounts:
-        """What the last E-step counted of a direction's jumps and first positions."""
+        """The last E-step's counts of a direction's jumps and first positions."""
         return self.expectation.transitions[side]
 
     def _count_fertilities(self) -> tuple[np.ndarray, ...]:
-        """See :func:`alignkit.classical.hmm.fertilities.expected_fertilities`."""
-        return expected_fertilities(self.bitext, self.links, self.threads, self.exchange)
+        """See :func:`alignkit.classical.hmm.expectation.expected_fertilities`."""
+        return expected_fertilities(self.bitext, self.links, self.threads)
 
     @cached_property
-    def found(self) -> FoundPairs:
+    def estimated_pairs(self) -> EstimatedPairs:
         """Counts and emissions of the word pairs; the estimation cannot go on after that."""
-        offsets, columns, (counts, *emissions) = self.pairs.result()
+        (offsets, columns, _), (counts, *emissions) = self.pairs.result()
         for side, emission in enumerate(emissions):  # pseudo-counts until now
             totals = np.maximum(self.directions[side].totals, TINY)
             for low, high in blocks_of_size(offsets, 1 << 20):
                 part, sizes = slice(offsets[low], offsets[high]), np.diff(offsets[low : high + 1])
                 states = columns[part] if side else np.repeat(np.arange(low, high), sizes)
                 emission[part] = np.minimum((counts[part] + emission[part]) / totals[states], np.float32(1))
-        return FoundPairs(offsets, columns, counts, *emissions)
+        return EstimatedPairs(offsets, columns, counts, *emissions)
 
     def parameters(self, side: int) -> HMMParameters:
-        """What was found for the forward (0) or the reverse (1) direction; see :attr:`found`."""
+        """The parameters of the forward (0) or the reverse (1) direction; see :attr:`estimated_pairs`."""
         direction = self.directions[side]
         totals = np.maximum(direction.totals, TINY)
         floor = np.minimum(np.float32(self.settings.lexical_prior) / totals, np.float32(1))
@@ -238,7 +417,7 @@ class HMMEstimation:
         alike = spelling / (np.append(direction.totals, np.float32(0)) + spelling + np.float32(0.5))
         null = (direction.null / np.float64(max(direction.null_total, 1e-30))).astype(np.float32)
         return HMMParameters(
-            self.found.reverse if side else self.found.forward,
+            self.estimated_pairs.reverse if side else self.estimated_pairs.forward,
             floor,
             alike,
             null,
@@ -250,7 +429,8 @@ class HMMEstimation:
 
     def table(self, forward: HMMParameters) -> PairTable:
         """The word pairs of the text, with the emissions of the forward direction."""
-        return PairTable(self.found.offsets, self.found.columns, forward.emission, self.types[1])
+        pairs = self.estimated_pairs
+        return PairTable(pairs.offsets, pairs.columns, forward.emission, self.types[1])
 
     def forget(self) -> None:
         """Give back the memory of what only another E-step would need."""
@@ -263,7 +443,7 @@ class HMMEstimation:
         return Scores(unpacked_links(self.links.elements), self.links.offsets, self.bitext.shapes)
 
     def last_links(self) -> Scores:
-        """(T, L) for each pair: what :meth:`last_e_step` found."""
+        """(T, L) for each pair: the links of :meth:`last_e_step`."""
         return Scores(as_floats(self.links.elements), self.links.offsets, self.bitext.shapes)
 
 
@@ -280,7 +460,7 @@ def estimate(
         last_shares: of the last E-step; as before by default.
 
     Returns:
-        The log-likelihood that each E-step found.
+        The log-likelihood under the parameters that each E-step used.
     """
     settings = model.settings
     lexical = settings.lexical_iterations if model.start is None else 0

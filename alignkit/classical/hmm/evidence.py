@@ -1,4 +1,5 @@
-"""Evidence about word pairs beside their counts: spelling, punctuation, and how far a text repeats its words."""
+"""Evidence about word pairs beside their counts: spelling, punctuation, embeddings, and how far a text repeats its
+words."""
 
 from __future__ import annotations
 
@@ -7,8 +8,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from alignkit.classical.exchange import ALONE, Exchange
+from alignkit.embeddings.levels import LEVELS, STEP
+from alignkit.kernels.hmm_e_step import Likeness
 from alignkit.kernels.inverted_index import TableRows
+from alignkit.kernels.packed_links import unpacked_links
 from alignkit.kernels.spelling import Letters, matrix_similarities, similarities
 from alignkit.parallel import blocks, run_blocks
 from alignkit.scores import flat_offsets
@@ -19,34 +22,38 @@ from alignkit.text.vocabulary import Vocabulary
 ALIKE = 0.6
 #: A text with this share of types among its tokens, or a higher one, hardly repeats any word.
 UNREPEATED, STEEPNESS = 0.75, 4
+# The ratios of likeness at first, as counted on gold links of Danish-English and Hebrew-English, both as
+# logarithms: those of the likeness (levels.likeness_levels), and those of the ratio. They count as much as so many
+# links.
+LOG_LIKENESS = -np.array([0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.25, 4.5, 6.5, 7.75])
+LOG_RATIO = np.array([7.5, 5.5, 4.5, 3.8, 3.2, 2.4, 1.8, 0.1, -1.4, -4.0, -4.5])
+PRIOR_LINKS = 200.0
 
 
-def excluded_share(bitext: Bitext, exchange: Exchange = ALONE) -> float:
+def leave_one_out_share(bitext: Bitext) -> float:
     """The share of a link's own expectation that is taken out of the counts that judge it.
 
     1 - (r / 0.75)^4, at least 0, where r is the larger of both sides' ratios of types to tokens, each pair counted
     once however often it is there. In a text of a few sentences nearly every link is the only evidence for itself:
     without it, nothing is left to choose by.
     """
-    weights = 1 / np.maximum(exchange.copies(bitext), 1)
-    sides = bitext.source, bitext.target
-    return share_of_repetition(max(_types_per_token(side, weights, exchange) for side in sides))
+    weights = 1 / np.maximum(bitext.copies, 1)
+    return share_of_repetition(max(_types_per_token(side, weights) for side in (bitext.source, bitext.target)))
 
 
 def share_of_repetition(ratio: float) -> float:
-    """:func:`excluded_share` of a text with this number of types for each token."""
+    """:func:`leave_one_out_share` of a text with this number of types for each token."""
     return max(0.0, 1 - (ratio / UNREPEATED) ** STEEPNESS)
 
 
-def _types_per_token(corpus: Corpus, weights: np.ndarray, exchange: Exchange) -> float:
-    # The sum is a whole number, that of the tokens of different pairs.
-    tokens = round(exchange.total(corpus.lengths * weights))
-    known = exchange.summed(np.bincount(corpus.tokens, minlength=len(corpus.vocabulary)))
-    return np.count_nonzero(known) / tokens if tokens > 0 else 0.0
+def _types_per_token(corpus: Corpus, weights: np.ndarray) -> float:
+    tokens = round(float(corpus.lengths @ weights))  # a whole number, that of the tokens of different pairs
+    types = np.count_nonzero(np.bincount(corpus.tokens, minlength=len(corpus.vocabulary)))
+    return types / tokens if tokens > 0 else 0.0
 
 
 def are_words(vocabulary: Vocabulary) -> np.ndarray:
-    """bool (V,): whether each token has a letter or a digit; others are punctuation and symbols."""
+    """bool (V,): the tokens that have a letter or a digit; others are punctuation and symbols."""
     found = (any(map(str.isalnum, token)) for token in vocabulary)
     return np.fromiter(found, bool, len(vocabulary))
 
@@ -83,11 +90,11 @@ def spelling_counts(bitext: Bitext, rows: TableRows, threads: int) -> tuple[np.n
 
 
 def spelling_of_new_pairs(bitext: Bitext, is_new: np.ndarray, threads: int) -> np.ndarray:
-    """float32 (P,): counts as of :func:`spelling_counts`, for the elements of the (T, L) matrices that are new.
+    """float32 (P,): counts as in :func:`spelling_counts`, for the elements of the (T, L) matrices that are new.
 
     Args:
         bitext: M pairs.
-        is_new: bool (P,), whether a model does not know the pair of words of an element; the others get 0.
+        is_new: bool (P,), the elements whose pair of words a model does not know; the others get 0.
         threads: how many to use; no result depends on it.
     """
     source, target, letters = letters_of(bitext)
@@ -150,3 +157,46 @@ def _plain_letters(text: str) -> dict[int, str]:
         parts = unicodedata.normalize("NFKD", letter)
         found[ord(letter)] = "".join(part for part in parts if not unicodedata.combining(part))
     return found
+
+
+class LevelRatios:
+    """How much likelier each level of likeness is where there is a link than elsewhere, estimated with the links.
+
+    The levels of a sentence pair are not independent, so a ratio counts with an exponent.
+
+    Args:
+        levels: uint8 (P,), of every element of the text's matrices (:mod:`alignkit.embeddings.levels`).
+        exponent: of the ratios.
+    """
+
+    def __init__(self, levels: np.ndarray, exponent: float) -> None:
+        self.levels, self.exponent = levels, exponent
+        counts = _counted(levels) + 1
+        self.shares = counts / counts.sum()
+        first = np.interp(STEP * np.arange(LEVELS), -LOG_LIKENESS, LOG_RATIO)
+        expected = self.shares * np.exp(first)
+        self.prior = PRIOR_LINKS * expected / expected.sum()
+        self.ratios = np.ones(LEVELS + 1, np.float32)
+        self._set(np.exp(first))
+
+    @property
+    def likeness(self) -> Likeness:
+        """As the kernels take it; :meth:`update` changes it."""
+        return Likeness(self.levels, self.ratios)
+
+    def update(self, elements: np.ndarray) -> None:
+        """New ratios from the expected links of elements uint32 (P,)."""
+        linked = _counted(self.levels, elements) + self.prior
+        self._set(linked / linked.sum() / self.shares)
+
+    def _set(self, ratios: np.ndarray) -> None:
+        self.ratios[:LEVELS] = np.maximum(ratios, 1e-6) ** self.exponent
+
+
+def _counted(levels: np.ndarray, elements: np.ndarray | None = None) -> np.ndarray:
+    """float64 (LEVELS,): the number of elements of each level, or the sum of their expected links."""
+    counts, step = np.zeros(LEVELS + 1), 1 << 22
+    for low in range(0, len(levels), step):
+        part = None if elements is None else unpacked_links(elements[low : low + step])
+        counts += np.bincount(levels[low : low + step], part, minlength=LEVELS + 1)
+    return counts[:LEVELS]

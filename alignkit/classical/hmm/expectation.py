@@ -1,4 +1,4 @@
-"""The E-step of the hidden Markov aligners over a whole text, for estimation and for inference."""
+"""The E-step of the hidden Markov aligners over a whole text: matrices of expected links, and what is summed."""
 
 from __future__ import annotations
 
@@ -7,16 +7,26 @@ from functools import reduce
 
 import numpy as np
 
-from alignkit.classical.exchange import ALONE, Exchange
+from alignkit.classical.word_pairs import token_index
+from alignkit.errors import AlignkitError
+from alignkit.kernels import hmm_pairs
 from alignkit.kernels.forward_backward import TransitionCounts
-from alignkit.kernels.hmm_e_step import LinkArrays, Shares, TextArrays, expect_links
+from alignkit.kernels.hmm_e_step import NO_LIKENESS, Likeness, LinkArrays, Shares, TextArrays, expect_links
 from alignkit.kernels.hmm_emissions import DirectionArrays
-from alignkit.parallel import blocks_of_size, run_blocks
+from alignkit.kernels.hmm_m_step import count_fertilities
+from alignkit.kernels.hmm_pairs import SEGMENT_BITS, PairPlaces
+from alignkit.kernels.hmm_rows import FERTILITIES
+from alignkit.kernels.inverted_index import TableRows
+from alignkit.parallel import blocks, blocks_of_size, run_blocks
+from alignkit.scores import flat_offsets
 from alignkit.text.bitext import Bitext
-from alignkit.text.on_disk import RELEASED, release
 
 # The number of blocks that the text is cut into, whatever the number of threads: counts are summed block by block.
 BLOCKS = 64
+# The same of fertilities: few, as each block needs an array of the size of the vocabulary.
+FERTILITY_BLOCKS = 4
+# Codes are found for blocks of about this number of elements, so that the index of a block takes little memory.
+CODED_ELEMENTS = 1 << 25
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,23 +63,8 @@ def uniform_direction(states: int, emitted: int, tokens: int, null_probability: 
         transition=np.empty(0, np.float32),
         initial=np.empty(0, np.float32),
         null_probability=null_probability,
-        exclude=0.0,
+        leave_one_out=0.0,
     )
-
-
-def element_blocks(links: LinkArrays) -> list[tuple[int, int]]:
-    """Ranges of sentence pairs, to :func:`release_matrices` after each."""
-    return blocks_of_size(links.offsets, RELEASED)
-
-
-def release_matrices(links: LinkArrays) -> None:
-    """Give back the memory of matrices that are on disk."""
-    release(links.elements)
-
-
-def pair_work(source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """int64 (M,): how much work pairs with these numbers of tokens are, relative to each other."""
-    return source * target * (source + target)
 
 
 def expect(
@@ -79,7 +74,6 @@ def expect(
     shares: Shares,
     threads: int,
     copies: np.ndarray | None = None,
-    exchange: Exchange = ALONE,
     is_last: bool = False,
 ) -> Expectation:
     """Runs the E-step; the links of ``links``, and NULL's of the directions, are overwritten.
@@ -89,8 +83,7 @@ def expect(
         shares: of each direction's posteriors in the links.
         threads: how many to use; no result depends on it.
         copies: of :func:`text_arrays`.
-        exchange: with the processes that have the rest of the text; each has whole blocks of it.
-        is_last: whether float32 numbers replace the elements (:func:`alignkit.kernels.packed_links.as_floats`).
+        is_last: let float32 numbers replace the elements (:func:`alignkit.kernels.packed_links.as_floats`).
     """
     text, shares = text_arrays(bitext, copies), shares._replace(is_last=is_last)
     likelihood = np.zeros(len(bitext), np.float64)
@@ -100,12 +93,11 @@ def expect(
         sums = np.zeros(1 + sum(sizes))
         counts = _transition_counts(sums[1:], sizes)
         sums[0] = expect_links(low, high, text, links, directions, shares, likelihood, counts)
-        release_matrices(links)
         return sums
 
-    ranges = exchange.text_blocks(pair_work(bitext.source.lengths, bitext.target.lengths), BLOCKS)
-    parts = run_blocks(run, [part for part in ranges if part[0] < part[1]] or [(0, 0)], threads)
-    sums = reduce(np.add, exchange.gathered(np.stack(parts)))
+    source, target = bitext.source.lengths, bitext.target.lengths
+    parts = run_blocks(run, blocks(source * target * (source + target), BLOCKS) or [(0, 0)], threads)
+    sums = reduce(np.add, parts)
     return Expectation(likelihood, _transition_counts(sums[1:], sizes), float(sums[0]))
 
 
@@ -113,3 +105,79 @@ def _transition_counts(numbers: np.ndarray, sizes: list[int]) -> tuple[Transitio
     """Both directions' counts, slices of one array; sizes: of the eight of them."""
     parts = np.split(numbers, np.cumsum(sizes)[:-1])
     return TransitionCounts(*parts[:4]), TransitionCounts(*parts[4:])
+
+
+def expected_fertilities(bitext: Bitext, links: LinkArrays, threads: int) -> tuple[np.ndarray, np.ndarray]:
+    """float64 (V_src, F), (V_tgt, F): expected number of occurrences of each word with 0, 1, ... links.
+
+    Args:
+        bitext: M pairs.
+        links: their expected links.
+        threads: how many to use; no result depends on it.
+    """
+    text, source_types = text_arrays(bitext), len(bitext.source.vocabulary)
+    total = np.zeros((source_types + len(bitext.target.vocabulary), FERTILITIES))
+
+    def count(low: int, high: int) -> np.ndarray:
+        sums = np.zeros_like(total)
+        count_fertilities(low, high, text, links.offsets, links.elements, sums[:source_types], sums[source_types:])
+        return sums
+
+    # Blocks are added in their order, and there are no more of them at a time than threads.
+    ranges = blocks(np.diff(links.offsets), FERTILITY_BLOCKS)
+    for first in range(0, len(ranges), threads):
+        for part in run_blocks(count, ranges[first : first + threads], threads):
+            total += part
+        del part  # before the next ones are there
+    return total[:source_types], total[source_types:]
+
+
+def link_arrays(
+    bitext: Bitext,
+    rows: TableRows,
+    evidence: np.ndarray,
+    threads: int,
+    likeness: Likeness = NO_LIKENESS,
+) -> LinkArrays:
+    """Matrices without links.
+
+    Args:
+        bitext: M pairs.
+        rows: its K word pairs, by source word; the values are not looked at.
+        evidence, likeness: of :class:`alignkit.kernels.hmm_e_step.LinkArrays`.
+        threads: how many to use; no result depends on it.
+
+    Raises:
+        AlignkitError: the word pairs are too many for their numbers.
+    """
+    if len(rows.columns) >= 2**31:
+        raise AlignkitError("the text has more than two thousand million word pairs; fit a sample (--fit-on)")
+    offsets = flat_offsets(bitext.shapes)
+    elements = np.zeros(offsets[-1], np.uint32)
+    places = _pair_places(rows, len(bitext.target.vocabulary))
+    for low, high in blocks_of_size(offsets, CODED_ELEMENTS):
+        part = elements[offsets[low] : offsets[high]]
+        _fill_codes(bitext.block(low, high), rows.columns, places, part, threads)
+    return LinkArrays(offsets, places, evidence, elements, likeness)
+
+
+def _pair_places(rows: TableRows, target_types: int) -> PairPlaces:
+    is_long = np.diff(rows.offsets) > 1 << SEGMENT_BITS
+    long_rows = np.where(is_long, np.cumsum(is_long) - 1, -1).astype(np.int32)
+    segments = np.empty((int(is_long.sum()), -(-target_types >> SEGMENT_BITS)), np.int64)
+    hmm_pairs.fill_segments(rows.columns, rows.offsets, long_rows, segments)
+    return PairPlaces(rows.offsets, long_rows, segments)
+
+
+def _fill_codes(
+    bitext: Bitext, columns: np.ndarray, places: PairPlaces, elements: np.ndarray, threads: int
+) -> None:
+    """The codes of a block of pairs."""
+    index, text = token_index(bitext.source, threads), text_arrays(bitext)
+    matrices = flat_offsets(bitext.shapes), elements
+
+    def fill(low: int, high: int) -> None:
+        room = np.empty(len(bitext.target.vocabulary), np.uint16)
+        hmm_pairs.fill_codes(low, high, index, text, matrices, columns, places, room)
+
+    run_blocks(fill, blocks(np.diff(index.starts), 1 if threads == 1 else 8 * threads), threads)

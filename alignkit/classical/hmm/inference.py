@@ -1,33 +1,295 @@
-"""Inference with fitted hidden Markov aligners: posteriors, likelihoods and Viterbi alignments of new text."""
+"""Inference with fitted hidden Markov models: posteriors, likelihoods and Viterbi alignments of new text."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from alignkit.classical.hmm.evidence import spelling_of_new_pairs
+from alignkit.classical.hmm.back_off import FEW, BackgroundModel, ClassCounts
+from alignkit.classical.hmm.evidence import share_of_repetition, spelling_of_new_pairs
 from alignkit.classical.hmm.expectation import expect, text_arrays, uniform_direction
-from alignkit.classical.hmm.known_model import taken
-from alignkit.classical.hmm.new_pairs import NewPairs
-from alignkit.classical.hmm.own_part import OwnPart
-from alignkit.classical.hmm.parameters import FittedHMM, HMMParameters
+from alignkit.classical.hmm.parameters import FittedCounts, FittedHMM, HMMParameters, taken, unpack_hmm
+from alignkit.classical.hmm.settings import JOINT_SETTINGS
+from alignkit.classical.hmm.transliteration import LearnedLetters
 from alignkit.classical.lexical_model import Lookup
 from alignkit.kernels import hmm_m_step, viterbi
+from alignkit.kernels.hmm_background import add_class_counts, divide_by_totals
 from alignkit.kernels.hmm_e_step import BOTH, FORWARD, LinkArrays, Shares
 from alignkit.kernels.hmm_emissions import DirectionArrays
 from alignkit.kernels.hmm_pairs import NO_PLACES
+from alignkit.kernels.hmm_rows import TINY
+from alignkit.kernels.link_odds import HARDLY, judge_matrices
 from alignkit.kernels.packed_links import as_floats
 from alignkit.kernels.translation_table import UNSEEN
-from alignkit.parallel import blocks, run_blocks, thread_count
+from alignkit.parallel import blocks, blocks_of_size, run_blocks, thread_count
+from alignkit.records import Record
 from alignkit.scores import Scores, flat_offsets
+from alignkit.storage import Fields
 from alignkit.text.bitext import Bitext
 
 # Fertility needs the links of the other words: they are found without it first, and then this many times with it.
 ROUNDS = 2
+#: A sentence pair with this number of elements (t, l) or more is taken to be one of the text if all its word pairs
+#: met there: in a pair of another text some did not, unless it is short.
+LEAST_ELEMENTS = 20
+CHANGED_ELEMENTS = 1 << 19  # that are changed at a time
+#: How much more the mean of the log-odds of several views of a text is trusted than those of one model.
+VIEWS_CERTAINTY = 1.3
 
 Ids = tuple[np.ndarray, np.ndarray]
 Running = tuple[HMMParameters | None, HMMParameters | None]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BidirectionalHMM(FittedHMM):
+    """Two fitted hidden Markov models, one for each direction, that give probabilities of links together.
+
+    Attributes:
+        share: weight of the forward posterior in the log-odds of a link; the reverse one has the rest.
+        counts: those that it was fitted with, with which it can be adapted to other texts
+            (:mod:`alignkit.classical.hmm.adaptation`).
+
+    The others are those of :class:`FittedHMM`.
+    """
+
+    share: float = 0.5
+    counts: FittedCounts | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.counts is not None and len(self.counts.pairs) != len(self.table.values):
+            raise ValueError("there must be a count for each pair of the table")
+        if self.reverse is None:
+            raise ValueError("a joint model has two directions")
+        if not 0 < self.share < 1:
+            raise ValueError("the share must lie between 0 and 1")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields, not what cached properties hold."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @property
+    def shares(self) -> Shares:
+        """The weight of each direction in the log-odds of a link."""
+        return Shares(self.share, 1 - self.share, as_log_odds=True)
+
+    @cached_property
+    def unknown_pairs(self) -> UnknownPairs | None:
+        """Emissions of pairs of words that it does not know; None if it does not have its counts."""
+        return None if self.counts is None else UnknownPairs(self, self.counts)
+
+    @cached_property
+    def leave_one_out(self) -> LeaveOneOut | None:
+        """Judges sentence pairs of its own text by the others; None if it does not have its counts."""
+        return None if self.counts is None else LeaveOneOut(self, self.counts)
+
+    def log_odds(self, bitext: Bitext, threads: int | None = None, are_words: bool = True) -> Scores:
+        """(T, L) of M pairs: the mean of the log-odds of both directions' posteriors, NO_LINK where there are none
+        (:mod:`alignkit.kernels.link_odds`).
+
+        Args:
+            bitext: M pairs.
+            threads: all there are by default; no result depends on it.
+            are_words: True if its units are words, so that pairs of the model's own text are told from others: of
+                subwords, all pairs soon have met.
+        """
+        leave_one_out = self.leave_one_out if are_words else None
+        return _last_links(bitext, self, self.shares, threads, self.unknown_pairs, leave_one_out)[0]
+
+    def expected_links(self, bitext: Bitext, threads: int | None = None) -> Scores:
+        """(T, L) of M pairs: the mean of both directions' posteriors, as the estimation counts them."""
+        return posteriors(bitext, self, BOTH, threads, self.unknown_pairs)[0]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays of a saved file."""
+        counts = self.counts
+        return super().arrays() | ({} if counts is None else {"counts": counts.pairs, "null_counts": counts.null})
+
+    def header(self) -> dict[str, Any]:
+        """The numbers of a saved file."""
+        return super().header() | {"share": self.share}
+
+
+def unpack_bidirectional(arrays: Fields, header: Record) -> BidirectionalHMM:
+    """A model from its ``arrays`` and ``header``.
+
+    Raises:
+        InputError, TypeError, ValueError: they are damaged.
+    """
+    attributes = unpack_hmm(arrays, header, 2)
+    if "counts" in arrays.arrays:
+        attributes["counts"] = FittedCounts(*(arrays.get(name, np.float32) for name in ("counts", "null_counts")))
+    return BidirectionalHMM(**attributes, share=header.number("share", 0, 1))
+
+
+class UnknownPairs:
+    """Emissions of pairs of words that never met in the text of a model, or of words that were not there.
+
+    A pair gets pseudo-counts as in a fit with :data:`.settings.JOINT_SETTINGS`: that of all pairs, that of its
+    spelling if the model was fitted with such, and that of the other pairs of the same classes
+    (:class:`alignkit.classical.hmm.back_off.BackOff`). p(y|x) is their sum divided by the count of x and 1.
+    A model that was fitted with other pseudo-counts, or without, gets these too: with none, words that it does not
+    know could not be linked.
+
+    Args:
+        model: of both directions.
+        counts: those that it was fitted with.
+    """
+
+    def __init__(self, model: FittedHMM, counts: FittedCounts) -> None:
+        self.background, self.settings = BackgroundModel(model, counts, JOINT_SETTINGS), JOINT_SETTINGS
+        self.is_spelled = model.is_spelled  # short units have no spelling
+
+    @cached_property
+    def letters(self) -> LearnedLetters:
+        """The letters that correspond in the links that the model has learned."""
+        return LearnedLetters(self.background)
+
+    def add(self, bitext: Bitext, ids: Ids, is_new: np.ndarray, evidence: np.ndarray, threads: int) -> None:
+        """Sets p(y|x) of the new pairs in both directions.
+
+        Args:
+            bitext: M pairs.
+            ids: the model's ids of the text's source and target words, -1 if unknown.
+            is_new: bool (P,), the elements of the (T, L) matrices whose pair the model does not know.
+            evidence: float32 (P, 3), of which columns 1 and 2 are the forward and the reverse direction's.
+        """
+        new = np.flatnonzero(is_new)
+        if not len(new):
+            return
+        start = np.full(len(new), self.settings.lexical_prior, np.float32)
+        if self.is_spelled:
+            alike = spelling_of_new_pairs(bitext, is_new, threads)[new]
+            alike = np.maximum(alike, self.letters.counts(bitext, ids, new, threads))
+            start += np.float32(self.settings.spelling) * alike
+        evidence[new, 1] = evidence[new, 2] = start
+        text, offsets = text_arrays(bitext), flat_offsets(bitext.shapes)
+        ranges, (source, target) = blocks(np.diff(offsets), threads), (bitext.source, bitext.target)
+        for classes in self.background.classes:
+            own = classes.of_words(0, source.vocabulary), classes.of_words(1, target.vocabulary)
+            counts = Lookup(classes.table, bitext, *own, threads).scores().values
+            factors = self._factors(classes, ids, own)
+
+            def add(low: int, high: int, counts: np.ndarray = counts, factors: Ids = factors) -> None:
+                add_class_counts(low, high, text, offsets, is_new, counts, factors, evidence)
+
+            run_blocks(add, ranges, threads)
+        totals = [(taken(self.background.totals[side], ids[side]) + 1).astype(np.float32) for side in (0, 1)]
+        run_blocks(
+            lambda *span: divide_by_totals(*span, text, offsets, is_new, *totals, evidence), ranges, threads
+        )
+
+    def _factors(self, classes: ClassCounts, ids: Ids, words: Ids) -> Ids:
+        """The factors of both sides' words (:class:`alignkit.kernels.hmm_m_step.BackOffClasses`), from their
+        classes, with their frequencies as the model knows them."""
+        weight, factors = self.settings.back_off / len(self.background.classes), []
+        for side, of in enumerate(words):
+            own, in_class = taken(self.background.totals[side], ids[side]), taken(classes.totals[side], of)
+            frequency = np.maximum(own, 1)
+            share = frequency / np.maximum(in_class + (ids[side] < 0), frequency)
+            factor = weight / (np.maximum(in_class - own, 0) + FEW)
+            columns = [share, factor] if side else [factor, share]
+            factors.append(np.stack(columns, axis=1).astype(np.float32))
+        return factors[0], factors[1]
+
+
+class LeaveOneOut:
+    """Judges sentence pairs of the text that a model was fitted on by the counts of the others.
+
+    In the fit a link is judged by the evidence of other places (kernels.hmm_emissions.emissions). A fitted model
+    that links the same text again would find a pair's own links among its counts, and rare words would confirm
+    whatever they were linked to.
+
+    Args:
+        model: of both directions, between words; a model without pseudo-counts keeps its counts whole.
+        counts: those that it was fitted with.
+    """
+
+    def __init__(self, model: FittedHMM, counts: FittedCounts) -> None:
+        self.model, self.counts = model, counts
+        links = float(counts.pairs.sum(dtype=np.float64))
+        tokens = (links + float(counts.null[1]), links + float(counts.null[0]))
+        ratios = [types / max(number, 1.0) for types, number in zip(model.table.shape, tokens, strict=True)]
+        self.share = share_of_repetition(max(ratios)) if model.forward.emission_floor.any() else 0.0
+
+    def take_out(
+        self,
+        bitext: Bitext,
+        ids: tuple[np.ndarray, np.ndarray],
+        is_new: np.ndarray,
+        evidence: np.ndarray,
+        threads: int,
+    ) -> None:
+        """Changes p(y|x) in sentence pairs that are taken to be of the model's text: at most one link of each
+        word pair is its own.
+
+        Args:
+            bitext, ids, is_new, evidence: as in :meth:`UnknownPairs.add`.
+            threads: how many to use; no result depends on it.
+        """
+        offsets = flat_offsets(bitext.shapes)
+        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(is_new)])
+        is_own = (before[offsets[1:]] == before[offsets[:-1]]) & (np.diff(offsets) >= LEAST_ELEMENTS)
+        if not is_own.any() or self.share <= 0:
+            return
+        chosen = np.flatnonzero(is_own)
+        part = bitext.take(chosen)
+        starts = flat_offsets(part.shapes)
+        for low, high in blocks_of_size(starts, CHANGED_ELEMENTS):
+            inner = starts[low : high + 1] - starts[low]
+            places = np.repeat(offsets[chosen[low:high]] - inner[:-1], np.diff(inner)) + np.arange(inner[-1])
+            self._take_out(part.block(low, high), inner, ids, places, evidence, threads)
+
+    def _take_out(
+        self,
+        part: Bitext,
+        starts: np.ndarray,
+        ids: Ids,
+        places: np.ndarray,
+        evidence: np.ndarray,
+        threads: int,
+    ) -> None:
+        """:meth:`take_out` of pairs of the model's text, whose elements are at ``places``."""
+        values = Lookup(replace(self.model.table, values=self.counts.pairs), part, *ids, threads).scores().values
+        own = self.share * np.minimum(values, 1).astype(np.float64)
+        m = np.repeat(np.arange(len(part)), np.diff(starts))
+        row, column = np.divmod(np.arange(len(own)) - starts[m], part.source.lengths[m])
+        tokens = (
+            part.source.tokens[part.source.offsets[m] + column],
+            part.target.tokens[part.target.offsets[m] + row],
+        )
+        for side, direction in enumerate(self.model.directions):
+            # The floor is the pseudo-count of every pair, divided by the word's count.
+            floor = direction.emission_floor[ids[side][tokens[side]]].astype(np.float64)
+            totals = JOINT_SETTINGS.lexical_prior / np.maximum(floor, TINY)
+            others = evidence[places, 1 + side] * totals - own
+            evidence[places, 1 + side] = np.maximum(others, TINY) / np.maximum(totals - own, TINY)
+
+
+def chances(log_odds: np.ndarray) -> np.ndarray:
+    """float32: the probabilities of log-odds by themselves; 0 where neither direction sees a link."""
+    return np.where(log_odds <= HARDLY, np.float32(0), 1 / (1 + np.exp(-log_odds))).astype(np.float32)
+
+
+def into_probabilities(log_odds: Scores, threads: int | None = None, views: int = 1) -> Scores:
+    """The probability of every link, (T, L) for each pair, from its log-odds and those of the links beside it.
+
+    Args:
+        log_odds: (T, L) for each pair, of one model or the mean of several views'; overwritten by the result.
+        threads: all there are by default; no result depends on it.
+        views: how many there are; of more than one, c of the formula is :data:`VIEWS_CERTAINTY`.
+    """
+    count, values = thread_count(threads), log_odds.values
+    certainty = np.float32(1 if views == 1 else VIEWS_CERTAINTY)
+
+    def judge(low: int, high: int) -> None:
+        judge_matrices(low, high, log_odds.shapes, log_odds.offsets, values, certainty)
+
+    run_blocks(judge, blocks(np.diff(log_odds.offsets), count), count)
+    return log_odds
 
 
 def posteriors(
@@ -35,7 +297,7 @@ def posteriors(
     model: FittedHMM,
     shares: Shares,
     threads: int | None,
-    new_pairs: NewPairs | None = None,
+    unknown_pairs: UnknownPairs | None = None,
 ) -> tuple[Scores, np.ndarray]:
     """Link probabilities (T, L) of M pairs, and the log-likelihood of each, float64 (M,).
 
@@ -45,28 +307,12 @@ def posteriors(
         shares: of the forward and the reverse direction's posteriors in the result; the log-likelihoods of two
             are added. Fertility is judged by the mean of both.
         threads: all there are by default; no result depends on it.
-        new_pairs: what to think of pairs of words that the model does not know; by default they are equal, but for
-            their spelling.
+        unknown_pairs: emissions of pairs of words that the model does not know; by default they are equal, but
+            for their spelling.
     """
-    found, likelihood = _last_links(bitext, model, shares, threads, new_pairs)
-    np.clip(found.values, 0, 1, out=found.values)
-    return found, likelihood
-
-
-def pooled_log_odds(
-    bitext: Bitext,
-    model: FittedHMM,
-    shares: Shares,
-    threads: int | None,
-    new_pairs: NewPairs | None = None,
-    own_part: OwnPart | None = None,
-) -> Scores:
-    """The mean of the log-odds of both directions' posteriors, (T, L) of M pairs; NO_LINK where there are none.
-
-    See :mod:`alignkit.kernels.link_odds`. Arguments are those of :func:`posteriors`, with shares of log-odds; with
-    ``own_part``, sentence pairs of the model's own text are judged by the others.
-    """
-    return _last_links(bitext, model, shares, threads, new_pairs, own_part)[0]
+    links, likelihood = _last_links(bitext, model, shares, threads, unknown_pairs)
+    np.clip(links.values, 0, 1, out=links.values)
+    return links, likelihood
 
 
 def _last_links(
@@ -74,20 +320,20 @@ def _last_links(
     model: FittedHMM,
     shares: Shares,
     threads: int | None,
-    new_pairs: NewPairs | None,
-    own_part: OwnPart | None = None,
+    unknown_pairs: UnknownPairs | None,
+    leave_one_out: LeaveOneOut | None = None,
 ) -> tuple[Scores, np.ndarray]:
-    """What the last of some E-steps finds, and the log-likelihoods."""
+    """The links of the last of some E-steps, and the log-likelihoods."""
     running, threads = _running(model, shares), thread_count(threads)
     ids, rounds = model.ids(bitext), _rounds(running)
-    links = _link_arrays(bitext, model, ids, running, threads, new_pairs, own_part)
+    links = _link_arrays(bitext, model, ids, running, threads, unknown_pairs, leave_one_out)
     mean = shares if None in running else BOTH
     likelihood = np.zeros(len(bitext))
     for i in range(rounds):
         directions = _directions(bitext, ids, running, fertility=i > 0)
         is_last = i == rounds - 1
-        found = expect(bitext, links, directions, shares if is_last else mean, threads, is_last=is_last)
-        likelihood = found.likelihood
+        used = shares if is_last else mean
+        likelihood = expect(bitext, links, directions, used, threads, is_last=is_last).likelihood
     return Scores(as_floats(links.elements), links.offsets, bitext.shapes), likelihood
 
 
@@ -106,7 +352,7 @@ def log_likelihoods(bitext: Bitext, model: FittedHMM, shares: Shares, threads: i
         for each in model.directions
     ]
     parts = model.source, model.target, model.table
-    return posteriors(bitext, FittedHMM(*parts, *plain, fold_case=model.fold_case), shares, threads)[1]
+    return posteriors(bitext, FittedHMM(*parts, *plain), shares, threads)[1]
 
 
 def viterbi_positions(bitext: Bitext, model: FittedHMM, threads: int | None) -> np.ndarray:
@@ -149,8 +395,8 @@ def _link_arrays(
     ids: Ids,
     running: Running,
     threads: int,
-    new_pairs: NewPairs | None = None,
-    own_part: OwnPart | None = None,
+    unknown_pairs: UnknownPairs | None = None,
+    leave_one_out: LeaveOneOut | None = None,
 ) -> LinkArrays:
     """Every element of the matrices as a word pair of its own, whose pseudo-counts are its probabilities."""
     offsets = flat_offsets(bitext.shapes)
@@ -161,14 +407,14 @@ def _link_arrays(
             lookup = Lookup(replace(model.table, values=direction.emission), bitext, *ids, threads)
             scores = lookup.scores()
             is_new = scores.values == 0
-            if new_pairs is None and direction.emission_alike.any():
+            if unknown_pairs is None and direction.emission_alike.any():
                 alike = spelling_of_new_pairs(bitext, is_new, threads) if alike is None else alike
                 _add_alike(bitext, alike, direction, ids[side], side, scores)
             evidence[:, 1 + side] = _emissions(bitext, scores, direction, ids[side], side, threads)
-    if own_part is not None:
-        own_part.take_out(bitext, ids, is_new, evidence, threads)
-    if new_pairs is not None:
-        new_pairs.add(bitext, ids, is_new, evidence, threads)
+    if leave_one_out is not None:
+        leave_one_out.take_out(bitext, ids, is_new, evidence, threads)
+    if unknown_pairs is not None:
+        unknown_pairs.add(bitext, ids, is_new, evidence, threads)
     return LinkArrays(offsets, NO_PLACES, evidence, np.zeros(offsets[-1], np.uint32))
 
 

@@ -1,4 +1,5 @@
-"""The best classical aligner here: two hidden Markov models, one for each direction, estimated together.
+"""The best classical aligner here: two hidden Markov models, one for each direction, estimated together, of a
+text's words or of several views of it (:mod:`alignkit.classical.hmm.views`).
 
 What it adds to the HMM of Vogel, Ney and Tillmann (1996), each because it pays on development data
 (benchmarks/quality.py):
@@ -13,7 +14,7 @@ What it adds to the HMM of Vogel, Ney and Tillmann (1996), each because it pays 
   names in different alphabets do (:mod:`alignkit.classical.hmm.transliteration`).
 - **Punctuation** is seldom linked to words.
 - **Back-off.** Pseudo-counts from the translations of words with the same first or last letters, less those of the
-  word itself (:mod:`alignkit.classical.hmm.word_classes`).
+  word itself (:mod:`alignkit.classical.hmm.back_off`).
 - **Fertility** (Brown et al. 1993, IBM Model 3), as a factor for one more link of a word, given the expected
   number of its others (mean field).
 - **Links** whose probability reaches a threshold. The probability comes from the log-odds of both posteriors,
@@ -23,306 +24,613 @@ What it adds to the HMM of Vogel, Ney and Tillmann (1996), each because it pays 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from alignkit.classical.exchange import current_exchange, exchanging, with_work
+from alignkit.aligner import Aligner, scores_of_links
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
-from alignkit.classical.hmm.inference import log_likelihoods, pooled_log_odds, posteriors
-from alignkit.classical.hmm.joint_aligner import FittedText, JointAligner
-from alignkit.classical.hmm.known_model import FittedCounts
-from alignkit.classical.hmm.link_odds import into_probabilities
-from alignkit.classical.hmm.new_pairs import NewPairs
-from alignkit.classical.hmm.own_part import OwnPart
-from alignkit.classical.hmm.parameters import FittedHMM, unpack_hmm
-from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD, HMMSettings
-from alignkit.classical.hmm.windows import (
+from alignkit.classical.hmm.inference import (
+    BidirectionalHMM,
+    into_probabilities,
+    log_likelihoods,
+    unpack_bidirectional,
+)
+from alignkit.classical.hmm.parameters import FittedCounts
+from alignkit.classical.hmm.settings import (
+    FAST_SETTINGS,
+    JOINT_SETTINGS,
+    JOINT_THRESHOLD,
+    QUALITIES,
+    HMMSettings,
+)
+from alignkit.classical.hmm.views import (
+    SMALL_VIEWS,
+    VIEWS,
+    Linked,
+    View,
+    ViewedText,
+    is_long,
+    linked_in_blocks,
     scores_in_windows,
+    spliced,
     spliced_scores,
     sums_in_windows,
+    trained_views,
     training_pairs,
     unchosen,
+    unpack_view,
 )
-from alignkit.classical.memory import MemoryLimit
+from alignkit.classical.lexical_model import Lookup, PairTable
+from alignkit.classical.memory import parse_size, show_size
 from alignkit.classical.priors import LexiconPrior
 from alignkit.embeddings.levels import Embeddings
-from alignkit.errors import InputError
+from alignkit.errors import AlignkitError, InputError
 from alignkit.kernels.hmm_e_step import BOTH, FORWARD, REVERSE, Shares
 from alignkit.kernels.link_odds import NO_LINK
+from alignkit.links.from_scores import links_above
+from alignkit.links.links import Links
 from alignkit.parallel import thread_count
 from alignkit.records import Record
 from alignkit.scores import Scores
 from alignkit.storage import Fields, load_arrays, save_arrays
 from alignkit.text.bitext import Bitext
-from alignkit.text.units import lowercased
+from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike, Progress, with_options
 
-Prior = LexiconPrior | Embeddings
-KIND, VERSION = "alignkit.hmm-joint", 5
+KIND, VERSION = "alignkit.hmm-joint", 6
+#: Texts whose matrices have fewer elements (t, l) in all than this get all iterations whatever the quality: there
+#: they take no time worth saving.
+HURRIED_FROM = 2_000_000
+#: Texts whose matrices have fewer elements than this, and as subwords fewer than so many times as many, are small.
+SMALL_TEXT, UNITS_LIMIT = 8_000_000, 4
+#: The most iterations with transitions of a model of subwords: with more, it finds fewer right links.
+SUBWORD_ITERATIONS = 4
+#: Bytes of a word pair in a saved file: its target word, two probabilities and a count; and of what the names of
+#: arrays, the header and the directory of the file take for each view.
+PAIR, ENVELOPE = 16, 1 << 14
+
+
+@dataclass(frozen=True, eq=False)
+class FittedText:
+    """The text that an aligner was fitted on, with its link probabilities.
+
+    Attributes:
+        bitext: M pairs.
+        probabilities: of all pairs, or of those in ``chosen``.
+        chosen: bool (M,), the pairs that the aligner was fitted on, if others were too long.
+        of_others: the aligner that links those others; None: the fitted one.
+    """
+
+    bitext: Bitext
+    probabilities: Scores
+    chosen: np.ndarray | None = None
+    of_others: JointHMM | None = None
+
+    @property
+    def others(self) -> Bitext:
+        """The pairs that are not chosen."""
+        assert self.chosen is not None
+        return unchosen(self.bitext, self.chosen)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class JointHMM(FittedHMM, JointAligner):
-    """Two fitted hidden Markov aligners that give link probabilities together.
+class JointHMM(Aligner):
+    """Hidden Markov models of both directions, of a text's words or of several views of it, that link together.
 
     Attributes:
-        share: weight of the forward posterior in the log-odds of a link; the reverse one has the rest.
-        counts: those that it was fitted with, with which it can be adapted to other texts
-            (:mod:`alignkit.classical.hmm.adaptation`).
-
-    The others are those of :class:`FittedHMM` and :class:`JointAligner`.
+        views: what the models see; the first is words.
+        models: one for each view; the log-odds of their links are averaged.
+        threshold: links have at least this probability: higher for precision, lower for recall.
+        threads: how many to use (None: all); no result depends on it.
+        fitted: the text that it was fitted on; not saved. A link of that text is judged without its own part in
+            the counts, which makes its probability a better one than another look at the same text would.
     """
 
-    share: float = 0.5
+    views: tuple[View, ...]
+    models: tuple[BidirectionalHMM, ...]
     threshold: float = JOINT_THRESHOLD
-    name = "hmm-joint"
+    threads: int | None = field(default=None, compare=False, kw_only=True)
     kinds = ("alpha", "beta")
     predicts = ("target", "source")
     fitted: FittedText | None = field(default=None, compare=False, repr=False)
-    counts: FittedCounts | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.counts is not None and len(self.counts.pairs) != len(self.table.values):
-            raise ValueError("there must be a count for each pair of the table")
-        if self.reverse is None:
-            raise ValueError("a joint model has two directions")
-        if not (0 < self.share < 1 and 0 <= self.threshold <= 1):
-            raise ValueError("share and threshold must lie between 0 and 1")
+        if not self.models or len(self.models) != len(self.views):
+            raise ValueError("every view needs a model")
+        if not 0 <= self.threshold <= 1:
+            raise ValueError("the threshold must lie between 0 and 1")
 
-    def whole_probabilities(self, bitext: Bitext) -> Scores:
-        """See :meth:`JointAligner.whole_probabilities`."""
-        return into_probabilities(self.whole_log_odds(bitext), self.threads)
+    def __repr__(self) -> str:
+        """One line: the views, and the model of words."""
+        return f"JointHMM({len(self.views)} {'view' if len(self.views) == 1 else 'views'}, {self.words!r})"
 
-    def whole_log_odds(self, bitext: Bitext, are_words: bool = True) -> Scores:
-        """(T, L) for each pair: the mean of the log-odds of both directions' posteriors
-        (:mod:`alignkit.kernels.link_odds`).
-
-        Args:
-            bitext: M pairs.
-            are_words: whether its units are words, so that pairs of the model's own text are told from others
-                (:mod:`.own_part`): of subwords, all pairs soon have met.
-        """
-        own_part = self.own_part if are_words else None
-        return pooled_log_odds(bitext, self, self.shares, self.threads, self.new_pairs, own_part)
-
-    def expected_links(self, bitext: Bitext) -> Scores:
-        """(T, L) for each pair: the mean of both directions' posteriors, as the estimation counts them."""
-        return posteriors(bitext, self, BOTH, self.threads, self.new_pairs)[0]
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickled like :meth:`save`: without the text that it was fitted on."""
+        return super().__getstate__() | {"fitted": None}
 
     @property
-    def shares(self) -> Shares:
-        """The weight of each direction in the log-odds of a link."""
-        return Shares(self.share, 1 - self.share, as_log_odds=True)
+    def name(self) -> str:
+        """``hmm-joint``, or ``hmm-views`` if there are several."""
+        return "hmm-joint" if len(self.views) == 1 else "hmm-views"
 
-    @cached_property
-    def new_pairs(self) -> NewPairs | None:
-        """What to think of pairs of words that it does not know; None if it does not have its counts."""
-        return None if self.counts is None else NewPairs(self, self.counts)
+    @property
+    def words(self) -> BidirectionalHMM:
+        """The model of whole words."""
+        return self.models[0]
 
-    @cached_property
-    def own_part(self) -> OwnPart | None:
-        """What sentence pairs of its own text have contributed to its counts; None if it does not have these."""
-        return None if self.counts is None else OwnPart(self, self.counts)
+    @property
+    def source(self) -> Vocabulary:
+        """The source words that it knows."""
+        return self.words.source
+
+    @property
+    def target(self) -> Vocabulary:
+        """The target words that it knows."""
+        return self.words.target
+
+    @property
+    def folds_case(self) -> bool:
+        """True if words that differ in case only are one word."""
+        return self.views[0].fold_case
 
     def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
-        """beta[t, l] = p(y_t | x_l), 0 for pairs never seen; alpha: :meth:`probabilities`."""
+        """alpha: :meth:`probabilities`; beta[t, l]: p(y_t | x_l) of the model of words, 0 for pairs never seen."""
         self.check_kind(kind)
-        if kind == "beta":
-            return self.lookup(bitext).scores()
-        return self.probabilities(bitext)
+        if kind == "alpha":
+            return self.probabilities(bitext)
+        text = self._words_of(bitext)
+        return Lookup(self.words.table, text, *self.words.ids(text), thread_count(self.threads)).scores()
+
+    def probabilities(self, bitext: Bitext) -> Scores:
+        """The probability of every link, (T, L) for each pair. A row may sum to more than 1: a word can have
+        several links. In pairs of more than four million elements, links far from the diagonal have 0."""
+        return scores_in_windows(bitext, self._whole_probabilities)
+
+    def _whole_probabilities(self, bitext: Bitext) -> Scores:
+        """The probability of every link, (T, L) for each pair, each of which is taken as a whole."""
+        bitext, total = bitext.with_own_words(), None  # only their units are needed
+        for view, model in zip(self.views, self.models, strict=True):
+            viewed = ViewedText(view, bitext)
+            # A pair that is not long may be long in parts of words.
+            judge = partial(model.log_odds, threads=self.threads, are_words=view.has_words)
+            log_odds = scores_in_windows(viewed.bitext, judge, float(NO_LINK))
+            total = viewed.added(log_odds, 1 / len(self.views), total, bitext.shapes, thread_count(self.threads))
+        assert total is not None
+        return into_probabilities(total, self.threads, len(self.views))
+
+    def links_and_probabilities(self, bitext: Bitext) -> Linked:
+        """Links whose probability reaches the threshold, and their probabilities, float64 (K,)."""
+        return linked_in_blocks(bitext, lambda text: self._above(self._whole_probabilities(text)))
+
+    def links(self, bitext: Bitext) -> Links:
+        """Links whose probability reaches the threshold."""
+        return self.links_and_probabilities(bitext)[0]
+
+    def link_probabilities(self, bitext: Bitext, links: Links) -> np.ndarray:
+        """float64 (K,): the probability of each link of M pairs."""
+        return scores_of_links(links, self.probabilities(bitext))
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
-        """float64 (M,): log p(target | source) of each pair, up to the factor for its length; no fertility."""
-        return sums_in_windows(bitext, lambda text: log_likelihoods(text, self, FORWARD, self.threads))
+        """float64 (M,): log p(target | source) of each pair by the model of words, without fertility, and up
+        to the factor for its length."""
+        return self._log_likelihoods(bitext, FORWARD)
 
     def reverse_log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): the same of log p(source | target)."""
-        return sums_in_windows(bitext, lambda text: log_likelihoods(text, self, REVERSE, self.threads))
+        return self._log_likelihoods(bitext, REVERSE)
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The arrays of a saved file."""
-        counts = self.counts
-        return super().arrays() | ({} if counts is None else {"counts": counts.pairs, "null_counts": counts.null})
+    def _log_likelihoods(self, bitext: Bitext, direction: Shares) -> np.ndarray:
+        def judge(text: Bitext) -> np.ndarray:
+            return log_likelihoods(text, self.words, direction, self.threads)
 
-    def header(self) -> dict[str, Any]:
-        """The numbers of a saved file."""
-        return super().header() | {"share": self.share, "threshold": self.threshold}
+        return sums_in_windows(self._words_of(bitext), judge)
+
+    def _words_of(self, bitext: Bitext) -> Bitext:
+        return ViewedText(self.views[0], bitext).bitext
+
+    def has_fitted(self, bitext: Bitext) -> bool:
+        """True if this very bitext is the one that the aligner was fitted on."""
+        return self.fitted is not None and self.fitted.bitext is bitext
+
+    @property
+    def fitted_links(self) -> Links:
+        """The links of :attr:`fitted_links_and_probabilities`."""
+        return self.fitted_links_and_probabilities[0]
+
+    @property
+    def fitted_links_and_probabilities(self) -> Linked:
+        """Links of the text that the aligner was fitted on, and their probabilities, float64 (K,).
+
+        Raises:
+            AlignkitError: the aligner was loaded from a file, which does not keep them.
+        """
+        fitted = self._fitted
+        linked = self._above(fitted.probabilities)
+        if fitted.chosen is None:
+            return linked
+        others = (fitted.of_others or self).links_and_probabilities(fitted.others)
+        return spliced(fitted.chosen, linked, others)
+
+    @property
+    def fitted_probabilities(self) -> Scores:
+        """The probability of every link of the text that the aligner was fitted on, (T, L) for each pair.
+
+        Raises:
+            AlignkitError: the aligner was loaded from a file, which does not keep them.
+        """
+        fitted = self._fitted
+        if fitted.chosen is None:
+            return fitted.probabilities
+        rest = (fitted.of_others or self).probabilities(fitted.others)
+        return spliced_scores(fitted.chosen, fitted.bitext.shapes, fitted.probabilities, rest)
+
+    @property
+    def _fitted(self) -> FittedText:
+        if self.fitted is None:
+            raise AlignkitError("a loaded model has no links of the text it was fitted on; ask for links(bitext)")
+        return self.fitted
+
+    def _above(self, probabilities: Scores) -> Linked:
+        links = links_above(probabilities, self.threshold, self.threads)
+        return links, scores_of_links(links, probabilities)
 
     def save(self, path: PathLike) -> None:
-        """Writes the model; :func:`alignkit.load_aligner` reads it."""
-        save_arrays(path, KIND, VERSION, self.arrays(), self.header())
+        """Writes the models; :func:`alignkit.load_aligner` reads them."""
+        arrays: dict[str, np.ndarray] = {}
+        headers = []
+        for n, (view, model) in enumerate(zip(self.views, self.models, strict=True)):
+            arrays |= {f"{n}.{name}": array for name, array in (model.arrays() | view.arrays()).items()}
+            headers.append({"model": model.header(), "view": view.header()})
+        save_arrays(path, KIND, VERSION, arrays, {"threshold": self.threshold, "parts": headers})
 
 
 def load_joint(path: PathLike) -> JointHMM:
     """Reads what :meth:`JointHMM.save` wrote; raises InputError if it is missing, damaged or of another kind."""
-    arrays, header = load_arrays(path, KIND, VERSION)
-    return unpack_joint(Fields(path, arrays), Record(path, header))
-
-
-def unpack_joint(fields: Fields, header: Record) -> JointHMM:
-    """A model from its ``arrays`` and ``header``; raises InputError if they are damaged."""
+    arrays, values = load_arrays(path, KIND, VERSION)
+    header, views, models = Record(path, values), [], []
     try:
-        share, threshold = header.number("share", 0, 1), header.number("threshold", 0, 1)
-        attributes = unpack_hmm(fields, header, 2)
-        if "counts" in fields.arrays:
-            attributes["counts"] = FittedCounts(
-                *(fields.get(name, np.float32) for name in ("counts", "null_counts"))
-            )
-        return JointHMM(**attributes, share=share, threshold=threshold)
-    except (TypeError, ValueError) as error:
-        raise InputError(fields.path, f"damaged: {error}") from error
+        for n, values in enumerate(header.rows("parts")):
+            part = Record(path, values, name=f"part {n}")
+            own = {name.partition(".")[2]: array for name, array in arrays.items() if name.startswith(f"{n}.")}
+            views.append(unpack_view(Fields(path, own), part.part("view")))
+            models.append(unpack_bidirectional(Fields(path, own), part.part("model")))
+        return JointHMM(tuple(views), tuple(models), header.number("threshold", 0, 1))
+    except InputError:
+        raise
+    except (AlignkitError, TypeError, ValueError) as error:
+        raise InputError(path, f"damaged: {error}") from error
 
 
 def fit_joint(
     bitext: Bitext,
     settings: HMMSettings | None = None,
     *,
+    quality: str = "normal",
+    views: tuple[View, ...] | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
-    prior: Prior | Sequence[Prior] | None = None,
+    prior: LexiconPrior | None = None,
+    embeddings: Embeddings | None = None,
     start: JointHMM | None = None,
-    memory: MemoryLimit | None = None,
+    share_of_text: float = 1.0,
     **options: Any,
 ) -> JointHMM:
     """Fit hidden Markov models of both directions jointly: EM shares their expected links.
 
+    This is what `alignkit align` fits. Words are looked at always. A small text has many rare words, of which a
+    second model knows more that looks at the same text as subwords: with quality ``normal`` it is fitted to texts
+    of at least 1,000 types of words on each side and fewer than :data:`SMALL_TEXT` elements, if case is folded and
+    there is neither a lexicon nor a model to start from. With ``best``, models of seven views are fitted to texts
+    of any size. Quality ``fast`` looks at words only, with fewer iterations, but for texts so small that more take
+    no time.
+
     Args:
         bitext: M pairs; pairs with an empty side are ignored.
-        settings: of the estimation, by default :data:`JOINT_SETTINGS`.
+        settings: of the estimation, instead of those of the quality.
+        quality: one of :data:`alignkit.classical.hmm.settings.QUALITIES`.
+        views: what to look at, instead of what the quality says; subwords are trained on the text, and left out
+            where the text is too small.
         threads: all there are by default; the result has the same bits for any number.
         progress: called with (done, total, message) after each iteration.
-        prior: a lexicon from another text, as pseudo-counts; embeddings (:mod:`alignkit.embeddings`); or both.
-        start: a fitted model that the iterations go on from, as in :func:`alignkit.classical.hmm.model.fit_hmm`.
-        memory: not to be exceeded; what does not fit is kept on disk, with the same result.
+        prior: a lexicon from another text, as pseudo-counts for whole words.
+        embeddings: of words (:mod:`alignkit.embeddings`); units of words are as alike as they are.
+        start: a fitted model that the iterations go on from, with its views.
+        share_of_text: the part that the bitext is of the text that is to be linked, which is small or not.
         options: fields of the settings, instead of or in addition to ``settings``.
 
     Raises:
-        AlignkitError: there is no such option, a setting is out of its range, or the text needs more memory.
+        AlignkitError: there is no such option, a setting is out of its range, or the text needs too much memory.
+
+    >>> from alignkit import Bitext
+    >>> text = Bitext.from_sentences([["das", "haus"], ["das", "buch"]], [["the", "house"], ["the", "book"]])
+    >>> print(fit_joint(text).fitted_links.to_pharaoh().decode(), end="")
+    0-0 1-1
+    0-0 1-1
     """
-    if {"iterations", "lexical_iterations"} & options.keys():
-        options = {"hurry_from": 0} | options
-    settings = with_options(settings or JOINT_SETTINGS, options)
-    estimation, chosen = _estimated(
-        bitext, settings, threads=threads, progress=progress, prior=prior, start=start, memory=memory
-    )
-    return fitted_joint(estimation, bitext, chosen)
+    text, chosen = training_pairs(bitext)
+    plans = _plans(text, settings, quality, views, start, prior is not None, share_of_text, options)
+    views, count = tuple(view for view, _ in plans), thread_count(threads)
+    levels = None if embeddings is None else embeddings.levels(text, count, progress)
+
+    def fit(n: int, viewed: ViewedText) -> tuple[BidirectionalHMM, Scores]:
+        return fit_view(
+            viewed,
+            plans[n][1],
+            count,
+            None if progress is None else progress_of_view(progress, n, [plan for _, plan in plans]),
+            prior=prior if views[n].has_words else None,
+            start=None if start is None else start.models[n],
+            levels=None if levels is None else viewed.levels(levels, count),
+        )
+
+    models, probabilities = fitted_views(views, text, chosen, fit, count)
+    return JointHMM(views, models, threads=threads, fitted=FittedText(bitext, probabilities, chosen))
 
 
-def fit_log_odds(bitext: Bitext, settings: HMMSettings, **arguments: Any) -> tuple[JointHMM, Scores]:
-    """What :func:`fit_joint` fits, without ``fitted``, and the log-odds of all links.
+def fitted_views(
+    views: Sequence[View],
+    text: Bitext,
+    chosen: np.ndarray | None,
+    fit: Callable[[int, ViewedText], tuple[BidirectionalHMM, Scores]],
+    threads: int,
+) -> tuple[tuple[BidirectionalHMM, ...], Scores]:
+    """The models of several views of a text, and the probabilities of its links by all of them.
 
     Args:
-        bitext: M pairs.
+        views: trained.
+        text, chosen: as :func:`.views.training_pairs` returns them.
+        fit: called as ``fit(n, viewed)`` for the n-th view of the text; returns its model and the log-odds of
+            links.
+        threads: how many to use; no result depends on it.
+    """
+    total: Scores | None = None
+    models = []
+    for n, view in enumerate(views):
+        viewed = ViewedText(view, text)
+        for side in (text.source, text.target):
+            side.vocabulary.forget_strings()  # several times as large as the vocabulary
+        model, log_odds = fit(n, viewed)
+        total = viewed.added(log_odds, 1 / len(views), total, text.shapes, threads)
+        models.append(model)
+    if total is None or (chosen is not None and not chosen.any()):
+        total = Scores.from_matrices([])
+    return tuple(models), into_probabilities(total, threads, len(views))
+
+
+def fit_view(
+    viewed: ViewedText,
+    settings: HMMSettings,
+    threads: int,
+    progress: Progress | None = None,
+    *,
+    prior: LexiconPrior | None = None,
+    start: BidirectionalHMM | None = None,
+    levels: np.ndarray | None = None,
+) -> tuple[BidirectionalHMM, Scores]:
+    """Fit a model to one view of a text.
+
+    Args:
+        viewed: M pairs of units.
         settings: of the estimation.
-        arguments: others of :func:`fit_joint`, but for single settings.
+        threads, progress, prior: as in :func:`fit_joint`.
+        start: a model of the same view, which the iterations go on from.
+        levels: of :class:`alignkit.classical.hmm.estimation.HMMEstimation`.
 
     Returns:
-        (the model; the mean of the log-odds of both directions' posteriors, (T, L) for each pair, as of
-        :meth:`JointHMM.whole_log_odds`).
+        (the model; the log-odds of all links, (T, L) for each pair of the view).
     """
-    estimation, chosen = _estimated(bitext, settings, **arguments)
-    return joint_and_log_odds(estimation, bitext, chosen)
-
-
-def joint_and_log_odds(
-    estimation: HMMEstimation, bitext: Bitext, chosen: np.ndarray | None, of_others: JointHMM | None = None
-) -> tuple[JointHMM, Scores]:
-    """What :func:`fit_log_odds` returns.
-
-    Args:
-        estimation, bitext, chosen: as of :func:`fitted_joint`.
-        of_others: the aligner of the pairs that are not chosen; None: the one that was estimated.
-    """
-    model, log_odds = _chosen_log_odds(estimation, chosen)
-    if chosen is None:
-        return model, log_odds
-    judge = (of_others or model).whole_log_odds
-    rest = scores_in_windows(unchosen(bitext, chosen), judge, float(NO_LINK))
-    return model, spliced_scores(chosen, bitext.shapes, log_odds, rest)
-
-
-def _estimated(
-    bitext: Bitext,
-    settings: HMMSettings,
-    *,
-    threads: int | None = None,
-    progress: Progress | None = None,
-    prior: Prior | Sequence[Prior] | None = None,
-    start: JointHMM | None = None,
-    memory: MemoryLimit | None = None,
-) -> tuple[HMMEstimation, np.ndarray | None]:
-    """The estimation after its last E-step, and the pairs that it saw, as of :func:`.windows.training_pairs`."""
-    text, chosen = training_pairs(bitext)
-    lexicon, embeddings = lexicon_and_embeddings(prior)
-    levels = None if embeddings is None else embeddings.levels(text, thread_count(threads), progress)
-    if settings.fold_case:
-        given, text = text, lowercased(text)
-        for side in (given.source, given.target):
-            side.vocabulary.forget_strings()  # several times as large as the vocabulary
-    exchange = current_exchange()
-    if exchange.work is not None and chosen is not None:
-        exchange = with_work(exchange, exchange.work[chosen] if chosen.any() else None)
-    tokens = exchange.summed(np.array([len(text.source.tokens), len(text.target.tokens)])).tolist()
+    text, chosen = training_pairs(viewed.bitext)
+    estimation = HMMEstimation(text, settings, BOTH, threads, prior, start, levels)
     # Each direction explains the tokens of one side: where that is the longer one, it says more.
-    share = (tokens[1] + 1) / (sum(tokens) + 2)
-    settings = settings.for_size(matrix_elements(text))
-    with exchanging(exchange):
-        estimation = HMMEstimation(text, settings, BOTH, thread_count(threads), lexicon, start, memory, levels)
+    sizes = len(text.source.tokens), len(text.target.tokens)
+    share = (sizes[1] + 1) / (sum(sizes) + 2)
     estimate(estimation, progress, last_shares=Shares(share, 1 - share, as_log_odds=True))
-    return estimation, chosen
+    return model_and_log_odds(estimation, viewed, chosen)
 
 
-def matrix_elements(bitext: Bitext) -> int:
-    """The number of elements of all matrices of a text, of which this process may have a part."""
-    return int(current_exchange().summed(np.array([bitext.source.lengths @ bitext.target.lengths]))[0])
-
-
-def fitted_joint(estimation: HMMEstimation, bitext: Bitext, chosen: np.ndarray | None) -> JointHMM:
-    """The aligner that was estimated.
+def model_and_log_odds(
+    estimation: HMMEstimation, viewed: ViewedText, chosen: np.ndarray | None, other: BidirectionalHMM | None = None
+) -> tuple[BidirectionalHMM, Scores]:
+    """The model that was estimated from some pairs of a view, and the log-odds of all its links.
 
     Args:
-        estimation: after its last E-step, which found log-odds.
-        bitext: the text, with its long pairs; chosen: the pairs that were estimated from, as of
-            :func:`alignkit.classical.hmm.windows.training_pairs`.
+        estimation: after its last E-step, whose links are log-odds.
+        viewed: the text with its long pairs; chosen: the pairs that were estimated from, as
+            :func:`.views.training_pairs` returns them.
+        other: the model of the pairs that are not chosen; None: the one that was estimated.
     """
-    model, log_odds = _chosen_log_odds(estimation, chosen)
-    return replace(model, fitted=FittedText(bitext, into_probabilities(log_odds, model.threads), chosen))
-
-
-def _chosen_log_odds(estimation: HMMEstimation, chosen: np.ndarray | None) -> tuple[JointHMM, Scores]:
-    """The aligner, and the log-odds of the links of the pairs in ``chosen``."""
     if not estimation.shares.as_log_odds:
-        raise ValueError("the last E-step did not find log-odds")
+        raise ValueError("the links of the last E-step are not log-odds")
     forward, reverse = estimation.parameters(0), estimation.parameters(1)
-    log_odds = estimation.last_links()
-    if chosen is not None and not chosen.any():
-        log_odds = Scores.from_matrices([])
     null = np.array([direction.null_total for direction in estimation.directions], np.float32)
-    model = JointHMM(
+    model = BidirectionalHMM(
         estimation.bitext.source.vocabulary,
         estimation.bitext.target.vocabulary,
         estimation.table(forward),
         forward,
         reverse,
-        fold_case=estimation.settings.fold_case,
         share=estimation.shares.forward,
-        threshold=estimation.settings.threshold,
         threads=estimation.threads,
-        counts=FittedCounts(estimation.found.counts, null),
+        counts=FittedCounts(estimation.estimated_pairs.counts, null),
     )
-    return model, log_odds
+    if chosen is None:
+        return model, estimation.last_links()
+    own = estimation.last_links() if chosen.any() else Scores.from_matrices([])
+    judge = partial((other or model).log_odds, threads=estimation.threads, are_words=viewed.view.has_words)
+    rest = scores_in_windows(unchosen(viewed.bitext, chosen), judge, float(NO_LINK))
+    return model, spliced_scores(chosen, viewed.bitext.shapes, own, rest)
 
 
-def lexicon_and_embeddings(
-    prior: Prior | Sequence[Prior] | None,
-) -> tuple[LexiconPrior | None, Embeddings | None]:
-    """The first lexicon and the first embeddings among given priors; None of a kind that is not among them."""
-    priors = [] if prior is None else [prior] if isinstance(prior, LexiconPrior | Embeddings) else prior
-    lexicon = next((each for each in priors if isinstance(each, LexiconPrior)), None)
-    embeddings = next((each for each in priors if isinstance(each, Embeddings)), None)
-    return lexicon, embeddings
+def _plans(
+    text: Bitext,
+    settings: HMMSettings | None,
+    quality: str,
+    views: tuple[View, ...] | None,
+    start: JointHMM | None,
+    has_lexicon: bool,
+    share_of_text: float,
+    options: dict[str, Any],
+) -> list[tuple[View, HMMSettings]]:
+    """Decide what is fitted: the views of the text, and the settings of each one's estimation.
+
+    Args:
+        text: the pairs to fit on.
+
+    The others are those of :func:`fit_joint`.
+    """
+    if quality not in QUALITIES:
+        raise AlignkitError(f"unknown quality {quality!r}; known are {', '.join(QUALITIES)}")
+    elements, is_fast = matrix_elements(text), quality == "fast"
+    chosen = with_options(settings or (FAST_SETTINGS if is_fast else JOINT_SETTINGS), options)
+    own_iterations = settings is not None or {"iterations", "lexical_iterations"} & options.keys()
+    if is_fast and not own_iterations and elements < HURRIED_FROM:
+        usual = JOINT_SETTINGS
+        chosen = replace(chosen, lexical_iterations=usual.lexical_iterations, iterations=usual.iterations)
+    if start is not None:
+        if start.folds_case != chosen.fold_case:
+            ways = ("keeps case", "folds case")
+            raise AlignkitError(
+                f"the model to start from {ways[start.folds_case]}, and what is fitted {ways[chosen.fold_case]}"
+            )
+        views = start.views
+    elif views is not None:
+        views = trained_views(views, text)
+    elif quality == "best":
+        if not chosen.fold_case:
+            raise AlignkitError("quality best folds case; to keep case goes with the others")
+        views = trained_views(VIEWS, text)
+    elif not is_fast and chosen.fold_case and not has_lexicon:
+        views = _views_by_size(text, elements, SMALL_TEXT * share_of_text)
+    if not views:
+        views = (View(fold_case=chosen.fold_case),)
+    return [(view, settings_of_view(chosen, view)) for view in views]
+
+
+def _views_by_size(text: Bitext, elements: int, limit: float) -> tuple[View, ...]:
+    """Words and subwords of a text that is small enough to look at both, otherwise nothing."""
+    if elements >= limit:
+        return ()
+    views = trained_views(SMALL_VIEWS, text)
+    if len(views) < 2:
+        return ()
+    viewed = ViewedText(views[1], text).bitext
+    return () if is_long(viewed).any() or matrix_elements(viewed) >= UNITS_LIMIT * limit else views
+
+
+def matrix_elements(bitext: Bitext) -> int:
+    """The number of elements of all matrices of a text."""
+    return int(bitext.source.lengths @ bitext.target.lengths)
+
+
+def settings_of_view(settings: HMMSettings, view: View) -> HMMSettings:
+    """Settings for a text as a view shows it: short units have no spelling, and subwords get few iterations."""
+    return replace(
+        settings,
+        spelling=settings.spelling if view.is_spelled else 0.0,
+        iterations=min(settings.iterations, SUBWORD_ITERATIONS) if view.subwords else settings.iterations,
+    )
+
+
+def progress_of_view(progress: Progress, n: int, plans: Sequence[HMMSettings]) -> Progress:
+    """Progress of the n-th of several fits with these settings."""
+    if len(plans) == 1:
+        return progress
+    steps = [plan.lexical_iterations + plan.iterations for plan in plans]
+    before, total = sum(steps[:n]), sum(steps)
+    return lambda done, _, message: progress(before + done, total, f"view {n + 1}, {message}")
+
+
+def pruned(model: JointHMM, size: str) -> tuple[JointHMM, str]:
+    """A model with fewer word pairs, for a file of "100M" or with "500000" pairs; and a sentence that says what is
+    lost.
+
+    Raises:
+        AlignkitError: the size is neither, or too small; or the model does not have its counts.
+    """
+    limit, pairs = parse_model_size(size)
+    smaller = pruned_to_pairs(model, pairs or 0) if limit is None else pruned_to_size(model, limit)
+    (before, links), (after, kept) = (_pairs_and_links(each) for each in (model, smaller))
+    lost = 1 - kept / links if links > 0 else 0.0
+    return smaller, f"{after:,} of {before:,} word pairs are kept; the others had {lost:.2%} of all expected links"
+
+
+def parse_model_size(text: str) -> tuple[int | None, int | None]:
+    """(bytes, None) of "100M", (None, word pairs) of "500000"; raises AlignkitError if it is neither."""
+    if text.strip().isdigit():
+        pairs = int(text)
+        if not 1 <= pairs < 2**63:
+            raise AlignkitError(f"a model needs at least one word pair, not {pairs}")
+        return None, pairs
+    return parse_size(text), None
+
+
+def fixed_size(model: JointHMM) -> int:
+    """Bytes of a saved model beside its word pairs: words, fertilities, jumps, subwords."""
+    arrays = [array for part in (*model.models, *model.views) for array in part.arrays().values()]
+    pairs = sum(len(each.table.values) for each in model.models)
+    return sum(array.nbytes for array in arrays) - PAIR * pairs + ENVELOPE * len(model.models)
+
+
+def pruned_to_size(model: JointHMM, size: int) -> JointHMM:
+    """The model with as many word pairs as a file of this size has room for; see :func:`pruned_to_pairs`.
+
+    Raises:
+        AlignkitError: there is room for none; the message has the least size.
+    """
+    fixed = fixed_size(model)
+    if size < fixed + PAIR:
+        raise AlignkitError(
+            f"a model of {show_size(size)} has no room for word pairs: the words of this text take "
+            f"{show_size(fixed + PAIR)}"
+        )
+    return pruned_to_pairs(model, (size - fixed) // PAIR)
+
+
+def pruned_to_pairs(model: JointHMM, pairs: int) -> JointHMM:
+    """The model with this number of pairs of words, or of subwords, those with the most expected links.
+
+    To the model the others are as pairs that never met: each gets what remains for such. Most pairs that meet in a
+    text have hardly any expected link.
+
+    Raises:
+        AlignkitError: the model does not have the counts that it was fitted with.
+    """
+    counts = np.concatenate([_counts_of(each).pairs for each in model.models])
+    if pairs >= len(counts):
+        return model
+    # Of equals the first are kept, so that the result does not depend on how a library sorts.
+    kept = np.zeros(len(counts), bool)
+    kept[np.argsort(-counts, kind="stable")[:pairs]] = True
+    parts = np.split(kept, np.cumsum([len(each.table.values) for each in model.models])[:-1])
+    smaller = tuple(_with_pairs(each, part) for each, part in zip(model.models, parts, strict=True))
+    return replace(model, models=smaller)
+
+
+def _counts_of(model: BidirectionalHMM) -> FittedCounts:
+    if model.counts is None:
+        raise AlignkitError("a model without counts cannot be pruned to a size")
+    return model.counts
+
+
+def _with_pairs(model: BidirectionalHMM, kept: np.ndarray) -> BidirectionalHMM:
+    """A model with those of its word pairs that are in ``kept``, bool (K,)."""
+    table, counts, forward, reverse = model.table, _counts_of(model), model.forward, model.reverse
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])[table.offsets]
+    assert reverse is not None
+    return replace(
+        model,
+        table=PairTable(offsets, table.columns[kept], table.values[kept], table.width),
+        forward=replace(forward, emission=forward.emission[kept]),
+        reverse=replace(reverse, emission=reverse.emission[kept]),
+        counts=FittedCounts(counts.pairs[kept], counts.null),
+    )
+
+
+def _pairs_and_links(model: JointHMM) -> tuple[int, float]:
+    """The number of word pairs, and of their expected links."""
+    counts = [_counts_of(each).pairs for each in model.models]
+    return sum(map(len, counts)), sum(float(each.sum(dtype=np.float64)) for each in counts)

@@ -1,8 +1,8 @@
-"""Parameters of the hidden Markov aligners: of one direction, and of a fitted model."""
+"""Parameters of the hidden Markov aligners: of one direction, of a fitted model, and its expected counts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,12 @@ import numpy as np
 from alignkit.classical.lexical_model import LexicalModel, read_parts
 from alignkit.records import Record
 from alignkit.storage import Fields
-from alignkit.text.bitext import Bitext
-from alignkit.text.units import lowercase
 from alignkit.types import brief_repr
 
 #: W: jumps and first positions beyond it share a weight.
 WIDTH = 100
 LARGEST_WEIGHT = 1e6  #: of a jump or first position: sums of such numbers are finite in float32
+_MOST_LINKS = 1e15  # more than any text has, and far from what 32 bits hold
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +84,30 @@ class HMMParameters:
         return len(self.emission_floor), len(self.null)
 
 
+@dataclass(frozen=True, eq=False)
+class FittedCounts:
+    """The expected counts that a joint aligner was fitted with.
+
+    Attributes:
+        pairs: float32 (K,), links of each word pair of the aligner's table.
+        null: float32 (2,), the sums of NULL's counts in the forward and in the reverse direction.
+
+    Raises:
+        ValueError: a count is negative or not finite, or they are more than any text has.
+    """
+
+    pairs: np.ndarray
+    null: np.ndarray
+
+    def __post_init__(self) -> None:
+        if (self.pairs.dtype, self.null.dtype, self.null.shape) != (np.float32, np.float32, (2,)):
+            raise ValueError("counts must be float32, and two of them NULL's")
+        if not all(np.isfinite(array).all() and (array >= 0).all() for array in (self.pairs, self.null)):
+            raise ValueError("counts must be finite and not negative")
+        if max(array.sum(dtype=np.float64) for array in (self.pairs, self.null)) > _MOST_LINKS:
+            raise ValueError(f"counts must not sum to more than {_MOST_LINKS:.0e}")
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class FittedHMM(LexicalModel):
     """A fitted hidden Markov model of one direction, or of both over one table of word pairs.
@@ -92,14 +115,12 @@ class FittedHMM(LexicalModel):
     Attributes:
         forward: the parameters of the direction whose states are source words; its emissions are the table.
         reverse: those of the other direction, if there is one.
-        fold_case: whether words that differ in case only are one word; the vocabularies are in lower case then.
 
     The other attributes are those of :class:`LexicalModel`.
     """
 
     forward: HMMParameters
     reverse: HMMParameters | None = None
-    fold_case: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -118,24 +139,13 @@ class FittedHMM(LexicalModel):
 
     @property
     def is_spelled(self) -> bool:
-        """Whether it was fitted with pseudo-counts for words that are spelled alike."""
+        """True if it was fitted with pseudo-counts for words that are spelled alike."""
         return any(direction.emission_alike.any() for direction in self.directions)
 
     @property
     def has_fertility(self) -> bool:
-        """Whether there are factors for one more link of a word."""
+        """True if there are factors for one more link of a word."""
         return self.forward.fertility.shape[1] > 1
-
-    def ids(self, bitext: Bitext) -> tuple[np.ndarray, np.ndarray]:
-        """See :meth:`LexicalModel.ids`."""
-        if not self.fold_case:
-            return super().ids(bitext)
-        units = lowercase(bitext.source.vocabulary), lowercase(bitext.target.vocabulary)
-        source, target = (
-            own.translate(side.vocabulary)[side.ids]
-            for own, side in zip((self.source, self.target), units, strict=True)
-        )
-        return source, target
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays of a saved file."""
@@ -147,7 +157,7 @@ class FittedHMM(LexicalModel):
 
     def header(self) -> dict[str, Any]:
         """The numbers of a saved file."""
-        return super().header() | {"null_probability": self.forward.null_probability, "fold_case": self.fold_case}
+        return super().header() | {"null_probability": self.forward.null_probability}
 
 
 def unpack_hmm(arrays: Fields, header: Record, directions: int) -> dict[str, Any]:
@@ -157,13 +167,17 @@ def unpack_hmm(arrays: Fields, header: Record, directions: int) -> dict[str, Any
         InputError, TypeError, ValueError: the file is damaged.
     """
     attributes = read_parts(arrays, header)
-    found = Fields(arrays.path, {**arrays.arrays, "forward_emission": attributes["table"].values})
+    values = Fields(arrays.path, {**arrays.arrays, "forward_emission": attributes["table"].values})
     null_probability = header.number("null_probability", 0, 1)
-    attributes["fold_case"] = header.flag("fold_case")
     for direction in ("forward", "reverse")[:directions]:
         parameters = {
-            field.name: found.get(f"{direction}_{field.name}", np.float32, 2 if field.name == "fertility" else 1)
+            field.name: values.get(f"{direction}_{field.name}", np.float32, 2 if field.name == "fertility" else 1)
             for field in fields(HMMParameters)[:-1]
         }
         attributes[direction] = HMMParameters(**parameters, null_probability=null_probability)
     return attributes
+
+
+def taken(values: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """values[ids], zeros where an id is -1."""
+    return np.concatenate([values, np.zeros((1, *values.shape[1:]), values.dtype)])[ids]

@@ -9,7 +9,7 @@ from alignkit.errors import AlignkitError
 #: How an HMM of one direction finds links: each target word's likeliest source word, or the likeliest alignment of
 #: the whole sentence.
 DECODINGS = ("posterior", "viterbi")
-#: The least probability of a link of the joint aligner.
+#: The least probability of a link of the joint aligner, by default.
 JOINT_THRESHOLD = 0.6
 
 
@@ -34,23 +34,18 @@ class HMMSettings:
         affixes: lengths of the first and last letters that make classes.
         fertility: exponent of the fertility factor; 0: there is none, 1: the factor as it is estimated.
         fertility_prior: pseudo-count of each word's fertilities, distributed as those of all words.
-        exclude: whether a link is judged by the evidence of other places (kernels.hmm_emissions.emissions), as far
-            as the text repeats its words (:func:`alignkit.classical.hmm.evidence.excluded_share`); copies of its
+        leave_one_out: judge a link by the evidence of other places (kernels.hmm_emissions.emissions), as far as
+            the text repeats its words (:func:`alignkit.classical.hmm.evidence.leave_one_out_share`); copies of its
             sentence pair do not count as other places.
         spelling: pseudo-count of a pair of identical words; pairs that are spelled alike get a part of it
             (:func:`alignkit.classical.hmm.evidence.spelling_counts`). 0: none.
         punctuation: factor of the evidence for each pair of a word that has a letter or digit with one that has
             none; 1: such pairs are like any other.
-        fold_case: whether words that differ in case only are one word.
+        fold_case: take words that differ in case only as one word.
         likeness: exponent of the evidence from embeddings, if there is any
-            (:class:`alignkit.classical.hmm.likeness.LevelRatios`).
+            (:class:`alignkit.classical.hmm.evidence.LevelRatios`).
         decode: how the fitted aligner of one direction finds links, one of :data:`DECODINGS`; the joint aligner
             ignores it.
-        threshold: the least probability of a link of the joint aligner; others ignore it.
-        hurry_from: of the joint aligner: a text whose matrices have fewer elements than this in all gets the
-            iterations of :data:`JOINT_SETTINGS`, which take no time worth saving there.
-        subwords_below: of :func:`alignkit.classical.hmm.joint_views.fit_aligner`: a text whose matrices have fewer
-            elements than this in all, and as subwords fewer than four times as many, is looked at as subwords too.
     """
 
     lexical_iterations: int = 5
@@ -63,7 +58,7 @@ class HMMSettings:
     affixes: tuple[int, ...] = (3, 5)
     fertility: float = 0.0
     fertility_prior: float = 2.0
-    exclude: bool = False
+    leave_one_out: bool = False
     spelling: float = 0.0
     punctuation: float = 1.0
     tolerance: float = 0.0
@@ -72,23 +67,11 @@ class HMMSettings:
     fold_case: bool = False
     decode: str = "posterior"
     likeness: float = 0.5
-    threshold: float = JOINT_THRESHOLD
-    hurry_from: int = 0
-    subwords_below: int = 0
-
-    def for_size(self, elements: int) -> HMMSettings:
-        """The settings for a text whose matrices have this number of elements."""
-        if elements >= self.hurry_from:
-            return self
-        usual = JOINT_SETTINGS
-        return replace(
-            self, lexical_iterations=usual.lexical_iterations, iterations=usual.iterations, hurry_from=0
-        )
 
     @property
     def is_maximum_likelihood(self) -> bool:
-        """Whether this is plain EM, whose likelihood rises."""
-        return not any(self._priors) and not self.exclude and self.punctuation == 1
+        """True for plain EM, whose likelihood rises."""
+        return not any(self._priors) and not self.leave_one_out and self.punctuation == 1
 
     @property
     def _priors(self) -> tuple[float, ...]:
@@ -110,11 +93,6 @@ class HMMSettings:
             raise AlignkitError(f"the exponent of embeddings' evidence must lie in [0, 1], not {self.likeness}")
         if not 0 < self.punctuation <= 1:
             raise AlignkitError(f"the factor for punctuation must lie in (0, 1], not {self.punctuation}")
-        if not 0 <= self.threshold <= 1:
-            raise AlignkitError(f"the threshold must lie in [0, 1], not {self.threshold}")
-        for elements in (self.hurry_from, self.subwords_below):
-            if elements < 0:
-                raise AlignkitError(f"a number of elements cannot be negative, as {elements}")
         if self.decode not in DECODINGS:
             raise AlignkitError(f"links are decoded by {' or '.join(DECODINGS)}, not {self.decode}")
 
@@ -133,11 +111,13 @@ JOINT_SETTINGS = HMMSettings(
     back_off=12.0,
     affixes=(3, 5),
     fertility=0.8,
-    exclude=True,
+    leave_one_out=True,
     spelling=1.0,
     punctuation=0.05,
     fold_case=True,
-    subwords_below=8_000_000,
 )
-#: Of its quick variant: words only, and fewer iterations, but for small texts.
-FAST_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=2, iterations=3, hurry_from=2_000_000, subwords_below=0)
+#: Of its quick variant, but for small texts (:func:`alignkit.classical.hmm.joint.fit_joint`).
+FAST_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=2, iterations=3)
+#: What the joint aligner takes time for: ``fast`` looks at words only; ``normal`` at small texts as subwords, too;
+#: ``best`` at any text as first letters and as subwords of several sizes.
+QUALITIES = ("fast", "normal", "best")

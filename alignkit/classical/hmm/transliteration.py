@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from alignkit.classical.exchange import Exchange
-from alignkit.classical.hmm.evidence import letters_of
+from alignkit.classical.hmm.back_off import BackgroundModel
+from alignkit.classical.hmm.evidence import alphabet_of, letters_of, plain_words, spelled
+from alignkit.classical.hmm.parameters import taken
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.spelling import Letters
 from alignkit.kernels.transliteration import LONGEST_WORD, Edits, SpelledWords, expected_edits, log_ratios
 from alignkit.parallel import blocks, run_blocks
+from alignkit.scores import flat_offsets
 from alignkit.text.bitext import Bitext
+from alignkit.text.vocabulary import Vocabulary
 
 #: Texts in which more pairs of words meet repeat their words; there it costs time and gains nothing.
 MOST_PAIRS = 1 << 19
@@ -25,6 +28,10 @@ SHORTEST_WORD, RARE, IMBALANCE = 3, 10, 16
 LEAST_RATIO = 8.0
 #: Pairs about which this or less is known get nothing.
 UNSURE = 0.05
+#: Models of more letters are those of Chinese and the like, whose words are short; pairs of letters would be many.
+MOST_LETTERS = 1000
+
+Ids = tuple[np.ndarray, np.ndarray]
 
 
 class Transliteration:
@@ -36,10 +43,9 @@ class Transliteration:
 
     Args:
         bitext: M pairs.
-        rows: its word pairs by source word; those that this process owns.
+        rows: its word pairs by source word.
         alike: what :func:`alignkit.classical.hmm.evidence.spelling_counts` has found: pairs get what is missing.
-        frequencies: of the source and the target words, in the whole text.
-        exchange: with the processes that have the rest of the text.
+        frequencies: of the source and the target words.
         threads: how many to use; no result depends on it.
     """
 
@@ -49,10 +55,9 @@ class Transliteration:
         rows: TableRows,
         alike: tuple[np.ndarray, np.ndarray],
         frequencies: list[np.ndarray],
-        exchange: Exchange,
         threads: int,
     ) -> None:
-        self.exchange, self.threads = exchange, threads
+        self.threads = threads
         source, target, letters = letters_of(bitext)
         self._sources, self._targets = (
             np.repeat(np.arange(len(rows.offsets) - 1), np.diff(rows.offsets)),
@@ -78,14 +83,76 @@ class Transliteration:
             (int64 (N,), indices of such pairs in the rows; float32 (N,), above 0 and at most 1).
         """
         mutual = self._fits & are_mutual(links, totals[0][self._sources], totals[1][self._targets])
-        pairs = self.exchange.gathered(
-            np.stack([self._sources[mutual], self._targets[mutual]], axis=1).astype(float)
-        )
-        edits = learned_edits(pairs.astype(np.int64), self._words)
+        pairs = np.stack([self._sources[mutual], self._targets[mutual]], axis=1).astype(np.int64)
+        edits = learned_edits(pairs, self._words)
         rare = np.stack([self._sources[self._places], self._targets[self._places]], axis=1).astype(np.int64)
         counts = transliterations(rare, self._words, edits, self.threads)
         chosen = counts > self._spelled
         return self._places[chosen], (counts - self._spelled)[chosen].astype(np.float32)
+
+
+class LearnedLetters:
+    """Pairs of letters that correspond, learned from the links of a fitted model.
+
+    As :class:`Transliteration` does while a model is fitted, but of any
+    size of its text: what is new is rare. Not with more than :data:`MOST_LETTERS`.
+
+    Args:
+        background: the model and its counts.
+    """
+
+    def __init__(self, background: BackgroundModel) -> None:
+        self.totals, table, links = background.totals, background.model.table, background.pairs
+        words = plain_words(background.model.source), plain_words(background.model.target)
+        self.alphabet = alphabet_of(*words)
+        self.is_used = len(links) > 0 and len(self.alphabet) <= MOST_LETTERS
+        if not self.is_used:
+            return
+        source, target = (spelled(side, self.alphabet) for side in words)
+        self.chances = chances_of(source, target, len(self.alphabet) + 1)  # the last letter is any other
+        sources = np.repeat(np.arange(table.shape[0], dtype=np.int32), np.diff(table.offsets))
+        mutual = are_mutual(links, self.totals[0][sources], self.totals[1][table.columns])
+        mutual &= have_fitting_lengths(source)[sources] & have_fitting_lengths(target)[table.columns]
+        pairs = np.stack([sources[mutual], table.columns[mutual]], axis=1).astype(np.int64)
+        self.edits = learned_edits(pairs, SpelledWords(source, target, self.chances))
+
+    def counts(self, bitext: Bitext, ids: Ids, new: np.ndarray, threads: int) -> np.ndarray:
+        """Judge how sure it is that pairs of rare or unknown words are transliterations.
+
+        Args:
+            bitext: M pairs.
+            ids: the model's ids of the text's source and target words, -1 if unknown.
+            new: int64 (N,), elements of the (T, L) matrices whose pair of words the model does not know.
+            threads: how many to use; no result depends on it.
+
+        Returns:
+            float32 (N,), from 0 to 1.
+        """
+        counts = np.zeros(len(new), np.float32)
+        if not self.is_used:
+            return counts
+        offsets = flat_offsets(bitext.shapes)
+        m = np.searchsorted(offsets, new, side="right") - 1
+        row, column = np.divmod(new - offsets[m], bitext.source.lengths[m])
+        words = (
+            bitext.source.tokens[bitext.source.offsets[m] + column],
+            bitext.target.tokens[bitext.target.offsets[m] + row],
+        )
+        seen = [taken(self.totals[side], ids[side])[words[side]] + 1 for side in (0, 1)]
+        places = np.flatnonzero(are_rare(*seen))
+        source, sources = self._spelled(bitext.source.vocabulary, words[0][places])
+        target, targets = self._spelled(bitext.target.vocabulary, words[1][places])
+        fit = have_fitting_lengths(source)[sources] & have_fitting_lengths(target)[targets]
+        keys, which = np.unique(sources[fit] * max(len(target.offsets), 1) + targets[fit], return_inverse=True)
+        pairs = np.stack(np.divmod(keys, max(len(target.offsets), 1)), axis=1)
+        found = transliterations(pairs, SpelledWords(source, target, self.chances), self.edits, threads)
+        counts[places[fit]] = found[which]
+        return counts
+
+    def _spelled(self, vocabulary: Vocabulary, words: np.ndarray) -> tuple[Letters, np.ndarray]:
+        """The letters of the different words among some, and int64 (N,), which of them each is."""
+        own, which = np.unique(words, return_inverse=True)
+        return spelled(plain_words(vocabulary[int(i)] for i in own), self.alphabet), which
 
 
 def learned_edits(pairs: np.ndarray, words: SpelledWords) -> Edits:
@@ -129,19 +196,19 @@ def chances_of(source: Letters, target: Letters, letters: int) -> np.ndarray:
 
 
 def have_fitting_lengths(letters: Letters) -> np.ndarray:
-    """bool (V,): whether words are neither too short nor too long."""
+    """bool (V,): the words that are neither too short nor too long."""
     lengths = np.diff(letters.offsets)
     return (lengths >= SHORTEST_WORD) & (lengths <= LONGEST_WORD)
 
 
 def are_rare(source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """bool (N,): whether pairs of words that are seen so often may need help."""
+    """bool (N,): the pairs of words that may need help, by how often each word is seen."""
     fewer, more = np.minimum(source, target), np.maximum(source, target)
     rare: np.ndarray = (fewer <= RARE) & (more <= IMBALANCE * fewer)
     return rare
 
 
 def are_mutual(links: np.ndarray, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """bool (N,): whether pairs with these numbers of links have most of those of their words, given as sums."""
+    """bool (N,): the pairs whose links are most of those of both words."""
     mutual: np.ndarray = (links >= LEAST_LINKS) & (links >= SHARE * source) & (links >= SHARE * target)
     return mutual

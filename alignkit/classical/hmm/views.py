@@ -1,27 +1,36 @@
-"""Views of a text: its words in lower case, their first letters, and subwords of several sizes."""
+"""A text as the hidden Markov models see it: words, their first letters, or subwords of several sizes; and pairs
+too long for the models' matrices in windows, with links found block by block."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
-from alignkit.classical.exchange import ALONE, Exchange
-from alignkit.classical.hmm.windows import is_long, training_pairs
 from alignkit.embeddings.levels import UNKNOWN
 from alignkit.errors import AlignkitError
 from alignkit.kernels.views import UnitCounts, add_merged, spread_values
-from alignkit.parallel import blocks, blocks_of_size, run_blocks
+from alignkit.links.links import Links
+from alignkit.parallel import blocks, run_blocks
 from alignkit.records import Record
 from alignkit.scores import Scores, flat_offsets
 from alignkit.storage import Fields
 from alignkit.text.bitext import Bitext, Corpus
-from alignkit.text.on_disk import RELEASED, release
 from alignkit.text.tokenization import SubwordTokenizer, train_word_pieces
-from alignkit.text.units import Units, units_of
+from alignkit.text.units import Units, lowercased, units_of
 
+#: The most elements (t, l) of a pair that is aligned as a whole, and the elements of a window of a longer one.
+LARGEST_PAIR, WINDOW = 1 << 22, 1 << 19
+#: Pairs are aligned in blocks of about this number of elements, each with some 30 bytes.
+BLOCK_ELEMENTS = 1 << 22
+
+#: Links, and the probability of each, float64 (K,).
+Linked = tuple[Links, np.ndarray]
+Result = TypeVar("Result")
 #: The most subwords of a side, as a share of its types of words: with more of them, most words would be whole.
 SUBWORDS_OF_TYPES = 0.4
 #: The most units of a word, which has no more letters as a rule; what follows is left out.
@@ -41,21 +50,23 @@ class View:
             unit each.
         types: how many types of words a text needs on each side for subwords; 0: as many as there are subwords.
         tokenizers: of the source and the target words, if there are subwords.
+        fold_case: take words that differ in case only as one; False goes with whole words only.
     """
 
     letters: int = 0
     subwords: int = 0
     types: int = 0
     tokenizers: tuple[SubwordTokenizer, SubwordTokenizer] | None = None
+    fold_case: bool = True
 
     @property
     def has_words(self) -> bool:
-        """Whether the units are whole words."""
+        """True if the units are whole words."""
         return not self.letters and not self.subwords
 
     @property
     def is_spelled(self) -> bool:
-        """Whether units can be compared by their spelling."""
+        """True if units can be compared by their spelling."""
         return not self.subwords or self.subwords >= SPELLED
 
     def units(self, bitext: Bitext) -> tuple[Units, Units]:
@@ -74,7 +85,7 @@ class View:
 
     def header(self) -> dict[str, int]:
         """The numbers of a saved file."""
-        return {"letters": self.letters, "subwords": self.subwords}
+        return {"letters": self.letters, "subwords": self.subwords, "fold_case": self.fold_case}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays of a saved file."""
@@ -86,7 +97,7 @@ def unpack_view(fields: Fields, header: Record) -> View:
     """A view from what its ``arrays`` and ``header`` wrote; raises AlignkitError if they are damaged."""
     letters, subwords = header.whole("letters"), header.whole("subwords")
     if not subwords:
-        return View(letters)
+        return View(letters, fold_case=header.flag("fold_case"))
     source, target = (SubwordTokenizer(fields.get(name, np.uint8).tobytes()) for name in TOKENIZERS)
     for tokenizer in (source, target):
         tokenizer.pieces("a")  # which a damaged one cannot
@@ -107,21 +118,20 @@ VIEWS = (
 )
 
 
-def trained_views(views: tuple[View, ...], bitext: Bitext, exchange: Exchange = ALONE) -> tuple[View, ...]:
+def trained_views(views: tuple[View, ...], bitext: Bitext) -> tuple[View, ...]:
     """The views with their tokenizers, trained on the words of a text; without those for which it is too small.
 
     Args:
         views: those that have tokenizers stay as they are.
-        bitext: with the vocabulary of the whole text, or of a larger one.
-        exchange: with the processes that have the rest of the text.
+        bitext: with its vocabulary, or a larger one.
     """
     if not any(view.subwords and view.tokenizers is None for view in views):
         return views
-    sides = [_word_counts(side, exchange) for side in (bitext.source, bitext.target)]
-    found, sizes = [], set()
+    sides = [_word_counts(side) for side in (bitext.source, bitext.target)]
+    trained, sizes = [], set()
     for view in views:
         if not view.subwords or view.tokenizers is not None:
-            found.append(view)
+            trained.append(view)
             continue
         size = tuple(_subwords_of(view, counts) for counts in sides)
         if min(map(len, sides)) < (view.types or view.subwords) or size in sizes:
@@ -131,18 +141,18 @@ def trained_views(views: tuple[View, ...], bitext: Bitext, exchange: Exchange = 
             source, target = (train_word_pieces(*each) for each in zip(sides, size, strict=True))
         except AlignkitError:  # more letters than subwords
             continue
-        found.append(replace(view, tokenizers=(source, target)))
-    return tuple(found)
+        trained.append(replace(view, tokenizers=(source, target)))
+    return tuple(trained)
 
 
-def _word_counts(side: Corpus, exchange: Exchange) -> Counter[str]:
+def _word_counts(side: Corpus) -> Counter[str]:
     """How often each word of a side occurs, in lower case, without those of the vocabulary that do not."""
-    counts = exchange.summed(np.bincount(side.tokens, minlength=len(side.vocabulary)))
-    found: Counter[str] = Counter()
+    counts = np.bincount(side.tokens, minlength=len(side.vocabulary))
+    words: Counter[str] = Counter()
     for word, count in zip(side.vocabulary, counts.tolist(), strict=True):
         if count:
-            found[word.lower()] += count
-    return found
+            words[word.lower()] += count
+    return words
 
 
 def _subwords_of(view: View, counts: Counter[str]) -> int:
@@ -160,37 +170,55 @@ class ViewedText:
     """
 
     def __init__(self, view: View, bitext: Bitext) -> None:
-        sides = bitext.source, bitext.target
+        self.view, sides = view, (bitext.source, bitext.target)
+        self._is_one_to_one = view.has_words
+        if view.has_words:
+            self.bitext = lowercased(bitext) if view.fold_case else bitext
+            return
         units = view.units(bitext)
         source, target = (each.encode(side) for each, side in zip(units, sides, strict=True))
         self.bitext = Bitext(source, target)
-        self._counts = [
-            UnitCounts(each.counts(side), side.offsets) for each, side in zip(units, sides, strict=True)
-        ]
         self._is_one_to_one = all(each.is_one_to_one for each in units)
+        if not self._is_one_to_one:
+            self._counts = [
+                UnitCounts(each.counts(side), side.offsets) for each, side in zip(units, sides, strict=True)
+            ]
 
-    def add(self, log_odds: Scores, weight: float, total: Scores, threads: int) -> None:
-        """Adds the log-odds of links between words, from those between units, times the weight."""
+    def added(
+        self, log_odds: Scores, weight: float, total: Scores | None, shapes: np.ndarray, threads: int
+    ) -> Scores:
+        """The log-odds of links between words, from those between units, times the weight, and the total so far.
+
+        Args:
+            log_odds: of links between units; may be overwritten.
+            weight: of this view.
+            total: of the views before, added to; None: this is the first.
+            shapes: int (M, 2), of the words.
+            threads: how many to use; no result depends on it.
+        """
         if self._is_one_to_one:
-            for low in range(0, len(log_odds.values), RELEASED):
-                part = slice(low, low + RELEASED)
-                total.values[part] += np.float32(weight) * log_odds.values[part]
-                release(log_odds.values, total.values)
-            return
-        matrices, words = (log_odds.values, log_odds.offsets), (total.values, total.offsets)
+            if weight != 1:
+                log_odds.values[:] *= np.float32(weight)
+            if total is None:
+                return log_odds
+            total.values[:] += log_odds.values
+            return total
+        words = Scores.zeros(shapes) if total is None else total
+        matrices, counts = (log_odds.values, log_odds.offsets), self._counts
 
         def merge(low: int, high: int) -> None:
-            add_merged(low, high, *self._counts, matrices, np.float32(weight), words)
-            release(log_odds.values, total.values)
+            add_merged(low, high, *counts, matrices, np.float32(weight), (words.values, words.offsets))
 
-        run_blocks(merge, blocks_of_size(log_odds.offsets, RELEASED, least=threads), threads)
+        run_blocks(merge, blocks(np.diff(log_odds.offsets), threads), threads)
+        return words
 
     def levels(self, levels: np.ndarray, threads: int) -> np.ndarray:
         """uint8 (Q,): how alike the units are whose words are as alike as ``levels`` uint8 (P,) say
         (:mod:`alignkit.embeddings.levels`); of pairs to fit an aligner on (:func:`training_pairs`)."""
         long = is_long(self.bitext)
-        offsets, (source, target) = flat_offsets(self.bitext.shapes), self._counts
+        offsets = flat_offsets(self.bitext.shapes)
         if not self._is_one_to_one:
+            source, target = self._counts
             words = np.zeros(len(offsets), np.int64)
             np.cumsum(np.diff(source.offsets) * np.diff(target.offsets), out=words[1:])
             given, levels = levels, np.empty(offsets[-1], levels.dtype)
@@ -204,3 +232,160 @@ class ViewedText:
         if long.all():
             return np.full(flat_offsets(training_pairs(self.bitext)[0].shapes)[-1], UNKNOWN, np.uint8)
         return levels[np.repeat(~long, np.diff(offsets))]
+
+
+def is_long(bitext: Bitext) -> np.ndarray:
+    """bool (M,): the pairs that have more than ``LARGEST_PAIR`` elements."""
+    return bitext.source.lengths * bitext.target.lengths > LARGEST_PAIR
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Long pairs in windows, which follow the diagonal. Every target token is in one window.
+
+    Attributes:
+        bitext: W windows.
+        pairs: int64 (W,), the pair that each is a part of, rising.
+        starts: int64 (W, 2), where it starts in the source and in the target sentence.
+        shapes: int32 (M, 2), T and L of the M pairs.
+    """
+
+    bitext: Bitext
+    pairs: np.ndarray
+    starts: np.ndarray
+    shapes: np.ndarray
+
+    def merged(self, links: Links, probabilities: np.ndarray) -> Linked:
+        """Links of the windows, and their probabilities float64 (K,), as those of the pairs."""
+        window = links.sentences
+        pairs, sentences = links.pairs + self.starts[window], self.pairs[window]
+        order = np.lexsort((pairs[:, 1], pairs[:, 0], sentences))
+        offsets = np.zeros(len(self.shapes) + 1, np.int64)
+        np.cumsum(np.bincount(sentences, minlength=len(self.shapes)), out=offsets[1:])
+        return Links(pairs[order].astype(np.int32), offsets), probabilities[order]
+
+    def scores(self, scores: Scores, least: float = 0.0) -> Scores:
+        """Scores of the windows as those of the pairs: the least outside of all windows."""
+        offsets = flat_offsets(self.shapes)
+        values = np.full(offsets[-1], least, np.float32)
+        for matrix, pair, (source, target) in zip(scores, self.pairs, self.starts, strict=True):
+            whole = values[offsets[pair] : offsets[pair + 1]].reshape(self.shapes[pair])
+            whole[target : target + matrix.shape[0], source : source + matrix.shape[1]] = matrix
+        return Scores(values, offsets, self.shapes)
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """float64 (M,): the sums of the windows' values (W,)."""
+        return np.bincount(self.pairs, values, minlength=len(self.shapes))
+
+
+def in_windows(bitext: Bitext, overlap: float = 1.0) -> Windows:
+    """Cut the long pairs of a bitext; a pair that is not long is one window.
+
+    Args:
+        bitext: M pairs.
+        overlap: how far the source side of a window reaches into both of its neighbours', in halves of theirs:
+            translations need not stand exactly on the diagonal.
+    """
+    shapes = bitext.shapes
+    T, L = shapes.T.astype(np.int64)
+    wanted = np.ceil(np.sqrt(T * L / WINDOW)).astype(np.int64)
+    counts = np.where(is_long(bitext), np.minimum(wanted, np.minimum(T, L)), 1)
+    pairs = np.repeat(np.arange(len(bitext)), counts)
+    k = np.arange(len(pairs)) - np.repeat(np.cumsum(counts) - counts, counts)
+    T, L, counts = T[pairs], L[pairs], counts[pairs]
+    low = np.maximum(0, (k - overlap / 2) * L / counts).astype(np.int64)
+    high = np.minimum(L, np.ceil((k + 1 + overlap / 2) * L / counts)).astype(np.int64)
+    source = _parts(bitext.source, pairs, low, high)
+    target = _parts(bitext.target, pairs, k * T // counts, (k + 1) * T // counts)
+    return Windows(Bitext(source, target), pairs, np.stack([low, k * T // counts], axis=1), shapes)
+
+
+def training_pairs(bitext: Bitext) -> tuple[Bitext, np.ndarray | None]:
+    """The pairs to fit an aligner on, and which they are, bool (M,); None: all of them.
+
+    Long pairs are left out, unless there are no others: then they are cut, and none of them is there.
+    """
+    long = is_long(bitext)
+    if not long.any():
+        return bitext, None
+    if (bitext.shapes[~long].prod(axis=1) > 0).any():
+        chosen = np.flatnonzero(~long)
+        return Bitext(bitext.source.take(chosen), bitext.target.take(chosen)), ~long
+    return in_windows(bitext, overlap=0.0).bitext, np.zeros(len(bitext), bool)
+
+
+def linked_in_blocks(bitext: Bitext, find: Callable[[Bitext], Linked]) -> Linked:
+    """The links of a bitext and their probabilities, found in blocks, and those of long pairs in windows.
+
+    Args:
+        bitext: M pairs.
+        find: links of a few pairs, and their probabilities.
+    """
+    windows = in_windows(bitext) if is_long(bitext).any() else None
+    parts = _in_blocks(bitext if windows is None else windows.bitext, find)
+    if len(parts) == 1:
+        links, probabilities = parts[0]
+    else:
+        links = Links.concatenated([links for links, _ in parts])
+        probabilities = np.concatenate([np.empty(0), *(values for _, values in parts)])
+    return (links, probabilities) if windows is None else windows.merged(links, probabilities)
+
+
+def scores_in_windows(bitext: Bitext, find: Callable[[Bitext], Scores], least: float = 0.0) -> Scores:
+    """The scores of a bitext; those of long pairs are found in windows, and the least far from the diagonal."""
+    if not is_long(bitext).any():
+        return find(bitext)
+    windows = in_windows(bitext)
+    return windows.scores(find(windows.bitext), least)
+
+
+def sums_in_windows(bitext: Bitext, find: Callable[[Bitext], np.ndarray]) -> np.ndarray:
+    """float64 (M,): a value of each pair; that of a long one is the sum of its windows', which do not overlap."""
+    windows = in_windows(bitext, overlap=0.0) if is_long(bitext).any() else None
+    parts = _in_blocks(bitext if windows is None else windows.bitext, find)
+    values = np.concatenate([np.empty(0), *parts])
+    return values if windows is None else windows.sums(values)
+
+
+def _in_blocks(bitext: Bitext, find: Callable[[Bitext], Result]) -> list[Result]:
+    elements = bitext.source.lengths * bitext.target.lengths
+    ranges = blocks(elements, max(1, -(-int(elements.sum()) // BLOCK_ELEMENTS)))
+    if len(ranges) <= 1:
+        return [find(bitext)]
+    return [find(bitext.block(low, high)) for low, high in ranges]
+
+
+def spliced(is_first: np.ndarray, first: Linked, second: Linked) -> Linked:
+    """The links of all pairs, bool (M,), from those of the pairs that are first, and of the others."""
+    counts = np.zeros(len(is_first), np.int64)
+    counts[is_first], counts[~is_first] = np.diff(first[0].offsets), np.diff(second[0].offsets)
+    offsets = np.zeros(len(is_first) + 1, np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    pairs, probabilities = np.empty((offsets[-1], 2), np.int32), np.empty(offsets[-1])
+    for chosen, (links, values) in ((is_first, first), (~is_first, second)):
+        places = np.arange(len(values)) + np.repeat(offsets[:-1][chosen] - links.offsets[:-1], counts[chosen])
+        pairs[places], probabilities[places] = links.pairs, values
+    return Links(pairs, offsets), probabilities
+
+
+def spliced_scores(is_first: np.ndarray, shapes: np.ndarray, first: Scores, second: Scores) -> Scores:
+    """The scores of all pairs (M, 2), from those of the pairs that are first, bool (M,), and of the others."""
+    values = np.empty(flat_offsets(shapes)[-1], np.float32)
+    elements = np.repeat(is_first, shapes.astype(np.int64).prod(axis=1))
+    values[elements], values[~elements] = first.values, second.values
+    return Scores(values, flat_offsets(shapes), shapes)
+
+
+def unchosen(bitext: Bitext, chosen: np.ndarray) -> Bitext:
+    """The pairs of a bitext that are not chosen, bool (M,)."""
+    rest = np.flatnonzero(~chosen)
+    return Bitext(bitext.source.take(rest), bitext.target.take(rest))
+
+
+def _parts(corpus: Corpus, sentences: np.ndarray, low: np.ndarray, high: np.ndarray) -> Corpus:
+    """The tokens low <= j < high of each of these sentences."""
+    lengths = high - low
+    offsets = np.zeros(len(sentences) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    places = np.arange(offsets[-1]) + np.repeat(corpus.offsets[sentences] + low - offsets[:-1], lengths)
+    return Corpus(corpus.tokens[places], offsets, corpus.vocabulary)

@@ -8,10 +8,9 @@ import pytest
 from planted import bitext_of, error_rate, inflected_pairs, random_pairs, scrambled
 
 from alignkit.classical.hmm.adaptation import ADAPTATION_SETTINGS, AdaptedEstimation, Adapter
+from alignkit.classical.hmm.back_off import FEW, LEAST_COUNT, BackgroundModel, BackgroundPairs, BackOff
 from alignkit.classical.hmm.joint import fit_joint, load_joint
-from alignkit.classical.hmm.known_model import LEAST_COUNT, KnownModel, KnownPairs
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
-from alignkit.classical.hmm.word_classes import FEW, BackOff
 from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.errors import AlignkitError, InputError
 from alignkit.kernels.hmm_m_step import SOME
@@ -59,14 +58,14 @@ def test_texts_of_blank_unknown_and_long_pairs():
 
 def test_a_model_without_counts_cannot_be_adapted(tmp_path):
     model = fit_joint(bitext_of(random_pairs(3, pairs=20)))
+    words = model.words
     with pytest.raises(AlignkitError, match="counts"):
-        Adapter(replace(model, counts=None))
-    for wrong in (model.counts.pairs[:-1], -model.counts.pairs - 1):
+        Adapter(replace(model, models=(replace(words, counts=None),)))
+    for wrong in (words.counts.pairs[:-1], -words.counts.pairs - 1):
         with pytest.raises(ValueError):
-            replace(model, counts=replace(model.counts, pairs=wrong))
-    damaged = replace(model)
-    object.__setattr__(damaged.counts, "null", np.full(2, np.nan, np.float32))
-    damaged.save(tmp_path / "m.npz")
+            replace(words, counts=replace(words.counts, pairs=wrong))
+    object.__setattr__(words.counts, "null", np.full(2, np.nan, np.float32))
+    model.save(tmp_path / "m.npz")
     with pytest.raises(InputError, match="damaged"):
         load_joint(tmp_path / "m.npz")
 
@@ -76,7 +75,7 @@ def test_adaptation_goes_by_what_the_model_was_fitted_with(tmp_path):
     for options in ({}, {"null_probability": 0.3}, {"spelling": 0.0}, {"fertility": 0.0}):
         fit_joint(bitext, **options).save(tmp_path / "m.npz")
         model = load_joint(tmp_path / "m.npz")
-        adapted = Adapter(model).adapt(other)
+        adapted, model = Adapter(model).adapt(other).words, model.words
         for direction in adapted.directions:
             assert direction.null_probability == options.get("null_probability", JOINT_SETTINGS.null_probability)
         assert adapted.is_spelled == model.is_spelled == (options != {"spelling": 0.0})
@@ -172,12 +171,12 @@ def test_the_m_step_is_that_of_the_counts_of_model_and_text_joined(side):
     """Every parameter, from sums over words in plain Python; some words and pairs only one of both has."""
     text = inflected_pairs(8, 25, stems=14)[0]
     others = [pair for x, y in text[:10] for pair in ((x[:1], ["new" + x[0]]), (["neu" + y[0]], y[:1]))]
-    model = fit_joint(bitext_of(inflected_pairs(7, 60, stems=12)[0] + 2 * others), JOINT_SETTINGS)
+    model = fit_joint(bitext_of(inflected_pairs(7, 60, stems=12)[0] + 2 * others)).words
     pairs = np.where(model.counts.pairs < LEAST_COUNT, 0, model.counts.pairs)  # which tell classes nothing
     model = replace(model, counts=replace(model.counts, pairs=pairs.astype(np.float32)))
     settings = replace(ADAPTATION_SETTINGS, spelling=0.0, punctuation=1.0, transition_prior=0.0)
     bitext = bitext_of(text)
-    known = KnownModel(model, model.counts, settings)
+    known = BackgroundModel(model, model.counts, settings)
     estimation = AdaptedEstimation(bitext, settings, known, 1)
     estimation.initialise()
     emitted = (bitext.source, bitext.target)[1 - side].vocabulary
@@ -231,7 +230,7 @@ def test_the_m_step_is_that_of_the_counts_of_model_and_text_joined(side):
 @pytest.mark.parametrize("threads", [1, 3])
 def test_what_a_model_knows_of_a_text_is_its_counts(threads):
     """Of each pair, of the other pairs of a word, and of pairs of the same classes, by dictionaries."""
-    model = fit_joint(bitext_of(inflected_pairs(7, 60, stems=12)[0]), JOINT_SETTINGS)
+    model = fit_joint(bitext_of(inflected_pairs(7, 60, stems=12)[0])).words
     bitext = bitext_of(inflected_pairs(8, 25, stems=14)[0])
     names = tuple(list(side.vocabulary) for side in (bitext.source, bitext.target))
     known_names = list(model.source), list(model.target)
@@ -241,11 +240,11 @@ def test_what_a_model_knows_of_a_text_is_its_counts(threads):
         for i in range(table.shape[0])
         for k in range(table.offsets[i], table.offsets[i + 1])
     }
-    known = KnownModel(model, model.counts, ADAPTATION_SETTINGS)
+    known = BackgroundModel(model, model.counts, ADAPTATION_SETTINGS)
     indexed = IndexedBitext.of(bitext, threads)
     rows = indexed.pairs()
     ids = model.source.translate(bitext.source.vocabulary), model.target.translate(bitext.target.vocabulary)
-    pairs = KnownPairs(known, ids, rows, indexed)
+    pairs = BackgroundPairs(known, ids, rows, indexed)
     met = [
         (names[0][i], names[1][o])
         for i in range(len(names[0]))
@@ -276,10 +275,10 @@ def test_pairs_that_the_model_was_fitted_on_count_once():
     text, _planted = inflected_pairs(1, 150)
     bitext = bitext_of(text)
     model = fit_joint(bitext)
-    adapter, links = Adapter(model), float(model.counts.pairs.sum())
+    adapter, links = Adapter(model), float(model.words.counts.pairs.sum())
 
     def counted(pairs):
-        return float(adapter.adapt(bitext, pairs).counts.pairs.sum())
+        return float(adapter.adapt(bitext, pairs).words.counts.pairs.sum())
 
     assert counted(None) == pytest.approx(2 * links, rel=0.01)
     assert counted(np.ones(150, bool)) == pytest.approx(links, rel=0.01)

@@ -10,9 +10,9 @@ from planted import bitext_of, hmm_of_one_pair, random_pairs
 
 from alignkit.classical.hmm.adaptation import Adapter
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
-from alignkit.classical.hmm.evidence import excluded_share
+from alignkit.classical.hmm.evidence import leave_one_out_share
+from alignkit.classical.hmm.hmm import fit_hmm
 from alignkit.classical.hmm.joint import fit_joint
-from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.hmm.parameters import WIDTH, HMMParameters
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.kernels import packed_links
@@ -56,13 +56,13 @@ def test_the_likelihood_rises_at_every_step_of_em(seed, shares):
 
 def test_sums_in_larger_units_are_nearly_the_same(monkeypatch):
     bitext = bitext_of(random_pairs(4, pairs=120))
-    settings = replace(JOINT_SETTINGS, iterations=3, hurry_from=0)
+    settings = replace(JOINT_SETTINGS, iterations=3)
     counts = []
     for bits in (packed_links.SUM_BITS, 30):
         monkeypatch.setattr(packed_links, "SUM_BITS", bits)
         model = fit_joint(bitext, settings)
         adapted = Adapter(model).adapt(bitext, np.ones(len(bitext), bool))
-        counts.append([each.counts.pairs for each in (model, adapted)])
+        counts.append([each.words.counts.pairs for each in (model, adapted)])
     assert packed_links.sum_shift(len(bitext.source.tokens)) > 15
     for exact, rounded in zip(*counts, strict=True):
         assert exact == pytest.approx(rounded, abs=0.01)
@@ -80,9 +80,9 @@ def test_without_transitions_it_is_ibm_model_1_with_a_fixed_null(prior, exclude)
     """With priors, and with a link's own part, and that of copies of its pair, taken out of the counts."""
     pairs = random_pairs(5, pairs=60)
     pairs += pairs[:20] + pairs[:5]
-    settings = HMMSettings(null_probability=0.2, lexical_prior=prior, null_prior=prior, exclude=exclude)
+    settings = HMMSettings(null_probability=0.2, lexical_prior=prior, null_prior=prior, leave_one_out=exclude)
     bitext, model = estimation_of(pairs, settings, lexical=3)
-    share = excluded_share(bitext) if exclude else 0.0
+    share = leave_one_out_share(bitext) if exclude else 0.0
     trans, null, history = naive.lexical_em(pairs, 3, 0.2, len(bitext.target.vocabulary), prior, share)
     model.add_transitions()  # which a complete set of parameters has
     parameters = model.parameters(0)

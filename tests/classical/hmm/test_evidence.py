@@ -7,12 +7,13 @@ import pytest
 from alignkit.classical.hmm.evidence import (
     ALIKE,
     are_words,
-    excluded_share,
+    leave_one_out_share,
     spelling_counts,
     spelling_of_new_pairs,
 )
-from alignkit.classical.hmm.joint import fit_joint, fit_log_odds
+from alignkit.classical.hmm.joint import fit_joint, fit_view
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
+from alignkit.classical.hmm.views import View, ViewedText
 from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_bitext
@@ -100,13 +101,13 @@ def test_a_model_links_words_that_it_has_never_seen_by_their_spelling():
     model = fit_joint(Bitext.from_sentences(source, target))
     new = Bitext.from_sentences([["1878", "a", "Katharina", "b"]], [["A1", "Catharina", "B1", "1878"]])
     assert model.links(new)[0].tolist() == [[0, 3], [1, 0], [2, 1], [3, 2]]
-    found = model.lookup(new).scores()[0]
+    found = model.score(new, "beta")[0]
     alike = spelling_of_new_pairs(new, (found == 0).ravel(), 2).reshape(4, 4)
     assert alike[3, 0] == pytest.approx(1)
     assert alike[1, 2] == pytest.approx((8 / 9 - ALIKE) / (1 - ALIKE), abs=1e-5)
     assert np.count_nonzero(alike) == 2
     without = fit_joint(Bitext.from_sentences(source, target), spelling=0.0)
-    assert not without.forward.emission_alike.any()
+    assert not without.words.forward.emission_alike.any()
 
 
 def test_punctuation_is_what_has_neither_letter_nor_digit():
@@ -120,8 +121,9 @@ def test_words_are_seldom_linked_to_punctuation():
     source = [["a", ",", "b"], ["a", ",", "c"], ["d", ",", "b"], ["d", ",", "c"]] * 5
     target = [["A", "hm", "B"], ["A", "hm", "C"], ["D", "hm", "B"], ["D", "hm", "C"]] * 5
     bitext = Bitext.from_sentences(source, target)
-    linked = fit_log_odds(bitext, replace(JOINT_SETTINGS, punctuation=1.0))[1]
-    apart = fit_log_odds(bitext, JOINT_SETTINGS)[1]
+    words = ViewedText(View(), bitext)
+    linked = fit_view(words, replace(JOINT_SETTINGS, punctuation=1.0), 1)[1]
+    apart = fit_view(words, JOINT_SETTINGS, 1)[1]
     assert min(matrix[1, 1] for matrix in linked) > max(matrix[1, 1] for matrix in apart) + 3
 
 
@@ -136,12 +138,12 @@ def test_links_of_rare_punctuation_do_not_confirm_themselves():
 
 def test_the_excluded_share_grows_with_repetition():
     def share(sentences):
-        return excluded_share(Bitext.from_sentences(sentences, sentences))
+        return leave_one_out_share(Bitext.from_sentences(sentences, sentences))
 
     new = [[f"{m}-{k}" for k in range(5)] for m in range(10)]
     assert share(new) == 0
     assert share(new * 100) == 0  # copies say nothing new
     repeated = [[f"{(m + k) % 20}" for k in range(5)] for m in range(20)]
     assert share(repeated) == pytest.approx(1 - (20 / 100 / 0.75) ** 4)
-    lopsided = excluded_share(Bitext.from_sentences(repeated, [["x"]] * 20))
+    lopsided = leave_one_out_share(Bitext.from_sentences(repeated, [["x"]] * 20))
     assert lopsided == pytest.approx(1 - (20 / 100 / 0.75) ** 4)

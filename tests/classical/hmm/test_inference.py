@@ -6,8 +6,8 @@ import pytest
 from planted import bitext_of, hmm_of_one_pair, permuted_copy, random_pairs
 
 from alignkit.aligner import load_aligner
+from alignkit.classical.hmm.hmm import fit_hmm
 from alignkit.classical.hmm.inference import ROUNDS
-from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.hmm.parameters import WIDTH
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.errors import AlignkitError

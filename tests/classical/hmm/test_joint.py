@@ -1,11 +1,10 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from planted import bitext_of, permuted_copy, random_pairs
 
+from alignkit.classical.hmm import joint
+from alignkit.classical.hmm.hmm import fit_hmm
 from alignkit.classical.hmm.joint import fit_joint, load_joint
-from alignkit.classical.hmm.model import fit_hmm
 from alignkit.classical.hmm.settings import FAST_SETTINGS, JOINT_SETTINGS
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
@@ -76,11 +75,6 @@ def test_a_loaded_model_links_new_text_as_it_did_but_knows_no_text(tmp_path):
         _ = loaded.fitted_links
 
 
-def test_a_threshold_outside_its_range_is_an_error():
-    with pytest.raises(AlignkitError, match="threshold"):
-        fit_joint(bitext_of([(["a"], ["x"])]), threshold=1.5)
-
-
 def test_iterations_end_when_links_stand_still():
     bitext = bitext_of(permuted_copy(3)[0])
     counts = {}
@@ -93,16 +87,19 @@ def test_iterations_end_when_links_stand_still():
     assert counts[0.0] > counts[1e-3] > counts[0.3]
 
 
-def test_a_small_text_is_never_hurried():
+def test_a_small_text_is_never_hurried(monkeypatch):
     bitext = bitext_of(permuted_copy(3, pairs=40)[0])
-    size = int((bitext.source.lengths * bitext.target.lengths).sum())
+    size = joint.matrix_elements(bitext)
 
-    def links(hurry_from):
-        settings = replace(JOINT_SETTINGS, lexical_iterations=1, iterations=1, hurry_from=hurry_from)
-        return fit_joint(bitext, settings, threads=1).fitted_probabilities.values.tobytes()
+    def steps(**options):
+        done = []
+        fit_joint(bitext, quality="fast", tolerance=0.0, progress=lambda *step: done.append(step), **options)
+        return len(done)
 
-    assert links(size + 1) == fit_joint(bitext, threads=1).fitted_probabilities.values.tobytes()
-    assert links(size) == links(0) != links(size + 1)
-    done = []
-    fit_joint(bitext, FAST_SETTINGS, iterations=1, progress=lambda *step: done.append(step[:2]))
-    assert done[-1] == (FAST_SETTINGS.lexical_iterations + 1,) * 2
+    usual, fast = (each.lexical_iterations + each.iterations for each in (JOINT_SETTINGS, FAST_SETTINGS))
+    assert steps() == usual
+    assert steps(iterations=1) == FAST_SETTINGS.lexical_iterations + 1
+    monkeypatch.setattr(joint, "HURRIED_FROM", size + 1)
+    assert steps() == usual
+    monkeypatch.setattr(joint, "HURRIED_FROM", size)
+    assert steps() == fast < usual

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from planted import bitext_of, random_pairs
 
-from alignkit.classical.hmm import windows
+from alignkit.classical.hmm import views as windows
 from alignkit.classical.hmm.estimation import HMMEstimation
+from alignkit.classical.hmm.evidence import LOG_RATIO, PRIOR_LINKS, LevelRatios
 from alignkit.classical.hmm.joint import fit_joint
-from alignkit.classical.hmm.joint_views import fit_views
-from alignkit.classical.hmm.likeness import LOG_RATIO, PRIOR_LINKS, LevelRatios
 from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.hmm.views import View, ViewedText, trained_views
 from alignkit.embeddings.levels import LEVELS, UNKNOWN
@@ -71,7 +70,7 @@ def test_unknown_levels_change_nothing():
     bitext = bitext_of(random_pairs(4, pairs=40))
     size = int((bitext.source.lengths * bitext.target.lengths).sum())
     plain = fit_joint(bitext, threads=1)
-    unknown = fit_joint(bitext, threads=1, prior=Given(np.full(size, UNKNOWN, np.uint8)))
+    unknown = fit_joint(bitext, threads=1, embeddings=Given(np.full(size, UNKNOWN, np.uint8)))
     assert unknown.fitted_probabilities.values.tobytes() == plain.fitted_probabilities.values.tobytes()
 
 
@@ -89,13 +88,13 @@ def unordered(seed=2, sentences=12):
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("fit", [fit_joint, fit_views])
-def test_levels_decide_where_words_say_nothing(threads, fit):
+@pytest.mark.parametrize("views", [None, (View(), View(letters=4))])
+def test_levels_decide_where_words_say_nothing(threads, views):
     bitext, given, wanted = unordered()
-    fitted = fit(bitext, threads=threads, prior=[given], spelling=0.0)
+    fitted = fit_joint(bitext, views=views, threads=threads, embeddings=given, spelling=0.0)
     found = [set(map(tuple, pairs.tolist())) for pairs in fitted.fitted_links]
     assert found == wanted
-    again = fit(bitext, threads=1, prior=given, spelling=0.0)
+    again = fit_joint(bitext, views=views, threads=1, embeddings=given, spelling=0.0)
     assert again.fitted_probabilities.values.tobytes() == fitted.fitted_probabilities.values.tobytes()
 
 
@@ -114,7 +113,7 @@ def test_subwords_are_as_alike_as_their_words(longest, monkeypatch):
         place += T * L
     assert 3 < len(wanted) < 30 if longest == 400 else len(wanted) == 30
     assert found.tolist() == np.concatenate(wanted).tolist()
-    assert len(fit_views(bitext, views=(view,), prior=given).fitted_links) == 30
+    assert len(fit_joint(bitext, views=(view,), embeddings=given).fitted_links) == 30
 
 
 def test_where_every_pair_of_a_view_is_long_nothing_is_known(monkeypatch):

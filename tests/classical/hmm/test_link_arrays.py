@@ -5,10 +5,9 @@ import random
 import numpy as np
 import pytest
 
-from alignkit.classical.hmm import link_arrays as module
-from alignkit.classical.hmm.link_arrays import link_arrays
-from alignkit.classical.hmm.model import fit_hmm
-from alignkit.classical.memory import MemoryLimit, hmm_memory
+from alignkit.classical.hmm import expectation
+from alignkit.classical.hmm.expectation import link_arrays
+from alignkit.classical.hmm.hmm import fit_hmm
 from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.kernels.hmm_pairs import SEGMENT_BITS
 from alignkit.text.bitext import Bitext
@@ -40,9 +39,8 @@ def numbers_of(links, bitext):
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("on_disk", [False, True])
-def test_the_codes_find_the_word_pair_of_every_element(threads, on_disk, monkeypatch, tmp_path):
-    monkeypatch.setattr(module, "BLOCK_ELEMENTS", 50_000)
+def test_the_codes_find_the_word_pair_of_every_element(threads, monkeypatch):
+    monkeypatch.setattr(expectation, "CODED_ELEMENTS", 50_000)
     bitext = wide_text()
     rows = IndexedBitext.of(bitext, threads).pairs()
     assert np.diff(rows.offsets).max() > 1 << SEGMENT_BITS
@@ -51,9 +49,7 @@ def test_the_codes_find_the_word_pair_of_every_element(threads, on_disk, monkeyp
         for k in range(rows.offsets[i], rows.offsets[i + 1]):
             number[i, int(rows.columns[k])] = k
     evidence = np.zeros((len(rows.columns), 3), np.float32)
-    limit = MemoryLimit(hmm_memory(bitext, len(rows.columns)) if on_disk else None, str(tmp_path))
-    links = link_arrays(bitext, rows, evidence, limit, threads)
-    assert links.elements.flags.owndata != on_disk
+    links = link_arrays(bitext, rows, evidence, threads)
     expected = [
         number[int(x), int(y)] for m in range(len(bitext)) for y in bitext.target[m] for x in bitext.source[m]
     ]

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from planted import bitext_of, random_pairs
 
-from alignkit.classical.hmm.inference import posteriors
-from alignkit.classical.hmm.joint import fit_joint, fit_log_odds
-from alignkit.classical.hmm.link_odds import VIEWS_CERTAINTY, into_probabilities
+from alignkit.classical.hmm.inference import VIEWS_CERTAINTY, into_probabilities, posteriors
+from alignkit.classical.hmm.joint import fit_joint, fit_view
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD
+from alignkit.classical.hmm.views import View, ViewedText
 from alignkit.kernels.hmm_e_step import FORWARD, REVERSE
 from alignkit.kernels.link_odds import NO_LINK
 from alignkit.scores import Scores
@@ -24,10 +24,10 @@ def drawn(seed, shapes):
     return found
 
 
-@pytest.mark.parametrize("certainty", [1.0, VIEWS_CERTAINTY])
-def test_probabilities_are_the_formula(certainty):
+@pytest.mark.parametrize(("views", "certainty"), [(1, 1.0), (2, VIEWS_CERTAINTY)])
+def test_probabilities_are_the_formula(views, certainty):
     matrices = drawn(1, [(3, 5), (1, 1), (0, 4), (7, 2), (2, 0), (1, 6)])
-    found = into_probabilities(Scores.from_matrices(matrices), 1, certainty)
+    found = into_probabilities(Scores.from_matrices(matrices), 1, views)
     for matrix, log_odds in zip(found, matrices, strict=True):
         assert matrix == pytest.approx(naive.judged(log_odds.astype(np.float64), certainty), abs=1e-5)
 
@@ -50,22 +50,21 @@ def test_threads_change_nothing(threads):
 def test_a_model_pools_the_posteriors_of_its_directions():
     bitext = bitext_of(random_pairs(5, pairs=60))
     model = fit_joint(bitext, fertility=0.0, threads=1)  # without it a direction needs nothing of the other
-    new_pairs = model.new_pairs
-    forward, reverse = (posteriors(bitext, model, side, 1, new_pairs)[0] for side in (FORWARD, REVERSE))
-    log_odds = model.whole_log_odds(bitext, are_words=False)  # nothing is taken out of the counts
-    probabilities = into_probabilities(model.whole_log_odds(bitext, are_words=False))
+    words = model.words
+    forward, reverse = (posteriors(bitext, words, side, 1, words.unknown_pairs)[0] for side in (FORWARD, REVERSE))
+    log_odds = words.log_odds(bitext, are_words=False)  # nothing is taken out of the counts
+    probabilities = into_probabilities(words.log_odds(bitext, are_words=False))
     tokens = len(bitext.source.tokens), len(bitext.target.tokens)
-    assert model.share == pytest.approx((tokens[1] + 1) / (sum(tokens) + 2))
+    assert words.share == pytest.approx((tokens[1] + 1) / (sum(tokens) + 2))
     for m in range(len(bitext)):
-        expected = naive.pooled(forward[m], reverse[m], model.share)
+        expected = naive.pooled(forward[m], reverse[m], words.share)
         assert log_odds[m] == pytest.approx(expected, abs=1e-4)
         assert probabilities[m] == pytest.approx(naive.judged(expected), abs=1e-4)
 
 
 def test_the_links_of_the_fit_are_judged_log_odds():
     bitext = bitext_of(random_pairs(6, pairs=60))
-    model, log_odds = fit_log_odds(bitext, JOINT_SETTINGS, threads=1)
-    assert model.fitted is None
+    log_odds = fit_view(ViewedText(View(), bitext), JOINT_SETTINGS, 1)[1]
     whole = fit_joint(bitext, threads=1)
     assert into_probabilities(log_odds).values.tobytes() == whole.fitted_probabilities.values.tobytes()
     assert whole.threshold == JOINT_THRESHOLD

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from planted import bitext_of
 
+from alignkit.classical.hmm.back_off import LEAST_COUNT
+from alignkit.classical.hmm.inference import UnknownPairs
 from alignkit.classical.hmm.joint import fit_joint
-from alignkit.classical.hmm.known_model import LEAST_COUNT
-from alignkit.classical.hmm.new_pairs import NewPairs
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
+from alignkit.text.units import lowercased
 
 TEXT = [
     (["walking", "dogs"], ["gehende", "hunde"]),
@@ -50,11 +51,11 @@ def naive(model, x, y, alike):
 
 
 def test_probabilities_of_new_pairs_are_the_formula():
-    model, bitext = fit_joint(bitext_of(TEXT)), bitext_of(NEW)
+    model, bitext = fit_joint(bitext_of(TEXT)).words, lowercased(bitext_of(NEW))
     is_new = model.lookup(bitext).scores().values == 0
     for threads in (1, 3):
         evidence = np.full((len(is_new), 3), -1, np.float32)
-        model.new_pairs.add(bitext, model.ids(bitext), is_new, evidence, threads)
+        model.unknown_pairs.add(bitext, model.ids(bitext), is_new, evidence, threads)
         assert (evidence[~is_new] == -1).all()
         assert (evidence[:, 0] == -1).all()
         place = 0
@@ -76,15 +77,15 @@ def test_endings_tell_new_words_apart():
     assert model.links(new)[0].tolist() == [[0, 1], [1, 0]]
     found = model.probabilities(new)[0]
     assert min(found[0, 1], found[1, 0]) > 0.8
-    assert replace(model, counts=None).probabilities(new)[0][0, 1] < 0.3
+    assert replace(model, models=(replace(model.words, counts=None),)).probabilities(new)[0][0, 1] < 0.3
 
 
 def test_a_model_of_pieces_without_spelling_compares_none():
     text, new = bitext_of(TEXT), bitext_of([(["2024"], ["2024"])])
     for spelling, least in ((0.0, 0.0), (1.0, 0.5)):
-        model = fit_joint(text, spelling=spelling)
+        model = fit_joint(text, spelling=spelling).words
         assert model.counts is not None
         evidence = np.zeros((1, 3), np.float32)
-        NewPairs(model, model.counts).add(new, model.ids(new), np.ones(1, bool), evidence, 1)
+        UnknownPairs(model, model.counts).add(new, model.ids(new), np.ones(1, bool), evidence, 1)
         assert least < evidence[0, 1] <= least + 0.51
         assert evidence[0, 1] == evidence[0, 2]

@@ -2,13 +2,15 @@ import numpy as np
 import pytest
 from planted import bitext_of
 
-from alignkit.classical.hmm import own_part
+from alignkit.classical.hmm import inference
+from alignkit.classical.hmm.inference import LEAST_ELEMENTS, LeaveOneOut
 from alignkit.classical.hmm.joint import fit_joint, load_joint
-from alignkit.classical.hmm.own_part import LEAST_ELEMENTS, OwnPart
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
+from alignkit.classical.hmm.views import View
 from alignkit.links.links import GoldLinks
 from alignkit.metrics.aer import evaluate
 from alignkit.text.pairs import read_bitext
+from alignkit.text.units import lowercased
 from alignkit_data import path
 
 
@@ -19,7 +21,7 @@ def text():
 
 @pytest.fixture(scope="module")
 def model(text):
-    return fit_joint(text)
+    return fit_joint(text, views=(View(),))
 
 
 def distance(model, text):
@@ -33,16 +35,17 @@ def test_a_saved_model_links_its_own_text_nearly_as_the_fit_did(model, text, tmp
     saved = load_joint(tmp_path / "m.npz")
     with_own = distance(model, text)
     assert saved.links(text).to_strings() == model.links(text).to_strings()
-    monkeypatch.setattr(OwnPart, "take_out", lambda *arguments: None)
+    monkeypatch.setattr(LeaveOneOut, "take_out", lambda *arguments: None)
     assert with_own < 0.6 * distance(model, text)
 
 
-@pytest.mark.parametrize("block", [own_part.BLOCK_ELEMENTS, 300])
+@pytest.mark.parametrize("block", [inference.CHANGED_ELEMENTS, 300])
 def test_own_links_are_taken_out_of_the_counts(model, text, monkeypatch, block):
     """For each pair by itself: (count - own + pseudo-count) / (total - own)."""
     words = [(text.source.words(m), text.target.words(m)) for m in range(20)] + [(["Haus", "."], ["house", "."])]
-    monkeypatch.setattr(own_part, "BLOCK_ELEMENTS", block)
-    part, pairs = OwnPart(model, model.counts), bitext_of(words)
+    monkeypatch.setattr(inference, "CHANGED_ELEMENTS", block)
+    model = model.words
+    part, pairs = LeaveOneOut(model, model.counts), lowercased(bitext_of(words))
     assert part.share == pytest.approx(1, abs=0.2)
     ids, sizes = model.ids(pairs), pairs.source.lengths * pairs.target.lengths
     assert sizes.min() < LEAST_ELEMENTS < sizes.max()
@@ -66,15 +69,15 @@ def test_own_links_are_taken_out_of_the_counts(model, text, monkeypatch, block):
 
 
 def test_pairs_of_other_texts_keep_all_counts(model, text):
-    pairs = text.block(0, 30)
+    pairs, model = lowercased(text.block(0, 30)), model.words
     sizes = pairs.source.lengths * pairs.target.lengths
     is_new = np.zeros(int(sizes.sum()), bool)
     is_new[np.concatenate([[0], np.cumsum(sizes)[:-1]])] = True  # one word pair of each
     evidence = np.full((len(is_new), 3), 0.5, np.float32)
-    OwnPart(model, model.counts).take_out(pairs, model.ids(pairs), is_new, evidence, threads=1)
+    LeaveOneOut(model, model.counts).take_out(pairs, model.ids(pairs), is_new, evidence, threads=1)
     assert (evidence == 0.5).all()
 
 
 def test_a_model_without_pseudo_counts_keeps_its_counts(text):
-    plain = fit_joint(text, lexical_prior=0.0, back_off=0.0, spelling=0.0, exclude=False)
-    assert OwnPart(plain, plain.counts).share == 0
+    plain = fit_joint(text, lexical_prior=0.0, back_off=0.0, spelling=0.0, leave_one_out=False).words
+    assert LeaveOneOut(plain, plain.counts).share == 0

@@ -5,9 +5,15 @@ import pytest
 from planted import bitext_of, permuted_copy, random_pairs
 
 from alignkit.classical.hmm.adaptation import Adapter
-from alignkit.classical.hmm.joint import fit_joint, load_joint
-from alignkit.classical.hmm.joint_views import fit_views, load_views
-from alignkit.classical.hmm.pruning import fixed_size, parse_model_size, pruned, pruned_to_pairs, pruned_to_size
+from alignkit.classical.hmm.joint import (
+    fit_joint,
+    fixed_size,
+    load_joint,
+    parse_model_size,
+    pruned,
+    pruned_to_pairs,
+    pruned_to_size,
+)
 from alignkit.classical.hmm.views import View
 from alignkit.errors import AlignkitError
 
@@ -15,6 +21,7 @@ MODEL = fit_joint(bitext_of(random_pairs(3, pairs=150, source_types=60, target_t
 
 
 def pairs_of(model):
+    model = model.words
     rows = np.repeat(np.arange(model.table.shape[0]), np.diff(model.table.offsets))
     return dict(
         zip(zip(rows.tolist(), model.table.columns.tolist(), strict=True), model.counts.pairs, strict=True)
@@ -29,7 +36,7 @@ def test_the_pairs_with_the_most_links_stay_as_they_were():
     dropped = [count for pair, count in before.items() if pair not in after]
     assert max(dropped) <= min(after.values())
     for i, o in after:
-        assert smaller.table.value(i, o) == MODEL.table.value(i, o)
+        assert smaller.words.table.value(i, o) == MODEL.words.table.value(i, o)
     assert pruned_to_pairs(MODEL, len(before)) is MODEL
 
 
@@ -39,7 +46,7 @@ def test_a_file_is_not_larger_than_asked_for_and_makes_use_of_it(tmp_path, size)
     smaller.save(tmp_path / "m.npz")
     written = os.path.getsize(tmp_path / "m.npz")
     assert written <= size
-    if len(smaller.table.values) < len(MODEL.table.values):
+    if len(smaller.words.table.values) < len(MODEL.words.table.values):
         assert written > size - 17_000
     bitext = bitext_of(random_pairs(4, pairs=20))
     loaded = load_joint(tmp_path / "m.npz")
@@ -59,8 +66,8 @@ def test_sizes_and_what_is_said_about_them():
     assert parse_model_size("100M") == (100 << 20, None)
     assert parse_model_size(" 500 ") == (None, 500)
     smaller, said = pruned(MODEL, "100")
-    assert said.startswith(f"100 of {len(MODEL.table.values):,} word pairs are kept")
-    share = 1 - smaller.counts.pairs.sum() / MODEL.counts.pairs.sum()
+    assert said.startswith(f"100 of {len(MODEL.words.table.values):,} word pairs are kept")
+    share = 1 - smaller.words.counts.pairs.sum() / MODEL.words.counts.pairs.sum()
     assert f"{share:.2%}" in said
     for wrong in ("0", "-3", "lots", ""):
         with pytest.raises(AlignkitError):
@@ -72,7 +79,7 @@ def test_sizes_and_what_is_said_about_them():
 def test_the_pairs_of_several_views_are_pruned_together(tmp_path):
     views = View(), View(letters=2), View(subwords=40)
     text = bitext_of(random_pairs(3, pairs=150, source_types=60, target_types=60))
-    model = fit_views(text, views=views)
+    model = fit_joint(text, views=views)
     counts = np.concatenate([each.counts.pairs for each in model.models])
     smaller, said = pruned(model, "300")
     kept = np.concatenate([each.counts.pairs for each in smaller.models])
@@ -83,7 +90,7 @@ def test_the_pairs_of_several_views_are_pruned_together(tmp_path):
     size = fixed_size(model) + 16 * 1000
     pruned_to_size(model, size).save(tmp_path / "m.npz")
     assert size - 17_000 * len(views) < os.path.getsize(tmp_path / "m.npz") <= size
-    loaded = load_views(tmp_path / "m.npz")
+    loaded = load_joint(tmp_path / "m.npz")
     same = pruned_to_size(model, size).probabilities(text).values.tobytes()
     assert loaded.probabilities(text).values.tobytes() == same
     with pytest.raises(AlignkitError, match="the words of this text take"):

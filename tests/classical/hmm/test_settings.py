@@ -13,7 +13,6 @@ from alignkit.errors import AlignkitError
         {"lexical_prior": -1.0},
         {"fertility_prior": 0.0},
         {"decode": "beam"},
-        {"hurry_from": -1},
         {"affixes": (0,)},
         {"affixes": (3, -2)},
         {"fertility": 1.1},
@@ -27,5 +26,5 @@ def test_settings_outside_their_range_are_errors(wrong):
 
 def test_priors_make_it_more_than_maximum_likelihood():
     assert HMMSettings(reach=5.0, tolerance=0.1).is_maximum_likelihood
-    for prior in ({"lexical_prior": 0.1}, {"transition_prior": 0.1}, {"fertility": 0.5}, {"exclude": True}):
+    for prior in ({"lexical_prior": 0.1}, {"transition_prior": 0.1}, {"fertility": 0.5}, {"leave_one_out": True}):
         assert not HMMSettings(**prior).is_maximum_likelihood

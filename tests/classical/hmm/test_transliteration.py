@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from alignkit.classical.hmm import new_transliterations, pair_evidence
+from alignkit.classical.hmm import estimation, transliteration
 from alignkit.classical.hmm.evidence import alphabet_of, spelled
 from alignkit.classical.hmm.joint import fit_joint, load_joint
 from alignkit.classical.hmm.transliteration import learned_edits
@@ -58,7 +58,7 @@ def test_the_code_is_learned_from_the_text(monkeypatch):
     bitext, truth, rare = text()
     gold = GoldLinks(*[Links.from_lists(truth)] * 2)
     with_it = fit_joint(bitext).fitted_links
-    monkeypatch.setattr(pair_evidence, "MOST_PAIRS", 0)
+    monkeypatch.setattr(estimation, "MOST_PAIRS", 0)
     without = fit_joint(bitext).fitted_links
     assert evaluate(gold, with_it).aer < evaluate(gold, without).aer
     assert found_of(with_it, rare) > 0.9 > found_of(without, rare)
@@ -69,9 +69,8 @@ def test_a_saved_model_knows_the_code_of_new_names(tmp_path):
     model = load_joint(tmp_path / "m.npz")
     bitext, _, rare = text(seed=2)
     assert not any(word in model.source for word in bitext.source.vocabulary)
-    assert (
-        found_of(model.links(bitext), rare) > 0.9 > 0.3 > found_of(replace(model, counts=None).links(bitext), rare)
-    )
+    without = replace(model, models=(replace(model.words, counts=None),))
+    assert found_of(model.links(bitext), rare) > 0.9 > 0.3 > found_of(without.links(bitext), rare)
     one, more = (replace(model, threads=n).probabilities(bitext).values.tobytes() for n in (1, 3))
     assert one == more
 
@@ -107,5 +106,5 @@ def test_a_long_word_of_rare_letters_does_not_spoil_what_is_learned():
 
 def test_a_model_of_too_many_letters_compares_none(monkeypatch):
     model, (bitext, _, rare) = fit_joint(text(seed=1)[0]), text(seed=2)
-    monkeypatch.setattr(new_transliterations, "MOST_LETTERS", 5)
+    monkeypatch.setattr(transliteration, "MOST_LETTERS", 5)
     assert found_of(model.links(bitext), rare) < 0.5

@@ -7,14 +7,10 @@ import pytest
 from planted import bitext_of, error_rate, inflected_pairs
 
 from alignkit.align_settings import FitSettings
-from alignkit.classical.hmm import joint_views, link_arrays
-from alignkit.classical.hmm.joint import JointHMM, fit_joint, matrix_elements
-from alignkit.classical.hmm.joint_views import JointViews, fit_aligner, fit_views, load_views, within_memory
-from alignkit.classical.hmm.link_odds import VIEWS_CERTAINTY
-from alignkit.classical.hmm.settings import FAST_SETTINGS, JOINT_SETTINGS
-from alignkit.classical.hmm.views import View, ViewedText, trained_views
-from alignkit.classical.hmm.windows import LARGEST_PAIR
-from alignkit.classical.memory import HMM_ELEMENT, MemoryLimit, hmm_memory
+from alignkit.classical.hmm import joint
+from alignkit.classical.hmm.inference import VIEWS_CERTAINTY
+from alignkit.classical.hmm.joint import fit_joint, load_joint, matrix_elements
+from alignkit.classical.hmm.views import LARGEST_PAIR, View, ViewedText, trained_views
 from alignkit.classical.priors import LexiconPrior
 from alignkit.errors import AlignkitError
 from alignkit.kernels.link_odds import HARDLY, NO_LINK
@@ -67,7 +63,9 @@ def test_subwords_spell_the_words_and_links_are_merged():
     scores = Scores(np.clip(log_odds, NO_LINK, -NO_LINK), flat_offsets(shapes), shapes)
     offsets = flat_offsets(bitext.shapes)
     total = Scores(np.ones(offsets[-1], np.float32), offsets, bitext.shapes)
-    text.add(scores, 0.5, total, threads=2)
+    alone = text.added(scores, 0.5, None, bitext.shapes, threads=2).values
+    assert text.added(scores, 0.5, total, bitext.shapes, threads=2) is total
+    assert total.values == pytest.approx(1 + alone, abs=1e-5)
     for m in range(len(bitext)):
         for t, rows in enumerate(groups[len(bitext) + m]):
             for s, columns in enumerate(groups[m]):
@@ -80,7 +78,7 @@ def test_subwords_spell_the_words_and_links_are_merged():
 def test_views_find_links_of_rare_forms():
     bitext, gold = inflected()
     words = evaluate(gold, fit_joint(bitext).fitted_links).aer
-    views = fit_views(bitext, views=(View(), View(letters=4), View(subwords=60)))
+    views = fit_joint(bitext, views=(View(), View(letters=4), View(subwords=60)))
     assert len(views.models) == 3
     assert evaluate(gold, views.fitted_links).aer < words - 0.02
 
@@ -88,12 +86,12 @@ def test_views_find_links_of_rare_forms():
 def test_threads_change_nothing_and_files_keep_everything(tmp_path):
     bitext, _ = inflected(60)
     views = View(), View(letters=3), View(subwords=60)
-    one, two = (fit_views(bitext, views=views, threads=threads) for threads in (1, 2))
+    one, two = (fit_joint(bitext, views=views, threads=threads) for threads in (1, 2))
     assert one.fitted_probabilities.values.tobytes() == two.fitted_probabilities.values.tobytes()
     for n, model in enumerate((one, two)):
         model.save(tmp_path / str(n))
     assert (tmp_path / "0").read_bytes() == (tmp_path / "1").read_bytes()
-    loaded = load_views(tmp_path / "0")
+    loaded = load_joint(tmp_path / "0")
     assert loaded.probabilities(bitext).values.tobytes() == one.probabilities(bitext).values.tobytes()
     assert loaded.score(bitext, "beta").values.tobytes() == one.score(bitext, "beta").values.tobytes()
 
@@ -101,10 +99,10 @@ def test_threads_change_nothing_and_files_keep_everything(tmp_path):
 def test_new_text_is_judged_by_the_mean_of_all_views():
     bitext, _ = inflected(60)
     new = bitext.block(5, 25)
-    model = fit_views(bitext, views=(View(), View(letters=3)), threads=1)
+    model = fit_joint(bitext, views=(View(), View(letters=3)), threads=1)
     viewed = [ViewedText(view, new).bitext for view in model.views]
     parts = zip(model.models, viewed, (True, False), strict=True)
-    log_odds = [each.whole_log_odds(text, are_words=are_words) for each, text, are_words in parts]
+    log_odds = [each.log_odds(text, are_words=are_words) for each, text, are_words in parts]
     found = replace(model, fitted=None).probabilities(new)
     for m, matrix in enumerate(found):
         mean = np.mean([each[m] for each in log_odds], axis=0, dtype=np.float64)
@@ -117,15 +115,15 @@ def test_subwords_need_a_text_with_enough_words():
     many, views = inflected(60)[0], (View(), View(subwords=60))
     assert len(trained_views(views, many)) == 2
     assert trained_views(views, many.block(0, 2)) == (View(),)  # whose vocabulary is that of all pairs
-    single = fit_views(Bitext.from_sentences([["das", "Haus"]], [["the", "house"]]))
+    single = fit_joint(Bitext.from_sentences([["das", "Haus"]], [["the", "house"]]))
     assert single.fitted_links[0].tolist() == [[0, 0], [1, 1]]
-    assert len(fit_views(Bitext.from_sentences([], [])).fitted_links) == 0
+    assert len(fit_joint(Bitext.from_sentences([], [])).fitted_links) == 0
 
 
 def test_progress_runs_through_all_views():
     bitext, _ = inflected(20)
     seen = []
-    fit_views(bitext, views=(View(), View(letters=3)), progress=lambda *step: seen.append(step))
+    fit_joint(bitext, views=(View(), View(letters=3)), progress=lambda *step: seen.append(step))
     assert [done for done, _, _ in seen] == sorted(done for done, _, _ in seen)
     assert seen[-1][0] == seen[-1][1]
     assert seen[-1][2].startswith("view 2")
@@ -138,54 +136,61 @@ def frequent(pairs=420, types=1100, seed=3):
     return Bitext.from_sentences(text, [[word[::-1] for word in words] for words in text])
 
 
-def test_small_texts_are_looked_at_as_subwords_too():
+def test_small_texts_are_looked_at_as_subwords_too(monkeypatch):
     bitext = frequent()
     elements = matrix_elements(bitext)
-    both = fit_aligner(bitext)
-    assert isinstance(both, JointViews)
+    both = fit_joint(bitext, iterations=1)
     assert [view.has_words for view in both.views] == [True, False]
     counts = [len(tokenizer.vocabulary) for tokenizer in both.views[1].tokenizers]
     types = [len(side.vocabulary) for side in (bitext.source, bitext.target)]
     assert all(0.35 * n < count <= 0.4 * n for n, count in zip(types, counts, strict=True))
-    as_before = fit_joint(bitext).fitted_probabilities.values.tobytes()
-    for settings in (
-        replace(JOINT_SETTINGS, subwords_below=elements),  # too large
-        replace(JOINT_SETTINGS, subwords_below=0),
-        FAST_SETTINGS,
-    ):
-        words = fit_aligner(bitext, settings)
-        assert isinstance(words, JointHMM)
-    assert fit_aligner(bitext, subwords(0)).fitted_probabilities.values.tobytes() == as_before
     units = matrix_elements(ViewedText(both.views[1], bitext).bitext)
     assert units > 4 * elements
-    assert isinstance(fit_aligner(bitext, subwords(units // 4)), JointHMM)
-    assert isinstance(fit_aligner(bitext, subwords(units // 4 + 1)), JointViews)
-    assert isinstance(fit_aligner(bitext.block(0, 60)), JointHMM)  # too few types
-    assert isinstance(fit_aligner(bitext, replace(JOINT_SETTINGS, fold_case=False)), JointHMM)
+
+    def views(text=bitext, **options):
+        return len(fit_joint(text, iterations=1, **options).views)
+
+    for limit, wanted in ((elements, 1), (units // 4, 1), (units // 4 + 1, 2)):
+        monkeypatch.setattr(joint, "SMALL_TEXT", limit)
+        assert views() == wanted
+    # Of a sample, the size of the whole text decides.
+    monkeypatch.setattr(joint, "SMALL_TEXT", units)
+    assert (views(share_of_text=0.3), views(share_of_text=0.2)) == (2, 1)
+    assert views(quality="fast") == 1
+    assert views(bitext.block(0, 60)) == 1  # too few types
+    assert views(fold_case=False) == 1
     word = Vocabulary.from_tokens(["w0001e"])
     lexicon = LexiconPrior(word, word, np.zeros((1, 2), np.int32), np.ones((1, 2), np.float32))
-    assert isinstance(fit_aligner(bitext, prior=lexicon), JointHMM)
+    assert views(prior=lexicon) == 1
+    assert views(quality="best") > 3
 
 
-def subwords(below):
-    return replace(JOINT_SETTINGS, subwords_below=below)
+def test_one_view_is_the_model_of_words():
+    bitext = frequent()
+    fast = fit_joint(bitext, quality="fast", iterations=10, lexical_iterations=3, tolerance=0.03)
+    one = fit_joint(bitext, views=(View(),))
+    assert (one.name, len(one.models)) == ("hmm-joint", 1)
+    assert one.fitted_probabilities.values.tobytes() == fast.fitted_probabilities.values.tobytes()
+    with pytest.raises(AlignkitError, match="quality"):
+        fit_joint(bitext, quality="perfect")
 
 
 def test_a_fit_goes_on_from_models_of_several_views(tmp_path):
     bitext = frequent()
-    first = fit_aligner(bitext, replace(JOINT_SETTINGS, iterations=1))
+    first = fit_joint(bitext, iterations=1)
     first.save(tmp_path / "m")
-    one, again = (fit_aligner(bitext, start=start) for start in (first, load_views(tmp_path / "m")))
+    one, again = (fit_joint(bitext, start=start) for start in (first, load_joint(tmp_path / "m")))
     assert [view.tokenizers for view in one.views] == [view.tokenizers for view in first.views]
     assert one.fitted_probabilities.values.tobytes() == again.fitted_probabilities.values.tobytes()
     values, before = one.fitted_probabilities.values, first.fitted_probabilities.values
     assert np.abs(values - before).max() > 0.1
-    assert isinstance(fit_aligner(bitext, start=first.words), JointHMM)
+    words = replace(first, views=first.views[:1], models=first.models[:1])
+    assert len(fit_joint(bitext, iterations=1, start=words).models) == 1
 
 
 def test_what_is_said_of_words_does_not_depend_on_their_case():
     bitext, _ = inflected(60)
-    model = fit_views(bitext, views=(View(), View(letters=3)))
+    model = fit_joint(bitext, views=(View(), View(letters=3)))
     new = bitext.block(3, 9)
     words = [[side.words(m) for m in range(6)] for side in (new.source, new.target)]
     upper = Bitext.from_sentences(*([[word.upper() for word in line] for line in side] for side in words))
@@ -200,9 +205,9 @@ def test_a_text_that_is_long_as_subwords_is_looked_at_as_words():
     bitext = frequent()
     sides = [[side.words(m) for m in range(len(bitext))] for side in (bitext.source, bitext.target)]
     wide = ["".join(f"{chr(97 + k % 26)}{k}" for k in range(n, n + 60)) for n in range(120)]
-    for pairs, kind in (([wide[:2]], JointViews), ([wide], JointHMM)):
+    for pairs, views in (([wide[:2]], 2), ([wide], 1)):
         text = Bitext.from_sentences(sides[0] + pairs, sides[1] + pairs)
-        assert isinstance(fit_aligner(text, replace(JOINT_SETTINGS, iterations=1)), kind)
+        assert len(fit_joint(text, iterations=1).views) == views
 
 
 def test_units_of_very_long_words_are_bounded():
@@ -211,12 +216,12 @@ def test_units_of_very_long_words_are_bounded():
     long = Bitext.from_sentences([["walk" * 9000, "walk"]], [["talk" * 9000]])
     viewed = ViewedText(view, long).bitext
     assert (viewed.shapes <= [64, 64 + 4]).all()
-    model = fit_views(bitext, views=(View(), View(subwords=60)), iterations=1)
+    model = fit_joint(bitext, views=(View(), View(subwords=60)), iterations=1)
     assert len(model.links(long)) == 1
 
 
 def test_pairs_that_are_long_as_subwords_only_are_linked_in_windows():
-    model = fit_views(bitext_of(inflected_pairs(1, 150)[0]), views=(View(subwords=120),))
+    model = fit_joint(bitext_of(inflected_pairs(1, 150)[0]), views=(View(subwords=120),))
     text, planted = inflected_pairs(2, 180)
     joined = bitext_of([tuple([word for pair in text for word in pair[side]] for side in (0, 1))])
     viewed = ViewedText(model.views[0], joined).bitext
@@ -226,19 +231,19 @@ def test_pairs_that_are_long_as_subwords_only_are_linked_in_windows():
     assert error_rate(model.links(joined), [links]) < 0.1
 
 
-def test_few_iterations_of_subwords_stay_few():
+def test_few_iterations_of_subwords_stay_few(monkeypatch):
     bitext, steps = inflected(60)[0], []
     views = View(), View(subwords=60)
-    fast = replace(FAST_SETTINGS, tolerance=0.0)
-    for settings, options, wanted in (
-        (replace(JOINT_SETTINGS, tolerance=0.0), {}, (13, 7)),
-        (fast, {}, (13, 7)),  # the text is too small to hurry
-        (replace(fast, hurry_from=1), {}, (5, 5)),
-        (fast, {"iterations": 2}, (4, 4)),
+    for quality, hurried_from, options, wanted in (
+        ("normal", 1, {}, (13, 7)),
+        ("fast", 1 << 20, {}, (13, 7)),  # the text is too small to hurry
+        ("fast", 1, {}, (5, 5)),
+        ("fast", 1 << 20, {"iterations": 2}, (4, 4)),
     ):
         steps.clear()
+        monkeypatch.setattr(joint, "HURRIED_FROM", hurried_from)
         progress = lambda *step: steps.append(step)  # noqa: E731
-        fit_views(bitext, settings, views=views, progress=progress, **options)
+        fit_joint(bitext, quality=quality, views=views, progress=progress, tolerance=0.0, **options)
         assert [sum(f"view {n}," in message for *_, message in steps) for n in (1, 2)] == list(wanted)
         assert [done for done, *_ in steps] == list(range(1, sum(wanted) + 1))
         assert {total for _, total, _ in steps} == {sum(wanted)}
@@ -246,40 +251,10 @@ def test_few_iterations_of_subwords_stay_few():
 
 def test_models_that_fold_case_cannot_keep_it():
     bitext = frequent(120, 300)
-    start = fit_views(bitext, views=(View(), View(letters=2)), iterations=1)
-    with pytest.raises(AlignkitError, match="fold case"):
-        fit_aligner(bitext, replace(JOINT_SETTINGS, fold_case=False), start=start)
+    start = fit_joint(bitext, views=(View(), View(letters=2)), iterations=1)
+    with pytest.raises(AlignkitError, match="folds case"):
+        fit_joint(bitext, fold_case=False, start=start)
+    with pytest.raises(AlignkitError, match="folds case"):
+        fit_joint(bitext, fold_case=False, quality="best")
     with pytest.raises(AlignkitError, match="folds case"):
         FitSettings(quality="best", keep_case=True)
-
-
-def test_the_sum_of_views_takes_its_part_of_the_memory(monkeypatch):
-    """At a limit that one model of words just keeps, two of them with their sum keep their matrices on disk."""
-    bitext = frequent(60, 100)
-    pairs, made = len(fit_joint(bitext, iterations=1).table.values), []
-    limit = MemoryLimit(hmm_memory(bitext, pairs) + HMM_ELEMENT * matrix_elements(bitext))
-    scratch = link_arrays.scratch_array
-    monkeypatch.setattr(
-        link_arrays, "scratch_array", lambda *arguments: made.append(arguments) or scratch(*arguments)
-    )
-    fit_joint(bitext, iterations=1, memory=limit)
-    assert not made
-    fit_views(bitext, views=(View(), View()), iterations=1, memory=limit)
-    assert len(made) == 2
-    total, rest = within_memory(bitext, limit)
-    assert rest.bytes == limit.bytes - total.values.nbytes
-    assert not total.values.any()
-    assert total.values.shape == (matrix_elements(bitext),)
-
-
-def test_a_sum_that_is_large_for_the_memory_is_kept_on_disk(monkeypatch):
-    bitext, made, scratch = frequent(60, 100), [], joint_views.scratch_array
-    monkeypatch.setattr(
-        joint_views, "scratch_array", lambda *arguments: made.append(arguments) or scratch(*arguments)
-    )
-    size = 4 * matrix_elements(bitext)
-    for limit, on_disk in ((MemoryLimit(8 * size), False), (MemoryLimit(8 * size - 1), True)):
-        total, rest = within_memory(bitext, limit)
-        assert len(made) == on_disk
-        assert rest.bytes == limit.bytes - (0 if on_disk else size)
-        assert not total.values.any()

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from planted import bitext_of, permuted_copy
 
-from alignkit.classical.hmm.joint import fit_joint, fit_log_odds
-from alignkit.classical.hmm.model import fit_hmm
+from alignkit.classical.hmm.hmm import fit_hmm
+from alignkit.classical.hmm.joint import fit_joint, fit_view
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
-from alignkit.classical.hmm.windows import LARGEST_PAIR, in_windows, is_long, linked_in_blocks
+from alignkit.classical.hmm.views import LARGEST_PAIR, View, ViewedText, in_windows, is_long, linked_in_blocks
 from alignkit.kernels.link_odds import NO_LINK
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import Links
@@ -43,7 +43,7 @@ def test_a_long_pair_is_aligned_and_changes_no_other():
     assert right(links[100], truth) > 0.95
     assert probabilities.shape == (len(links.pairs),)
     assert probabilities.min() >= np.float32(fitted.threshold)
-    log_odds = fit_log_odds(bitext, JOINT_SETTINGS)[1][100]
+    log_odds = fit_view(ViewedText(View(), bitext), JOINT_SETTINGS, 1)[1][100]
     assert log_odds[0, -1] == log_odds[-1, 0] == NO_LINK  # far from the diagonal
     assert log_odds.max() > 4
     dense = fitted.fitted_probabilities

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from planted import bitext_of
 
-from alignkit.classical.hmm.word_classes import BackOff, affix_classes
+from alignkit.classical.hmm.back_off import BackOff, affix_classes
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.text.vocabulary import Vocabulary
 

@@ -12,14 +12,13 @@ from alignkit.classical.hmm.estimation import HMMEstimation, estimate
 from alignkit.classical.hmm.inference import log_likelihoods, posteriors, viterbi_positions
 from alignkit.classical.hmm.parameters import FittedHMM, unpack_hmm
 from alignkit.classical.hmm.settings import DECODINGS, HMMSettings
-from alignkit.classical.hmm.windows import (
+from alignkit.classical.hmm.views import (
     Linked,
     linked_in_blocks,
     scores_in_windows,
     sums_in_windows,
     training_pairs,
 )
-from alignkit.classical.memory import MemoryLimit
 from alignkit.classical.priors import LexiconPrior
 from alignkit.errors import AlignkitError, InputError
 from alignkit.kernels.hmm_e_step import FORWARD
@@ -42,12 +41,14 @@ class HMM(FittedHMM, Aligner):
 
     Attributes:
         decode: how links are found, one of :data:`DECODINGS`.
+        fold_case: take words that differ in case only as one word; the vocabularies are in lower case then.
     """
 
     name = "hmm"
     kinds = ("alpha", "beta")
     predicts = ("target",)
     decode: str = "posterior"
+    fold_case: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -61,17 +62,20 @@ class HMM(FittedHMM, Aligner):
         """
         self.check_kind(kind)
         if kind == "beta":
-            return self.lookup(bitext).scores()
-        return scores_in_windows(bitext, self._posteriors)
+            return self.lookup(self._text(bitext)).scores()
+        return scores_in_windows(self._text(bitext), self._posteriors)
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): log p(target | source) of each pair, up to the factor for its length; no fertility."""
-        return sums_in_windows(bitext, lambda text: log_likelihoods(text, self, FORWARD, self.threads))
+        return sums_in_windows(self._text(bitext), lambda text: log_likelihoods(text, self, FORWARD, self.threads))
 
     def links(self, bitext: Bitext) -> Links:
         """Links by ``decode``: ``posterior``, each target word with its likeliest source position, if NULL is not
         likelier; ``viterbi``, the links of the likeliest alignment of the sentence as a whole."""
-        return linked_in_blocks(bitext, self._linked)[0]
+        return linked_in_blocks(self._text(bitext), self._linked)[0]
+
+    def _text(self, bitext: Bitext) -> Bitext:
+        return lowercased(bitext) if self.fold_case else bitext
 
     def _posteriors(self, bitext: Bitext) -> Scores:
         return posteriors(bitext, self, FORWARD, self.threads)[0]
@@ -87,7 +91,13 @@ class HMM(FittedHMM, Aligner):
 
     def save(self, path: PathLike) -> None:
         """Writes the model; :func:`alignkit.load_aligner` reads it."""
-        save_arrays(path, KIND, VERSION, self.arrays(), self.header() | {"decode": self.decode})
+        save_arrays(
+            path,
+            KIND,
+            VERSION,
+            self.arrays(),
+            self.header() | {"decode": self.decode, "fold_case": self.fold_case},
+        )
 
 
 def load_hmm(path: PathLike) -> HMM:
@@ -95,7 +105,8 @@ def load_hmm(path: PathLike) -> HMM:
     arrays, values = load_arrays(path, KIND, VERSION)
     header = Record(path, values)
     try:
-        return HMM(**unpack_hmm(Fields(path, arrays), header, 1), decode=header.text("decode", DECODINGS))
+        attributes = unpack_hmm(Fields(path, arrays), header, 1)
+        return HMM(**attributes, decode=header.text("decode", DECODINGS), fold_case=header.flag("fold_case"))
     except (TypeError, ValueError) as error:
         raise InputError(path, f"damaged: {error}") from error
 
@@ -108,7 +119,6 @@ def fit_hmm(
     progress: Progress | None = None,
     prior: LexiconPrior | None = None,
     start: HMM | None = None,
-    memory: MemoryLimit | None = None,
     **options: Any,
 ) -> HMM:
     """Fit a hidden Markov model of one direction by EM.
@@ -121,7 +131,6 @@ def fit_hmm(
         prior: a lexicon from another text, as pseudo-counts.
         start: a fitted model that the iterations with transitions go on from, without lexical ones before. What is
             new in this text is initialised uniformly (:func:`alignkit.classical.priors.start_values`).
-        memory: not to be exceeded; what does not fit is kept on disk, with the same result.
         options: fields of the settings, instead of or in addition to ``settings``.
 
     Raises:
@@ -129,7 +138,7 @@ def fit_hmm(
     """
     settings = with_options(settings or HMMSettings(), options)
     text, _ = training_pairs(lowercased(bitext) if settings.fold_case else bitext)
-    model = HMMEstimation(text, settings, FORWARD, thread_count(threads), prior, start, memory)
+    model = HMMEstimation(text, settings, FORWARD, thread_count(threads), prior, start)
     likelihoods = estimate(model, progress)
     forward = model.parameters(0)
     return HMM(

@@ -1,6 +1,6 @@
 import numpy as np
 
-from alignkit.kernels.hmm_known import KnownClassPairs, add_known_back_off
+from alignkit.kernels.hmm_background import BackgroundClasses, add_background_back_off
 from alignkit.kernels.hmm_m_step import BackOffClasses, add_back_off
 from alignkit.kernels.inverted_index import TableRows
 
@@ -37,7 +37,7 @@ def test_back_off_of_a_model_and_a_text_is_that_of_both_as_one_text():
     sums = np.zeros((5, 5))
     np.add.at(sums, (number[of][:, None], number[of][None, :]), model)
     inverse = np.array([1, 3, -1, 0, 2], np.int32)
-    known = KnownClassPairs(
+    known = BackgroundClasses(
         5 * number,
         5 * number + 5,
         np.tile(np.arange(5, dtype=np.int32), 5),
@@ -48,7 +48,7 @@ def test_back_off_of_a_model_and_a_text_is_that_of_both_as_one_text():
     _, pairs = back_off(mine)
     found = np.zeros((mine * mine, 3), np.float32)
     space = np.zeros(classes), np.empty(200, np.int32)
-    add_known_back_off(0, classes, pairs, known, rows_of(dense[:mine, :mine]), *space, found)
+    add_background_back_off(0, classes, pairs, known, rows_of(dense[:mine, :mine]), *space, found)
     assert np.allclose(found.reshape(mine, mine, 3), expected.reshape(words, words, 3)[:mine, :mine], atol=1e-5)
     assert found[:, 1:].min() > 0
     assert not space[0].any()

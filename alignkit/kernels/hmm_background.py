@@ -16,7 +16,7 @@ from alignkit.kernels.hmm_m_step import share_class_counts
 from alignkit.kernels.hmm_rows import ONE, ZERO
 
 
-class KnownClassPairs(NamedTuple):
+class BackgroundClasses(NamedTuple):
     """What a model counted between classes of words, for the classes of a text."""
 
     starts: np.ndarray  # int64 (A,), where the row of each source class of the text starts
@@ -28,7 +28,7 @@ class KnownClassPairs(NamedTuple):
 
 
 @kernel
-def known_values(low, high, spans, rows, target_ids, dense, values):
+def background_values(low, high, spans, rows, target_ids, dense, values):
     """values float32 (K,) = the model's number for the word pairs of source words low <= i < high.
 
     Args:
@@ -49,11 +49,11 @@ def known_values(low, high, spans, rows, target_ids, dense, values):
 
 
 @kernel
-def add_known_back_off(low, high, back_off, known, rows, sums, labels, evidence):
+def add_background_back_off(low, high, back_off, known, rows, sums, labels, evidence):
     """What :func:`.hmm_m_step.add_back_off` does, with the model's counts of pairs of classes added to the text's.
 
     Args:
-        back_off: :class:`.hmm_m_step.BackOffClasses`; known: :class:`KnownClassPairs`.
+        back_off: :class:`.hmm_m_step.BackOffClasses`; known: :class:`BackgroundClasses`.
         rows: the values are the text's counts and the model's.
         sums, labels, evidence: as of ``add_back_off``.
     """
