@@ -82,8 +82,10 @@ def _option(option: click.Option) -> tuple[str, str]:
     record = option.get_help_record(click.Context(click.Command("none")))
     assert record is not None
     left, right = record
-    text, bracket, default = right.partition("  [")
-    return left, f"{first_sentence(text)}{' [' * bool(bracket)}{default}"
+    text, _, bracket = right.partition("  [")
+    shown = re.sub(r"(?:; |\[)?[-\d.e+]*<?=?x[<>]=?[-\d.e+]+|\]\s*(?=\[)", "", f"[{bracket}").strip("[] ")
+    left = left.replace("INTEGER RANGE", "N").replace("FLOAT RANGE", "X")
+    return left, first_sentence(text) + (f" [{shown}]" if shown else "")
 
 
 def _long(names: str) -> str:
