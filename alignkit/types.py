@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
 from math import isfinite
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, abbreviated
 
 #: The path of a file or folder.
 PathLike = str | os.PathLike[str]
@@ -99,3 +99,40 @@ def _part(value: Any) -> str:
         return f"{len(value)} values"
     text = " ".join(repr(value).split())
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def assigned(settings: Settings, assignments: Iterable[str]) -> Settings:
+    """The settings, a frozen dataclass, with some of their fields set by texts.
+
+    Args:
+        settings: with fields that are numbers, flags, text or None.
+        assignments: each ``NAME=VALUE``; the value is JSON, or else text.
+
+    Raises:
+        AlignkitError: an assignment is not of this form, there is no such field, or its value is impossible.
+
+    >>> from alignkit.classical.settings import IBM1Settings
+    >>> assigned(IBM1Settings(), ["dirichlet=0.01", "null=false"]).dirichlet
+    0.01
+    """
+    kinds, values = get_type_hints(type(settings)), {}
+    for text in assignments:
+        name, equals, given = (part.strip() for part in text.partition("="))
+        if not equals or name not in kinds:
+            raise AlignkitError(
+                f"{abbreviated(text)!r} sets nothing; use NAME=VALUE with a name of {', '.join(kinds)}"
+            )
+        try:
+            value = json.loads(given)
+        except ValueError:
+            value = given
+        if isinstance(value, int) and not isinstance(value, bool) and kinds[name] not in (int, bool):
+            value = float(value)
+        if (
+            isinstance(value, bool) != (kinds[name] is bool)
+            or not isinstance(value, kinds[name])
+            or value != value
+        ):
+            raise AlignkitError(f"{name} cannot be {abbreviated(given)!r}")
+        values[name] = value
+    return with_options(settings, values)

@@ -19,7 +19,7 @@ from alignkit_cli.fitting import (
     text_options,
 )
 from alignkit_cli.options import needs, setting_option
-from alignkit_cli.parameter_types import SHARE, EmbeddingSource, InputPath, ModelSize, Shard
+from alignkit_cli.parameter_types import SHARE, Checked, EmbeddingSource, InputPath, Shard
 
 
 @alignkit_command("align")
@@ -75,7 +75,7 @@ from alignkit_cli.parameter_types import SHARE, EmbeddingSource, InputPath, Mode
 )
 @click.option(
     "--model-size",
-    type=ModelSize(),
+    type=Checked("size|n", "alignkit.classical.hmm.joint:parse_model_size"),
     help="Prune the saved model to a file of at most this size, as 100M, or to this number of word pairs, those "
     "with the most expected links; what the others had is printed.",
 )

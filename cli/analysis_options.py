@@ -9,14 +9,14 @@ import click
 
 from alignkit.comparison import CompareSettings
 from alignkit_cli.options import setting_option
-from alignkit_cli.parameter_types import SEED, Device, OutputPath, Percentage
+from alignkit_cli.parameter_types import PERCENT, SEED, Device, OutputPath
 
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 percent_option: Option = setting_option(
     CompareSettings,
     "percent",
-    type=Percentage(),
+    type=PERCENT,
     help="How many source tokens count as the top ones for the agreement, in per cent of the sentence.",
 )
 device_option: Option = click.option(

@@ -12,7 +12,7 @@ from alignkit.packages import need
 from alignkit_cli.analysis_options import device_option, json_option, preset_option, seed_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import encoding_option, note, quiet_option, threads_option, write_output
-from alignkit_cli.parameter_types import COUNT, TEXT, InputPath, MechanismName, OutputFolder
+from alignkit_cli.parameter_types import ATTENTION, COUNT, TEXT, InputPath, OutputFolder
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class TwoLabels(click.ParamType):
 @click.option("--vectors", type=TEXT, help="Word vectors as text (as GloVe's), which the embeddings start from.")
 @click.option(
     "--attention",
-    type=MechanismName(),
+    type=ATTENTION,
     help="The attention of the classifiers: a score function and a normalizer of `alignkit mechanisms`.  "
     "[default: feed-forward+softmax, the paper's]",
 )

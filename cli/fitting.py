@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit.align_settings import AlignSettings, FitSettings, LinkSettings
+from alignkit.align_settings import AlignSettings, Estimation, FitSettings, LinkSettings
 from alignkit.classical.settings import KINDS
 from alignkit.links.heuristics import DEFAULT_THRESHOLD, method_names
-from alignkit.types import SCORE_ENDINGS
+from alignkit.types import SCORE_ENDINGS, assigned
 from alignkit_cli.options import (
     Command,
     apply,
@@ -29,8 +30,8 @@ from alignkit_cli.options import (
     text_arguments,
     threads_option,
 )
-from alignkit_cli.parameter_types import PASSES, SHARE, TEXT, InputPath, OutputPath, RealNumber, SampleSize
-from alignkit_cli.progress import FitProgress
+from alignkit_cli.parameter_types import PASSES, SHARE, TEXT, Checked, InputPath, OutputPath
+from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from alignkit.aligner import Aligner
@@ -38,27 +39,24 @@ if TYPE_CHECKING:
 
 
 def estimation_options(settings: object) -> Callable[[Command], Command]:
-    """--iterations, --null and when to stop and what to drop, with the defaults of a model's settings."""
-    iterations = setting_option(settings, "iterations", type=PASSES, help="Number of EM iterations.")
-    null = setting_option(
-        settings,
-        "null",
-        "--null/--no-null",
-        help="Whether a target word may come from NULL, an empty word that every source sentence gets.",
+    """--iterations, --null where the model may lack it, and --set, of a model's settings."""
+    values = {each.name: getattr(settings, each.name) for each in fields(settings)}  # type: ignore[arg-type]
+    options = [setting_option(settings, "iterations", type=PASSES, help="Number of EM iterations.")]
+    if "null" in values:
+        what = "Whether a target word may come from NULL, an empty word that every source sentence gets."
+        options.append(setting_option(settings, "null", "--null/--no-null", help=what))
+    others = [
+        f"{name} ({json.dumps(value)})" for name, value in values.items() if name not in ("iterations", "null")
+    ]
+    assignments = click.option(
+        "--set",
+        "assignments",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help=f"Another setting of the model; may be given several times. There are {', '.join(others)}; "
+        f"`{type(settings).__name__}` in docs/api.md explains them.",
     )
-    tolerance = setting_option(
-        settings,
-        "tolerance",
-        type=RealNumber(0, 1),
-        help="Stop earlier, once the log-likelihood rises by less than this share of itself.",
-    )
-    prune = setting_option(
-        settings,
-        "prune",
-        type=RealNumber(0, 1, max_open=True),
-        help="Drop word pairs with a lower probability than this after the last iteration; others keep theirs.",
-    )
-    return lambda command: apply(command, iterations, null, tolerance, prune)
+    return lambda command: apply(command, *options, assignments)
 
 
 def knowledge_options(command: Command) -> Command:
@@ -112,7 +110,7 @@ def result_options(command: Command) -> Command:
     """What is fitted on, what is saved, output files, and the number of threads."""
     fit_on = click.option(
         "--fit-on",
-        type=SampleSize(),
+        type=Checked("n|p%", "alignkit.pipeline:sample_share"),
         help="Fit the model on a random sample of N pairs, or of P percent of them, and link all pairs by it, in "
         "bounded memory: for texts of millions of pairs. The joint model is adapted to each block of the text. "
         "SRC and TGT must be files, which are read several times.",
@@ -150,6 +148,13 @@ def align_settings(options: Mapping[str, Any], **values: Any) -> AlignSettings:
     return AlignSettings.of(**{name: options[name] for name in names if name in options} | values)
 
 
+def fit_and_write(method: str, estimation: Estimation, options: Mapping[str, Any]) -> None:
+    """Fit a model of a method, with the settings that --iterations, --null and --set change, and write links."""
+    given = {name: options[name] for name in ("iterations", "null") if name in options}
+    estimation = assigned(replace(estimation, **given), options["assignments"])
+    align_and_write(align_settings(options, method=method, estimation=estimation, iterations=None), options)
+
+
 def align_and_write(
     settings: AlignSettings, options: Mapping[str, Any], model: str | None = None, skip: bool = False
 ) -> None:
@@ -181,7 +186,7 @@ def align_and_write(
         return
     if model is None:
         give_memory_back()
-    with FitProgress(1 if settings.linking.symmetrization is None else 2, quiet) as progress:
+    with ProgressBar("fitting", quiet, 1 if settings.linking.symmetrization is None else 2) as progress:
         how: dict[str, Any] = {"settings": settings, "model": model, "threads": threads, "progress": progress}
         if in_blocks:
             found = align_blocks(source, target, fit_on=options["fit_on"], shard=shard or (1, 1), **how)

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from alignkit.errors import AlignkitError, InputError, abbreviated
-from alignkit.neural.networks.mechanisms import check_attention
+from alignkit.packages import imported
 from alignkit.types import GREATEST_THREAD_COUNT
 
 #: A size that is not bounded by what it is used for.
@@ -33,46 +33,21 @@ class RealNumber(click.FloatRange):
         return number
 
 
-class Percentage(click.ParamType):
-    """A share of a row in per cent, above 0 and at most 100, as text, which is exact."""
+class Checked(click.ParamType):
+    """A text that a function of the library checks, which is imported only when there is a text.
 
-    name = "percent"
+    Args:
+        name: what is shown for it in the help.
+        check: the place of the function, ``module:function``; raises AlignkitError.
+        before: arguments that stand before the text.
+    """
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from alignkit.metrics.protocol import top_share
-
-        try:
-            top_share(str(value))
-        except AlignkitError as error:
-            self.fail(f"{error}.", param, ctx)
-        return str(value)
-
-
-class SampleSize(click.ParamType):
-    """A number of pairs, as 1000000, or a share of them, as 10%."""
-
-    name = "n|p%"
+    def __init__(self, name: str, check: str, *before: str) -> None:
+        self.name, self.check, self.before = name, check, before
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from alignkit.pipeline import sample_share
-
         try:
-            sample_share(str(value))
-        except AlignkitError as error:
-            self.fail(f"{error}.", param, ctx)
-        return str(value)
-
-
-class ModelSize(click.ParamType):
-    """A size of a file, as 100M, or a number of word pairs."""
-
-    name = "size|n"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from alignkit.classical.hmm.joint import parse_model_size
-
-        try:
-            parse_model_size(str(value))
+            imported(self.check)(*self.before, str(value))
         except AlignkitError as error:
             self.fail(f"{error}.", param, ctx)
         return str(value)
@@ -100,19 +75,6 @@ class Device(click.ParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if not re.fullmatch(r"auto|cpu|mps|cuda(:\d{1,3})?", value):
             self.fail(f"{abbreviated(value)!r} is none of auto, cpu, cuda, cuda:1 and so on.", param, ctx)
-        return str(value)
-
-
-class MechanismName(click.ParamType):
-    """The name of an attention: a score function, perhaps with a normalizer."""
-
-    name = "name"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        try:
-            check_attention("network", value)
-        except AlignkitError as error:
-            self.fail(str(error).partition(": ")[2], param, ctx)
         return str(value)
 
 
@@ -235,6 +197,8 @@ class OutputFolder(click.ParamType):
 
 
 #: Types that several commands share.
+PERCENT = Checked("percent", "alignkit.metrics.protocol:top_share")
+ATTENTION = Checked("name", "alignkit.neural.networks.mechanisms:check_attention", "network")
 SEED = click.IntRange(0, 2**63 - 1)
 COUNT = click.IntRange(1, GREATEST)
 NATURAL = click.IntRange(0, GREATEST)

@@ -11,26 +11,35 @@ FORMAT = "{desc} [{bar:24}] {percentage:3.0f} % {remaining} left{postfix}"
 
 
 class ProgressBar:
-    """A tqdm bar as a context manager that is called as ``bar(done, total, message)``.
+    """The progress of a piece of work, called as ``bar(done, total, message)``; a bar on a terminal only.
 
     Args:
         label: the name of the work.
         quiet: show nothing.
+        fits: how many fits it is, which may run at the same time; messages of the second begin with "reverse, ".
     """
 
-    def __init__(self, label: str, quiet: bool = False) -> None:
-        self.label = label
+    def __init__(self, label: str, quiet: bool = False, fits: int = 1) -> None:
+        self.label, self.fits = label, fits
         self.shown = sys.stderr.isatty() and not quiet
         self.bar: Any = None
+        self.done: dict[bool, int] = {}
+        self.steps: dict[bool, int] = {}
+        self.last: dict[bool, str] = {}
 
     def __call__(self, done: int, total: int, message: str = "") -> None:
+        reverse = message.startswith("reverse, ")
+        if done <= self.done.get(reverse, 0):
+            self.steps[reverse] = 0  # what came before, as the encoding of words, were no iterations
+        self.done[reverse], self.last[reverse] = done, message
+        self.steps[reverse] = self.steps.get(reverse, 0) + 1
         if not self.shown:
             return
         if self.bar is None:
             self.bar = _terminal_bar(self.label)
-        self.bar.total = total
+        self.bar.total = self.fits * total
         self.bar.set_postfix_str(message, refresh=False)
-        self.bar.update(done - self.bar.n)
+        self.bar.update(sum(self.done.values()) - self.bar.n)
 
     def __enter__(self) -> ProgressBar:
         return self
@@ -38,36 +47,6 @@ class ProgressBar:
     def __exit__(self, *_: object) -> None:
         if self.bar is not None:
             self.bar.close()
-
-
-class FitProgress:
-    """The progress of one fit or of two, as a bar on a terminal, and as one line at the end everywhere.
-
-    Args:
-        fits: how many there are, which may run at the same time; messages of the second begin with "reverse, ".
-        quiet: show nothing.
-    """
-
-    def __init__(self, fits: int = 1, quiet: bool = False) -> None:
-        self.fits = fits
-        self.bar = ProgressBar("fitting", quiet)
-        self.done: dict[bool, int] = {}
-        self.steps: dict[bool, int] = {}
-        self.last: dict[bool, str] = {}
-
-    def __call__(self, done: int, total: int, message: str) -> None:
-        reverse = message.startswith("reverse, ")
-        if done <= self.done.get(reverse, 0):
-            self.steps[reverse] = 0  # what came before, as the encoding of words, were no iterations
-        self.done[reverse], self.last[reverse] = done, message
-        self.steps[reverse] = self.steps.get(reverse, 0) + 1
-        self.bar(sum(self.done.values()), self.fits * total, message)
-
-    def __enter__(self) -> FitProgress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.__exit__()
 
     @property
     def summary(self) -> str:

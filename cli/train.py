@@ -31,6 +31,7 @@ from alignkit_cli.options import (
     text_arguments,
 )
 from alignkit_cli.parameter_types import (
+    ATTENTION,
     COUNT,
     NATURAL,
     PASSES,
@@ -39,7 +40,6 @@ from alignkit_cli.parameter_types import (
     THREADS,
     Device,
     InputPath,
-    MechanismName,
     OutputFolder,
 )
 from alignkit_cli.progress import progress_bar
@@ -80,7 +80,7 @@ from alignkit_cli.progress import progress_bar
 )
 @click.option(
     "--attention",
-    type=MechanismName(),
+    type=ATTENTION,
     help="A score function and a normalizer, such as additive+sparsemax, or uniform (the weights are 1/L); "
     "`alignkit mechanisms` lists them. Without a normalizer it is softmax.  [default: the preset's]",
 )

@@ -88,8 +88,6 @@ def test_the_sample_fit_depends_on_its_seed_alone(files):
     )
     assert one == again
     assert one != other
-    with pytest.raises(AlignkitError, match="seed of a sample"):
-        align_blocks(*files, fit_on=20, seed=-1)
 
 
 def test_many_views_are_fitted_on_a_sample_too(files):

@@ -26,7 +26,7 @@ def bitext_lines(source: str, target: str, part: str = "train") -> LinePairs:
         part: of the sample, ``train`` or ``test``.
 
     Raises:
-        InputError: as :func:`alignkit.text.reading.read_line_pairs`.
+        InputError: as :func:`alignkit.text.pairs.read_line_pairs`.
         AlignkitError: only one of the two is given.
     """
     if bool(source) != bool(target):

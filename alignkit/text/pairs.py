@@ -13,7 +13,6 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import IO, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -551,43 +550,5 @@ def shard_range(units: int, shard: tuple[int, int]) -> tuple[int, int]:
 
 
 def sampled_pairs(count: int, size: int, seed: int = 0) -> np.ndarray:
-    """int64 (size,), rising: a sample of 0..count-1 without repetition, the same for the same arguments.
-
-    Each number is hashed together with the seed, and those with the smallest hashes are the sample: that of a
-    smaller size is a part of it.
-
-    Raises:
-        AlignkitError: the seed is negative, or has more than 64 bits.
-    """
-    if not 0 <= seed < 1 << 64:
-        raise AlignkitError(f"the seed of a sample must be a whole number from 0 to 2**64 - 1, not {seed}")
-    if size >= count:
-        return np.arange(count)
-    share = size / count
-    most = share + 8 * np.sqrt(share / count) + 64 / count  # the size-th smallest hash is hardly ever above this
-    found = _smallest_hashes(count, seed, most)
-    if len(found[0]) < size:
-        found = _smallest_hashes(count, seed, 1.0)
-    numbers, hashes = found
-    return np.sort(numbers[np.argsort(hashes, kind="stable")[:size]])
-
-
-def _smallest_hashes(count: int, seed: int, share: float) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers below ``count`` whose hash is in this share of all hashes, and those hashes."""
-    bound = np.uint64(min(int(share * 2.0**64), 2**64 - 1))
-    start = _mixed(np.array([seed], np.uint64) + np.uint64(0x9E3779B97F4A7C15))[0]
-    numbers, hashes = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
-    for low, high in pairwise([*range(0, count, 1 << 20), count]):
-        part = np.arange(low, high)
-        mixed = _mixed(_mixed(part.astype(np.uint64)) ^ start)
-        chosen = mixed <= bound
-        numbers.append(part[chosen])
-        hashes.append(mixed[chosen])
-    return np.concatenate(numbers), np.concatenate(hashes)
-
-
-def _mixed(x: np.ndarray) -> np.ndarray:
-    """uint64: the finaliser of SplitMix64 (Steele, Lea and Flood 2014), which maps no two numbers to one."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    """int64 (size,), rising: a sample of 0..count-1 without repetition; that of a smaller size is a part of it."""
+    return np.sort(np.random.default_rng(seed).permutation(count)[:size])

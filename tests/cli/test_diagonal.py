@@ -11,5 +11,9 @@ def test_diagonal(alignkit, text, tmp_path):
     assert "tension" in outcome.err
     assert alignkit("align", "-q", "--model", tmp_path / "m", *text).lines == DIAGONAL
     assert (tmp_path / "x.npz").stat().st_size > 0
-    for options in (["--reverse"], ["--no-null", "--no-dirichlet"], ["--symmetrize", "union", "--fixed-tension"]):
+    for options in (
+        ["--reverse"],
+        ["--no-null", "--set", "dirichlet=null"],
+        ["--symmetrize", "union", "--set", "tension=2"],
+    ):
         assert alignkit("diagonal", "-q", *text, *options).lines == DIAGONAL

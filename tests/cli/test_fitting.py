@@ -36,22 +36,31 @@ def test_options_reach_the_model(alignkit, text, tmp_path, command):
         return load_aligner(tmp_path / "m")
 
     plain = fitted()
-    assert fitted("--null-probability", 0.3).null_probability == pytest.approx(0.3)
+    assert fitted("--set", "null_probability=0.3").null_probability == pytest.approx(0.3)
     assert fitted("--no-null").null is None
-    assert not (fitted("--dirichlet", 0.5).table.values == plain.table.values).all()
-    assert len(fitted("--prune", 0.2).table.values) < len(plain.table.values)
-    assert len(fitted("--iterations", 30, "--tolerance", 0.01).log_likelihood) < 30
+    assert not (fitted("--set", "dirichlet=0.5").table.values == plain.table.values).all()
+    assert len(fitted("--set", "prune=0.2").table.values) < len(plain.table.values)
+    assert len(fitted("--iterations", 30, "--set", "tolerance=0.01").log_likelihood) < 30
     if command == "diagonal":
-        assert fitted("--tension", 2.5, "--fixed-tension").tension == 2.5
-        assert not (fitted("--no-dirichlet").table.values == plain.table.values).all()
+        assert fitted("--set", "tension=2.5", "--set", "optimize_tension=false").tension == 2.5
+        assert not (fitted("--set", "dirichlet=null").table.values == plain.table.values).all()
 
 
 @pytest.mark.parametrize("command", ["ibm1", "diagonal"])
 @pytest.mark.parametrize(
-    ("option", "value"), [("--null-probability", 1), ("--dirichlet", 0), ("--prune", 1), ("--tolerance", -1)]
+    ("setting", "message"),
+    [
+        *(("null_probability=1", "NULL probability"), ("dirichlet=0", "Dirichlet"), ("prune=1", "pruning")),
+        *(
+            ("tolerance=-1", "tolerance"),
+            ("tolerance=NaN", "tolerance"),
+            ("dirichlet=x", "dirichlet cannot be 'x'"),
+        ),
+        *(("null=1", "null cannot be '1'"), ("prune=true", "prune cannot"), ("size=3", "'size=3' sets nothing")),
+    ],
 )
-def test_options_out_of_range(alignkit, failure, text, command, option, value):
-    failure(alignkit(command, *text, option, value), option)
+def test_settings_out_of_range(alignkit, failure, text, command, setting, message):
+    failure(alignkit(command, *text, "--set", setting), message)
 
 
 @pytest.mark.parametrize(
@@ -63,9 +72,7 @@ def test_options_out_of_range(alignkit, failure, text, command, option, value):
             "a threshold needs the joint model, or a heuristic of scores",
         ),
         (["ibm1", "--kind", "beta"], "--kind goes only with --save-scores"),
-        (["ibm1", "--no-null", "--null-probability", "0.1"], "--null-probability goes only with NULL"),
-        (["diagonal", "--no-dirichlet", "--dirichlet", "0.1"], "--dirichlet goes only with a Dirichlet prior"),
-        (["diagonal", "--no-null", "--null-probability", "0.1"], "--null-probability goes only with NULL"),
+        (["ibm1", "--no-null", "--set", "null_probability=0.1"], "with NULL"),
         (["ibm1", "-o", "x", "--sentence-scores", "./x"], "Two outputs cannot both go to"),
         (["ibm1", "--save-model", "x.npz", "--save-scores", "x.npz"], "Two outputs cannot both go to"),
         (["ibm1", "-o", "s.txt"], "would replace the input"),
@@ -180,9 +187,6 @@ def test_a_saved_model_of_target_to_source_knows_its_direction(alignkit, failure
 def test_what_a_start_leaves_no_room_for(alignkit, failure, write, tmp_path):
     text, model = write("text", TEXT), tmp_path / "m.npz"
     assert alignkit("hmm", "-q", text, "--save-model", model).code == 0
-    failure(
-        alignkit("hmm", text, "--start", model, "--lexical-iterations", 9), "--lexical-iterations goes only with"
-    )
     assert alignkit("align", "-q", text, "--save-model", model).code == 0
     best = alignkit("align", text, "--start", model, "--quality", "best")
     failure(best, "start does not go with quality best; leave out --start or --quality best")

@@ -49,15 +49,14 @@ def test_agreement_is_two_models_that_share_their_links(text, tmp_path):
     assert load_aligner(more).name == "hmm-joint"
 
 
-APART = [["--reverse"], ["--symmetrize", "union"], ["--decode", "viterbi"], ["--bayes"]]
+APART = [["--reverse"], ["--symmetrize", "union"], ["--bayes"]]
 
 
 @pytest.mark.parametrize("options", APART)
 def test_what_agreement_does_not_go_with(text, options):
     result = CliRunner().invoke(cli, ["hmm", text, "--agreement", *options])
     assert result.exit_code == 2
-    assert "--agreement " in result.stderr
-    assert options[0] in result.stderr
+    assert options[0].strip("-") in result.stderr
 
 
 def test_the_model_that_it_saves_can_be_loaded(text, tmp_path):
@@ -72,7 +71,15 @@ def test_the_model_that_it_saves_can_be_loaded(text, tmp_path):
 def test_options_reach_the_estimation(text, tmp_path):
     path = str(tmp_path / "model.npz")
     aligned(
-        text, "--save-model", path, "--iterations", "2", "--lexical-iterations", "1", "--null-probability", "0.3"
+        text,
+        "--save-model",
+        path,
+        "--iterations",
+        "2",
+        "--set",
+        "lexical_iterations=1",
+        "--set",
+        "null_probability=0.3",
     )
     loaded = load_aligner(path)
     assert len(loaded.log_likelihood) == 4
@@ -83,7 +90,7 @@ def test_options_reach_the_estimation(text, tmp_path):
 
 def test_viterbi_is_kept_with_the_model(text, tmp_path):
     path = str(tmp_path / "model.npz")
-    assert aligned(text, "--decode", "viterbi", "--save-model", path) == ["0-0 1-1", "0-0 1-1", "0-0 1-1", ""]
+    assert aligned(text, "--set", "decode=viterbi", "--save-model", path) == ["0-0 1-1", "0-0 1-1", "0-0 1-1", ""]
     assert load_aligner(path).decode == "viterbi"
 
 

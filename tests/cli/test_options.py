@@ -10,8 +10,6 @@ import click
 import pytest
 
 from alignkit.align_settings import FitSettings, LinkSettings, ReadSettings
-from alignkit.classical.hmm.settings import DECODINGS, HMMSettings
-from alignkit.classical.settings import DiagonalSettings, IBM1Settings
 from alignkit.classify import ClassifySettings
 from alignkit.comparison import ALSO, CompareSettings
 from alignkit.lab import LabSettings
@@ -26,9 +24,6 @@ from alignkit_cli.group import COMMANDS
 #: command -> (its settings, options that have another default on purpose)
 SETTINGS = {
     "align": (FitSettings, set()),
-    "ibm1": (IBM1Settings, set()),
-    "diagonal": (DiagonalSettings, set()),
-    "hmm": (HMMSettings, {"null_probability", "threshold"}),  # which depend on --bayes and on --symmetrize
     "compare": (CompareSettings, set()),
     "lab": (LabSettings, set()),
     "classify": (ClassifySettings, set()),
@@ -75,7 +70,6 @@ def test_those_of_reading_and_directions_are_the_same_everywhere(name):
         ("ibm1", "symmetrization", list(HEURISTICS)),
         ("align", "output_format", list(OUTPUT_FORMATS)),
         ("symmetrize", "method", [name for name, each in HEURISTICS.items() if not each.needs_scores]),
-        ("hmm", "decode", list(DECODINGS)),
         ("compare", "metric", [metric.name for metric in SCORE_METRICS]),
         ("train", "preset", list(PRESETS)),
         ("train", "architecture", list(NETWORKS)),

@@ -11,11 +11,11 @@ import pytest
 from alignkit_cli.command import Command, ExplainedArgument
 from alignkit_cli.group import COMMANDS
 from alignkit_cli.parameter_types import (
+    PERCENT,
     InputPath,
     NamedInputPath,
     OutputFolder,
     OutputPath,
-    Percentage,
     RealNumber,
 )
 
@@ -33,7 +33,7 @@ OWN = {
         ("compare-mechanisms", "assignments"),
     ),
 }
-NUMBERS = (click.IntRange, click.FloatRange, Percentage)
+NUMBERS = (click.IntRange, click.FloatRange)
 OUTPUTS = (OutputPath, OutputFolder)
 
 
@@ -57,6 +57,9 @@ def those(*kinds):
     return [each for each in PARAMETERS if isinstance(each.values[1].type, kinds)]
 
 
+PERCENTAGES = [each for each in PARAMETERS if each.values[1].type is PERCENT]
+
+
 @pytest.mark.parametrize(("name", "parameter"), PARAMETERS)
 def test_no_parameter_is_unchecked(name, parameter):
     kinds = parameter.type.types if isinstance(parameter.type, click.Tuple) else [parameter.type]
@@ -73,7 +76,7 @@ def test_no_parameter_is_unchecked(name, parameter):
 @pytest.mark.parametrize(
     "value", ["1" + 39 * "0", "-1" + 39 * "0", "1e999999999", "nan", "-inf", 5000 * "9", "", "x"]
 )
-@pytest.mark.parametrize(("name", "parameter"), those(*NUMBERS))
+@pytest.mark.parametrize(("name", "parameter"), those(*NUMBERS) + PERCENTAGES)
 def test_numbers_out_of_all_bounds(alignkit, failure, name, parameter, value):
     outcome = alignkit(name, *given(parameter), value)
     failure(outcome, given(parameter)[0])

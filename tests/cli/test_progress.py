@@ -84,7 +84,7 @@ def test_the_bar_of_two_fits_goes_on_until_both_are_done(monkeypatch):
     from alignkit_cli import progress
 
     steps = []
-    fit = progress.FitProgress(2)
+    fit = progress.ProgressBar("fitting", fits=2)
     monkeypatch.setattr(fit, "bar", lambda *step: steps.append(step[:2]))
     for done, message in ((1, "x"), (1, "reverse, x"), (2, "reverse, y"), (2, "y")):
         fit(done, 2, message)
@@ -93,9 +93,9 @@ def test_the_bar_of_two_fits_goes_on_until_both_are_done(monkeypatch):
 
 
 def test_the_summary_counts_iterations_that_were_run():
-    from alignkit_cli.progress import FitProgress
+    from alignkit_cli.progress import ProgressBar
 
-    fit = FitProgress(quiet=True)
+    fit = ProgressBar("fitting", quiet=True)
     for done in (100, 200):
         fit(done, 200, "words encoded")
     for done in (1, 2, 5):  # links settled in the third, so that the two after it are not needed
