@@ -25,6 +25,7 @@ FREE = {"label_column", "text_column", "prefix", "source_language", "target_lang
 OWN = {
     *(("experiment", "name"), ("experiment", "changes"), ("fetch", "name"), ("attention", "model")),
     ("explain", "avoid"),
+    *((name, "assignments") for name in ("ibm1", "diagonal", "hmm")),
     *(
         ("train", "assignments"),
         ("lab", "assignments"),

@@ -83,9 +83,17 @@ def test_a_fit_is_summed_up_in_one_line(alignkit, text, arguments, start, parts)
 def test_the_bar_of_two_fits_goes_on_until_both_are_done(monkeypatch):
     from alignkit_cli import progress
 
+    class Bar:
+        n, total, set_postfix_str = 0, 0, staticmethod(lambda *_, **__: None)
+
+        def update(self, more):
+            self.n += more
+            steps.append((self.n, self.total))
+
     steps = []
     fit = progress.ProgressBar("fitting", fits=2)
-    monkeypatch.setattr(fit, "bar", lambda *step: steps.append(step[:2]))
+    fit.shown = True
+    monkeypatch.setattr(progress, "_terminal_bar", lambda label: Bar())
     for done, message in ((1, "x"), (1, "reverse, x"), (2, "reverse, y"), (2, "y")):
         fit(done, 2, message)
     assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
