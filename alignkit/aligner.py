@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -61,6 +61,8 @@ class Aligner(ABC):
 
     __repr__ = brief_repr
 
+    #: Kind -> a few words for its scores, and a sentence, for readers who do not know it.
+    descriptions: ClassVar[Mapping[str, tuple[str, str]]] = {}
     #: The tokenizer of the bitexts that it reads; None: they are of whitespace words.
     tokenizer = None  # type: Tokenizer | None
 
@@ -93,9 +95,15 @@ class Aligner(ABC):
     def save(self, path: PathLike) -> None:
         """Write the aligner to a file that :func:`load_aligner` reads."""
 
-    def label(self, kind: str) -> str:
-        """The name of its scores of a kind, as in ``ibm1.beta``."""
-        return f"{self.name}.{kind}"
+    @property
+    def title(self) -> str:
+        """What a page calls it."""
+        return self.name
+
+    def label(self, kind: str) -> tuple[str, str]:
+        """What a page calls its scores of a kind: a few words, and a sentence that says what the numbers are."""
+        words = {"alpha": "links", "beta": "dictionary", "delta": "influence of each source word"}.get(kind, kind)
+        return self.descriptions.get(kind, (f"{self.title} ({words})", f"Scores of {self.title}."))
 
     def check_kind(self, kind: str) -> None:
         """Raise AlignkitError, naming those there are, if it does not give scores of ``kind``."""

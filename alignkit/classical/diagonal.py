@@ -124,6 +124,7 @@ class Diagonal(LexicalModel, Aligner):
     null_probability: float
     tension: float
     name = "diagonal"
+    title = "diagonal model"
     kinds = ("alpha", "beta")
     predicts = ("target",)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -79,6 +79,14 @@ class IBM1(LexicalModel, Aligner):
 
     null_probability: float | None = None
     name = "ibm1"
+    title = "IBM Model 1"
+    descriptions: ClassVar = {
+        "alpha": ("IBM links", "IBM Model 1's guess of which source word each target word comes from."),
+        "beta": (
+            "IBM dictionary",
+            "Translation probabilities that IBM Model 1 counts out of the text: which words occur together.",
+        ),
+    }
     kinds = ("alpha", "beta")
     predicts = ("target",)
 

@@ -145,12 +145,10 @@ def explanation_report(subject: Subject, table: pd.DataFrame, title: str | None 
         title: of the page.
     """
     bitext = subject.text.bitext
-    scores = {f"classifier.{kind}": subject.scores(kind) for kind in KINDS}
-    sets = [score_set(name, found, aligner="classifier") for name, found in scores.items()]
+    sets = [score_set(subject.classifier, kind, subject.scores(kind), name="classifier") for kind in KINDS]
     for number, other in enumerate(subject.others, 2):
-        name = f"classifier{number}.alpha"
-        scores[name] = other.score(bitext, "alpha")
-        sets.append(score_set(name, scores[name], aligner="classifier", suffix=f"classifier {number}"))
+        names = {"name": f"classifier{number}", "suffix": f"classifier {number}"}
+        sets.append(score_set(other, "alpha", other.score(bitext, "alpha"), **names))
     learned = subject.training if subject.training is not None else subject.text
     counts = np.bincount(learned.corpus.tokens, minlength=len(bitext.source.vocabulary))
     classifier = subject.classifier
@@ -159,7 +157,7 @@ def explanation_report(subject: Subject, table: pd.DataFrame, title: str | None 
         title=title or f"Does attention explain {' or '.join(classifier.labels)}?",
         bitext=bitext,
         sets=tuple(sets),
-        tables=compare_by_all(scores, seed=subject.settings.seed),
+        tables=compare_by_all({each.name: each.scores for each in sets}, seed=subject.settings.seed),
         counts=counts,
         specials=False,
         marked=False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -75,6 +75,16 @@ class NeuralAligner(Aligner):
     fingerprint: str
     ending = ".pt"
     predicts = ("target",)
+    descriptions: ClassVar = {
+        "alpha": (
+            "Attention",
+            "How strongly the network looks at each source word while it writes a target word.",
+        ),
+        "beta": (
+            "Network's word knowledge",
+            "How probable the network finds the target word if it sees one source word alone.",
+        ),
+    }
 
     def __repr__(self) -> str:
         return f"NeuralAligner({self.name}, step {self.step}, {len(self.tokenizer.vocabulary)} tokens)"
@@ -84,6 +94,17 @@ class NeuralAligner(Aligner):
         """The architecture, such as ``lstm``; ``uniform`` for a network with uniform attention."""
         settings = self.network.settings
         return "uniform" if settings.attention == "uniform" else settings.architecture
+
+    @property
+    def title(self) -> str:
+        return {"lstm": "network", "uniform": "network without attention"}.get(self.name, self.name)
+
+    def label(self, kind: str) -> tuple[str, str]:
+        """What a page calls its scores of a kind."""
+        if self.name == "uniform" and kind == "beta":
+            note = "The same, of a network that was trained with attention spread evenly over the sentence."
+            return "Word knowledge without attention", note
+        return super().label(kind)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -156,6 +177,18 @@ class ClassifierAligner(Aligner):
     metrics: dict[str, float]
     fingerprint: str
     ending = ".pt"
+    descriptions: ClassVar = {
+        "alpha": ("Attention", "How strongly the classifier looks at each word."),
+        "beta": (
+            "Word knowledge",
+            "How strongly this word's state alone speaks for the right label, in log-odds.",
+        ),
+        "delta": (
+            "Gradient",
+            "How fast the log-probability of the right label rises as the word's embedding grows.",
+        ),
+        "loo": ("Leave-one-out", "How far the log-probability of the right label falls without the word."),
+    }
 
     def __repr__(self) -> str:
         return f"ClassifierAligner({self.name} of {' and '.join(self.labels)}, step {self.step})"

@@ -10,7 +10,7 @@ import math
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -55,6 +55,13 @@ class ProxyAligner(Aligner):
     loss: float
     fingerprint: str
     name = "proxy"
+    title = "bag-of-words model"
+    descriptions: ClassVar = {
+        "beta": (
+            "Bag-of-words model",
+            "How strongly each source word votes for the target word in a model that ignores word order.",
+        )
+    }
     kinds = ("beta",)
     ending = ".pt"
 

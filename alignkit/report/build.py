@@ -82,11 +82,10 @@ class NamedRun:
 
     def sets(self, bitext: Bitext) -> list[ScoreSet]:
         """The scores of the network."""
-        aligner = self.network.name
-        kinds = ("beta",) if aligner == "uniform" else ("alpha", "beta")
-        suffix = "" if self.name == aligner else self.name
-        scores = {kind: self.network.score(bitext, kind) for kind in kinds}
-        return [score_set(f"{self.name}.{k}", scores[k], aligner=aligner, suffix=suffix) for k in kinds]
+        network = self.network
+        kinds = ("beta",) if network.name == "uniform" else ("alpha", "beta")
+        more = {"name": self.name, "suffix": "" if self.name == network.name else self.name}
+        return [score_set(network, kind, network.score(bitext, kind), **more) for kind in kinds]
 
     def facts(self) -> dict[str, Any]:
         """Settings and performance of the network, for the page."""
@@ -174,7 +173,7 @@ def _score_text(inputs: ReportInputs) -> ScoredText:
     sets = [_ibm1_set(inputs, training, bitext)]
     if not (inputs.models or inputs.scores):
         hmm = fit_hmm(training, threads=inputs.threads)
-        sets.insert(0, score_set("hmm.alpha", hmm.score(bitext, "alpha")))
+        sets.insert(0, score_set(hmm, "alpha", hmm.score(bitext, "alpha")))
     return ScoredText(bitext, training, sets)
 
 
@@ -187,7 +186,7 @@ def _ibm1_set(inputs: ReportInputs, training: Bitext, bitext: Bitext) -> ScoreSe
     from alignkit.classical.ibm1 import fit_ibm1
 
     model = fit_ibm1(training, null=False, threads=inputs.threads)
-    return score_set("ibm1.beta", model.score(bitext, "beta"))
+    return score_set(model, "beta", model.score(bitext, "beta"))
 
 
 def _score_runs(inputs: ReportInputs, progress: Progress | None) -> ScoredText:
@@ -248,7 +247,7 @@ def _proxy_set(
     from alignkit.neural.proxy import proxy_of
 
     proxy = proxy_of(run.path, training, run.valid, seed=inputs.seed, progress=progress, device=inputs.device)
-    return score_set("proxy.beta", proxy.score(bitext, "beta"))
+    return score_set(proxy, "beta", proxy.score(bitext, "beta"))
 
 
 def _time_courses(
@@ -313,7 +312,7 @@ def _model_sets(inputs: ReportInputs, scored: ScoredText) -> list[ScoreSet]:
         else:
             alpha = ExternalScores(os.fspath(path), model.score(word_bitext(scored.bitext), "alpha"))
             found = [("alpha", project_scores(alpha, scored.bitext, specials=True))]
-        sets += [score_set(f"{label}.{kind}", scores, aligner=model.name, suffix=suffix) for kind, scores in found]
+        sets += [score_set(model, kind, scores, name=label, suffix=suffix) for kind, scores in found]
     return sets
 
 

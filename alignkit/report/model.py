@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from alignkit.aligner import Aligner
 from alignkit.errors import AlignkitError
 from alignkit.interop.projection import word_grouping, word_shapes
 from alignkit.links.links import GoldLinks, Links
@@ -20,72 +21,6 @@ from alignkit.text.bitext import Bitext
 
 if TYPE_CHECKING:
     import pandas as pd
-
-#: name of an aligner -> what a page calls it
-_ALIGNERS = {
-    "lstm": "network",
-    "ibm1": "IBM Model 1",
-    "hmm": "HMM",
-    "hmm-joint": "joint HMM",
-    "hmm-views": "joint HMMs of words and of subwords",
-    "diagonal": "diagonal model",
-    "proxy": "bag-of-words model",
-    "uniform": "network without attention",
-}
-#: (aligner, kind) -> (label, a sentence)
-_KNOWN = {
-    ("lstm", "alpha"): (
-        "Attention",
-        "How strongly the network looks at each source word while it writes a target word.",
-    ),
-    ("lstm", "beta"): (
-        "Network's word knowledge",
-        "How probable the network finds the target word if it sees one source word alone.",
-    ),
-    ("uniform", "beta"): (
-        "Word knowledge without attention",
-        "The same, of a network that was trained with attention spread evenly over the sentence.",
-    ),
-    ("proxy", "beta"): (
-        "Bag-of-words model",
-        "How strongly each source word votes for the target word in a model that ignores word order.",
-    ),
-    ("hmm", "alpha"): (
-        "HMM",
-        "The guess of a hidden Markov model of which source word each target word comes from; it knows that "
-        "neighbours translate neighbours.",
-    ),
-    ("hmm-joint", "alpha"): (
-        "Joint HMM",
-        "The probability of each link by two hidden Markov models, one for each direction, that learned together.",
-    ),
-    ("hmm-views", "alpha"): (
-        "Joint HMMs",
-        "The probability of each link by hidden Markov models of words and of parts of words, averaged.",
-    ),
-    ("classifier", "alpha"): ("Attention", "How strongly the classifier looks at each word."),
-    ("classifier", "beta"): (
-        "Word knowledge",
-        "How strongly this word's state alone speaks for the right label, in log-odds.",
-    ),
-    ("classifier", "delta"): (
-        "Gradient",
-        "How fast the log-probability of the right label rises as the word's embedding grows.",
-    ),
-    ("classifier", "loo"): (
-        "Leave-one-out",
-        "How far the log-probability of the right label falls without the word.",
-    ),
-    ("ibm1", "beta"): (
-        "IBM dictionary",
-        "Translation probabilities that IBM Model 1 counts out of the text: which words occur together.",
-    ),
-    ("ibm1", "alpha"): (
-        "IBM links",
-        "IBM Model 1's guess of which source word each target word comes from.",
-    ),
-}
-_KIND_WORDS = {"alpha": "links", "beta": "dictionary", "delta": "influence of each source word"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,21 +45,20 @@ class ScoreSet:
         return self.name.rpartition(".")[2]
 
 
-def score_set(name: str, scores: Scores, *, aligner: str | None = None, suffix: str = "") -> ScoreSet:
-    """A score set labelled by what is known of its aligner.
+def score_set(
+    aligner: Aligner, kind: str, scores: Scores, *, name: str | None = None, suffix: str = ""
+) -> ScoreSet:
+    """A score set with its aligner's label.
 
     Args:
-        name: ``ALIGNER.KIND``.
+        aligner: gave the scores.
+        kind: of the scores.
         scores: of the report's pairs.
-        aligner: what kind of aligner it is, if the name does not say so (``lstm`` for a run called ``seed1``).
+        name: what the report calls the aligner, if not by its name (``seed1`` for a run).
         suffix: distinguishes it from others of the same kind.
     """
-    owner, _, kind = name.rpartition(".")
-    label, note = _KNOWN.get((aligner or owner, kind), (None, None))
-    if label is None or note is None:
-        known = _ALIGNERS.get(aligner or owner, aligner or owner)
-        label, note = f"{known} ({_KIND_WORDS.get(kind, kind)})", f"Scores of {known}."
-    return ScoreSet(name, f"{label} ({suffix})" if suffix else label, note, scores)
+    label, note = aligner.label(kind)
+    return ScoreSet(f"{name or aligner.name}.{kind}", f"{label} ({suffix})" if suffix else label, note, scores)
 
 
 @dataclass(frozen=True)

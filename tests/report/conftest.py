@@ -8,7 +8,7 @@ import pytest
 
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.registry import compare_by_all
-from alignkit.report.model import Report, score_set
+from alignkit.report.model import Report, ScoreSet
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 
@@ -33,7 +33,7 @@ def make_report(pairs: int = 12, longest: int = 9, seed: int = 5, sets: int = 3,
     values: dict[str, object] = {
         "title": "A <b>title</b>",
         "bitext": bitext,
-        "sets": tuple(score_set(name, each) for name, each in scores.items()),
+        "sets": tuple(planted_set(name, each) for name, each in scores.items()),
         "tables": compare_by_all(scores),
         "counts": draw.integers(0, 2000, len(bitext.source.vocabulary)),
         "time_course": time_course_frame(),
@@ -43,6 +43,18 @@ def make_report(pairs: int = 12, longest: int = 9, seed: int = 5, sets: int = 3,
         "facts": {"run <x>": {"seed": 0, "deep": {"none": None, "yes": True}}, "loose": 1},
     }
     return Report(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def planted_set(name: str, scores: Scores) -> ScoreSet:
+    """A score set with the label that the aligner of that name gives."""
+    labels = {
+        "lstm.alpha": "Attention",
+        "lstm.beta": "Network's word knowledge",
+        "ibm1.beta": "IBM dictionary",
+        "proxy.beta": "Bag-of-words model",
+        "uniform.beta": "Word knowledge without attention",
+    }
+    return ScoreSet(name, labels.get(name, name), f"The scores {name}.", scores)
 
 
 def no_tables() -> dict[str, pd.DataFrame]:

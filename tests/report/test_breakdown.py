@@ -9,10 +9,10 @@ from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.agreement import agreement_rows
 from alignkit.report import breakdown
 from alignkit.report.breakdown import breakdown_table, gold_table
-from alignkit.report.model import Report, score_set
+from alignkit.report.model import Report
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
-from tests.report.conftest import make_report, no_tables
+from tests.report.conftest import make_report, no_tables, planted_set
 
 
 def test_bands_add_up_to_the_table(report):
@@ -35,7 +35,7 @@ def planted_report():
     from alignkit.metrics.registry import compare
 
     counts = np.array([{"often": 30, "seldom": 3, "seldom2": 1, "x": 0}[t] for t in bitext.source.vocabulary])
-    named = (score_set("lstm.alpha", sets[0]), score_set("ibm1.beta", sets[1]))
+    named = (planted_set("lstm.alpha", sets[0]), planted_set("ibm1.beta", sets[1]))
     table = compare({each.name: each.scores for each in named})
     return Report("t", bitext, named, table, counts, specials=False, marked=False)
 
@@ -70,7 +70,7 @@ def test_mass_on_planted_attention():
     """A network that puts 0.7 on the end, 0.1 on the start and the comma, the rest on the word."""
     bitext = Bitext.from_sentences([["<s>", "▁w", "▁,", "</s>"]] * 2, [["▁y", "</s>"]] * 2)
     scores = Scores.from_matrices([np.array([[0.1, 0.1, 0.1, 0.7]] * 2)] * 2)
-    sets = (score_set("lstm.alpha", scores), score_set("lstm.beta", scores))
+    sets = (planted_set("lstm.alpha", scores), planted_set("lstm.beta", scores))
     from alignkit.metrics.registry import compare
 
     table = compare({each.name: each.scores for each in sets})
@@ -88,7 +88,7 @@ def test_mass_that_is_nowhere(report):
     """A posterior with NULL: what its rows lack to 1 has a bar of its own."""
     scores = Scores(report.sets[0].scores.values * np.float32(0.75), *vars_of(report.sets[0].scores))
     changed = Report(
-        "t", report.bitext, (score_set("hmm.alpha", scores),), no_tables(), report.counts, specials=False
+        "t", report.bitext, (planted_set("hmm.alpha", scores),), no_tables(), report.counts, specials=False
     )
     found = breakdown.mass_table(changed).set_index("class")["mass"]
     assert found["no source word"] == pytest.approx(0.25, abs=1e-4)
@@ -107,7 +107,7 @@ def test_links_that_people_made_are_counted_between_words():
     found = np.array([[0, 0.4, 0.6, 0, 0], [0, 0.9, 0, 0.1, 0], [0, 0.5, 0, 0.5, 0], [0, 0, 0, 0, 1.0]])
     scores = Scores.from_matrices([found, np.full((2, 3), 1 / 3)])
     people = Links.from_lists([[(0, 0), (1, 1)]])
-    sets = (score_set("lstm.alpha", scores),)
+    sets = (planted_set("lstm.alpha", scores),)
     report = Report("t", bitext, sets, no_tables(), np.ones(5), gold=GoldLinks(people, people))
     row = gold_table(report).iloc[0]
     assert (row.precision, row.recall, row.aer, row.links) == (0.5, 0.5, 0.5, 2)
@@ -117,7 +117,7 @@ def test_links_that_people_made_are_counted_between_words():
 def test_gold_between_words_is_shown_between_pieces():
     bitext = Bitext.from_sentences([["<s>", "▁a", "b", "▁c", "</s>"]], [["▁d", "e", "</s>"]])
     scores = Scores.from_matrices([np.zeros((3, 5))])
-    report = Report("t", bitext, (score_set("lstm.alpha", scores),), no_tables(), np.ones(5))
+    report = Report("t", bitext, (planted_set("lstm.alpha", scores),), no_tables(), np.ones(5))
     assert report.word_shapes.tolist() == [[1, 2]]
     links = Links.from_lists([[(0, 0), (1, 0)]])
     assert report.token_links(links) == [[(1, 0), (1, 1), (2, 0), (2, 1), (3, 0), (3, 1)]]

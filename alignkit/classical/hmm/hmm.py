@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -45,6 +45,14 @@ class HMM(FittedHMM, Aligner):
     """
 
     name = "hmm"
+    title = "HMM"
+    descriptions: ClassVar = {
+        "alpha": (
+            "HMM",
+            "The guess of a hidden Markov model of which source word each target word comes from; it knows that "
+            "neighbours translate neighbours.",
+        )
+    }
     kinds = ("alpha", "beta")
     predicts = ("target",)
     decode: str = "posterior"

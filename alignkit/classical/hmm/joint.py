@@ -158,6 +158,20 @@ class JointHMM(Aligner):
         return "hmm-joint" if len(self.views) == 1 else "hmm-views"
 
     @property
+    def title(self) -> str:
+        return "joint HMM" if len(self.views) == 1 else "joint HMMs of words and of subwords"
+
+    def label(self, kind: str) -> tuple[str, str]:
+        """As in the base class."""
+        if kind != "alpha":
+            return super().label(kind)
+        if len(self.views) == 1:
+            models = "two hidden Markov models, one for each direction, that learned together"
+            return "Joint HMM", f"The probability of each link by {models}."
+        models = "hidden Markov models of words and of parts of words, averaged"
+        return "Joint HMMs", f"The probability of each link by {models}."
+
+    @property
     def words(self) -> BidirectionalHMM:
         """The model of whole words."""
         return self.models[0]
