@@ -122,6 +122,9 @@ def assigned(settings: Settings, assignments: Iterable[str]) -> Settings:
             raise AlignkitError(
                 f"{abbreviated(text)!r} sets nothing; use NAME=VALUE with a name of {', '.join(kinds)}"
             )
+        if isinstance(getattr(settings, name), tuple):
+            values[name] = setting_from_text(name, given, getattr(settings, name))
+            continue
         try:
             value = json.loads(given)
         except ValueError:
