@@ -215,7 +215,7 @@ class Aligner(ABC):
         return self.on_words().links(Bitext(*sides)).to_strings()
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: the fields, not what cached properties hold."""
+        """The fields, which are pickled; not what cached properties hold."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def on_words(self) -> Aligner:

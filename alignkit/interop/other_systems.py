@@ -83,7 +83,7 @@ def read_heads(path: PathLike, shapes: np.ndarray | None = None) -> AttentionHea
     """Read all layers and heads of a file; scores without them are layer 0, head 0.
 
     Args:
-        path, shapes: as of :func:`read_scores`, without a choice.
+        path, shapes: as for :func:`read_scores`, without a choice.
 
     Raises:
         InputError: the file is unreadable, malformed or out of range.
@@ -191,7 +191,7 @@ class ScoreFormat:
     """A format that scores are read from.
 
     Attributes:
-        recognises: whether a file is in this format.
+        recognises: tells if a file is in this format.
         read: gives the scores of such a file; raises InputError if it is damaged.
     """
 

@@ -52,7 +52,7 @@ def project_scores(
 
 
 def is_between_tokens(found: ExternalScores, bitext: Bitext, tokens: TokenLists | None = None) -> bool:
-    """Whether the scores are between the bitext's own tokens, with BOS and EOS; arguments as of
+    """True if the scores are between the bitext's own tokens, with BOS and EOS; arguments as for
     :func:`project_scores`."""
     if tokens is None and found.words is not None:
         return False
@@ -86,7 +86,7 @@ def _merged(path: str, scores: Scores, tokens: TokenLists, bitext: Bitext, speci
 
 
 def word_grouping(corpus: Corpus, specials: bool = True, marked: bool = True) -> Grouping:
-    """The words of a corpus; arguments as of :func:`alignkit.text.subword_marks.corpus_groups`."""
+    """The words of a corpus; arguments as for :func:`alignkit.text.subword_marks.corpus_groups`."""
     return _grouping(corpus_groups(corpus, specials=specials, marked=marked))
 
 
@@ -109,7 +109,7 @@ def word_bitext(bitext: Bitext, specials: bool = True) -> Bitext:
 
     Args:
         bitext: M pairs.
-        specials: whether it consists of subwords; a bitext of words is returned as it is.
+        specials: true if it consists of subwords; a bitext of words is returned as it is.
     """
     if not specials:
         return bitext

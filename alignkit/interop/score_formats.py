@@ -337,7 +337,7 @@ _NUMBER = re.compile(r"\d+\t", re.ASCII)
 
 
 def is_links(first: str) -> bool:
-    """Whether the first line that is not blank is one of links, or there is none."""
+    """True if the first line that is not blank is one of links, or there is none."""
     return not first or _LINK.match(_NUMBER.sub("", first, count=1) or "0-0") is not None
 
 
@@ -388,11 +388,11 @@ def read_link_lines(
 
     Args:
         path, lines: the file of the links ``s-t`` or ``s-t:p``.
-        shapes: as of :func:`scores_from_links`.
+        shapes: as for :func:`scores_from_links`.
         probability_file: another file, and its lines: the probability of each link of the same line.
 
     Raises:
-        InputError: as of :func:`scores_from_links`; an item is no link or no probability, or the two files do not
+        InputError: as for :func:`scores_from_links`; an item is no link or no probability, or the two files do not
             fit each other.
     """
     lines = without_line_numbers(path, lines)

@@ -35,7 +35,7 @@ class Alignment:
         probabilities: float (K,), one for each link.
         sentence_scores: float64 (M, C): log p(target | source), natural logarithm, divided by the number of target
             words; with two directions, a second column with the same of the reverse direction.
-        is_reverse: whether they are those of a target-to-source model alone; the sentence scores are then log
+        is_reverse: true if they are those of a target-to-source model alone; the sentence scores are then log
             p(source | target), divided by the number of source words.
     """
 

@@ -38,7 +38,7 @@ class GoldFile:
 
 
 def is_naacl(lines: Sequence[str]) -> bool:
-    """Whether the first line that is not blank has the form ``sentence s t [S|P] [confidence]``."""
+    """True if the first line that is not blank has the form ``sentence s t [S|P] [confidence]``."""
     first = next((line for line in lines if line.strip()), "")
     return _NAACL.match(first.strip()) is not None
 

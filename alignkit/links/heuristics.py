@@ -38,7 +38,7 @@ class Heuristic:
         function: instead of steps, "module:function", imported when needed: called as ``function(forward,
             reverse)`` with :class:`.Links`, both with the source first; with ``needs_scores``, as
             ``function(forward, reverse, threshold)`` with :class:`.Scores`. It returns links.
-        needs_scores: whether it combines the scores of both directions rather than their links.
+        needs_scores: true if it combines the scores of both directions rather than their links.
     """
 
     steps: Steps | None = None

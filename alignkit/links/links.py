@@ -58,7 +58,11 @@ class Links:
 
     @classmethod
     def from_lists(cls, sentences: Iterable[Iterable[tuple[int, int]]]) -> Links:
-        """Links of lists of (s, t), which are sorted and whose repetitions are dropped."""
+        """Links of lists of (s, t), which are sorted and whose repetitions are dropped.
+
+        >>> Links.from_lists([[(1, 1), (0, 0)], []]).to_strings()
+        ['0-0 1-1', '']
+        """
         rows: list[tuple[int, int]] = []
         offsets = [0]
         for sentence in sentences:

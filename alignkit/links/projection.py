@@ -29,7 +29,7 @@ class ProjectedSpan:
             span is projected into the range of the whole, so nested markup stays nested.
         runs: the ranges of consecutive target tokens that are linked to the span, in order. More than one: other
             tokens stand between them.
-        is_consistent: whether no target token in [start, end) is linked to a source token outside of the span, as
+        is_consistent: true if no target token in [start, end) is linked to a source token outside of the span, as
             phrase extraction asks of its phrases (Koehn, Och and Marcu 2003). Disjoint spans that are both
             consistent do not overlap in the target.
         coverage: the share of the span's source tokens that have a link.

@@ -44,6 +44,10 @@ def symmetrize(forward: Links, reverse: Links, method: str = DEFAULT_METHOD, thr
 
     Raises:
         AlignkitError: an unknown method, different numbers of sentence pairs, or an index of millions.
+
+    >>> forward, reverse = Links.from_strings(["0-0 1-1 1-2"]), Links.from_strings(["0-0 1-1 2-2"])
+    >>> symmetrize(forward, reverse, "intersection").to_strings()
+    ['0-0 1-1']
     """
     heuristic = find_heuristic(method, needs_scores=False)
     if len(forward) != len(reverse):
