@@ -28,6 +28,8 @@ RESULTS = DOCS.parent / "benchmarks" / "results" / "experiments"
 VERDICTS = ("holds", "does not hold", "undecided")
 #: An option that as many commands have, in the same words, is explained once.
 COMMON = 3
+#: Options that nearly every command has, which its list leaves out.
+EVERYWHERE = ("--quiet", "--threads", "--encoding-errors")
 
 
 def render_commands() -> str:
@@ -46,7 +48,8 @@ def render_commands() -> str:
         "",
         "Made from the program by `python docs/generate.py`; `alignkit COMMAND --help` says more of each option.",
         "SRC TGT are two files with a sentence on each line, or one file of `SRC ||| TGT` or tab-separated lines;",
-        "`-` is standard input. Results go to standard output, everything else to standard error.",
+        "`-` is standard input. Results go to standard output, everything else to standard error;",
+        "`--quiet` leaves out messages of progress, and no result depends on `--threads`.",
         "",
         "## Options that several commands share",
         "",
@@ -54,7 +57,8 @@ def render_commands() -> str:
     ]
     for name, command in commands.items():
         usage = " ".join(str(each.make_metavar(click.Context(command))) for each in arguments_of(command))
-        shared = ", ".join(f"`{_long(left)}`" for left, right in options[name] if (left, right) in common)
+        names = [_long(left) for left, right in options[name] if (left, right) in common]
+        shared = ", ".join(f"`{option}`" for option in names if option not in EVERYWHERE)
         parts += [
             "",
             f"## alignkit {name}",
