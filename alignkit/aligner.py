@@ -469,7 +469,8 @@ def load_reversed(path: PathLike) -> Reversed:
     """Read what :meth:`Reversed.save` wrote; raises InputError if it is missing, damaged or something else."""
     arrays, values = load_arrays(path, *REVERSED)
     with _damage_of(path):
-        return Reversed(*load_nested(Fields(path, arrays), Record(path, values), "aligner"))
+        (inner,) = load_nested(Fields(path, arrays), Record(path, values), "aligner")
+        return Reversed(inner)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -570,4 +571,5 @@ def load_symmetrized(path: PathLike) -> Symmetrized:
     with _damage_of(path):
         method = header.text("method", HEURISTICS)
         threshold = header.number("threshold", 0, 1) if header.optional("threshold") else None
-        return Symmetrized(*load_nested(Fields(path, arrays), header, "forward", "reverse"), method, threshold)
+        forward, reverse = load_nested(Fields(path, arrays), header, "forward", "reverse")
+        return Symmetrized(forward, reverse, method, threshold)

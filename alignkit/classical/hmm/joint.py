@@ -584,7 +584,8 @@ def parse_model_size(text: str) -> tuple[int | None, int | None]:
 
 def fixed_size(model: JointHMM) -> int:
     """Bytes of a saved model beside its word pairs: words, fertilities, jumps, subwords."""
-    arrays = [array for part in (*model.models, *model.views) for array in part.arrays().values()]
+    saved = [part.arrays() for part in model.models] + [view.arrays() for view in model.views]
+    arrays = [array for part in saved for array in part.values()]
     pairs = sum(len(each.table.values) for each in model.models)
     return sum(array.nbytes for array in arrays) - PAIR * pairs + ENVELOPE * len(model.models)
 
