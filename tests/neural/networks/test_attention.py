@@ -44,16 +44,16 @@ def test_context_and_weights_are_those_of_plain_softmax():
 def test_training_and_scores_have_the_same_bits_at_any_number_of_threads(attention):
     if not torch.backends.mkl.is_available():
         pytest.skip("only MKL's products are the same at any number of threads")
-    lines = [random_lines(seed, 160, 2000) for seed in (1, 2)]
+    lines = [random_lines(seed, 40, 500) for seed in (1, 2)]
     tokenizer = learn_words([*lines[0], *lines[1]])
     bitext = encode_bitext(tokenizer, *lines)
     network = LstmSettings(attention=attention)
-    settings = RunSettings(network=network, training=TrainingSettings(steps=6, bleu="never"))
+    settings = RunSettings(network=network, training=TrainingSettings(steps=2, bleu="never"))
     before = torch.get_num_threads()
     results = []
     for threads in (1, 2):
         torch.set_num_threads(threads)
-        trained = translation_trainer(bitext, bitext.take(np.arange(40)), settings, tokenizer, device="cpu").run()
+        trained = translation_trainer(bitext, bitext.take(np.arange(10)), settings, tokenizer, device="cpu").run()
         weights = [w.numpy().tobytes() for w in trained.network.state_dict().values()]
         scores = [trained.score(bitext, kind).values.tobytes() for kind in ("alpha", "beta")]
         results.append((weights, scores, trained.step))
@@ -66,14 +66,14 @@ def test_the_proxy_has_the_same_bits_at_any_number_of_threads():
         pytest.skip("only MKL's products are the same at any number of threads")
     from alignkit.neural.proxy import fit_proxy
 
-    lines = [random_lines(seed, 300, 2000) for seed in (3, 4)]
+    lines = [random_lines(seed, 150, 1000) for seed in (3, 4)]
     tokenizer = learn_words([*lines[0], *lines[1]])
     bitext = encode_bitext(tokenizer, *lines)
     before = torch.get_num_threads()
     results = []
     for threads in (1, 2):
         torch.set_num_threads(threads)
-        proxy = fit_proxy(bitext, bitext, ProxySettings(epochs=2), device="cpu")
+        proxy = fit_proxy(bitext, bitext, ProxySettings(epochs=1), device="cpu")
         results.append((proxy.embedding.numpy().tobytes(), proxy.score(bitext, "beta").values.tobytes()))
     torch.set_num_threads(before)
     assert results[0] == results[1]
