@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import fields, is_dataclass, replace
 from math import isfinite
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from alignkit.errors import AlignkitError, abbreviated
 
@@ -48,39 +49,6 @@ def with_options(settings: Settings, options: dict[str, Any]) -> Settings:
     return replace(settings, **options)  # type: ignore[type-var]
 
 
-def setting_from_text(name: str, text: str, present: Any) -> Any:
-    """The value of a setting that a text stands for: JSON or, for text, itself; commas divide a tuple.
-
-    Args:
-        name: of the setting.
-        text: its new value.
-        present: its present value, which says of what type it is.
-
-    Raises:
-        AlignkitError: the value is of another type, or no finite number.
-
-    >>> setting_from_text("steps", "3", 100), setting_from_text("widths", "4,16", (64,))
-    (3, (4, 16))
-    """
-    if isinstance(present, str):
-        return text
-    if isinstance(present, tuple):
-        example = present[0] if present else ""
-        return tuple(setting_from_text(name, part.strip(), example) for part in text.split(",") if part.strip())
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = text
-    if present is None or value is None:
-        return value
-    kind = type(present)
-    value = float(value) if kind is float and type(value) is int else value
-    if type(value) is not kind or (kind is float and not isfinite(value)):
-        wanted = {int: "a whole number", float: "a finite number", bool: "true or false"}[kind]
-        raise AlignkitError(f"setting {name}: {text!r} is not {wanted}")
-    return value
-
-
 def brief_repr(self: Any) -> str:
     """One line for a dataclass with arrays, to be used as its ``__repr__``.
 
@@ -105,8 +73,9 @@ def assigned(settings: Settings, assignments: Iterable[str]) -> Settings:
     """The settings, a frozen dataclass, with some of their fields set by texts.
 
     Args:
-        settings: with fields that are numbers, flags, text or None.
-        assignments: each ``NAME=VALUE``; the value is JSON, or else text.
+        settings: with fields that are numbers, flags, text, None, tuples of these, or settings with such fields.
+        assignments: each ``NAME=VALUE``, for a field of a part as ``training.batch=8``; the value is JSON, or else
+            text, and commas divide a tuple.
 
     Raises:
         AlignkitError: an assignment is not of this form, there is no such field, or its value is impossible.
@@ -115,27 +84,51 @@ def assigned(settings: Settings, assignments: Iterable[str]) -> Settings:
     >>> assigned(IBM1Settings(), ["dirichlet=0.01", "null=false"]).dirichlet
     0.01
     """
-    kinds, values = get_type_hints(type(settings)), {}
+    kinds, values = dict(_kinds(settings)), {}
     for text in assignments:
         name, equals, given = (part.strip() for part in text.partition("="))
+        name = name.replace("-", "_")
         if not equals or name not in kinds:
             raise AlignkitError(
                 f"{abbreviated(text)!r} sets nothing; use NAME=VALUE with a name of {', '.join(kinds)}"
             )
-        if isinstance(getattr(settings, name), tuple):
-            values[name] = setting_from_text(name, given, getattr(settings, name))
-            continue
-        try:
-            value = json.loads(given)
-        except ValueError:
-            value = given
-        if isinstance(value, int) and not isinstance(value, bool) and kinds[name] not in (int, bool):
-            value = float(value)
-        if (
-            isinstance(value, bool) != (kinds[name] is bool)
-            or not isinstance(value, kinds[name])
-            or value != value
-        ):
-            raise AlignkitError(f"{name} cannot be {abbreviated(given)!r}")
-        values[name] = value
-    return with_options(settings, values)
+        values[name] = _value(name, given, kinds[name])
+    return _replaced(settings, values)
+
+
+def _kinds(settings: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The name and type of every field that is no part with fields of its own."""
+    hints = get_type_hints(type(settings))
+    for each in fields(settings):
+        if is_dataclass(part := getattr(settings, each.name)):
+            yield from _kinds(part, f"{prefix}{each.name}.")
+        elif each.init:
+            yield prefix + each.name, hints[each.name]
+
+
+_WANTED = {int: "a whole number", float: "a finite number", bool: "true or false", type(None): "null"}
+
+
+def _value(name: str, text: str, kind: Any) -> Any:
+    """The value of a field's type that a text stands for."""
+    if kind is str or get_origin(kind) is Literal:
+        return text
+    kinds = get_args(kind) or (kind,)
+    if get_origin(kind) is tuple:
+        return tuple(_value(name, part.strip(), kinds[0]) for part in text.split(",") if part.strip())
+    value: Any = text
+    with suppress(ValueError, OverflowError, RecursionError):
+        value = json.loads(text)
+        value = float(value) if type(value) is int and float in kinds else value
+    if type(value) not in kinds or (type(value) is float and not isfinite(value)):
+        wanted = " or ".join(_WANTED[each] for each in kinds)
+        raise AlignkitError(f"setting {name}: {abbreviated(text)!r} is not {wanted}")
+    return value
+
+
+def _replaced(settings: Settings, values: Mapping[str, Any]) -> Settings:
+    own = {name: value for name, value in values.items() if "." not in name}
+    for part in {name.partition(".")[0] for name in values.keys() - own.keys()}:
+        inner = {name.partition(".")[2]: value for name, value in values.items() if name.startswith(f"{part}.")}
+        own[part] = _replaced(getattr(settings, part), inner)
+    return replace(settings, **own)  # type: ignore[type-var]

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alignkit.errors import abbreviated
-from alignkit.neural.settings import CLASSIFIER_PRESETS, assign
+from alignkit.neural.settings import CLASSIFIER_PRESETS
 from alignkit.packages import need
+from alignkit.types import assigned
 from alignkit_cli.analysis_options import device_option, json_option, preset_option, seed_option
 from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import encoding_option, note, quiet_option, threads_option, write_output
+from alignkit_cli.options import encoding_option, note, quiet_option, set_option, threads_option, write_output
 from alignkit_cli.parameter_types import ATTENTION, COUNT, TEXT, InputPath, OutputFolder
 from alignkit_cli.progress import progress_bar
 
@@ -68,12 +69,8 @@ class TwoLabels(click.ParamType):
     "[default: feed-forward+softmax, the paper's]",
 )
 @click.option("--steps", type=COUNT, help="The number of training steps of each network.  [default: the preset's]")
-@click.option(
-    "--set",
-    "assignments",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Any other setting, such as network.encoder=words or text.minimum=1; a name that does not exist lists "
+@set_option(
+    "Any other setting, such as network.encoder=words or text.minimum=1; a name that does not exist lists "
     "them all. May be given several times.",
 )
 @seed_option("The seed of the first run and the bootstrap; the other runs have the next seeds.")
@@ -98,7 +95,7 @@ def command(data: str, folder: str, quiet: bool, **options: Any) -> None:
         network={"attention": options["attention"]},
         training={"steps": options["steps"], "seed": options["seed"]},
     )
-    runs = assign(runs, options["assignments"])
+    runs = assigned(runs, options["assignments"])
     reading = {name: options[name] for name in READING}
     text, held, names = read_training_texts(data, options["valid"], options["labels"], **reading)
     from alignkit.classify import ClassifySettings, classify

@@ -13,6 +13,7 @@ from alignkit_cli.options import (
     choose_text,
     quiet_option,
     sample_option,
+    set_option,
     text_arguments,
     threads_option,
     write_output,
@@ -66,12 +67,8 @@ ibm1's AER is that of five iterations with NULL."""
 @click.option("--epochs", type=PASSES, help="The number of passes over the text.  [default: the preset's]")
 @click.option("--steps", type=NATURAL, help="Stop after this number of batches.  [default: no limit]")
 @click.option("--seed", type=SEED, help="The seed of all networks.  [default: the preset's]")
-@click.option(
-    "--set",
-    "assignments",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="As of `alignkit train`, for all runs. ARCHITECTURE.NAME=VALUE, such as transformer.layers=2, is for the "
+@set_option(
+    "As of `alignkit train`, for all runs. ARCHITECTURE.NAME=VALUE, such as transformer.layers=2, is for the "
     "mechanisms that name this architecture.",
 )
 @click.option("--plot", type=OutputPath(".png", ".svg"), help="Also write a picture.")
@@ -114,7 +111,7 @@ def command(folder: str, quiet: bool, **options: Any) -> None:
 
 def common_settings(options: dict[str, Any]) -> tuple[RunSettings, dict[str, NetworkSettings]]:
     """The preset with the given options, and the networks of architectures with settings of their own."""
-    from alignkit.neural.settings import assign
+    from alignkit.types import assigned
 
     training = {name: options[name] for name in ("epochs", "steps", "seed")}
     own: dict[str, list[str]] = {name: [] for name in NETWORKS}
@@ -125,9 +122,9 @@ def common_settings(options: dict[str, Any]) -> tuple[RunSettings, dict[str, Net
             own[part].append(f"network.{rest}")
         else:
             common.append(text)
-    settings = assign(PRESETS[options["preset"]].change(training=training), common)
+    settings = assigned(PRESETS[options["preset"]].change(training=training), common)
     networks = {
-        name: assign(settings.change(network={"architecture": name}), given).network
+        name: assigned(settings.change(network={"architecture": name}), given).network
         for name, given in own.items()
         if given
     }

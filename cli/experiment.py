@@ -9,7 +9,7 @@ import click
 
 from alignkit.packages import is_here, missing, need
 from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import note, quiet_option, write_output
+from alignkit_cli.options import note, quiet_option, set_option, write_output
 from alignkit_cli.parameter_types import THREADS, OutputFolder
 from alignkit_cli.progress import progress_bar
 
@@ -40,9 +40,7 @@ def list_experiments(context: click.Context, _: click.Parameter, listing: bool) 
 )
 @click.option("--quick", is_flag=True, help="Run at a small size, not the paper's, in less than two minutes.")
 @click.option("--settings", "show", is_flag=True, help="List the settings of NAME with their values and exit.")
-@click.option(
-    "--set", "changes", multiple=True, metavar="NAME=VALUE", help="Change a setting; may be given several times."
-)
+@set_option("Change a setting; may be given several times.")
 @click.option(
     "-o",
     "--output",
@@ -57,7 +55,7 @@ def command(
     name: str | None,
     quick: bool,
     show: bool,
-    changes: tuple[str, ...],
+    assignments: tuple[str, ...],
     folder: str | None,
     as_json: bool,
     threads: int | None,
@@ -74,7 +72,7 @@ def command(
     if name is None:
         raise click.UsageError("Missing argument NAME (--list shows all).")
     experiment = find_experiment(name)
-    settings = experiment.settings(quick, changes)
+    settings = experiment.settings(quick, assignments)
     if show:
         values = dataclasses.asdict(settings).items()
         write_output("".join(f"{key}={text(value)}\n" for key, value in values).encode(), None)
@@ -89,8 +87,8 @@ def command(
     if quick:
         note(f"{name}: a quick size, not the paper's", quiet)
     size = "quick size, not the paper's" if quick else experiment.size_of(dataclasses.asdict(settings))
-    if changes:
-        size += f", with {', '.join(changes)}"
+    if assignments:
+        size += f", with {', '.join(assignments)}"
     with progress_bar(name, quiet) as bar:
         result = experiment.run(settings, bar)
     if folder is not None:

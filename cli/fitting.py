@@ -26,6 +26,7 @@ from alignkit_cli.options import (
     output_option,
     quiet_option,
     sample_option,
+    set_option,
     setting_option,
     text_arguments,
     threads_option,
@@ -48,12 +49,8 @@ def estimation_options(settings: object) -> Callable[[Command], Command]:
     others = [
         f"{name} ({json.dumps(value)})" for name, value in values.items() if name not in ("iterations", "null")
     ]
-    assignments = click.option(
-        "--set",
-        "assignments",
-        metavar="NAME=VALUE",
-        multiple=True,
-        help=f"Another setting of the model; may be given several times. There are {', '.join(others)}; "
+    assignments = set_option(
+        f"Another setting of the model; may be given several times. There are {', '.join(others)}; "
         f"`{type(settings).__name__}` in docs/api.md explains them.",
     )
     return lambda command: apply(command, *options, assignments)

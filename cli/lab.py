@@ -10,9 +10,10 @@ import click
 from alignkit.lab import AUTHORS, LabSettings
 from alignkit.metrics.protocol import Metric
 from alignkit.metrics.registry import MAIN, SCORE_METRICS
-from alignkit.neural.settings import PRESETS, assign
+from alignkit.neural.settings import PRESETS
 from alignkit.packages import need
 from alignkit.time_course import Part
+from alignkit.types import assigned
 from alignkit_cli.analysis_options import device_option, json_option, percent_option, preset_option, seed_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
@@ -20,6 +21,7 @@ from alignkit_cli.options import (
     note,
     quiet_option,
     reading_options,
+    set_option,
     setting_option,
     threads_option,
     with_given,
@@ -63,12 +65,8 @@ PLAN = ("preset", "assignments")
     "-o", "--output", "folder", type=OutputFolder(), help="With --train: the folder that the three runs go to."
 )
 @preset_option(PRESETS, "With --train: the sizes of the networks, and how they are trained.")
-@click.option(
-    "--set",
-    "assignments",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="With --train: any setting, such as training.epochs=5, as in `alignkit train`. May be repeated.",
+@set_option(
+    "With --train: any setting, such as training.epochs=5, as in `alignkit train`. May be repeated.",
 )
 @setting_option(
     LabSettings,
@@ -154,7 +152,7 @@ def train_first(options: dict[str, Any], seed: int) -> None:
     """Train the three runs into the folder."""
     from alignkit.lab import train_lab_files
 
-    settings = assign(PRESETS[options["preset"]].change(training={"seed": seed}), options["assignments"])
+    settings = assigned(PRESETS[options["preset"]].change(training={"seed": seed}), options["assignments"])
     folder, quiet = options["folder"], options["quiet"]
     reading = {name: options[name] for name in ("lowercase", "encoding_errors")}
     files = options["training"], options["valid"]

@@ -35,6 +35,11 @@ def setting_option(settings: object, field: str, *names: str, **attributes: Any)
     return click.option(*(names or ("--" + field.replace("_", "-"),)), default=default, **attributes)
 
 
+def set_option(what: str) -> Callable[[Command], Command]:
+    """--set; ``what`` says of what. Its texts are for :func:`alignkit.types.assigned`."""
+    return click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help=what)
+
+
 def with_given(settings: Settings, options: Mapping[str, Any], **values: Any) -> Settings:
     """The settings with the values of all options that are called like one of their fields, and ``values``."""
     names = {field.name for field in fields(settings)}  # type: ignore[arg-type]

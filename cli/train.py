@@ -18,15 +18,16 @@ from alignkit.neural.settings import (
     Tokens,
     TrainingSettings,
     When,
-    assign,
 )
 from alignkit.packages import need
+from alignkit.types import assigned
 from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import (
     choose_text,
     note,
     quiet_option,
     sample_option,
+    set_option,
     setting_option,
     text_arguments,
 )
@@ -97,12 +98,8 @@ from alignkit_cli.progress import progress_bar
     "while it learns; or the probabilities of links that `align --save-scores FILE.npz` writes. "
     "training.guide_weight says how much.",
 )
-@click.option(
-    "--set",
-    "assignments",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Any other setting, such as network.layers=2 or training.label_smoothing=0.1; a name that does not exist "
+@set_option(
+    "Any other setting, such as network.layers=2 or training.label_smoothing=0.1; a name that does not exist "
     "lists them all. May be given several times.",
 )
 @click.option(
@@ -180,4 +177,4 @@ def run_settings(options: Mapping[str, Any]) -> RunSettings:
         part: {field.name: options[field.name] for field in fields(settings) if field.name in options}
         for part, settings in parts.items()
     }
-    return assign(PRESETS[options["preset"]].change(**given), options["assignments"])
+    return assigned(PRESETS[options["preset"]].change(**given), options["assignments"])

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.settings import assign
-from alignkit.types import Progress, no_progress
+from alignkit.types import Progress, assigned, no_progress
 
 if TYPE_CHECKING:
     from alignkit.experiments.protocol import Result
@@ -51,7 +50,7 @@ class Experiment:
             AlignkitError: there is no such setting, or its value is not allowed.
         """
         small = import_module(self.module).QUICK
-        return assign(small if quick else type(small)(), changes)
+        return assigned(small if quick else type(small)(), changes)
 
     def size_of(self, settings: Mapping[str, Any]) -> str:
         """The size of a run with these settings: "the paper's size", or its numbers beside the paper's."""

@@ -1,4 +1,4 @@
-"""Settings of networks, their training and the proxy, the papers' as presets; and settings given as texts.
+"""Settings of networks, their training and the proxy, the papers' as presets.
 
 The paper: Snell, Zhong, Klein, Steinhardt, "Approximating How Single Head Attention Learns" (2021). Imports no
 torch.
@@ -13,7 +13,6 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_type_hints
 from alignkit.errors import AlignkitError
 from alignkit.neural.networks.mechanisms import UNIFORM, check_attention, class_of, parse_mechanism
 from alignkit.records import plainly_shown, shown
-from alignkit.types import setting_from_text
 
 LIMIT = 1 << 24  #: no size in a settings file may be larger: a damaged file must not ask for terabytes
 
@@ -600,39 +599,6 @@ CLASSIFIER_PRESETS: dict[str, ClassifierRunSettings] = {
 }
 #: the bag-of-words proxy as the paper trains it on labelled text, where W has one row for each of the two labels
 CLASSIFIER_PROXY = ProxySettings(learning_rate=2e-4)
-
-
-def assign(settings: S, assignments: Iterable[str]) -> S:
-    """The settings with some of their fields replaced.
-
-    Args:
-        settings: of a run or an experiment.
-        assignments: each ``NAME=VALUE``, such as ``training.label_smoothing=0.1``, the value as in
-            :func:`alignkit.types.setting_from_text`.
-
-    Raises:
-        AlignkitError: an assignment is not of this form, or there is no such field, or its value is impossible.
-    """
-    values = to_dict(settings)
-    for text in assignments:
-        name, equals, value = text.partition("=")
-        *parts, field = name.strip().replace("-", "_").split(".")
-        place: Any = values
-        for part in parts:
-            place = place.get(part) if isinstance(place, dict) else None
-        if not equals or not isinstance(place, dict) or field not in place or isinstance(place[field], dict):
-            known = ", ".join(_names(values))
-            raise AlignkitError(f"{text!r} sets nothing; use NAME=VALUE with a name of {known}")
-        place[field] = setting_from_text(name.strip(), value.strip(), place[field])
-    return from_dict(type(settings), values)
-
-
-def _names(values: dict[str, Any], prefix: str = "") -> Iterable[str]:
-    for name, value in values.items():
-        if isinstance(value, dict):
-            yield from _names(value, f"{prefix}{name}.")
-        elif name != "architecture":
-            yield prefix + name
 
 
 class NetworkEntry(NamedTuple):

@@ -54,9 +54,13 @@ def test_options_reach_the_model(alignkit, text, tmp_path, command):
         *(
             ("tolerance=-1", "tolerance"),
             ("tolerance=NaN", "tolerance"),
-            ("dirichlet=x", "dirichlet cannot be 'x'"),
+            ("dirichlet=x", "dirichlet: 'x' is not"),
         ),
-        *(("null=1", "null cannot be '1'"), ("prune=true", "prune cannot"), ("size=3", "'size=3' sets nothing")),
+        *(
+            ("null=1", "'1' is not"),
+            ("prune=true", "'true' is not"),
+            ("size=3", "'size=3' sets nothing"),
+        ),
     ],
 )
 def test_settings_out_of_range(alignkit, failure, text, command, setting, message):
