@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -21,36 +20,32 @@ if TYPE_CHECKING:
 @click.option(
     "-o", "--output", "folder", type=OutputFolder(), help="The folder that the files go to.  [default: NAME]"
 )
-@click.option("-y", "--yes", is_flag=True, help="Download without asking.")
 @quiet_option
-def command(name: str | None, folder: str | None, yes: bool, quiet: bool) -> None:
-    """Download a public data set, after showing its addresses, sizes, checksums and licence.
+def command(name: str | None, folder: str | None, quiet: bool) -> None:
+    """Download a public data set; its addresses, sizes, checksums and licence are shown.
 
     Without NAME, prints the names. Files come as their publishers have them, at a fixed Git commit; how the
-    benchmarks convert them is in docs/data-sets.md. A download that broke off goes on with the same command. Files
-    get their names only when they are whole and checked.
+    benchmarks convert them is in docs/data-sets.md. Files that are there already are checked and stay.
     """
     from alignkit.datasets.catalogue import DATA_SETS, find_data_set
-    from alignkit.datasets.download import SUMS, fetch, missing_files
+    from alignkit.datasets.download import SUMS, fetch
 
     if name is None:
-        if folder is not None or yes:
+        if folder is not None:
             raise click.UsageError("Give the NAME of a data set; `alignkit fetch` alone prints them.")
         width = max(map(len, DATA_SETS))
         lines = (f"{each.name:<{width}}  {each.title}\n" for each in DATA_SETS.values())
         write_output("".join(lines).encode(), None)
         return
     data, place = find_data_set(name), folder if folder is not None else name
-    if missing_files(data, place):
-        note(describe(data), quiet and yes)
-        agree(place, yes)
+    note(describe(data), quiet)
     with progress_bar(name, quiet) as bar:
         paths = fetch(data, place, bar)
     note(f"{place}: {len(paths)} files, their SHA-256 in {SUMS}", quiet)
 
 
 def describe(data: DataSet) -> str:
-    """What would be downloaded, and on which terms."""
+    """What is downloaded, and on which terms."""
     lines = [f"{data.name}: {data.title}", f"licence: {data.licence}"]
     if data.remark:
         lines.append(f"note: {data.remark}")
@@ -59,18 +54,3 @@ def describe(data: DataSet) -> str:
         digest = f"SHA-256 {each.sha256}" if each.sha256 is not None else "SHA-256 not known, noted when it comes"
         lines.append(f"{each.url}\n    {size}, {digest}")
     return "\n".join(lines)
-
-
-def can_ask() -> bool:
-    """Whether somebody sits at the terminal."""
-    return sys.stdin.isatty()
-
-
-def agree(place: str, yes: bool) -> None:
-    """Ask for consent; raises click.UsageError where nobody can be asked."""
-    if yes:
-        return
-    if not can_ask():
-        raise click.UsageError("Nobody can be asked here; give --yes to download.")
-    if not click.confirm(f"Download to {place}?", err=True):
-        raise click.ClickException("Nothing was downloaded.")

@@ -13,48 +13,11 @@ from alignkit.errors import AlignkitError
 _RAW = "https://raw.githubusercontent.com"
 _TATOEBA = "Tatoeba sentences (export of manythings.org/anki): CC BY 2.0 France, to be attributed to tatoeba.org"
 #: books of the Old Testament; Genesis, Psalms, Isaiah and Ezekiel were not used
-_BOOKS = (
-    *(
-        "02-EXO",
-        "03-LEV",
-        "04-NUM",
-        "05-DEU",
-        "06-JOS",
-        "07-JDG",
-        "08-RUT",
-        "09-1SA",
-        "10-2SA",
-        "11-1KI",
-        "12-2KI",
-    ),
-    *(
-        "13-1CH",
-        "14-2CH",
-        "15-EZR",
-        "16-NEH",
-        "17-EST",
-        "18-JOB",
-        "20-PRO",
-        "21-ECC",
-        "22-SNG",
-        "24-JER",
-        "25-LAM",
-    ),
-    *(
-        "27-DAN",
-        "28-HOS",
-        "29-JOL",
-        "30-AMO",
-        "31-OBA",
-        "32-JON",
-        "33-MIC",
-        "34-NAM",
-        "35-HAB",
-        "36-ZEP",
-        "37-HAG",
-    ),
-    *("38-ZEC", "39-MAL"),
-)
+_BOOKS = """
+02-EXO 03-LEV 04-NUM 05-DEU 06-JOS 07-JDG 08-RUT 09-1SA 10-2SA 11-1KI 12-2KI 13-1CH 14-2CH 15-EZR 16-NEH 17-EST
+18-JOB 20-PRO 21-ECC 22-SNG 24-JER 25-LAM 27-DAN 28-HOS 29-JOL 30-AMO 31-OBA 32-JON 33-MIC 34-NAM 35-HAB 36-ZEP
+37-HAG 38-ZEC 39-MAL
+"""
 
 
 @dataclass(frozen=True)
@@ -179,7 +142,7 @@ _SETS = (
         _github(
             "openbible-io/en_ult",
             "3a491790706bc1a5ec842e99583a43e47df950d9",
-            *(f"{book}.usfm" for book in _BOOKS),
+            *(f"{book}.usfm" for book in _BOOKS.split()),
         ),
         "the Hebrew words are those of HELFI (Yli-Jyrä et al., LREC 2020), which is not downloaded",
     ),

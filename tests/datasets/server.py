@@ -7,21 +7,20 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Server:
-    """Serves files from memory, with ranges.
+    """Serves files from memory.
 
     Attributes:
         files: path -> content.
-        asked: (path, value of the header Range) of every request.
+        asked: the path of every request.
         stop_after: bytes after which the connection breaks, once; None for whole answers.
-        ranges: whether parts of a file can be asked for.
         says_length: whether answers have a Content-Length.
     """
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
-        self.asked: list[tuple[str, str | None]] = []
+        self.asked: list[str] = []
         self.stop_after: int | None = None
-        self.ranges = self.says_length = True
+        self.says_length = True
         self.redirects: dict[str, str] = {}
         self.httpd = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         threading.Thread(target=self.httpd.serve_forever, args=(0.01,), daemon=True).start()
@@ -46,8 +45,8 @@ class Server:
         return Handler
 
     def answer(self, request: BaseHTTPRequestHandler) -> None:
-        path, asked = request.path.lstrip("/"), request.headers.get("Range")
-        self.asked.append((path, asked))
+        path = request.path.lstrip("/")
+        self.asked.append(path)
         if path in self.redirects:
             request.send_response(302)
             request.send_header("Location", self.redirects[path])
@@ -56,22 +55,11 @@ class Server:
         if path not in self.files:
             request.send_error(404)
             return
-        content, start = self.files[path], 0
-        if asked is not None and self.ranges:
-            start = int(asked.removeprefix("bytes=").removesuffix("-"))
-            if start >= len(content):
-                request.send_response(416)
-                request.send_header("Content-Range", f"bytes */{len(content)}")
-                request.end_headers()
-                return
-            request.send_response(206)
-            request.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
-        else:
-            request.send_response(200)
+        content = self.files[path]
+        request.send_response(200)
         if self.says_length:
-            request.send_header("Content-Length", str(len(content) - start))
+            request.send_header("Content-Length", str(len(content)))
         request.end_headers()
-        left = content[start:]
         if self.stop_after is not None:
-            left, self.stop_after = left[: self.stop_after], None
-        request.wfile.write(left)
+            content, self.stop_after = content[: self.stop_after], None
+        request.wfile.write(content)
