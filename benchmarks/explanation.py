@@ -1,6 +1,6 @@
 """The explanation tests on SST-2 and on IMDB (2,000 reviews), beside what the literature found.
 
-    python benchmarks/explanation.py DATA RUNS -o benchmarks/results [--only sst2] [--test gates]
+    python benchmarks/explanation.py DATA RUNS -o benchmarks/results [--only sst2] [--test order]
 
 DATA holds sst2/train.tsv, sst2/dev.tsv and imdb/all.tsv, lines of LABEL<tab>TEXT. RUNS keeps the training runs and
 the rows of each test that is done, so that the command goes on where it stopped. When all tests of a data set are

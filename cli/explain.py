@@ -79,8 +79,8 @@ def command(**options: Any) -> None:
     Prints whether attention orders words as gradients and leave-one-out do; what uniform and permuted attention
     change; the share of words to erase until a decision flips, by attention and by other orders; and the attention
     furthest from the learned one that changes the output by at most epsilon. All with 95 % intervals over texts.
-    Further tests train networks beside the classifier: adversaries, networks guided by its attention, networks
-    that must not attend to given words, networks that select a few words, and gates.
+    Further tests train networks beside the classifier: adversaries, networks guided by its attention, and networks
+    that must not attend to given words.
     """
     from alignkit.explain.translation import explain_translation_run, is_translation_run
     from alignkit.neural.devices import set_threads

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -26,14 +26,10 @@ from alignkit_cli.parameter_types import (
     TEXT,
     InputPath,
     NamedInputPath,
-    OutputFolder,
     OutputPath,
     ScoresPath,
 )
 from alignkit_cli.progress import progress_bar
-
-if TYPE_CHECKING:
-    from alignkit.report.model import Report
 
 
 @alignkit_command("report")
@@ -45,7 +41,7 @@ if TYPE_CHECKING:
     help="Run directories of `alignkit train`; their network's attention and word knowledge are set beside IBM "
     "Model 1, fitted on the same training text.",
 )
-@click.option("-o", "--output", type=OutputPath(), help="The page to write, one HTML file.")
+@click.option("-o", "--output", type=OutputPath(), required=True, help="The page to write, one HTML file.")
 @click.option(
     "--text",
     nargs=2,
@@ -89,8 +85,6 @@ if TYPE_CHECKING:
     show_default=True,
     help="Show only this number of sentence pairs one by one, the first ones; the figures count all.",
 )
-@click.option("--plots", type=OutputFolder(), help="Also write the figures as PNG and SVG (needs matplotlib).")
-@click.option("--frames", type=OutputFolder(), help="Also write every number as tidy tables.")
 @device_option
 @sample_option
 @reading_options
@@ -104,9 +98,8 @@ def command(**options: Any) -> None:
     words of --text. The page is one file that a browser opens from disk, without the internet.
     """
     from alignkit.report.build import build_report
+    from alignkit.report.page import build_page
 
-    if all(options[name] is None for name in ("output", "plots", "frames")):
-        raise click.UsageError("Give -o FILE for the page, or --plots or --frames FOLDER.")
     if options["proxy"] and not options["runs"]:
         raise click.UsageError("--proxy is the proxy of a run; give RUN.")
     if options["runs"] and options["training"] is not None:
@@ -116,7 +109,11 @@ def command(**options: Any) -> None:
     )
     with progress_bar("checkpoints", options["quiet"]) as bar:
         report = build_report(inputs, bar)
-    write_report(report, options)
+    page = build_page(report, options["limit"])
+    write_output(page, options["output"])
+    shown = min(options["limit"], len(report.bitext))
+    size = f"{shown} of {len(report.bitext)} sentence pairs, {len(page) / 1e6:.1f} MB"
+    note(f"{options['output']}: {size}", options["quiet"])
 
 
 def texts_of(options: dict[str, Any]) -> dict[str, Sides | None]:
@@ -131,25 +128,3 @@ def texts_of(options: dict[str, Any]) -> dict[str, Sides | None]:
         files["training"] = files["training"] if options["runs"] else choose_text(None, None, True)
     reading = {name: options[name] for name in ("encoding_errors", "lowercase")}
     return {name: read_line_pairs(*pair, **reading) if pair is not None else None for name, pair in files.items()}
-
-
-def write_report(report: Report, options: dict[str, Any]) -> None:
-    """Write the outputs."""
-    output, quiet = options["output"], options["quiet"]
-    if output is not None:
-        from alignkit.report.page import build_page
-
-        page = build_page(report, options["limit"])
-        write_output(page, output)
-        shown = min(options["limit"], len(report.bitext))
-        note(f"{output}: {shown} of {len(report.bitext)} sentence pairs, {len(page) / 1e6:.1f} MB", quiet)
-    if options["plots"] is not None:
-        from alignkit.report.plots import save_plots
-
-        for path in save_plots(report, options["plots"]):
-            note(str(path), quiet)
-    if options["frames"] is not None:
-        from alignkit.report.frames import save_frames
-
-        for path in save_frames(report, options["frames"]):
-            note(str(path), quiet)

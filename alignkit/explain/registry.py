@@ -32,10 +32,6 @@ class ExplanationSettings:
         avoid: words that networks are trained not to attend to; those that tell most about the label if empty.
         avoided: how many words that are.
         avoid_weights: lambda of these networks, rising.
-        share: the share of words that rationales may select without a penalty.
-        short: the weight of the penalty for selecting more.
-        contiguous: the weight of the penalty for selecting scattered words.
-        margin: the divergence of the output, nats, that gates may cause on average.
     """
 
     tests: tuple[str, ...] = UNTRAINED
@@ -48,10 +44,6 @@ class ExplanationSettings:
     avoid: tuple[str, ...] = ()
     avoided: int = 100
     avoid_weights: tuple[float, ...] = (0.0, 0.1, 1.0)
-    share: float = 0.2
-    short: float = 1.0
-    contiguous: float = 0.05
-    margin: float = 0.05
 
     def __post_init__(self) -> None:
         if not 0 < self.epsilon < 1:
@@ -60,13 +52,8 @@ class ExplanationSettings:
             raise AlignkitError("the numbers of permutations and of texts must be at least 1")
         if (self.steps is not None and self.steps < 1) or self.avoided < 1:
             raise AlignkitError("the numbers of training steps and of words to avoid must be at least 1")
-        if not 0 < self.share < 1:
-            raise AlignkitError(f"the share of words that rationales select must lie in (0, 1), not {self.share}")
-        weights = (*self.adversary_weights, *self.avoid_weights, self.short, self.contiguous)
-        if not all(0 <= weight < 1000 for weight in weights):
-            raise AlignkitError("weights of losses and penalties must lie between 0 and 1000")
-        if not self.margin > 0:
-            raise AlignkitError(f"the margin of the output's divergence must be above 0, not {self.margin}")
+        if not all(0 <= weight < 1000 for weight in (*self.adversary_weights, *self.avoid_weights)):
+            raise AlignkitError("weights of losses must lie between 0 and 1000")
 
 
 def _none(settings: ExplanationSettings, layers: int) -> int:
@@ -133,18 +120,6 @@ EXPLANATION_TESTS: dict[str, ExplanationTest] = {
         "can a network use words without attending to them?",
         "Pruthi et al. 2020",
         lambda settings, layers: 2 * len(settings.avoid_weights),
-    ),
-    "rationales": ExplanationTest(
-        f"{_PLACE}.selection:rationale_rows",
-        "which few words suffice, chosen by networks made for that?",
-        "Lei et al. 2016; Bastings et al. 2019; DeYoung et al. 2020",
-        lambda settings, layers: 3,
-    ),
-    "gates": ExplanationTest(
-        f"{_PLACE}.selection:gate_rows",
-        "which words can be ignored, from which layer on?",
-        "De Cao et al. 2020",
-        lambda settings, layers: layers + 1,
     ),
 }
 assert set(UNTRAINED) == {name for name, test in EXPLANATION_TESTS.items() if test.networks is _none}

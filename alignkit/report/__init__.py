@@ -1,1 +1,1 @@
-"""The report: an HTML page, plots and tidy tables."""
+"""The report: an HTML page."""

@@ -157,7 +157,6 @@ def build_report(inputs: ReportInputs | None = None, progress: Progress | None =
         facts=_facts(inputs, scored),
         percent=inputs.percent,
         seed=inputs.seed,
-        steps={each.name: each.network.step for each in scored.runs},
         uniform_steps=_uniform_steps(scored.runs),
     )
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from alignkit.aligner import Aligner
-from alignkit.errors import AlignkitError
 from alignkit.interop.projection import word_grouping, word_shapes
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.error_classes import WordFacts
@@ -81,7 +80,7 @@ class Panel:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """Everything that a page, a plot or a frame is made of.
+    """Everything that a page is made of.
 
     Attributes:
         title: of the page.
@@ -96,7 +95,6 @@ class Report:
         specials: whether BOS and EOS at the ends of sentences are specials rather than words.
         marked: whether tokens are subwords that may carry marks.
         facts: settings and versions, nested.
-        steps: training step of each network, by what comes before the kind in its sets' names.
         uniform_steps: by what the time course calls a run, the number of its first steps in which attention was
             fixed to uniform; runs without such steps are left out.
         percent: what counts as the top of a row.
@@ -119,29 +117,15 @@ class Report:
     facts: Mapping[str, Any] = field(default_factory=dict)
     percent: Percent = PERCENT
     seed: int = 0
-    steps: Mapping[str, int] = field(default_factory=dict)
     uniform_steps: Mapping[str, int] = field(default_factory=dict)
     kind: str = "Word alignment report"
     labelled: bool = False
     panels: tuple[Panel, ...] = ()
 
-    def __post_init__(self) -> None:
-        if not self.sets:
-            raise AlignkitError("a report needs scores of one aligner at least")
-        for each in self.sets:
-            if not np.array_equal(each.scores.shapes, self.bitext.shapes):
-                raise AlignkitError(f"the scores {each.name} are not of the report's sentence pairs")
-        if self.gold is not None and len(self.gold) > len(self.bitext):
-            raise AlignkitError(f"gold links of {len(self.gold)} pairs, the report has {len(self.bitext)}")
-
     @property
     def table(self) -> pd.DataFrame:
         """That of the main metric."""
         return self.tables[MAIN.name]
-
-    def find(self, name: str) -> ScoreSet:
-        """The score set of that name."""
-        return next(each for each in self.sets if each.name == name)
 
     @cached_property
     def groups(self) -> tuple[Grouping, Grouping]:

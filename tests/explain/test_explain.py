@@ -145,7 +145,7 @@ def test_the_command_prints_the_table(runs, capsys, tmp_path, monkeypatch):
     ("options", "message"),
     [
         (["--avoid", "good"], "--avoid goes only with the test inattention."),
-        (["--steps", "5"], "--steps goes only with the tests trained-adversary, guides, inattention, rationales"),
+        (["--steps", "5"], "--steps goes only with the tests trained-adversary, guides, inattention"),
         (["--test", "seeds"], "--test seeds needs --other RUN"),
     ],
 )

@@ -204,18 +204,16 @@ def test_the_command_without_gold_fits_an_aligner(files, capsys):
     assert run_program(["heads", str(files / "nothing"), *arguments[2:]]) == 2
 
 
-def test_a_head_in_the_report(files, planted, tmp_path):
-    """The frame has the words' attention of that head."""
-    heads = planted[0]
-    texts = ["--text", str(files / "s"), str(files / "t")]
-    chosen = f"late={files / 'a.npz'}:{LATE[0]}.{LATE[1]}+1"
-    assert run_program(["report", *texts, "--scores", chosen, "--frames", str(tmp_path), "-q"]) == 0
-    import pandas as pd
+def test_a_head_in_the_report(files, planted):
+    """It has the words' attention of that head."""
+    from alignkit.report.build import build_report
 
-    frame = pd.read_csv(tmp_path / "scores.csv")
-    values = frame[frame["run"] == "late"]["value"].to_numpy()
+    heads = planted[0]
+    text = [(files / side).read_text().splitlines() for side in "st"]
+    found = build_report(text=text, scores={"late": f"{files / 'a.npz'}:{LATE[0]}.{LATE[1]}+1"})
+    shown = next(each for each in found.sets if each.name == "late.alpha")
     wanted = heads.word_scores(HeadChoice(*LATE, shifted=True)).values
-    assert values == pytest.approx(wanted, abs=1e-5)
+    assert shown.scores.values == pytest.approx(wanted, abs=1e-5)
 
 
 def test_a_head_in_evaluate_and_compare(files, capsys, by_gold):

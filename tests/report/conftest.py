@@ -57,6 +57,11 @@ def planted_set(name: str, scores: Scores) -> ScoreSet:
     return ScoreSet(name, labels.get(name, name), f"The scores {name}.", scores)
 
 
+def find(report: Report, name: str) -> ScoreSet:
+    """The score set of that name."""
+    return next(each for each in report.sets if each.name == name)
+
+
 def no_tables() -> dict[str, pd.DataFrame]:
     """The tables of a report with one set of scores."""
     return {name: table[:0] for name, table in make_report().tables.items()}

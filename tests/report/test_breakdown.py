@@ -12,7 +12,7 @@ from alignkit.report.breakdown import breakdown_table, gold_table
 from alignkit.report.model import Report
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
-from tests.report.conftest import make_report, no_tables, planted_set
+from tests.report.conftest import find, make_report, no_tables, planted_set
 
 
 def test_bands_add_up_to_the_table(report):
@@ -54,7 +54,7 @@ def test_intervals_are_those_of_a_plain_bootstrap():
     """The share of the middle 95 % of resamples of whole sentences, drawn one by one."""
     report = make_report(60)
     row = breakdown_table(report).iloc[0]
-    u, v = report.find(row.u).scores, report.find(row.v).scores
+    u, v = find(report, row.u).scores, find(report, row.v).scores
     rows = agreement_rows(u, v)
     band, names = breakdown.frequency_bands(report, rows)
     mine = band == names.index(row.band)

@@ -10,7 +10,7 @@ import pytest
 from browser import Browser, chromium
 
 from alignkit.report.page import build_page
-from tests.report.conftest import HOSTILE, make_report, no_tables
+from tests.report.conftest import HOSTILE, find, make_report, no_tables
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="Chromium is not installed (apt-get install chromium)")
 
@@ -122,7 +122,7 @@ def test_search(opened, report):
 def share(report, m, u="lstm.alpha", v="ibm1.beta"):
     from alignkit.metrics.agreement import agreement_rows
 
-    rows = agreement_rows(report.find(u).scores, report.find(v).scores, report.percent)
+    rows = agreement_rows(find(report, u).scores, find(report, v).scores, report.percent)
     found = rows.hits[rows.sentence == m]
     return found.mean() if len(found) else None
 
@@ -143,7 +143,7 @@ def test_another_pair_of_aligners(opened, report):
     assert known == sorted(known)
     assert known != sorted(share(report, m) for m in items(opened) if m != 5)
     labels = opened.run("document.querySelector('#length-figure .legend').textContent")
-    assert report.find("lstm.beta").label in labels
+    assert find(report, "lstm.beta").label in labels
 
 
 def cell_text(report, m, s, t):

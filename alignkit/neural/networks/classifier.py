@@ -1,8 +1,7 @@
 """The classifier of section 2.4: a biLSTM, attention over its states, a linear layer and a sigmoid.
 
 Other encoders may take the place of the biLSTM, and attention may be hierarchical. An encoder is a stack of
-layers; the states of layer 0 are the embeddings. It can be run from any layer on, so that what a layer holds
-can be exchanged (:class:`alignkit.neural.networks.selectors.Gates`).
+layers; the states of layer 0 are the embeddings.
 """
 
 from __future__ import annotations
@@ -111,9 +110,9 @@ class TextEncoder(nn.Module, ABC):
         """The number of layers above the embeddings."""
         return len(self.sizes) - 1
 
-    def forward(self, x: Tensor, lengths: np.ndarray, start: int = 0) -> Tensor:
-        """The states of the last layer, (L, B, D), from those of layer ``start``; arguments as :meth:`layer`."""
-        for number in range(start + 1, self.depth + 1):
+    def forward(self, x: Tensor, lengths: np.ndarray) -> Tensor:
+        """The states of the last layer, (L, B, D), from the embeddings; arguments as :meth:`layer`."""
+        for number in range(1, self.depth + 1):
             x = self.layer(number, x, lengths)
         return x
 
@@ -254,29 +253,17 @@ class Classifier(nn.Module):
         x = self.embedding(words)
         if omega is not None:
             x = x * omega.unsqueeze(2)
-        h, mask = self.encode_from(0, x, lengths)
-        return h, self.attended(words, mask)
-
-    def attended(self, words: Tensor, mask: Tensor) -> Tensor:
-        """The mask that :meth:`encode` returns, from one that is True where there is a word, (B, L)."""
+        h = self.encoder(x, lengths).transpose(0, 1)
+        mask = to_device(np.arange(len(words)) < lengths[:, None], x.device)
         if self.settings.hierarchical:
-            return sentence_numbers(self.sentence_ends[words.t()] > 0, mask)
-        return mask
+            return h, sentence_numbers(self.sentence_ends[words.t()] > 0, mask)
+        return h, mask
 
     def mark_sentence_ends(self, vocabulary: Iterable[str]) -> None:
         """Tell a hierarchical classifier which words of its vocabulary end a sentence; others need it not."""
         if self.settings.hierarchical:
             ends = torch.tensor([float(ends_sentence(word)) for word in vocabulary])
             self.sentence_ends.copy_(ends)
-
-    def encode_from(self, layer: int, x: Tensor, lengths: np.ndarray) -> tuple[Tensor, Tensor]:
-        """What :meth:`encode` returns, from the states (L, B, size) of a layer; 0 is that of the embeddings.
-
-        The mask has no numbers of sentences, which :meth:`attended` gives to that of a hierarchical classifier.
-        """
-        h = self.encoder(x, lengths, layer).transpose(0, 1)
-        mask = np.arange(len(x)) < lengths[:, None]
-        return h, to_device(mask, x.device)
 
     def weights(self, h: Tensor, mask: Tensor) -> Tensor:
         """alpha (B, L); 0 at padding."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from alignkit.neural.devices import one_thread
 from alignkit.types import Progress, no_progress
@@ -38,7 +38,6 @@ def descend(
     device: torch.device = CPU,
     pinned: bool = False,
     rate: Callable[[int], float] | None = None,
-    largest_gradient: float | None = None,
     progress: Progress = no_progress,
     message: Callable[[], str] = str,
 ) -> int:
@@ -57,7 +56,6 @@ def descend(
         device: where the loss is computed.
         pinned: run the backward pass on one thread of a CPU, where its bits depend on their number.
         rate: the learning rate of a step, given how many were taken before; that of the optimiser if not given.
-        largest_gradient: the norm to which larger gradients are scaled down.
         progress: called after every step with (steps taken, steps in all, message).
         message: gives the message.
 
@@ -70,7 +68,6 @@ def descend(
     >>> abs(x.item()) < 0.1
     True
     """
-    trained = [parameter for group in optimiser.param_groups for parameter in group["params"]]
     for step in range(start, steps + 1):
         if step > start:
             if rate is not None:
@@ -81,8 +78,6 @@ def descend(
                 value = loss(step - 1)
                 with one_thread(device) if pinned else nullcontext():
                     value.backward()
-            if largest_gradient is not None:
-                nn.utils.clip_grad_norm_(trained, largest_gradient)
             optimiser.step()
         ended = measure is not None and measure(step) is True
         if step > start:

@@ -236,22 +236,6 @@ def test_scores_do_not_depend_on_the_batch(text: LabelledText) -> None:
             np.testing.assert_allclose(classifier_scores(network, one, kind)[0], whole[m], atol=1e-5)
 
 
-@pytest.mark.parametrize("encoder", ["lstm", "self-attention"])
-@pytest.mark.parametrize("layers", [1, 2])
-def test_encoding_from_a_layer_goes_on_from_there(layers: int, encoder: str) -> None:
-    network = small_classifier(layers=layers, encoder=encoder)
-    words, lengths = torch.randint(24, (5, 3)), np.array([5, 2, 4])
-    whole, mask = network.encode(words, lengths)
-    x = network.embedding(words)
-    for number in range(network.encoder.depth + 1):
-        found, same = network.encode_from(number, x, lengths)
-        torch.testing.assert_close(found[mask], whole[mask])
-        assert torch.equal(mask, same)
-        if number < network.encoder.depth:
-            x = network.encoder.layer(number + 1, x, lengths)
-    torch.testing.assert_close(network.judge_with(whole, network.weights(whole, mask)), network(words, lengths))
-
-
 def test_impossible_encoders() -> None:
     for options, message in (
         ({"encoder": "gru"}, "encoder must be one of"),
