@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import click
 from classification import SETS, DataSet, versions
 from inputs import machine, run_benchmark
 
-from alignkit.explain.explain import explain_run
+from alignkit.explain.explain import explanation_table, subject_of_run
 from alignkit.explain.registry import EXPLANATION_TESTS, ExplanationSettings
 from alignkit.neural.devices import set_threads
 from alignkit.neural.settings import CLASSIFIER_PRESETS
@@ -150,7 +150,8 @@ def measure(name: str, place: Path, settings: ExplanationSettings) -> list[dict[
             return found["rows"]
     begun = time.monotonic()
     others = [place / f"seed{seed}" for seed in SEEDS[1:]]
-    rows = records(explain_run(place / f"seed{SEEDS[0]}", others, settings, tests=(name,), device="cpu"))
+    subject = subject_of_run(place / f"seed{SEEDS[0]}", others, replace(settings, tests=(name,)), device="cpu")
+    rows = records(explanation_table(subject))
     kept.write_text(json.dumps({"settings": wanted, "rows": rows}, indent=1))
     click.echo(f"{place.name}, {name}: {time.monotonic() - begun:.0f} s", err=True)
     return rows

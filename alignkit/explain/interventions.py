@@ -7,7 +7,7 @@ the decision flips (Serrano and Smith 2019). All is exact, because p is known fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 
@@ -24,26 +24,17 @@ from alignkit.metrics.divergence import LARGEST_DIVERGENCE, jensen_shannon
 from alignkit.metrics.kendall import kendall
 from alignkit.scores import Scores
 
-#: kind of score -> what its size is called
-SIZE_NAMES = {"delta": "gradient", "loo": "leave-one-out"}
-
 
 def order_rows(subject: Subject) -> list[Row]:
     """Kendall's tau-b and top-5 % agreement of attention with gradient and leave-one-out, and of these two."""
-    return order_of({kind: subject.scores(kind) for kind in ("alpha", *SIZE_NAMES)}, subject.settings.seed)
-
-
-def order_of(scores: Mapping[str, Scores], seed: int) -> list[Row]:
-    """The rows of :func:`order_rows`: means over the rows of all matrices, of which a text with a label has one.
-
-    Args:
-        scores: of kinds alpha, delta and loo, of the same texts or sentence pairs.
-        seed: of the bootstrap.
-    """
-    alpha, sizes = scores["alpha"], {name: _size(scores[kind]) for kind, name in SIZE_NAMES.items()}
-    first, second = sizes
-    rows = [row for name, size in sizes.items() for row in _pair(name, (alpha, "attention"), (size, name), seed)]
-    return rows + _pair(f"{first} and {second}", (sizes[first], first), (sizes[second], second), seed)
+    alpha, seed = (subject.scores("alpha"), "attention"), subject.settings.seed
+    gradient = _size(subject.scores("delta")), "gradient"
+    loo = _size(subject.scores("loo")), "leave-one-out"
+    return [
+        *_pair("gradient", alpha, gradient, seed),
+        *_pair("leave-one-out", alpha, loo, seed),
+        *_pair("gradient and leave-one-out", gradient, loo, seed),
+    ]
 
 
 def _pair(name: str, one: tuple[Scores, str], other: tuple[Scores, str], seed: int) -> list[Row]:
@@ -90,7 +81,7 @@ def seeds_rows(subject: Subject) -> list[Row]:
     Of texts in which all attention, that of the others too, sums to 1. With several others, the mean over them is
     taken within each text.
     """
-    own, every = subject.decisions, [decisions(other, subject.text) for other in subject.others]
+    own, every = subject.decisions, [decisions(other.network, subject.text) for other in subject.others]
     usable = [m for m in subject.distributions if all(sums_to_one(others[m].alpha) for others in every)]
     if not usable or not every:
         return []

@@ -6,58 +6,10 @@ module.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from alignkit.errors import AlignkitError
-
-#: the tests that train no networks, which are run if none are named
-UNTRAINED = ("order", "uniform", "erasure", "adversary", "seeds")
-TRANSLATION_TESTS = ("order", "uniform", "seeds")  #: the tests that translation networks have
-
-
-@dataclass(frozen=True)
-class ExplanationSettings:
-    """Settings of the explanation tests.
-
-    Attributes:
-        tests: names in :data:`alignkit.explain.registry.EXPLANATION_TESTS`, in the table's order.
-        epsilon: the largest change of the probability that adversarial attention may cause.
-        permutations: random permutations of the attention of each text.
-        limit: test only the first texts, this many; None for all.
-        seed: of permutations, random orders, the bootstrap and the networks that tests train.
-        steps: training steps of each network that a test trains; None for as many as the classifier's run has.
-        adversary_weights: lambda of the trained adversaries, rising; 0 makes a plain copy.
-        avoid: words that networks are trained not to attend to; those that tell most about the label if empty.
-        avoided: how many words that are.
-        avoid_weights: lambda of these networks, rising.
-    """
-
-    tests: tuple[str, ...] = UNTRAINED
-    epsilon: float = 0.01
-    permutations: int = 100
-    limit: int | None = None
-    seed: int = 0
-    steps: int | None = None
-    adversary_weights: tuple[float, ...] = (0.0, 0.005, 0.01, 0.015, 0.02, 0.03)
-    avoid: tuple[str, ...] = ()
-    avoided: int = 100
-    avoid_weights: tuple[float, ...] = (0.0, 0.1, 1.0)
-
-    def __post_init__(self) -> None:
-        if not 0 < self.epsilon < 1:
-            raise AlignkitError(f"epsilon must lie between 0 and 1, not {self.epsilon}")
-        if self.permutations < 1 or (self.limit is not None and self.limit < 1):
-            raise AlignkitError("the numbers of permutations and of texts must be at least 1")
-        if (self.steps is not None and self.steps < 1) or self.avoided < 1:
-            raise AlignkitError("the numbers of training steps and of words to avoid must be at least 1")
-        if not all(0 <= weight < 1000 for weight in (*self.adversary_weights, *self.avoid_weights)):
-            raise AlignkitError("weights of losses must lie between 0 and 1000")
-
-
-def _none(settings: ExplanationSettings, layers: int) -> int:
-    return 0
 
 
 class ExplanationTest(NamedTuple):
@@ -67,13 +19,13 @@ class ExplanationTest(NamedTuple):
         rows: ``module:function`` that makes its rows of a subject, imported when it is needed.
         summary: what it asks.
         source: the paper that it comes from.
-        networks: (settings, layers of the classifier's encoder) -> how many networks it trains.
+        trains: whether it trains networks.
     """
 
     rows: str
     summary: str
     source: str
-    networks: Callable[[ExplanationSettings, int], int] = _none
+    trains: bool = False
 
 
 _PLACE = "alignkit.explain"
@@ -107,26 +59,63 @@ EXPLANATION_TESTS: dict[str, ExplanationTest] = {
         f"{_PLACE}.trained:trained_adversary_rows",
         "can a network be trained to the same outputs with other attention?",
         "Wiegreffe and Pinter 2019",
-        lambda settings, layers: len(settings.adversary_weights),
+        trains=True,
     ),
     "guides": ExplanationTest(
         f"{_PLACE}.trained:guide_rows",
         "is attention needed, and does it help a network without recurrence?",
         "Wiegreffe and Pinter 2019",
-        lambda settings, layers: 6,
+        trains=True,
     ),
     "inattention": ExplanationTest(
         f"{_PLACE}.trained:inattention_rows",
         "can a network use words without attending to them?",
         "Pruthi et al. 2020",
-        lambda settings, layers: 2 * len(settings.avoid_weights),
+        trains=True,
     ),
 }
-assert set(UNTRAINED) == {name for name, test in EXPLANATION_TESTS.items() if test.networks is _none}
+#: the tests that are run if none are named
+UNTRAINED = tuple(name for name, test in EXPLANATION_TESTS.items() if not test.trains)
 
 
-def find_explanation_test(name: str) -> ExplanationTest:
-    """The test of that name; raises AlignkitError if there is none."""
-    if name not in EXPLANATION_TESTS:
-        raise AlignkitError(f"there is no explanation test {name!r}; there are {', '.join(EXPLANATION_TESTS)}")
-    return EXPLANATION_TESTS[name]
+@dataclass(frozen=True)
+class ExplanationSettings:
+    """Settings of the explanation tests.
+
+    Attributes:
+        tests: names in :data:`alignkit.explain.registry.EXPLANATION_TESTS`, in the table's order.
+        epsilon: the largest change of the probability that adversarial attention may cause.
+        permutations: random permutations of the attention of each text.
+        limit: test only the first texts, this many; None for all.
+        seed: of permutations, random orders, the bootstrap and the networks that tests train.
+        steps: training steps of each network that a test trains; None for as many as the classifier's run has.
+        adversary_weights: lambda of the trained adversaries, rising; 0 makes a plain copy.
+        avoid: words that networks are trained not to attend to; those that tell most about the label if empty.
+        avoided: how many words that are.
+        avoid_weights: lambda of these networks, rising.
+    """
+
+    tests: tuple[str, ...] = UNTRAINED
+    epsilon: float = 0.01
+    permutations: int = 100
+    limit: int | None = None
+    seed: int = 0
+    steps: int | None = None
+    adversary_weights: tuple[float, ...] = (0.0, 0.005, 0.01, 0.015, 0.02, 0.03)
+    avoid: tuple[str, ...] = ()
+    avoided: int = 100
+    avoid_weights: tuple[float, ...] = (0.0, 0.1, 1.0)
+
+    def __post_init__(self) -> None:
+        for name in self.tests:
+            if name not in EXPLANATION_TESTS:
+                known = ", ".join(EXPLANATION_TESTS)
+                raise AlignkitError(f"there is no explanation test {name!r}; there are {known}")
+        if not 0 < self.epsilon < 1:
+            raise AlignkitError(f"epsilon must lie between 0 and 1, not {self.epsilon}")
+        if self.permutations < 1 or (self.limit is not None and self.limit < 1):
+            raise AlignkitError("the numbers of permutations and of texts must be at least 1")
+        if (self.steps is not None and self.steps < 1) or self.avoided < 1:
+            raise AlignkitError("the numbers of training steps and of words to avoid must be at least 1")
+        if not all(0 <= weight < 1000 for weight in (*self.adversary_weights, *self.avoid_weights)):
+            raise AlignkitError("weights of losses must lie between 0 and 1000")

@@ -1,7 +1,6 @@
 """The subject of explanation tests: a classifier with texts, what it does with them, and networks beside it.
 
-Rows of the table of tests: a mean over texts (of a translation network over sentence pairs, or over target
-words where words are ordered), its interval, and what it says.
+Rows of the table of tests: a mean over texts, its interval, and what it says.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from alignkit.errors import AlignkitError
 from alignkit.explain.decisions import Decision, sums_to_one
 from alignkit.explain.registry import ExplanationSettings
 from alignkit.metrics.intervals import mean_interval
@@ -37,22 +35,19 @@ class Subject:
     Attributes:
         classifier: the classifier.
         text: M texts, all of which have words.
+        training: the classifier's training text, for tests that train networks.
         settings: of the tests.
         others: classifiers of other seeds.
-        training: the classifier's training text, for tests that train networks; None if it is not at hand.
-        progress: of the training steps of all networks.
-        networks: how many networks the tests train.
+        progress: of the training steps of each network.
     """
 
     classifier: ClassifierAligner
     text: LabelledText
+    training: LabelledText
     settings: ExplanationSettings
     others: Sequence[ClassifierAligner] = ()
-    training: LabelledText | None = None
     progress: Progress = no_progress
-    networks: int = 0
     _kept: dict[str, Scores] = field(default_factory=dict, repr=False)
-    _trained: int = 0
 
     @property
     def network(self) -> Classifier:
@@ -68,7 +63,7 @@ class Subject:
     @cached_property
     def decisions(self) -> list[Decision]:
         """What each decision rests on."""
-        return decisions(self.classifier, self.text)
+        return decisions(self.network, self.text)
 
     @cached_property
     def probabilities(self) -> np.ndarray:
@@ -81,13 +76,6 @@ class Subject:
         return [m for m, one in enumerate(self.decisions) if sums_to_one(one.alpha)]
 
     @property
-    def training_text(self) -> LabelledText:
-        """The training text; raises AlignkitError if there is none."""
-        if self.training is None:
-            raise AlignkitError("some of the tests train networks, and need the classifier's training text")
-        return self.training
-
-    @property
     def steps(self) -> int:
         """Training steps of each network that a test trains."""
         return self.settings.steps or max(self.classifier.settings.training.steps, 1)
@@ -98,16 +86,9 @@ class Subject:
         training = {"seed": seed, "steps": self.steps, "keep": "best", "trained": "all"}
         return self.classifier.settings.change(network=network, training=training)
 
-    def next_progress(self, name: str) -> Progress:
-        """The progress of the next network that is trained."""
-        self._trained += 1
-        number, steps = self._trained, self.steps
-
-        def part(done: int, total: int, message: str) -> None:
-            said = f"{name} (network {number} of {max(number, self.networks)})"
-            self.progress((number - 1) * steps + done, max(number, self.networks) * steps, said)
-
-        return part
+    def named_progress(self, name: str) -> Progress:
+        """The progress of training the network of that name."""
+        return lambda done, total, message: self.progress(done, total, name)
 
     def train(
         self,
@@ -127,7 +108,7 @@ class Subject:
                 classifier itself was chosen; otherwise that of the last step.
         """
         trainer = classification_trainer(
-            self.training_text,
+            self.training,
             self.text,
             settings,
             self.classifier.tokenizer,
@@ -135,17 +116,12 @@ class Subject:
             loss=loss,
             device=str(device_of(self.network)),
         )
-        found = trainer.run(progress=self.next_progress(name))
+        found = trainer.run(progress=self.named_progress(name))
         return found.network if best else trainer.network.eval()
 
 
-def decisions(classifier: ClassifierAligner, text: LabelledText) -> list[Decision]:
+def decisions(network: Classifier, text: LabelledText) -> list[Decision]:
     """What each decision of a classifier rests on; all texts have words."""
-    return network_decisions(classifier.network, text)
-
-
-def network_decisions(network: Classifier, text: LabelledText) -> list[Decision]:
-    """As :func:`decisions`."""
     alpha = classifier_scores(network, text, "alpha")
     towards = classifier_scores(network, text, "relevance")
     bias = float(network.output.bias.detach())
@@ -170,7 +146,6 @@ Bounds = tuple[float, float]  #: of the values that there can be
 SHARES: Bounds = (0, 1)
 DIFFERENCES: Bounds = (-1, 1)  #: of two shares
 SIZES: Bounds = (0, math.inf)
-NUMBERS: Bounds = (-math.inf, math.inf)
 
 
 def mean_row(test: str, values: Any, meaning: str, bounds: Bounds = SHARES) -> Row:
@@ -178,7 +153,7 @@ def mean_row(test: str, values: Any, meaning: str, bounds: Bounds = SHARES) -> R
 
     Args:
         test: what is measured, in a few words.
-        values: one for each text or sentence pair; NaN where there is none.
+        values: one for each text; NaN where there is none.
         meaning: what it says.
         bounds: where the values lie; so the interval does not reach further.
     """

@@ -23,8 +23,8 @@ from alignkit.explain.subject import (
     SIZES,
     Row,
     Subject,
+    decisions,
     mean_row,
-    network_decisions,
     network_probabilities,
 )
 from alignkit.metrics.divergence import LARGEST_DIVERGENCE, jensen_shannon
@@ -71,7 +71,7 @@ def train_adversary(subject: Subject, weight: float, number: int) -> Classifier:
         weight: lambda.
         number: of the network among those that are trained, for its seed.
     """
-    training = subject.training_text
+    training = subject.training
     logits = classifier_logits(subject.network, training)
     loss = adversarial_loss(logits, classifier_scores(subject.network, training, "alpha"), weight)
     name = f"adversary, lambda {weight:g}"
@@ -140,7 +140,7 @@ def guide_rows(subject: Subject) -> list[Row]:
     Before them, the classifier's accuracy and that of the same network trained with attention of 1/L.
     """
     rows = _necessity(subject)
-    training, text = subject.training_text, subject.text
+    training, text = subject.training, subject.text
     right: dict[str, np.ndarray] = {}
     free = {
         "uniform": ("attention of 1/L", {"attention": UNIFORM}),
@@ -201,13 +201,13 @@ def train_guided(subject: Subject, name: str, number: int, guides: tuple[Scores,
     """
     task = GuidedTask(
         guides,
-        text=subject.training_text,
+        text=subject.training,
         valid=subject.text,
         settings=subject.run_settings(number, encoder="words", attention=UNIFORM),
         tokenizer=subject.classifier.tokenizer,
         device=str(device_of(subject.network)),
     )
-    progress = subject.next_progress(f"without recurrence, guided by {name}")
+    progress = subject.named_progress(f"without recurrence, guided by {name}")
     return trainer_of(task).run(progress=progress).network
 
 
@@ -220,7 +220,7 @@ def inattention_rows(subject: Subject) -> list[Row]:
     Raises:
         AlignkitError: none of the words to avoid is in the text.
     """
-    training, words = subject.training_text, avoided_words(subject)
+    training, words = subject.training, avoided_words(subject)
     marks = [np.isin(text, words) for text in training.corpus]
     here = [np.isin(text, words) for text in subject.text.corpus]
     if not any(mark.any() for mark in marks) or not any(mark.any() for mark in here):
@@ -240,7 +240,7 @@ def inattention_rows(subject: Subject) -> list[Row]:
 
 def _leaks(name: str, network: Classifier, text: LabelledText, marks: list[np.ndarray]) -> list[Row]:
     """Rows about one network."""
-    decided = network_decisions(network, text)
+    decided = decisions(network, text)
     norms = state_norms(network, text)
     has = np.array([mark.any() and not mark.all() for mark in marks])
     wanted = text.labels == 1
@@ -281,7 +281,7 @@ def avoided_words(subject: Subject) -> np.ndarray:
     """int64: the words to avoid, those of the settings or those that tell most about the label."""
     vocabulary, words = subject.classifier.tokenizer.vocabulary, subject.settings.avoid
     if not words:
-        return telling_words(subject.training_text, subject.settings.avoided)
+        return telling_words(subject.training, subject.settings.avoided)
     return np.array([vocabulary.id(word) for word in words], np.int64)
 
 

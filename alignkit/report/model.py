@@ -99,9 +99,6 @@ class Report:
             fixed to uniform; runs without such steps are left out.
         percent: what counts as the top of a row.
         seed: of the bootstraps.
-        kind: what the page calls itself.
-        labelled: each pair is a text with its label as the only target word.
-        panels: those that stand before the page's own.
     """
 
     title: str
@@ -118,9 +115,6 @@ class Report:
     percent: Percent = PERCENT
     seed: int = 0
     uniform_steps: Mapping[str, int] = field(default_factory=dict)
-    kind: str = "Word alignment report"
-    labelled: bool = False
-    panels: tuple[Panel, ...] = ()
 
     @property
     def table(self) -> pd.DataFrame:

@@ -46,14 +46,13 @@ def build_page(report: Report, limit: int = SHOWN_PAIRS) -> bytes:
     """
     data = page_data(report, limit)
     style, script = asset("page.css"), script_text()
-    shown = [(panel, html) for panel in (*report.panels, *PANELS) if (html := panel.html(report, data))]
+    shown = [(panel, html) for panel in PANELS if (html := panel.html(report, data))]
     sections = [
         f'<section id="{panel.place}"><h2>{escape(panel.title)}</h2>{html}</section>' for panel, html in shown
     ]
     parts = {
         "VERSION": __version__,
         "TITLE": escape(report.title),
-        "KIND": report.kind,
         "STYLE": style,
         "STYLE_HASH": _hash(style),
         "SCRIPT": script,
@@ -86,19 +85,17 @@ def headline(report: Report, data: Mapping[str, Any]) -> str:
     """The summary as paragraphs of HTML."""
     u, v = report.main_pair
     labels = names_of(report.sets)
-    texts = report.labelled
-    pairs = f"{len(report.bitext):,} {'texts' if texts else 'sentence pairs'}"
+    pairs = f"{len(report.bitext):,} sentence pairs"
     row = report.table[(report.table["u"] == u) & (report.table["v"] == v)]
     if row.empty or math.isnan(row.iloc[0].agreement):
         return f'<p class="lead">{escape(labels[u])} on {pairs}.</p>'
     found = row.iloc[0]
-    lines = [f'<p class="lead">{_verdict(u, v, labels, found, texts)}</p>']
+    lines = [f'<p class="lead">{_verdict(u, v, labels, found)}</p>']
     learned = _learned(data)
     if learned:
         lines.append(f'<p class="lead">{learned}</p>')
-    units = "texts" if texts else "target words"
     lines.append(
-        f'<p class="fine">From {int(found.rows):,} {units} of {pairs}. 95 % interval: {share(found.low)} to '
+        f'<p class="fine">From {int(found.rows):,} target words of {pairs}. 95 % interval: {share(found.low)} to '
         f"{share(found.high)} (bootstrap over sentences).{_what_words_are(report)}</p>"
     )
     return "\n".join(lines)
@@ -111,7 +108,7 @@ def _what_words_are(report: Report) -> str:
     return f" Words here are the tokens of the network, which may be parts of words{among}."
 
 
-def _verdict(u: str, v: str, labels: Mapping[str, str], found: Any, texts: bool) -> str:
+def _verdict(u: str, v: str, labels: Mapping[str, str], found: Any) -> str:
     """The agreement of the main pair as a sentence."""
     verdict = "more often than the"
     if found.low <= found.chance:
@@ -119,15 +116,14 @@ def _verdict(u: str, v: str, labels: Mapping[str, str], found: Any, texts: bool)
     elif found.agreement > 2 * found.chance:
         verdict = "far more often than the"
     both = f"<em>{escape(labels[u])}</em> is also at the top of <em>{escape(labels[v])}</em>"
-    what = f"the favourite {'word' if texts else 'source word'} of {both}"
-    units = "texts" if texts else "target words"
+    what = f"the favourite source word of {both}"
     if (labels[u], v) == ("Attention", "ibm1.beta"):
         what = (
             "attention looks most at the very source word that comes first in a dictionary counted out of the "
             "text (IBM Model 1)"
         )
     return (
-        f"For <strong>{share(found.agreement)}</strong> of the {units}, {what}: {verdict} "
+        f"For <strong>{share(found.agreement)}</strong> of the target words, {what}: {verdict} "
         f"{share(found.chance)} of chance."
     )
 

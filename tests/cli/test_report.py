@@ -76,7 +76,7 @@ def test_a_text_of_scripts(alignkit, write, tmp_path):
 
 def test_failures(alignkit, failure, text, write, tmp_path):
     out = ("-o", tmp_path / "a.html")
-    failure(alignkit("report", "--text", *text), "-o FILE")
+    failure(alignkit("report", "--text", *text), "--output")
     failure(alignkit("report", *out), "--text")
     failure(alignkit("report", "--text", *text, "--scores", "x", *out), "NAME=FILE")
     failure(

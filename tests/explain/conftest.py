@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from alignkit.explain.explain import run_subject
+from alignkit.explain.explain import subject_of_run
 from alignkit.explain.registry import ExplanationSettings
 from alignkit.neural.settings import ClassifierRunSettings, ClassifierSettings, ClassifierTraining, TextSettings
 from alignkit.neural.training.classification import train_classifier
@@ -25,16 +25,21 @@ def planted(count, seed):
     return LabelledLines(texts, labels)
 
 
+def train(folder, seed, steps):
+    """A run of a small classifier of planted texts."""
+    settings = ClassifierRunSettings(
+        TextSettings("words"),
+        ClassifierSettings(embedding=8, hidden=8, attention_hidden=8),
+        ClassifierTraining(batch=8, learning_rate=2e-2, steps=steps, seed=seed),
+    )
+    train_classifier(folder, planted(150, 1), planted(50, 2), ("n", "y"), settings, device="cpu")
+
+
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     for seed in (0, 1):
-        settings = ClassifierRunSettings(
-            TextSettings("words"),
-            ClassifierSettings(embedding=8, hidden=8, attention_hidden=8),
-            ClassifierTraining(batch=8, learning_rate=2e-2, steps=120, seed=seed),
-        )
-        train_classifier(folder / str(seed), planted(150, 1), planted(50, 2), ("n", "y"), settings, device="cpu")
+        train(folder / str(seed), seed, 120)
     return folder
 
 
@@ -44,7 +49,7 @@ def subject_of(runs):
 
     def make(steps=150, **options):
         settings = ExplanationSettings(steps=steps, **options)
-        return run_subject(runs / "0", [runs / "1"], settings, device="cpu")
+        return subject_of_run(runs / "0", [runs / "1"], settings, device="cpu")
 
     return make
 

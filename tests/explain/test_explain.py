@@ -13,24 +13,30 @@ from scipy.spatial.distance import jensenshannon
 from scipy.special import expit
 
 from alignkit.errors import AlignkitError
-from alignkit.explain.explain import explain_classifier, explain_run
-from alignkit.explain.registry import UNTRAINED
-from alignkit.explain.subject import decisions
+from alignkit.explain.explain import explanation_table, subject_of_run
+from alignkit.explain.registry import UNTRAINED, ExplanationSettings
+from alignkit.explain.subject import Subject, decisions
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.training.classification import ClassifierRun
 from alignkit.text.labelled import LabelledText
 from alignkit_cli.main import run
+from tests.explain.conftest import train
+
+
+def explain_classifier(classifier, text, others=(), **options):
+    """The table of tests of a classifier, without the training text."""
+    return explanation_table(Subject(classifier, text, text, ExplanationSettings(**options), others))
 
 
 def test_decisions_are_the_classifiers(runs):
     own = ClassifierRun(runs / "0")
     classifier = own.load(device="cpu")
-    found = [one.logit for one in decisions(classifier, own.valid)]
+    found = [one.logit for one in decisions(classifier.network, own.valid)]
     np.testing.assert_allclose(found, classifier.logits(own.valid.bitext), atol=1e-5)
 
 
 def test_attention_to_the_telling_word_explains(runs):
-    table = explain_run(runs / "0", [runs / "1"]).set_index("test")
+    table = explanation_table(subject_of_run(runs / "0", [runs / "1"])).set_index("test")
     assert table.value["top 5 %, leave-one-out"] > 0.6
     assert 0 < table.value["tau, leave-one-out"] <= 1
     assert table.value["erased, attention"] < table.value["erased, random"]
@@ -130,12 +136,9 @@ def test_the_command_prints_the_table(runs, capsys, tmp_path, monkeypatch):
     found = {row["test"]: row for row in json.loads(capsys.readouterr().out)["explanation"]}
     assert found["seeds, JSD"]["n"] == 50
     assert {row["group"] for row in found.values()} == set(UNTRAINED)
-    assert run(["explain", str(runs / "0"), "--test", "trained-adversary", "--steps", "2"]) == 0
-    assert "lambda 0.03, TVD" in capsys.readouterr().out
-    assert run(["explain", str(runs / "0"), "--other", str(runs / "1"), "--html", "page.html"]) == 0
-    page = (tmp_path / "page.html").read_text()
-    assert "Does attention explain n or y?" in page
-    assert "Attention (classifier 2)" in page
+    train(tmp_path / "short", 0, 3)
+    assert run(["explain", "short", "--test", "inattention", "--avoid", "good"]) == 0
+    assert "recurrent, lambda 1, hidden" in capsys.readouterr().out
     assert run(["explain", str(runs)]) == 2
     error = capsys.readouterr().err
     assert error == f"alignkit: error: {runs}: is not a run; give one of those in it: {runs / '0'}, {runs / '1'}\n"
@@ -145,7 +148,6 @@ def test_the_command_prints_the_table(runs, capsys, tmp_path, monkeypatch):
     ("options", "message"),
     [
         (["--avoid", "good"], "--avoid goes only with the test inattention."),
-        (["--steps", "5"], "--steps goes only with the tests trained-adversary, guides, inattention"),
         (["--test", "seeds"], "--test seeds needs --other RUN"),
     ],
 )
@@ -156,8 +158,14 @@ def test_an_option_that_no_test_reads(runs, capsys, options, message):
     assert message in captured.err
 
 
-def test_impossible_settings(runs):
-    own = ClassifierRun(runs / "0")
-    for options, message in (({"epsilon": 0.0}, "epsilon must lie"), ({"permutations": 0}, "at least 1")):
-        with pytest.raises(AlignkitError, match=message):
-            explain_classifier(own.load(device="cpu"), own.valid, **options)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"epsilon": 0.0}, "epsilon must lie"),
+        ({"permutations": 0}, "at least 1"),
+        ({"tests": ("none",)}, "no explanation test 'none'"),
+    ],
+)
+def test_impossible_settings(options, message):
+    with pytest.raises(AlignkitError, match=message):
+        ExplanationSettings(**options)

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from alignkit.explain.subject import DIFFERENCES, NUMBERS, mean_row
+from alignkit.explain.subject import DIFFERENCES, mean_row
 
 
 def test_a_row_is_the_mean_of_what_is_defined():
@@ -14,7 +14,7 @@ def test_a_row_is_the_mean_of_what_is_defined():
 
 
 @pytest.mark.parametrize(
-    ("bounds", "expected"), [((), (0, 1)), ((DIFFERENCES,), (-1, 1)), ((NUMBERS,), (-5.853, 6.853))]
+    ("bounds", "expected"), [((), (0, 1)), ((DIFFERENCES,), (-1, 1)), (((-9, 9),), (-5.853, 6.853))]
 )
 def test_the_interval_ends_where_values_end(bounds, expected):
     """Student's with one degree of freedom: 0.5 -+ 12.706 * 0.5."""

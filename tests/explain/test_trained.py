@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError
-from alignkit.explain.explain import explain_classifier
 from alignkit.explain.trained import (
     guide_rows,
     guided_logits,
@@ -55,7 +54,7 @@ def test_a_guide_helps_by_what_it_points_to(subject_of):
     subject = subject_of()
     accuracy = {}
     for right in (True, False):
-        pair = one_hot(subject.training_text, right), one_hot(subject.text, right)
+        pair = one_hot(subject.training, right), one_hot(subject.text, right)
         network = train_guided(subject, "planted", int(right), pair)
         logits = guided_logits(network, subject.text, pair[1])
         accuracy[right] = np.mean((logits > 0) == (subject.text.labels == 1))
@@ -120,11 +119,6 @@ def test_norms_are_of_states(subject_of):
     np.testing.assert_allclose(norms[3], h[0].norm(dim=1).detach().numpy(), rtol=1e-5)
 
 
-def test_errors_of_tests_that_train(subject_of):
+def test_a_word_to_avoid_must_be_known(subject_of):
     with pytest.raises(AlignkitError, match="'absent' to avoid is not in"):
         subject_of(avoid=("absent",))
-    subject = subject_of()
-    with pytest.raises(AlignkitError, match="training text"):
-        explain_classifier(subject.classifier, subject.text, tests=("guides",))
-    with pytest.raises(AlignkitError, match="no explanation test 'none'"):
-        explain_classifier(subject.classifier, subject.text, tests=("none",))
