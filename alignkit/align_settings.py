@@ -119,7 +119,7 @@ class FitSettings:
         if self.chosen.is_joint and self.reverse:
             raise AlignkitError(f"{self.method} is a model of both directions; there is no reverse one")
         if self.quality == "best" and self.keep_case:
-            raise AlignkitError("quality best folds case; keep_case goes with the others")
+            raise AlignkitError("quality best folds case; leave out --keep-case or --quality best")
         if self.quality == "best" and self.start is not None:
             raise AlignkitError("start does not go with quality best; leave out --start or --quality best")
         for name in ("prior", "embeddings", "start"):
@@ -214,7 +214,7 @@ class AlignSettings:
                 other = "reverse" if fitting.reverse else f"{fitting.method}, which does so by itself"
                 raise AlignkitError(f"symmetrization fits both directions; it does not go with {other}")
         if linking.threshold is not None and not (fitting.chosen.is_joint or by_scores):
-            raise AlignkitError("a threshold needs the joint model, or a heuristic of scores")
+            raise AlignkitError("only a joint model, or both directions combined by product, has a threshold")
 
     def check_model(self) -> None:
         """Check that nothing is to be fitted, as there is a fitted model; raises AlignkitError otherwise."""

@@ -6,14 +6,13 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 import numpy as np
@@ -40,6 +39,7 @@ from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import (
     PairFiles,
     Side,
+    blank_pairs,
     element_bounds,
     pair_batches,
     read_text,
@@ -152,10 +152,8 @@ class AlignedText:
     def write(
         self, output: PathLike = "-", output_format: str = "pharaoh", sentence_scores: PathLike | None = None
     ) -> None:
-        """Write the alignment to a file, whole or not at all; arguments as :class:`AlignmentWriter`."""
-        with AlignmentWriter(output, output_format, sentence_scores) as writer:
-            for alignment in self.alignments(**writer.wanted):
-                writer.write(alignment)
+        """Write the alignment to a file, whole or not at all; arguments as :func:`write_alignments`."""
+        write_alignments([self], output, output_format, sentence_scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -583,67 +581,51 @@ def load(path: PathLike, threads: int | None = None) -> Aligner | Scores | Bitex
     return load_aligner(path, threads)
 
 
-class AlignmentWriter:
-    """A context manager that writes alignments in their order, in one format, as they come.
+def write_alignments(
+    texts: Iterable[AlignedText],
+    output: PathLike = "-",
+    output_format: str = "pharaoh",
+    sentence_scores: PathLike | None = None,
+    first: int = 0,
+) -> None:
+    """Write the alignments of texts in one format, as they come.
 
-    Files take their place only when the block ends well; standard output is flushed after every write.
+    Files take their place only when all is written; standard output is flushed after every block. At the end, the
+    number of pairs with an empty line because a side is blank or a line malformed is logged.
 
     Args:
+        texts: in their order.
         output: a file; "-" for standard output.
         output_format: a name in :data:`alignkit.links.formats.OUTPUT_FORMATS`.
         sentence_scores: a file for the scores of the sentences, or None.
         first: the number of the first pair, from 0, in formats that number pairs.
 
     Raises:
-        AlignkitError: there is no such format.
+        AlignkitError: there is no such format, or a file cannot be written.
     """
+    if output_format not in OUTPUT_FORMATS:
+        raise AlignkitError(f"unknown format {output_format!r}; known are {', '.join(OUTPUT_FORMATS)}")
+    chosen, scored = OUTPUT_FORMATS[output_format], sentence_scores is not None
+    blanks, errors = 0, 0
+    with _opened(output) as links, _opened("-" if sentence_scores is None else sentence_scores) as scores:
+        for text in texts:
+            for alignment in text.alignments(
+                probabilities=chosen.needs_probabilities, words=chosen.needs_words, scored=scored
+            ):
+                links.write(render(alignment, output_format, first + 1))
+                links.flush()
+                if scored and alignment.sentence_scores is not None:
+                    scores.write(sentence_score_lines(alignment.sentence_scores))
+                    scores.flush()
+                first += len(alignment.links)
+            if text.errors and not errors:
+                log.info("skipped %s", text.errors[0])
+            errors += len(text.errors)
+            blanks += blank_pairs(text.bitext) - len(text.errors)
+    for count, kind in ((blanks, "pairs with a blank side"), (errors, "malformed lines")):
+        if count:
+            log.info("empty output lines of %s: %d", kind, count)
 
-    def __init__(
-        self,
-        output: PathLike = "-",
-        output_format: str = "pharaoh",
-        sentence_scores: PathLike | None = None,
-        first: int = 0,
-    ) -> None:
-        if output_format not in OUTPUT_FORMATS:
-            raise AlignkitError(f"unknown format {output_format!r}; known are {', '.join(OUTPUT_FORMATS)}")
-        self.output = output
-        self.output_format = output_format
-        self.chosen = OUTPUT_FORMATS[output_format]
-        self.sentence_scores = sentence_scores
-        self.pairs = first
-        self.stack = ExitStack()
-        self.streams: list[IO[bytes]] = []
 
-    @property
-    def wanted(self) -> dict[str, bool]:
-        """The parts that an alignment must have, as options of :func:`alignkit.aligner.Aligner.alignment`."""
-        return {
-            "probabilities": self.chosen.needs_probabilities,
-            "words": self.chosen.needs_words,
-            "scored": self.sentence_scores is not None,
-        }
-
-    def __enter__(self) -> AlignmentWriter:
-        with ExitStack() as stack:  # which removes the first file if the second cannot be opened
-            for path in (self.output, self.sentence_scores):
-                if path is not None and path != "-":
-                    self.streams.append(stack.enter_context(atomic_write(path)))
-                else:
-                    self.streams.append(sys.stdout.buffer)
-            self.stack = stack.pop_all()
-        return self
-
-    def write(self, alignment: Alignment) -> None:
-        """Write all pairs of an alignment that has what is :attr:`wanted`."""
-        self.streams[0].write(render(alignment, self.output_format, self.pairs + 1))
-        self.streams[0].flush()
-        if alignment.sentence_scores is not None and self.sentence_scores is not None:
-            self.streams[1].write(sentence_score_lines(alignment.sentence_scores))
-            self.streams[1].flush()
-        self.pairs += len(alignment.links)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        return self.stack.__exit__(kind, error, trace)
+def _opened(path: PathLike) -> AbstractContextManager[IO[bytes]]:
+    return nullcontext(sys.stdout.buffer) if path == "-" else atomic_write(path)

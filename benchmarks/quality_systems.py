@@ -77,6 +77,12 @@ for turned, out in enumerate(outs):
             stream.write(" ".join(f"{i}-{j}" if turned else f"{j}-{i}" for i, j in places) + "\\n")
 """
 
+AGREEMENT = """
+import sys
+from alignkit import HMMSettings, align
+source, target, links, threads = sys.argv[1:]
+align(source, target, estimation=HMMSettings(), threads=int(threads)).write(links)
+"""
 JOINED = ("--symmetrize", "grow-diag-final-and")
 
 
@@ -130,6 +136,15 @@ def ours(label: str, *options: str) -> System:
     return System(label, command, compiled=True)
 
 
+def agreement() -> System:
+    """Two hidden Markov models that share their links, without what `alignkit align` adds to them."""
+
+    def command(source: str, target: str, folder: Path, threads: int) -> list[str]:
+        return [sys.executable, "-c", AGREEMENT, source, target, str(folder / "links"), str(threads)]
+
+    return System("alignkit agreement alone", command, compiled=True)
+
+
 def peer(name: str, python: str, script: str, directions: bool, most: int | None = None, note: str = "") -> System:
     outs = ("forward", "reverse") if directions else ("links",)
 
@@ -159,7 +174,7 @@ def systems(peer_python: str) -> list[System]:
         ours("alignkit align (joint HMM)", "align"),
         ours("alignkit align --quality fast", "align", "--quality", "fast"),
         ours("alignkit align --quality best", "align", "--quality", "best"),
-        ours("alignkit hmm --agreement", "hmm", "--agreement"),
+        agreement(),
         *(ours(f"alignkit {name}", name, *JOINED) for name in ("hmm", "diagonal", "ibm1")),
     ]
     if importable(peer_python, "eflomal") and Path(peer_python).with_name("eflomal-align").exists():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import click
 
 from alignkit.align_settings import QUALITIES, AlignSettings, FitSettings, LinkSettings
 from alignkit.classical.hmm.settings import JOINT_THRESHOLD
+from alignkit.classical.settings import KINDS
 from alignkit.links.formats import OUTPUT_FORMATS
 from alignkit_cli.command import alignkit_command
 from alignkit_cli.fitting import (
@@ -19,7 +20,7 @@ from alignkit_cli.fitting import (
     text_options,
 )
 from alignkit_cli.options import needs, setting_option
-from alignkit_cli.parameter_types import SHARE, Checked, EmbeddingSource, InputPath, Shard
+from alignkit_cli.parameter_types import SHARE, Checked, EmbeddingSource, InputPath, OutputPath, Shard
 
 
 @alignkit_command("align")
@@ -87,6 +88,27 @@ from alignkit_cli.parameter_types import SHARE, Checked, EmbeddingSource, InputP
     help='With --model and "-" as SRC: stop at a malformed line, or skip it and print an empty line for it; at '
     "the end, their number is printed on standard error.",
 )
+@click.option(
+    "--fit-on",
+    type=Checked("n|p%", "alignkit.pipeline:sample_share"),
+    help="Fit the model on a random sample of N pairs, or of P percent of them, and link all pairs by it, in "
+    "bounded memory: for texts of millions of pairs. The model is adapted to each block of the text. SRC and TGT "
+    "must be files, which are read several times.",
+)
+@click.option(
+    "--kind",
+    type=click.Choice(list(KINDS)),
+    default=KINDS[0],
+    show_default=True,
+    help="The scores that --save-scores writes: alpha, the posterior over source words, or beta, Trans(target "
+    "word | source word).",
+)
+@click.option(
+    "--sentence-scores",
+    type=OutputPath(stdout=True),
+    help="Also write a line per pair: log p(target | source) per target word (natural logarithm); with two "
+    "directions, log p(source | target) per source word after a tab; nan if a side is blank.",
+)
 @result_options
 def command(model: str | None, on_error: str, **options: Any) -> None:
     """Align a text with the best aligner, or with a saved one.
@@ -105,8 +127,9 @@ def command(model: str | None, on_error: str, **options: Any) -> None:
 
     With --model and "-" as SRC, pairs are read from standard input and answered line by line, in bounded memory.
     """
-    for name in ("save_model", "fit_on"):
+    for name in ("save_model", "fit_on", *(field.name for field in fields(FitSettings))):
         needs(name, "a fit, not with --model", model is None)
+    needs("adapt", "--model", model is not None)
     needs("model_size", "--save-model", options["save_model"] is not None)
     settings = align_settings(options)
     if model is None and _folds_case(settings) and not OUTPUT_FORMATS[options["output_format"]].needs_words:

@@ -13,7 +13,6 @@ import click
 from click.core import ParameterSource
 
 from alignkit.align_settings import ReadSettings
-from alignkit.links.formats import OUTPUT_FORMATS
 from alignkit_cli.command import argument
 from alignkit_cli.parameter_types import TEXT, THREADS, OutputPath
 
@@ -110,25 +109,6 @@ def output_option(command: Command) -> Command:
     return click.option("-o", "--output", type=OutputPath(result=True), help=text)(command)
 
 
-def format_options(command: Command) -> Command:
-    """--format and --sentence-scores."""
-    output_format = click.option(
-        "--format",
-        "output_format",
-        type=click.Choice(list(OUTPUT_FORMATS)),
-        default=next(iter(OUTPUT_FORMATS)),
-        show_default=True,
-        help="; ".join(f"{name}: {one.help}" for name, one in OUTPUT_FORMATS.items()) + ".",
-    )
-    sentence_scores = click.option(
-        "--sentence-scores",
-        type=OutputPath(stdout=True),
-        help="Also write a line per pair: log p(target | source) per target word (natural logarithm); with two "
-        "directions, log p(source | target) per source word after a tab; nan if a side is blank.",
-    )
-    return apply(command, output_format, sentence_scores)
-
-
 def quiet_option(command: Command) -> Command:
     """--quiet."""
     text = "Suppress progress messages."
@@ -214,15 +194,6 @@ def note(message: str, quiet: bool = False) -> None:
     """Print a line on standard error, unless ``quiet``."""
     if not quiet:
         click.echo(message, err=True)
-
-
-def note_blanks(count: int, quiet: bool = False) -> None:
-    """Print how many pairs have an empty output line because a side is blank, if there are any."""
-    if count:
-        pairs, lines = (
-            ("1 pair", "its output line is") if count == 1 else (f"{count} pairs", "their output lines are")
-        )
-        note(f"{pairs} with a blank side: {lines} empty", quiet)
 
 
 def give_memory_back() -> None:

@@ -23,7 +23,7 @@ from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.from_scores import best_links, links_above
-from alignkit.pipeline import AlignmentWriter, align, align_stream, fit_symmetrized
+from alignkit.pipeline import align, align_stream, fit_symmetrized, write_alignments
 
 PAIRS = [pair for pair in random_pairs(41, pairs=60) if all(pair)]
 SOURCE, TARGET = ([" ".join(side) for side in sides] for sides in zip(*PAIRS, strict=True))
@@ -315,23 +315,19 @@ def test_a_stream_goes_on_after_malformed_lines():
 
 
 def test_nothing_is_left_if_the_second_file_cannot_be_opened(tmp_path):
-    writer = AlignmentWriter(tmp_path / "out", sentence_scores=tmp_path / "absent" / "scores")
-    with pytest.raises(AlignkitError, match="absent"), writer:
-        pass
-    assert list(tmp_path.iterdir()) == []  # while the writer is still there
-    (tmp_path / "absent").mkdir()
-    with writer:
-        pass
-    assert (tmp_path / "out").exists()
-    assert (tmp_path / "absent" / "scores").exists()
+    with pytest.raises(AlignkitError, match="absent"):
+        align(BITEXT, method="ibm1").write(tmp_path / "out", sentence_scores=tmp_path / "absent" / "scores")
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_both_files_are_written_at_the_end(tmp_path):
+def test_files_take_their_place_at_the_end(tmp_path):
     aligned = align(BITEXT, method="ibm1")
-    with AlignmentWriter(tmp_path / "out", sentence_scores=tmp_path / "scores") as writer:
-        for alignment in aligned.alignments(**writer.wanted):
-            writer.write(alignment)
+
+    def texts():
+        yield aligned
         assert not (tmp_path / "out").exists()
+
+    write_alignments(texts(), tmp_path / "out", sentence_scores=tmp_path / "scores")
     assert (tmp_path / "out").read_bytes() == aligned.links.to_pharaoh()
     assert len((tmp_path / "scores").read_text().splitlines()) == len(aligned)
 

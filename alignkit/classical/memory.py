@@ -98,8 +98,8 @@ def check_memory(bitext: Bitext, tables: int = 1) -> None:
     unit = 10 ** max(len(str(fitting)) - 2, 0)
     raise AlignkitError(
         f"a model of this text needs about {show_size(estimate(size))} of memory, more than the "
-        f"{show_size(limit)} of this machine; fit it on a sample of the pairs "
-        f"(--fit-on {max(fitting // unit * unit, 1)})"
+        f"{show_size(limit)} of this machine; give {max(fitting // unit * unit, 1)} pairs or fewer, "
+        "as `alignkit align --fit-on` does with larger texts"
     )
 
 
@@ -123,6 +123,6 @@ def check_hmm_memory(bitext: Bitext, pairs: int) -> None:
         unit = 10 ** max(len(str(sample)) - 2, 0)
         raise AlignkitError(
             f"a model of this text needs about {show_size(BASE + needed)} of memory, more than the "
-            f"{show_size(BASE + limit)} of this machine; fit it on a sample of the pairs "
-            f"(--fit-on {max(sample // unit * unit, 1)})"
+            f"{show_size(BASE + limit)} of this machine; give {max(sample // unit * unit, 1)} pairs or fewer, "
+            "as `alignkit align --fit-on` does with larger texts"
         )

@@ -45,7 +45,7 @@ def test_a_text_that_is_too_large_is_refused_with_the_sample_that_fits(monkeypat
             fit(text)
     (found,) = re.findall("about ([^ ]+) of", str(caught.value))
     assert parse_size(found) == pytest.approx(needed, rel=0.2)
-    (sample,) = map(int, re.findall(r"--fit-on (\d+)\)", str(caught.value)))
+    (sample,) = map(int, re.findall(r"give (\d+) pairs or fewer", str(caught.value)))
     assert 300 < sample < len(text)
     check_memory(text.take(np.arange(sample * 3 // 4)))
 
@@ -61,7 +61,7 @@ def test_a_hidden_markov_model_that_is_too_large_is_refused_with_the_sample_that
     for fit in (fit_hmm, fit_joint):
         with pytest.raises(AlignkitError, match="more than the") as caught:
             fit(text, fold_case=False)
-    assert "--fit-on 260)" in str(caught.value) or "--fit-on 270)" in str(caught.value)
+    assert "give 260 pairs" in str(caught.value) or "give 270 pairs" in str(caught.value)
 
 
 def test_small_texts_are_not_looked_at(monkeypatch):

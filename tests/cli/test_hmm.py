@@ -1,12 +1,8 @@
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from alignkit.aligner import load_aligner
 from alignkit.classical.hmm.hmm import HMM
-from alignkit.classical.hmm.joint import JointHMM, fit_joint
-from alignkit.classical.hmm.settings import HMMSettings
-from alignkit.text.bitext import Bitext
 from alignkit_cli.group import cli
 from alignkit_cli.hmm import command
 
@@ -26,37 +22,9 @@ def aligned(*arguments):
     return result.stdout.splitlines()
 
 
-@pytest.mark.parametrize("options", [[], ["--bayes"], ["--reverse"], ["--symmetrize", "intersection"]])
+@pytest.mark.parametrize("options", [[], ["--reverse"], ["--symmetrize", "intersection"]])
 def test_it_links_what_belongs_together(text, options):
     assert aligned(text, *options) == ["0-0 1-1", "0-0 1-1", "0-0 1-1", ""]
-
-
-def test_agreement_is_two_models_that_share_their_links(text, tmp_path):
-    path = str(tmp_path / "model.npz")
-    links = aligned(text, "--agreement", "--save-model", path)
-    assert links == ["0-0 1-1", "0-0 1-1", "0-0 1-1", ""]
-    loaded = load_aligner(path)
-    assert isinstance(loaded, JointHMM)
-    assert loaded.words.forward.null_probability == 0.2
-    sides = [part.split(" ||| ") for part in TEXT.splitlines()]
-    bitext = Bitext.from_sentences([x.split() for x, _ in sides], [y.split() for _, y in sides])
-    settings = HMMSettings(iterations=5, lexical_iterations=5)
-    expected = fit_joint(bitext, settings).score(bitext, "alpha")
-    for found, matrix in zip(loaded.score(bitext, "alpha"), expected, strict=True):
-        assert np.array_equal(found, matrix)
-    more = str(tmp_path / "more.npz")
-    aligned(text, "--agreement", "--start", path, "--iterations", "1", "--save-model", more)
-    assert load_aligner(more).name == "hmm-joint"
-
-
-APART = [["--reverse"], ["--symmetrize", "union"], ["--bayes"]]
-
-
-@pytest.mark.parametrize("options", APART)
-def test_what_agreement_does_not_go_with(text, options):
-    result = CliRunner().invoke(cli, ["hmm", text, "--agreement", *options])
-    assert result.exit_code != 0
-    assert options[0][2:9] in f"{result.stderr} {result.exception}"  # --symmetrize is symmetrization
 
 
 def test_the_model_that_it_saves_can_be_loaded(text, tmp_path):
@@ -84,8 +52,6 @@ def test_options_reach_the_estimation(text, tmp_path):
     loaded = load_aligner(path)
     assert len(loaded.log_likelihood) == 4
     assert loaded.forward.null_probability == 0.3
-    aligned(text, "--save-model", path, "--bayes")
-    assert load_aligner(path).forward.null_probability == 0.05
 
 
 def test_viterbi_is_kept_with_the_model(text, tmp_path):

@@ -24,32 +24,28 @@ def test_reverse_prints_source_first(alignkit, write):
     assert len(reverse.lines[0].split()) == 2
 
 
-def test_ibm1_by_product(alignkit):
-    counts = []
+def test_ibm1_by_product(alignkit, tmp_path):
+    model, counts = tmp_path / "m.npz", []
+    default = alignkit("ibm1", "-q", "--sample", "--symmetrize", "product", "--save-model", model)
     for threshold in (0, 0.2, 0.9, 1):
-        outcome = alignkit("ibm1", "-q", "--sample", "--symmetrize", "product", "--threshold", threshold)
+        outcome = alignkit("align", "-q", "--sample", "--model", model, "--threshold", threshold)
         assert (outcome.code, len(outcome.lines)) == (0, 940)
         counts.append(len(outcome.out.split()))
     assert counts == sorted(counts, reverse=True)
     assert len(set(counts)) == 4
-    default = alignkit("ibm1", "-q", "--sample", "--symmetrize", "product")
     assert len(default.out.split()) == counts[1]
 
 
-def test_ibm1_formats(alignkit, tmp_path):
+def test_ibm1_formats(alignkit):
     """Forward, reverse and both: the same writer as align's."""
-    for options, columns in ([], 1), (["--reverse"], 1), (["--symmetrize", "grow-diag-final-and"], 2):
+    for options in [], ["--reverse"], ["--symmetrize", "grow-diag-final-and"]:
         plain = alignkit("ibm1", "-q", "--sample", *options)
-        scores = ["--sentence-scores", tmp_path / "s"]
-        probable = alignkit("ibm1", "-q", "--sample", *options, "--format", "probabilities", *scores)
+        probable = alignkit("ibm1", "-q", "--sample", *options, "--format", "probabilities")
         assert [[item.split(":")[0] for item in line.split()] for line in probable.lines] == [
             line.split() for line in plain.lines
         ]
         values = [float(item.split(":")[1]) for line in probable.lines for item in line.split()]
         assert 0.3 < sum(values) / len(values) < 1
-        rows = (tmp_path / "s").read_text().splitlines()
-        assert len(rows) == 940
-        assert {row.count("\t") for row in rows} == {columns - 1}
         giza = alignkit("ibm1", "-q", "--sample", *options, "--format", "giza").lines
         assert len(giza) == 3 * 940
         assert giza[0].startswith("# Sentence pair (1) source length")
@@ -62,12 +58,9 @@ def test_symmetrize_excludes_reverse(alignkit, failure, text):
 def test_scores(alignkit, text, tmp_path):
     from alignkit import Bitext, Scores, fit_ibm1
 
-    for kind in ("alpha", "beta"):
-        assert alignkit("ibm1", "-q", *text, "--save-scores", tmp_path / "x.npz", "--kind", kind).code == 0
-        bitext = Bitext.from_sentences(
-            *[[line.split() for line in side.splitlines()] for side in (SOURCE, TARGET)]
-        )
-        assert (Scores.load(tmp_path / "x.npz").values == fit_ibm1(bitext).score(bitext, kind).values).all()
+    assert alignkit("ibm1", "-q", *text, "--save-scores", tmp_path / "x.npz").code == 0
+    bitext = Bitext.from_sentences(*[[line.split() for line in side.splitlines()] for side in (SOURCE, TARGET)])
+    assert (Scores.load(tmp_path / "x.npz").values == fit_ibm1(bitext).score(bitext, "alpha").values).all()
 
 
 def test_output_file_and_threads_change_nothing(alignkit, tmp_path):

@@ -19,7 +19,7 @@ FILES = [alignkit_data.path("train.de"), alignkit_data.path("train.en")]
 def test_a_text_that_is_too_large_gets_one_line(alignkit, failure, monkeypatch):
     monkeypatch.setattr(memory, "machine_memory", lambda: memory.BASE + (1 << 20))
     for command in ("ibm1", "diagonal"):
-        failure(alignkit(command, "-q", *FILES), "of memory, more than the 201M of this machine", "--fit-on ")
+        failure(alignkit(command, "-q", *FILES), "of memory, more than the 201M of this machine", "--fit-on")
 
 
 def program(*arguments, **options):
@@ -52,7 +52,7 @@ def test_a_signal_leaves_the_old_file_and_no_other(tmp_path, name, code):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
-@pytest.mark.parametrize("option", ["-o", "--save-model", "--save-scores", "--sentence-scores"])
+@pytest.mark.parametrize("option", ["-o", "--save-model", "--save-scores"])
 def test_a_full_disk_leaves_the_old_file(tmp_path, option):
     import resource
 

@@ -66,7 +66,6 @@ def test_a_pipe_gets_nothing():
         (["ibm1"], "ibm1: 5 iterations: log-likelihood -", 1),
         (["ibm1", "--symmetrize", "union", "--iterations", "2"], "ibm1: 2 iterations: log-likelihood -", 2),
         (["diagonal", "--iterations", "1", "--reverse"], "diagonal: 1 iteration: log-likelihood -", 1),
-        (["hmm", "--agreement"], "hmm-joint: ", 1),
         (["align"], "hmm-joint: ", 1),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -151,7 +151,7 @@ def link_arrays(
         AlignkitError: the word pairs are too many for their numbers.
     """
     if len(rows.columns) >= 2**31:
-        raise AlignkitError("the text has more than two thousand million word pairs; fit a sample (--fit-on)")
+        raise AlignkitError("the text has more than two thousand million word pairs; fit a sample of it")
     offsets = flat_offsets(bitext.shapes)
     elements = np.zeros(offsets[-1], np.uint32)
     places = _pair_places(rows, len(bitext.target.vocabulary))
