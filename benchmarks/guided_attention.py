@@ -22,11 +22,11 @@ import numpy as np
 from inputs import gold_sets, machine, run_benchmark
 
 from alignkit.classical.hmm.joint import fit_joint
-from alignkit.heads.layers import choose_layers
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.links.symmetrization import symmetrize
 from alignkit.metrics.aer import evaluate
+from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.devices import set_threads
 from alignkit.neural.settings import Reading, RunSettings, TextSettings, TrainingSettings, TransformerSettings
 from alignkit.neural.training.guidance import score_guide
@@ -131,6 +131,23 @@ def batches_of(trainer: Trainer[Any, Any], epoch: int) -> list[np.ndarray]:
     return found
 
 
+def best_readings(
+    forward: NeuralAligner, reverse: NeuralAligner, bitext: Bitext, back: Bitext
+) -> tuple[float, list[tuple[Reading, Links]]]:
+    """The layers and heads whose links agree best, their F1, between the two directions (Chen et al. 2020)."""
+
+    def links_of(network: NeuralAligner, text: Bitext) -> list[tuple[Reading, Links]]:
+        layers, heads = SETTINGS.network.attention_layers, SETTINGS.network.heads
+        readings = [Reading(1 + n, k, True) for n in range(layers) for k in range(heads + 1)]  # head 0: the mean
+        return [(reading, network.with_reading(reading).on_words().links(text)) for reading in readings]
+
+    behind = [(reading, links.reversed) for reading, links in links_of(reverse, back)]
+    pairs = [(ahead, other) for ahead in links_of(forward, bitext) for other in behind]
+    agreed = [evaluate(GoldLinks(other[1], other[1]), ahead[1]).f1 for ahead, other in pairs]
+    best = int(np.nanargmax(agreed))
+    return agreed[best], list(pairs[best])
+
+
 def measured(trainers: list[Trainer[Any, Any]], text: LinePairs, gold: Gold, teacher: Scores) -> dict[str, Any]:
     """AER of the two networks' links and of mixtures."""
     count = max(place.stop for place, _ in gold.values())
@@ -141,13 +158,12 @@ def measured(trainers: list[Trainer[Any, Any]], text: LinePairs, gold: Gold, tea
         for trainer in trainers
     ]
     row: dict[str, Any] = {"loss": [network.metrics["valid.loss"] for network in networks]}
-    choice = choose_layers(*networks, bitext, heads=True)
-    best = choice.table.loc[choice.table["f1"].idxmax()]
-    row["chosen"] = {name: float(value) for name, value in best.items()}
+    f1, chosen = best_readings(*networks, bitext, back)
+    row["chosen"] = {"f1": f1, "readings": [[reading.layer, reading.head] for reading, _ in chosen]}
     for method in HEURISTICS:
-        row[f"chosen {method}"] = errors(symmetrize(*choice.links, method), gold)
+        row[f"chosen {method}"] = errors(symmetrize(*(links for _, links in chosen), method), gold)
     pairs = {
-        "chosen": (choice.forward, choice.reverse),
+        "chosen": tuple(one.with_reading(reading) for one, (reading, _) in zip(networks, chosen, strict=True)),
         "guided": tuple(network.with_reading(SETTINGS.network.reading) for network in networks),
     }
     for name, (forward, reverse) in pairs.items():

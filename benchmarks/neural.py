@@ -25,7 +25,7 @@ from inputs import need_files, run_benchmark
 
 from alignkit.neural.batching import Batch, Batcher, BatchSizes, scoring_batches
 from alignkit.neural.devices import device_of
-from alignkit.neural.networks.base import TranslationNetwork, parameter_count
+from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.proxy import fit_proxy
 from alignkit.neural.scoring.translation import (
@@ -69,8 +69,10 @@ def measure_training(trainer: Trainer, steps: int, repeat: int) -> dict[str, flo
     batches = task.batches(0)[:steps]
     source = sum(int(task.bitext.source.lengths[pairs].sum()) for pairs in batches)
     target = sum(int(task.bitext.target.lengths[pairs].sum()) for pairs in batches)
-    encoder = parameter_count(network.encoder)
-    rest = parameter_count(network) - encoder - parameter_count(network.embedding)
+    whole, encoder, embedding = (
+        sum(p.numel() for p in part.parameters()) for part in (network, network.encoder, network.embedding)
+    )
+    rest = whole - encoder - embedding
 
     def work() -> None:
         for pairs in batches:

@@ -65,7 +65,7 @@ class TwoLabels(click.ParamType):
 @click.option(
     "--attention",
     type=ATTENTION,
-    help="The attention of the classifiers: a score function and a normalizer of `alignkit mechanisms`.  "
+    help="The attention of the classifiers: a score function and a normalizer, as of `alignkit train`.  "
     "[default: feed-forward+softmax, the paper's]",
 )
 @click.option("--steps", type=COUNT, help="The number of training steps of each network.  [default: the preset's]")

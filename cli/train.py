@@ -82,8 +82,8 @@ from alignkit_cli.progress import progress_bar
 @click.option(
     "--attention",
     type=ATTENTION,
-    help="A score function and a normalizer, such as additive+sparsemax, or uniform (the weights are 1/L); "
-    "`alignkit mechanisms` lists them. Without a normalizer it is softmax.  [default: the preset's]",
+    help="A score function and a normalizer, such as additive+sparsemax, or uniform (the weights are 1/L). "
+    "Without a normalizer it is softmax.  [default: the preset's]",
 )
 @click.option(
     "--heads",

@@ -38,7 +38,6 @@ ORDER = [
         "pipeline",
         "doctor",
         "time_course",
-        "mechanism_comparison",
         "comparison",
         "classify",
         "lab",
@@ -51,7 +50,7 @@ ORDER = [
 LEAVES = {
     "alignkit.diagnose": {"alignkit_cli.diagnose"},
     "alignkit.explain": {"alignkit_cli.explain"},
-    "alignkit.heads": {"alignkit_cli.attention", "alignkit_cli.heads", "alignkit_cli.self_attention"},
+    "alignkit.heads": {"alignkit_cli.attention", "alignkit_cli.heads"},
 }
 #: Side by side: none of them imports another.
 APART = {"alignkit.classical", "alignkit.neural", "alignkit.metrics"}
@@ -185,11 +184,11 @@ def test_kernels_import_numpy_numba_and_llvmlite_only(name):
 @pytest.mark.parametrize("name", MODULES)
 def test_torch_and_matplotlib_stay_in_their_packages(name):
     packages = {imported.split(".")[0] for imported in imports(name)}
-    torch_users = ("alignkit.neural", "alignkit.mechanism_comparison", "alignkit.experiments")
+    torch_users = ("alignkit.neural", "alignkit.experiments")
     torch_users += ("alignkit.explain", "alignkit.heads")
     if not name.startswith(torch_users):
         assert "torch" not in packages
-    if not name.startswith(("alignkit.report", "alignkit.experiments")):
+    if not name.startswith("alignkit.experiments"):
         assert "matplotlib" not in packages
     at_once = {imported.split(".")[0] for imported in imports(name, top_only=True)}
     assert "matplotlib" not in at_once, "matplotlib is an extra: import it where it is used"

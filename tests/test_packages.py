@@ -56,7 +56,6 @@ WORKING = [
     ["cooc", *TEXT, "-o", "c.tsv"],
     ["compare", *TEXT],
     ["report", "--text", *TEXT, "-o", "r.html"],
-    ["mechanisms"],
     ["experiment", "--list"],
     ["fetch"],
     ["doctor"],
@@ -64,7 +63,6 @@ WORKING = [
 #: Calls that need a network.
 LACKING = [
     ["train", *TEXT, "--valid", *TEXT, "-o", "run"],
-    ["compare-mechanisms", *TEXT, "--valid", *TEXT, "-o", "runs"],
     ["compare"],
     ["compare", "--neural", "m.pt"],
     ["align", "--model", "m.pt", *TEXT],
@@ -72,7 +70,6 @@ LACKING = [
     ["classify", "text.tsv", "-o", "runs"],
     ["explain", "m.pt"],
     ["attention", "model", *TEXT, "-o", "a.npz"],
-    ["self-attention", "m.pt", "de"],
     ["report", "m.pt", "-o", "r2.html"],
     ["experiment", "toy-classifier", "--quick", "-o", "results"],
 ]

@@ -62,7 +62,6 @@ PAPER = {
             "attention": "feed-forward",
             "encoder": "lstm",
             "layers": 1,
-            "hierarchical": False,
         },
     ),
     "classification training": (

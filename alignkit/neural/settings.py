@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_type_hints
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_type_hints
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.networks.mechanisms import UNIFORM, check_attention, class_of, parse_mechanism
+from alignkit.neural.networks.mechanisms import UNIFORM, check_attention
 from alignkit.records import plainly_shown, shown
 
 LIMIT = 1 << 24  #: no size in a settings file may be larger: a damaged file must not ask for terabytes
@@ -138,8 +138,10 @@ class NetworkSettings:
             s_t + b); ``dot``, a_tl = h_l · s_t; ``uniform``, weights fixed to 1/L (beta_uf).
         heads: K, the number of heads of the attention.
         reading: which of its weights are ``alpha``.
+        place: ``module:class`` of the network, imported when it is needed.
     """
 
+    place: ClassVar[str]
     architecture: str = field(default="", init=False)
     vocabulary: int = 0
     embedding: int = 256
@@ -175,6 +177,7 @@ class LstmSettings(NetworkSettings):
         dropout: between LSTM layers.
     """
 
+    place = "alignkit.neural.networks.encoder_decoder:EncoderDecoder"
     architecture: str = field(default="lstm", init=False)
     hidden: int = 256
     layers: int = 2
@@ -417,38 +420,25 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = ""
             yield f"{prefix}{name}: {plainly_shown(before)} before, now {plainly_shown(now)}"
 
 
-Norm = Literal["pre", "post"]
-Positions = Literal["sinusoidal", "learned", "relative"]
-
-
 @dataclass(frozen=True)
 class TransformerSettings(NetworkSettings):
     """The transformer encoder-decoder (Vaswani et al. 2017), at a size for texts of some ten thousand pairs.
 
+    Layer normalization stands before each part (Xiong et al. 2020), and positions are sinusoidal vectors.
     ``embedding`` is E, the size of all states, and ``attention`` that to the source.
 
     Attributes:
         hidden: size of the hidden layer of each feed-forward network.
         layers: of encoder and of decoder.
-        norm: layer normalization before each part (``pre``; Xiong et al. 2020) or after it (``post``, the
-            original).
-        positions: ``sinusoidal`` vectors; ``learned`` vectors of the first ``longest`` positions, of which the
-            last also stands for later ones; or ``relative``, a learned number per head and distance that is added
-            to the scores of self-attention (Raffel et al. 2020), one for all distances from ``reach`` on (Shaw et
-            al. 2018).
-        longest, reach: see ``positions``.
         dropout: of embeddings, of what each part adds, and within feed-forward networks.
     """
 
+    place = "alignkit.neural.networks.transformer:Transformer"
     architecture: str = field(default="transformer", init=False)
     attention: str = "scaled-dot"
     heads: int = 4
     hidden: int = 1024
     layers: int = 3
-    norm: Norm = "pre"
-    positions: Positions = "sinusoidal"
-    longest: int = 512
-    reach: int = 16
     dropout: float = 0.1
 
     @property
@@ -457,20 +447,18 @@ class TransformerSettings(NetworkSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_sizes("network", hidden=self.hidden, layers=self.layers, longest=self.longest, reach=self.reach)
+        check_sizes("network", hidden=self.hidden, layers=self.layers)
         if self.layers > 64:
             raise AlignkitError(f"network: at most 64 layers, not {self.layers}")
         if self.embedding % self.heads:
             raise AlignkitError(
                 f"network: {self.heads} heads cannot share an embedding of {self.embedding}; choose a multiple"
             )
-        check_choice("network", "norm", self.norm, get_args(Norm))
-        check_choice("network", "positions", self.positions, get_args(Positions))
         check_share("network", dropout=self.dropout)
 
 
 Trained = Literal["all", "attention"]
-Encoder = Literal["lstm", "self-attention", "words", "embeddings"]
+Encoder = Literal["lstm", "words", "embeddings"]
 MOST_LAYERS = 64  #: of an encoder: a damaged settings file must not ask for millions
 
 
@@ -486,13 +474,9 @@ class ClassifierSettings:
             paper's v · ReLU(Q h).
         attention: a score function and a normalizer (:mod:`alignkit.neural.networks.mechanisms`; softmax if none
             is named), where the score has no decoder state; or ``uniform``, weights fixed to 1/L (beta_uf).
-        encoder: what gives the states: bidirectional LSTMs (``lstm``); layers of a transformer's encoder
-            (``self-attention``); tanh(A x + a) of each word's embedding by itself (``words``); or the
-            ``embeddings`` themselves.
+        encoder: what gives the states: bidirectional LSTMs (``lstm``); tanh(A x + a) of each word's embedding by
+            itself (``words``); or the ``embeddings`` themselves.
         layers: of the encoder; embeddings have none.
-        hierarchical: attention over the words of each sentence, then over sentences (Yang et al. 2016); a sentence
-            ends with a word that ends in a full stop, an exclamation mark or a question mark. Uniform attention
-            stays what it is.
     """
 
     vocabulary: int = 0
@@ -502,7 +486,6 @@ class ClassifierSettings:
     attention: str = "feed-forward"
     encoder: Encoder = "lstm"
     layers: int = 1
-    hierarchical: bool = False
 
     def __post_init__(self) -> None:
         sizes = {"embedding": self.embedding, "hidden": self.hidden, "attention_hidden": self.attention_hidden}
@@ -512,11 +495,7 @@ class ClassifierSettings:
         check_choice("classifier", "encoder", self.encoder, get_args(Encoder))
         if self.vocabulary != 0:
             check_sizes("classifier", vocabulary=self.vocabulary)
-        check_flag("classifier", hierarchical=self.hierarchical)
-        if self.attention != UNIFORM:
-            mechanism = parse_mechanism(self.attention, "classifier")
-            if self.hierarchical and mechanism.normalizer == "reinforce":
-                raise AlignkitError("classifier: reinforce is not for hierarchical attention, which samples twice")
+        check_attention("classifier", self.attention)
 
 
 @dataclass(frozen=True)
@@ -600,38 +579,11 @@ CLASSIFIER_PRESETS: dict[str, ClassifierRunSettings] = {
 #: the bag-of-words proxy as the paper trains it on labelled text, where W has one row for each of the two labels
 CLASSIFIER_PROXY = ProxySettings(learning_rate=2e-4)
 
-
-class NetworkEntry(NamedTuple):
-    """The two classes of a network.
-
-    Attributes:
-        settings: a frozen dataclass, a subclass of :class:`alignkit.neural.settings.NetworkSettings`.
-        network: the network, made from such settings.
-    """
-
-    settings: str | type[Any]
-    network: str | type[Any]
-
-
 #: the translation networks; to add one, write a file with its class and a line here
-NETWORKS: dict[str, NetworkEntry] = {
-    "lstm": NetworkEntry(LstmSettings, "alignkit.neural.networks.encoder_decoder:EncoderDecoder"),
-    "transformer": NetworkEntry(
-        TransformerSettings,
-        "alignkit.neural.networks.transformer:Transformer",
-    ),
-}
+NETWORKS: dict[str, type[NetworkSettings]] = {"lstm": LstmSettings, "transformer": TransformerSettings}
 
 
 def settings_class(architecture: str) -> type[Any]:
     """The settings of the network of that name; raises AlignkitError if there is none."""
     check_choice("network", "architecture", architecture, NETWORKS)
-    found: type[Any] = class_of(NETWORKS[architecture].settings)
-    return found
-
-
-def network_class(architecture: str) -> type[Any]:
-    """The network of that name; raises AlignkitError if there is none."""
-    check_choice("network", "architecture", architecture, NETWORKS)
-    found: type[Any] = class_of(NETWORKS[architecture].network)
-    return found
+    return NETWORKS[architecture]

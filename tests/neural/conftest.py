@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from alignkit.neural.devices import evaluation_mode
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.settings import LstmSettings, RunSettings, TextSettings, TrainingSettings
 from alignkit.text.bitext import Bitext
-from alignkit.text.tokenization import Tokenizer, encode_bitext, learn_words
+from alignkit.text.tokenization import BOS, Tokenizer, encode_bitext, learn_words
 
 WORDS = [f"w{i}" for i in range(20)]
 
@@ -58,3 +59,16 @@ def small_settings(**training: object) -> RunSettings:
         LstmSettings(embedding=8, hidden=8, layers=2, dropout=0.3),
         TrainingSettings(**fields),  # type: ignore[arg-type]
     )
+
+
+def log_probability(network, source, lengths, target):
+    """log p(y | x), float (B,), of targets (T, B), all of one length, under teacher forcing."""
+    previous = torch.cat([torch.full_like(target[:1], BOS), target[:-1]])
+    with evaluation_mode(network):
+        logs = torch.log_softmax(network.output(network(source, lengths, previous)), 2)
+        return logs.gather(2, target.t().unsqueeze(2)).sum((1, 2))
+
+
+def parameter_count(network):
+    """The number of trained parameters."""
+    return sum(p.numel() for p in network.parameters())

@@ -11,36 +11,22 @@ from torch import Tensor, nn
 from alignkit.errors import AlignkitError
 from alignkit.neural.devices import one_thread
 from alignkit.neural.networks.mechanisms import (
-    ATTENTIONS,
     NORMALIZERS,
     SCORE_FUNCTIONS,
     UNIFORM,
     Mechanism,
-    class_of,
     parse_mechanism,
 )
-from alignkit.neural.networks.normalizers import Normalizer, NormalizerWithDerivative, Softmax, without_padding
+from alignkit.neural.networks.normalizers import Normalizer, Softmax, without_padding
 from alignkit.neural.networks.score_functions import QueryScore, ScoreFunction
+from alignkit.packages import imported
 
 
 class Attention(nn.Module, ABC):
-    """An attention, which gives decoder states their contexts and weights over encoder states.
-
-    To add one that is not a score function and a normalizer (:mod:`alignkit.neural.networks.mechanisms`), write a
-    subclass that takes ``state`` and ``encoding``, and a line in
-    :data:`alignkit.neural.networks.mechanisms.ATTENTIONS`. Saliency works with any of them, by autograd; with
-    :class:`AttentionWithDerivatives` it is faster.
-
-    Args:
-        state: H, the size of a decoder state.
-        encoding: D, the size of an encoder state.
-    """
+    """An attention, which gives decoder states their contexts and weights over encoder states."""
 
     #: whether gradients have the same bits at any number of threads; otherwise training computes them on one
     exact = False
-
-    def __init__(self, state: int, encoding: int) -> None:
-        super().__init__()
 
     @abstractmethod
     def forward(self, s: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -71,25 +57,6 @@ class StateGradient(NamedTuple):
 
     weights: Tensor
     directions: Tensor
-
-
-class AttentionWithDerivatives(Attention):
-    """An attention whose derivatives are written out, for saliency to use in place of autograd."""
-
-    @abstractmethod
-    def derivatives(
-        self, s: Tensor, h: Tensor, weights: Tensor, by_context: Tensor
-    ) -> tuple[Tensor | None, tuple[StateGradient, ...]]:
-        """The derivatives of T outputs in the states, given those in their contexts.
-
-        Args:
-            s, h: as in :meth:`forward`, nothing padded.
-            weights: (B, T, L), from :meth:`forward`.
-            by_context: (B, T, D), the derivative of output t in context t.
-
-        Returns:
-            the derivatives in s_t, (B, T, H), or None if they are 0; and the terms of those in h_l.
-        """
 
 
 class _Softmax(torch.autograd.Function):
@@ -130,7 +97,7 @@ class ComposedAttention(Attention):
     """
 
     def __init__(self, score: ScoreFunction, normalizer: Normalizer) -> None:
-        super().__init__(0, 0)
+        super().__init__()
         self.score, self.normalizer = score, normalizer
 
     def forward(self, s: Tensor | None, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -139,13 +106,16 @@ class ComposedAttention(Attention):
         return torch.bmm(weights, h), weights
 
 
-class QueryAttention(ComposedAttention, AttentionWithDerivatives):
-    """A composed attention whose derivatives are written out: a_tl = query_t · h_l with a query made from s_t."""
+class QueryAttention(ComposedAttention):
+    """A composed attention with a_tl = query_t · h_l, the query made from s_t.
+
+    Its derivatives are written out, for saliency to use in place of autograd.
+    """
 
     score: QueryScore
-    normalizer: NormalizerWithDerivative
+    normalizer: Normalizer
 
-    def __init__(self, score: QueryScore, normalizer: NormalizerWithDerivative) -> None:
+    def __init__(self, score: QueryScore, normalizer: Normalizer) -> None:
         super().__init__(score, normalizer)
         self.exact = isinstance(normalizer, Softmax)
 
@@ -157,6 +127,16 @@ class QueryAttention(ComposedAttention, AttentionWithDerivatives):
     def derivatives(
         self, s: Tensor, h: Tensor, weights: Tensor, by_context: Tensor
     ) -> tuple[Tensor | None, tuple[StateGradient, ...]]:
+        """The derivatives of T outputs in the states, given those in their contexts.
+
+        Args:
+            s, h: as in :meth:`forward`, nothing padded.
+            weights: (B, T, L), from :meth:`forward`.
+            by_context: (B, T, D), the derivative of output t in context t.
+
+        Returns:
+            the derivatives in s_t, (B, T, H), or None if they are 0; and the terms of those in h_l.
+        """
         mean = StateGradient(weights, by_context)
         with one_thread(s.device):
             by_weight = torch.bmm(by_context, h.transpose(1, 2))
@@ -169,7 +149,7 @@ class QueryAttention(ComposedAttention, AttentionWithDerivatives):
         return self.score.pull_back(by_query), (mean, StateGradient(by_score, self.score.queries(s, h)))
 
 
-class UniformAttention(AttentionWithDerivatives):
+class UniformAttention(Attention):
     """alpha = 1/L regardless of the states; the attention of the network that gives beta_uf."""
 
     exact = True
@@ -181,6 +161,7 @@ class UniformAttention(AttentionWithDerivatives):
     def derivatives(
         self, s: Tensor, h: Tensor, weights: Tensor, by_context: Tensor
     ) -> tuple[Tensor | None, tuple[StateGradient, ...]]:
+        """As :meth:`QueryAttention.derivatives`."""
         return None, (StateGradient(weights, by_context),)
 
 
@@ -210,7 +191,7 @@ class MultiHeadAttention(Attention):
     def __init__(
         self, state: int, encoding: int, score: ScoreFunction | None, normalizer: Normalizer | None, heads: int
     ) -> None:
-        super().__init__(state, encoding)
+        super().__init__()
         self.heads = heads
         self.query, self.key, self.value = (nn.Linear(size, encoding) for size in (state, encoding, encoding))
         self.score, self.normalizer = score, normalizer
@@ -261,7 +242,7 @@ def new_attention(name: str, state: int, encoding: int, heads: int = 1) -> Atten
     """An attention with random weights, drawn from torch's global generator.
 
     Args:
-        name: in :data:`alignkit.neural.networks.mechanisms.ATTENTIONS`, or of a mechanism.
+        name: ``uniform``, or of a mechanism.
         state: H, the size of a decoder state, and of hidden layers of the score function.
         encoding: D, the size of an encoder state.
         heads: K; from two on, each has maps of its own from states, encoder states and to contexts of D/K numbers.
@@ -269,15 +250,14 @@ def new_attention(name: str, state: int, encoding: int, heads: int = 1) -> Atten
     Raises:
         AlignkitError: there is no such attention, or the sizes do not fit it.
     """
-    if name in ATTENTIONS:
-        attention: Attention = class_of(ATTENTIONS[name])(state, encoding)
-        return attention
+    if name == UNIFORM:
+        return UniformAttention()
     mechanism = parse_mechanism(name)
     if heads > 1:
         return new_attention_of_heads(name, state, encoding, heads)
     score = new_score_function(mechanism, state, encoding, state)
     normalizer = new_normalizer(mechanism, 1)
-    if isinstance(score, QueryScore) and isinstance(normalizer, NormalizerWithDerivative):
+    if isinstance(score, QueryScore):
         return QueryAttention(score, normalizer)
     return ComposedAttention(score, normalizer)
 
@@ -311,11 +291,11 @@ def new_text_attention(name: str, encoding: int, hidden: int) -> ComposedAttenti
 
 def new_score_function(mechanism: Mechanism, state: int, encoding: int, hidden: int) -> ScoreFunction:
     """The mechanism's score function; the sizes as in :class:`ScoreFunction`."""
-    score: ScoreFunction = class_of(SCORE_FUNCTIONS[mechanism.score].score)(state, encoding, hidden)
+    score: ScoreFunction = imported(SCORE_FUNCTIONS[mechanism.score])(state, encoding, hidden)
     return score
 
 
 def new_normalizer(mechanism: Mechanism, heads: int) -> Normalizer:
     """The mechanism's normalizer for this number of heads."""
-    normalizer: Normalizer = class_of(NORMALIZERS[mechanism.normalizer].normalizer)(heads, mechanism.parameter)
+    normalizer: Normalizer = imported(NORMALIZERS[mechanism.normalizer].place)(heads, mechanism.parameter)
     return normalizer

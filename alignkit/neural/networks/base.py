@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.checkpoints import network_with_weights
-from alignkit.neural.settings import NetworkSettings, Reading, network_class
+from alignkit.neural.settings import NetworkSettings, Reading
+from alignkit.packages import imported
 
 #: The state of a decoder between two tokens; dimension 1 of every tensor is that of the sentences.
 State = tuple[Tensor, ...]
@@ -149,14 +150,10 @@ class TranslationNetwork(nn.Module, ABC):
 
 def new_network(settings: NetworkSettings) -> TranslationNetwork:
     """A network with random weights, drawn from torch's global generator."""
-    return network_class(settings.architecture)(settings)
+    network: TranslationNetwork = imported(settings.place)(settings)
+    return network
 
 
 def build_network(settings: NetworkSettings, weights: object) -> TranslationNetwork:
     """A network of these settings and weights, in evaluation mode; raises as :func:`network_with_weights`."""
     return network_with_weights(lambda: new_network(settings), weights)
-
-
-def parameter_count(network: nn.Module) -> int:
-    """Number of trained parameters."""
-    return sum(p.numel() for p in network.parameters())

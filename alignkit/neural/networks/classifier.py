@@ -1,13 +1,12 @@
 """The classifier of section 2.4: a biLSTM, attention over its states, a linear layer and a sigmoid.
 
-Other encoders may take the place of the biLSTM, and attention may be hierarchical. An encoder is a stack of
-layers; the states of layer 0 are the embeddings.
+Other encoders may take the place of the biLSTM. An encoder is a stack of layers; the states of layer 0 are the
+embeddings.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 
 import numpy as np
 import torch
@@ -17,70 +16,8 @@ from alignkit.errors import AlignkitError
 from alignkit.neural.batching import to_device
 from alignkit.neural.checkpoints import network_with_weights
 from alignkit.neural.devices import one_thread
-from alignkit.neural.networks.attention import ComposedAttention, new_text_attention, uniform_weights
-from alignkit.neural.networks.transformer import PositionEncoding, TransformerEncoderLayer
-from alignkit.neural.settings import ClassifierSettings, TransformerSettings
-
-#: A word that ends in one of these is the last of its sentence.
-SENTENCE_ENDS = (".", "!", "?", "\u2026", "\u3002", "\uff01", "\uff1f", "\u0964")
-
-
-def ends_sentence(word: str) -> bool:
-    """Whether a word is the last of its sentence."""
-    return word.endswith(SENTENCE_ENDS)
-
-
-def sentence_numbers(ends: Tensor, mask: Tensor) -> Tensor:
-    """int64 (B, L): the sentence of each word, counted from 1; 0 at padding.
-
-    Args:
-        ends: bool (B, L), the last words of sentences.
-        mask: (B, L), True where there is a word.
-    """
-    before = torch.cumsum(ends.long(), 1) - ends.long()
-    return (before + 1) * mask.long()
-
-
-class HierarchicalAttention(nn.Module):
-    """Attention over the words of each sentence, and over the sentences by the means that it gives.
-
-    The weight of a word is its weight in its sentence times that of the sentence. There is no encoder of sentences
-    between the two, so that the result remains a weighted mean of the words' states.
-
-    Args:
-        words: of words, without decoder states.
-        sentences: of sentences, likewise.
-    """
-
-    def __init__(self, words: ComposedAttention, sentences: ComposedAttention) -> None:
-        super().__init__()
-        self.words, self.sentences = words, sentences
-
-    def forward(self, s: None, h: Tensor, numbers: Tensor) -> tuple[Tensor, Tensor]:
-        """Contexts (B, 1, D) and weights (B, 1, L).
-
-        Args:
-            s: None: there are no decoder states.
-            h: (B, L, D), the states of the words, arbitrary at padding.
-            numbers: int64 (B, L), of :func:`sentence_numbers`; or bool, for texts of one sentence.
-        """
-        numbers = numbers.long()
-        places = torch.arange(1, int(numbers.max()) + 1, device=h.device)
-        members = numbers.unsqueeze(1) == places.unsqueeze(1)  # (B, N, L)
-        exists = members.any(2)
-        text, sentence = exists.nonzero(as_tuple=True)
-        inside = members[text, sentence]  # (R, L), of the R sentences of all texts
-        scores = self.words.score(s, h, numbers > 0)[text]  # (R, 1, L)
-        within = self.words.normalizer(scores.unsqueeze(1), inside).squeeze(1)
-        means = torch.bmm(within, h[text] * inside.unsqueeze(2)).squeeze(1)
-        vectors = h.new_zeros(*exists.shape, h.shape[2]).index_put((text, sentence), means)
-        _, among = self.sentences(None, vectors, exists)  # (B, 1, N)
-        share = among.squeeze(1)[text, sentence].unsqueeze(1)
-        weights = h.new_zeros(numbers.shape).index_add(0, text, share * within.squeeze(1)).unsqueeze(1)
-        return torch.bmm(weights, h * (numbers > 0).unsqueeze(2)), weights
-
-
-DROPOUT = 0.1  #: in self-attention's residual connections and feed-forward networks
+from alignkit.neural.networks.attention import new_text_attention, uniform_weights
+from alignkit.neural.settings import ClassifierSettings
 
 
 class TextEncoder(nn.Module, ABC):
@@ -174,47 +111,9 @@ class EmbeddingEncoder(TextEncoder):
         raise AlignkitError("embeddings have no layers above them")
 
 
-class SelfAttentionEncoder(TextEncoder):
-    """Layers of a transformer's encoder (Vaswani et al. 2017), with layer normalization first and sinusoidal
-    positions.
-
-    The first layer maps embeddings to the size of a state before. There are four heads, or two if four cannot
-    share a state.
-
-    Args:
-        embedding: size of an embedding.
-        hidden: half the size of a state, as of the LSTM's.
-        layers: their number.
-    """
-
-    def __init__(self, embedding: int, hidden: int, layers: int) -> None:
-        super().__init__()
-        size = 2 * hidden
-        self.sizes = (embedding, *[size] * layers)
-        heads = 4 if size % 4 == 0 else 2
-        settings = TransformerSettings(
-            embedding=size, hidden=2 * size, heads=heads, layers=layers, dropout=DROPOUT
-        )
-        self.map = nn.Linear(embedding, size)
-        self.positions = PositionEncoding(settings)
-        self.layers = nn.ModuleList(TransformerEncoderLayer(settings) for _ in range(layers))
-        self.last_norm = nn.LayerNorm(size)
-
-    def layer(self, number: int, x: Tensor, lengths: np.ndarray) -> Tensor:
-        if number == 1:
-            x = self.map(x)
-            vectors = self.positions.vectors(0, len(x), x)
-            assert vectors is not None
-            x = x + vectors.unsqueeze(1)
-        hidden = to_device(np.arange(len(x)) >= lengths[:, None], x.device)[:, None, None]
-        found: Tensor = self.layers[number - 1](x.transpose(0, 1), hidden, None, False).x
-        return (self.last_norm(found) if number == len(self.layers) else found).transpose(0, 1)
-
-
 #: name -> class, made of (embedding, hidden, layers)
 TEXT_ENCODERS: dict[str, type[TextEncoder]] = {
     "lstm": LSTMEncoder,
-    "self-attention": SelfAttentionEncoder,
     "words": WordEncoder,
     "embeddings": EmbeddingEncoder,
 }
@@ -222,8 +121,6 @@ TEXT_ENCODERS: dict[str, type[TextEncoder]] = {
 
 class Classifier(nn.Module):
     """p(y = 1 | x) = sigmoid(W · sum over l of alpha_l h_l + b)."""
-
-    sentence_ends: Tensor  #: (V,) of a hierarchical classifier, 1 for the words that end a sentence
 
     def __init__(self, settings: ClassifierSettings) -> None:
         super().__init__()
@@ -233,9 +130,7 @@ class Classifier(nn.Module):
         self.embedding = nn.Embedding(settings.vocabulary, settings.embedding)
         self.encoder = new_text_encoder(settings)
         width = self.encoder.sizes[-1]
-        self.attention = new_classifier_attention(settings, width)
-        if settings.hierarchical:
-            self.register_buffer("sentence_ends", torch.zeros(settings.vocabulary))
+        self.attention = new_text_attention(settings.attention, width, settings.attention_hidden)
         self.output = nn.Linear(width, 1)
 
     def encode(self, words: Tensor, lengths: np.ndarray, omega: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -247,28 +142,18 @@ class Classifier(nn.Module):
             omega: (L, B), factors of the words' embeddings; 1 if not given.
 
         Returns:
-            h (B, L, D), arbitrary at padding; mask (B, L), True where there is a word; of a hierarchical
-            classifier, the number of the word's sentence, counted from 1, and 0 at padding.
+            h (B, L, D), arbitrary at padding; mask (B, L), True where there is a word.
         """
         x = self.embedding(words)
         if omega is not None:
             x = x * omega.unsqueeze(2)
         h = self.encoder(x, lengths).transpose(0, 1)
-        mask = to_device(np.arange(len(words)) < lengths[:, None], x.device)
-        if self.settings.hierarchical:
-            return h, sentence_numbers(self.sentence_ends[words.t()] > 0, mask)
-        return h, mask
-
-    def mark_sentence_ends(self, vocabulary: Iterable[str]) -> None:
-        """Tell a hierarchical classifier which words of its vocabulary end a sentence; others need it not."""
-        if self.settings.hierarchical:
-            ends = torch.tensor([float(ends_sentence(word)) for word in vocabulary])
-            self.sentence_ends.copy_(ends)
+        return h, to_device(np.arange(len(words)) < lengths[:, None], x.device)
 
     def weights(self, h: Tensor, mask: Tensor) -> Tensor:
         """alpha (B, L); 0 at padding."""
         if self.attention is None:
-            return uniform_weights(h, mask > 0).squeeze(1)
+            return uniform_weights(h, mask).squeeze(1)
         alpha: Tensor = self.attention(None, h, mask)[1]
         return alpha.squeeze(1)
 
@@ -293,19 +178,6 @@ class Classifier(nn.Module):
         h, mask = self.encode(words, lengths)
         with one_thread(h.device):
             return self.judge(h, mask)[0]
-
-
-def new_classifier_attention(
-    settings: ClassifierSettings, width: int
-) -> ComposedAttention | HierarchicalAttention | None:
-    """The attention of these settings over states of this size, with random weights; None if it is uniform."""
-    parts = [
-        new_text_attention(settings.attention, width, settings.attention_hidden)
-        for _ in range(1 + settings.hierarchical)
-    ]
-    if settings.hierarchical and parts[0] is not None and parts[1] is not None:
-        return HierarchicalAttention(parts[0], parts[1])
-    return parts[0]
 
 
 def new_text_encoder(settings: ClassifierSettings) -> TextEncoder:

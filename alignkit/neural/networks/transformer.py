@@ -13,8 +13,6 @@ from torch import Tensor, nn
 from alignkit.errors import AlignkitError
 from alignkit.neural.batching import to_device
 from alignkit.neural.networks.attention import (
-    Attention,
-    MultiHeadAttention,
     contexts_of_heads,
     new_attention_of_heads,
     of_heads,
@@ -26,38 +24,13 @@ from alignkit.neural.networks.normalizers import samplers
 from alignkit.neural.settings import Reading, TransformerSettings
 
 
-class PositionEncoding(nn.Module):
-    """Where tokens stand, as vectors that are added to embeddings, or as numbers that are added to scores."""
-
-    def __init__(self, settings: TransformerSettings) -> None:
-        super().__init__()
-        self.kind, self.size, self.reach = settings.positions, settings.embedding, settings.reach
-        if self.kind == "learned":
-            self.table = nn.Embedding(settings.longest, self.size)
-            nn.init.normal_(self.table.weight, std=1.0)
-        elif self.kind == "relative":
-            self.bias = nn.Parameter(torch.zeros(settings.heads, 2 * self.reach + 1))
-
-    def vectors(self, first: int, count: int, like: Tensor) -> Tensor | None:
-        """(count, E): the vectors of the positions from ``first`` on, or None."""
-        places = torch.arange(first, first + count, device=like.device)
-        if self.kind == "learned":
-            found: Tensor = self.table(places.clamp_max(self.table.num_embeddings - 1))
-            return found
-        if self.kind == "relative":
-            return None
-        rates = torch.arange(0, self.size, 2, device=like.device) * (-math.log(10000.0) / self.size)
-        angles = places.unsqueeze(1) * rates.exp().unsqueeze(0)
-        return torch.stack([angles.sin(), angles.cos()], 2).flatten(1)[:, : self.size].to(like.dtype)
-
-    def biases(self, first: int, rows: int, columns: int) -> Tensor | None:
-        """(K, rows, columns): the numbers added to the scores of queries from position ``first`` on, or None."""
-        if self.kind != "relative":
-            return None
-        device = self.bias.device
-        own = torch.arange(first, first + rows, device=device).unsqueeze(1)
-        distances = torch.arange(columns, device=device).unsqueeze(0) - own
-        return self.bias[:, distances.clamp(-self.reach, self.reach) + self.reach]
+def position_vectors(first: int, count: int, like: Tensor) -> Tensor:
+    """(count, E): sinusoidal vectors of the positions from ``first`` on, to be added to states (..., E)."""
+    places = torch.arange(first, first + count, device=like.device)
+    size = like.shape[-1]
+    rates = torch.arange(0, size, 2, device=like.device) * (-math.log(10000.0) / size)
+    angles = places.unsqueeze(1) * rates.exp().unsqueeze(0)
+    return torch.stack([angles.sin(), angles.cos()], 2).flatten(1)[:, :size].to(like.dtype)
 
 
 class SelfAttention(nn.Module):
@@ -69,46 +42,38 @@ class SelfAttention(nn.Module):
         self.maps = nn.Linear(size, 3 * size)
         self.out = nn.Linear(size, size)
 
-    def forward(
-        self, x: Tensor, hidden: Tensor | None, biases: Tensor | None, cache: Tensor
-    ) -> tuple[Tensor, ...]:
+    def forward(self, x: Tensor, hidden: Tensor | None, cache: Tensor) -> tuple[Tensor, Tensor]:
         """New states of states x.
 
         Args:
             x: (N, T, E).
             hidden: True where a query must not look, broadcast to (N, K, T, S); None if it may look everywhere.
-            biases: (K, T, S), added to the scores, or None.
             cache: (N, S - T, 2 E), keys and values of the states before x.
 
         Returns:
-            (N, T, E); the weights (N, K, T, S); and the cache of all states so far, (N, S, 2 E).
+            (N, T, E), and the cache of all states so far, (N, S, 2 E).
         """
         queries, fresh = self.maps(x).tensor_split([x.shape[2]], 2)
         cache = torch.cat([cache, fresh], 1)
         keys, values = cache.chunk(2, 2)
         q, k = of_heads(queries, self.heads), of_heads(keys, self.heads)
         scores = q @ k.transpose(2, 3) * q.shape[3] ** -0.5
-        if biases is not None:
-            scores = scores + biases
         if hidden is not None:
             scores = scores.masked_fill(hidden, float("-inf"))
         weights = torch.softmax(scores, 3)
-        return self.out(contexts_of_heads(weights, values)), weights, cache
+        return self.out(contexts_of_heads(weights, values)), cache
 
 
 class ResidualConnection(nn.Module):
-    """x + f(norm(x)), or norm(x + f(x)), with dropout of what f gives."""
+    """x + f(norm(x)), with dropout of what f gives."""
 
     def __init__(self, settings: TransformerSettings) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(settings.embedding)
         self.dropout = nn.Dropout(settings.dropout)
-        self.first = settings.norm == "pre"
 
     def forward(self, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-        if self.first:
-            return x + self.dropout(function(self.norm(x)))
-        return self.norm(x + self.dropout(function(x)))
+        return x + self.dropout(function(self.norm(x)))
 
 
 def feed_forward_network(settings: TransformerSettings) -> nn.Sequential:
@@ -123,20 +88,6 @@ def feed_forward_network(settings: TransformerSettings) -> nn.Sequential:
     return nn.Sequential(*parts)
 
 
-class SelfAttended(NamedTuple):
-    """What an encoder layer gives.
-
-    Attributes:
-        x: (B, L, E), its states.
-        weights: (B, K, L, L), its attention.
-        values: (B, K, L, E), what head k adds to a state that attends to token l alone, W_O (W_V h_l + b_V).
-    """
-
-    x: Tensor
-    weights: Tensor
-    values: Tensor
-
-
 class TransformerEncoderLayer(nn.Module):
     """Self-attention and a feed-forward network, each with its residual connection."""
 
@@ -146,19 +97,12 @@ class TransformerEncoderLayer(nn.Module):
         self.feed_forward = feed_forward_network(settings)
         self.residuals = nn.ModuleList(ResidualConnection(settings) for _ in range(2))
 
-    def forward(self, x: Tensor, hidden: Tensor | None, biases: Tensor | None, with_values: bool) -> SelfAttended:
-        """New states (B, L, E) of states x, and the weights; the values are empty unless they are asked for."""
-        seen: list[Tensor] = []
-
-        def attended(x: Tensor) -> Tensor:
-            nothing = x.new_empty(len(x), 0, 2 * x.shape[2])
-            out, weights, cache = self.attention(x, hidden, biases, nothing)
-            values = cache.chunk(2, 2)[1] if with_values else nothing[:, :, : x.shape[2]]
-            seen.extend((weights, values_of_heads(self.attention.out, values, self.attention.heads)))
-            return out
-
-        x = self.residuals[0](x, attended)
-        return SelfAttended(self.residuals[1](x, self.feed_forward), *seen)
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        """New states (B, L, E) of states x; ``hidden`` as of :class:`SelfAttention`."""
+        nothing = x.new_empty(len(x), 0, 2 * x.shape[2])
+        x = self.residuals[0](x, lambda x: self.attention(x, hidden, nothing)[0])
+        states: Tensor = self.residuals[1](x, self.feed_forward)
+        return states
 
 
 class Looked(NamedTuple):
@@ -180,14 +124,12 @@ class _DecoderLayer(nn.Module):
         super().__init__()
         size = settings.embedding
         self.attention = SelfAttention(size, settings.heads)
-        self.cross: Attention = new_attention_of_heads(settings.attention, size, size, settings.heads)
+        self.cross = new_attention_of_heads(settings.attention, size, size, settings.heads)
         self.out = nn.Linear(size, size)
         self.feed_forward = feed_forward_network(settings)
         self.residuals = nn.ModuleList(ResidualConnection(settings) for _ in range(3))
 
-    def forward(
-        self, x: Tensor, encoding: Encoding, biases: Tensor | None, cache: Tensor, uniform: bool
-    ) -> Looked:
+    def forward(self, x: Tensor, encoding: Encoding, cache: Tensor, uniform: bool) -> Looked:
         """New states of states x (N, T, E) that follow those in the cache (N, S - T, 2 E)."""
         rows, before = x.shape[1], cache.shape[1]
         future = (
@@ -198,7 +140,7 @@ class _DecoderLayer(nn.Module):
         seen: list[Tensor] = []
 
         def to_itself(x: Tensor) -> Tensor:
-            out, _, now = self.attention(x, future, biases, cache)
+            out, now = self.attention(x, future, cache)
             seen.append(now)
             return out
 
@@ -217,7 +159,6 @@ class _DecoderLayer(nn.Module):
         # The hypotheses of a sentence share its encoder states, like as many more target tokens.
         s = x.reshape(len(h), -1, x.shape[2])
         cross = self.cross
-        assert isinstance(cross, MultiHeadAttention)
         if uniform:
             weights = uniform_weights(h, mask).unsqueeze(1).expand(-1, cross.heads, s.shape[1], -1)
         else:
@@ -243,12 +184,10 @@ class Transformer(TranslationNetwork):
         size = settings.embedding
         self.embedding = nn.Embedding(settings.vocabulary, size)
         nn.init.normal_(self.embedding.weight, std=size**-0.5)
-        self.positions = nn.ModuleList(PositionEncoding(settings) for _ in range(2))
         self.dropout = nn.Dropout(settings.dropout)
         self.encoder = nn.ModuleList(TransformerEncoderLayer(settings) for _ in range(settings.layers))
         self.decoder = nn.ModuleList(_DecoderLayer(settings) for _ in range(settings.layers))
-        last = [nn.LayerNorm(size) if settings.norm == "pre" else nn.Identity() for _ in range(2)]
-        self.last_norms = nn.ModuleList(last)
+        self.last_norms = nn.ModuleList(nn.LayerNorm(size) for _ in range(2))
         self.output = nn.Linear(size, settings.vocabulary)
         if any(True for _ in samplers(self)):
             raise AlignkitError(
@@ -256,33 +195,32 @@ class Transformer(TranslationNetwork):
                 "not for the transformer"
             )
 
-    def _embedded(self, tokens: Tensor, positions: nn.Module, first: int, omega: Tensor | None = None) -> Tensor:
+    def _embedded(self, tokens: Tensor, first: int, omega: Tensor | None = None) -> Tensor:
         """(N, T, E): tokens (T, N) with their positions, the first of which is ``first``."""
         x = self.embedding(tokens).transpose(0, 1) * self.settings.embedding**0.5
         if omega is not None:
             x = x * omega.t().unsqueeze(2)
-        assert isinstance(positions, PositionEncoding)
-        vectors = positions.vectors(first, len(tokens), x)
-        return self.dropout(x if vectors is None else x + vectors)
+        embedded: Tensor = self.dropout(x + position_vectors(first, len(tokens), x))
+        return embedded
 
     def encode(self, source: Tensor, lengths: np.ndarray, omega: Tensor | None = None) -> Encoding:
         """As :meth:`TranslationNetwork.encode`."""
-        return self._encode(source, lengths, omega)[0]
-
-    def self_attention(self, source: Tensor, lengths: np.ndarray) -> tuple[Tensor, Tensor]:
-        """Weights (B, layers, K, L, L) and values (B, layers, K, L, E) of the encoder (:class:`SelfAttended`).
-
-        Arguments as of :meth:`encode`.
-        """
-        seen = self._encode(source, lengths, None, with_values=True)[1]
-        return torch.stack([each.weights for each in seen], 1), torch.stack([each.values for each in seen], 1)
+        length, size = source.shape
+        x = self._embedded(source, 0, omega)
+        mask = None
+        if (lengths != length).any():
+            mask = to_device(np.arange(length) < lengths[:, None], source.device)
+        hidden = None if mask is None else ~mask[:, None, None]
+        for layer in self.encoder if length else []:
+            x = layer(x, hidden)
+        start = tuple(x.new_empty(0, size, 2 * x.shape[2]) for _ in self.decoder)
+        return Encoding(self.last_norms[0](x), start, mask)
 
     def cross_values(self, h: Tensor) -> Tensor:
         """(B, layers, K, L, E): what each head of the decoder adds to a state that attends to h_l alone."""
         found = []
         for layer in self.decoder:
             assert isinstance(layer, _DecoderLayer)
-            assert isinstance(layer.cross, MultiHeadAttention)
             found.append(values_of_heads(layer.out, layer.cross.value(h), layer.cross.heads))
         return torch.stack(found, 1)
 
@@ -294,33 +232,14 @@ class Transformer(TranslationNetwork):
         features: Tensor = self.last_norms[1](heads.sum((1, 2)))
         return features
 
-    def _encode(
-        self, source: Tensor, lengths: np.ndarray, omega: Tensor | None, with_values: bool = False
-    ) -> tuple[Encoding, list[SelfAttended]]:
-        length, size = source.shape
-        x = self._embedded(source, self.positions[0], 0, omega)
-        mask = None
-        if (lengths != length).any():
-            mask = to_device(np.arange(length) < lengths[:, None], source.device)
-        biases = self.positions[0].biases(0, length, length)  # type: ignore[operator]
-        hidden = None if mask is None else ~mask[:, None, None]
-        seen = []
-        for layer in self.encoder if length else []:
-            seen.append(layer(x, hidden, biases, with_values))
-            x = seen[-1].x
-        start = tuple(x.new_empty(0, size, 2 * x.shape[2]) for _ in self.decoder)
-        return Encoding(self.last_norms[0](x), start, mask), seen
-
     def _decode(
         self, previous: Tensor, encoding: Encoding, state: State, uniform: bool
     ) -> tuple[Tensor, list[Tensor], State]:
         """The features (N, T, E), the attention of every layer (N, K, T, L), and the new state."""
-        before, rows = len(state[0]), len(previous)
-        x = self._embedded(previous, self.positions[1], before)
-        biases = self.positions[1].biases(before, rows, before + rows)  # type: ignore[operator]
+        x = self._embedded(previous, len(state[0]))
         looked, caches = [], []
         for layer, cache in zip(self.decoder, state, strict=True):
-            x, weights, now = layer(x, encoding, biases, cache.transpose(0, 1), uniform)
+            x, weights, now = layer(x, encoding, cache.transpose(0, 1), uniform)
             looked.append(weights)
             caches.append(now.transpose(0, 1))
         return self.last_norms[1](x), looked, tuple(caches)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import one_hot
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.batching import Batch, Batcher, BatchSizes, DeviceCorpus, batch_sizes, scoring_batches
@@ -123,15 +122,6 @@ def translate(
             end = ids.index(EOS) if EOS in ids else len(ids)
             out[m] = ids[:end]
     return out
-
-
-def log_probability(network: TranslationNetwork, source: Tensor, lengths: np.ndarray, target: Tensor) -> Tensor:
-    """log p(y | x), float (B,), of targets (T, B), all of one length, under teacher forcing."""
-    previous = torch.cat([torch.full_like(target[:1], BOS), target[:-1]])
-    with evaluation_mode(network):
-        logits = network.output(network(source, lengths, previous))
-        chosen = one_hot(target.t(), network.settings.vocabulary).to(logits.dtype)
-        return (torch.log_softmax(logits, 2) * chosen).sum((1, 2))
 
 
 @dataclass(frozen=True)

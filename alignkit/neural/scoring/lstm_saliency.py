@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from alignkit.neural.batching import Batch, BatchSizes
 from alignkit.neural.devices import one_thread
-from alignkit.neural.networks.attention import AttentionWithDerivatives, StateGradient
+from alignkit.neural.networks.attention import QueryAttention, StateGradient, UniformAttention
 from alignkit.neural.networks.base import TranslationNetwork
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.scoring.output_layer import feature_gradients
@@ -239,7 +239,7 @@ def pull_back(cells: Sequence[Cell], traces: Sequence[Trace], rows: Tensor) -> l
 
 def has_derivatives(network: TranslationNetwork) -> bool:
     """True if :func:`lstm_saliency` can compute the saliency of this network."""
-    return isinstance(network, EncoderDecoder) and isinstance(network.attention, AttentionWithDerivatives)
+    return isinstance(network, EncoderDecoder) and isinstance(network.attention, QueryAttention | UniformAttention)
 
 
 def lstm_saliency(network: TranslationNetwork, batch: Batch, sizes: BatchSizes) -> Tensor:
@@ -289,7 +289,7 @@ def _by_states(
         h: (B, L, D).
     """
     attention = network.attention
-    assert isinstance(attention, AttentionWithDerivatives)
+    assert isinstance(attention, QueryAttention | UniformAttention)
     with one_thread(s.device):
         context, weights = attention(s, h, None)
     c = network.context(context).expand(-1, s.shape[1], -1)

@@ -196,7 +196,6 @@ def trainer_of(
     settings = task.settings
     with seeded(settings.training.seed, 0, task.device):
         network = Classifier(task.settings.network).to(task.device)
-        network.mark_sentence_ends(task.tokenizer.vocabulary)
     if prepare is not None:
         prepare(network)
     return Trainer(task, task.plan, network)
@@ -242,7 +241,7 @@ def adversarial_loss(logits: np.ndarray, alpha: Scores, weight: float) -> Loss:
         device = judged.logits.device
         p = torch.from_numpy(expit(logits[judged.texts])).float().to(device)
         rows = [torch.from_numpy(alpha[m][0]) for m in judged.texts]
-        kl = divergence(pad_sequence(rows, batch_first=True).to(device), judged.alpha, judged.mask > 0)
+        kl = divergence(pad_sequence(rows, batch_first=True).to(device), judged.alpha, judged.mask)
         return ((torch.sigmoid(judged.logits) - p).abs() - weight * kl).mean()
 
     return loss

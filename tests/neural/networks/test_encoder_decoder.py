@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from alignkit.neural.batching import BatchSizes
-from alignkit.neural.networks.base import parameter_count
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.scoring.evaluation import evaluate_network
 from alignkit.neural.scoring.translation import attention_scores, lexical_scores
@@ -15,7 +14,7 @@ from alignkit.neural.settings import PRESETS, LstmSettings
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import Tokenizer
 
-from ..conftest import small_network
+from ..conftest import parameter_count, small_network
 from ..naive import NaiveNetwork
 
 VARIANTS = [

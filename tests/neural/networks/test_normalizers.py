@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pytest
 import torch
@@ -11,7 +9,7 @@ from scipy.optimize import minimize
 
 from alignkit.neural.networks.attention import new_normalizer
 from alignkit.neural.networks.mechanisms import NORMALIZERS, parse_mechanism
-from alignkit.neural.networks.normalizers import NormalizerWithDerivative, score_function_loss
+from alignkit.neural.networks.normalizers import score_function_loss
 
 HARD = ("straight-through", "reinforce", "gumbel")
 SMOOTH = [name for name in NORMALIZERS if name not in HARD]
@@ -63,54 +61,6 @@ def test_entmax_maximises_the_score_plus_the_entropy(name, alpha):
         np.testing.assert_allclose(w, best, atol=1e-4)
 
 
-@pytest.mark.parametrize("strength", [0.05, 0.4, 3.0])
-def test_fusedmax_is_its_quadratic_program(strength):
-    """With |p_{l+1} - p_l| <= u_l, a quadratic program in p and u."""
-    scores, mask = random_scores(2, 0.6)
-    for a, w in rows(scores, mask, normalizer(f"fusedmax:{strength}")(scores, mask)):
-        size = len(a)
-        steps = np.diff(np.eye(size), axis=0)
-        constraints = [{"type": "eq", "fun": lambda x, n=size: x[:n].sum() - 1}]
-        constraints += [
-            {"type": "ineq", "fun": lambda x, n=size, d=sign * steps: x[n:] - d @ x[:n]} for sign in (1, -1)
-        ]
-        start = np.r_[np.full(size, 1 / size), np.zeros(size - 1)]
-        found = minimize(
-            lambda x, a=a, n=size: 0.5 * ((x[:n] - a) ** 2).sum() + strength * x[n:].sum(),
-            start,
-            bounds=[(0, 1)] * size + [(0, None)] * (size - 1),
-            constraints=constraints,
-            options={"ftol": 1e-14, "maxiter": 500},
-        )
-        np.testing.assert_allclose(w, found.x[:size], atol=2e-5)
-
-
-def chain_scores(a, coupling):
-    """All binary sequences of a chain, (2^L, L), and their scores."""
-    z = np.array(list(product((0, 1), repeat=len(a))))
-    return z, z @ a + coupling * (z[:, 1:] == z[:, :-1]).sum(1)
-
-
-@pytest.mark.parametrize("coupling", [-1.3, 0.0, 0.8])
-def test_chain_marginals_are_those_of_enumeration(coupling):
-    scores, mask = random_scores(3)
-    for a, w in rows(scores, mask, normalizer("crf", coupling=coupling)(scores, mask)):
-        z, total = chain_scores(a, coupling)
-        p = np.exp(total - total.max())
-        np.testing.assert_allclose(w, p @ z / p.sum(), rtol=1e-9)
-
-
-@pytest.mark.parametrize("coupling", [-1.3, -0.2, 0.0, 0.4, 2.0])
-def test_chain_sparsemap_is_its_quadratic_program(coupling):
-    """Over the distributions of all binary sequences."""
-    scores, mask = random_scores(4, 1.0)
-    weights = normalizer("sparsemap", coupling=coupling)(scores, mask)
-    for a, w in list(rows(scores, mask, weights))[::3]:
-        z, total = chain_scores(a, coupling)
-        best = on_the_simplex(lambda q, z=z, total=total: -(q @ total) + 0.5 * ((q @ z) ** 2).sum(), len(z))
-        np.testing.assert_allclose(w, best @ z, atol=1e-3)
-
-
 @pytest.mark.parametrize("name", NORMALIZERS)
 @pytest.mark.parametrize("training", [False, True])
 def test_padding_has_no_weight_and_no_say(name, training):
@@ -122,7 +72,7 @@ def test_padding_has_no_weight_and_no_say(name, training):
         found.append(weights)
         assert (weights >= 0).all()
         assert (weights.masked_select(~mask[:, None, None].expand_as(weights)) == 0).all()
-        if NORMALIZERS[name].sums_to_one:
+        if name != "sigmoid":
             torch.testing.assert_close(weights.sum(3), torch.ones(3, 2, 4, dtype=torch.float64))
     torch.testing.assert_close(*found)
     alone = [normalizer(name)(scores[b : b + 1, ..., :length], None) for b, length in enumerate(LENGTHS)]
@@ -146,19 +96,7 @@ def test_gradients_are_finite_differences(name, masked):
     assert torch.autograd.gradcheck(lambda a, *_: module(a, mask if masked else None), inputs, eps=1e-7, atol=1e-4)
 
 
-@pytest.mark.parametrize("coupling", [-0.7, 0.6])
-@pytest.mark.parametrize("name", ["crf", "sparsemap"])
-def test_gradients_of_chains_at_other_couplings(name, coupling):
-    scores, mask = random_scores(7, 1.0)
-    module = normalizer(name, coupling=coupling)
-    inputs = [scores.clone().requires_grad_(), module.coupling]
-    assert torch.autograd.gradcheck(lambda a, _: module(a, mask), inputs, eps=1e-7, atol=1e-4)
-
-
-WITH_DERIVATIVE = [name for name in NORMALIZERS if isinstance(normalizer(name), NormalizerWithDerivative)]
-
-
-@pytest.mark.parametrize("name", WITH_DERIVATIVE)
+@pytest.mark.parametrize("name", NORMALIZERS)
 def test_the_derivative_that_is_written_out_is_autograds(name):
     module = normalizer(name, heads=2)
     scores, _ = random_scores(8)

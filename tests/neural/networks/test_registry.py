@@ -1,4 +1,4 @@
-"""The seam for networks: attentions and networks that a user registers train, score, translate and are saved."""
+"""The seam for networks: networks that a user registers train, score, translate and are saved."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ from alignkit.errors import AlignkitError
 from alignkit.neural.aligners import load_checkpoint
 from alignkit.neural.batching import Batcher, batch_sizes
 from alignkit.neural.devices import evaluation_mode
-from alignkit.neural.networks.attention import Attention, uniform_weights
+from alignkit.neural.networks.attention import uniform_weights
 from alignkit.neural.networks.base import Decoded, Encoding, TranslationNetwork, new_network
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
-from alignkit.neural.networks.mechanisms import ATTENTIONS
-from alignkit.neural.scoring.evaluation import beam_search, log_probability, translate
+from alignkit.neural.scoring.evaluation import beam_search, translate
 from alignkit.neural.scoring.lstm_saliency import has_derivatives
 from alignkit.neural.scoring.translation import autograd_saliency, lexical_scores, saliency_scores
-from alignkit.neural.settings import NETWORKS, NetworkEntry, NetworkSettings, RunSettings, from_dict, to_dict
+from alignkit.neural.settings import NETWORKS, NetworkSettings, RunSettings, from_dict, to_dict
 from alignkit.neural.training.translation import TranslationRun, train_translation, translation_trainer
 from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import EOS
 from alignkit_cli.main import run
 
-from ..conftest import random_lines, small_network, small_settings
+from ..conftest import log_probability, random_lines, small_network, small_settings
 
 CPU = torch.device("cpu")
 
@@ -41,21 +40,9 @@ def weighted_mean(scores, h, mask):
     return weights @ h, weights
 
 
-class CustomAttention(Attention):
-    """a_tl = v · tanh(W s_t + U h_l) (Bahdanau et al. 2015)."""
-
-    def __init__(self, state, encoding):
-        super().__init__(state, encoding)
-        self.state, self.encoding = nn.Linear(state, state), nn.Linear(encoding, state, bias=False)
-        self.score = nn.Linear(state, 1, bias=False)
-
-    def forward(self, s, h, mask):
-        sums = self.state(s).unsqueeze(2) + self.encoding(h).unsqueeze(1)
-        return weighted_mean(self.score(torch.tanh(sums)).squeeze(3), h, mask)
-
-
 @dataclass(frozen=True)
 class BagSettings(NetworkSettings):
+    place = f"{__name__}:BagNetwork"
     architecture: str = field(default="bag", init=False)
     longest: int = 200
 
@@ -93,8 +80,7 @@ class BagNetwork(TranslationNetwork):
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
-    monkeypatch.setitem(ATTENTIONS, "custom", CustomAttention)
-    monkeypatch.setitem(NETWORKS, "bag", NetworkEntry(BagSettings, BagNetwork))
+    monkeypatch.setitem(NETWORKS, "bag", BagSettings)
 
 
 def settings_of(name, **training):
@@ -112,7 +98,7 @@ def larger(network, seed=3):
     return network.eval()
 
 
-@pytest.mark.parametrize("name", ["general", "dot", "custom", "bag"])
+@pytest.mark.parametrize("name", ["general", "dot", "additive", "bag"])
 def test_a_registered_network_learns_scores_translates_and_is_saved(name, tmp_path, bitext, tokenizer):
     settings = settings_of(name, epochs=12, learning_rate=2e-2)
     found = translation_trainer(bitext, bitext, settings, tokenizer, device="cpu").run()
@@ -136,7 +122,7 @@ def test_a_registered_network_learns_scores_translates_and_is_saved(name, tmp_pa
         assert translate(again.network, bitext.source, beam) == translate(found.network, bitext.source, beam)
 
 
-@pytest.mark.parametrize("name", ["custom", "bag"])
+@pytest.mark.parametrize("name", ["additive", "bag"])
 def test_a_run_directory_goes_on(name, tmp_path):
     texts = [LinePairs(random_lines(12, seed), random_lines(12, seed + 1)) for seed in (1, 3)]
     whole = train_translation(tmp_path / "whole", *texts, settings_of(name, epochs=2), device="cpu")
@@ -146,7 +132,7 @@ def test_a_run_directory_goes_on(name, tmp_path):
     assert TranslationRun(tmp_path / "parts").settings == settings_of(name, epochs=2)
 
 
-@pytest.mark.parametrize("name", ["general", "dot", "uniform", "custom", "bag"])
+@pytest.mark.parametrize("name", ["general", "dot", "uniform", "additive", "bag"])
 def test_the_probability_of_a_hypothesis_is_that_of_its_tokens(name):
     """Step by step with a state, K hypotheses to a sentence, as at once under teacher forcing."""
     network = larger(new_network(settings_of(name).change(network={"vocabulary": 9}).network))
@@ -171,7 +157,7 @@ def test_the_fast_probe_is_the_plain_one(bitext, changes, monkeypatch):
     np.testing.assert_allclose(lexical_scores(network, bitext).values, fast.values, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["general", "dot", "uniform", "custom", "bag"])
+@pytest.mark.parametrize("name", ["general", "dot", "uniform", "additive", "bag"])
 def test_saliency_equals_autograd_and_finite_differences(name, bitext):
     settings = settings_of(name).change(network={"vocabulary": 24}).network
     network = larger(new_network(settings).double())
@@ -202,9 +188,10 @@ def test_without_its_only_token_a_source_is_empty(bitext):
     network = small_network()
     empty = torch.empty(0, 2, dtype=torch.int64)
     found = network(empty, np.zeros(2, np.int64), torch.tensor([[1, 1], [5, 6]]))
-    for changes in ({"attention": "uniform"}, {"attention": "custom"}, {"attention": "dot"}):
-        other = small_network(**changes)
-        other.load_state_dict(network.state_dict(), strict=False)
+    shared = {name: value for name, value in network.state_dict().items() if not name.startswith("attention")}
+    for attention in ("uniform", "additive", "dot"):
+        other = small_network(attention=attention)
+        other.load_state_dict(shared, strict=False)
         torch.testing.assert_close(other(empty, np.zeros(2, np.int64), torch.tensor([[1, 1], [5, 6]])), found)
 
 
@@ -232,7 +219,7 @@ def test_settings_name_their_network():
     assert back.network == RunSettings().network
     with pytest.raises(AlignkitError, match=f"architecture must be one of {', '.join(NETWORKS)}, not 'gru'"):
         settings.change(network={"architecture": "gru"})
-    with pytest.raises(AlignkitError, match=f"attention must be one of {', '.join(ATTENTIONS)}, general"):
+    with pytest.raises(AlignkitError, match="attention must be uniform, or a score function"):
         settings.change(network={"attention": "none"})
     for value in ([], 3, None):
         with pytest.raises(AlignkitError, match="architecture must be one of"):

@@ -11,7 +11,7 @@ from alignkit.neural.aligners import load_checkpoint
 from alignkit.neural.batching import Batcher
 from alignkit.neural.networks.base import TranslationNetwork, build_network
 from alignkit.neural.networks.transformer import Transformer
-from alignkit.neural.scoring.evaluation import beam_search, log_probability, translate
+from alignkit.neural.scoring.evaluation import beam_search, translate
 from alignkit.neural.scoring.translation import (
     attention_scores,
     leave_one_out_scores,
@@ -23,12 +23,11 @@ from alignkit.neural.settings import Reading, TransformerSettings
 from alignkit.neural.training.translation import translation_trainer
 from alignkit.text.tokenization import EOS
 
-from ..conftest import small_settings
+from ..conftest import log_probability, small_settings
 
 CHANGES = [
     {},
-    {"norm": "post", "positions": "learned"},
-    {"positions": "relative", "attention": "additive+sparsemax"},
+    {"attention": "additive+sparsemax"},
     {"attention": "uniform", "layers": 1},
     {"attention": "general+entmax15", "heads": 1},
 ]
@@ -37,7 +36,7 @@ CHANGES = [
 def small_transformer(vocabulary=24, seed=3, **changes):
     """In evaluation mode, with weights large enough to matter."""
     torch.manual_seed(seed)
-    fields = {"embedding": 8, "heads": 2, "hidden": 10, "layers": 2, "reach": 2, "longest": 6, "dropout": 0.0}
+    fields = {"embedding": 8, "heads": 2, "hidden": 10, "layers": 2, "dropout": 0.0}
     network = Transformer(TransformerSettings(**{"vocabulary": vocabulary, **fields, **changes}))
     with torch.no_grad():
         for parameter in network.parameters():
@@ -60,29 +59,23 @@ class NaiveTransformer:
         return x * self.w[f"{name}.weight"] + self.w[f"{name}.bias"]
 
     def around(self, name, states, function):
-        """x + f(norm(x)) or norm(x + f(x)) of all states."""
-        if self.settings.norm == "pre":
-            given = [self.norm(f"{name}.norm", x) for x in states]
-            return [x + f for x, f in zip(states, function(given), strict=True)]
-        return [self.norm(f"{name}.norm", x + f) for x, f in zip(states, function(states), strict=True)]
+        """x + f(norm(x)) of all states."""
+        given = [self.norm(f"{name}.norm", x) for x in states]
+        return [x + f for x, f in zip(states, function(given), strict=True)]
 
     def feed_forward(self, name, states):
         return [self.linear(f"{name}.3", np.maximum(self.linear(f"{name}.0", x), 0)) for x in states]
 
-    def position(self, side, place):
+    def position(self, place):
         size = self.settings.embedding
-        if self.settings.positions == "learned":
-            return self.w[f"positions.{side}.table.weight"][min(place, self.settings.longest - 1)]
-        if self.settings.positions == "relative":
-            return np.zeros(size)
         rates = [10000 ** (-2 * (i // 2) / size) for i in range(size)]
         return np.array([np.cos(place * r) if i % 2 else np.sin(place * r) for i, r in enumerate(rates)])
 
-    def embed(self, side, ids):
+    def embed(self, ids):
         size = self.settings.embedding
-        return [self.w["embedding.weight"][i] * size**0.5 + self.position(side, n) for n, i in enumerate(ids)]
+        return [self.w["embedding.weight"][i] * size**0.5 + self.position(n) for n, i in enumerate(ids)]
 
-    def to_itself(self, side, name, states, causal):
+    def to_itself(self, name, states, causal):
         size, heads = self.settings.embedding, self.settings.heads
         part = size // heads
         q, k, v = np.split(np.array([self.linear(f"{name}.maps", x) for x in states]), 3, axis=1)
@@ -91,40 +84,35 @@ class NaiveTransformer:
             contexts = []
             for head in range(heads):
                 own = slice(head * part, (head + 1) * part)
-                scores = []
-                for j in range(i + 1 if causal else len(states)):
-                    score = q[i, own] @ k[j, own] / np.sqrt(part)
-                    if self.settings.positions == "relative":
-                        reach = self.settings.reach
-                        score += self.w[f"positions.{side}.bias"][head, min(max(j - i, -reach), reach) + reach]
-                    scores.append(score)
+                seen = range(i + 1 if causal else len(states))
+                scores = [q[i, own] @ k[j, own] / np.sqrt(part) for j in seen]
                 weights = np.exp(scores) / np.exp(scores).sum()
                 contexts.append(weights @ v[: len(weights), own])
             out.append(self.linear(f"{name}.out", np.concatenate(contexts)))
         return out
 
     def encode(self, ids):
-        states = self.embed(0, ids)
+        states = self.embed(ids)
         for n in range(self.settings.layers):
             name = f"encoder.{n}"
             states = self.around(
                 f"{name}.residuals.0",
                 states,
-                lambda x, name=name: self.to_itself(0, f"{name}.attention", x, False),
+                lambda x, name=name: self.to_itself(f"{name}.attention", x, False),
             )
             states = self.around(
                 f"{name}.residuals.1", states, lambda x, name=name: self.feed_forward(f"{name}.feed_forward", x)
             )
-        return [self.norm("last_norms.0", x) if self.settings.norm == "pre" else x for x in states]
+        return [self.norm("last_norms.0", x) for x in states]
 
     def matrices(self, source, target, seen=None):
         """alpha of every layer (layers, T, L), and the distributions (T, V); of ``seen`` encoder states only."""
         h = seen if seen is not None else self.encode(source)
-        states, alpha = self.embed(1, [1, *target][: len(target)]), []
+        states, alpha = self.embed([1, *target][: len(target)]), []
         for n in range(self.settings.layers):
             name = f"decoder.{n}"
             states = self.around(
-                f"{name}.residuals.0", states, lambda x, name=name: self.to_itself(1, f"{name}.attention", x, True)
+                f"{name}.residuals.0", states, lambda x, name=name: self.to_itself(f"{name}.attention", x, True)
             )
             rows = []
 
@@ -141,8 +129,7 @@ class NaiveTransformer:
                 f"{name}.residuals.2", states, lambda x, name=name: self.feed_forward(f"{name}.feed_forward", x)
             )
             alpha.append(rows)
-        final = [self.norm("last_norms.1", x) if self.settings.norm == "pre" else x for x in states]
-        logits = [self.linear("output", x) for x in final]
+        logits = [self.linear("output", self.norm("last_norms.1", x)) for x in states]
         return np.array(alpha), np.array([np.exp(z) / np.exp(z).sum() for z in logits])
 
     def look(self, layer, x, h):
@@ -197,8 +184,7 @@ def test_ov_circuits_are_those_of_a_loop(bitext, changes, reading):
                 for head in range(network.settings.heads) if not reading.head else [reading.head - 1]:
                     own = slice(head * part, (head + 1) * part)
                     total += naive.w[f"decoder.{layer}.out.weight"][:, own] @ value[own]
-            final = naive.norm("last_norms.1", total) if network.settings.norm == "pre" else total
-            odds = np.exp(naive.linear("output", final))
+            odds = np.exp(naive.linear("output", naive.norm("last_norms.1", total)))
             np.testing.assert_allclose(found[m][:, place], (odds / odds.sum())[bitext.target[m]], atol=1e-6)
 
 
@@ -216,7 +202,7 @@ def test_the_probe_of_all_states_at_once_is_that_of_one_at_a_time(bitext, monkey
     np.testing.assert_allclose(lexical_scores(network, bitext).values, fast.values, atol=1e-6)
 
 
-@pytest.mark.parametrize("changes", CHANGES[:3], ids=str)
+@pytest.mark.parametrize("changes", CHANGES[:2], ids=str)
 def test_saliency_equals_finite_differences(bitext, changes):
     network = small_transformer(**changes)
     scores = saliency_scores(network, bitext)
@@ -245,7 +231,7 @@ def test_leave_one_out_removes_a_token(bitext):
             np.testing.assert_allclose(found[m][:, place], np.log(whole) - np.log(less), atol=1e-5)
 
 
-@pytest.mark.parametrize("changes", CHANGES[:4], ids=str)
+@pytest.mark.parametrize("changes", CHANGES[:3], ids=str)
 def test_step_by_step_is_as_at_once(changes):
     """The cache of keys and values, K hypotheses to a sentence, and padding."""
     network = small_transformer(vocabulary=9, **changes)
@@ -282,7 +268,7 @@ def test_it_is_trained_saved_and_translates(bitext, tokenizer, tmp_path, changes
 
 def test_padding_has_no_say(bitext):
     """A pair alone, and among longer ones."""
-    network = small_transformer(positions="relative")
+    network = small_transformer()
     for score in (attention_scores, lexical_scores, saliency_scores):
         together = score(network, bitext)
         for m in (0, 1, 2):
@@ -293,8 +279,6 @@ def test_padding_has_no_say(bitext):
 def test_what_it_refuses():
     with pytest.raises(AlignkitError, match="3 heads cannot share an embedding of 256"):
         TransformerSettings(heads=3)
-    with pytest.raises(AlignkitError, match="norm must be one of pre, post"):
-        TransformerSettings(norm="none")
     with pytest.raises(AlignkitError, match="reinforce is for networks whose later tokens"):
         small_transformer(attention="dot+reinforce")
     with pytest.raises(AlignkitError, match="layer 3 of 2"):
@@ -319,14 +303,3 @@ def test_single_heads_have_the_mean_of_the_layer(bitext):
     layer = attention_scores(network, bitext, reading=Reading(layer=2)).values
     np.testing.assert_allclose(np.mean(heads, 0), layer, atol=1e-6)
     assert np.abs(heads[0] - heads[1]).max() > 0.05
-
-
-def test_self_attention_of_the_encoder():
-    """The rows of the second layer sum to 1 over the tokens that are there."""
-    network = small_transformer()
-    source = torch.tensor([[4, 5], [6, 7], [8, 0]])
-    weights, values = network.self_attention(source, np.array([3, 2]))
-    assert values.shape == (2, 2, 2, 3, 8)
-    assert weights.shape == (2, 2, 2, 3, 3)
-    torch.testing.assert_close(weights.sum(4), torch.ones(2, 2, 2, 3, dtype=torch.float64))
-    assert (weights[1, ..., 2] == 0).all()

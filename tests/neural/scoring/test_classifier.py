@@ -12,9 +12,7 @@ import torch
 from alignkit.aligner import load_aligner
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import ClassifierAligner
-from alignkit.neural.networks.base import parameter_count
 from alignkit.neural.networks.classifier import Classifier
-from alignkit.neural.networks.mechanisms import NORMALIZERS
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores, judge_logits
 from alignkit.neural.settings import ClassifierRunSettings, ClassifierSettings
 from alignkit.neural.vectors import read_vectors
@@ -22,7 +20,7 @@ from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.labelled import LabelledLines, LabelledText
 from alignkit.text.tokenization import learn_words
 
-from ..conftest import WORDS, random_lines
+from ..conftest import WORDS, parameter_count, random_lines
 
 NAMES = ("bad", "good")
 KINDS = ("alpha", "beta", "delta", "loo", "relevance")
@@ -81,30 +79,6 @@ class Naive:
     def linear(self, name: str, x: np.ndarray) -> np.ndarray:
         return x @ self.w[f"{name}.weight"].T + self.w[f"{name}.bias"]
 
-    def norm(self, name: str, x: np.ndarray) -> np.ndarray:
-        x = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)
-        return x * self.w[f"{name}.weight"] + self.w[f"{name}.bias"]
-
-    def self_attention(self, number: int, x: np.ndarray) -> np.ndarray:
-        """A layer of a transformer's encoder, normalization first, four heads."""
-        name = f"encoder.layers.{number}"
-        if number == 0:
-            x = self.linear("encoder.map", x)
-            for place, row in enumerate(x):
-                angles = [place / 10000 ** (i // 2 * 2 / len(row)) for i in range(len(row))]
-                row += [math.cos(angle) if i % 2 else math.sin(angle) for i, angle in enumerate(angles)]
-        maps = self.linear(f"{name}.attention.maps", self.norm(f"{name}.residuals.0.norm", x))
-        q, k, v = np.split(maps, 3, axis=1)
-        contexts = np.zeros_like(x)
-        for head in range(4):
-            part = slice(head * x.shape[1] // 4, (head + 1) * x.shape[1] // 4)
-            weights = np.exp(q[:, part] @ k[:, part].T / math.sqrt(x.shape[1] // 4))
-            contexts[:, part] = weights / weights.sum(1, keepdims=True) @ v[:, part]
-        x = x + self.linear(f"{name}.attention.out", contexts)
-        inner = self.linear(f"{name}.feed_forward.0", self.norm(f"{name}.residuals.1.norm", x))
-        x = x + self.linear(f"{name}.feed_forward.3", np.maximum(inner, 0))
-        return x if number + 1 < self.depth else self.norm("encoder.last_norm", x)
-
     def __call__(self, ids: np.ndarray, omega: np.ndarray | None = None) -> tuple[float, np.ndarray, np.ndarray]:
         """Logit, alpha (L,), the logit of each state alone (L,)."""
         w = self.w
@@ -114,8 +88,6 @@ class Naive:
             if self.kind == "lstm":
                 sides = [self.lstm(f"encoder.{name}.{layer}", h[::step]) for name, step in DIRECTIONS]
                 h = np.concatenate([sides[0], sides[1][::-1]], 1)
-            elif self.kind == "self-attention":
-                h = self.self_attention(layer, h)
             else:
                 h = np.tanh(h @ w[f"encoder.maps.{layer}.weight"].T + w[f"encoder.maps.{layer}.bias"])
         alpha = np.full(len(ids), 1 / len(ids)) if len(ids) else np.zeros(0)
@@ -146,8 +118,6 @@ def test_the_papers_classifier_has_the_papers_size() -> None:
         ("feed-forward", "lstm", 1),
         ("uniform", "lstm", 1),
         ("feed-forward", "lstm", 2),
-        ("feed-forward", "self-attention", 1),
-        ("feed-forward", "self-attention", 2),
         ("feed-forward", "words", 1),
         ("feed-forward", "words", 2),
         ("feed-forward", "embeddings", 1),
@@ -180,51 +150,6 @@ def test_scores_equal_the_naive_ones(text: LabelledText, attention: str, encoder
             assert found["loo"][m][0, i] == pytest.approx(omitted, abs=1e-4)
     assert np.abs(found["delta"].values).max() > 0.1
     assert np.ptp(found["beta"].values) > 0.3
-
-
-def test_hierarchical_attention_is_that_of_a_loop() -> None:
-    torch.manual_seed(6)
-    settings = ClassifierSettings(vocabulary=9, embedding=5, hidden=6, attention_hidden=7, hierarchical=True)
-    network = Classifier(settings).double().eval()
-    network.mark_sentence_ends(["<pad>", "<s>", "</s>", "<unk>", "a", "b.", ".", "!c", "d"])
-    words, lengths = torch.randint(4, 9, (11, 8)), np.array([11, 1, 7, 3, 5, 11, 2, 9])
-    h, numbers = network.encode(words, lengths)
-    logits, found = network.judge(h, numbers)
-    parts = [network.attention.words, network.attention.sentences]
-    for b, length in enumerate(lengths):
-        sentences: list[list[int]] = [[]]
-        for place in range(length):
-            sentences[-1].append(place)
-            if int(words[place, b]) in (5, 6) and place + 1 < length:
-                sentences.append([])
-        means, inner = [], []
-        for places in sentences:
-            mean, weights = parts[0](None, h[b : b + 1, places], None)
-            means.append(mean[0])
-            inner.append(weights[0, 0])
-        context, outer = parts[1](None, torch.stack(means, 1), None)
-        expected = torch.cat([share * weights for share, weights in zip(outer[0, 0], inner, strict=True)])
-        torch.testing.assert_close(found[b, :length], expected)
-        assert (found[b, length:] == 0).all()
-        assert logits[b].item() == pytest.approx(network.output(context[0, 0]).item())
-    assert int(numbers.max()) > 2
-
-
-@pytest.mark.parametrize("normalizer", [name for name in NORMALIZERS if name != "reinforce"])
-def test_hierarchical_attention_takes_every_normalizer(normalizer: str) -> None:
-    network = Classifier(
-        ClassifierSettings(9, 5, 6, 7, attention=f"convolution+{normalizer}", hierarchical=True)
-    ).eval()
-    network.mark_sentence_ends(["x"] * 5 + ["."] * 4)
-    h, numbers = network.encode(torch.randint(4, 9, (8, 4)), np.array([8, 1, 5, 8]))
-    alpha = network.weights(h, numbers)
-    if alpha.requires_grad:  # hard attention has no derivative where it is not trained
-        alpha.sum().backward()
-    assert torch.isfinite(alpha).all()
-    if NORMALIZERS[normalizer].sums_to_one:
-        torch.testing.assert_close(alpha.sum(1), torch.ones(4))
-    with pytest.raises(AlignkitError, match="reinforce is not for hierarchical"):
-        ClassifierSettings(attention="dot+reinforce", hierarchical=True)
 
 
 def test_scores_do_not_depend_on_the_batch(text: LabelledText) -> None:

@@ -10,11 +10,11 @@ import torch
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.batching import BatchSizes
-from alignkit.neural.scoring.evaluation import beam_search, bleu, log_probability, longest, translate
+from alignkit.neural.scoring.evaluation import beam_search, bleu, longest, translate
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import EOS, PAD, Tokenizer
 
-from ..conftest import small_network
+from ..conftest import log_probability, small_network
 from ..naive import NaiveNetwork
 
 

@@ -93,9 +93,8 @@ def test_it_learns_the_word_that_decides(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"encoder": "self-attention", "layers": 1},
-        {"encoder": "self-attention", "layers": 2},
-        {"hierarchical": True},
+        {"encoder": "words", "layers": 2},
+        {"encoder": "embeddings"},
     ],
     ids=str,
 )
@@ -259,7 +258,7 @@ def test_every_mechanism_finds_the_telling_words(tmp_path: Path, name: str) -> N
     assert best.metrics["valid.accuracy"] > (0.6 if name.endswith("reinforce") else 0.85)
     text = ClassifierRun(tmp_path / "run").valid
     alpha = best.score(text.bitext, "alpha")
-    if NORMALIZERS[name.split("+")[1]].sums_to_one:
+    if not name.endswith("sigmoid"):
         np.testing.assert_allclose([row.sum() for row in alpha], 1, rtol=1e-5)
     again = load_checkpoint(tmp_path / "run", device="cpu")
     for kind in best.kinds:
