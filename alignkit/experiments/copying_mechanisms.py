@@ -36,7 +36,7 @@ from alignkit.types import Progress, no_progress
 
 _CPU = torch.device("cpu")
 #: what the theory says of normalizers: the sparse ones, and the hard ones by how they are trained
-SPARSE, HARD = ("entmax15", "sparsemax", "fusedmax", "entmax"), ("straight-through", "gumbel", "reinforce")
+SPARSE, HARD = ("entmax15", "sparsemax", "entmax"), ("straight-through", "gumbel", "reinforce")
 
 
 @dataclass(frozen=True)

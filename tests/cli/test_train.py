@@ -63,7 +63,7 @@ def test_without_valid_the_end_is_held_out(
     [
         (["--device", "nonsense"], "'nonsense' is none of auto, cpu, cuda"),
         (["--batch", "0"], "--batch"),
-        (["--attention", "psychic"], "attention must be one of"),
+        (["--attention", "psychic"], "attention must be uniform, or a score function"),
     ],
 )
 def test_impossible_options_are_one_line(

@@ -72,5 +72,5 @@ def test_the_table_and_the_rows():
     rows = result.rows["accuracy"]
     assert set(rows.columns) == {"mechanism", "run", "step", "accuracy", "loss", "outside", "support"}
     assert len(rows) == 6 * 4
-    with pytest.raises(AlignkitError, match="normalizer of attention must be one of"):
+    with pytest.raises(AlignkitError, match="with a normalizer"):
         experiment.CopyingMechanismsSettings(mechanisms=("hardmax",))

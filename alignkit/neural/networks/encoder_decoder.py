@@ -84,7 +84,7 @@ class EncoderDecoder(TranslationNetwork):
         shape = s.shape[:2]
         # The K hypotheses of a sentence share its encoder states, like K times as many target tokens.
         s = s.reshape(len(encoding.h), -1, self.settings.hidden)
-        attention = UniformAttention(0, 0) if uniform else self.attention
+        attention = UniformAttention() if uniform else self.attention
         with one_thread(s.device):  # the last bits of small products depend on the threads
             mean, weights = attention(s, encoding.h, encoding.mask)
         features = self.features(s, self.context(mean).expand(-1, s.shape[1], -1))

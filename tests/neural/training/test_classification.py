@@ -75,7 +75,7 @@ def test_settings_survive_json() -> None:
     assert from_dict(ClassifierRunSettings, to_dict(SMALL)) == SMALL
     with pytest.raises(AlignkitError, match="cannot be trained alone"):
         SMALL.change(network={"attention": "uniform"}, training={"trained": "attention"})
-    with pytest.raises(AlignkitError, match="score function must be one of general, dot"):
+    with pytest.raises(AlignkitError, match="attention must be uniform, or a score function"):
         SMALL.change(network={"attention": "bahdanau"})
 
 

@@ -87,7 +87,7 @@ def test_settings_survive_json() -> None:
         assert from_dict(RunSettings, json.loads(json.dumps(to_dict(preset)))) == preset
     with pytest.raises(AlignkitError, match="unknown field colour"):
         from_dict(RunSettings, {"network": {"colour": 1}})
-    with pytest.raises(AlignkitError, match="attention must be one of uniform, general, dot"):
+    with pytest.raises(AlignkitError, match="attention must be uniform, or a score function"):
         from_dict(RunSettings, {"network": {"attention": "none"}})
 
 
