@@ -190,21 +190,30 @@ def enlarged(pairs: list[tuple[str, str]], size: int, seed: int = 1) -> Iterator
     """``size`` pairs from a text: its lines again and again in random order, with rare words changed in each copy.
 
     Of the words seen at most 20 times half of the occurrences get the number of the copy, so that the vocabulary
-    and the pairs of words that meet grow with the text, as they do in real ones.
+    and the pairs of words that meet grow with the text, as they do in real ones. The first copy is as it was.
     """
     draw = random.Random(seed)
     counts = [Counter(word for pair in pairs for word in pair[side].split()) for side in (0, 1)]
 
-    def line(text: str, side: int, copy: int) -> str:
-        words = text.split()
-        if copy:
-            words = [f"{w}_{copy}" if counts[side][w] <= 20 and draw.random() < 0.5 else w for w in words]
-        return " ".join(words)
+    def marked(text: str, side: int) -> tuple[str, str]:
+        """Two ways to mark the line's rare words with a NUL: a random half of them, and the others."""
+        words = [(w, counts[side][w] <= 20, draw.random() < 0.5) for w in text.split()]
+        first, second = (
+            " ".join(f"{w}_\0" if is_rare and half == way else w for w, is_rare, half in words)
+            for way in (True, False)
+        )
+        return first, second
 
+    ways = [(marked(source, 0), marked(target, 1)) for source, target in pairs]
     for start in range(0, size, len(pairs)):
-        order = draw.sample(range(len(pairs)), len(pairs))
+        copy, order = str(start // len(pairs)), draw.sample(range(len(pairs)), len(pairs))
         for m in order[: size - start]:
-            yield line(pairs[m][0], 0, start // len(pairs)), line(pairs[m][1], 1, start // len(pairs))
+            if start == 0:
+                yield pairs[m]
+            else:
+                source, target = ways[m]
+                way = draw.getrandbits(2)
+                yield source[way & 1].replace("\0", copy), target[way >> 1].replace("\0", copy)
 
 
 def scaling(options: argparse.Namespace, candidates: list[Program]) -> None:

@@ -1,4 +1,4 @@
-"""Adaptation of a fitted joint aligner to another text: a few iterations of EM that start from its counts.
+"""Adaptation of a fitted joint aligner to another text: iterations of EM that start from its counts.
 
 The aligner's expected counts are added to those of the text wherever parameters are estimated: of word pairs, of
 classes of words, of NULL, of fertilities, of jumps. So a text of any size gains from what it repeats itself, as a
@@ -35,8 +35,8 @@ from alignkit.parallel import blocks, thread_count
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 
-#: Of an adaptation.
-ADAPTATION_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=0, iterations=2, tolerance=0.0)
+#: Of an adaptation: iterations with transitions only, until the links settle as in a fit.
+ADAPTATION_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=0)
 
 
 class Adapter:
