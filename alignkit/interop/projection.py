@@ -17,19 +17,16 @@ from alignkit.text.tokenization import SPECIALS, UNK
 TokenLists = tuple[Sequence[Sequence[str]], Sequence[Sequence[str]]]
 
 
-def project_scores(
-    found: ExternalScores, bitext: Bitext, tokens: TokenLists | None = None, *, specials: bool = True
-) -> Scores:
+def project_scores(found: ExternalScores, bitext: Bitext, *, specials: bool = True) -> Scores:
     """The scores between the tokens of ``bitext``.
 
     Scores between the bitext's own tokens are taken unchanged. Scores between other subwords are merged to
-    words, if the subwords are known, and scores between words are spread over the tokens of the bitext
+    words, if their file has the subwords, and scores between words are spread over the tokens of the bitext
     (:mod:`alignkit.scores`).
 
     Args:
         found: scores of kind ``alpha``.
         bitext: M pairs of words or subwords.
-        tokens: those that the scores are between, if their file does not have them.
         specials: the bitext consists of subwords with BOS and EOS, as a network reads it; otherwise its tokens are
             words.
 
@@ -39,34 +36,24 @@ def project_scores(
     path, scores, shapes = found.path, found.scores, bitext.shapes
     if len(scores) != len(bitext):
         raise InputError(path, f"has scores for {len(scores)} sentence pairs, the text has {len(bitext)}")
-    if is_between_tokens(found, bitext, tokens):
+    if is_between_tokens(found, bitext):
         return _reshaped(scores, shapes)
-    known = _known_tokens(found, tokens)
-    if tokens is None and found.words is not None:
+    if found.words is not None:
         scores = merge_to_words(scores, found.words[1], found.words[0])
-    elif known is not None:
-        scores = _merged(path, scores, known, bitext, specials)
+    elif found.source is not None and found.target is not None:
+        scores = _merged(path, scores, (found.source, found.target), bitext, specials)
     columns, rows = (word_grouping(side, specials, specials) for side in (bitext.source, bitext.target))
     scores = _checked(path, scores, _sizes(rows, columns), "words", shapes)
     return spread_to_tokens(scores, rows, columns)
 
 
-def is_between_tokens(found: ExternalScores, bitext: Bitext, tokens: TokenLists | None = None) -> bool:
-    """True if the scores are between the bitext's own tokens, with BOS and EOS; arguments as for
-    :func:`project_scores`."""
-    if tokens is None and found.words is not None:
+def is_between_tokens(found: ExternalScores, bitext: Bitext) -> bool:
+    """True if the scores are between the bitext's own tokens, with BOS and EOS."""
+    if found.words is not None or len(found.scores) != len(bitext):
         return False
-    tokens = _known_tokens(found, tokens)
-    if len(found.scores) != len(bitext) or first_mismatch(found.scores, bitext.shapes) is not None:
+    if first_mismatch(found.scores, bitext.shapes) is not None:
         return False
-    return tokens is None or _same_tokens(tokens, bitext)
-
-
-def _known_tokens(found: ExternalScores, tokens: TokenLists | None) -> TokenLists | None:
-    """The tokens that were given, or those in the file of the scores."""
-    if tokens is None and found.source is not None and found.target is not None:
-        return found.source, found.target
-    return tokens
+    return found.source is None or found.target is None or _same_tokens((found.source, found.target), bitext)
 
 
 def _merged(path: str, scores: Scores, tokens: TokenLists, bitext: Bitext, specials: bool) -> Scores:
@@ -153,7 +140,7 @@ def _checked(path: str, scores: Scores, wanted: np.ndarray, unit: str, tokens: n
     problem = f"a matrix of {t} by {s} for {rows} target and {columns} source {unit}"
     if tokens is not None and tokens[m].tolist() != [rows, columns]:
         problem += f" ({tokens[m, 0]} and {tokens[m, 1]} tokens)"
-    remedy = "give the subwords if it is between other subwords"
+    remedy = "scores between other subwords need these in their file, as a JSON object has them"
     if [s, t] == [rows, columns]:
         remedy = "rows must be target tokens, but here they seem to be source tokens"
     raise InputError(path, problem, line=m + 1, remedy=remedy)

@@ -17,7 +17,7 @@ from alignkit.errors import InputError
 from alignkit.interop.heads import AttentionHeads
 from alignkit.links.links import Links, check_range, parse_links, parse_probabilities, without_line_numbers
 from alignkit.scores import Grouping, Scores, flat_offsets
-from alignkit.text.reading import BOM, read_bytes, split_lines, valid_text
+from alignkit.text.reading import file_parts, split_lines, valid_text
 from alignkit.text.subword_marks import style_of, word_groups
 from alignkit.types import PathLike
 
@@ -68,12 +68,12 @@ class ScoreFile:
     @cached_property
     def data(self) -> bytes:
         """The bytes, decompressed."""
-        return read_bytes(self.path)
+        return b"".join(file_parts(self.path, -1))
 
     @cached_property
     def lines(self) -> list[str]:
         """The lines of a text file."""
-        return split_lines(valid_text(self.path, self.data.removeprefix(BOM)))
+        return split_lines(valid_text(self.path, self.data))
 
     @cached_property
     def alignments(self) -> list[str]:

@@ -10,30 +10,22 @@ import logging
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import IO, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, check_list
 from alignkit.text.bitext import Bitext
-from alignkit.text.reading import (
-    encode_text,
-    open_input,
-    read_bytes,
-    read_utf8,
-    split_lines,
-    valid_text,
-    whole_lines,
-)
+from alignkit.text.reading import encode_text, file_parts, read_utf8, split_lines, valid_text, whole_lines
 from alignkit.text.tokenization import split_words
 from alignkit.types import PathLike
 
 log = logging.getLogger(__name__)
 
-CHUNK = 1 << 22  # bytes of a file that is read in blocks, at a time
 COUNTED_BLOCK = 1 << 16  # pairs that are counted or sampled at a time
 #: Without a validation text, the last pairs of the training text become one: at most this many, and at most one
 #: in HELD_OUT_SHARE.
@@ -187,22 +179,15 @@ class PairFiles:
 
     def bitext(self, threads: int = 2) -> Bitext:
         """All pairs; with more than one thread, both sides are read at the same time."""
-        how = self.encoding_errors, self.lowercase
-        if self.target is None:
-            sides = self._joined_sides()
-            with ThreadPoolExecutor(min(threads, 2)) as pool:
-                corpora = tuple(pool.map(encode_text, sides))
-        else:
-            self._check_one_input()
-            with ThreadPoolExecutor(min(threads, 2)) as pool:
-                corpora = tuple(pool.map(lambda path: encode_text(read_utf8(path, *how)), self.paths))
-        self._check_counts(len(corpora[0]), len(corpora[1]))
-        return Bitext(*corpora)
+        readers = self._sides()
+        with ThreadPoolExecutor(min(threads, 2)) as pool:
+            source, target = pool.map(lambda read: encode_text(read()), readers)
+        self._check_counts(len(source), len(target))
+        return Bitext(source, target)
 
     def lines(self) -> LinePairs:
         """The lines of all pairs, without their ends."""
-        source, target = self._joined_sides() if self.target is None else self._two_sides()
-        lines = LinePairs(split_lines(source), split_lines(target))
+        lines = LinePairs(*(split_lines(read()) for read in self._sides()))
         self._check_counts(len(lines.source), len(lines.target))
         return lines
 
@@ -214,14 +199,13 @@ class PairFiles:
             elements: in a block, that is the sum of (T + 1)(L + 1) of its pairs, unless one pair has more.
         """
         self._check_read_again()
-        counts = [_count_lines(path) for path in self.paths]
-        self._check_counts(counts[0], counts[-1])
-        if elements is None:
-            return np.array([*range(0, counts[0], pairs), counts[0]])
-        starts = ElementBlocks(elements)
-        for batch in self._batches(range(0, 1 << 62, COUNTED_BLOCK)):
-            starts.add(batch.bitext)
-        return np.array([*starts.found, counts[0]])
+        if self.target is not None:
+            self._check_counts(*(sum(len(_line_ends(part)) for part in file_parts(path)) for path in self.paths))
+        batches = self._batches(range(0, 1 << 62, COUNTED_BLOCK))
+        if elements is not None:
+            return _bounds((batch.bitext for batch in batches), elements)
+        count = sum(len(_line_ends(batch.source)) for batch in batches)
+        return np.array([*range(0, count, pairs), count])
 
     def blocks(self, bounds: np.ndarray) -> Iterator[Bitext]:
         """The pairs from each of these numbers to the next, with vocabularies of their own."""
@@ -241,24 +225,24 @@ class PairFiles:
         texts = [b"".join(line if line.endswith(b"\n") else line + b"\n" for line in side) for side in sides]
         return Bitext(*map(encode_text, texts))
 
-    def _two_sides(self) -> tuple[bytes, bytes]:
-        self._check_one_input()
-        first, second = (read_utf8(path, self.encoding_errors, self.lowercase) for path in self.paths)
-        return first, second
-
-    def _joined_sides(self) -> tuple[bytes, bytes]:
-        data = read_bytes(self.source).removeprefix(b"\xef\xbb\xbf")
-        if not data:
-            raise InputError(self.source, "is empty")
-        return pair_format([data]).sides(self.source, data, self.encoding_errors, self.lowercase)
+    def _sides(self) -> list[Callable[[], bytes]]:
+        """What reads each side, as valid UTF-8."""
+        how = self.encoding_errors, self.lowercase
+        if self.target is not None:
+            if [os.fspath(path) for path in self.paths] == ["-", "-"]:
+                raise AlignkitError("standard input cannot be both sides; give it one SOURCE ||| TARGET text")
+            return [partial(read_utf8, path, *how) for path in self.paths]
+        data = b"".join(file_parts(self.source, -1))
+        return [partial(bytes, side) for side in pair_format([data]).sides(self.source, data, *how)]
 
     def _batches(self, bounds: Sequence[int]) -> Iterator[PairBatch]:
         """The pairs from each of these numbers to the next; those that a file lacks are left out."""
         self._check_read_again()
-        parts = [_parts(path) for path in self.paths]
-        known = pair_format(_parts(self.source)) if self.target is None else None
-        if known is not None and not isinstance(known, SeparatedLines):  # it can only be read whole
-            parts, known = [iter([side]) for side in self._joined_sides()], None
+        known = pair_format(file_parts(self.source)) if self.target is None else None
+        if known is None or isinstance(known, SeparatedLines):
+            parts: list[Iterable[bytes]] = [file_parts(path) for path in self.paths]
+        else:  # it can only be read whole
+            parts, known = [[read()] for read in self._sides()], None
         how = self.encoding_errors, self.lowercase
         for first, *texts in zip(bounds, *(_line_blocks(each, bounds) for each in parts), strict=False):
             if known is not None:
@@ -269,10 +253,6 @@ class PairFiles:
                 for path, text in zip((self.source, self.paths[-1]), texts, strict=True)
             )
             yield PairBatch(first + 1, source, target)
-
-    def _check_one_input(self) -> None:
-        if [os.fspath(path) for path in self.paths] == ["-", "-"]:
-            raise AlignkitError("standard input cannot be both sides; give it one SOURCE ||| TARGET text")
 
     def _check_read_again(self) -> None:
         for path in self.paths:
@@ -289,46 +269,22 @@ class PairFiles:
             )
 
 
-class ElementBlocks:
-    """Where the blocks of a text start that have at most so many elements, the sum of (T + 1)(L + 1).
-
-    Attributes:
-        found: the numbers of the first pairs of the blocks so far.
-    """
-
-    def __init__(self, elements: int) -> None:
-        self.elements = elements
-        self.found: list[int] = [0]
-        self._pairs, self._held = 0, 0
-
-    def add(self, bitext: Bitext) -> None:
-        """Go on with the next pairs of the text."""
-        for size in ((bitext.source.lengths + 1) * (bitext.target.lengths + 1)).tolist():
-            if self._held and self._held + size > self.elements:
-                self.found.append(self._pairs)
-                self._held = 0
-            self._held += size
-            self._pairs += 1
-
-
 def element_bounds(bitext: Bitext, elements: int) -> np.ndarray:
     """The :meth:`PairFiles.bounds` of a text in memory, in blocks of so many elements."""
-    starts = ElementBlocks(elements)
-    starts.add(bitext)
-    return np.array([*starts.found, len(bitext)])
+    return _bounds([bitext], elements)
 
 
-def _parts(path: PathLike) -> Iterator[bytes]:
-    with open_input(path) as stream:
-        yield from whole_lines(path, stream, CHUNK)
-
-
-def _count_lines(path: PathLike) -> int:
-    count, is_whole = 0, True
-    for part in _parts(path):
-        count += part.count(b"\n")
-        is_whole = part.endswith(b"\n")
-    return count + (not is_whole)
+def _bounds(texts: Iterable[Bitext], most: int) -> np.ndarray:
+    """The bounds of blocks of at most so many elements in consecutive parts of a text."""
+    found, held, count = [0], 0, 0
+    for text in texts:
+        for size in ((text.source.lengths + 1) * (text.target.lengths + 1)).tolist():
+            if held and held + size > most:
+                found.append(count)
+                held = 0
+            held += size
+            count += 1
+    return np.array([*found, count])
 
 
 def _line_blocks(parts: Iterable[bytes], bounds: Sequence[int]) -> Iterator[bytes]:
@@ -392,34 +348,24 @@ def pair_batches(
             found = None if content is None else BARS if BARS.recognizes(content) else TAB
         sides = (found or TAB).sides(path, part, encoding_errors, lowercase, first)
         batch, separated = PairBatch(first, *sides), found
-        first += part.count(b"\n") + (not part.endswith(b"\n"))
+        first += len(_line_ends(part))
         return batch
-
-    def read_skipping(part: bytes) -> PairBatch:
-        nonlocal first
-        batches = []
-        for line in _LINE.findall(part):
-            try:
-                batches.append(read(line))
-            except InputError as error:
-                batches.append(PairBatch(first, b"\n", b"\n", (error,)))
-                first += 1
-        source, target = (b"".join(getattr(each, side) for each in batches) for side in ("source", "target"))
-        errors = tuple(error for batch in batches for error in batch.errors)
-        return PairBatch(batches[0].first, source, target, errors)
 
     for data in whole_lines(path, stream, 0):
         for part in _LINE.findall(data) if single else [data]:
             try:
                 yield read(part)
-            except InputError as error:
-                if skip:
-                    yield read_skipping(part)
-                    continue
-                good = b"".join(_LINE.findall(part)[: (error.line or first) - first])
-                if good:
-                    yield read(good)
-                raise
+                continue
+            except InputError:
+                pass  # one of the lines is malformed
+            for line in _LINE.findall(part):
+                try:
+                    yield read(line)
+                except InputError as error:
+                    if not skip:
+                        raise
+                    yield PairBatch(first, b"\n", b"\n", (error,))
+                    first += 1
 
 
 def read_bitext(

@@ -22,6 +22,7 @@ from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike
 
 BOM = b"\xef\xbb\xbf"
+CHUNK = 1 << 22  # bytes of a file that are read at a time
 STREAM_CHUNK = 1 << 16  # the most bytes of a stream that are passed on at a time
 _FIRST_TABLE = 1 << 15
 
@@ -95,28 +96,21 @@ def _cut_at_line_ends(chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield b"".join(waiting)
 
 
-def read_bytes(path: PathLike) -> bytes:
-    """The content of a file, decompressed; "-" is standard input.
+def file_parts(path: PathLike, size: int | None = None) -> Iterator[bytes]:
+    """The content of a file, decompressed, by :func:`whole_lines`; "-" is standard input.
 
-    Raises:
-        InputError: it cannot be read, is empty, or is damaged.
+    Args:
+        path: the file.
+        size: as there; None: :data:`CHUNK`.
     """
     with open_input(path) as stream:
-        data = b"".join(read_chunks(path, stream, -1))
-    if not data:
-        raise InputError(path, "is empty")
-    return data
+        yield from whole_lines(path, stream, size or CHUNK)
 
 
 def read_raw_lines(path: PathLike) -> Iterator[bytes]:
-    """The lines of a large file, one at a time, without their ends; errors as :func:`read_chunks`."""
-    rest = b""
-    with open_input(path) as stream:
-        for chunk in read_chunks(path, stream, 1 << 20):
-            *lines, rest = (rest + chunk).split(b"\n")
-            yield from lines
-    if rest:
-        yield rest
+    """The lines of a large file, one at a time, without their ends; errors as :func:`whole_lines`."""
+    for part in file_parts(path):
+        yield from part.removesuffix(b"\n").split(b"\n")
 
 
 def valid_text(
@@ -170,10 +164,7 @@ def read_utf8(path: PathLike, encoding_errors: str = "strict", lowercase: bool =
     Raises:
         InputError: it cannot be read, is empty, damaged or invalid, with its line.
     """
-    data = read_bytes(path).removeprefix(BOM)
-    if not data:
-        raise InputError(path, "is empty")
-    return valid_text(path, data, encoding_errors, lowercase)
+    return valid_text(path, b"".join(file_parts(path, -1)), encoding_errors, lowercase)
 
 
 def split_lines(data: bytes) -> list[str]:

@@ -91,7 +91,7 @@ def test_unknown_words_have_no_level(tmp_path):
         ("a 1 2\nb 1\n", "line 2: has 1 numbers after its word, not 2"),
         ("2 3\na 1 2\n", "line 2: has 2 numbers after its word, not 3"),
         ("a\n", "line 1: must be a word and numbers"),
-        ("", "has none of the text's words"),
+        ("", "is empty"),
         ("x 1 2\n", "has none of the text's words; is it of the other language?"),
     ],
 )

@@ -70,10 +70,10 @@ def test_errors_name_the_line():
         project_scores(wrong, bitext)
     tokens = ([["ab", "c"], ["d"]], [["d", "efg"], ["d"]])
     with pytest.raises(InputError, match="line 2: its subwords make the word 'd' where the text has 'c'"):
-        project_scores(ExternalScores("x", Scores.from_matrices(words)), bitext, tokens)
+        project_scores(ExternalScores("x", Scores.from_matrices(words), *tokens), bitext)
     fewer = ([["abc"], ["c"]], [["d", "efg"], ["d"]])
     with pytest.raises(InputError, match="line 1: number of words: 1 from its subwords, 2 in the text"):
-        project_scores(ExternalScores("x", Scores.from_matrices([np.ones((2, 1)), words[1]])), bitext, fewer)
+        project_scores(ExternalScores("x", Scores.from_matrices([np.ones((2, 1)), words[1]]), *fewer), bitext)
 
 
 def test_rows_and_columns_exchanged():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.text import pairs
+from alignkit.text import pairs, reading
 from alignkit.text.pairs import PairFiles, element_bounds, sampled_pairs, shard_range
 
 
@@ -30,7 +30,7 @@ def expected(source, target):
 def files(request, tmp_path, monkeypatch):
     """(PairFiles, source text, target text), read in chunks of several sizes."""
     size, kind = request.param
-    monkeypatch.setattr(pairs, "CHUNK", size)
+    monkeypatch.setattr(reading, "CHUNK", size)
     source, target = lines_of(1, 53), lines_of(2, 53, last_end=False)
     if kind == "joined":
         both = [f"{x}\t{y}\n" for x, y in zip(source.split("\n"), target.split("\n"), strict=False)]

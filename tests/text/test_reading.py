@@ -19,7 +19,7 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.text import pairs as pair_texts
 from alignkit.text.decompression import decompressed
 from alignkit.text.pairs import pair_format, read_bitext, read_line_pairs
-from alignkit.text.reading import encode_text, read_bytes, read_lines, split_lines
+from alignkit.text.reading import encode_text, file_parts, read_lines, split_lines
 
 
 def tokens_of(corpus):
@@ -28,6 +28,10 @@ def tokens_of(corpus):
     types = [vocabulary.text[a:b].tobytes() for a, b in zip(vocabulary.offsets, vocabulary.offsets[1:])]  # noqa: B905
     assert len(set(types)) == len(types)
     return [[types[i] for i in sentence] for sentence in corpus]
+
+
+def whole(path):
+    return b"".join(file_parts(path))
 
 
 def write(path, data):
@@ -153,11 +157,11 @@ TEXT = "".join(f"Zeile {i} ä\n" for i in range(2000)).encode()
 @pytest.mark.parametrize("kind", COMPRESSORS)
 def test_compressed_files_are_told_by_their_bytes(tmp_path, kind):
     path = write(tmp_path / "no-suffix", COMPRESSORS[kind](TEXT))
-    assert read_bytes(path) == TEXT
+    assert whole(path) == TEXT
     several = write(
         tmp_path / "several", COMPRESSORS[kind](b"a\n") + COMPRESSORS[kind](b"") + COMPRESSORS[kind](b"b\n")
     )
-    assert read_bytes(several) == b"a\nb\n"
+    assert whole(several) == b"a\nb\n"
 
 
 @pytest.mark.parametrize("kind", COMPRESSORS)
@@ -171,13 +175,13 @@ def test_truncated_or_damaged_compressed_files(tmp_path, kind, streams):
     for data in (last[:-1], last[: len(last) // 2], last[:20], bytes(flipped), last + b"junk"):
         path = write(tmp_path / "x", before + data)
         with pytest.raises(InputError, match="damaged or truncated") as caught:
-            read_bytes(path)
+            whole(path)
         assert "\n" not in str(caught.value)
         assert str(path) in str(caught.value)
 
 
 def test_xz_padding_is_no_damage(tmp_path):
-    assert read_bytes(write(tmp_path / "x", lzma.compress(b"a\n") + b"\0" * 8)) == b"a\n"
+    assert whole(write(tmp_path / "x", lzma.compress(b"a\n") + b"\0" * 8)) == b"a\n"
 
 
 def test_a_text_that_starts_like_bzip2_is_text(tmp_path):
@@ -190,18 +194,18 @@ def test_a_text_that_starts_like_bzip2_is_text(tmp_path):
 def test_an_empty_text_compressed_is_empty(tmp_path):
     for kind, pack in COMPRESSORS.items():
         with pytest.raises(InputError, match="is empty"):
-            read_bytes(write(tmp_path / kind, pack(b"")))
+            whole(write(tmp_path / kind, pack(b"")))
 
 
 def test_zstd_frames_to_be_skipped_are_skipped(tmp_path):
     skip = b"\x50\x2a\x4d\x18" + (4).to_bytes(4, "little") + b"note"
-    assert read_bytes(write(tmp_path / "x", skip + zstd(b"a\n") + skip + zstd(b"b\n"))) == b"a\nb\n"
+    assert whole(write(tmp_path / "x", skip + zstd(b"a\n") + skip + zstd(b"b\n"))) == b"a\nb\n"
 
 
 def test_zstd_without_its_package_is_one_clear_error(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(InputError, match="compressed with zstd; pip install zstandard"):
-        read_bytes(write(tmp_path / "x", b"\x28\xb5\x2f\xfd rest"))
+        whole(write(tmp_path / "x", b"\x28\xb5\x2f\xfd rest"))
 
 
 @pytest.mark.parametrize("kind", COMPRESSORS)
@@ -241,9 +245,9 @@ def test_empty_file(tmp_path, data):
 
 def test_missing_file_and_directory(tmp_path):
     with pytest.raises(InputError, match=r"weg: cannot be read: No such file"):
-        read_bytes(tmp_path / "weg")
+        whole(tmp_path / "weg")
     with pytest.raises(InputError, match="cannot be read: Is a directory"):
-        read_bytes(tmp_path)
+        whole(tmp_path)
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read anything")
@@ -251,7 +255,7 @@ def test_no_permission(tmp_path):
     path = write(tmp_path / "zu", "a\n")
     path.chmod(0)
     with pytest.raises(InputError, match="zu: cannot be read: Permission denied"):
-        read_bytes(path)
+        whole(path)
 
 
 def test_invalid_utf8_names_file_and_line(tmp_path):
@@ -364,7 +368,9 @@ class Mirrored:
 def test_a_new_format_is_a_class_and_its_place_in_the_registry(tmp_path, monkeypatch):
     monkeypatch.setattr(pair_texts, "PAIR_FORMATS", (Mirrored(), *pair_texts.PAIR_FORMATS))
     path = write(tmp_path / "x", gzip.compress(b"MIRRORa b\nab c\n"))
-    for bitext in (read_bitext(path), *pair_texts.PairFiles(path).blocks(np.array([0, 2]))):
+    bounds = pair_texts.PairFiles(path).bounds(5)
+    assert bounds.tolist() == [0, 2]
+    for bitext in (read_bitext(path), *pair_texts.PairFiles(path).blocks(bounds)):
         assert [bitext.target.words(m) for m in range(2)] == [["b", "a"], ["c", "ba"]]
     assert read_bitext(write(tmp_path / "y", "MIRRO\tb\n")).target.words(0) == ["b"]
 
