@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable
 from typing import get_args
 
 import click
@@ -11,8 +9,8 @@ import click
 from alignkit.classical.settings import SHORTLIST, LexiconFormat
 from alignkit.errors import InputError
 from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import note, output_option, quiet_option
-from alignkit_cli.parameter_types import COUNT, SHARE, InputPath
+from alignkit_cli.options import note, output_option, quiet_option, write_output
+from alignkit_cli.parameter_types import COUNT, InputPath
 
 
 @alignkit_command("lexicon")
@@ -40,14 +38,6 @@ from alignkit_cli.parameter_types import COUNT, SHARE, InputPath
     help=f"The largest number of translations to write for a source word.  [default: all; shortlist: {SHORTLIST}]",
 )
 @click.option(
-    "--min-probability",
-    "minimum",
-    type=SHARE,
-    default=0.0,
-    show_default=True,
-    help="Leave out word pairs with a lower probability.",
-)
-@click.option(
     "--both",
     is_flag=True,
     help="Take both directions from MODEL, a model of both (`align`, or --symmetrize), in place of REVERSE.",
@@ -60,7 +50,6 @@ def command(
     both: bool,
     file_format: LexiconFormat,
     best: int | None,
-    minimum: float,
     output: str | None,
     quiet: bool,
 ) -> None:
@@ -84,19 +73,6 @@ def command(
     lexicons += [reverse_lexicon_of(aligners[0])] if both else []
     if is_reversed:
         note(f"{model}: a model of target to source (--reverse), and so is its lexicon", quiet)
-    files = lexicon_files(*lexicons, file_format=file_format, best=best, minimum=minimum)
+    files = lexicon_files(*lexicons, file_format=file_format, best=best)
     for suffix, parts in files.items():
-        write_parts(parts, f"{output}{suffix}" if suffix else output)
-
-
-def write_parts(parts: Iterable[bytes], output: str | None) -> None:
-    """Write parts of a text to a file, whole or not at all, or to standard output."""
-    if output is None or output == "-":
-        for part in parts:
-            sys.stdout.buffer.write(part)
-        sys.stdout.buffer.flush()
-        return
-    from alignkit.storage import atomic_write
-
-    with atomic_write(output) as stream:
-        stream.writelines(parts)
+        write_output(parts, f"{output}{suffix}" if suffix else output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
@@ -162,15 +162,16 @@ def by_name(options: Sequence[tuple[str, str]], option: str) -> dict[str, str]:
     return found
 
 
-def write_output(data: bytes, output: str | None) -> None:
-    """Write a result to a file, whole or not at all, or to standard output."""
+def write_output(data: bytes | Iterable[bytes], output: str | None) -> None:
+    """Write a result, which may come in parts, to a file, whole or not at all, or to standard output."""
+    parts = [data] if isinstance(data, bytes) else data
     if output is not None and output != "-":
         from alignkit.storage import atomic_write
 
         with atomic_write(output) as stream:
-            stream.write(data)
+            stream.writelines(parts)
         return
-    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.writelines(parts)
     sys.stdout.buffer.flush()
 
 

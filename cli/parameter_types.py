@@ -205,7 +205,6 @@ NATURAL = click.IntRange(0, GREATEST)
 PASSES = click.IntRange(1, GREATEST_PASSES)
 THREADS = click.IntRange(1, GREATEST_THREAD_COUNT)
 SHARE = RealNumber(0, 1)
-PROBABILITY = RealNumber(0, 1, min_open=True, max_open=True)
 TEXT = InputPath(stdin=True)
 
 

@@ -6,7 +6,7 @@ import click
 
 from alignkit.links.heuristics import DEFAULT_METHOD, method_names
 from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import output_option, quiet_option, write_output
+from alignkit_cli.options import output_option, write_output
 from alignkit_cli.parameter_types import TEXT
 
 
@@ -27,8 +27,7 @@ from alignkit_cli.parameter_types import TEXT
     help="How to combine them, as in Moses.",
 )
 @output_option
-@quiet_option
-def command(forward: str, reverse: str, method: str, output: str | None, quiet: bool) -> None:
+def command(forward: str, reverse: str, method: str, output: str | None) -> None:
     """Combine the alignments of both directions of a text.
 
     Prints a line of links for each line of FORWARD and REVERSE.

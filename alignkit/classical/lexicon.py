@@ -116,7 +116,6 @@ def lexicon_files(
     reverse: LexicalModel | None = None,
     file_format: LexiconFormat = "tsv",
     best: int | None = None,
-    minimum: float = 0.0,
 ) -> dict[str, Iterator[bytes]]:
     """The files of a lexicon: the suffix of each one's name -> its content, in parts.
 
@@ -125,7 +124,7 @@ def lexicon_files(
         reverse: target to source, of the same text; for ``tsv`` and ``moses``.
         file_format: ``tsv`` (see :func:`tsv`); ``moses`` (see :func:`moses`), ``.f2e`` and ``.e2f`` with a reverse
             model; or ``shortlist``, as ``moses`` without NULL and with the best translations only.
-        best, minimum: as in :func:`entries`; a shortlist has ``SHORTLIST`` translations by default.
+        best: as in :func:`entries`; a shortlist has ``SHORTLIST`` translations by default.
 
     Raises:
         AlignkitError: the format has no place for the reverse model, or the two are not of opposite directions.
@@ -138,24 +137,22 @@ def lexicon_files(
                 "the reverse model has no source word among its targets: is it of the other direction?"
             )
     if file_format == "tsv":
-        return {"": tsv(forward, reverse, best, minimum)}
+        return {"": tsv(forward, reverse, best)}
     if file_format == "shortlist":
-        return {"": moses(forward, best or SHORTLIST, minimum, null=False)}
+        return {"": moses(forward, best or SHORTLIST, null=False)}
     if reverse is None:
-        return {"": moses(forward, best, minimum)}
-    return {".f2e": moses(forward, best, minimum), ".e2f": moses(reverse, best, minimum)}
+        return {"": moses(forward, best)}
+    return {".f2e": moses(forward, best), ".e2f": moses(reverse, best)}
 
 
-def tsv(
-    forward: LexicalModel, reverse: LexicalModel | None = None, best: int | None = None, minimum: float = 0.0
-) -> Iterator[bytes]:
+def tsv(forward: LexicalModel, reverse: LexicalModel | None = None, best: int | None = None) -> Iterator[bytes]:
     """Lines ``source TAB target TAB p(target | source)``, and TAB p(source | target) if there is a reverse model.
 
     The pairs and their order are those of :func:`entries` of the forward model; the reverse probability is 0 for a
     pair that the reverse model does not have. NULL is left out: a word of the text may be spelled like it.
     """
     row = _reverse_values(forward, reverse) if reverse is not None else None
-    for i, columns, values in entries(forward, best, minimum):
+    for i, columns, values in entries(forward, best):
         word = forward.source[i]
         ends = [""] * len(columns) if row is None else [f"\t{p:.6g}" for p in row(i, columns)]
         lines = zip(columns.tolist(), values.tolist(), ends, strict=True)
@@ -175,30 +172,27 @@ def _reverse_values(forward: LexicalModel, reverse: LexicalModel) -> Callable[[i
     return values
 
 
-def moses(
-    model: LexicalModel, best: int | None = None, minimum: float = 0.0, null: bool = True
-) -> Iterator[bytes]:
+def moses(model: LexicalModel, best: int | None = None, null: bool = True) -> Iterator[bytes]:
     """Lines ``target source p(target | source)``, as in Moses' lexical weights: ``lex.f2e`` if the source is f.
 
     Left out are words with a control character that other programs take for white space, whose lines would be
     misread, and words that are spelled NULL.
 
     Args:
-        model, best, minimum: as in :func:`entries`.
+        model, best: as in :func:`entries`.
         null: also write NULL's translations, last (Moses knows it as a source word; a shortlist needs none).
     """
-    minimum = max(minimum, _SMALLEST)
     words = [tuple(map(_plain, vocabulary)) for vocabulary in (model.source, model.target)]
 
     def lines(word: str, columns: np.ndarray, values: np.ndarray) -> bytes:
         pairs = zip((words[1][o] for o in columns.tolist()), values.tolist(), strict=True)
         return "".join(f"{other} {word} {p:.7f}\n" for other, p in pairs if other).encode()
 
-    for i, columns, values in entries(model, best, minimum):
+    for i, columns, values in entries(model, best, _SMALLEST):
         if words[0][i]:
             yield lines(words[0][i], columns, values)
     if null:
-        yield lines(NULL, *null_entries(model, best, minimum))
+        yield lines(NULL, *null_entries(model, best, _SMALLEST))
 
 
 def _plain(word: str) -> str:

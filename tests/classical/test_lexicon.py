@@ -47,17 +47,14 @@ def test_words_in_order_of_bytes_translations_by_probability_equals_by_bytes():
     )
 
 
-def test_best_and_minimum():
+def test_the_best_alone():
     assert text(tsv(EXAMPLE, best=1)) == "das\tthe\t0.9\nhaus\thouse\t0.75\nÄ\ta\t1e-09\n"
-    assert text(tsv(EXAMPLE, minimum=0.125)) == text(tsv(EXAMPLE)).replace("Ä\ta\t1e-09\n", "")
-    assert text(tsv(EXAMPLE, best=2, minimum=0.2)) == "das\tthe\t0.9\nhaus\thouse\t0.75\n"
-    assert text(tsv(EXAMPLE, minimum=1)) == ""
 
 
 def test_both_directions():
     reverse = small(["house", "the"], ["haus", "das"], {0: {0: 1.0}, 1: {1: 0.5, 0: 0.25}})
-    assert text(tsv(EXAMPLE, reverse, minimum=0.1)) == (
-        "das\tthe\t0.9\t0.5\nhaus\thouse\t0.75\t1\nhaus\ta\t0.125\t0\nhaus\tthe\t0.125\t0.25\n"
+    assert text(tsv(EXAMPLE, reverse)) == (
+        "das\tthe\t0.9\t0.5\nhaus\thouse\t0.75\t1\nhaus\ta\t0.125\t0\nhaus\tthe\t0.125\t0.25\nÄ\ta\t1e-09\t0\n"
     )
 
 

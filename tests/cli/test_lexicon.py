@@ -46,7 +46,7 @@ def test_shortlist(alignkit, models):
     moses = alignkit("lexicon", models[0], "--format", "moses").lines
     short = alignkit("lexicon", models[0], "--format", "shortlist").lines
     assert short == [line for line in moses if " NULL " not in line]
-    two = alignkit("lexicon", models[0], "--format", "shortlist", "--best", 2, "--min-probability", 1e-6).lines
+    two = alignkit("lexicon", models[0], "--format", "shortlist", "--best", 2).lines
     assert len(two) == 8
     assert [line.split()[1] for line in two] == [x for x in "abcd" for _ in range(2)]
 
