@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError
+from alignkit.errors import AlignkitError, InputError, check_list
 from alignkit.links.formats import Alignment
 from alignkit.links.from_scores import best_links
 from alignkit.links.heuristics import DEFAULT_METHOD, DEFAULT_THRESHOLD, HEURISTICS, find_heuristic
@@ -199,17 +199,19 @@ class Aligner(ABC):
             sources, targets: as many sentences each, text with spaces between the words or lists of words.
 
         Raises:
-            AlignkitError: there are more of one side than of the other.
+            AlignkitError: a side is no list, or there are more of one side than of the other.
 
         >>> from alignkit import Bitext, fit_ibm1
         >>> model = fit_ibm1(Bitext.from_sentences([["das", "Haus"], ["das"]], [["the", "house"], ["the"]]))
         >>> model.align_batch(["das Haus", "", "Haus"], ["the house", "the", "house"])
         ['0-0 1-1', '', '0-0']
         """
+        for name, side in (("source", sources), ("target", targets)):
+            check_list(side, f"{name} sentences must be a list of sentences")
         if len(sources) != len(targets):
             raise AlignkitError(f"there are {len(sources)} source and {len(targets)} target sentences")
         sides = (
-            Corpus.from_sentences([split_words(each) if isinstance(each, str) else list(each) for each in side])
+            Corpus.from_sentences([split_words(each) if isinstance(each, str) else each for each in side])
             for side in (sources, targets)
         )
         return self.on_words().links(Bitext(*sides)).to_strings()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 
 class AlignkitError(Exception):
@@ -51,7 +52,7 @@ def first_line(error: Exception) -> str:
 
 
 def check_list(given: object, what: str, remedy: str = "") -> None:
-    """Check that what should be a list is no string, whose letters would be taken for the items of the list.
+    """Check that what should be a list is one, and no string, whose letters would be taken for its items.
 
     Args:
         given: the value.
@@ -59,9 +60,8 @@ def check_list(given: object, what: str, remedy: str = "") -> None:
         remedy: advice.
 
     Raises:
-        AlignkitError: it is a string.
+        AlignkitError: it is a string, or nothing that can be gone through.
     """
-    if isinstance(given, str | bytes):
-        raise AlignkitError(
-            f"{what}, not the string {abbreviated(str(given))!r}" + (f"; {remedy}" if remedy else "")
-        )
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        shown = f"{'the string ' if isinstance(given, str | bytes) else ''}{abbreviated(str(given))!r}"
+        raise AlignkitError(f"{what}, not {shown}" + (f"; {remedy}" if remedy else ""))

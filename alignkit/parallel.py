@@ -57,12 +57,6 @@ def blocks_of_size(offsets: np.ndarray, size: int, least: int = 1) -> list[tuple
     return blocks(np.diff(offsets), max(least, -(-int(offsets[-1]) // size)))
 
 
-def clipped(ranges: Sequence[tuple[int, int]], low: int, high: int) -> list[tuple[int, int]]:
-    """What of each range lies in [low, high), without those of which nothing does."""
-    parts = ((max(low, first), min(high, end)) for first, end in ranges)
-    return [(first, end) for first, end in parts if first < end]
-
-
 def run_blocks(
     function: Callable[[int, int], Result], ranges: Sequence[tuple[int, int]], threads: int
 ) -> list[Result]:

@@ -22,6 +22,7 @@ from alignkit.align_settings import AlignSettings, LinkSettings
 from alignkit.aligner import Aligner, Reversed, Symmetrized, WordLevel, load_aligner
 from alignkit.classical.hmm.adaptation import Adapter
 from alignkit.classical.hmm.joint import JointHMM
+from alignkit.classical.memory import HMM, LEXICAL, check_memory
 from alignkit.classical.priors import LexiconPrior, read_prior
 from alignkit.classical.word_pairs import bags_of
 from alignkit.embeddings.find import find_embeddings
@@ -380,6 +381,7 @@ class Fit:
         self.share_of_text = 1.0 if pairs is None else len(bitext) / max(pairs, 1)
         linking = self.linking
         if linking.symmetrization is not None:
+            check_memory(bitext, HMM if self.fitting.method == "hmm" else LEXICAL, models=2)
 
             def fit(text: Bitext, share: int) -> Aligner:
                 is_reverse = text is not bitext

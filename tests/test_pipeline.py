@@ -139,8 +139,8 @@ def test_settings_and_options_reach_the_fit():
     settings = AlignSettings(fitting=FitSettings("ibm1", IBM1Settings(iterations=7)))
     aligned = align(BITEXT, settings=settings, estimation=IBM1Settings(iterations=2))
     assert len(aligned.aligner.log_likelihood) == 2
-    viterbi = align(BITEXT, method="hmm", estimation=HMMSettings(decode="viterbi", iterations=2))
-    assert pharaoh(viterbi) == fit_hmm(BITEXT, decode="viterbi", iterations=2).links(BITEXT).to_pharaoh()
+    fertile = align(BITEXT, method="hmm", estimation=HMMSettings(fertility=1.0, iterations=2))
+    assert pharaoh(fertile) == fit_hmm(BITEXT, fertility=1.0, iterations=2).links(BITEXT).to_pharaoh()
 
 
 def test_reverse_links_source_first():

@@ -12,7 +12,6 @@ from alignkit.types import assigned
 def test_values_are_json_or_text():
     found = assigned(DiagonalSettings(), ["dirichlet=null", "tension = 2", "optimize_tension=false", "prune=1e-4"])
     assert found == DiagonalSettings(dirichlet=None, tension=2.0, optimize_tension=False, prune=1e-4)
-    assert assigned(HMMSettings(), ["decode=viterbi"]).decode == "viterbi"
     assert assigned(HMMSettings(), ["affixes=2,4"]).affixes == (2, 4)
     assert assigned(IBM1Settings(), []) == IBM1Settings()
 

@@ -7,6 +7,7 @@ import os
 import re
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,11 +17,20 @@ from alignkit.text.bitext import Bitext
 
 #: What the program takes before it reads anything: Python, NumPy, Numba and the kernels.
 BASE = 200 << 20
-#: Memory while IBM Model 1 is fitted, as measured: by token, by pair of sentences, and by pair of words that occur
-#: together.
-TOKEN, SENTENCE, FITTED = 24, 30, 16
-#: The same of a hidden Markov model, and by type; and by element (t, l), if its matrices are in memory.
-HMM_FITTED, HMM_TOKEN, HMM_SENTENCE, HMM_TYPE, HMM_ELEMENT = 16, 12, 50, 600, 4
+
+
+class Needs(NamedTuple):
+    """Bytes that a model takes while it is fitted, as measured."""
+
+    pair: int  # of words that occur together
+    token: int
+    sentence: int  # by pair of sentences
+    type: int
+    element: int  # (t, l), if the matrices are in memory
+
+
+LEXICAL = Needs(pair=16, token=24, sentence=30, type=16, element=0)
+HMM = Needs(pair=16, token=12, sentence=50, type=600, element=4)
 _SAMPLED = 20_000  # pairs of sentences in which pairs of words are counted
 _SIZE = re.compile(r"(\d+(?:\.\d*)?)\s*([KMGT]?)I?B?", re.IGNORECASE)
 
@@ -56,28 +66,30 @@ def machine_memory() -> int:
     return min(found)
 
 
-def check_memory(bitext: Bitext, tables: int = 1) -> None:
-    """Refuse a text whose table of word pairs is too large for the machine.
+def check_memory(bitext: Bitext, needs: Needs = LEXICAL, models: int = 1) -> None:
+    """Refuse a text whose model is too large for the machine.
 
     How many pairs of words occur together in n pairs of sentences is extrapolated from two samples: the number
     grows about as a power of n.
 
     Args:
         bitext: the text.
-        tables: how many are in memory at the same time.
+        needs: of the model.
+        models: how many are in memory at the same time.
 
     Raises:
         AlignkitError: the message has the estimate, and the size of a sample that can be fitted.
     """
     limit, size = machine_memory(), len(bitext)
     types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
-    words = sum(len(side.vocabulary.text) for side in (bitext.source, bitext.target)) + 16 * sum(types)
+    words = sum(len(side.vocabulary.text) for side in (bitext.source, bitext.target)) + needs.type * sum(types)
     tokens = (len(bitext.source.tokens) + len(bitext.target.tokens)) / max(size, 1)  # of a pair
     meetings = float(bitext.source.lengths.astype(np.float64) @ bitext.target.lengths)
+    sentence = needs.token * tokens + needs.sentence + needs.element * meetings / max(size, 1)
     most = min(meetings, float(types[0]) * types[1])
 
     def needed(count: int, pairs: float) -> float:
-        return BASE + words + tables * FITTED * pairs + (TOKEN * tokens + SENTENCE) * count
+        return BASE + models * (words + needs.pair * pairs + sentence * count)
 
     if needed(size, most) <= limit:
         return
@@ -85,7 +97,7 @@ def check_memory(bitext: Bitext, tables: int = 1) -> None:
     half = max(whole // 2, 1)
     samples = (bitext.take(np.linspace(0, size - 1, count).astype(np.int64)) for count in (half, whole))
     few, many = (len(IndexedBitext.of(sample, 1, keep_bags=False).pairs().columns) for sample in samples)
-    power = math.log(many / few) / math.log(whole / half) if whole > half else 1.0
+    power = math.log(many / few) / math.log(whole / half) if whole > half and few else 1.0
 
     def estimate(count: int) -> float:
         return needed(count, min(most, many * (count / whole) ** power))
@@ -101,28 +113,3 @@ def check_memory(bitext: Bitext, tables: int = 1) -> None:
         f"{show_size(limit)} of this machine; give {max(fitting // unit * unit, 1)} pairs or fewer, "
         "as `alignkit align --fit-on` does with larger texts"
     )
-
-
-def check_hmm_memory(bitext: Bitext, pairs: int) -> None:
-    """Refuse a text whose hidden Markov model is too large for the machine.
-
-    Args:
-        bitext: the text.
-        pairs: how many pairs of words occur together.
-
-    Raises:
-        AlignkitError: the message has the estimate, and the size of a sample that can be fitted.
-    """
-    tokens = len(bitext.source.tokens) + len(bitext.target.tokens)
-    types = len(bitext.source.vocabulary) + len(bitext.target.vocabulary)
-    elements = int(bitext.source.lengths @ bitext.target.lengths)
-    needed = HMM_FITTED * pairs + HMM_TOKEN * tokens + HMM_SENTENCE * len(bitext) + HMM_TYPE * types
-    needed, limit = needed + HMM_ELEMENT * elements, machine_memory() - BASE
-    if needed > limit:
-        sample = max(len(bitext) * 9 * limit // (10 * needed), 1)
-        unit = 10 ** max(len(str(sample)) - 2, 0)
-        raise AlignkitError(
-            f"a model of this text needs about {show_size(BASE + needed)} of memory, more than the "
-            f"{show_size(BASE + limit)} of this machine; give {max(sample // unit * unit, 1)} pairs or fewer, "
-            "as `alignkit align --fit-on` does with larger texts"
-        )

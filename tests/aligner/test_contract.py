@@ -271,6 +271,10 @@ def test_a_batch_of_sentences_in_lines_of_links_out(case, aligner):
     assert aligner.align_batch([], []) == []
     with pytest.raises(AlignkitError, match="1 source and 2 target"):
         aligner.align_batch(["a"], ["b", "c"])
+    for wrong in ("a b", None):
+        for sides in ((wrong, ["a"]), (["a"], wrong), ([None], ["a"])):
+            with pytest.raises(AlignkitError, match="must be a list of"):
+                aligner.align_batch(*sides)
 
 
 def test_saving_and_loading_changes_nothing(aligner, bitexts, scores, tmp_path):

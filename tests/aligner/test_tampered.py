@@ -39,7 +39,6 @@ FITTED = {
     "ibm1-null-probability": lambda text: fit_ibm1(text, null_probability=0.1),
     "diagonal": fit_diagonal,
     "hmm": fit_hmm,
-    "hmm-viterbi": lambda text: fit_hmm(text, decode="viterbi"),
     "joint": fit_joint,
     "views": lambda text: fit_joint(text, views=(View(), View(letters=2))),
     "reversed": lambda text: Reversed(fit_ibm1(text.reversed)),

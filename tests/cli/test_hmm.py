@@ -54,11 +54,5 @@ def test_options_reach_the_estimation(text, tmp_path):
     assert loaded.forward.null_probability == 0.3
 
 
-def test_viterbi_is_kept_with_the_model(text, tmp_path):
-    path = str(tmp_path / "model.npz")
-    assert aligned(text, "--set", "decode=viterbi", "--save-model", path) == ["0-0 1-1", "0-0 1-1", "0-0 1-1", ""]
-    assert load_aligner(path).decode == "viterbi"
-
-
 def test_help_names_the_model():
     assert "hidden Markov" in CliRunner().invoke(command, ["--help"]).output

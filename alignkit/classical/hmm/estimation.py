@@ -21,7 +21,7 @@ from alignkit.classical.hmm.parameters import WIDTH, FittedHMM, HMMParameters
 from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.hmm.transliteration import MOST_PAIRS, Transliteration
 from alignkit.classical.lexical_model import PairTable
-from alignkit.classical.memory import check_hmm_memory
+from alignkit.classical.memory import HMM, check_memory
 from alignkit.classical.priors import LexiconPrior, start_null, start_values
 from alignkit.classical.word_pairs import IndexedBitext, SourceRanges
 from alignkit.kernels import hmm_m_step, hmm_pairs
@@ -264,13 +264,13 @@ class HMMEstimation:
         start: FittedHMM | None = None,
         levels: np.ndarray | None = None,
     ) -> None:
+        check_memory(bitext, HMM)
         self.bitext, self.settings, self.shares, self.threads = bitext, settings, shares, threads
         self.start = start
         self.ratios = None if levels is None else LevelRatios(levels, settings.likeness)
         self.sides = (bitext.source, bitext.target)
         self.types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
         self.pairs = self._pair_evidence(prior)
-        check_hmm_memory(bitext, len(self.pairs.rows.columns))
         likeness = NO_LIKENESS if self.ratios is None else self.ratios.likeness
         self.links = link_arrays(bitext, self.pairs.rows, self.pairs.evidence, threads, likeness)
         self.copies = bitext.copies.astype(np.float32) if settings.leave_one_out else None

@@ -9,9 +9,9 @@ import numpy as np
 
 from alignkit.aligner import Aligner
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
-from alignkit.classical.hmm.inference import log_likelihoods, posteriors, viterbi_positions
+from alignkit.classical.hmm.inference import log_likelihoods, posteriors
 from alignkit.classical.hmm.parameters import FittedHMM, unpack_hmm
-from alignkit.classical.hmm.settings import DECODINGS, HMMSettings
+from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.hmm.views import (
     Linked,
     linked_in_blocks,
@@ -20,9 +20,9 @@ from alignkit.classical.hmm.views import (
     training_pairs,
 )
 from alignkit.classical.priors import LexiconPrior
-from alignkit.errors import AlignkitError, InputError
+from alignkit.errors import InputError
 from alignkit.kernels.hmm_e_step import FORWARD
-from alignkit.links.from_scores import best_links, links_from_positions
+from alignkit.links.from_scores import best_links
 from alignkit.links.links import Links
 from alignkit.parallel import thread_count
 from alignkit.records import Record
@@ -40,7 +40,6 @@ class HMM(FittedHMM, Aligner):
     """A fitted hidden Markov aligner; it has no reverse direction.
 
     Attributes:
-        decode: how links are found, one of :data:`DECODINGS`.
         fold_case: take words that differ in case only as one word; the vocabularies are in lower case then.
     """
 
@@ -55,13 +54,7 @@ class HMM(FittedHMM, Aligner):
     }
     kinds = ("alpha", "beta")
     predicts = ("target",)
-    decode: str = "posterior"
     fold_case: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.decode not in DECODINGS:
-            raise AlignkitError(f"links are decoded by {' or '.join(DECODINGS)}, not {self.decode}")
 
     def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
         """beta[t, l] = p(y_t | x_l), 0 for pairs never seen; alpha[t, l] = the posterior of y_t coming from x_l.
@@ -78,8 +71,7 @@ class HMM(FittedHMM, Aligner):
         return sums_in_windows(self._text(bitext), lambda text: log_likelihoods(text, self, FORWARD, self.threads))
 
     def links(self, bitext: Bitext) -> Links:
-        """Links by ``decode``: ``posterior``, each target word with its likeliest source position, if NULL is not
-        likelier; ``viterbi``, the links of the likeliest alignment of the sentence as a whole."""
+        """Each target word with its likeliest source position, if NULL is not likelier."""
         return linked_in_blocks(self._text(bitext), self._linked)[0]
 
     def _text(self, bitext: Bitext) -> Bitext:
@@ -90,22 +82,12 @@ class HMM(FittedHMM, Aligner):
 
     def _linked(self, bitext: Bitext) -> Linked:
         """The links of pairs that are not long; no probabilities."""
-        if self.decode == "viterbi":
-            threads = thread_count(self.threads)
-            links = links_from_positions(viterbi_positions(bitext, self, threads), bitext, threads)
-        else:
-            links = best_links(self._posteriors(bitext))
+        links = best_links(self._posteriors(bitext))
         return links, np.zeros(len(links.pairs))
 
     def save(self, path: PathLike) -> None:
         """Writes the model; :func:`alignkit.load_aligner` reads it."""
-        save_arrays(
-            path,
-            KIND,
-            VERSION,
-            self.arrays(),
-            self.header() | {"decode": self.decode, "fold_case": self.fold_case},
-        )
+        save_arrays(path, KIND, VERSION, self.arrays(), self.header() | {"fold_case": self.fold_case})
 
 
 def load_hmm(path: PathLike) -> HMM:
@@ -114,7 +96,7 @@ def load_hmm(path: PathLike) -> HMM:
     header = Record(path, values)
     try:
         attributes = unpack_hmm(Fields(path, arrays), header, 1)
-        return HMM(**attributes, decode=header.text("decode", DECODINGS), fold_case=header.flag("fold_case"))
+        return HMM(**attributes, fold_case=header.flag("fold_case"))
     except (TypeError, ValueError) as error:
         raise InputError(path, f"damaged: {error}") from error
 
@@ -157,5 +139,4 @@ def fit_hmm(
         fold_case=settings.fold_case,
         log_likelihood=likelihoods,
         threads=threads,
-        decode=settings.decode,
     )

@@ -1,4 +1,4 @@
-"""Inference with fitted hidden Markov models: posteriors, likelihoods and Viterbi alignments of new text."""
+"""Inference with fitted hidden Markov models: posteriors and likelihoods of new text."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from alignkit.classical.hmm.parameters import FittedCounts, FittedHMM, HMMParame
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.transliteration import LearnedLetters
 from alignkit.classical.lexical_model import Lookup
-from alignkit.kernels import hmm_m_step, viterbi
+from alignkit.kernels import hmm_m_step
 from alignkit.kernels.hmm_background import add_class_counts, divide_by_totals
-from alignkit.kernels.hmm_e_step import BOTH, FORWARD, LinkArrays, Shares
+from alignkit.kernels.hmm_e_step import BOTH, LinkArrays, Shares
 from alignkit.kernels.hmm_emissions import DirectionArrays
 from alignkit.kernels.hmm_pairs import NO_PLACES
 from alignkit.kernels.hmm_rows import TINY
@@ -353,27 +353,6 @@ def log_likelihoods(bitext: Bitext, model: FittedHMM, shares: Shares, threads: i
     ]
     parts = model.source, model.target, model.table
     return posteriors(bitext, FittedHMM(*parts, *plain), shares, threads)[1]
-
-
-def viterbi_positions(bitext: Bitext, model: FittedHMM, threads: int | None) -> np.ndarray:
-    """int32 (N_tgt,): source positions of target tokens in the forward direction's Viterbi alignment, or -1.
-
-    With fertility, it is the likeliest alignment given the expected links of the other words.
-    """
-    shares, threads = FORWARD, thread_count(threads)
-    running, ids = _running(model, shares), model.ids(bitext)
-    links = _link_arrays(bitext, model, ids, running, threads)
-    for i in range(_rounds(running) - 1):
-        expect(bitext, links, _directions(bitext, ids, running, fertility=i > 0), shares, threads)
-    direction, text = _directions(bitext, ids, running, fertility=True)[0], text_arrays(bitext)
-    positions = np.empty(len(bitext.target.tokens), np.int32)
-
-    def decode(low: int, high: int) -> None:
-        viterbi.decode_block(low, high, text, links, direction, positions)
-
-    work = bitext.source.lengths * bitext.source.lengths * bitext.target.lengths
-    run_blocks(decode, blocks(work, 1 if threads == 1 else 8 * threads), threads)
-    return positions
 
 
 def _running(model: FittedHMM, shares: Shares) -> Running:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from math import isfinite
 
 from alignkit.errors import AlignkitError
 
-#: How an HMM of one direction finds links: each target word's likeliest source word, or the likeliest alignment of
-#: the whole sentence.
-DECODINGS = ("posterior", "viterbi")
 #: The least probability of a link of the joint aligner, by default.
 JOINT_THRESHOLD = 0.6
 
@@ -44,8 +42,6 @@ class HMMSettings:
         fold_case: take words that differ in case only as one word.
         likeness: exponent of the evidence from embeddings, if there is any
             (:class:`alignkit.classical.hmm.evidence.LevelRatios`).
-        decode: how the fitted aligner of one direction finds links, one of :data:`DECODINGS`; the joint aligner
-            ignores it.
     """
 
     lexical_iterations: int = 5
@@ -65,7 +61,6 @@ class HMMSettings:
     reach: float = 0.0
     centre: float = 0.0
     fold_case: bool = False
-    decode: str = "posterior"
     likeness: float = 0.5
 
     @property
@@ -79,6 +74,10 @@ class HMMSettings:
         return (*prior, self.back_off, self.fertility, self.spelling)
 
     def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, float) and not isfinite(value):
+                raise AlignkitError(f"{each.name} must be a finite number, not {value}")
         if self.iterations < 1 or self.lexical_iterations < 0:
             raise AlignkitError("an HMM needs at least 1 iteration, and not fewer than 0 lexical ones")
         if not 0 < self.null_probability < 1:
@@ -93,8 +92,6 @@ class HMMSettings:
             raise AlignkitError(f"the exponent of embeddings' evidence must lie in [0, 1], not {self.likeness}")
         if not 0 < self.punctuation <= 1:
             raise AlignkitError(f"the factor for punctuation must lie in (0, 1], not {self.punctuation}")
-        if self.decode not in DECODINGS:
-            raise AlignkitError(f"links are decoded by {' or '.join(DECODINGS)}, not {self.decode}")
 
 
 #: Of the joint aligner (:mod:`alignkit.classical.hmm.joint`).

@@ -12,11 +12,12 @@ from alignkit.errors import AlignkitError
         {"null_probability": 0.0},
         {"lexical_prior": -1.0},
         {"fertility_prior": 0.0},
-        {"decode": "beam"},
         {"affixes": (0,)},
         {"affixes": (3, -2)},
         {"fertility": 1.1},
         {"lexical_prior": float("nan")},
+        {"lexical_prior": float("inf")},
+        {"centre": float("inf")},
     ],
 )
 def test_settings_outside_their_range_are_errors(wrong):
