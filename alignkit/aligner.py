@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -27,7 +26,7 @@ from alignkit.packages import imported, need
 from alignkit.parallel import blocks_of_size
 from alignkit.records import Record, plainly_shown
 from alignkit.scores import Scores, cap_row_sums, merge_subwords
-from alignkit.storage import Fields, load_arrays, read_header, save_arrays
+from alignkit.storage import Fields, loaded, read_header, save_arrays
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import Tokenizer, encode_bitext, split_words
 from alignkit.types import PathLike, brief_repr
@@ -346,17 +345,6 @@ def load_nested(arrays: Fields, header: Record, *names: str) -> list[Aligner]:
     return found
 
 
-@contextmanager
-def _damage_of(path: PathLike) -> Iterator[None]:
-    """Errors of the aligners in a file are raised as its damage."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(path, f"damaged: {error.problem}") from error
-    except AlignkitError as error:
-        raise InputError(path, f"damaged: {error}") from error
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class WordLevel(Aligner):
     """An aligner of whitespace words around one of subwords, or of words with BOS and EOS.
@@ -469,9 +457,8 @@ class Reversed(Aligner):
 
 def load_reversed(path: PathLike) -> Reversed:
     """Read what :meth:`Reversed.save` wrote; raises InputError if it is missing, damaged or something else."""
-    arrays, values = load_arrays(path, *REVERSED)
-    with _damage_of(path):
-        (inner,) = load_nested(Fields(path, arrays), Record(path, values), "aligner")
+    with loaded(path, *REVERSED) as (fields, header):
+        (inner,) = load_nested(fields, header, "aligner")
         return Reversed(inner)
 
 
@@ -568,10 +555,8 @@ class Symmetrized(Aligner):
 
 def load_symmetrized(path: PathLike) -> Symmetrized:
     """Read what :meth:`Symmetrized.save` wrote; raises InputError if it is missing, damaged or something else."""
-    arrays, values = load_arrays(path, *SYMMETRIZED)
-    header = Record(path, values)
-    with _damage_of(path):
+    with loaded(path, *SYMMETRIZED) as (fields, header):
         method = header.text("method", HEURISTICS)
         threshold = header.number("threshold", 0, 1) if header.optional("threshold") else None
-        forward, reverse = load_nested(Fields(path, arrays), header, "forward", "reverse")
+        forward, reverse = load_nested(fields, header, "forward", "reverse")
         return Symmetrized(forward, reverse, method, threshold)

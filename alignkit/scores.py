@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError
-from alignkit.storage import Fields, atomic_write, check_ending, load_arrays, save_arrays
+from alignkit.errors import AlignkitError
+from alignkit.storage import check_ending, loaded, save_arrays
 from alignkit.text.tokenization import BOS, EOS, Tokenizer, split_words
 from alignkit.types import SCORE_ENDINGS, PathLike
 
@@ -108,31 +107,20 @@ class Scores:
         return pd.DataFrame(columns)
 
     def save(self, path: PathLike) -> None:
-        """Write ``.npz``, without pickle, or ``.parquet`` (:meth:`to_frame`, needs pyarrow).
+        """Write ``.npz``, without pickle.
 
         Raises:
-            AlignkitError: the name has another ending, the file cannot be written, or there is no pyarrow.
+            AlignkitError: the name has another ending, or the file cannot be written.
         """
         check_ending(path, SCORE_ENDINGS)
-        if os.fspath(path).endswith(".parquet"):
-            frame = self.to_frame()
-            try:
-                with atomic_write(path) as stream:
-                    frame.to_parquet(stream)
-            except ImportError as error:
-                raise AlignkitError("Parquet needs pyarrow: pip install pyarrow, or write .npz") from error
-            return
         save_arrays(path, KIND, VERSION, {"values": self.values, "shapes": self.shapes}, compress=True)
 
     @classmethod
     def load(cls, path: PathLike) -> Scores:
         """Read an npz file that :meth:`save` wrote; raises InputError if it is missing or damaged."""
-        fields = Fields(path, load_arrays(path, KIND, VERSION)[0])
-        values, shapes = fields.get("values", np.float32), fields.get("shapes", np.int32, 2)
-        try:
+        with loaded(path, KIND, VERSION) as (fields, _):
+            values, shapes = fields.get("values", np.float32), fields.get("shapes", np.int32, 2)
             return cls(values, flat_offsets(shapes.reshape(-1, 2)), shapes)
-        except ValueError as error:
-            raise InputError(path, f"damaged: {error}") from error
 
     def __repr__(self) -> str:
         return f"Scores({len(self)} pairs, {len(self.values)} values)"

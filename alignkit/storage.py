@@ -19,7 +19,7 @@ from typing import IO, Any
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.records import plainly_shown, shown
+from alignkit.records import Record, plainly_shown, shown
 from alignkit.types import PathLike
 
 HEADER = "header.json"
@@ -219,6 +219,24 @@ def load_arrays(path: PathLike, kind: str, version: int) -> tuple[dict[str, np.n
     if sorted(arrays) != header.pop("arrays", None):
         raise InputError(path, "damaged: its arrays are not those that its header names")
     return arrays, header
+
+
+@contextmanager
+def loaded(path: PathLike, kind: str, version: int) -> Iterator[tuple[Fields, Record]]:
+    """The arrays and the header of a file, as :func:`load_arrays` reads them, to make an object of.
+
+    Raises:
+        InputError: the file cannot be read; or what is in it is refused in the block by an AlignkitError,
+            IndexError, TypeError or ValueError.
+    """
+    arrays, header = load_arrays(path, kind, version)
+    try:
+        yield Fields(path, arrays), Record(path, header)
+    except (AlignkitError, IndexError, TypeError, ValueError) as error:
+        if isinstance(error, InputError) and error.path == os.fspath(path):
+            raise
+        problem = error.problem if isinstance(error, InputError) else error
+        raise InputError(path, f"damaged: {problem}") from error
 
 
 class Fields:

@@ -179,8 +179,6 @@ class OutputPath(click.ParamType):
         check_writable(path)
         if self.endings and not _is_special(path):
             check_ending(path, self.endings)
-        if path.endswith(".parquet"):
-            check_parquet()
         return path
 
 
@@ -206,14 +204,6 @@ PASSES = click.IntRange(1, GREATEST_PASSES)
 THREADS = click.IntRange(1, GREATEST_THREAD_COUNT)
 SHARE = RealNumber(0, 1)
 TEXT = InputPath(stdin=True)
-
-
-def check_parquet() -> None:
-    """Check that Parquet files can be written; raises AlignkitError, with the remedy, if not."""
-    from importlib.util import find_spec
-
-    if find_spec("pyarrow") is None:
-        raise AlignkitError("Parquet needs pyarrow: pip install pyarrow, or choose another format")
 
 
 def check_paths(ctx: click.Context) -> None:

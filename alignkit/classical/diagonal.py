@@ -20,7 +20,6 @@ from alignkit.classical.lexical_model import (
 from alignkit.classical.memory import check_memory
 from alignkit.classical.settings import TENSION_RANGE, DiagonalSettings
 from alignkit.classical.word_pairs import IndexedBitext, token_index
-from alignkit.errors import InputError
 from alignkit.kernels import diagonal as kernels
 from alignkit.kernels import hmm_m_step, translation_table
 from alignkit.kernels.diagonal import Denominators, Exponentials, NullRow, PositionTotals, Shapes, TargetTokens
@@ -29,9 +28,8 @@ from alignkit.kernels.translation_table import Matrices
 from alignkit.links.from_scores import links_from_positions
 from alignkit.links.links import Links
 from alignkit.parallel import blocks, run_blocks, thread_count
-from alignkit.records import Record
 from alignkit.scores import Scores
-from alignkit.storage import Fields, load_arrays, save_arrays
+from alignkit.storage import loaded, save_arrays
 from alignkit.text.bitext import Bitext
 from alignkit.types import PathLike, Progress, with_options
 
@@ -194,15 +192,9 @@ class Diagonal(LexicalModel, Aligner):
 
 def load_diagonal(path: PathLike) -> Diagonal:
     """Read what :meth:`Diagonal.save` wrote; raises InputError if it is missing, damaged or of another kind."""
-    arrays, values = load_arrays(path, KIND, VERSION)
-    header = Record(path, values)
-    try:
-        parts = read_parts(Fields(path, arrays), header)
-        for name in ("null_probability", "tension"):
-            parts[name] = header.number(name)
-        return Diagonal(**parts)
-    except (TypeError, ValueError) as error:
-        raise InputError(path, f"damaged: {error}") from error
+    with loaded(path, KIND, VERSION) as (fields, header):
+        numbers = {name: header.number(name) for name in ("null_probability", "tension")}
+        return Diagonal(**read_parts(fields, header), **numbers)
 
 
 class DiagonalEstimation:

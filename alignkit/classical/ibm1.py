@@ -14,16 +14,15 @@ from alignkit.classical.memory import check_memory
 from alignkit.classical.priors import LexiconPrior, start_null, start_values
 from alignkit.classical.settings import IBM1Settings
 from alignkit.classical.word_pairs import IndexedBitext
-from alignkit.errors import AlignkitError, InputError
+from alignkit.errors import AlignkitError
 from alignkit.kernels import translation_table as kernels
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.translation_table import UNSEEN
 from alignkit.links.from_scores import links_from_positions
 from alignkit.links.links import Links
 from alignkit.parallel import thread_count
-from alignkit.records import Record
 from alignkit.scores import Scores
-from alignkit.storage import Fields, load_arrays, save_arrays
+from alignkit.storage import loaded, save_arrays
 from alignkit.text.bitext import Bitext
 from alignkit.types import PathLike, Progress, with_options
 
@@ -158,13 +157,9 @@ def mixture_log_probabilities(
 
 def load_ibm1(path: PathLike) -> IBM1:
     """Read what :meth:`IBM1.save` wrote; raises InputError if it is missing, damaged or of another kind."""
-    arrays, values = load_arrays(path, KIND, VERSION)
-    header = Record(path, values)
-    try:
+    with loaded(path, KIND, VERSION) as (fields, header):
         probability = header.number("null_probability", 0, 1) if header.optional("null_probability") else None
-        return IBM1(**read_parts(Fields(path, arrays), header), null_probability=probability)
-    except (TypeError, ValueError) as error:
-        raise InputError(path, f"damaged: {error}") from error
+        return IBM1(**read_parts(fields, header), null_probability=probability)
 
 
 class IBM1Estimation:

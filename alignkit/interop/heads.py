@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError
+from alignkit.errors import AlignkitError
 from alignkit.scores import Grouping, Scores, flat_offsets
-from alignkit.storage import Fields, load_arrays, save_arrays
+from alignkit.storage import Fields, loaded, save_arrays
 from alignkit.types import PathLike
 
 KIND, VERSION = "alignkit.attention", 1
@@ -208,18 +208,13 @@ class AttentionHeads:
     @classmethod
     def load(cls, path: PathLike) -> AttentionHeads:
         """Read an npz file that :meth:`save` wrote; raises InputError if it is missing or damaged."""
-        arrays = load_arrays(path, KIND, VERSION)[0]
-        fields = Fields(path, arrays)
-        values, shapes = fields.get("values", np.float32, 2), fields.get("shapes", np.int32, 2)
-        heads = fields.get("heads", np.int32, 2)
-        try:
-            words = None
-            if "source_words" in arrays:
+        with loaded(path, KIND, VERSION) as (fields, _):
+            values, shapes = fields.get("values", np.float32, 2), fields.get("shapes", np.int32, 2)
+            heads, words = fields.get("heads", np.int32, 2), None
+            if "source_words" in fields.arrays:
                 words = tuple(_grouping(fields, side, shapes[:, k]) for side, k in (("source", 1), ("target", 0)))
             pairs = tuple((int(layer), int(head)) for layer, head in heads)
             return cls(values, shapes, pairs, words)  # type: ignore[arg-type]
-        except (ValueError, IndexError) as error:
-            raise InputError(path, f"damaged: {error}") from error
 
     def __repr__(self) -> str:
         return f"AttentionHeads({len(self)} pairs, {self.described})"

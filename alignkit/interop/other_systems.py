@@ -4,8 +4,6 @@ Formats, recognised by the file itself:
 
 - ``.npz`` of :meth:`Scores.save` or :meth:`AttentionHeads.save`, or any npz with one array per pair, in the order
   of their names: (T, L), or (layers, heads, T, L);
-- ``.parquet`` or ``.csv``: a tidy frame with the columns sentence, t, s and value (:meth:`Scores.to_frame`);
-- JSON of inseq (:mod:`alignkit.interop.score_formats`);
 - JSON lines: for each pair a list of rows, or an object with the matrix as ``alignment``, ``attention``,
   ``scores`` or ``matrix`` and, optionally, its tokens as lists ``source`` and ``target``;
 - Marian's soft alignments: for each pair, rows separated by spaces and numbers separated by commas; anything up to
@@ -33,17 +31,13 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.interop import heads as attention
 from alignkit.interop.heads import AttentionHeads, split_choice
 from alignkit.interop.score_formats import (
-    INSEQ_MARKER,
     ExternalScores,
     ScoreFile,
     is_links,
-    read_attributions,
     read_json_lines,
     read_link_lines,
     read_soft_alignments,
-    scores_from_frame,
     split_probabilities,
-    words_of_tokens,
 )
 from alignkit.scores import Scores
 from alignkit.storage import read_header
@@ -56,8 +50,7 @@ def read_scores(path: PathLike, shapes: np.ndarray | None = None) -> ExternalSco
     Args:
         path: a file in one of the formats of this module; ``FILE:LAYER.HEAD`` for one of several heads;
             ``LINKS:PROBABILITIES`` for links and their probabilities in two files.
-        shapes: int (M, 2), T and L of the text's pairs in words; required for links, and in a frame for pairs and
-            tokens at the end that no row names.
+        shapes: int (M, 2), T and L of the text's pairs in words; required for links.
 
     Raises:
         InputError: the file is unreadable, malformed or out of range; with the line (or the pair) if there is one.
@@ -148,44 +141,6 @@ def _arrays(path: PathLike, data: bytes) -> Scores | AttentionHeads:
     return Scores.from_matrices(matrix for _, matrix in matrices)
 
 
-def read_inseq(file: ScoreFile) -> ExternalScores | AttentionHeads:
-    """Attributions that inseq saved."""
-    pairs = read_attributions(file.path, "\n".join(file.lines))
-    source, target = tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs)
-    if all(pair.values.ndim == 2 for pair in pairs):
-        return ExternalScores(file.name, Scores.from_matrices(pair.values for pair in pairs), source, target)
-    try:
-        return AttentionHeads.from_pairs((pair.values for pair in pairs), words_of_tokens(source, target))
-    except ValueError as error:
-        raise InputError(file.path, str(error)) from error
-
-
-def read_parquet(file: ScoreFile) -> ExternalScores:
-    """A frame in a Parquet file."""
-    import pandas as pd
-
-    try:
-        frame = pd.read_parquet(file.path)
-    except ImportError as error:
-        raise AlignkitError("Parquet needs pyarrow: pip install pyarrow, or give .npz or .csv") from error
-    except OSError as error:
-        raise InputError(file.path, f"cannot be read: {error.strerror or error}") from error
-    except Exception as error:  # pyarrow's own errors have several bases
-        raise InputError(file.path, f"not a Parquet file, or damaged: {error}") from error
-    return ExternalScores(file.name, scores_from_frame(file.path, frame, file.shapes))
-
-
-def read_csv(file: ScoreFile) -> ExternalScores:
-    """A frame in a CSV file."""
-    import pandas as pd
-
-    try:
-        frame = pd.read_csv(io.BytesIO(file.data))
-    except (ValueError, UnicodeDecodeError) as error:
-        raise InputError(file.path, f"not a CSV table: {error}") from error
-    return ExternalScores(file.name, scores_from_frame(file.path, frame, file.shapes))
-
-
 @dataclass(frozen=True)
 class ScoreFormat:
     """A format that scores are read from.
@@ -201,12 +156,7 @@ class ScoreFormat:
 
 #: The registry of formats. The first that recognises a file reads it; the last takes what is left.
 SCORE_FORMATS = {
-    "parquet": ScoreFormat(lambda file: file.name.endswith(".parquet"), read_parquet),
-    "csv": ScoreFormat(lambda file: file.name.endswith(".csv"), read_csv),
     "npz": ScoreFormat(lambda file: file.data.startswith(b"PK\x03\x04"), read_npz),
-    "inseq": ScoreFormat(
-        lambda file: file.first_line.startswith("{") and f'"{INSEQ_MARKER}"'.encode() in file.data, read_inseq
-    ),
     "json": ScoreFormat(lambda file: file.first_line.startswith(("[", "{")), read_json_lines),
     "links": ScoreFormat(lambda file: is_links(file.first_alignment), read_pharaoh),
     "soft": ScoreFormat(lambda file: True, read_soft_alignments),

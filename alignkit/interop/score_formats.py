@@ -1,15 +1,14 @@
-"""Scores of other systems in text, JSON and frames; each format gives :class:`ExternalScores`."""
+"""Scores of other systems in text and JSON; each format gives :class:`ExternalScores`."""
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -101,67 +100,6 @@ def words_of_tokens(source: Sequence[Sequence[str]], target: Sequence[Sequence[s
     return sides[0], sides[1]
 
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-def scores_from_frame(path: PathLike, frame: pd.DataFrame, shapes: np.ndarray | None = None) -> Scores:
-    """Scores of a tidy frame with the columns sentence, t, s and value; an element that no row names is 0.
-
-    Args:
-        path: the file of the frame, for messages.
-        frame: columns run, step and kind may be there as well, but must not have several values.
-        shapes: int (M, 2), T and L; if not given, as large as the indices in the frame require.
-
-    Raises:
-        InputError: a column is missing, an index is out of range or an element is named twice, with the row.
-    """
-    m, t, s, values = _columns(path, frame)
-    negative = (m < 0) | (t < 0) | (s < 0)
-    if shapes is None and not negative.any():
-        shapes = np.zeros((int(m.max(initial=-1)) + 1, 2), np.int32)
-        np.maximum.at(shapes[:, 0], m, t + 1)
-        np.maximum.at(shapes[:, 1], m, s + 1)
-    known = np.zeros((0, 2), np.int32) if shapes is None else np.asarray(shapes, np.int32)
-    inside = ~negative & (m < len(known))
-    inside[inside] = (t[inside] < known[m[inside], 0]) & (s[inside] < known[m[inside], 1])
-    _check_rows(path, ~inside, "is out of range of the text", m, t, s)
-    _check_rows(path, np.isnan(values), "has no value", m, t, s)
-    offsets = flat_offsets(known)
-    place = offsets[m] + t * known[m, 1] + s
-    order = np.argsort(place, kind="stable")
-    twice = np.zeros(len(place), bool)
-    twice[order[1:]] = place[order[1:]] == place[order[:-1]]
-    _check_rows(path, twice, "is there twice", m, t, s)
-    flat = np.zeros(int(offsets[-1]), np.float32)
-    flat[place] = values
-    return Scores(flat, offsets, known)
-
-
-def _columns(path: PathLike, frame: pd.DataFrame) -> tuple[np.ndarray, ...]:
-    """Columns sentence, t and s as int64, value as float32."""
-    for name in ("sentence", "t", "s"):
-        if name not in frame or frame[name].dtype.kind not in "iu":
-            problem = f"needs the columns sentence, t, s (integers) and value; {name} is not such a column"
-            raise InputError(path, problem)
-    if "value" not in frame or frame["value"].dtype.kind not in "fiu":
-        raise InputError(path, "needs a column value with numbers")
-    for name in ("run", "step", "kind"):
-        if name in frame and frame[name].nunique(dropna=False) > 1:
-            raise InputError(path, f"contains several sets of scores: column {name} varies; keep one")
-    indices = (frame[name].to_numpy(np.int64) for name in ("sentence", "t", "s"))
-    return *indices, frame["value"].to_numpy(np.float32)
-
-
-def _check_rows(path: PathLike, wrong: np.ndarray, problem: str, *columns: np.ndarray) -> None:
-    if wrong.any():
-        k = int(wrong.argmax())
-        place = ", ".join(
-            f"{name} {column[k]}" for name, column in zip(("sentence", "t", "s"), columns, strict=True)
-        )
-        raise InputError(path, f"row {k + 1} ({place}) {problem}")
-
-
 MATRIX_KEYS = ("alignment", "attention", "scores", "matrix")
 TOKEN_KEYS = {"source": ("source", "src"), "target": ("target", "tgt")}
 _SOFT = re.compile(r"[-+0-9.eEinfa]+(,[-+0-9.eEinfa]+)*\Z", re.ASCII)
@@ -244,91 +182,6 @@ def read_soft_alignments(file: ScoreFile) -> ExternalScores:
                 raise InputError(file.path, problem, line=number, remedy=remedy) from error
         matrices.append(_matrix(file.path, number, rows))
     return ExternalScores(file.name, Scores.from_matrices(matrices))
-
-
-# Attributions that inseq saved (``out.save("out.json")``), read without inseq; nothing in the file is executed.
-# An array of inseq has a row per *source* token and a column per target token, which is turned here. Attention has
-# two more dimensions, layers and heads; it is that of the step which predicts the token, not shifted.
-INSEQ_MARKER = "sequence_attributions"
-_FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
-_AGGREGATE = "sum it up before you save it: out.aggregate()"
-
-
-@dataclass(frozen=True, eq=False)
-class Attribution:
-    """The attribution of one sentence pair.
-
-    Attributes:
-        values: float32 (layers, heads, T, L), or (T, L) if inseq summed them up.
-        source, target: the L and T tokens.
-    """
-
-    values: np.ndarray
-    source: tuple[str, ...]
-    target: tuple[str, ...]
-
-
-def read_attributions(path: PathLike, text: str) -> list[Attribution]:
-    """The attributions of the source tokens of a file.
-
-    Args:
-        path: the file, for messages.
-        text: its JSON.
-
-    Raises:
-        InputError: the file is damaged, has no attributions of source tokens, or has a further dimension that is
-            not layers and heads.
-    """
-    try:
-        sequences = _attributes(json.loads(text))[INSEQ_MARKER]
-        found = [_attribution(path, number, _attributes(each)) for number, each in enumerate(sequences, 1)]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError) as error:
-        problem = f"not an attribution that inseq saved, or damaged: {error or type(error).__name__}"
-        raise InputError(path, problem) from error
-    if len({each.values.ndim for each in found}) > 1:
-        raise InputError(path, "some attributions have layers and heads, others do not")
-    return found
-
-
-def _attribution(path: PathLike, number: int, fields: dict[str, Any]) -> Attribution:
-    source, target = (
-        [str(_attributes(token)["token"]) for token in fields[side]] for side in ("source", "target")
-    )
-    target = target[int(fields.get("attr_pos_start") or 0) : fields.get("attr_pos_end")]
-    if fields["source_attributions"] is None:
-        raise InputError(path, f"pair {number} has attributions of target tokens only")
-    values = _tensor(fields["source_attributions"])
-    if values.ndim not in (2, 4):
-        problem = f"pair {number} has an attribution with {values.ndim} dimensions"
-        raise InputError(path, problem, remedy=_AGGREGATE)
-    if values.shape[:2] != (len(source), len(target)):
-        problem = (
-            f"an attribution of shape {values.shape} for {len(source)} source and {len(target)} target tokens"
-        )
-        raise InputError(path, f"pair {number} has {problem}")
-    if np.isnan(values).any():
-        raise InputError(path, f"pair {number} has an attribution that is not a number (NaN)")
-    turned = values.T if values.ndim == 2 else values.transpose(2, 3, 1, 0)
-    return Attribution(np.ascontiguousarray(turned), tuple(source), tuple(target))
-
-
-def _attributes(value: Any) -> dict[str, Any]:
-    """The fields of an object, which may be wrapped with its type."""
-    if not isinstance(value, dict):
-        raise TypeError(f"an object was expected, not {type(value).__name__}")
-    return value.get("attributes", value)
-
-
-def _tensor(text: str) -> np.ndarray:
-    """float32, the array of a safetensors file in base64: the header's length, the header, the numbers."""
-    data = base64.b64decode(text, validate=True)
-    size = int.from_bytes(data[:8], "little")
-    entry = json.loads(data[8 : 8 + size])["attribution"]
-    if entry["dtype"] not in _FLOATS:
-        raise ValueError(f"numbers of type {entry['dtype']}; save them with scores_precision='float32'")
-    low, high = entry["data_offsets"]
-    numbers = np.frombuffer(data[8 + size :][low:high], _FLOATS[entry["dtype"]])
-    return numbers.astype(np.float32).reshape(entry["shape"])
 
 
 _LINK = re.compile(r"\s*\d+[-p?]\d+(:[0-9.e+-]+)?(\s|\Z)", re.ASCII)

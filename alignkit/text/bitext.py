@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alignkit.errors import InputError, check_list
-from alignkit.records import Record
-from alignkit.storage import Fields, load_arrays, save_arrays
+from alignkit.errors import check_list
+from alignkit.storage import Fields, loaded, save_arrays
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike
 
@@ -197,16 +196,12 @@ class Bitext:
     @classmethod
     def load(cls, path: PathLike) -> Bitext:
         """Read a file written by :meth:`save`; raises InputError if it is missing or damaged."""
-        arrays, header = load_arrays(path, KIND, VERSION)
-        fields = Fields(path, arrays)
-        try:
+        with loaded(path, KIND, VERSION) as (fields, header):
             source = _load_corpus(fields, "source", _load_vocabulary(fields, "source"))
-            shared = Record(path, header).flag("shared")
+            shared = header.flag("shared")
             vocabulary = source.vocabulary if shared else _load_vocabulary(fields, "target")
             target = _load_corpus(fields, "target", vocabulary)
             return cls(source, target)
-        except ValueError as error:
-            raise InputError(path, f"damaged: {error}") from error
 
     def __repr__(self) -> str:
         return f"Bitext({self.source!r} -> {self.target!r})"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from alignkit.errors import AlignkitError, InputError
 from alignkit.interop import other_systems
 from alignkit.interop.other_systems import ScoreFormat, read_scores
-from alignkit.interop.score_formats import ExternalScores, scores_from_frame
+from alignkit.interop.score_formats import ExternalScores
 from alignkit.scores import Scores
 
 MATRICES = [
@@ -53,25 +53,11 @@ def write_soft(path):
         ("d.jsonl", write_jsonl),
         ("e.jsonl", write_objects),
         ("f.txt", write_soft),
-        ("g.csv", lambda path: PLANTED.to_frame().sample(frac=1, random_state=1).to_csv(path, index=False)),
     ],
 )
 def test_every_format_gives_the_same_matrices(tmp_path, name, write):
     write(tmp_path / name)
     assert same(read_scores(tmp_path / name).scores, PLANTED)
-
-
-def test_parquet(tmp_path):
-    path = tmp_path / "a.parquet"
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        path.write_bytes(b"PAR1")
-        with pytest.raises(AlignkitError, match="pip install pyarrow"):
-            read_scores(path)
-        return
-    PLANTED.to_frame().to_parquet(path)
-    assert same(read_scores(path).scores, PLANTED)
 
 
 def test_arrays_come_in_the_order_of_their_numbers(tmp_path):
@@ -87,11 +73,6 @@ def test_links_are_ones_or_their_probabilities(tmp_path):
         [[0]],
         [[1, 0], [0, 0], [0, 0.25]],
     ]
-
-
-def test_a_frame_may_leave_zeros_out():
-    frame = PLANTED.to_frame()
-    assert same(scores_from_frame("x", frame[frame["value"] != 0], PLANTED.shapes), PLANTED)
 
 
 FAULTS = {
@@ -189,31 +170,6 @@ def test_links_without_a_text(tmp_path):
     (tmp_path / "a").write_text("0-0\n")
     with pytest.raises(InputError, match="give the text as well"):
         read_scores(tmp_path / "a")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"t": 5}, r"row 4 \(sentence 0, t 5, s 0\) is out of range"),
-        ({"sentence": -1}, "is out of range"),
-        ({"t": 0}, r"row 4 \(sentence 0, t 0, s 0\) is there twice"),
-        ({"value": np.nan}, "has no value"),
-    ],
-)
-def test_a_frame_that_does_not_fit(change, message):
-    frame = PLANTED.to_frame()
-    for column, value in change.items():
-        frame.loc[3, column] = value
-    with pytest.raises(InputError, match=message):
-        scores_from_frame("x", frame, PLANTED.shapes)
-
-
-def test_a_frame_of_two_things():
-    frame = PLANTED.to_frame().assign(step=[0] + [1] * (len(PLANTED.values) - 1))
-    with pytest.raises(InputError, match="column step varies"):
-        scores_from_frame("x", frame)
-    with pytest.raises(InputError, match="needs the columns"):
-        scores_from_frame("x", frame.drop(columns=["s", "step"]))
 
 
 def test_an_archive_with_objects_in_it_is_not_opened(tmp_path):

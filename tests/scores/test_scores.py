@@ -77,25 +77,9 @@ def test_save_and_load(tmp_path):
 
 @pytest.mark.parametrize("name", ["a.txt", "a", "a.npz.gz", "npz"])
 def test_a_name_of_another_format_is_refused(tmp_path, name):
-    with pytest.raises(AlignkitError, match=r"must end in \.npz or \.parquet"):
+    with pytest.raises(AlignkitError, match=r"must end in \.npz"):
         Scores.from_matrices(MATRICES).save(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_parquet(tmp_path):
-    scores = Scores.from_matrices(MATRICES)
-    path = tmp_path / "a.parquet"
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        with pytest.raises(AlignkitError, match="pip install pyarrow"):
-            scores.save(path)
-        assert list(tmp_path.iterdir()) == []
-        return
-    import pandas as pd
-
-    scores.save(path)
-    assert pd.read_parquet(path).equals(scores.to_frame())
 
 
 @pytest.mark.parametrize(

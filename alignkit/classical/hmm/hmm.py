@@ -20,14 +20,12 @@ from alignkit.classical.hmm.views import (
     training_pairs,
 )
 from alignkit.classical.priors import LexiconPrior
-from alignkit.errors import InputError
 from alignkit.kernels.hmm_e_step import FORWARD
 from alignkit.links.from_scores import best_links
 from alignkit.links.links import Links
 from alignkit.parallel import thread_count
-from alignkit.records import Record
 from alignkit.scores import Scores
-from alignkit.storage import Fields, load_arrays, save_arrays
+from alignkit.storage import loaded, save_arrays
 from alignkit.text.bitext import Bitext
 from alignkit.text.units import lowercased
 from alignkit.types import PathLike, Progress, with_options
@@ -92,13 +90,8 @@ class HMM(FittedHMM, Aligner):
 
 def load_hmm(path: PathLike) -> HMM:
     """Reads what :meth:`HMM.save` wrote; raises InputError if it is missing, damaged or of another kind."""
-    arrays, values = load_arrays(path, KIND, VERSION)
-    header = Record(path, values)
-    try:
-        attributes = unpack_hmm(Fields(path, arrays), header, 1)
-        return HMM(**attributes, fold_case=header.flag("fold_case"))
-    except (TypeError, ValueError) as error:
-        raise InputError(path, f"damaged: {error}") from error
+    with loaded(path, KIND, VERSION) as (fields, header):
+        return HMM(**unpack_hmm(fields, header, 1), fold_case=header.flag("fold_case"))
 
 
 def fit_hmm(

@@ -68,7 +68,7 @@ from alignkit.classical.lexical_model import Lookup, PairTable
 from alignkit.classical.memory import parse_size, show_size
 from alignkit.classical.priors import LexiconPrior
 from alignkit.embeddings.levels import Embeddings
-from alignkit.errors import AlignkitError, InputError
+from alignkit.errors import AlignkitError
 from alignkit.kernels.hmm_e_step import BOTH, FORWARD, REVERSE, Shares
 from alignkit.kernels.link_odds import NO_LINK
 from alignkit.links.from_scores import links_above
@@ -76,7 +76,7 @@ from alignkit.links.links import Links
 from alignkit.parallel import thread_count
 from alignkit.records import Record
 from alignkit.scores import Scores
-from alignkit.storage import Fields, load_arrays, save_arrays
+from alignkit.storage import Fields, loaded, save_arrays
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike, Progress, with_options
@@ -304,19 +304,16 @@ class JointHMM(Aligner):
 
 def load_joint(path: PathLike) -> JointHMM:
     """Reads what :meth:`JointHMM.save` wrote; raises InputError if it is missing, damaged or of another kind."""
-    arrays, values = load_arrays(path, KIND, VERSION)
-    header, views, models = Record(path, values), [], []
-    try:
+    views, models = [], []
+    with loaded(path, KIND, VERSION) as (fields, header):
         for n, values in enumerate(header.rows("parts")):
             part = Record(path, values, name=f"part {n}")
-            own = {name.partition(".")[2]: array for name, array in arrays.items() if name.startswith(f"{n}.")}
+            own = {
+                name.partition(".")[2]: array for name, array in fields.arrays.items() if name.startswith(f"{n}.")
+            }
             views.append(unpack_view(Fields(path, own), part.part("view")))
             models.append(unpack_bidirectional(Fields(path, own), part.part("model")))
         return JointHMM(tuple(views), tuple(models), header.number("threshold", 0, 1))
-    except InputError:
-        raise
-    except (AlignkitError, TypeError, ValueError) as error:
-        raise InputError(path, f"damaged: {error}") from error
 
 
 def fit_joint(
