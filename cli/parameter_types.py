@@ -108,11 +108,10 @@ class InputPath(click.ParamType):
 
 
 class ScoresPath(InputPath):
-    """A file of scores, or a part of one as FILE:LAYER.HEAD, or LINKS:PROBABILITIES."""
+    """A file of scores, or a part of one as FILE:LAYER.HEAD."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        for path in score_files(os.fspath(value)):
-            super().convert(path, param, ctx)
+        super().convert(score_file(os.fspath(value)), param, ctx)
         return os.fspath(value)
 
 
@@ -237,12 +236,11 @@ def check_paths(ctx: click.Context) -> None:
             outputs[place] = name
 
 
-def score_files(value: str) -> list[str]:
-    """The files that a path of scores names."""
+def score_file(value: str) -> str:
+    """The file that a path of scores names."""
     from alignkit.interop.heads import split_choice
-    from alignkit.interop.score_formats import split_probabilities
 
-    return [os.fspath(path) for path in split_probabilities(split_choice(value)[0]) if path is not None]
+    return os.fspath(split_choice(value)[0])
 
 
 def _is_special(path: str) -> bool:
@@ -256,7 +254,7 @@ def _paths(kind: click.ParamType, value: Any) -> Iterator[tuple[click.ParamType,
         if isinstance(kind, OutputPath) and kind.result:
             yield kind, "-"
     elif isinstance(value, str) and isinstance(kind, ScoresPath):
-        yield from ((InputPath(stdin=True), path) for path in score_files(value))
+        yield InputPath(stdin=True), score_file(value)
     elif isinstance(value, str):
         yield kind, value
     elif isinstance(kind, click.Tuple) and value and isinstance(value[0], str):

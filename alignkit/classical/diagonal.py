@@ -34,20 +34,7 @@ from alignkit.text.bitext import Bitext
 from alignkit.types import PathLike, Progress, with_options
 
 KIND, VERSION = "alignkit.diagonal", 1
-_TABLE = 1 << 20  # numbers that may be counted in a table whatever their number
 _STEPS, _RATE = 8, 20.0  # of the gradient ascent on the tension, once per EM iteration
-
-
-def _distinct(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of numbers int64 (N,), at least 0: the different ones, rising; which of them each is; how many are equal."""
-    size = int(codes.max(initial=-1)) + 1
-    if size > max(_TABLE, len(codes)):
-        return np.unique(codes, return_inverse=True, return_counts=True)
-    counts = np.bincount(codes, minlength=size)  # no sorting, and less memory
-    own = np.flatnonzero(counts)
-    number = np.zeros(size, np.int32)
-    number[own] = np.arange(len(own))
-    return own, number[codes], counts[own]
 
 
 class PositionDistribution:
@@ -69,7 +56,9 @@ class PositionDistribution:
         source, target = bitext.source.lengths, bitext.target.lengths
         full = (source > 0) & (target > 0)
         width = int(source.max(initial=0)) + 1
-        codes, which, counts = _distinct(target[full] * width + source[full])
+        codes, which, counts = np.unique(
+            target[full] * width + source[full], return_inverse=True, return_counts=True
+        )
         lengths = np.stack([codes // width, codes % width], axis=1)
         starts = np.concatenate([[0], np.cumsum(lengths[:, 0])])
         self.shapes = Shapes(lengths, starts)

@@ -11,9 +11,6 @@ from alignkit.types import Progress
 # :func:`exact_sum` counts in parts of 2^-32; a sum of 2^31 numbers of this size does not overflow.
 _ONE, _LARGEST = 2.0**32, 2.0**30
 
-# :func:`exact_sum` counts in parts of 2^-32; a sum of 2^31 numbers of this size does not overflow.
-_ONE, _LARGEST = 2.0**32, 2.0**30
-
 
 class EMModel(Protocol):
     """A model while it is estimated: its parameters, and the expected counts of its hidden alignments."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from alignkit.errors import AlignkitError
-from alignkit.scores import Grouping, Scores, flat_offsets
+from alignkit.scores import Grouping, Scores, flat_offsets, merge_matrix
 from alignkit.storage import Fields, loaded, save_arrays
 from alignkit.types import PathLike
 
@@ -184,13 +184,8 @@ class AttentionHeads:
             return self
         merged = []
         for m, ((source, columns), (target, rows)) in enumerate(zip(*self.words, strict=True)):
-            matrices = self.pair(m)
-            by_column = np.zeros((matrices.shape[2], columns), np.float32)
-            by_column[source >= 0, source[source >= 0]] = 1
-            by_row = np.zeros((rows, matrices.shape[1]), np.float32)
-            by_row[target[target >= 0], target >= 0] = 1
-            by_row /= np.maximum(by_row.sum(axis=1, keepdims=True), 1)
-            merged.append((by_row @ matrices @ by_column).reshape(len(self.heads), -1))
+            words = merge_matrix(self.pair(m), (target, rows), (source, columns))
+            merged.append(words.reshape(len(self.heads), -1))
         counts = [[rows, columns] for (_, columns), (_, rows) in zip(*self.words, strict=True)]
         shapes = np.array(counts, np.int32).reshape(-1, 2)
         values = np.concatenate([np.zeros((len(self.heads), 0), np.float32), *merged], axis=1)

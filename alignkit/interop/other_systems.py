@@ -8,8 +8,7 @@ Formats, recognised by the file itself:
   ``scores`` or ``matrix`` and, optionally, its tokens as lists ``source`` and ``target``;
 - Marian's soft alignments: for each pair, rows separated by spaces and numbers separated by commas; anything up to
   the last ``|||`` of a line is ignored;
-- Pharaoh links ``s-t`` as scores 0 and 1, or ``s-t:p`` as their probabilities. ``LINKS:PROBABILITIES`` names two
-  files, as awesome-align writes them.
+- Pharaoh links ``s-t`` as scores 0 and 1, or ``s-t:p`` as their probabilities.
 
 One head of a file with several layers and heads is named ``FILE:LAYER.HEAD`` (:func:`split_choice`).
 
@@ -37,7 +36,6 @@ from alignkit.interop.score_formats import (
     read_json_lines,
     read_link_lines,
     read_soft_alignments,
-    split_probabilities,
 )
 from alignkit.scores import Scores
 from alignkit.storage import read_header
@@ -48,8 +46,7 @@ def read_scores(path: PathLike, shapes: np.ndarray | None = None) -> ExternalSco
     """Read the scores of another system.
 
     Args:
-        path: a file in one of the formats of this module; ``FILE:LAYER.HEAD`` for one of several heads;
-            ``LINKS:PROBABILITIES`` for links and their probabilities in two files.
+        path: a file in one of the formats of this module; ``FILE:LAYER.HEAD`` for one of several heads.
         shapes: int (M, 2), T and L of the text's pairs in words; required for links.
 
     Raises:
@@ -86,11 +83,6 @@ def read_heads(path: PathLike, shapes: np.ndarray | None = None) -> AttentionHea
 
 
 def _read(path: PathLike, shapes: np.ndarray | None) -> ExternalScores | AttentionHeads:
-    links, probabilities = split_probabilities(path)
-    if probabilities is not None:
-        file, other = ScoreFile(links, shapes), ScoreFile(probabilities)
-        scores = read_link_lines(links, file.alignments, shapes, (probabilities, other.lines))
-        return ExternalScores(os.fspath(path), scores)
     file = ScoreFile(path, shapes)
     return next(one for one in SCORE_FORMATS.values() if one.recognises(file)).read(file)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from alignkit.errors import InputError
 from alignkit.interop.heads import AttentionHeads
-from alignkit.links.links import Links, check_range, parse_links, parse_probabilities, without_line_numbers
+from alignkit.links.links import Links, check_range, parse_links, parse_probabilities
 from alignkit.scores import Grouping, Scores, flat_offsets
 from alignkit.text.reading import file_parts, split_lines, valid_text
 from alignkit.text.subword_marks import style_of, word_groups
@@ -185,21 +185,12 @@ def read_soft_alignments(file: ScoreFile) -> ExternalScores:
 
 
 _LINK = re.compile(r"\s*\d+[-p?]\d+(:[0-9.e+-]+)?(\s|\Z)", re.ASCII)
-_PROBABILITY = re.compile(r"[0-9.e+-]+\Z", re.ASCII)
 _NUMBER = re.compile(r"\d+\t", re.ASCII)
 
 
 def is_links(first: str) -> bool:
     """True if the first line that is not blank is one of links, or there is none."""
     return not first or _LINK.match(_NUMBER.sub("", first, count=1) or "0-0") is not None
-
-
-def split_probabilities(path: PathLike) -> tuple[PathLike, PathLike | None]:
-    """The two files of ``LINKS:PROBABILITIES``; a path that is no such pair of existing files, and None."""
-    links, colon, probabilities = os.fspath(path).rpartition(":")
-    if colon and not os.path.exists(path) and os.path.exists(links) and os.path.exists(probabilities):
-        return links, probabilities
-    return path, None
 
 
 def scores_from_links(
@@ -231,43 +222,15 @@ def scores_from_links(
     return Scores(values, offsets, shapes)
 
 
-def read_link_lines(
-    path: PathLike,
-    lines: Sequence[str],
-    shapes: np.ndarray | None,
-    probability_file: tuple[PathLike, Sequence[str]] | None = None,
-) -> Scores:
+def read_link_lines(path: PathLike, lines: Sequence[str], shapes: np.ndarray | None) -> Scores:
     """Scores of lines of links; a link without a probability counts as 1, of a repeated link the first counts.
 
     Args:
         path, lines: the file of the links ``s-t`` or ``s-t:p``.
         shapes: as for :func:`scores_from_links`.
-        probability_file: another file, and its lines: the probability of each link of the same line.
 
     Raises:
-        InputError: as for :func:`scores_from_links`; an item is no link or no probability, or the two files do not
-            fit each other.
+        InputError: as for :func:`scores_from_links`; or an item is no link or no probability.
     """
-    lines = without_line_numbers(path, lines)
-    links = parse_links(path, lines).possible
-    if probability_file is not None:
-        lines = _joined(lines, *probability_file)
-        path = probability_file[0]
-    values = parse_probabilities(path, lines)
+    links, values = parse_links(path, lines).possible, parse_probabilities(path, lines)
     return scores_from_links(path, links, shapes, values if values is None else np.nan_to_num(values, nan=1.0))
-
-
-def _joined(lines: Sequence[str], path: PathLike, rows: Sequence[str]) -> list[str]:
-    """Lines of ``s-t:p`` of lines of links and lines of probabilities."""
-    if len(rows) != len(lines):
-        raise InputError(path, f"has probabilities of {len(rows)} lines, the links have {len(lines)}")
-    found = []
-    for number, (line, row) in enumerate(zip(lines, rows, strict=True), 1):
-        items, values = line.split(), row.split()
-        if len(items) != len(values):
-            raise InputError(path, f"{len(values)} probabilities for {len(items)} links", line=number)
-        for value in values:
-            if _PROBABILITY.match(value) is None:
-                raise InputError(path, f"{value[:40]!r} is not a probability", line=number)
-        found.append(" ".join(f"{item}:{value}" for item, value in zip(items, values, strict=True)))
-    return found

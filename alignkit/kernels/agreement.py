@@ -1,10 +1,27 @@
-"""Row-wise agreement of two sets of scores."""
+"""Two sets of scores of the same sentence pairs, and their agreement row by row."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from alignkit.kernels.compile import kernel
+
+
+class ScorePair(NamedTuple):
+    """Matrices (T, L) of M sentence pairs by two aligners, one after another.
+
+    Attributes:
+        u, v: float32, the values of all matrices, row by row.
+        shapes: int32 (M, 2), T and L.
+        offsets: int64 (M + 1,), where each matrix begins.
+    """
+
+    u: np.ndarray
+    v: np.ndarray
+    shapes: np.ndarray
+    offsets: np.ndarray
 
 
 @kernel
@@ -58,7 +75,7 @@ def fill_agreement_counts(low, high, scores, part, work, counts):
     """Sufficient statistics of the agreement of v with u, for pairs low <= m < high.
 
     Args:
-        scores: a :class:`alignkit.kernels.score_pairs.ScorePair`.
+        scores: a :class:`ScorePair`.
         part, work: as in :func:`compare_row`; ``work`` for the longest row.
         counts: float64 (M, 4), filled with rows, hits, hits that a tie decided, and the expected number of hits
             of a place drawn at random.

@@ -129,17 +129,6 @@ def digits(number):
 
 
 @kernel
-def pharaoh_size(pairs, offsets):
-    """The number of bytes that :func:`write_pharaoh` writes."""
-    size = len(offsets) - 1  # a newline each
-    for k in range(len(pairs)):
-        size += digits(pairs[k, 0]) + digits(pairs[k, 1]) + 1
-    for m in range(len(offsets) - 1):
-        size += max(offsets[m + 1] - offsets[m] - 1, 0)
-    return size
-
-
-@kernel
 def write_number(number, out, place):
     """Writes a number >= 0 in decimal at ``place``; returns the place after it."""
     if number < 10:
@@ -160,7 +149,7 @@ def write_pharaoh(pairs, offsets, out):
 
     Args:
         pairs: int32 (K, 2); offsets: int64 (M + 1,), where each line's links start.
-        out: uint8, filled; :func:`pharaoh_size` says how much room it needs.
+        out: uint8, filled; with room for the longest numbers and two more bytes by link, and one by line.
     """
     place = 0
     for m in range(len(offsets) - 1):

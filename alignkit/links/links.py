@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import NamedTuple
 
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, check_list
-from alignkit.scores import MOST_PAIRS, MOST_TOKENS, first_pairs, heat_map
 from alignkit.types import PathLike
 
 # A probability may follow, as in 0-1:0.93, which alignkit also writes.
@@ -138,16 +138,12 @@ class Links:
         """One line ``s-t s-t`` per sentence pair, an empty one for a pair without links."""
         from alignkit.kernels import text
 
-        out = np.empty(text.pharaoh_size(self.pairs, self.offsets), np.uint8)
-        text.write_pharaoh(self.pairs, self.offsets, out)
-        return out.tobytes()
+        longest = 2 * len(str(self.pairs.max(initial=0))) + 2  # with the dash and the space
+        out = np.empty(len(self) + longest * len(self.pairs), np.uint8)
+        return out[: text.write_pharaoh(self.pairs, self.offsets, out)].tobytes()
 
     def __repr__(self) -> str:
         return f"Links({len(self)} pairs, {len(self.pairs)} links)"
-
-    def _repr_html_(self) -> str:
-        """A grid for each of the first pairs, for notebooks: target by source tokens, links dark."""
-        return _grids(repr(self), [self], [1.0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,25 +166,6 @@ class GoldLinks:
 
     def __repr__(self) -> str:
         return f"GoldLinks({len(self)} pairs, {len(self.sure.pairs)} sure and {len(self.possible.pairs)} possible)"
-
-    def _repr_html_(self) -> str:
-        """A grid for each of the first pairs, for notebooks: sure links dark, possible ones lighter."""
-        return _grids(repr(self), [self.possible, self.sure], [0.4, 1.0])
-
-
-def _grids(title: str, layers: Sequence[Links], shades: Sequence[float]) -> str:
-    """Grids of the first pairs, the links of each layer in its shade, later layers over earlier ones."""
-    tables = []
-    for m in range(min(len(layers[0]), MOST_PAIRS)):
-        size = np.concatenate([layer[m] for layer in layers]).max(axis=0, initial=-1) + 1
-        matrix = np.zeros(np.minimum(size[::-1], MOST_TOKENS))
-        for layer, shade in zip(layers, shades, strict=True):
-            source, target = layer[m][(layer[m] < MOST_TOKENS).all(axis=1)].T
-            matrix[target, source] = shade
-        more = f", cut at token {MOST_TOKENS}" if (size > MOST_TOKENS).any() else ""
-        caption = f"pair {m}: target tokens by source tokens{more}"
-        tables.append(heat_map(matrix, caption=caption, by_row=False))
-    return first_pairs(title, tables, len(layers[0]))
 
 
 def links_of_keys(keys: np.ndarray, widths: Sequence[int], count: int) -> Links:
@@ -329,6 +306,15 @@ def check_range(path: PathLike, links: Links, shapes: np.ndarray) -> None:
     )
 
 
+#: Of longer texts and sentences, the first ones are shown in notebooks.
+MOST_PAIRS, MOST_TOKENS = 5, 60
+_COLOUR = "31, 119, 180"
+_TABLE = "border-collapse: collapse; margin: 0 0 1em 0; font-size: 12px; border-color: rgba(128, 128, 128, 0.25)"
+_SIZE = "width: 18px; min-width: 18px"  # of a column
+_HEAD = f"{_SIZE}; writing-mode: vertical-rl; text-align: left; font-weight: normal; padding: 3px 0"
+_SIDE = "text-align: right; font-weight: normal; white-space: nowrap; padding: 0 5px"
+
+
 class Link(NamedTuple):
     """A link between two words of a sentence pair, counted from 0, and its probability."""
 
@@ -367,11 +353,19 @@ class AlignedPair:
         return f"AlignedPair({shown if len(shown) <= 100 else shown[:99] + '…'})"
 
     def heat_map(self) -> str:
-        """An HTML table of target by source words, links shaded by their probability."""
-        matrix = np.zeros((len(self.target), len(self.source)))
-        for link in self.links:
-            matrix[link.target, link.source] = link.probability
-        return heat_map(matrix, self.source, self.target, by_row=False)
+        """An HTML table of target by source words, links shaded by their probability, which is their tooltip."""
+        known = {(link.source, link.target): link.probability for link in self.links}
+        heads = "".join(f'<th style="{_HEAD}">{escape(word)}</th>' for word in self.source[:MOST_TOKENS])
+        parts = [f'<table rules="all" style="{_TABLE}"><tr><th></th>{heads}</tr>']
+        for t, word in enumerate(self.target[:MOST_TOKENS]):
+            cells = "".join(_cell(known.get((s, t), 0.0)) for s in range(len(self.source[:MOST_TOKENS])))
+            parts.append(f'<tr><th style="{_SIDE}; height: 18px">{escape(word)}</th>{cells}</tr>')
+        return "".join([*parts, "</table>"])
 
     def _repr_html_(self) -> str:
         return self.heat_map()
+
+
+def _cell(value: float) -> str:
+    shade = f' style="background: rgba({_COLOUR}, {value:.3g})"' if value > 0 else ""
+    return f'<td title="{value:.4g}"{shade}></td>'

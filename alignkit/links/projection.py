@@ -121,10 +121,12 @@ def remap_links(links: Links, old: Bitext, new: Bitext) -> Links:
     if not len(links) == len(old) == len(new):
         raise AlignkitError(f"{len(links)} lines of links, {len(old)} old and {len(new)} new sentence pairs")
     maps = token_map(old.source, new.source), token_map(old.target, new.target)
-    for side, each in zip(("source", "target"), maps, strict=True):
-        if each.differs.any():
-            m = int(each.differs.argmax())
-            raise AlignkitError(f"{side} sentence {m} has other characters in the new text: {difference(each, m)}")
+    found = first_differing(maps)
+    if found is not None:
+        side, m, problem = found
+        raise AlignkitError(
+            f"{('source', 'target')[side]} sentence {m} has other characters in the new text: {problem}"
+        )
     return remap_through(links, *maps)
 
 
@@ -151,25 +153,29 @@ def remap_files(
             raise InputError(path, f"has {count} lines, {old[0]} has {len(before)}")
     check_range(links, found, before.shapes)
     maps = token_map(before.source, after.source), token_map(before.target, after.target)
-    differs = maps[0].differs | maps[1].differs
-    if differs.any():
-        m = int(differs.argmax())
-        side = 0 if maps[0].differs[m] else 1
-        problem = f"has other characters than {old[side]}: {difference(maps[side], m)}"
+    differing = first_differing(maps)
+    if differing is not None:
+        side, m, shown = differing
+        problem = f"has other characters than {old[side]}: {shown}"
         remedy = "give two tokenizations of the same text, or go on with --on-error skip"
         error = InputError(new[side], problem, line=m + 1, remedy=remedy)
         if not skip:
             raise error
-        count = int(differs.sum())
+        count = int((maps[0].differs | maps[1].differs).sum())
         pairs = "1 pair differs and has no links" if count == 1 else f"{count} pairs differ and have no links"
         log.warning("%s; the first: %s, line %d", pairs, error.path, m + 1)
     return remap_through(found, *maps)
 
 
-def difference(tokens: TokenMap, m: int) -> str:
-    """The first difference between the characters of sentence m, for messages."""
-    old, new = first_difference(tokens.old.words(m), tokens.new.words(m))
-    return f"{new!r} where the old one has {old!r}"
+def first_differing(maps: tuple[TokenMap, TokenMap]) -> tuple[int, int, str] | None:
+    """The side and number of the first sentence that has other characters in the new text, and what differs."""
+    differs = maps[0].differs | maps[1].differs
+    if not differs.any():
+        return None
+    m = int(differs.argmax())
+    side = 0 if maps[0].differs[m] else 1
+    old, new = first_difference(maps[side].old.words(m), maps[side].new.words(m))
+    return side, m, f"{new!r} where the old one has {old!r}"
 
 
 def remap_through(links: Links, source: TokenMap, target: TokenMap) -> Links:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from alignkit.kernels import agreement as kernels
-from alignkit.kernels.score_pairs import ScorePair
+from alignkit.kernels.agreement import ScorePair
 from alignkit.metrics.intervals import RESAMPLES, ratio
 from alignkit.metrics.protocol import PERCENT, Metric, MetricSettings, Percent, score_pair, top_share
 from alignkit.parallel import blocks, run_blocks, thread_count

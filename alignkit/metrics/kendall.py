@@ -69,7 +69,7 @@ def sum_tau(u: ScoresLike, v: ScoresLike, threads: int | None = None) -> TauSums
     sums = np.zeros((len(scores.shapes), 3), np.float64)
     threads = thread_count(threads)
     # All pairs of places of a row are compared, up to where sorting is cheaper.
-    cost = np.diff(scores.offsets) * np.minimum(scores.shapes[:, 1], kernels.SHORT) + 1
+    cost = np.diff(scores.offsets) * scores.shapes[:, 1] + 1
     run_blocks(lambda low, high: kernels.fill_tau_sums(low, high, scores, sums), blocks(cost, threads), threads)
     return TauSums(*(np.ascontiguousarray(column) for column in sums.T))
 

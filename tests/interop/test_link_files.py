@@ -34,30 +34,6 @@ def test_lines_with_a_tab_that_are_not_numbered_stay_as_they_are():
     assert parse_links("x", ["0-1\t2-0", "\t", "1-2\t0-1"]).sure.to_pharaoh() == b"0-1 2-0\n\n0-1 1-2\n"
 
 
-def test_probabilities_of_awesome_align_are_in_a_file_of_their_own(tmp_path):
-    (tmp_path / "a.out").write_text("".join(f"{line}\n" for line in PLAIN))
-    (tmp_path / "a.prob").write_text("0.25 1e-1\n\n1.0 0.5\n")
-    found = read_scores(f"{tmp_path / 'a.out'}:{tmp_path / 'a.prob'}", SHAPES).scores
-    assert as_lists(found) == [[[0, 0, 0.1], [0.25, 0, 0]], [[0]], [[0, 0], [0.5, 0], [0, 1]]]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("0.25 0.1\n\n1.0\n", r"a\.prob, line 3: 1 probabilities for 2 links"),
-        ("0.25 0.1\n\n", r"a\.prob: has probabilities of 2 lines, the links have 3"),
-        ("0.25 x\n\n1 1\n", r"a\.prob, line 1: 'x' is not a probability"),
-        ("0.25 7\n\n1 1\n", r"a\.prob, line 1: .*0 to 1"),
-        ("0.25 1e\n\n1 1\n", r"a\.prob, line 1: .*0 to 1"),
-    ],
-)
-def test_probabilities_that_do_not_fit(tmp_path, text, message):
-    (tmp_path / "a.out").write_text("".join(f"{line}\n" for line in PLAIN))
-    (tmp_path / "a.prob").write_text(text)
-    with pytest.raises(InputError, match=message):
-        read_scores(f"{tmp_path / 'a.out'}:{tmp_path / 'a.prob'}", SHAPES)
-
-
 def test_probabilities_in_the_line(tmp_path):
     (tmp_path / "a").write_text("0-1:0.5 2-0\n\n1-2:1 0-1:0.25\n")
     found = read_scores(tmp_path / "a", SHAPES).scores

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from planted import random_matrices
 
 from alignkit.errors import AlignkitError
-from alignkit.kernels import kendall as kernels
 from alignkit.metrics.kendall import kendall, sum_tau
 from alignkit.scores import Scores
 
@@ -62,15 +61,7 @@ def test_any_row_of_ties_and_infinities(pairs):
     assert tau(u, v) == pytest.approx(scipys(u, v), abs=1e-12, nan_ok=True)
 
 
-@given(st.integers(1, 200), st.sampled_from([2, 5, 1000]), st.integers(0, 2**31))
-@settings(max_examples=200, deadline=None)
-def test_sorting_counts_what_comparing_all_counts(size, levels, seed):
-    rng = np.random.default_rng(seed)
-    x, y = rng.integers(0, levels, (2, size)).astype(np.float32)
-    assert kernels.concord_long(x, y) == kernels.concord_short(x, y)
-
-
-@pytest.mark.parametrize("size", [kernels.SHORT, kernels.SHORT + 1, 3000])
+@pytest.mark.parametrize("size", [128, 129, 3000])
 def test_long_rows(size):
     rng = np.random.default_rng(size)
     u, v = rng.integers(0, size // 3, (2, size)).astype(np.float32)

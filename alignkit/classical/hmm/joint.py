@@ -308,9 +308,7 @@ def load_joint(path: PathLike) -> JointHMM:
     with loaded(path, KIND, VERSION) as (fields, header):
         for n, values in enumerate(header.rows("parts")):
             part = Record(path, values, name=f"part {n}")
-            own = {
-                name.partition(".")[2]: array for name, array in fields.arrays.items() if name.startswith(f"{n}.")
-            }
+            own = {name.removeprefix(f"{n}."): array for name, array in fields.arrays.items()}
             views.append(unpack_view(Fields(path, own), part.part("view")))
             models.append(unpack_bidirectional(Fields(path, own), part.part("model")))
         return JointHMM(tuple(views), tuple(models), header.number("threshold", 0, 1))
