@@ -10,21 +10,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from alignkit.errors import first_line
 from alignkit.kernels.cache_folder import base_folder, make_writable
-from alignkit.packages import PACKAGES, imported, is_here
+from alignkit.packages import PACKAGES, Package, imported, is_here
 from alignkit.parallel import thread_count
 from alignkit.version import __version__
 
 GPU = "alignkit.neural.devices:gpu_names"
-
-
-@dataclass(frozen=True)
-class Missing:
-    """A package that is not installed, what it is for (None: everything), and the command that installs it."""
-
-    package: str
-    needed_for: str | None
-    get: str
 
 
 @dataclass(frozen=True)
@@ -51,7 +43,7 @@ class Diagnosis:
     cache_folder: str
     cache_bytes: int
     problems: tuple[str, ...]
-    missing: tuple[Missing, ...]
+    missing: tuple[Package, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -60,18 +52,14 @@ class Diagnosis:
 
 def diagnose() -> Diagnosis:
     """Look at this machine; nothing is changed, except that the folder of compiled kernels is made."""
-    missing = tuple(
-        Missing(package.distribution, package.needed_for, package.command)
-        for name, package in PACKAGES.items()
-        if not is_here(name)
-    )
-    problems = [f"alignkit needs {each.package}: {each.get}" for each in missing if each.needed_for is None]
+    missing = tuple(package for name, package in PACKAGES.items() if not is_here(name))
+    problems = [f"alignkit needs {each.distribution}: {each.get}" for each in missing if each.needed_for is None]
     gpus: tuple[str, ...] = ()
     if is_here("torch"):
         try:
             gpus = tuple(imported(GPU)())
         except Exception as error:  # a broken installation fails in many ways
-            problems.append(f"PyTorch cannot be used ({_first_line(error)}); install it again")
+            problems.append(f"PyTorch cannot be used ({first_line(error)}); install it again")
     folder = base_folder() / "kernels"
     reason = make_writable(folder)
     if reason is not None:
@@ -97,10 +85,6 @@ def _versions() -> dict[str, str]:
         with suppress(PackageNotFoundError):
             found[package.distribution] = version(package.distribution)
     return found
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _size(folder: Path) -> int:

@@ -24,19 +24,14 @@ class Package:
     """
 
     distribution: str
-    needed_for: str | None = None
-    get: str = ""
-
-    @property
-    def command(self) -> str:
-        """The command line that installs it."""
-        return self.get or f"pip install {self.distribution}"
+    needed_for: str | None
+    get: str
 
 
 #: name to import -> package
 PACKAGES = {
     **{
-        name: Package(name)
+        name: Package(name, None, f"pip install {name}")
         for name in ("numpy", "numba", "click", "pandas", "platformdirs", "sentencepiece", "tqdm", "zstandard")
     },
     "torch": Package("torch", "networks", NEURAL),
@@ -80,7 +75,7 @@ def missing(name: str) -> MissingPackageError:
     """Return the error for a package in :data:`PACKAGES` that is not installed."""
     package = PACKAGES[name]
     purpose = f"{package.needed_for} need" if package.needed_for else "alignkit needs"
-    return MissingPackageError(f"{purpose} {package.distribution}, which is not installed: {package.command}")
+    return MissingPackageError(f"{purpose} {package.distribution}, which is not installed: {package.get}")
 
 
 def imported(place: str) -> Any:

@@ -76,9 +76,9 @@ from alignkit_cli.parameter_types import SHARE, Checked, EmbeddingSource, InputP
 )
 @click.option(
     "--model-size",
-    type=Checked("size|n", "alignkit.classical.hmm.joint:parse_model_size"),
-    help="Prune the saved model to a file of at most this size, as 100M, or to this number of word pairs, those "
-    "with the most expected links; what the others had is printed.",
+    type=Checked("size", "alignkit.classical.memory:parse_size"),
+    help="Prune the saved model to a file of at most this size, as 100M: it keeps the word pairs with the most "
+    "expected links, and what the others had is printed.",
 )
 @click.option(
     "--on-error",

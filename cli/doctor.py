@@ -43,7 +43,7 @@ def _text(found: Diagnosis) -> str:
         f"compiled kernels: {found.cache_folder}, {found.cache_bytes / 1e6:.1f} MB",
     ]
     lines += [
-        f"not installed: {each.package}, for {each.needed_for} ({each.get})"
+        f"not installed: {each.distribution}, for {each.needed_for} ({each.get})"
         for each in found.missing
         if each.needed_for is not None
     ]

@@ -144,7 +144,7 @@ def test_what_only_networks_need_is_an_extra():
     assert "alignkit[neural," in extras["test"]
     needed = {package.distribution for package in PACKAGES.values() if package.needed_for is None}
     assert core == needed
-    assert neural == {package.distribution for package in PACKAGES.values() if package.command == NEURAL}
+    assert neural == {package.distribution for package in PACKAGES.values() if package.get == NEURAL}
 
 
 def test_errors_are_those_of_an_import_too(monkeypatch):

@@ -89,7 +89,8 @@ def check_memory(bitext: Bitext, needs: Needs = LEXICAL, models: int = 1) -> Non
     most = min(meetings, float(types[0]) * types[1])
 
     def needed(count: int, pairs: float) -> float:
-        return BASE + models * (words + needs.pair * pairs + sentence * count)
+        types_there = math.sqrt(count / max(size, 1))  # at most: of a sample, by Heaps' law
+        return BASE + models * (words * types_there + needs.pair * pairs + sentence * count)
 
     if needed(size, most) <= limit:
         return

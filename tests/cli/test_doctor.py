@@ -31,7 +31,7 @@ def test_a_machine_that_is_well(cache, capsys):
 
     assert found["packages"]["numpy"] == numpy.__version__
     assert bool(found["gpus"]) == torch.cuda.is_available()
-    assert not {"numpy", "torch"} & {each["package"] for each in found["missing"]}
+    assert not {"numpy", "torch"} & {each["distribution"] for each in found["missing"]}
 
 
 def test_what_is_missing_and_what_that_means(cache, capsys, monkeypatch):

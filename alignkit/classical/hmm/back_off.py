@@ -9,13 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from alignkit.classical.hmm.parameters import FittedCounts, FittedHMM, HMMParameters, taken
+from alignkit.classical.hmm.parameters import FittedCounts, FittedHMM, fertility_counts, taken
 from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.lexical_model import PairTable
 from alignkit.classical.word_pairs import SourceRanges
 from alignkit.kernels.hmm_background import BackgroundClasses, add_background_back_off, background_values
 from alignkit.kernels.hmm_m_step import BackOffClasses, add_back_off, column_sums, row_sums
-from alignkit.kernels.hmm_rows import FERTILITIES
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.translation_table import RowSpans
 from alignkit.parallel import blocks, run_blocks
@@ -182,7 +181,7 @@ class BackgroundModel:
             for direction, total in zip(model.directions, counts.null, strict=True)
         )
         self.fertilities = tuple(
-            _fertility_counts(direction, totals, settings.fertility)
+            fertility_counts(direction.fertility, totals, settings.fertility)
             for direction, totals in zip(model.directions, self.totals, strict=True)
         )
         some = np.flatnonzero(counts.pairs >= LEAST_COUNT)
@@ -308,20 +307,3 @@ def _spans(table: PairTable, ids: np.ndarray) -> RowSpans:
 def _affixes(classes: Classes, words: Vocabulary, part: slice) -> Iterable[str]:
     """The letters that each class shares."""
     return (words[int(i)][part] for i in classes.members[classes.first[:-1]])
-
-
-def _fertility_counts(direction: HMMParameters, links: np.ndarray, exponent: float) -> np.ndarray:
-    """float64 (V, F): expected occurrences of each word with 0, 1, ... links, from its factors for one more.
-
-    Args:
-        links: float64 (V,), the expected number of links of each word.
-        exponent: of the factors.
-    """
-    factors = direction.fertility.astype(np.float64)
-    if factors.shape[1] != FERTILITIES - 1 or exponent <= 0:
-        return np.zeros((len(factors), FERTILITIES))
-    ratios = np.clip(factors, 1e-6, 1e6) ** (1 / exponent)
-    chances = np.cumprod(np.concatenate([np.ones((len(factors), 1)), ratios], axis=1), axis=1)
-    chances /= chances.sum(axis=1, keepdims=True)
-    mean = chances @ np.arange(FERTILITIES)
-    return chances * (links / np.maximum(mean, 0.1))[:, None]

@@ -17,7 +17,7 @@ from alignkit.classical.hmm.expectation import (
     text_arrays,
     uniform_direction,
 )
-from alignkit.classical.hmm.parameters import WIDTH, FittedHMM, HMMParameters
+from alignkit.classical.hmm.parameters import WIDTH, FittedHMM, HMMParameters, fertility_factors
 from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.hmm.transliteration import MOST_PAIRS, Transliteration
 from alignkit.classical.lexical_model import PairTable
@@ -337,8 +337,8 @@ class HMMEstimation:
         fertilities = self._count_fertilities() if self.settings.fertility > 0 and self._has_transitions else None
         forward, reverse = (self._updated(side, totals[side]) for side in (0, 1))
         if fertilities is not None:
-            forward = forward._replace(fertility=_fertility_factors(fertilities[0], self.settings))
-            reverse = reverse._replace(fertility=_fertility_factors(fertilities[1], self.settings))
+            forward = forward._replace(fertility=fertility_factors(fertilities[0], self.settings))
+            reverse = reverse._replace(fertility=fertility_factors(fertilities[1], self.settings))
         self.directions = forward, reverse
 
     @property
@@ -510,14 +510,3 @@ def _transition_weights(
         weights(counts.jumps, counts.jump_shares, direction.transition, transition),
         weights(counts.initial, counts.initial_shares, direction.initial, initial),
     )
-
-
-def _fertility_factors(counts: np.ndarray, settings: HMMSettings) -> np.ndarray:
-    """float32 (V, F - 1): factors for one more link, from the expected counts of fertilities float64 (V, F)."""
-    general = counts.sum(axis=0) + 0.5
-    prior = settings.fertility_prior * (general / general.sum())
-    factors = np.empty((len(counts), counts.shape[1] - 1), np.float32)
-    for low in range(0, len(counts), 1 << 14):
-        chances = counts[low : low + (1 << 14)] + prior
-        factors[low : low + (1 << 14)] = (chances[:, 1:] / chances[:, :-1]) ** settings.fertility
-    return factors

@@ -554,27 +554,15 @@ def progress_of_view(progress: Progress, n: int, plans: Sequence[HMMSettings]) -
 
 
 def pruned(model: JointHMM, size: str) -> tuple[JointHMM, str]:
-    """A model with fewer word pairs, for a file of "100M" or with "500000" pairs; and a sentence that says what is
-    lost.
+    """A model with fewer word pairs, for a file of "100M" for example; and a sentence that says what is lost.
 
     Raises:
-        AlignkitError: the size is neither, or too small; or the model does not have its counts.
+        AlignkitError: the size is none, or too small; or the model does not have its counts.
     """
-    limit, pairs = parse_model_size(size)
-    smaller = pruned_to_pairs(model, pairs or 0) if limit is None else pruned_to_size(model, limit)
+    smaller = pruned_to_size(model, parse_size(size))
     (before, links), (after, kept) = (_pairs_and_links(each) for each in (model, smaller))
     lost = 1 - kept / links if links > 0 else 0.0
     return smaller, f"{after:,} of {before:,} word pairs are kept; the others had {lost:.2%} of all expected links"
-
-
-def parse_model_size(text: str) -> tuple[int | None, int | None]:
-    """(bytes, None) of "100M", (None, word pairs) of "500000"; raises AlignkitError if it is neither."""
-    if text.strip().isdigit():
-        pairs = int(text)
-        if not 1 <= pairs < 2**63:
-            raise AlignkitError(f"a model needs at least one word pair, not {pairs}")
-        return None, pairs
-    return parse_size(text), None
 
 
 def fixed_size(model: JointHMM) -> int:

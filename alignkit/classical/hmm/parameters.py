@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.lexical_model import LexicalModel, read_parts
+from alignkit.kernels.hmm_rows import FERTILITIES
 from alignkit.records import Record
 from alignkit.storage import Fields
 from alignkit.types import brief_repr
@@ -181,3 +183,32 @@ def unpack_hmm(arrays: Fields, header: Record, directions: int) -> dict[str, Any
 def taken(values: np.ndarray, ids: np.ndarray) -> np.ndarray:
     """values[ids], zeros where an id is -1."""
     return np.concatenate([values, np.zeros((1, *values.shape[1:]), values.dtype)])[ids]
+
+
+def fertility_factors(counts: np.ndarray, settings: HMMSettings) -> np.ndarray:
+    """float32 (V, F - 1): factors for one more link, from the expected counts of fertilities float64 (V, F)."""
+    general = counts.sum(axis=0) + 0.5
+    prior = settings.fertility_prior * (general / general.sum())
+    factors = np.empty((len(counts), counts.shape[1] - 1), np.float32)
+    for low in range(0, len(counts), 1 << 14):
+        chances = counts[low : low + (1 << 14)] + prior
+        factors[low : low + (1 << 14)] = (chances[:, 1:] / chances[:, :-1]) ** settings.fertility
+    return factors
+
+
+def fertility_counts(fertility: np.ndarray, links: np.ndarray, exponent: float) -> np.ndarray:
+    """float64 (V, F): expected occurrences of each word with 0, 1, ... links, from its :func:`fertility_factors`.
+
+    Args:
+        fertility: float32 (V, F - 1), the factors; (V, 1) if there are none.
+        links: float64 (V,), the expected number of links of each word.
+        exponent: of the factors.
+    """
+    factors = fertility.astype(np.float64)
+    if factors.shape[1] != FERTILITIES - 1 or exponent <= 0:
+        return np.zeros((len(factors), FERTILITIES))
+    ratios = np.clip(factors, 1e-6, 1e6) ** (1 / exponent)
+    chances = np.cumprod(np.concatenate([np.ones((len(factors), 1)), ratios], axis=1), axis=1)
+    chances /= chances.sum(axis=1, keepdims=True)
+    mean = chances @ np.arange(FERTILITIES)
+    return chances * (links / np.maximum(mean, 0.1))[:, None]
