@@ -89,13 +89,6 @@ from alignkit_cli.parameter_types import SHARE, Checked, EmbeddingSource, InputP
     "the end, their number is printed on standard error.",
 )
 @click.option(
-    "--fit-on",
-    type=Checked("n|p%", "alignkit.pipeline:sample_share"),
-    help="Fit the model on a random sample of N pairs, or of P percent of them, and link all pairs by it, in "
-    "bounded memory: for texts of millions of pairs. The model is adapted to each block of the text. SRC and TGT "
-    "must be files, which are read several times.",
-)
-@click.option(
     "--kind",
     type=click.Choice(list(KINDS)),
     default=KINDS[0],

@@ -29,7 +29,7 @@ from alignkit_cli.options import (
     text_arguments,
     threads_option,
 )
-from alignkit_cli.parameter_types import PASSES, TEXT, InputPath, OutputPath
+from alignkit_cli.parameter_types import PASSES, TEXT, Checked, InputPath, OutputPath
 from alignkit_cli.progress import ProgressBar
 
 #: Settings of a model that have an option of their own.
@@ -92,7 +92,14 @@ def direction_options(command: Command) -> Command:
 
 
 def result_options(command: Command) -> Command:
-    """What is saved, output files, and the number of threads."""
+    """What is fitted on and saved, output files, and the number of threads."""
+    fit_on = click.option(
+        "--fit-on",
+        type=Checked("n|p%", "alignkit.pipeline:sample_share"),
+        help="Fit the model on a random sample of N pairs, or of P percent of them, and link all pairs by it, in "
+        "bounded memory: for texts of millions of pairs. The model of `align` is adapted to each block of the "
+        "text. SRC and TGT must be files, which are read several times.",
+    )
     model = click.option(
         "--save-model",
         type=OutputPath(replaces="start"),
@@ -111,7 +118,7 @@ def result_options(command: Command) -> Command:
         show_default=True,
         help="; ".join(f"{name}: {one.help}" for name, one in OUTPUT_FORMATS.items()) + ".",
     )
-    return apply(command, model, scores, output_format, threads_option, output_option, quiet_option)
+    return apply(command, fit_on, model, scores, output_format, threads_option, output_option, quiet_option)
 
 
 def text_options(command: Command) -> Command:
@@ -148,7 +155,7 @@ def align_and_write(
     """
     source, target = choose_text(options["source"], options["target"], options["sample"])
     threads, quiet, scores = options["threads"], options["quiet"], options["save_scores"]
-    fit_on, shard = options.get("fit_on"), options.get("shard")
+    fit_on, shard = options["fit_on"], options.get("shard")
     streamed = model is not None and source == "-" and target is None
     in_blocks = streamed or shard is not None or fit_on is not None or settings.linking.adapt
     needs("shard", "--model and files", model is not None and not streamed)

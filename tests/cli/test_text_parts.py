@@ -34,14 +34,15 @@ def model(tmp_path_factory):
     return path
 
 
-def test_fit_on_gives_a_line_for_each_pair(alignkit):
-    outcome = alignkit("align", *SAMPLE, "--fit-on", "300")
+@pytest.mark.parametrize("command", ["align", "ibm1", "diagonal", "hmm"])
+def test_fit_on_gives_a_line_for_each_pair(alignkit, command):
+    outcome = alignkit(command, *SAMPLE, "--fit-on", "300")
     count = SAMPLE[0].read_bytes().count(b"\n")
     assert outcome.code == 0
     assert len(outcome.lines) == count
     assert sum(map(bool, outcome.lines)) > 0.9 * count
     assert f"a sample of 300 of {count} pairs" in outcome.err
-    assert alignkit("align", *SAMPLE, "--fit-on", "300", "-q").out == outcome.out
+    assert alignkit(command, *SAMPLE, "--fit-on", "300", "-q").out == outcome.out
 
 
 @pytest.mark.parametrize(
