@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from alignkit.neural.aligners import NeuralAligner
-    from alignkit.neural.proxy import ProxyAligner
     from alignkit.neural.training.translation import TranslationRun
 
 
@@ -57,14 +56,18 @@ class CompareSettings(MetricSettings):
     also: tuple[str, ...] = ()
     device: str = "auto"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        find_metric(self.metric)
+
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of :func:`compare_networks`.
+    """Scores of several aligners on one text, measured against each other.
 
     Attributes:
-        table: as :func:`compare_aligners` returns it.
-        network: the one with attention.
+        table: of :func:`alignkit.metrics.registry.compare`.
+        network: the one with attention; None if all aligners are classical.
         training: the text that everything was fitted on.
         pairs: the text that was scored.
     """
@@ -75,72 +78,6 @@ class Comparison:
     pairs: Bitext
 
 
-def compare_aligners(
-    network: NeuralAligner,
-    proxy: ProxyAligner,
-    training: Bitext,
-    pairs: Bitext,
-    settings: CompareSettings | None = None,
-    uniform: NeuralAligner | None = None,
-    others: Mapping[str, ExternalScores] | None = None,
-    progress: Progress = no_progress,
-) -> pd.DataFrame:
-    """Score ``pairs`` with every aligner and measure each score against each.
-
-    Args:
-        network: trained with attention.
-        proxy: trained on ``training``.
-        training: the text that IBM 1 is fitted on: the network's own, with the network's tokens.
-        pairs: the M pairs to score, encoded alike.
-        settings: defaults if not given.
-        uniform: a network trained with uniform attention on the same tokens.
-        others: name -> alpha scores of other systems. If any is between words, and not between the network's
-            tokens, BOS and EOS are left out of the comparison.
-        progress: called before each of the scores is computed.
-
-    Returns:
-        the table of :func:`alignkit.metrics.registry.compare`.
-
-    Raises:
-        AlignkitError: ``uniform`` has other tokens, or was trained with attention; there is no such metric.
-    """
-    from alignkit.classical.ibm1 import fit_ibm1
-
-    settings = settings or CompareSettings()
-    metric = find_metric(settings.metric)
-    if uniform is not None:
-        if uniform.name != "uniform":
-            raise AlignkitError("the second network was not trained with uniform attention")
-        if uniform.tokenizer.vocabulary != network.tokenizer.vocabulary:
-            raise AlignkitError("the two networks do not share their tokens; train both on the same text")
-    ibm1 = fit_ibm1(training, iterations=settings.iterations, null=False, threads=settings.threads)
-    if "ov" in settings.also:
-        network.check_kind("ov")
-    wanted = _wanted(ibm1, proxy, network, uniform, settings)
-    scores = {}
-    for done, (name, (aligner, kind)) in enumerate(wanted.items()):
-        progress(done, len(wanted), f"scoring by {name}")
-        scores[name] = aligner.score(pairs, kind)
-    if others:
-        scores = with_others(scores, pairs, others)
-    return compare(scores, metric, settings)
-
-
-def _wanted(
-    ibm1: Aligner, proxy: Aligner, network: Aligner, uniform: Aligner | None, settings: CompareSettings
-) -> dict[str, tuple[Aligner, str]]:
-    """Name of a row of the table -> the aligner and the kind of its scores."""
-    found = {"ibm1.beta": (ibm1, "beta")}
-    if "ibm1.alpha" in settings.also:
-        found["ibm1.alpha"] = (ibm1, "alpha")
-    found["proxy.beta"] = (proxy, "beta")
-    for kind in ("alpha", "beta", *(kind for kind in ("delta", "ov") if kind in settings.also)):
-        found[f"{network.name}.{kind}"] = (network, kind)
-    if uniform is not None:
-        found["uniform.beta"] = (uniform, "beta")
-    return found
-
-
 def compare_networks(
     neural: PathLike,
     uniform: PathLike | None = None,
@@ -149,7 +86,7 @@ def compare_networks(
     training: LinePairs | None = None,
     others: Mapping[str, PathLike] | None = None,
     settings: CompareSettings | None = None,
-    progress: Progress | None = None,
+    progress: Progress = no_progress,
     **options: Any,
 ) -> Comparison:
     """Load networks, fit IBM 1 and the proxy on the text they were trained on, and compare all of them.
@@ -161,21 +98,30 @@ def compare_networks(
         uniform: the same of one with uniform attention.
         pairs: the text to score; the run's validation text if not given.
         training: the training text, for a checkpoint that no longer lies in its run directory.
-        others: name -> a file of another system's alpha scores (:mod:`alignkit.interop.other_systems`).
+        others: name -> a file of another system's alpha scores (:mod:`alignkit.interop.other_systems`). If any is
+            between words, and not between the network's tokens, BOS and EOS are left out of the comparison.
         settings: defaults if not given.
-        progress: of the proxy's training, then of the scores.
+        progress: of the proxy's training, then called before each of the scores is computed.
         **options: fields of :class:`CompareSettings` that replace those of ``settings``.
 
     Raises:
-        AlignkitError: a file is not a network, or its training text is missing or not the same.
+        AlignkitError: a file is not a network, its training text is missing or not the same, or the second network
+            has other tokens or was trained with attention.
     """
+    from alignkit.classical.ibm1 import fit_ibm1
     from alignkit.neural.proxy import proxy_of
     from alignkit.neural.training.translation import find_run, load_network
 
     settings = with_options(settings or CompareSettings(), options)
-    find_metric(settings.metric)
     network = load_network(neural, settings.device)
+    if "ov" in settings.also:
+        network.check_kind("ov")
     other = load_network(uniform, settings.device) if uniform is not None else None
+    if other is not None:
+        if other.name != "uniform":
+            raise AlignkitError("the second network was not trained with uniform attention")
+        if other.tokenizer.vocabulary != network.tokenizer.vocabulary:
+            raise AlignkitError("the two networks do not share their tokens; train both on the same text")
     run = find_run(neural)
     text, valid = _texts(neural, network, run, training)
     scored = encode_bitext(network.tokenizer, pairs.source, pairs.target) if pairs is not None else valid
@@ -191,8 +137,22 @@ def compare_networks(
         progress=progress,
         device=settings.device,
     )
-    table = compare_aligners(network, proxy, text, scored, settings, other, read, progress or no_progress)
-    return Comparison(table, network, text, scored)
+    ibm1 = fit_ibm1(text, iterations=settings.iterations, null=False, threads=settings.threads)
+    kinds = ("alpha", "beta", *(kind for kind in ("delta", "ov") if kind in settings.also))
+    wanted: list[tuple[Aligner, str]] = [
+        (ibm1, "beta"),
+        *([(ibm1, "alpha")] if "ibm1.alpha" in settings.also else []),
+        (proxy, "beta"),
+        *((network, kind) for kind in kinds),
+        *([(other, "beta")] if other is not None else []),
+    ]
+    scores = {}
+    for done, (aligner, kind) in enumerate(wanted):
+        name = f"{aligner.name}.{kind}"
+        progress(done, len(wanted), f"scoring by {name}")
+        scores[name] = aligner.score(scored, kind)
+    scores = with_others(scores, scored, read)
+    return Comparison(compare(scores, settings.metric, settings), network, text, scored)
 
 
 def _texts(
@@ -236,29 +196,24 @@ def compare_classical(
         a comparison whose ``network`` is None, of ``ibm1.beta``, ``align.alpha`` and ``NAME.alpha``.
 
     Raises:
-        AlignkitError: scores cannot be read or are not of these pairs, a name is taken, or there is no such
-            metric.
+        AlignkitError: scores cannot be read or are not of these pairs, or a name is taken.
     """
     from alignkit.classical.ibm1 import fit_ibm1
     from alignkit.pipeline import align
     from alignkit.text.pairs import read_text
 
     settings = with_options(settings or CompareSettings(), options)
-    metric = find_metric(settings.metric)
     bitext = read_text(pairs.source, pairs.target)
     text = bitext if training is None else read_text(training.source, training.target)
     read = {name: read_scores(path, bitext.shapes) for name, path in (others or {}).items()}
-    scores = with_others({}, bitext, read, specials=False)  # scores of other text are refused before any fit
     ibm1 = fit_ibm1(text, iterations=settings.iterations, null=False, threads=settings.threads)
-    classical = {"ibm1.beta": ibm1.score(bitext, "beta")}
+    scores = {"ibm1.beta": ibm1.score(bitext, "beta")}
     if "ibm1.alpha" in settings.also:
-        classical["ibm1.alpha"] = ibm1.score(bitext, "alpha")
+        scores["ibm1.alpha"] = ibm1.score(bitext, "alpha")
     aligned = align(text, threads=settings.threads, progress=progress)
-    classical["align.alpha"] = aligned.aligner.score(bitext, "alpha")
-    taken = sorted(set(classical) & set(scores))
-    if taken:
-        raise AlignkitError(f"the names of other systems' scores must be new; taken is {taken[0]}")
-    return Comparison(compare({**classical, **scores}, metric, settings), None, text, bitext)
+    scores["align.alpha"] = aligned.aligner.score(bitext, "alpha")
+    scores = with_others(scores, bitext, read, specials=False)
+    return Comparison(compare(scores, settings.metric, settings), None, text, bitext)
 
 
 def with_others(

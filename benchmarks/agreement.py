@@ -20,6 +20,7 @@ from inputs import MULTI30K, need_files, run_benchmark, torch_machine
 
 import alignkit
 from alignkit.comparison import CompareSettings, Comparison, compare_networks
+from alignkit.metrics.registry import MAIN
 from alignkit.neural.devices import set_threads
 from alignkit.neural.settings import PRESETS
 from alignkit.neural.training.translation import TranslationRun, train_translation
@@ -56,7 +57,7 @@ def render(facts: dict, tables: dict[str, Comparison]) -> str:
         lines.append(f"- {name}: {shown}")
     for name, found in tables.items():
         lines += ["", f"## {name}", "", "A(u, v) in per cent, u down, v across; in brackets chance.", ""]
-        lines += ["```", metric_matrix(found.table), "```", ""]
+        lines += ["```", metric_matrix(found.table, MAIN), "```", ""]
         table = found.table.set_index(["u", "v"])
         lines += ["| claim | A | 95 % interval | chance | rows | decided by a tie |", "|---|---|---|---|---|---|"]
         for u, v in CLAIMS:

@@ -7,14 +7,14 @@ from typing import Any
 
 import click
 
-from alignkit.comparison import CompareSettings
+from alignkit.metrics.protocol import MetricSettings
 from alignkit_cli.options import setting_option
 from alignkit_cli.parameter_types import PERCENT, SEED, Device, OutputPath
 
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 percent_option: Option = setting_option(
-    CompareSettings,
+    MetricSettings,
     "percent",
     type=PERCENT,
     help="How many source tokens count as the top ones for the agreement, in per cent of the sentence.",
@@ -31,7 +31,7 @@ csv_option: Option = click.option("--csv", type=OutputPath(), help="Also write t
 
 def seed_option(what: str) -> Option:
     """--seed; ``what`` says of what."""
-    return setting_option(CompareSettings, "seed", type=SEED, help=what)
+    return setting_option(MetricSettings, "seed", type=SEED, help=what)
 
 
 def preset_option(presets: Mapping[str, Any], what: str) -> Option:

@@ -9,6 +9,7 @@ import click
 from alignkit.errors import abbreviated
 from alignkit.neural.settings import CLASSIFIER_PRESETS
 from alignkit.packages import need
+from alignkit.report.tables import NONE, align_columns, percent
 from alignkit.types import assigned
 from alignkit_cli.analysis_options import device_option, json_option, preset_option, seed_option
 from alignkit_cli.command import alignkit_command, argument
@@ -115,22 +116,17 @@ def command(data: str, folder: str, quiet: bool, **options: Any) -> None:
 
 def classification_text(found: Classification, settings: ClassifySettings, facts: dict[str, Any]) -> str:
     """The row and the accuracies."""
-    from alignkit.report.tables import NONE, align_columns
-
-    def share(value: Any) -> str:
-        return NONE if value != value else f"{100 * value:.1f}"
-
     grid = [["quantity", "A %", "95 % interval", "chance", "A is", "ties", "tau", "95 % interval", "xi %"]]
     for row in found.row.itertuples():
-        span = f"{share(row.low)} to {share(row.high)}"
+        span = f"{percent(row.low)} to {percent(row.high)}"
         lies = f"{row.against_chance} chance" if row.against_chance else NONE
-        cells = [row.quantity, share(row.agreement), span, share(row.chance), lies, share(row.ties)]
-        grid.append([*cells, f"{row.tau:.2f}", f"{row.tau_low:.2f} to {row.tau_high:.2f}", share(row.xi)])
+        cells = [row.quantity, percent(row.agreement), span, percent(row.chance), lies, percent(row.ties)]
+        grid.append([*cells, f"{row.tau:.2f}", f"{row.tau_low:.2f} to {row.tau_high:.2f}", percent(row.xi)])
     models = [["model", "accuracy %", "95 % interval", "step"]]
     for row in found.accuracy.itertuples():
-        span = NONE if row.low != row.low else f"{share(row.low)} to {share(row.high)}"
+        span = NONE if row.low != row.low else f"{percent(row.low)} to {percent(row.high)}"
         step = NONE if row.step != row.step else f"{row.step:.0f}"
-        models.append([row.model, share(row.accuracy), span, step])
+        models.append([row.model, percent(row.accuracy), span, step])
     width = max(len(row.quantity) for row in found.row.itertuples())
     lines = [
         f"A(u, v): per cent of {len(found.text)} texts whose first word by u is among the top "
@@ -141,7 +137,7 @@ def classification_text(found: Classification, settings: ClassifySettings, facts
         f"beta_uf is that of step {found.uniform_step} and alpha_fr that of step {found.frozen_step}, which agree "
         "best with alpha.",
         "tau: Kendall's tau-b, the mean over texts. xi: the accuracy of the second classifier when its attention",
-        f"first agrees better than that with alpha; alpha's own classifier has {share(found.best_accuracy)}.",
+        f"first agrees better than that with alpha; alpha's own classifier has {percent(found.best_accuracy)}.",
         "",
         align_columns(grid),
         "",

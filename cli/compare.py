@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alignkit.comparison import ALSO, CompareSettings
-from alignkit.metrics.registry import SCORE_METRICS, find_metric
+from alignkit.metrics.registry import METRICS, SCORE_METRICS
 from alignkit.packages import need
+from alignkit.report.tables import metric_matrix, to_json
 from alignkit.text.pairs import LinePairs, check_has_words
-from alignkit_cli.analysis_options import csv_option, device_option, json_option, percent_option, seed_option
+from alignkit_cli.analysis_options import device_option, json_option, percent_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
     by_name,
@@ -68,7 +69,9 @@ if TYPE_CHECKING:
     CompareSettings,
     "metric",
     type=click.Choice([metric.name for metric in SCORE_METRICS]),
-    help="What the table shows: the top-5 % agreement, or Kendall's tau.",
+    help="What the table shows. "
+    + "; ".join(f"{one.name}: {one.describe(CompareSettings())}" for one in SCORE_METRICS)
+    + ".",
 )
 @setting_option(
     CompareSettings,
@@ -89,10 +92,8 @@ if TYPE_CHECKING:
     "Marian's soft alignments or Pharaoh links; one of several heads as FILE:LAYER.HEAD. May be "
     "given several times.",
 )
-@seed_option("The seed of the proxy and the bootstrap.")
 @device_option
 @json_option("Print JSON with counts and intervals.")
-@csv_option
 @reading_options
 @threads_option
 @quiet_option
@@ -114,8 +115,6 @@ def command(**options: Any) -> None:
     settings = with_given(CompareSettings(), options)
     compare = without_network if options["neural"] is None and options["source"] is not None else with_network
     found = compare(options, settings)
-    if options["csv"] is not None:
-        write_output(found.table.to_csv(index=False, lineterminator="\n").encode(), options["csv"])
     write_output(f"{render_comparison(found, settings, options['as_json'])}\n".encode(), None)
 
 
@@ -188,8 +187,6 @@ def train_on_sample(folder: str, seed: int, device: str, quiet: bool) -> str:
 
 def render_comparison(found: Comparison, settings: CompareSettings, as_json: bool) -> str:
     """The table as text or JSON."""
-    from alignkit.report.tables import metric_matrix, to_json
-
     network, training, pairs = found.network, found.training, found.pairs
     if as_json:
         facts: dict[str, Any] = {
@@ -202,7 +199,7 @@ def render_comparison(found: Comparison, settings: CompareSettings, as_json: boo
         if network is not None:
             facts["network"] = {"step": network.step, "attention": network.settings.network.attention}
         return to_json(found.table, settings.metric, facts)
-    metric = find_metric(settings.metric)
+    metric = METRICS[settings.metric]
     rows = f"{int(found.table['rows'].max())} target tokens ({len(pairs)} pairs)"
     chance = f"; in brackets, {metric.chance}" if metric.chance else ""
     what = f"{metric.symbol}(u, v): {metric.describe(settings, rows)}{chance}."

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from alignkit.align_settings import ReadSettings
+from alignkit.report.tables import align_columns, class_tables, finite, percent, records, to_json
 from alignkit_cli.analysis_options import json_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import quiet_option, reading_options, threads_option, with_given, write_output
@@ -74,13 +75,8 @@ def command(source: str, target: str, links: str | None, **options: Any) -> None
 
 def diagnosis_json(found: LinkDiagnosis) -> str:
     """Everything but the table of pairs, as one JSON object."""
-    from dataclasses import asdict
-
-    from alignkit.report.tables import records, to_json
-
-    values = asdict(found.expected) | found.facts
-    facts = {name: None if isinstance(x, float) and math.isnan(x) else x for name, x in values.items()}
-    return to_json(found.classes, "classes", {"estimate": facts, "findings": records(found.findings)})
+    estimate = finite(asdict(found.expected) | found.facts)
+    return to_json(found.classes, "classes", {"estimate": estimate, "findings": records(found.findings)})
 
 
 def diagnosis_text(found: LinkDiagnosis) -> str:
@@ -91,15 +87,9 @@ def diagnosis_text(found: LinkDiagnosis) -> str:
         f"recall {percent(expected.recall)} %) if all gold links are sure, "
         f"{percent(expected.aer_with_possible)} % if some are only possible"
     )
-    blocks = [estimate, facts_text(found.facts), classes_text(found.classes), findings_text(found.findings)]
-    return "\n\n".join([*blocks, worst_text(found.pairs)])
-
-
-def percent(share: float) -> str:
-    """A share in per cent, or a dash for NaN."""
-    from alignkit.report.tables import NONE
-
-    return NONE if math.isnan(share) else f"{100 * share:.1f}"
+    classes = class_tables(found.classes, ("links", "wrong", "missed"))
+    blocks = [estimate, facts_text(found.facts), classes, findings_text(found.findings), worst_text(found.pairs)]
+    return "\n\n".join(blocks)
 
 
 def facts_text(facts: dict[str, Any]) -> str:
@@ -124,27 +114,8 @@ def facts_text(facts: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def classes_text(classes: pd.DataFrame) -> str:
-    """The classes, a table for each partition."""
-    from alignkit.report.tables import align_columns
-
-    shares = ("aer", "precision", "recall")
-    titles = ["AER %", "precision %", "recall %", "links", "wrong", "missed", "share of errors %"]
-    blocks = []
-    for by, part in classes.groupby("by", sort=False):
-        grid = [[str(by), *titles]]
-        for row in part.to_dict(orient="records"):
-            counts = [f"{row[name]:,.0f}" for name in ("links", "wrong", "missed")]
-            cells = [*(percent(row[name]) for name in shares), *counts, percent(row["share_of_errors"])]
-            grid.append([row["class"], *cells])
-        blocks.append(align_columns(grid))
-    return "\n\n".join(blocks)
-
-
 def findings_text(findings: pd.DataFrame) -> str:
     """The checks that found something, with the lines where there is most of it."""
-    from alignkit.report.tables import align_columns
-
     grid = [["check", "found", "of", "%", "lines"]]
     for row in findings.to_dict(orient="records"):
         lines = ", ".join(map(str, row["lines"][:WORST]))

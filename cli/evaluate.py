@@ -10,6 +10,8 @@ import click
 
 from alignkit.links.formats import GOLD_BASES, GOLD_FORMATS
 from alignkit.links.gold import FEWEST_LINES
+from alignkit.report.tables import class_tables, finite, records
+from alignkit_cli.analysis_options import json_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import quiet_option, write_output
 from alignkit_cli.parameter_types import TEXT, OutputPath, ScoresPath
@@ -64,7 +66,7 @@ NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
     "--text also word frequency, punctuation and sentence length.",
 )
 @click.option("--per-sentence", type=OutputPath(), help="Also write counts and measures of every pair as CSV.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object; figures are fractions.")
+@json_option("Print one JSON object; figures are fractions.")
 @quiet_option
 def command(gold: str, hypothesis: str, per_sentence: str | None, by_class: bool, **options: Any) -> None:
     """Score links against gold links: alignment error rate (AER), precision, recall and F1.
@@ -88,48 +90,24 @@ def as_text(counts: LinkCounts, errors: pd.DataFrame | None, as_json: bool) -> s
     """The result as one line of text and the errors by class as tables, or everything as JSON."""
     total, intervals = counts.total(), counts.intervals()
     if as_json:
-        fields: dict[str, Any] = {name: number(getattr(total, name)) for name in NAMES.values()}
+        fields: dict[str, Any] = {name: getattr(total, name) for name in NAMES.values()}
         fields |= {"links": total.links, "sure": int(counts.sure.sum()), "possible": int(counts.possible.sum())}
         fields |= {"sentences": len(counts)}
         for name, (low, high) in intervals.items():
-            fields |= {f"{name}_low": number(low), f"{name}_high": number(high)}
+            fields |= {f"{name}_low": low, f"{name}_high": high}
         if errors is not None:
-            from alignkit.report.tables import records
-
             fields["classes"] = records(errors)
-        return json.dumps(fields)
+        return json.dumps(finite(fields))
     shares = []
     for name, field in NAMES.items():
         low, high = intervals[field]
         spread = "" if math.isnan(low) else f" ({100 * low:.1f}-{100 * high:.1f})"
         shares.append(f"{name} {100 * getattr(total, field):.1f} %{spread}")
     line = "  ".join([*shares, f"links {total.links}"])
-    return line if errors is None else f"{line}\n\n{class_tables(errors)}"
-
-
-def class_tables(errors: pd.DataFrame) -> str:
-    """The errors by class, a table for each partition."""
-    from alignkit.report.tables import NONE, align_columns
-
-    def share(value: float) -> str:
-        return NONE if math.isnan(value) else f"{100 * value:.1f}"
-
-    columns = [*(f"{name} %" for name in ("AER", "precision", "recall")), "links", "sure", "wrong", "missed"]
-    blocks = []
-    for by, part in errors.groupby("by", sort=False):
-        grid = [[str(by), *columns, "share of errors %"]]
-        for row in part.to_dict(orient="records"):
-            shares = [share(row[name]) for name in ("aer", "precision", "recall")]
-            counted = [f"{row[name]:,}" for name in ("links", "sure", "wrong", "missed")]
-            grid.append([row["class"], *shares, *counted, share(row["share_of_errors"])])
-        blocks.append(align_columns(grid))
+    if errors is None:
+        return line
     note = "wrong: proposed, but no gold link; missed: a sure gold link that was not proposed"
-    return "\n\n".join([*blocks, note])
-
-
-def number(value: float) -> float | None:
-    """The value, or None for NaN, which JSON does not have."""
-    return None if math.isnan(value) else value
+    return "\n\n".join([line, class_tables(errors, ("links", "sure", "wrong", "missed")), note])
 
 
 def pairs_csv(counts: LinkCounts) -> bytes:

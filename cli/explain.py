@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alignkit.explain.registry import EXPLANATION_TESTS, UNTRAINED, ExplanationSettings
+from alignkit.report.tables import NONE, align_columns, to_json
 from alignkit_cli.analysis_options import device_option, json_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import needs, quiet_option, setting_option, threads_option, with_given, write_output
@@ -91,8 +92,6 @@ def command(**options: Any) -> None:
 
 def explanation_text(table: pd.DataFrame, as_json: bool) -> str:
     """The table as text, with what each test means below it, or as JSON."""
-    from alignkit.report.tables import NONE, align_columns, to_json
-
     if as_json:
         return to_json(table, "explanation")
 

@@ -8,6 +8,7 @@ import click
 
 from alignkit.align_settings import ReadSettings
 from alignkit.metrics.protocol import MetricSettings
+from alignkit.report.tables import align_columns, finite, records, to_json
 from alignkit_cli.analysis_options import json_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
@@ -88,12 +89,9 @@ def run_heads(scores: str, source: str, target: str | None, options: dict[str, A
 
 def ranking_json(found: HeadRanking) -> str:
     """Everything, as one JSON object."""
-    from alignkit.report.tables import records, to_json
-
-    difference = {name: None if value != value else value for name, value in found.difference.items()}
     facts = {
         "metric": found.metric.name,
-        "shifted_minus_not": difference,
+        "shifted_minus_not": finite(found.difference),
         "means": records(found.means),
         "alignment_heads": [list(pair) for pair in found.alignment_heads],
     }
@@ -102,8 +100,6 @@ def ranking_json(found: HeadRanking) -> str:
 
 def ranking_text(found: HeadRanking, settings: MetricSettings) -> str:
     """The best heads as a table, what the shift does to the best one, and the heads whose mean is best."""
-    from alignkit.report.tables import align_columns
-
     metric = found.metric
     names = [metric.name, *(["precision", "recall"] if metric.reference == "gold" else ["chance"])]
     titles = {

@@ -12,6 +12,7 @@ from alignkit.metrics.protocol import Metric
 from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.neural.settings import PRESETS
 from alignkit.packages import need
+from alignkit.report.tables import NONE, align_columns, records, to_json
 from alignkit.time_course import Part
 from alignkit.types import assigned
 from alignkit_cli.analysis_options import device_option, json_option, percent_option, preset_option, seed_option
@@ -163,8 +164,6 @@ def train_first(options: dict[str, Any], seed: int) -> None:
 
 def render_lab(found: Lab, settings: LabSettings, as_json: bool) -> str:
     """The table as text or JSON."""
-    from alignkit.report.tables import NONE, align_columns, records, to_json
-
     if as_json:
         seeds = None if found.seeds is None else records(found.seeds)
         more = {"xi_star": found.stars, "seeds": seeds, "notes": list(found.notes)}
@@ -194,8 +193,6 @@ def render_lab(found: Lab, settings: LabSettings, as_json: bool) -> str:
 
 def _seed_lines(found: Lab) -> list[str]:
     """The attention of the second run while it learns."""
-    from alignkit.report.tables import NONE, align_columns
-
     if found.seeds is None or found.seeds.empty:
         return []
     columns = {MAIN.name: f"{MAIN.symbol}(lstm.alpha, alpha(step)) %", "accuracy": "accuracy", "bleu": "BLEU"}

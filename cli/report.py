@@ -22,7 +22,6 @@ from alignkit_cli.options import (
     write_output,
 )
 from alignkit_cli.parameter_types import (
-    NATURAL,
     TEXT,
     InputPath,
     NamedInputPath,
@@ -78,13 +77,6 @@ from alignkit_cli.progress import progress_bar
     is_flag=True,
     help="Also show the bag-of-words proxy of the run, which is trained if the run has none.",
 )
-@click.option(
-    "--limit",
-    type=NATURAL,
-    default=SHOWN_PAIRS,
-    show_default=True,
-    help="Show only this number of sentence pairs one by one, the first ones; the figures count all.",
-)
 @device_option
 @sample_option
 @reading_options
@@ -109,9 +101,9 @@ def command(**options: Any) -> None:
     )
     with progress_bar("checkpoints", options["quiet"]) as bar:
         report = build_report(inputs, bar)
-    page = build_page(report, options["limit"])
+    page = build_page(report)
     write_output(page, options["output"])
-    shown = min(options["limit"], len(report.bitext))
+    shown = min(SHOWN_PAIRS, len(report.bitext))
     size = f"{shown} of {len(report.bitext)} sentence pairs, {len(page) / 1e6:.1f} MB"
     note(f"{options['output']}: {size}", options["quiet"])
 

@@ -12,7 +12,7 @@ import numpy as np
 from alignkit.errors import AlignkitError
 from alignkit.experiments.protocol import Claim, Result
 from alignkit.experiments.registry import Experiment
-from alignkit.report.tables import NONE, align_columns
+from alignkit.report.tables import NONE, align_columns, finite, records
 from alignkit.storage import atomic_write
 from alignkit.version import versions
 
@@ -49,18 +49,11 @@ def facts(experiment: Experiment, settings: Any, result: Result, size: str) -> d
         "source": experiment.source,
         "size": size,
         "settings": dataclasses.asdict(settings),
-        "table": finite(result.table.to_dict(orient="records")),
-        "claims": finite(claims),
+        "table": records(result.table),
+        "claims": [finite(claim) for claim in claims],
         "remarks": list(result.remarks),
         "versions": versions(),
     }
-
-
-def finite(rows: list[dict[Any, Any]]) -> list[dict[Any, Any]]:
-    """The rows with None, which JSON knows, in the place of NaN and infinity."""
-    return [
-        {key: None if isinstance(x, float) and not np.isfinite(x) else x for key, x in row.items()} for row in rows
-    ]
 
 
 def result_json(experiment: Experiment, settings: Any, result: Result, size: str) -> str:

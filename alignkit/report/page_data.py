@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from alignkit.metrics.agreement import AgreementRows, agreement_rows
+from alignkit.metrics.registry import MAIN
 from alignkit.report.breakdown import breakdown_table, mass_table
 from alignkit.report.model import Report, names_of
 from alignkit.text.subword_marks import style_of
+from alignkit.time_course import row_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,16 +27,12 @@ PERFORMANCE = {
     "valid.bleu_greedy": ("translation quality (BLEU, greedy)", 100.0),
 }
 #: what a run's own scores at each step are called
-MOVING = {
-    "alpha(step)": "Attention",
-    "beta(step)": "Network's word knowledge",
-    "delta(step)": "Network's saliency",
-}
-SHOWN_PAIRS = 500  #: sentence pairs that can be looked at one by one, by default
+MOVING = {"alpha(step)": "Attention", "beta(step)": "Network's word knowledge"}
+SHOWN_PAIRS = 500  #: sentence pairs that can be looked at one by one
 _LARGEST = float(np.finfo(np.float16).max)
 
 
-def page_data(report: Report, limit: int) -> dict[str, Any]:
+def page_data(report: Report, limit: int = SHOWN_PAIRS) -> dict[str, Any]:
     """The data of the page's script, as JSON values.
 
     Args:
@@ -89,9 +87,9 @@ def time_course_lines(
     and learned nothing; elsewhere that is 0. ``forced`` of the whole is the largest.
 
     Args:
-        table: columns run, step, name, value. Shown are ``A(k(step), v)``, the agreement of a fixed v with the
-            run's scores of kind k at that step; ``chance`` of the same; ``A(u, alpha(step))``, u being the
-            attention of another run; ``tau(v, k(step))``; and ``PERFORMANCE``.
+        table: columns run, step, name, value. Shown are, of the main metric A, ``A(k(step), v)``, the agreement of
+            a fixed v with the run's scores of kind k at that step; ``chance`` of the same; ``A(u, alpha(step))``,
+            u being the attention of another run; and ``PERFORMANCE``.
         labels: name of a fixed set of scores -> label.
         uniform_steps: as of :class:`alignkit.report.model.Report`.
     """
@@ -107,33 +105,33 @@ def time_course_lines(
             if u in MOVING and v in labels:
                 chances.append(points[-1][1])
             continue
-        label, unit, role = _series(name, labels)
-        if label is None:
+        known = _series(name, labels)
+        if known is None:
             continue
+        label, unit, role = known
         points = sorted([step, value / unit] for step, value in points if value is not None)
         forced = (uniform_steps or {}).get(run, 0) if "alpha(step)" in _arguments(name) else 0
         text = f"{label} ({run})" if several else label
         series.append({"label": text, "role": role, "points": points, "forced": forced})
     if not any(len(each["points"]) > 1 for each in series):
         return None
-    order = ("agreement", "correlation", "performance")
-    series.sort(key=lambda each: order.index(each["role"]))
+    series.sort(key=lambda each: each["role"])
     chance = chances[0] if len({round(x or 0, 6) for x in chances}) == 1 else None
     return {"series": series, "chance": chance, "forced": max((each["forced"] for each in series), default=0)}
 
 
-def _series(name: str, labels: Mapping[str, str]) -> tuple[str | None, float, str]:
+def _series(name: str, labels: Mapping[str, str]) -> tuple[str, float, str] | None:
+    """The label of a series, what 1 is in its values, and its role; None to leave it out."""
     if name in PERFORMANCE:
-        label, unit = PERFORMANCE[name]
-        return label, unit, "performance"
+        return *PERFORMANCE[name], "performance"
     u, v = _arguments(name)
-    if name.startswith("A(") and v == "alpha(step)" and u in labels and u.endswith(".alpha"):
+    if name != row_name(MAIN.symbol, u, v):
+        return None
+    if v == "alpha(step)" and u in labels and u.endswith(".alpha"):
         return f"Attention agrees with that of another seed, {labels[u]}", 1.0, "agreement"
-    if name.startswith("A(") and u in MOVING and v in labels:
+    if u in MOVING and v in labels:
         return f"{MOVING[u]} agrees with {labels[v]}", 1.0, "agreement"
-    if name.startswith("tau(") and v in MOVING and u in labels:
-        return f"{MOVING[v]} is ordered like {labels[u]} (Kendall's tau)", 1.0, "correlation"
-    return None, 1.0, ""
+    return None
 
 
 def _arguments(name: str) -> tuple[str, str]:

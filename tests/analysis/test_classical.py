@@ -61,7 +61,7 @@ def test_another_text_to_fit_on(pairs, copies):
 
 
 def test_a_name_that_is_taken(pairs, copies):
-    with pytest.raises(AlignkitError, match=r"taken is align\.alpha"):
+    with pytest.raises(AlignkitError, match=r"taken are ibm1\.beta, align\.alpha"):
         compare_classical(pairs, {"align": copies}, threads=1)
 
 

@@ -143,7 +143,7 @@ def test_steps_with_attention_fixed_to_uniform_are_marked():
     forced, free = make_report(uniform_steps={"r": 50}), make_report(uniform_steps={"other": 50})
     course = page_data(forced, 0)["course"]
     assert course["forced"] == 50
-    assert [each["forced"] for each in course["series"]] == [50, 50, 0, 0]  # attention's own
+    assert [each["forced"] for each in course["series"]] == [50, 0, 0]  # attention's own
     text = build_page(forced).decode()
     assert "attention was fixed to uniform in the first 50 steps" in text
     assert "the first 50, the training settings fixed attention to uniform" in text
@@ -155,7 +155,6 @@ def test_the_course_in_words(report):
     series = page_data(report, 0)["course"]["series"]
     assert [(each["label"], each["role"], len(each["points"])) for each in series] == [
         ("Attention agrees with IBM dictionary", "agreement", 3),
-        ("Attention is ordered like IBM dictionary (Kendall's tau)", "correlation", 2),
         ("next words predicted correctly", "performance", 3),
         ("translation quality (BLEU)", "performance", 1),
     ]
