@@ -9,7 +9,7 @@ import click
 
 from alignkit.metrics.protocol import MetricSettings
 from alignkit_cli.options import setting_option
-from alignkit_cli.parameter_types import PERCENT, SEED, Device, OutputPath
+from alignkit_cli.parameter_types import PERCENT, SEED, Device
 
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -26,7 +26,6 @@ device_option: Option = click.option(
     show_default=True,
     help="Where the network runs: cpu, cuda, cuda:1 and so on; auto takes a GPU if there is one.",
 )
-csv_option: Option = click.option("--csv", type=OutputPath(), help="Also write the table as CSV.")
 
 
 def seed_option(what: str) -> Option:

@@ -74,7 +74,7 @@ def test_numbers_out_of_all_bounds(alignkit, failure, name, parameter, value):
 
 def test_seeds_and_threads_end_somewhere(alignkit, failure):
     for value in (2**63, 2**64, -1):
-        failure(alignkit("compare", "--seed", value), "--seed", str(value))
+        failure(alignkit("lab", "--seed", value), "--seed", str(value))
     for value in (0, 1025, 10**6, 10**23):
         failure(alignkit("compare", "--threads", value), "--threads", str(value))
 

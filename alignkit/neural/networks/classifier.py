@@ -1,7 +1,6 @@
 """The classifier of section 2.4: a biLSTM, attention over its states, a linear layer and a sigmoid.
 
-Other encoders may take the place of the biLSTM. An encoder is a stack of layers; the states of layer 0 are the
-embeddings.
+Other encoders may take the place of the biLSTM.
 """
 
 from __future__ import annotations
@@ -24,34 +23,22 @@ class TextEncoder(nn.Module, ABC):
     """A stack of layers over the embeddings of a text.
 
     Attributes:
-        sizes: the sizes of the states of each layer, beginning with that of the embeddings, layer 0.
+        width: D, the size of a state of the last layer.
     """
 
-    sizes: tuple[int, ...]
+    width: int
 
     @abstractmethod
-    def layer(self, number: int, x: Tensor, lengths: np.ndarray) -> Tensor:
-        """The states of a layer, counted from 1, from those of the layer below.
+    def forward(self, x: Tensor, lengths: np.ndarray) -> Tensor:
+        """The states of the last layer.
 
         Args:
-            number: of the layer.
-            x: (L, B, sizes[number - 1]), arbitrary at padding, which is at the end.
+            x: (L, B, size of an embedding), arbitrary at padding, which is at the end.
             lengths: int64 (B,), all at least 1.
 
         Returns:
-            (L, B, sizes[number]), arbitrary at padding.
+            (L, B, D), arbitrary at padding.
         """
-
-    @property
-    def depth(self) -> int:
-        """The number of layers above the embeddings."""
-        return len(self.sizes) - 1
-
-    def forward(self, x: Tensor, lengths: np.ndarray) -> Tensor:
-        """The states of the last layer, (L, B, D), from the embeddings; arguments as :meth:`layer`."""
-        for number in range(1, self.depth + 1):
-            x = self.layer(number, x, lengths)
-        return x
 
 
 class LSTMEncoder(TextEncoder):
@@ -65,21 +52,24 @@ class LSTMEncoder(TextEncoder):
 
     def __init__(self, embedding: int, hidden: int, layers: int) -> None:
         super().__init__()
-        self.sizes = (embedding, *[2 * hidden] * layers)
+        self.width = 2 * hidden
         # Two LSTMs that each read in one direction, so that texts of different lengths need no packing, which
         # takes four times as long on a CPU as reversing the texts.
-        pairs = [(nn.LSTM(size, hidden), nn.LSTM(size, hidden)) for size in self.sizes[:-1]]
+        sizes = (embedding, *[2 * hidden] * (layers - 1))
+        pairs = [(nn.LSTM(size, hidden), nn.LSTM(size, hidden)) for size in sizes]
         self.forwards = nn.ModuleList(one for one, _ in pairs)
         self.backwards = nn.ModuleList(other for _, other in pairs)
 
-    def layer(self, number: int, x: Tensor, lengths: np.ndarray) -> Tensor:
+    def forward(self, x: Tensor, lengths: np.ndarray) -> Tensor:
         steps = np.arange(len(x))[:, None]
         # The indices that reverse each text but not its padding; they are their own inverse.
         turn = to_device(np.where(steps < lengths, lengths - 1 - steps, steps), x.device)
         texts = torch.arange(x.shape[1], device=x.device).unsqueeze(0)
-        one, _ = self.forwards[number - 1](x)
-        other, _ = self.backwards[number - 1](x[turn, texts])
-        return torch.cat([one, other[turn, texts]], 2)
+        for forward, backward in zip(self.forwards, self.backwards, strict=True):
+            one, _ = forward(x)
+            other, _ = backward(x[turn, texts])
+            x = torch.cat([one, other[turn, texts]], 2)
+        return x
 
 
 class WordEncoder(TextEncoder):
@@ -93,11 +83,14 @@ class WordEncoder(TextEncoder):
 
     def __init__(self, embedding: int, hidden: int, layers: int) -> None:
         super().__init__()
-        self.sizes = (embedding, *[2 * hidden] * layers)
-        self.maps = nn.ModuleList(nn.Linear(size, 2 * hidden) for size in self.sizes[:-1])
+        self.width = 2 * hidden
+        sizes = (embedding, *[2 * hidden] * (layers - 1))
+        self.maps = nn.ModuleList(nn.Linear(size, 2 * hidden) for size in sizes)
 
-    def layer(self, number: int, x: Tensor, lengths: np.ndarray) -> Tensor:
-        return torch.tanh(self.maps[number - 1](x))
+    def forward(self, x: Tensor, lengths: np.ndarray) -> Tensor:
+        for layer in self.maps:
+            x = torch.tanh(layer(x))
+        return x
 
 
 class EmbeddingEncoder(TextEncoder):
@@ -105,10 +98,10 @@ class EmbeddingEncoder(TextEncoder):
 
     def __init__(self, embedding: int, hidden: int, layers: int) -> None:
         super().__init__()
-        self.sizes = (embedding,)
+        self.width = embedding
 
-    def layer(self, number: int, x: Tensor, lengths: np.ndarray) -> Tensor:
-        raise AlignkitError("embeddings have no layers above them")
+    def forward(self, x: Tensor, lengths: np.ndarray) -> Tensor:
+        return x
 
 
 #: name -> class, made of (embedding, hidden, layers)
@@ -129,7 +122,7 @@ class Classifier(nn.Module):
         self.settings = settings
         self.embedding = nn.Embedding(settings.vocabulary, settings.embedding)
         self.encoder = new_text_encoder(settings)
-        width = self.encoder.sizes[-1]
+        width = self.encoder.width
         self.attention = new_text_attention(settings.attention, width, settings.attention_hidden)
         self.output = nn.Linear(width, 1)
 

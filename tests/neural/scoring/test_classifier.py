@@ -62,7 +62,7 @@ class Naive:
     def __init__(self, network: Classifier) -> None:
         self.w = {name: value.detach().double().numpy() for name, value in network.state_dict().items()}
         self.uniform = network.attention is None
-        self.kind, self.depth = network.settings.encoder, network.encoder.depth
+        self.kind, self.depth = network.settings.encoder, network.settings.layers
 
     def lstm(self, name: str, x: np.ndarray) -> np.ndarray:
         size = self.w[f"{name}.weight_hh_l0"].shape[1]
