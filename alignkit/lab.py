@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from alignkit.neural.aligners import NeuralAligner
     from alignkit.neural.settings import RunSettings
     from alignkit.neural.training.translation import TranslationRun
-    from alignkit.text.pairs import Files
 
 #: What says which network of a run is the best.
 BestBy = Literal["loss", "accuracy", "bleu"]
@@ -453,27 +452,6 @@ def train_lab_runs(
         report = named_progress(progress, name) if progress is not None else None
         train_translation(paths[name], training, valid, own, report, device)
     return paths
-
-
-def train_lab_files(
-    folder: PathLike,
-    training: Files,
-    valid: Files | None,
-    settings: RunSettings,
-    progress: Progress | None = None,
-    device: str = "auto",
-    **reading: Any,
-) -> dict[str, Path]:
-    """Train the three runs on the text of files; see :func:`train_lab_runs`.
-
-    Args:
-        training, valid, **reading: as of :func:`alignkit.text.pairs.read_training_pairs`.
-        folder, settings, progress, device: as of :func:`train_lab_runs`.
-    """
-    from alignkit.text.pairs import read_training_pairs
-
-    pairs = read_training_pairs(training, valid, **reading)
-    return train_lab_runs(folder, *pairs, settings, progress, device)
 
 
 def find_lab_runs(folder: PathLike) -> dict[str, Path]:

@@ -29,14 +29,14 @@ from alignkit.metrics.aer import evaluate
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.devices import set_threads
 from alignkit.neural.settings import Reading, RunSettings, TextSettings, TrainingSettings, TransformerSettings
-from alignkit.neural.training.guidance import score_guide
+from alignkit.neural.training.guidance import Guide
 from alignkit.neural.training.trainer import Trainer
-from alignkit.neural.training.translation import translation_trainer
-from alignkit.scores import Scores
+from alignkit.neural.training.translation import TranslationTask
+from alignkit.scores import Scores, token_words
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
 from alignkit.text.reading import read_lines
-from alignkit.text.tokenization import encode_bitext, split_words, train_subwords
+from alignkit.text.tokenization import EOS, Tokenizer, encode_bitext, split_words, train_subwords
 
 HEURISTICS = ("grow-diag-final-and", "grow-diag", "intersection")
 THRESHOLDS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
@@ -99,6 +99,51 @@ def classical(text: LinePairs) -> Scores:
     return found
 
 
+def score_guide(scores: Scores, text: LinePairs, bitext: Bitext, tokenizer: Tokenizer) -> Guide:
+    """The guide that probabilities of links between whitespace words give, such as an aligner's posteriors.
+
+    A word's probability is divided among its tokens. What a row lacks to 1, the probability of no link, goes to
+    the source's end token, if it has one; a row that exceeds 1 is scaled down to it. Elements below 0.01 are left
+    out.
+
+    Args:
+        scores: (T, L) probabilities of M pairs, kind ``alpha``.
+        text, bitext, tokenizer: as of :func:`alignkit.neural.training.guidance.word_guide`.
+    """
+    rows, columns, weights, sizes = [], [], [], [0]
+    for m, matrix in enumerate(scores):
+        source, target = bitext.source[m], bitext.target[m]
+        of_source = token_words(tokenizer, text.source[m], np.asarray(source))
+        of_target = token_words(tokenizer, text.target[m], np.asarray(target))
+        found = token_distributions(matrix, of_source, of_target, int(source[-1]) == EOS if len(source) else False)
+        t, s = np.nonzero(found >= 0.01)
+        rows.append(t)
+        columns.append(s)
+        weights.append(found[t, s])
+        sizes.append(sizes[-1] + len(t))
+    parts = [np.concatenate(part) if part else np.zeros(0) for part in (rows, columns, weights)]
+    kinds = (np.int64, np.int64, np.float32)
+    arrays = (part.astype(kind) for part, kind in zip(parts, kinds, strict=True))
+    return Guide(np.array(sizes, np.int64), *arrays)
+
+
+def token_distributions(
+    matrix: np.ndarray, of_source: np.ndarray, of_target: np.ndarray, has_end: bool
+) -> np.ndarray:
+    """(target tokens, source tokens): the words' matrix, each column divided among the tokens of its word."""
+    found = np.zeros((len(of_target), len(of_source)), np.float32)
+    rows, columns = np.flatnonzero(of_target >= 0), np.flatnonzero(of_source >= 0)
+    if not len(rows):
+        return found
+    by_word = matrix / np.maximum(matrix.sum(1, keepdims=True), 1.0)
+    if len(columns):
+        counts = np.bincount(of_source[columns], minlength=matrix.shape[1])
+        found[np.ix_(rows, columns)] = by_word[of_target[rows]][:, of_source[columns]] / counts[of_source[columns]]
+    if has_end:
+        found[rows, -1] = 1 - found[rows].sum(1)
+    return found
+
+
 def new_trainers(text: LinePairs, guide: Scores | None) -> list[Trainer[Any, Any]]:
     """Of source to target, and of target to source."""
     tokenizer = train_subwords([*text.source, *text.target], SETTINGS.text.pieces)
@@ -110,7 +155,7 @@ def new_trainers(text: LinePairs, guide: Scores | None) -> list[Trainer[Any, Any
         wanted = None
         if guide is not None:
             wanted = score_guide(transposed(guide) if reverse else guide, own, encoded, tokenizer)
-        trainers.append(translation_trainer(encoded, held, SETTINGS, tokenizer, guide=wanted))
+        trainers.append(Trainer(TranslationTask(encoded, held, SETTINGS, tokenizer, guide=wanted)))
     return trainers
 
 
@@ -118,7 +163,7 @@ def train(trainer: Trainer[Any, Any], seconds: float) -> None:
     """Take steps for some seconds of processor time."""
     start = process_time()
     while process_time() - start < seconds:
-        epoch, done = divmod(trainer.step, trainer.plan.epoch_steps)
+        epoch, done = divmod(trainer.step, trainer.task.epoch_steps)
         trainer.advance(batches_of(trainer, epoch)[done])
 
 

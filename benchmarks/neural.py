@@ -35,8 +35,8 @@ from alignkit.neural.scoring.translation import (
     saliency_scores,
 )
 from alignkit.neural.settings import PRESETS, ProxySettings
-from alignkit.neural.training.trainer import Trainer
-from alignkit.neural.training.translation import TranslationTask, learn_tokenizer, translation_trainer
+from alignkit.neural.training.trainer import Trainer, learn_tokenizer
+from alignkit.neural.training.translation import TranslationTask
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_line_pairs
 from alignkit.text.tokenization import encode_bitext
@@ -162,9 +162,9 @@ def main() -> None:
     lines = read_line_pairs(options.source, options.target)
     held = read_line_pairs(options.valid_source, options.valid_target)
     settings = PRESETS["paper"].change(training={"batch": options.batch})
-    tokenizer = learn_tokenizer(lines, settings.text)
+    tokenizer = learn_tokenizer([*lines.source, *lines.target], settings.text)
     text, valid = (encode_bitext(tokenizer, side.source, side.target) for side in (lines, held))
-    trainer = translation_trainer(text, valid, settings, tokenizer, device=options.device)
+    trainer = Trainer(TranslationTask(text, valid, settings, tokenizer, device=options.device))
     network, device = trainer.network, trainer.task.device
     assert isinstance(network, EncoderDecoder)
     before = peak(device)

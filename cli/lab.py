@@ -151,14 +151,15 @@ def _check_usage(options: dict[str, Any]) -> None:
 
 def train_first(options: dict[str, Any], seed: int) -> None:
     """Train the three runs into the folder."""
-    from alignkit.lab import train_lab_files
+    from alignkit.lab import train_lab_runs
+    from alignkit.text.pairs import read_training_pairs
 
     settings = assigned(PRESETS[options["preset"]].change(training={"seed": seed}), options["assignments"])
     folder, quiet = options["folder"], options["quiet"]
     reading = {name: options[name] for name in ("lowercase", "encoding_errors")}
-    files = options["training"], options["valid"]
+    texts = read_training_pairs(options["training"], options["valid"], **reading)
     with progress_bar("training", quiet) as bar:
-        train_lab_files(folder, *files, settings, bar, options["device"], **reading)
+        train_lab_runs(folder, *texts, settings, bar, options["device"])
     note(f"{folder}: the three runs are trained", quiet)
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, get_args
 
 import click
 
+from alignkit.errors import InputError
+from alignkit.links.gold import read_links
+from alignkit.links.links import Links
 from alignkit.neural.settings import (
     NETWORKS,
     PRESETS,
@@ -20,6 +24,7 @@ from alignkit.neural.settings import (
     When,
 )
 from alignkit.packages import need
+from alignkit.text.pairs import LinePairs, read_training_pairs
 from alignkit.types import assigned
 from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import (
@@ -95,8 +100,7 @@ from alignkit_cli.progress import progress_bar
     type=InputPath(),
     metavar="LINKS",
     help="Links of the text (Pharaoh), such as those of `alignkit align`, which attention is pulled towards "
-    "while it learns; or the probabilities of links that `align --save-scores FILE.npz` writes. "
-    "training.guide_weight says how much.",
+    "while it learns; training.guide_weight says how much.",
 )
 @set_option(
     "Any other setting, such as network.layers=2 or training.label_smoothing=0.1; a name that does not exist "
@@ -152,22 +156,34 @@ def command(run_dir: str, quiet: bool, **options: Any) -> None:
     The same command continues an interrupted run, and ends in the same network. RUN can then be given wherever a
     saved aligner is asked for: it stands for the network with the lowest validation loss.
     """
-    from alignkit.neural.training.files import TrainingFiles, train_files
-
     need("torch", "sacrebleu")
     text, valid = choose_text(options["source"], options["target"], options["sample"]), options["valid"]
     if valid is None and options["sample"]:
         valid = choose_text(None, None, True, "test")
+    reading = {name: options[name] for name in ("lowercase", "encoding_errors")}
+    texts = read_training_pairs(text, valid, **reading)
+    guide = None if options["guide"] is None else read_guide(options["guide"], texts, valid is None)
+    settings = run_settings(options)
+    # Imported only now: torch takes a second or two, which an error in the input need not wait for.
+    from alignkit.neural.devices import set_threads
+    from alignkit.neural.training.translation import TranslationRun, train_translation
+
+    set_threads(options["threads"])
+    finished = TranslationRun(Path(run_dir)).finished
     with progress_bar("training", quiet) as bar:
-        best = train_files(
-            run_dir,
-            TrainingFiles(text, valid, options["guide"]),
-            run_settings(options),
-            progress=bar,
-            **{name: options[name] for name in ("threads", "device", "lowercase", "encoding_errors")},
-        )
+        best = train_translation(run_dir, *texts, settings, bar, options["device"], guide)
+    note(f"{run_dir}: this run is finished; nothing was left to train", quiet or not finished)
     measured = ", ".join(f"{name} {best.metrics[name]:.3f}" for name in ("valid.loss", "valid.accuracy"))
     note(f"{run_dir}: best at step {best.step}, {measured}", quiet)
+
+
+def read_guide(path: str, texts: tuple[LinePairs, LinePairs], held_out: bool) -> Links:
+    """The links of the training text, whose last pairs may have been held out as validation text."""
+    guide, count = read_links(path), len(texts[0].source)
+    expected = count + (len(texts[1].source) if held_out else 0)
+    if len(guide) != expected:
+        raise InputError(path, f"has {len(guide)} lines of links, the text has {expected} sentence pairs")
+    return guide.block(0, count)
 
 
 def run_settings(options: Mapping[str, Any]) -> RunSettings:

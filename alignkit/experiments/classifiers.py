@@ -20,7 +20,8 @@ from alignkit.neural.settings import (
     ClassifierSettings,
     ClassifierTraining,
 )
-from alignkit.neural.training.classification import Loss, classification_trainer, label_loss
+from alignkit.neural.training.classification import ClassificationTask, Loss, label_loss
+from alignkit.neural.training.trainer import Trainer
 from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledLines, LabelledText, read_labelled, two_labels
 from alignkit.text.tokenization import Tokenizer, learn_words, split_words
@@ -140,14 +141,15 @@ def train_in_memory(
         split: held-out text is measured in training, for ``progress``.
         settings: of :func:`classifier_settings`.
         progress: of the steps.
-        prepare, loss: as in :func:`alignkit.neural.training.classification.classification_trainer`.
+        prepare, loss: as in :func:`alignkit.neural.training.classification.ClassificationTask`.
 
     Returns:
         the classifier after the last step, which does not depend on held-out text.
     """
-    trainer = classification_trainer(
+    task = ClassificationTask(
         split.training, split.held, settings, split.tokenizer, prepare=prepare, loss=loss, device="cpu"
     )
+    trainer = Trainer(task)
     trainer.run(progress=progress)
     return trainer.network.eval()
 

@@ -28,7 +28,7 @@ def follow(trainer: Trainer[Any, Found], look: Callable[[Found], None], progress
     """
 
     def measured(now: Trainer[Any, Found], _: bool) -> None:
-        if now.step in now.plan.logged_steps:
+        if now.step in now.task.logged_steps:
             look(now.snapshot())
 
     return trainer.run(measured, progress)

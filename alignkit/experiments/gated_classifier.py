@@ -25,7 +25,8 @@ from alignkit.experiments.protocol import Claim, Figure, Result, averaged, claim
 from alignkit.metrics.agreement import agreement
 from alignkit.neural.aligners import ClassifierAligner
 from alignkit.neural.scoring.classifier import classifier_scores
-from alignkit.neural.training.classification import classification_trainer
+from alignkit.neural.training.classification import ClassificationTask
+from alignkit.neural.training.trainer import Trainer
 from alignkit.scores import Scores
 from alignkit.types import Progress, named_progress, no_progress
 
@@ -61,7 +62,8 @@ def relevance_and_attention(
         alpha, relevance = (classifier_scores(network.network, split.held, k) for k in ("alpha", "relevance"))
         seen.append((network.step, network.metrics["valid.accuracy"], alpha, relevance))
 
-    follow(classification_trainer(split.training, split.held, plan, split.tokenizer, device="cpu"), look, progress)
+    task = ClassificationTask(split.training, split.held, plan, split.tokenizer, device="cpu")
+    follow(Trainer(task), look, progress)
     last = dict(zip(CURVES, seen[-1][2:], strict=True))
     rows = []
     for step, accuracy, alpha, relevance in seen:

@@ -30,7 +30,8 @@ from alignkit.links.links import GoldLinks
 from alignkit.metrics.aer import evaluate
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.settings import Tokens, check_not_negative
-from alignkit.neural.training.translation import learn_tokenizer, translation_trainer
+from alignkit.neural.training.trainer import Trainer, learn_tokenizer
+from alignkit.neural.training.translation import TranslationTask
 from alignkit.scores import Scores, merge_subwords
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs, read_line_pairs
@@ -176,7 +177,7 @@ def _measured_run(
     plan = settings.settings().change(
         text={"tokens": unit, "pieces": settings.pieces or None, "minimum": settings.minimum}
     )
-    tokenizer = learn_tokenizer(each.lines, plan.text)
+    tokenizer = learn_tokenizer([*each.lines.source, *each.lines.target], plan.text)
     text, held = (encode_bitext(tokenizer, part.source, part.target) for part in (each.lines, each.judged))
     ibm1 = fit_ibm1(text, iterations=settings.iterations, null=False).score(held, "alpha")
     known: dict[str, Any] = {"set": each.name, "unit": unit, "seed": settings.seed}
@@ -190,7 +191,7 @@ def _measured_run(
         accuracy = network.metrics.get("valid.accuracy", float("nan"))
         rows.append({**known, "step": network.step, "accuracy": accuracy, **found})
 
-    follow(translation_trainer(text, held, plan, tokenizer, device="cpu"), look, progress)
+    follow(Trainer(TranslationTask(text, held, plan, tokenizer, device="cpu")), look, progress)
     return rows
 
 

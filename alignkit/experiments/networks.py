@@ -11,7 +11,8 @@ from alignkit.errors import AlignkitError
 from alignkit.experiments.curves import follow
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.settings import PRESETS, RunSettings
-from alignkit.neural.training.translation import learn_tokenizer, translation_trainer
+from alignkit.neural.training.trainer import Trainer, learn_tokenizer
+from alignkit.neural.training.translation import TranslationTask
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs, read_line_pairs
 from alignkit.text.tokenization import Tokenizer, encode_bitext
@@ -106,7 +107,7 @@ class EncodedText:
 def encode_plan(plan: NetworkPlan) -> EncodedText:
     """Reads the text of a plan and learns its tokenizer; errors as :meth:`NetworkPlan.lines`."""
     lines, held = plan.lines()
-    tokenizer = learn_tokenizer(lines, plan.settings().text)
+    tokenizer = learn_tokenizer([*lines.source, *lines.target], plan.settings().text)
     training, valid = (encode_bitext(tokenizer, part.source, part.target) for part in (lines, held))
     return EncodedText(training, valid, tokenizer)
 
@@ -125,7 +126,7 @@ def train_network(
         progress, look: as in :func:`alignkit.experiments.curves.follow`.
         device: as :func:`alignkit.neural.devices.pick_device`.
     """
-    trainer = translation_trainer(text.training, text.valid, plan.settings(), text.tokenizer, device=device)
+    trainer = Trainer(TranslationTask(text.training, text.valid, plan.settings(), text.tokenizer, device=device))
     return trainer.run(progress=progress) if look is None else follow(trainer, look, progress)
 
 

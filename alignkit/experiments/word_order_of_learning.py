@@ -32,7 +32,8 @@ from alignkit.experiments.networks import NetworkPlan, take_pairs
 from alignkit.experiments.protocol import Claim, Figure, Result, averaged, check_positive, claim
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.settings import check_not_negative
-from alignkit.neural.training.translation import translation_trainer
+from alignkit.neural.training.trainer import Trainer
+from alignkit.neural.training.translation import TranslationTask
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
@@ -198,7 +199,7 @@ def learn_and_find(
     if settings.steps:
         epochs = -(-settings.steps // -(-len(training) // plan.training.batch))
         plan = plan.change(training={"steps": settings.steps, "epochs": epochs})
-    follow(translation_trainer(training, valid, plan, tokenizer, device="cpu"), look, progress)
+    follow(Trainer(TranslationTask(training, valid, plan, tokenizer, device="cpu")), look, progress)
     found = found_steps(steps, np.stack(first), pairs.target.tokens, settings.minimum)
     found.pop(UNK, None)
     model = fit_ibm1(training, iterations=settings.iterations, null=False)

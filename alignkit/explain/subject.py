@@ -22,7 +22,8 @@ from alignkit.neural.devices import device_of
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
 from alignkit.neural.settings import ClassifierRunSettings
-from alignkit.neural.training.classification import Loss, classification_trainer, label_loss
+from alignkit.neural.training.classification import ClassificationTask, Loss, label_loss
+from alignkit.neural.training.trainer import Trainer
 from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledText
 from alignkit.types import Progress, no_progress
@@ -103,19 +104,15 @@ class Subject:
         Args:
             name: of the network, for progress.
             settings: of :meth:`run_settings`.
-            loss, prepare: as in :func:`alignkit.neural.training.classification.classification_trainer`.
+            loss, prepare: as in :func:`alignkit.neural.training.classification.ClassificationTask`.
             best: the network of the measured step with the best accuracy on the texts to explain, as the
                 classifier itself was chosen; otherwise that of the last step.
         """
-        trainer = classification_trainer(
-            self.training,
-            self.text,
-            settings,
-            self.classifier.tokenizer,
-            prepare=prepare,
-            loss=loss,
-            device=str(device_of(self.network)),
+        texts, device = (self.training, self.text), str(device_of(self.network))
+        task = ClassificationTask(
+            *texts, settings, self.classifier.tokenizer, prepare=prepare, loss=loss, device=device
         )
+        trainer = Trainer(task)
         found = trainer.run(progress=self.named_progress(name))
         return found.network if best else trainer.network.eval()
 

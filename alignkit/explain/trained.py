@@ -38,8 +38,8 @@ from alignkit.neural.training.classification import (
     adversarial_loss,
     copy_but_attention,
     inattention_loss,
-    trainer_of,
 )
+from alignkit.neural.training.trainer import Trainer
 from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledText
 
@@ -208,7 +208,7 @@ def train_guided(subject: Subject, name: str, number: int, guides: tuple[Scores,
         device=str(device_of(subject.network)),
     )
     progress = subject.named_progress(f"without recurrence, guided by {name}")
-    return trainer_of(task).run(progress=progress).network
+    return Trainer(task).run(progress=progress).network
 
 
 ENCODERS = {"recurrent": "lstm", "embeddings": "embeddings"}  #: what the rows call them -> settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -54,9 +54,12 @@ SCORES: dict[str, Callable[..., Scores]] = {
 READ: dict[str, Callable[..., Scores]] = {"alpha": attention_scores, "ov": ov_scores}
 
 
+A = TypeVar("A", bound="TrainedAligner")
+
+
 @dataclass(frozen=True, eq=False)
-class NeuralAligner(Aligner):
-    """A trained translation network as an aligner.
+class TrainedAligner(Aligner):
+    """A trained network as an aligner; a result of training.
 
     Attributes:
         network: in evaluation mode, on the device that computes.
@@ -67,13 +70,64 @@ class NeuralAligner(Aligner):
         fingerprint: of the training text (:meth:`Bitext.fingerprint`).
     """
 
-    network: TranslationNetwork = field(repr=False)
+    network: Any = field(repr=False)
     tokenizer: Tokenizer = field(repr=False)
-    settings: RunSettings
+    settings: Any
     step: int
     metrics: dict[str, float]
     fingerprint: str
     ending = ".pt"
+    KIND: ClassVar[str]  #: of its checkpoints
+    SETTINGS: ClassVar[type[Any]]
+    BUILD: ClassVar[Callable[..., Any]]  #: makes the network of settings and weights
+
+    def to(self: A, device: str) -> A:
+        """This aligner with its network moved to the device (``auto``: a GPU where there is one)."""
+        self.network.to(pick_device(device))
+        return self
+
+    def save(self, path: PathLike) -> None:
+        """Write a checkpoint; raises AlignkitError if the name does not end in .pt."""
+        head = {"settings": to_dict(self.settings), "step": self.step, "tokenizer": self.tokenizer.state()}
+        tail = {
+            "metrics": dict(self.metrics),
+            "fingerprint": self.fingerprint,
+            "weights": weights_of(self.network),
+        }
+        save_payload(path, self.KIND, head | self._more() | tail)
+
+    def _more(self) -> dict[str, Any]:
+        """What else is saved."""
+        return {}
+
+    @classmethod
+    def read(cls: type[A], content: Record, device: torch.device) -> A:
+        """The aligner of a checkpoint's content; what fails there is the file's fault."""
+        settings = from_dict(cls.SETTINGS, content.value("settings"))
+        network = cls.BUILD(settings.network, content.value("weights"))
+        tokenizer = tokenizer_from_state(content.value("tokenizer"))
+        if len(tokenizer.vocabulary) != settings.network.vocabulary:
+            raise ValueError("the vocabularies of tokenizer and network differ in size")
+        measured = content.part("metrics")
+        metrics = {name: measured.number(name) for name in measured}
+        step, text = content.whole("step"), content.text("fingerprint")
+        return cls(network.to(device), tokenizer, settings, step, metrics, text, *cls._rest(content))
+
+    @classmethod
+    def _rest(cls, content: Record) -> tuple[Any, ...]:
+        """Further arguments, of :meth:`_more`."""
+        return ()
+
+
+@dataclass(frozen=True, eq=False)
+class NeuralAligner(TrainedAligner):
+    """A trained translation network as an aligner."""
+
+    network: TranslationNetwork = field(repr=False)
+    settings: RunSettings
+    KIND: ClassVar[str] = NETWORK
+    SETTINGS: ClassVar[type[Any]] = RunSettings
+    BUILD: ClassVar[Callable[..., Any]] = staticmethod(build_network)
     predicts = ("target",)
     descriptions: ClassVar = {
         "alpha": (
@@ -134,49 +188,21 @@ class NeuralAligner(Aligner):
         vocabulary = self.tokenizer.vocabulary
         return Bitext(reencode(bitext.source, vocabulary), reencode(bitext.target, vocabulary))
 
-    def to(self, device: str) -> NeuralAligner:
-        """This aligner with its network moved to the device (``auto``: a GPU where there is one)."""
-        self.network.to(pick_device(device))
-        return self
-
-    def save(self, path: PathLike) -> None:
-        """Write a checkpoint; raises AlignkitError if the name does not end in .pt."""
-        save_payload(
-            path,
-            NETWORK,
-            {
-                "settings": to_dict(self.settings),
-                "step": self.step,
-                "tokenizer": self.tokenizer.state(),
-                "metrics": dict(self.metrics),
-                "fingerprint": self.fingerprint,
-                "weights": weights_of(self.network),
-            },
-        )
-
 
 @dataclass(frozen=True, eq=False)
-class ClassifierAligner(Aligner):
+class ClassifierAligner(TrainedAligner):
     """A trained classifier as an aligner of texts with their labels.
 
     Attributes:
-        network: in evaluation mode, on the device that computes.
-        tokenizer: the one that encoded the training text.
         labels: the names of y = 0 and y = 1.
-        settings: of text, network and training.
-        step: the number of training steps taken.
-        metrics: the values measured at that step, such as ``valid.accuracy``.
-        fingerprint: of the training text (of :attr:`LabelledText.bitext`).
     """
 
     network: Classifier = field(repr=False)
-    tokenizer: Tokenizer = field(repr=False)
-    labels: tuple[str, str]
     settings: ClassifierRunSettings
-    step: int
-    metrics: dict[str, float]
-    fingerprint: str
-    ending = ".pt"
+    labels: tuple[str, str]
+    KIND: ClassVar[str] = CLASSIFIER
+    SETTINGS: ClassVar[type[Any]] = ClassifierRunSettings
+    BUILD: ClassVar[Callable[..., Any]] = staticmethod(build_classifier)
     descriptions: ClassVar = {
         "alpha": ("Attention", "How strongly the classifier looks at each word."),
         "beta": (
@@ -226,23 +252,12 @@ class ClassifierAligner(Aligner):
         corpus: Corpus = reencode(text.corpus, self.tokenizer.vocabulary)
         return LabelledText(corpus, own, self.labels)
 
-    def to(self, device: str) -> ClassifierAligner:
-        """This aligner with its network moved to the device (``auto``: a GPU where there is one)."""
-        self.network.to(pick_device(device))
-        return self
+    def _more(self) -> dict[str, Any]:
+        return {"labels": list(self.labels)}
 
-    def save(self, path: PathLike) -> None:
-        """Write a checkpoint; raises AlignkitError if the name does not end in .pt."""
-        payload = {
-            "settings": to_dict(self.settings),
-            "step": self.step,
-            "tokenizer": self.tokenizer.state(),
-            "labels": list(self.labels),
-            "metrics": dict(self.metrics),
-            "fingerprint": self.fingerprint,
-            "weights": weights_of(self.network),
-        }
-        save_payload(path, CLASSIFIER, payload)
+    @classmethod
+    def _rest(cls, content: Record) -> tuple[Any, ...]:
+        return (content.texts("labels", 2),)
 
 
 _MOST_NAMED = 6  # runs that an error names
@@ -263,7 +278,7 @@ def load_checkpoint(path: PathLike, device: str = "auto") -> Aligner:
         place = best_checkpoint(place)
     payload, where = load_payload(place, NETWORK, PROXY, CLASSIFIER), pick_device(device)
     loaders: dict[str, Callable[[Record, torch.device], Aligner]]
-    loaders = {NETWORK: _network, PROXY: proxy_of_record, CLASSIFIER: _classifier}
+    loaders = {NETWORK: NeuralAligner.read, PROXY: proxy_of_record, CLASSIFIER: ClassifierAligner.read}
     load = loaders[payload["header"]["kind"]]
     with readable(place):
         return load(Record(place, payload), where)
@@ -282,32 +297,3 @@ def best_checkpoint(run: Path) -> Path:
             raise InputError(run, f"is not a run; give one of those in it: {', '.join(inner[:_MOST_NAMED])}{more}")
         raise InputError(run, f"a folder without {BEST}, so it is not a run, or one that has only just begun")
     return run / BEST
-
-
-def _classifier(content: Record, device: torch.device) -> ClassifierAligner:
-    settings = from_dict(ClassifierRunSettings, content.value("settings"))
-    tokenizer = _tokenizer(content, settings.network.vocabulary)
-    first, second = content.texts("labels", 2)
-    network = build_classifier(settings.network, content.value("weights")).to(device)
-    return ClassifierAligner(network, tokenizer, (first, second), settings, **_training(content))
-
-
-def _network(content: Record, device: torch.device) -> NeuralAligner:
-    settings = from_dict(RunSettings, content.value("settings"))
-    tokenizer = _tokenizer(content, settings.network.vocabulary)
-    network = build_network(settings.network, content.value("weights")).to(device)
-    return NeuralAligner(network, tokenizer, settings, **_training(content))
-
-
-def _tokenizer(content: Record, size: int) -> Tokenizer:
-    tokenizer = tokenizer_from_state(content.value("tokenizer"))
-    if len(tokenizer.vocabulary) != size:
-        raise ValueError("the vocabularies of tokenizer and network differ in size")
-    return tokenizer
-
-
-def _training(content: Record) -> dict[str, Any]:
-    """Where and on what the network was trained: ``step``, ``metrics`` and ``fingerprint``."""
-    measured = content.part("metrics")
-    metrics = {name: measured.number(name) for name in measured}
-    return {"step": content.whole("step"), "metrics": metrics, "fingerprint": content.text("fingerprint")}

@@ -110,11 +110,6 @@ def weights_of(network: nn.Module) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
 
 
-def copied_weights(network: nn.Module) -> dict[str, Tensor]:
-    """Copies of the parameters of a network by name, where the network is."""
-    return {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
-
-
 N = TypeVar("N", bound=nn.Module)
 
 
@@ -138,13 +133,13 @@ def network_with_weights(make: Callable[[], N], weights: object) -> N:
     return network.eval()
 
 
-def checked_weights(weights: object) -> dict[str, Tensor]:
-    """The weights, which must be finite float32 tensors by name; raises ValueError otherwise."""
+def checked_weights(weights: object, largest: float = LARGEST_WEIGHT) -> dict[str, Tensor]:
+    """The weights, float32 tensors by name, at most ``largest`` in absolute value; otherwise raises ValueError."""
     if not isinstance(weights, dict):
         raise ValueError("no weights")
     for name, tensor in weights.items():
         if not isinstance(tensor, Tensor) or tensor.dtype != torch.float32 or tensor.layout != torch.strided:
             raise ValueError(f"weight {name} is not a float32 tensor")
-        if not bool((tensor.abs() <= LARGEST_WEIGHT).all()):  # not true of NaN either
+        if not bool((tensor.abs() <= largest).all()):  # not true of NaN either
             raise ValueError(f"weight {name} is not finite, or too large for any trained network")
     return weights

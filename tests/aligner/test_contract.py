@@ -53,13 +53,14 @@ def encode_for_networks(pairs: list) -> Bitext:
 def fit_tiny_network(attention: str) -> Callable[[Bitext, int], Aligner]:
     def fit(bitext: Bitext, threads: int) -> Aligner:
         from alignkit.neural.settings import LstmSettings, RunSettings, TrainingSettings
-        from alignkit.neural.training.translation import translation_trainer
+        from alignkit.neural.training.trainer import Trainer
+        from alignkit.neural.training.translation import TranslationTask
 
         network = LstmSettings(embedding=16, hidden=16, layers=2, attention=attention)
         training = TrainingSettings(batch=8, learning_rate=1e-2, epochs=3, bleu="never")
         with torch_threads(threads):
-            return translation_trainer(
-                bitext, bitext, RunSettings(network=network, training=training), tokenizer()
+            return Trainer(
+                TranslationTask(bitext, bitext, RunSettings(network=network, training=training), tokenizer())
             ).run()
 
     return fit

@@ -58,6 +58,22 @@ def test_without_valid_the_end_is_held_out(
     assert load_aligner(tmp_path / "run").name == "uniform"
 
 
+def test_links_guide_a_text_whose_end_is_held_out(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "links").write_text("0-0\n" * 40)
+    (tmp_path / "short").write_text("0-0\n" * 38)
+    assert run(["train", *files[:2], "-o", str(tmp_path / "plain"), *QUICK]) == 0
+    call = ["train", *files[:2], *QUICK, "-o"]
+    assert run([*call, str(tmp_path / "run"), "--guide", str(tmp_path / "links")]) == 0
+    losses = [TranslationRun(tmp_path / name).log.series("train.loss") for name in ("plain", "run")]
+    assert losses[0] != losses[1]
+    capsys.readouterr()
+    assert run([*call, str(tmp_path / "new"), "--guide", str(tmp_path / "short")]) == 2
+    assert "has 38 lines of links, the text has 40 sentence pairs" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
 @pytest.mark.parametrize(
     ("extra", "message"),
     [

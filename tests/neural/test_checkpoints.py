@@ -15,7 +15,8 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.proxy import fit_proxy
 from alignkit.neural.settings import ProxySettings
-from alignkit.neural.training.translation import translation_trainer
+from alignkit.neural.training.trainer import Trainer
+from alignkit.neural.training.translation import TranslationTask
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import Tokenizer, encode_bitext, learn_words
 from alignkit.text.vocabulary import Vocabulary
@@ -25,7 +26,7 @@ from .conftest import WORDS, random_lines, small_settings
 
 @pytest.fixture
 def aligner(bitext: Bitext, tokenizer: Tokenizer) -> NeuralAligner:
-    return translation_trainer(bitext, bitext, small_settings(steps=3), tokenizer, device="cpu").run()
+    return Trainer(TranslationTask(bitext, bitext, small_settings(steps=3), tokenizer, device="cpu")).run()
 
 
 def payload(path: Path) -> dict:  # type: ignore[type-arg]
@@ -61,7 +62,7 @@ def test_a_proxy_comes_back_as_it_was(bitext: Bitext, tmp_path: Path) -> None:
 
 def test_the_uniform_network_is_called_so(bitext: Bitext, tokenizer: Tokenizer) -> None:
     settings = small_settings(steps=0).change(network={"attention": "uniform"})
-    assert translation_trainer(bitext, bitext, settings, tokenizer, device="cpu").run().name == "uniform"
+    assert Trainer(TranslationTask(bitext, bitext, settings, tokenizer, device="cpu")).run().name == "uniform"
 
 
 def test_another_vocabulary_is_translated(aligner: NeuralAligner, bitext: Bitext) -> None:

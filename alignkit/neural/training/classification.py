@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -27,20 +27,18 @@ from torch.nn.utils.rnn import pad_sequence
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.aligners import ClassifierAligner
-from alignkit.neural.batching import DeviceCorpus, training_batches, usable
-from alignkit.neural.checkpoints import copied_weights
-from alignkit.neural.devices import one_thread, pick_device
-from alignkit.neural.networks.classifier import Classifier, build_classifier
+from alignkit.neural.batching import DeviceCorpus, usable
+from alignkit.neural.devices import one_thread
+from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.networks.normalizers import samplers, score_function_loss
 from alignkit.neural.scoring.classifier import classifier_logits, judge_logits
-from alignkit.neural.settings import ClassifierRunSettings, from_dict, logged_steps, to_dict
-from alignkit.neural.training.loop import seeded
+from alignkit.neural.settings import ClassifierRunSettings, to_dict
 from alignkit.neural.training.run_directory import RunDirectory, fingerprint
-from alignkit.neural.training.trainer import Task, Trainer, TrainingPlan
+from alignkit.neural.training.trainer import Task, learn_tokenizer
 from alignkit.neural.vectors import read_vectors
 from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledLines, LabelledText
-from alignkit.text.tokenization import Tokenizer, learn_words, train_subwords
+from alignkit.text.tokenization import Tokenizer
 from alignkit.types import PathLike, Progress
 
 
@@ -73,11 +71,18 @@ def label_loss(judged: Judged) -> Tensor:
 class ClassificationTask(Task[Classifier, ClassifierAligner]):
     """Training of a classifier; the best has the highest validation accuracy and, among equals, the lowest loss.
 
-    Attributes:
-        text, valid: training text and held-out text.
-        settings: with the size of the vocabulary filled in.
-        plan: the steps of the run.
-        tokenizer, criterion (the loss), device: as in :func:`classification_trainer`.
+    Args:
+        text: training text with two labels, in the tokenizer's vocabulary.
+        valid: held-out text, likewise.
+        settings: of the network and its training; the size of the vocabulary is the tokenizer's.
+        tokenizer: the one that encoded the text.
+        prepare: called with the initial classifier, whose weights it may change, for instance to word vectors
+            (:meth:`alignkit.neural.vectors.Vectors.fill`) or to those of another classifier.
+        loss: the loss to minimise.
+        device: as :func:`alignkit.neural.devices.pick_device`.
+
+    Raises:
+        AlignkitError: a text has another vocabulary, no words, or not two labels.
     """
 
     def __init__(
@@ -86,30 +91,26 @@ class ClassificationTask(Task[Classifier, ClassifierAligner]):
         valid: LabelledText,
         settings: ClassifierRunSettings,
         tokenizer: Tokenizer,
+        *,
+        prepare: Callable[[Classifier], None] | None = None,
         loss: Loss = label_loss,
         device: str = "auto",
     ) -> None:
-        """Arguments and errors as in :func:`classification_trainer`."""
         _check(text, valid, tokenizer)
-        self.text, self.valid, self.tokenizer, self.criterion = text, valid, tokenizer, loss
-        self.settings = settings.change(network={"vocabulary": len(tokenizer.vocabulary)})
-        self.device = pick_device(device)
-        self._fingerprint = text.bitext.fingerprint()
+        super().__init__(text.bitext, settings, tokenizer, device)
+        self.text, self.valid, self.prepare, self.criterion = text, valid, prepare, loss
         self._corpus = DeviceCorpus(text.corpus, self.device)
-        training = self.settings.training
-        self.plan = TrainingPlan(
-            training.seed,
-            training.rate,
-            training.steps,
-            len(self.batches(0)),
-            frozenset(logged_steps(training.steps, training.schedule)),
-            keep_logged=training.keep == "logged",
-            measure_epochs=False,
-        )
 
-    def batches(self, epoch: int) -> list[np.ndarray]:
-        training = self.settings.training
-        return training_batches(self.text.bitext, training.batch, training.seed, epoch, training.buckets)
+    @property
+    def last_step(self) -> int:
+        steps: int = self.settings.training.steps
+        return steps
+
+    def new_network(self) -> Classifier:
+        network = Classifier(self.settings.network)
+        if self.prepare is not None:
+            self.prepare(network)
+        return network
 
     def pinned(self, network: Classifier) -> bool:
         return True
@@ -150,55 +151,9 @@ class ClassificationTask(Task[Classifier, ClassifierAligner]):
     def message(self, epoch: int, best: Mapping[str, float]) -> str:
         return f"epoch {epoch + 1}, validation accuracy {best['valid.accuracy']:.3f}"
 
-    def snapshot(self, network: Classifier, step: int, metrics: dict[str, float]) -> ClassifierAligner:
-        weights = copied_weights(network)
-        labels = (self.text.names[0], self.text.names[1])
-        return ClassifierAligner(
-            self.rebuild(weights), self.tokenizer, labels, self.settings, step, metrics, self._fingerprint
-        )
-
-    def rebuild(self, weights: object) -> Classifier:
-        return build_classifier(self.settings.network, weights)
-
-
-def classification_trainer(
-    text: LabelledText,
-    valid: LabelledText,
-    settings: ClassifierRunSettings,
-    tokenizer: Tokenizer,
-    *,
-    prepare: Callable[[Classifier], None] | None = None,
-    loss: Loss = label_loss,
-    device: str = "auto",
-) -> Trainer[Classifier, ClassifierAligner]:
-    """A training run of a classifier, before its first step.
-
-    Args:
-        text: training text with two labels, in the tokenizer's vocabulary.
-        valid: held-out text, likewise.
-        settings: of the network and its training; the size of the vocabulary is the tokenizer's.
-        tokenizer: the one that encoded the text.
-        prepare: called with the initial classifier, whose weights it may change, for instance to word vectors
-            (:meth:`alignkit.neural.vectors.Vectors.fill`) or to those of another classifier.
-        loss: the loss to minimise.
-        device: as :func:`alignkit.neural.devices.pick_device`.
-
-    Raises:
-        AlignkitError: a text has another vocabulary, no words, or not two labels.
-    """
-    return trainer_of(ClassificationTask(text, valid, settings, tokenizer, loss, device), prepare)
-
-
-def trainer_of(
-    task: ClassificationTask, prepare: Callable[[Classifier], None] | None = None
-) -> Trainer[Classifier, ClassifierAligner]:
-    """The training run of a task, before its first step; ``prepare`` as in :func:`classification_trainer`."""
-    settings = task.settings
-    with seeded(settings.training.seed, 0, task.device):
-        network = Classifier(task.settings.network).to(task.device)
-    if prepare is not None:
-        prepare(network)
-    return Trainer(task, task.plan, network)
+    def aligner(self, network: Classifier, step: int, metrics: dict[str, float]) -> ClassifierAligner:
+        known = self.settings, step, metrics, self.text.bitext.fingerprint()
+        return ClassifierAligner(network, self.tokenizer, *known, (self.text.names[0], self.text.names[1]))
 
 
 def _check(text: LabelledText, valid: LabelledText, tokenizer: Tokenizer) -> None:
@@ -278,30 +233,14 @@ def copy_but_attention(network: Classifier) -> Callable[[Classifier], None]:
 
 
 @dataclass(frozen=True)
-class ClassifierRun(RunDirectory):
+class ClassifierRun(RunDirectory[ClassifierRunSettings, ClassifierAligner, LabelledText]):
     """The run directory of a classifier."""
 
     KIND: ClassVar[str] = "alignkit.classifier-run"
+    ALIGNER: ClassVar[type[Any]] = ClassifierAligner
 
-    @property
-    def settings(self) -> ClassifierRunSettings:
-        return from_dict(ClassifierRunSettings, self.config.get("settings"))
-
-    @property
-    def train(self) -> LabelledText:
-        """The encoded training text."""
-        return LabelledText.from_bitext(self.encoded("training"))
-
-    @property
-    def valid(self) -> LabelledText:
-        """The encoded validation text."""
-        return LabelledText.from_bitext(self.encoded("validation"))
-
-    def load(self, step: int | None = None, device: str = "auto") -> ClassifierAligner:
-        """The classifier of a logged step, or the best; errors as :meth:`RunDirectory.load`."""
-        found = super().load(step, device)
-        assert isinstance(found, ClassifierAligner)  # of these settings
-        return found
+    def encoded(self, name: str) -> LabelledText:
+        return LabelledText.from_bitext(self.read_text(name))
 
 
 def train_classifier(
@@ -338,46 +277,27 @@ def train_classifier(
         AlignkitError: the directory contains something else, or a run with other settings or text; a label is not
             among ``labels``; the vectors and the embeddings differ in size.
     """
-    pick_device(device)  # a missing device is reported before anything is written
-    run = ClassifierRun(Path(run_dir))
-    tokenizer = _learn(text, settings)
+    tokenizer = learn_tokenizer(text.texts, settings.text)
     size = settings.network.embedding
     start = None if vectors is None else read_vectors(vectors, tokenizer.vocabulary, size)
+    prepare = None if start is None else lambda network: start.fill(network.embedding)
     config = {
         "settings": to_dict(settings),
         "text": {"training": _describe(text), "validation": _describe(valid)},
         "labels": list(labels),
         "vectors": None if start is None else start.describe(),
     }
-    if run.begun:
-        run.open(config)
-        texts = run.train, run.valid
-        training, tokenizer = run.resume(
-            lambda own: classification_trainer(*texts, settings, own, device=device), run.load(device="cpu")
-        )
-    else:  # errors in the text are raised before anything is written
-        texts = _encode(text, valid, tokenizer, labels, settings.ends)
-        prepare = None if start is None else lambda network: start.fill(network.embedding)
-        training = classification_trainer(*texts, settings, tokenizer, prepare=prepare, device=device)
-        run.open(config)
-        run.save_texts(*(part.bitext for part in texts))
-    state = {"tokenizer": tokenizer.state()}
-    best = training.run(lambda now, improved: run.commit(now, improved, state), progress)
-    return best.to(device)
 
+    def encode() -> tuple[LabelledText, LabelledText, Tokenizer]:
+        training, held = (part.encode(tokenizer, labels, ends=settings.ends) for part in (text, valid))
+        return training, held, tokenizer
 
-def _encode(
-    text: LabelledLines, valid: LabelledLines, tokenizer: Tokenizer, labels: tuple[str, str], ends: bool
-) -> tuple[LabelledText, LabelledText]:
-    return text.encode(tokenizer, labels, ends=ends), valid.encode(tokenizer, labels, ends=ends)
+    def task(training: LabelledText, held: LabelledText, own: Tokenizer) -> ClassificationTask:
+        return ClassificationTask(training, held, settings, own, prepare=prepare, device=device)
+
+    return ClassifierRun(Path(run_dir)).complete(config, encode, task, device, progress)
 
 
 def _describe(text: LabelledLines) -> dict[str, object]:
     """The number of texts and the SHA-256 of texts and labels, which identify the text."""
     return {"texts": len(text), "sha256": fingerprint(text.texts, text.labels)}
-
-
-def _learn(text: LabelledLines, settings: ClassifierRunSettings) -> Tokenizer:
-    if settings.text.tokens == "words":
-        return learn_words(text.texts, settings.text.minimum)
-    return train_subwords(text.texts, settings.text.pieces)

@@ -9,23 +9,27 @@ import hashlib
 import json
 import platform
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.neural.aligners import ClassifierAligner, NeuralAligner, best_checkpoint, load_checkpoint
+from alignkit.neural.aligners import TrainedAligner, best_checkpoint, load_checkpoint
 from alignkit.neural.checkpoints import BEST, TRAINING, load_payload, readable, save_payload
-from alignkit.neural.settings import differences, from_dict, to_dict
+from alignkit.neural.devices import pick_device
+from alignkit.neural.settings import RunSettings, differences, from_dict, to_dict
 from alignkit.neural.training.log import TrainingLog
-from alignkit.neural.training.trainer import Found, Trainer, TrainingState
+from alignkit.neural.training.trainer import Found, Task, Trainer
 from alignkit.records import Record, parse_json, shown
 from alignkit.storage import atomic_write
 from alignkit.text.bitext import Bitext
+from alignkit.text.labelled import LabelledText
 from alignkit.text.tokenization import Tokenizer, tokenizer_from_state
+from alignkit.types import Progress
 
 VERSION = 2
 _STEP = re.compile(r"step-([0-9]{6,18})\.pt")
@@ -33,12 +37,16 @@ TEXTS = {"training": "train.npz", "validation": "valid.npz"}  #: the encoded tex
 _REMEDY = "put the run's own file back, or train it again"
 CONFIG, STATE, LOG, CHECKPOINTS = "config.json", "state.pt", "log.jsonl", "checkpoints"
 
+Settings = TypeVar("Settings", bound=RunSettings)
+Text = TypeVar("Text", Bitext, LabelledText)
+
 
 @dataclass(frozen=True)
-class RunDirectory:
+class RunDirectory(ABC, Generic[Settings, Found, Text]):
     """A run directory, whose content is read when it is asked for."""
 
     KIND: ClassVar[str]  #: the kind of run in config.json
+    ALIGNER: ClassVar[type[Any]]  #: the class of its networks
 
     path: Path
 
@@ -59,6 +67,25 @@ class RunDirectory:
             version = shown(config.get("version"))
             raise InputError(place, f"format version {version} of a run, this program reads {VERSION}")
         return config
+
+    @property
+    def settings(self) -> Settings:
+        found: Settings = from_dict(self.ALIGNER.SETTINGS, self.config.get("settings"))
+        return found
+
+    @property
+    def train(self) -> Text:
+        """The encoded training text."""
+        return self.encoded("training")
+
+    @property
+    def valid(self) -> Text:
+        """The encoded validation text."""
+        return self.encoded("validation")
+
+    @abstractmethod
+    def encoded(self, name: str) -> Text:
+        """The encoded text of that name in :data:`TEXTS`; errors as :meth:`read_text`."""
 
     @property
     def log(self) -> TrainingLog:
@@ -84,8 +111,7 @@ class RunDirectory:
     def open(self, new: Mapping[str, Any]) -> None:
         """Create and configure the directory, or check the configuration of an existing run.
 
-        A run that differs only in having fewer epochs or steps (:func:`is_longer`) takes the new configuration,
-        and so does one that failed before its first step.
+        A run that failed before its first step takes the new configuration.
 
         Args:
             new: all that determines the run, in JSON values.
@@ -103,7 +129,7 @@ class RunDirectory:
         if (path / CONFIG).exists():
             found = self.config
             changes = list(differences({name: found.get(name, {}) for name in new}, new))
-            if changes and (not self.begun or is_longer(found, new)):
+            if changes and not self.begun:
                 self._configure({**found, **new})
             elif changes:
                 raise AlignkitError(
@@ -117,15 +143,15 @@ class RunDirectory:
         self._configure({"kind": self.KIND, "version": VERSION, **new, "versions": versions})
         (path / CHECKPOINTS).mkdir(exist_ok=True)
 
-    def save_texts(self, training: Bitext, validation: Bitext) -> None:
+    def _save_texts(self, training: Bitext, validation: Bitext) -> None:
         """Write the encoded texts, after their fingerprints are noted in the configuration."""
         texts = {"training": training, "validation": validation}
         self._configure({**self.config, "encoded": {name: text.fingerprint() for name, text in texts.items()}})
         for name, text in texts.items():
             text.save(self.path / TEXTS[name])
 
-    def encoded(self, name: str) -> Bitext:
-        """The encoded text of that name in :data:`TEXTS`.
+    def read_text(self, name: str) -> Bitext:
+        """The encoded text of that name in :data:`TEXTS`, as a bitext.
 
         Raises:
             InputError: it is missing, damaged, or not of this run.
@@ -136,7 +162,7 @@ class RunDirectory:
             raise InputError(self.path / file, f"not the {name} text of this run", remedy=_REMEDY)
         return text
 
-    def load(self, step: int | None = None, device: str = "auto") -> NeuralAligner | ClassifierAligner:
+    def load(self, step: int | None = None, device: str = "auto") -> Found:
         """The network of a logged step, or the best.
 
         Raises:
@@ -146,12 +172,13 @@ class RunDirectory:
             best_checkpoint(self.path) if step is None else self.checkpoints.get(step, self.path / f"step {step}")
         )
         network = load_checkpoint(place, device)
-        if not isinstance(network, NeuralAligner | ClassifierAligner):
-            raise InputError(place, "not the checkpoint of a run")
-        self.check(network, place, step)
-        return network
+        if not isinstance(network, self.ALIGNER):
+            raise InputError(place, "not a checkpoint of such a run")
+        found: Found = network
+        self.check(found, place, step)
+        return found
 
-    def check(self, network: NeuralAligner | ClassifierAligner, place: Path, step: int | None = None) -> None:
+    def check(self, network: TrainedAligner, place: Path, step: int | None = None) -> None:
         """Check that a network is of this run.
 
         Args:
@@ -166,8 +193,8 @@ class RunDirectory:
         if network.fingerprint != config.part("encoded").text("training"):
             raise InputError(place, "a network of another run: it was trained on another text", remedy=_REMEDY)
         with readable(self.path / CONFIG):
-            own = to_dict(from_dict(type(network.settings), config.value("settings")))
-        changes = list(differences(_without_length(own), _without_length(to_dict(network.settings))))
+            own = self.settings.change(network={"vocabulary": network.settings.network.vocabulary})
+        changes = list(differences(to_dict(own), to_dict(network.settings)))
         if changes:
             raise InputError(place, f"a network of another run ({'; '.join(changes)})", remedy=_REMEDY)
         if step is not None and network.step != step:
@@ -177,58 +204,55 @@ class RunDirectory:
         with atomic_write(self.path / CONFIG) as stream:
             stream.write(json.dumps(config, indent=1, sort_keys=True).encode() + b"\n")
 
-    def resume(
-        self, make: Callable[[Tokenizer], Trainer[Any, Found]], best: Found
-    ) -> tuple[Trainer[Any, Found], Tokenizer]:
-        """The trainer at the saved state, and the run's tokenizer.
+    def complete(
+        self,
+        config: Mapping[str, Any],
+        encode: Callable[[], tuple[Text, Text, Tokenizer]],
+        task: Callable[[Text, Text, Tokenizer], Task[Any, Found]],
+        device: str,
+        progress: Progress | None,
+    ) -> Found:
+        """Train to the end, from the beginning or from where an interrupted run had come.
 
         Args:
-            make: makes the trainer before its first step.
-            best: the best network so far.
+            config: as of :meth:`open`.
+            encode: gives training text, validation text and tokenizer, of a run that begins.
+            task: makes the task of these three.
+            device: of the network that is returned.
+            progress: as of :meth:`Trainer.run`.
+
+        Returns:
+            the best network.
 
         Raises:
-            InputError: the state is damaged.
+            AlignkitError: as :meth:`open`; what the run holds is damaged; there is no such device.
         """
-        state = load_payload(self.path / STATE, TRAINING)
-        place = self.path / STATE
-        with readable(place):
-            tokenizer = tokenizer_from_state(Record(place, state).value("tokenizer"))
-            trainer = make(tokenizer)
-            trainer.restore(TrainingState.read(place, state, trainer.plan.last_step), best)
-        return trainer, tokenizer
+        pick_device(device)  # a missing device is reported before anything is written
+        self.open(config)
+        if self.begun:
+            best, place = self.load(device="cpu"), self.path / STATE
+            state = load_payload(place, TRAINING)
+            with readable(place):
+                tokenizer = tokenizer_from_state(state["tokenizer"])
+                trainer = Trainer(task(self.train, self.valid, tokenizer))
+                trainer.restore(state, best)
+        else:
+            training, held, tokenizer = encode()
+            trainer = Trainer(task(training, held, tokenizer))
+            self._save_texts(trainer.task.bitext, held if isinstance(held, Bitext) else held.bitext)
+        kept = tokenizer.state()
+        found: Found = trainer.run(lambda now, improved: self._commit(now, improved, kept), progress)
+        return found.to(device)
 
-    def commit(self, now: Trainer[Any, Any], improved: bool, state: Mapping[str, Any]) -> None:
-        """Write the results of a measured step, and last the trainer's state with ``state`` added."""
-        if now.plan.keep_logged and now.step in now.plan.logged_steps:
+    def _commit(self, now: Trainer[Any, Any], improved: bool, tokenizer: Any) -> None:
+        """Write the results of a measured step, and last the state from which training is resumed."""
+        if now.task.settings.training.keep == "logged" and now.step in now.task.logged_steps:
             now.snapshot().save(self.path / CHECKPOINTS / f"step-{now.step:06d}.pt")
         if improved:
             assert now.best is not None
             now.best.save(self.path / BEST)
         now.log.save(self.path / LOG)
-        save_payload(self.path / STATE, TRAINING, {**now.state(), **state})
-
-
-def is_longer(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """True if the configuration ``new`` differs from ``old`` only in having more epochs or steps.
-
-    Always false for classifiers, whose training is not counted in epochs.
-    """
-    try:
-        before, now = old["settings"]["training"], new["settings"]["training"]
-        more_steps = now["steps"] is None or (before["steps"] is not None and now["steps"] >= before["steps"])
-        more = now["epochs"] >= before["epochs"] and more_steps
-        length = {name: before[name] for name in ("epochs", "steps")}
-        as_before = {**new, "settings": {**new["settings"], "training": {**now, **length}}}
-    except (KeyError, TypeError):
-        return False
-    return more and not list(differences({name: old.get(name, {}) for name in new}, as_before))
-
-
-def _without_length(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a run without those in which its networks may differ: it may have been made longer."""
-    network = {name: value for name, value in settings["network"].items() if name != "vocabulary"}
-    training = {name: value for name, value in settings["training"].items() if name not in ("epochs", "steps")}
-    return {**settings, "network": network, "training": training}
+        save_payload(self.path / STATE, TRAINING, {**now.state(), "tokenizer": tokenizer})
 
 
 def fingerprint(*parts: Sequence[str]) -> str:

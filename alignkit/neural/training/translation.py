@@ -14,11 +14,10 @@ state.pt            the state from which training is resumed; written last, so t
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -29,141 +28,28 @@ from alignkit.errors import AlignkitError, InputError, check_list
 from alignkit.links.links import Links
 from alignkit.neural.aligners import NeuralAligner, load_checkpoint
 from alignkit.neural.batching import Batch, Batcher, training_batches, usable
-from alignkit.neural.checkpoints import BEST, copied_weights
-from alignkit.neural.devices import pick_device
+from alignkit.neural.checkpoints import BEST
 from alignkit.neural.losses import TokenLoss
-from alignkit.neural.networks.base import Encoding, TranslationNetwork, build_network, new_network
+from alignkit.neural.networks.base import Encoding, TranslationNetwork, new_network
 from alignkit.neural.networks.normalizers import samplers, score_function_loss
 from alignkit.neural.scoring.evaluation import bleu, evaluate_network
 from alignkit.neural.scoring.translation import chosen_map, read_weights
-from alignkit.neural.settings import (
-    Reading,
-    RunSettings,
-    TextSettings,
-    TrainingSettings,
-    from_dict,
-    logged_steps,
-    to_dict,
-)
-from alignkit.neural.training.guidance import Guide, guide_loss, text_guide
-from alignkit.neural.training.loop import seeded
+from alignkit.neural.settings import Reading, RunSettings, to_dict
+from alignkit.neural.training.guidance import Guide, guide_loss, word_guide
 from alignkit.neural.training.run_directory import CONFIG, RunDirectory, fingerprint
-from alignkit.neural.training.trainer import Task, Trainer, TrainingPlan
-from alignkit.scores import Scores
+from alignkit.neural.training.trainer import Task, learn_tokenizer
 from alignkit.storage import atomic_write
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
-from alignkit.text.tokenization import BOS, UNK, Tokenizer, encode_bitext, learn_words, train_subwords
+from alignkit.text.tokenization import BOS, UNK, Tokenizer, encode_bitext
 from alignkit.types import PathLike, Progress
 
 BLEU = ("valid.bleu_greedy", "valid.bleu")  #: of one hypothesis, and of a beam
+REFERENCES = "valid.tgt.txt"  #: in a run directory
 
 
 class TranslationTask(Task[TranslationNetwork, NeuralAligner]):
     """Training of a translation network on a bitext; the best network has the lowest validation loss.
-
-    Attributes:
-        bitext, valid: training text and held-out text.
-        settings: with the size of the vocabulary filled in.
-        plan: the steps of the run.
-        tokenizer, references, device: as in :func:`translation_trainer`.
-    """
-
-    def __init__(
-        self,
-        bitext: Bitext,
-        valid: Bitext,
-        settings: RunSettings,
-        tokenizer: Tokenizer,
-        references: Sequence[str] = (),
-        device: str = "auto",
-        guide: Guide | None = None,
-    ) -> None:
-        """Arguments and errors as in :func:`translation_trainer`."""
-        _check_text(bitext, valid, tokenizer)
-        self.bitext, self.valid, self.tokenizer, self.references = bitext, valid, tokenizer, references
-        self.settings = settings.change(network={"vocabulary": len(tokenizer.vocabulary)})
-        self.device, self.guide = pick_device(device), guide
-        self.concluding = BLEU if self.settings.training.bleu == "end" else ()
-        self._fingerprint = bitext.fingerprint()
-        self._batcher = Batcher(bitext, self.device)
-        training = self.settings.training
-        steps = epoch_steps(bitext, training)
-        last = training.epochs * steps
-        last = last if training.steps is None else min(last, training.steps)
-        self.plan = TrainingPlan(
-            training.seed,
-            training.rate,
-            last,
-            steps,
-            frozenset(logged_steps(last, training.schedule)),
-            keep_logged=training.keep == "logged",
-            measure_epochs=True,
-            tf32=training.tf32,
-        )
-
-    def batches(self, epoch: int) -> list[np.ndarray]:
-        training = self.settings.training
-        return training_batches(self.bitext, training.batch, training.seed, epoch, training.buckets)
-
-    def loss(self, network: TranslationNetwork, batch: np.ndarray, step: int) -> Tensor:
-        """As :meth:`Task.loss`, the mean over the batch's target tokens."""
-        training = self.settings.training
-        uniform = step < training.warmup * self.plan.epoch_steps
-        guided = None
-        if self.guide is not None and training.guide_weight and not uniform:
-            guided = Guided(self.guide, training.guide_weight)
-        smoothing, pairs = training.label_smoothing, self._batcher(batch)
-        return batch_loss(network, pairs, training.word_dropout, uniform, smoothing=smoothing, guided=guided)
-
-    def pinned(self, network: TranslationNetwork) -> bool:
-        return network.pinned
-
-    def measure(self, network: TranslationNetwork, step: int) -> list[tuple[str, float]]:
-        result = evaluate_network(network, self.valid)
-        values = [("valid.loss", result.loss), ("valid.accuracy", result.accuracy)]
-        if self.settings.training.bleu == "logged" and step in self.plan.logged_steps:
-            values += self._bleu(network)
-        return values
-
-    def rank(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
-        return (metrics["valid.loss"],)
-
-    def conclude(self, best: NeuralAligner) -> list[tuple[str, float]]:
-        return self._bleu(best.network) if self.concluding else []
-
-    def _bleu(self, network: TranslationNetwork) -> list[tuple[str, float]]:
-        if not self.references:
-            return []
-        beam = self.settings.training.beam
-        beams = zip(BLEU, (1, beam), (0.0, self.settings.training.length_penalty), strict=True)
-        texts = self.tokenizer, self.valid, self.references
-        return [(name, bleu(network, *texts, beam, penalty)) for name, beam, penalty in beams]
-
-    def message(self, epoch: int, best: Mapping[str, float]) -> str:
-        epochs = self.settings.training.epochs
-        return f"epoch {epoch + 1} of {epochs}, validation loss {best['valid.loss']:.3f}"
-
-    def snapshot(self, network: TranslationNetwork, step: int, metrics: dict[str, float]) -> NeuralAligner:
-        weights = copied_weights(network)
-        return NeuralAligner(
-            self.rebuild(weights), self.tokenizer, self.settings, step, metrics, self._fingerprint
-        )
-
-    def rebuild(self, weights: object) -> TranslationNetwork:
-        return build_network(self.settings.network, weights)
-
-
-def translation_trainer(
-    bitext: Bitext,
-    valid: Bitext,
-    settings: RunSettings,
-    tokenizer: Tokenizer,
-    references: Sequence[str] = (),
-    device: str = "auto",
-    guide: Guide | None = None,
-) -> Trainer[TranslationNetwork, NeuralAligner]:
-    """A training run of a translation network, before its first step.
 
     Args:
         bitext: training text; both sides in the tokenizer's vocabulary.
@@ -177,15 +63,72 @@ def translation_trainer(
     Raises:
         AlignkitError: a text has another vocabulary, or no pair with tokens on both sides.
     """
-    task = TranslationTask(bitext, valid, settings, tokenizer, references, device, guide)
-    with seeded(settings.training.seed, 0, task.device):
-        network = new_network(task.settings.network).to(task.device)
-    return Trainer(task, task.plan, network)
 
+    MEASURES_EPOCHS = True
 
-def epoch_steps(bitext: Bitext, training: TrainingSettings) -> int:
-    """The number of training steps in one pass over the text; all passes have the same number."""
-    return len(training_batches(bitext, training.batch, training.seed, 0, training.buckets))
+    def __init__(
+        self,
+        bitext: Bitext,
+        valid: Bitext,
+        settings: RunSettings,
+        tokenizer: Tokenizer,
+        references: Sequence[str] = (),
+        device: str = "auto",
+        guide: Guide | None = None,
+    ) -> None:
+        _check_text(bitext, valid, tokenizer)
+        super().__init__(bitext, settings, tokenizer, device)
+        self.valid, self.references, self.guide = valid, references, guide
+        self._batcher = Batcher(bitext, self.device)
+
+    @property
+    def last_step(self) -> int:
+        training = self.settings.training
+        most: int = training.epochs * self.epoch_steps
+        return most if training.steps is None else min(most, training.steps)
+
+    def new_network(self) -> TranslationNetwork:
+        return new_network(self.settings.network)
+
+    def loss(self, network: TranslationNetwork, batch: np.ndarray, step: int) -> Tensor:
+        """As :meth:`Task.loss`, the mean over the batch's target tokens."""
+        training = self.settings.training
+        uniform = step < training.warmup * self.epoch_steps
+        guided = None
+        if self.guide is not None and training.guide_weight and not uniform:
+            guided = Guided(self.guide, training.guide_weight)
+        smoothing, pairs = training.label_smoothing, self._batcher(batch)
+        return batch_loss(network, pairs, training.word_dropout, uniform, smoothing=smoothing, guided=guided)
+
+    def pinned(self, network: TranslationNetwork) -> bool:
+        return network.pinned
+
+    def measure(self, network: TranslationNetwork, step: int) -> list[tuple[str, float]]:
+        result = evaluate_network(network, self.valid)
+        values = [("valid.loss", result.loss), ("valid.accuracy", result.accuracy)]
+        if self.settings.training.bleu == "logged" and step in self.logged_steps:
+            values += self._bleu(network)
+        return values
+
+    def rank(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
+        return (metrics["valid.loss"],)
+
+    def conclude(self, best: NeuralAligner) -> list[tuple[str, float]]:
+        return self._bleu(best.network) if self.settings.training.bleu == "end" else []
+
+    def _bleu(self, network: TranslationNetwork) -> list[tuple[str, float]]:
+        if not self.references:
+            return []
+        texts, beams = (self.tokenizer, self.valid, self.references), (1, self.settings.training.beam)
+        return [(name, bleu(network, *texts, beam)) for name, beam in zip(BLEU, beams, strict=True)]
+
+    def message(self, epoch: int, best: Mapping[str, float]) -> str:
+        epochs = self.settings.training.epochs
+        return f"epoch {epoch + 1} of {epochs}, validation loss {best['valid.loss']:.3f}"
+
+    def aligner(self, network: TranslationNetwork, step: int, metrics: dict[str, float]) -> NeuralAligner:
+        fingerprint = self.bitext.fingerprint()
+        return NeuralAligner(network, self.tokenizer, self.settings, step, metrics, fingerprint)
 
 
 class Guided(NamedTuple):
@@ -263,30 +206,14 @@ def _check_text(bitext: Bitext, valid: Bitext, tokenizer: Tokenizer) -> None:
 
 
 @dataclass(frozen=True)
-class TranslationRun(RunDirectory):
+class TranslationRun(RunDirectory[RunSettings, NeuralAligner, Bitext]):
     """The run directory of a translation network."""
 
     KIND: ClassVar[str] = "alignkit.run"
+    ALIGNER: ClassVar[type[Any]] = NeuralAligner
 
-    @property
-    def settings(self) -> RunSettings:
-        return from_dict(RunSettings, self.config.get("settings"))
-
-    def load(self, step: int | None = None, device: str = "auto") -> NeuralAligner:
-        """The network of a logged step, or the best; errors as :meth:`RunDirectory.load`."""
-        found = super().load(step, device)
-        assert isinstance(found, NeuralAligner)  # of these settings
-        return found
-
-    @property
-    def train(self) -> Bitext:
-        """The encoded training text."""
-        return self.encoded("training")
-
-    @property
-    def valid(self) -> Bitext:
-        """The encoded validation text."""
-        return self.encoded("validation")
+    def encoded(self, name: str) -> Bitext:
+        return self.read_text(name)
 
     @property
     def uniform_steps(self) -> int:
@@ -294,12 +221,12 @@ class TranslationRun(RunDirectory):
         training = self.settings.training
         if not training.warmup:
             return 0
-        return training.warmup * epoch_steps(self.train, training)
+        return training.warmup * len(training_batches(self.train, training.batch, 0, 0, training.buckets))
 
     @property
     def references(self) -> list[str]:
         """The raw target lines of the validation text."""
-        place = self.path / "valid.tgt.txt"
+        place = self.path / REFERENCES
         try:
             text = place.read_bytes().decode("utf-8", "surrogatepass")
         except OSError as error:
@@ -325,15 +252,12 @@ def train_translation(
     settings: RunSettings,
     progress: Progress | None = None,
     device: str = "auto",
-    guide: Links | Scores | None = None,
+    guide: Links | None = None,
 ) -> NeuralAligner:
     """Train a network in a run directory, or resume an interrupted run.
 
     On one machine, with the same versions and number of threads, an interrupted run ends with the same bits as an
-    uninterrupted one. A finished run is not trained again, but is continued if the settings have more epochs or
-    steps. The weights at each step are then those of a run that had these settings from the start; the step at
-    which it first ended remains measured and kept, and may be the best; a best network from before keeps its
-    settings.
+    uninterrupted one. A finished run is not trained again.
 
     Args:
         run_dir: created if it does not exist.
@@ -342,8 +266,7 @@ def train_translation(
         settings: of text, network and training.
         progress: called after every step with (steps done, steps in all, message).
         device: as :func:`alignkit.neural.devices.pick_device`.
-        guide: links between the words of ``text``, or their probabilities, that attention is pulled towards
-            (guided training).
+        guide: links between the words of ``text`` that attention is pulled towards (guided training).
 
     Returns:
         the network with the lowest validation loss.
@@ -359,74 +282,30 @@ def train_translation(
             raise AlignkitError(
                 f"the {name} text has {len(part.source)} source and {len(part.target)} target lines"
             )
-    pick_device(device)  # a missing device is reported before anything is written
     run = TranslationRun(Path(run_dir))
     described = {"training": _describe(text), "validation": _describe(valid)}
     if guide is not None:
-        described["guide"] = _describe_guide(guide)
-    run.open({"settings": to_dict(settings), "text": described})
-    finished = run.finished
-    if run.begun:
-        training, tokenizer = _resume(run, settings, text, device, guide)
-    else:
-        training, tokenizer = _begin(run, settings, (text, valid), device, guide)
-    state = {"tokenizer": tokenizer.state()}
-    if finished and not training.finished:
-        run.commit(training, False, state)  # from now on it is an unfinished run
-    best = training.run(lambda now, improved: run.commit(now, improved, state), progress)
-    return best.to(device)
+        described["guide"] = {"links": len(guide.pairs), "sha256": fingerprint(guide.to_strings())}
 
+    def encode() -> tuple[Bitext, Bitext, Tokenizer]:
+        tokenizer = learn_tokenizer([*text.source, *text.target], settings.text)
+        training, held = (encode_bitext(tokenizer, *part) for part in (text, valid))
+        with atomic_write(run.path / REFERENCES) as stream:
+            for line in valid.target:
+                stream.write(line.encode("utf-8", "surrogatepass") + b"\n")
+        return training, held, tokenizer
 
-def learn_tokenizer(text: LinePairs, settings: TextSettings) -> Tokenizer:
-    """The joint tokenizer of both sides of a text."""
-    both = [*text.source, *text.target]
-    if settings.tokens == "words":
-        return learn_words(both, settings.minimum)
-    return train_subwords(both, settings.pieces)
+    def task(training: Bitext, held: Bitext, tokenizer: Tokenizer) -> TranslationTask:
+        own = None if guide is None else word_guide(guide, text, training, tokenizer)
+        return TranslationTask(training, held, settings, tokenizer, valid.target, device, own)
+
+    config = {"settings": to_dict(settings), "text": described}
+    return run.complete(config, encode, task, device, progress)
 
 
 def _describe(text: LinePairs) -> dict[str, object]:
     """The number of pairs and the SHA-256 of the lines, which identify the text."""
     return {"pairs": len(text.source), "sha256": fingerprint(*text)}
-
-
-def _describe_guide(guide: Links | Scores) -> dict[str, object]:
-    if isinstance(guide, Links):
-        return {"links": len(guide.pairs), "sha256": fingerprint(guide.to_strings())}
-    digest = hashlib.sha256(guide.shapes.tobytes() + guide.values.tobytes())
-    return {"probabilities": len(guide.values), "sha256": digest.hexdigest()}
-
-
-def _begin(
-    run: TranslationRun,
-    settings: RunSettings,
-    texts: tuple[LinePairs, LinePairs],
-    device: str,
-    guide: Links | Scores | None,
-) -> tuple[Trainer[TranslationNetwork, NeuralAligner], Tokenizer]:
-    text, valid = texts
-    tokenizer = learn_tokenizer(text, settings.text)
-    encoded = encode_bitext(tokenizer, text.source, text.target)
-    held = encode_bitext(tokenizer, valid.source, valid.target)
-    own = None if guide is None else text_guide(guide, text, encoded, tokenizer)
-    training = translation_trainer(encoded, held, settings, tokenizer, valid.target, device, own)
-    run.save_texts(encoded, held)
-    with atomic_write(run.path / "valid.tgt.txt") as stream:
-        for line in valid.target:
-            stream.write(line.encode("utf-8", "surrogatepass") + b"\n")
-    return training, tokenizer
-
-
-def _resume(
-    run: TranslationRun, settings: RunSettings, text: LinePairs, device: str, guide: Links | Scores | None
-) -> tuple[Trainer[TranslationNetwork, NeuralAligner], Tokenizer]:
-    best, texts = run.load(device="cpu"), (run.train, run.valid)
-
-    def make(tokenizer: Tokenizer) -> Trainer[TranslationNetwork, NeuralAligner]:
-        own = None if guide is None else text_guide(guide, text, texts[0], tokenizer)
-        return translation_trainer(*texts, settings, tokenizer, run.references, device, own)
-
-    return run.resume(make, best)
 
 
 def load_network(path: PathLike, device: str = "auto") -> NeuralAligner:

@@ -8,7 +8,8 @@ import torch
 
 from alignkit.neural.networks.attention import dot_product_attention, new_attention
 from alignkit.neural.settings import LstmSettings, ProxySettings, RunSettings, TrainingSettings
-from alignkit.neural.training.translation import translation_trainer
+from alignkit.neural.training.trainer import Trainer
+from alignkit.neural.training.translation import TranslationTask
 from alignkit.text.tokenization import encode_bitext, learn_words
 
 
@@ -53,7 +54,9 @@ def test_training_and_scores_have_the_same_bits_at_any_number_of_threads(attenti
     results = []
     for threads in (1, 2):
         torch.set_num_threads(threads)
-        trained = translation_trainer(bitext, bitext.take(np.arange(10)), settings, tokenizer, device="cpu").run()
+        trained = Trainer(
+            TranslationTask(bitext, bitext.take(np.arange(10)), settings, tokenizer, device="cpu")
+        ).run()
         weights = [w.numpy().tobytes() for w in trained.network.state_dict().values()]
         scores = [trained.score(bitext, kind).values.tobytes() for kind in ("alpha", "beta")]
         results.append((weights, scores, trained.step))

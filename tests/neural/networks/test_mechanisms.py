@@ -14,7 +14,8 @@ from alignkit.neural.networks.mechanisms import NORMALIZERS, SCORE_FUNCTIONS, Me
 from alignkit.neural.scoring.lstm_saliency import has_derivatives
 from alignkit.neural.scoring.translation import autograd_saliency, saliency_scores
 from alignkit.neural.settings import LstmSettings
-from alignkit.neural.training.translation import translation_trainer
+from alignkit.neural.training.trainer import Trainer
+from alignkit.neural.training.translation import TranslationTask
 
 from ..conftest import small_network, small_settings
 
@@ -109,10 +110,10 @@ def test_other_names_are_refused(name, message):
 @pytest.mark.parametrize("heads", [1, 2])
 def test_networks_learn_and_have_true_saliency(name, heads, bitext, tokenizer):
     settings = small_settings(epochs=2, learning_rate=2e-2).change(network={"attention": name, "heads": heads})
-    start = translation_trainer(
-        bitext, bitext, settings.change(training={"steps": 0}), tokenizer, device="cpu"
+    start = Trainer(
+        TranslationTask(bitext, bitext, settings.change(training={"steps": 0}), tokenizer, device="cpu")
     ).run()
-    found = translation_trainer(bitext, bitext, settings, tokenizer, device="cpu").run()
+    found = Trainer(TranslationTask(bitext, bitext, settings, tokenizer, device="cpu")).run()
     assert found.metrics["valid.loss"] < start.metrics["valid.loss"]
     before = dict(start.network.named_parameters())
     for parameter, value in found.network.named_parameters():

@@ -22,7 +22,8 @@ from alignkit.neural.scoring.evaluation import beam_search, translate
 from alignkit.neural.scoring.lstm_saliency import has_derivatives
 from alignkit.neural.scoring.translation import autograd_saliency, lexical_scores, saliency_scores
 from alignkit.neural.settings import NETWORKS, NetworkSettings, RunSettings, from_dict, to_dict
-from alignkit.neural.training.translation import TranslationRun, train_translation, translation_trainer
+from alignkit.neural.training.trainer import Trainer
+from alignkit.neural.training.translation import TranslationRun, TranslationTask, train_translation
 from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import EOS
 from alignkit_cli.main import run
@@ -101,9 +102,9 @@ def larger(network, seed=3):
 @pytest.mark.parametrize("name", ["general", "dot", "additive", "bag"])
 def test_a_registered_network_learns_scores_translates_and_is_saved(name, tmp_path, bitext, tokenizer):
     settings = settings_of(name, epochs=12, learning_rate=2e-2)
-    found = translation_trainer(bitext, bitext, settings, tokenizer, device="cpu").run()
-    untrained = translation_trainer(
-        bitext, bitext, settings.change(training={"steps": 0}), tokenizer, device="cpu"
+    found = Trainer(TranslationTask(bitext, bitext, settings, tokenizer, device="cpu")).run()
+    untrained = Trainer(
+        TranslationTask(bitext, bitext, settings.change(training={"steps": 0}), tokenizer, device="cpu")
     ).run()
     assert found.metrics["valid.loss"] < 0.9 * untrained.metrics["valid.loss"]
     assert found.name == ("bag" if name == "bag" else "lstm")
@@ -125,11 +126,18 @@ def test_a_registered_network_learns_scores_translates_and_is_saved(name, tmp_pa
 @pytest.mark.parametrize("name", ["additive", "bag"])
 def test_a_run_directory_goes_on(name, tmp_path):
     texts = [LinePairs(random_lines(12, seed), random_lines(12, seed + 1)) for seed in (1, 3)]
-    whole = train_translation(tmp_path / "whole", *texts, settings_of(name, epochs=2), device="cpu")
-    train_translation(tmp_path / "parts", *texts, settings_of(name, epochs=1), device="cpu")
-    parts = train_translation(tmp_path / "parts", *texts, settings_of(name, epochs=2), device="cpu")
+    settings = settings_of(name, epochs=2)
+
+    def stop(done, total, message):
+        if done == total - 1:
+            raise KeyboardInterrupt
+
+    whole = train_translation(tmp_path / "whole", *texts, settings, device="cpu")
+    with pytest.raises(KeyboardInterrupt):
+        train_translation(tmp_path / "parts", *texts, settings, stop, "cpu")
+    parts = train_translation(tmp_path / "parts", *texts, settings, device="cpu")
     assert parts.metrics == whole.metrics
-    assert TranslationRun(tmp_path / "parts").settings == settings_of(name, epochs=2)
+    assert TranslationRun(tmp_path / "parts").settings == settings
 
 
 @pytest.mark.parametrize("name", ["general", "dot", "uniform", "additive", "bag"])

@@ -20,7 +20,8 @@ from alignkit.neural.scoring.translation import (
     saliency_scores,
 )
 from alignkit.neural.settings import Reading, TransformerSettings
-from alignkit.neural.training.translation import translation_trainer
+from alignkit.neural.training.trainer import Trainer
+from alignkit.neural.training.translation import TranslationTask
 from alignkit.text.tokenization import EOS
 
 from ..conftest import log_probability, small_settings
@@ -189,7 +190,7 @@ def test_ov_circuits_are_those_of_a_loop(bitext, changes, reading):
 
 
 def test_only_transformers_have_ov_circuits(bitext, tokenizer):
-    found = translation_trainer(bitext, bitext, small_settings(epochs=1), tokenizer, device="cpu").run()
+    found = Trainer(TranslationTask(bitext, bitext, small_settings(epochs=1), tokenizer, device="cpu")).run()
     assert "ov" not in found.kinds
     with pytest.raises(AlignkitError, match="no OV circuits"):
         ov_scores(found.network, bitext)
@@ -250,10 +251,10 @@ def test_it_is_trained_saved_and_translates(bitext, tokenizer, tmp_path, changes
     settings = small_settings(epochs=10, learning_rate=5e-3).change(
         network={"architecture": "transformer", "embedding": 8, "hidden": 16, "heads": 2, "layers": 1, **changes}
     )
-    untrained = translation_trainer(
-        bitext, bitext, settings.change(training={"steps": 0}), tokenizer, device="cpu"
+    untrained = Trainer(
+        TranslationTask(bitext, bitext, settings.change(training={"steps": 0}), tokenizer, device="cpu")
     ).run()
-    found = translation_trainer(bitext, bitext, settings, tokenizer, device="cpu").run()
+    found = Trainer(TranslationTask(bitext, bitext, settings, tokenizer, device="cpu")).run()
     assert found.metrics["valid.loss"] < 0.95 * untrained.metrics["valid.loss"]
     found.save(tmp_path / "x.pt")
     again = load_checkpoint(tmp_path / "x.pt", "cpu")

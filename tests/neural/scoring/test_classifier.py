@@ -181,7 +181,7 @@ def test_accuracy_and_loss() -> None:
 
 def aligner(network: Classifier) -> ClassifierAligner:
     settings = ClassifierRunSettings(network=network.settings)
-    return ClassifierAligner(network, learn_words(WORDS), NAMES, settings, 7, {"valid.accuracy": 0.5}, "mark")
+    return ClassifierAligner(network, learn_words(WORDS), settings, 7, {"valid.accuracy": 0.5}, "mark", NAMES)
 
 
 def test_a_saved_classifier_is_the_same(text: LabelledText, tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ import torch
 
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.scoring.evaluation import evaluate_network, translation_log_probabilities
-from alignkit.neural.training.translation import translation_trainer
+from alignkit.neural.training.trainer import Trainer
+from alignkit.neural.training.translation import TranslationTask
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import pair_batches
 from alignkit.text.reading import encode_text
@@ -54,7 +55,9 @@ def test_pairs_without_tokens_are_0():
 
 @pytest.fixture
 def aligner(bitext, tokenizer):
-    return translation_trainer(bitext, bitext, small_settings(steps=40, epochs=40), tokenizer, device="cpu").run()
+    return Trainer(
+        TranslationTask(bitext, bitext, small_settings(steps=40, epochs=40), tokenizer, device="cpu")
+    ).run()
 
 
 def test_a_stream_gives_what_each_pair_gives_alone(tokenizer):

@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.errors import AlignkitError, InputError
+from alignkit.errors import AlignkitError
 from alignkit.links.links import Links
 from alignkit.neural.batching import Batcher
 from alignkit.neural.networks.base import new_network
 from alignkit.neural.settings import Reading
-from alignkit.neural.training.files import TrainingFiles, train_files
-from alignkit.neural.training.guidance import guide_loss, score_guide, word_guide
-from alignkit.neural.training.translation import Guided, batch_loss, train_translation, translation_trainer
-from alignkit.scores import Scores
+from alignkit.neural.training.guidance import guide_loss, word_guide
+from alignkit.neural.training.trainer import Trainer
+from alignkit.neural.training.translation import Guided, TranslationTask, batch_loss, train_translation
 from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import encode_bitext, train_subwords
 
@@ -41,25 +40,6 @@ def test_a_guide_spreads_links_over_the_tokens_of_their_words():
     expected = np.outer(rows == 1, linked / linked.sum())
     assert linked.sum() > 2
     np.testing.assert_allclose(found, expected, rtol=1e-6)
-
-
-def test_a_guide_of_probabilities_divides_them_among_tokens():
-    lines = ["abcabc bca cab", "cabcab abc"]
-    tokenizer = train_subwords([*lines * 20, "a b c"], 12)
-    text = LinePairs(lines[:1], lines[1:])
-    bitext = encode_bitext(tokenizer, *text)
-    matrix = np.array([[0.2, 0.3, 0.1], [0.9, 0.6, 0.0]], np.float32)  # the second row exceeds 1
-    guide = score_guide(Scores.from_matrices([matrix]), text, bitext, tokenizer)
-    found = guide.matrices(Batcher(bitext, torch.device("cpu"))(np.array([0])))[0].numpy()
-    columns = np.array([-1, *tokenizer.words(lines[0]), -1])
-    rows = np.array([*tokenizer.words(lines[1]), -1])
-    wanted = np.array([[0.2, 0.3, 0.1], [0.6, 0.4, 0.0]])
-    for t, row in enumerate(rows):
-        by_word = [found[t, columns == word].sum() for word in range(3)]
-        np.testing.assert_allclose(by_word, wanted[row] if row >= 0 else 0, atol=1e-6)
-        assert found[t, -1] == pytest.approx(0.4 if row == 0 else 0, abs=1e-6)  # </s>
-    with pytest.raises(AlignkitError, match="pair 1 are for 2 source and 2 target words, the pair has 3 and 2"):
-        score_guide(Scores.from_matrices([matrix[:, :2]]), text, bitext, tokenizer)
 
 
 @pytest.mark.parametrize("architecture", ["lstm", "transformer"])
@@ -128,46 +108,26 @@ def test_attention_follows_its_guide(changes, tokenizer):
     guide = word_guide(BACKWARDS, TEXT, bitext, tokenizer)
     shares = []
     for own in (guide, None):
-        found = translation_trainer(bitext, bitext, settings, tokenizer, device="cpu", guide=own).run()
+        found = Trainer(TranslationTask(bitext, bitext, settings, tokenizer, device="cpu", guide=own)).run()
         alpha = found.score(bitext, "alpha")
         shares.append(np.mean([alpha[m][t, s + 1] for m, pairs in enumerate(BACKWARDS) for s, t in pairs]))
     assert shares[0] > 0.5
     assert shares[0] > 2 * shares[1]
 
 
-def test_a_guided_run_goes_on_with_its_guide(tmp_path):
+def test_a_guided_run_wants_its_guide_again(tmp_path):
     texts = TEXT, LinePairs(*(side[:10] for side in TEXT))
-    whole = train_translation(tmp_path / "whole", *texts, small_settings(epochs=2), device="cpu", guide=BACKWARDS)
-    train_translation(tmp_path / "parts", *texts, small_settings(epochs=1), device="cpu", guide=BACKWARDS)
-    parts = train_translation(tmp_path / "parts", *texts, small_settings(epochs=2), device="cpu", guide=BACKWARDS)
-    assert parts.metrics == whole.metrics
+    settings = small_settings(epochs=1)
+    first = train_translation(tmp_path, *texts, settings, device="cpu", guide=BACKWARDS)
+    assert train_translation(tmp_path, *texts, settings, device="cpu", guide=BACKWARDS).metrics == first.metrics
     with pytest.raises(AlignkitError, match="run with other settings or text"):
-        train_translation(tmp_path / "parts", *texts, small_settings(epochs=2), device="cpu")
+        train_translation(tmp_path, *texts, settings, device="cpu")
 
 
-def test_impossible_guides(tokenizer, tmp_path):
+def test_impossible_guides(tokenizer):
     bitext = encode_bitext(tokenizer, *TEXT)
     with pytest.raises(AlignkitError, match="links of 1 sentence pairs, the training text has 40"):
         word_guide(BACKWARDS.block(0, 1), TEXT, bitext, tokenizer)
     bad = Links.from_lists([[]] * 39 + [[(9, 0)]])
     with pytest.raises(AlignkitError, match="links 9-0 in sentence pair 40, which has"):
         word_guide(bad, TEXT, bitext, tokenizer)
-    for name, lines in zip(("x", "y", "links"), (*TEXT, ["0-0"]), strict=True):
-        (tmp_path / name).write_text("\n".join(lines) + "\n")
-    files = tmp_path / "x", tmp_path / "y"
-    with pytest.raises(InputError, match="has 1 lines of links, the text has 40 sentence pairs"):
-        train_files(tmp_path / "run", TrainingFiles(files, guide=tmp_path / "links"), small_settings())
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize("guide", ["links", "scores.npz"])
-def test_files_with_held_out_text(guide, tmp_path):
-    for name, lines in zip(("x", "y", "links"), (*TEXT, BACKWARDS.to_strings()), strict=True):
-        (tmp_path / name).write_text("\n".join(lines) + "\n")
-    matrices = [np.eye(len(y.split()), len(x.split()), dtype=np.float32) for x, y in zip(*TEXT, strict=True)]
-    Scores.from_matrices(matrices).save(tmp_path / "scores.npz")
-    files = tmp_path / "x", tmp_path / "y"
-    settings = small_settings(epochs=1)
-    found = train_files(tmp_path / "run", TrainingFiles(files, guide=tmp_path / guide), settings, device="cpu")
-    plain = train_files(tmp_path / "plain", TrainingFiles(files), settings, device="cpu")
-    assert found.metrics != plain.metrics

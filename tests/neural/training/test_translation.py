@@ -18,7 +18,8 @@ from alignkit.neural.aligners import NeuralAligner, load_checkpoint
 from alignkit.neural.batching import training_batches, usable
 from alignkit.neural.settings import PRESETS, RunSettings, TrainingSettings, from_dict, logged_steps, to_dict
 from alignkit.neural.training.log import TrainingLog
-from alignkit.neural.training.translation import TranslationRun, find_run, train_translation, translation_trainer
+from alignkit.neural.training.trainer import Trainer
+from alignkit.neural.training.translation import TranslationRun, TranslationTask, find_run, train_translation
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import Tokenizer
@@ -72,9 +73,11 @@ def test_the_learning_rate_reaches_adam(bitext: Bitext, tokenizer: Tokenizer) ->
     """One step of Adam moves every weight that has a gradient by nearly the learning rate."""
     settings = small_settings(steps=1, rate_warmup=10, learning_rate=0.1)
     before = (
-        translation_trainer(bitext, bitext, settings, tokenizer, device="cpu").network.output.bias.detach().clone()
+        Trainer(TranslationTask(bitext, bitext, settings, tokenizer, device="cpu"))
+        .network.output.bias.detach()
+        .clone()
     )
-    trainer = translation_trainer(bitext, bitext, settings, tokenizer, device="cpu")
+    trainer = Trainer(TranslationTask(bitext, bitext, settings, tokenizer, device="cpu"))
     trainer.advance(trainer.task.batches(0)[0])
     moved = (trainer.network.output.bias.detach() - before).abs()
     assert moved.max().item() == pytest.approx(0.01, rel=1e-3)
@@ -151,7 +154,7 @@ start(Path(sys.argv[1]))
 def test_training_in_memory_is_the_same(tmp_path: Path) -> None:
     best = start(tmp_path / "run")
     run = TranslationRun(tmp_path / "run")
-    again = translation_trainer(run.train, run.valid, small_settings(), best.tokenizer, device="cpu").run()
+    again = Trainer(TranslationTask(run.train, run.valid, small_settings(), best.tokenizer, device="cpu")).run()
     assert again.step == best.step
     assert again.metrics == best.metrics
     for one, other in zip(again.network.parameters(), best.network.parameters(), strict=True):
@@ -160,13 +163,13 @@ def test_training_in_memory_is_the_same(tmp_path: Path) -> None:
 
 def test_training_leaves_the_callers_random_numbers_alone(bitext: Bitext, tokenizer: Tokenizer) -> None:
     before = torch.get_rng_state()
-    translation_trainer(bitext, bitext, small_settings(steps=3), tokenizer, device="cpu").run()
+    Trainer(TranslationTask(bitext, bitext, small_settings(steps=3), tokenizer, device="cpu")).run()
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_seeds_and_dropout_matter(bitext: Bitext, tokenizer: Tokenizer) -> None:
     losses = {
-        translation_trainer(bitext, bitext, settings, tokenizer, device="cpu").run().metrics["valid.loss"]
+        Trainer(TranslationTask(bitext, bitext, settings, tokenizer, device="cpu")).run().metrics["valid.loss"]
         for settings in (
             small_settings(),
             small_settings(seed=1),
@@ -184,7 +187,9 @@ def test_training_learns_to_copy(tokenizer: Tokenizer, bitext: Bitext) -> None:
         network={"hidden": 32, "embedding": 16, "dropout": 0.0, "layers": 1}
     )
     log: list[TrainingLog] = []
-    translation_trainer(text, text, settings, tokenizer, device="cpu").run(lambda now, best: log.append(now.log))
+    Trainer(TranslationTask(text, text, settings, tokenizer, device="cpu")).run(
+        lambda now, best: log.append(now.log)
+    )
     assert log[-1].best("valid.accuracy", largest=True)[1] > 0.8
     assert log[-1].series("valid.accuracy")[0][1] < 0.3
 
@@ -196,28 +201,6 @@ def test_a_finished_run_returns_at_once(tmp_path: Path) -> None:
     second = start(tmp_path / "run", progress=stop_at(24))
     assert contents(tmp_path / "run") == before
     assert (first.step, first.metrics) == (second.step, second.metrics)
-
-
-@pytest.mark.parametrize("before", [{"epochs": 1}, {"steps": 5}])
-def test_a_finished_run_goes_on_for_more_epochs(tmp_path: Path, before: dict[str, int]) -> None:
-    settings = small_settings(bleu="end")
-    start(tmp_path / "run", small_settings(bleu="end", **before))
-    short = TranslationRun(tmp_path / "run").log.rows
-    long, whole = start(tmp_path / "run", settings), start(tmp_path / "whole", settings)
-    assert (tmp_path / "run" / "best.pt").read_bytes() == (tmp_path / "whole" / "best.pt").read_bytes()
-    assert (long.step, long.metrics) == (whole.step, whole.metrics)
-    rows, expected = TranslationRun(tmp_path / "run").log.rows, TranslationRun(tmp_path / "whole").log.rows
-    first_end = short[-1].step if "steps" in before else -1  # the end of an epoch is measured anyway
-    name = "train.loss"  # the mean since the last measured step
-    kept = [row for row in rows if row.step != first_end and row.name != name]
-    assert kept == [row for row in expected if row.name != name]
-    assert sum(row.name == "valid.bleu" for row in short) == sum(row.name == "valid.bleu" for row in rows) == 1
-    assert TranslationRun(tmp_path / "run").settings == settings
-    assert TranslationRun(tmp_path / "run").finished
-    with pytest.raises(AlignkitError, match=r"settings.training.epochs: 3 before, now 2"):
-        start(tmp_path / "run", small_settings(bleu="end", epochs=2))
-    with pytest.raises(AlignkitError, match=r"settings.training.seed: 0 before, now 1"):
-        start(tmp_path / "run", small_settings(bleu="end", epochs=4, seed=1))
 
 
 def test_what_a_run_refuses(tmp_path: Path) -> None:
