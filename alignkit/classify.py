@@ -33,7 +33,7 @@ from alignkit.metrics.protocol import PERCENT, Metric, MetricSettings, Percent
 from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.neural.aligners import ClassifierAligner
 from alignkit.neural.networks.mechanisms import UNIFORM
-from alignkit.neural.proxy import PROXY_CACHE, ProxyAligner, fit_or_load_proxy
+from alignkit.neural.proxy import ProxyAligner, proxy_of
 from alignkit.neural.scoring.classifier import judge_logits
 from alignkit.neural.settings import CLASSIFIER_PROXY, ClassifierRunSettings, ProxySettings
 from alignkit.neural.training.classification import ClassifierRun, train_classifier
@@ -175,7 +175,7 @@ def classify(
         )
     runs = {name: ClassifierRun(place / name) for name in best}
     train, held = runs["standard"].train, runs["standard"].valid
-    proxy = fit_or_load_proxy(place / PROXY_CACHE, train.bitext, held.bitext, settings.proxy, progress, device)
+    proxy = proxy_of(place, train.bitext, held.bitext, settings.proxy, progress, device)
     logistic = fit_logistic(train, held) if is_here("sklearn") else None
     scored = train if settings.scored == "train" else held
     bitext, standard = scored.bitext, best["standard"]

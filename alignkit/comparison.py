@@ -110,6 +110,7 @@ def compare_networks(
     """
     from alignkit.classical.ibm1 import fit_ibm1
     from alignkit.neural.proxy import proxy_of
+    from alignkit.neural.settings import ProxySettings
     from alignkit.neural.training.translation import find_run, load_network
 
     settings = with_options(settings or CompareSettings(), options)
@@ -133,9 +134,9 @@ def compare_networks(
         run.path if run is not None and training is None else None,
         text,
         scored if valid is None else valid,
-        seed=settings.seed,
-        progress=progress,
-        device=settings.device,
+        ProxySettings(seed=settings.seed),
+        progress,
+        settings.device,
     )
     ibm1 = fit_ibm1(text, iterations=settings.iterations, null=False, threads=settings.threads)
     kinds = ("alpha", "beta", *(kind for kind in ("delta", "ov") if kind in settings.also))

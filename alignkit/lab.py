@@ -182,6 +182,7 @@ class _Measurement:
         """The scores that are compared with each other, by name."""
         from alignkit.classical.ibm1 import fit_ibm1
         from alignkit.neural.proxy import proxy_of
+        from alignkit.neural.settings import ProxySettings
 
         settings, pairs = self.settings, self.pairs
         scores = {}
@@ -192,10 +193,9 @@ class _Measurement:
             self.runs.main.path,
             self.training,
             self.runs.main.valid,
-            seed=settings.seed,
-            bias=settings.proxy_bias,
-            progress=self.progress,
-            device=self.device,
+            ProxySettings(seed=settings.seed, bias=settings.proxy_bias),
+            self.progress,
+            self.device,
         )
         scores["proxy.beta"] = proxy.score(pairs, "beta")
         for iterations in (1, IBM1Settings.iterations):  # the paper's count-based Trans is one, without NULL
@@ -375,7 +375,11 @@ def best_network(run: TranslationRun, by: BestBy, device: str) -> NeuralAligner:
     known = dict(run.log.series(PERFORMANCES[by]))
     steps = [step for step in run.checkpoints if step in known]
     if not steps:
-        how = "; train with --bleu logged" if by == "bleu" and run.checkpoints else "; train with --keep logged"
+        how = (
+            "; train with --set training.bleu=logged"
+            if by == "bleu" and run.checkpoints
+            else "; train with --keep logged"
+        )
         raise AlignkitError(f"{run.path} has no logged step with {by} whose network was kept{how}")
     return run.load(max(steps, key=lambda step: known[step]), device)
 

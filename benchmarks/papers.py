@@ -7,7 +7,8 @@ far as they have come: general-N with attention and seed N, uniform-N without, s
 random-N with batches of any lengths, as the authors had them:
 
     alignkit train train.raw.de train.raw.en --valid val.raw.de val.raw.en -o RUNS/general-1 --preset paper \\
-        --bleu logged --seed 1 [--attention uniform | --set network.output=sum | --set training.buckets=false]
+        --set training.bleu=logged --seed 1 \\
+        [--attention uniform | --set network.output=sum | --set training.buckets=false]
 
 The rows of the classifiers are read from classification-*.json in the folder of the results
 (benchmarks/classification.py). Writes papers.json and papers.md; call it again when more is trained,

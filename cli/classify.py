@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alignkit.errors import abbreviated
+from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.neural.settings import CLASSIFIER_PRESETS
 from alignkit.packages import need
 from alignkit.report.tables import NONE, align_columns, percent
@@ -14,14 +15,11 @@ from alignkit.types import assigned
 from alignkit_cli.analysis_options import device_option, json_option, preset_option, seed_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import encoding_option, note, quiet_option, set_option, threads_option, write_output
-from alignkit_cli.parameter_types import ATTENTION, COUNT, TEXT, InputPath, OutputFolder
+from alignkit_cli.parameter_types import TEXT, InputPath, OutputFolder
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from alignkit.classify import Classification, ClassifySettings
-
-#: parameters that say how to read texts
-READING = ("label_column", "text_column", "lowercase", "encoding_errors", "split_punctuation")
 
 
 class TwoLabels(click.ParamType):
@@ -42,8 +40,8 @@ class TwoLabels(click.ParamType):
     "data",
     metavar="DATA",
     type=InputPath(stdin=True, folder=True),
-    help="Labelled texts: a file of lines LABEL<tab>TEXT; a table (CSV, or tab-separated) with --label-column and "
-    "--text-column; or a folder with a subfolder of .txt files per label.",
+    help="Labelled texts: a file of lines LABEL<tab>TEXT; a table (CSV, or tab-separated) with --columns; or a "
+    "folder with a subfolder of .txt files per label.",
 )
 @click.option(
     "-o", "--output", "folder", type=OutputFolder(), required=True, help="The folder that the runs are kept in."
@@ -55,27 +53,23 @@ class TwoLabels(click.ParamType):
     help="Held-out texts, by which the best network is chosen and which are scored.  [default: one text in ten, "
     "at most 1,000, drawn by a fixed seed]",
 )
-@click.option("--label-column", metavar="NAME", help="The column of the label, if DATA is a table.")
-@click.option("--text-column", metavar="NAME", help="The column of the text, if DATA is a table.")
+@click.option(
+    "--columns",
+    nargs=2,
+    metavar="LABEL TEXT",
+    help="The columns of the label and of the text, if DATA is a table.",
+)
 @click.option("--labels", type=TwoLabels(), help="Keep only the texts with these two labels.")
 @click.option("--lowercase", is_flag=True, help="Lower-case the texts while reading.")
 @click.option("--split-punctuation", is_flag=True, help="Make every punctuation mark a word.")
 @encoding_option
 @preset_option(CLASSIFIER_PRESETS, "Sizes and training: paper, as published; small, for trying it out.")
 @click.option("--vectors", type=TEXT, help="Word vectors as text (as GloVe's), which the embeddings start from.")
-@click.option(
-    "--attention",
-    type=ATTENTION,
-    help="The attention of the classifiers: a score function and a normalizer, as of `alignkit train`.  "
-    "[default: feed-forward+softmax, the paper's]",
-)
-@click.option("--steps", type=COUNT, help="The number of training steps of each network.  [default: the preset's]")
 @set_option(
-    "Any other setting, such as network.encoder=words or text.minimum=1; a name that does not exist lists "
-    "them all. May be given several times.",
+    "Any other setting, such as training.steps=500 or network.attention=feed-forward+entmax15; a name that does "
+    "not exist lists them all. May be given several times.",
 )
 @seed_option("The seed of the first run and the bootstrap; the other runs have the next seeds.")
-@click.option("--leave-one-out", "loo", is_flag=True, help="Also score by leaving out each word in turn.")
 @device_option
 @json_option("Print JSON, with the time course of training.")
 @threads_option
@@ -92,17 +86,14 @@ def command(data: str, folder: str, quiet: bool, **options: Any) -> None:
     from alignkit.text.labelled import read_training_texts
 
     need("torch")
-    runs = CLASSIFIER_PRESETS[options["preset"]].change(
-        network={"attention": options["attention"]},
-        training={"steps": options["steps"], "seed": options["seed"]},
-    )
+    runs = CLASSIFIER_PRESETS[options["preset"]].change(training={"seed": options["seed"]})
     runs = assigned(runs, options["assignments"])
-    reading = {name: options[name] for name in READING}
+    reading = {name: options[name] for name in ("columns", "lowercase", "encoding_errors", "split_punctuation")}
     text, held, names = read_training_texts(data, options["valid"], options["labels"], **reading)
     from alignkit.classify import ClassifySettings, classify
     from alignkit.neural.devices import set_threads
 
-    settings = ClassifySettings(**{name: options[name] for name in ("seed", "threads", "loo")}, runs=runs)
+    settings = ClassifySettings(**{name: options[name] for name in ("seed", "threads")}, runs=runs)
     set_threads(settings.threads)
     more = {name: options[name] for name in ("vectors", "device")}
     with progress_bar("classify", quiet) as bar:
@@ -116,12 +107,16 @@ def command(data: str, folder: str, quiet: bool, **options: Any) -> None:
 
 def classification_text(found: Classification, settings: ClassifySettings, facts: dict[str, Any]) -> str:
     """The row and the accuracies."""
-    grid = [["quantity", "A %", "95 % interval", "chance", "A is", "ties", "tau", "95 % interval", "xi %"]]
-    for row in found.row.itertuples():
-        span = f"{percent(row.low)} to {percent(row.high)}"
-        lies = f"{row.against_chance} chance" if row.against_chance else NONE
-        cells = [row.quantity, percent(row.agreement), span, percent(row.chance), lies, percent(row.ties)]
-        grid.append([*cells, f"{row.tau:.2f}", f"{row.tau_low:.2f} to {row.tau_high:.2f}", percent(row.xi)])
+    others = [metric.name for metric in SCORE_METRICS[1:]]
+    heads = [head for name in others for head in (name, "95 % interval")]
+    grid = [["quantity", "A %", "95 % interval", "chance", "A is", "ties", *heads, "xi %"]]
+    for row in found.row.to_dict(orient="records"):
+        span = f"{percent(row['low'])} to {percent(row['high'])}"
+        lies = f"{row['against_chance']} chance" if row["against_chance"] else NONE
+        cells = [row["quantity"], percent(row[MAIN.name]), span, percent(row["chance"]), lies, percent(row["ties"])]
+        for name in others:
+            cells += [f"{row[name]:.2f}", f"{row[f'{name}_low']:.2f} to {row[f'{name}_high']:.2f}"]
+        grid.append([*cells, percent(row["xi"])])
     models = [["model", "accuracy %", "95 % interval", "step"]]
     for row in found.accuracy.itertuples():
         span = NONE if row.low != row.low else f"{percent(row.low)} to {percent(row.high)}"

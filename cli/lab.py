@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, get_args
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,9 +14,8 @@ from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.neural.settings import PRESETS
 from alignkit.packages import need
 from alignkit.report.tables import NONE, align_columns, records, to_json
-from alignkit.time_course import Part
 from alignkit.types import assigned
-from alignkit_cli.analysis_options import device_option, json_option, percent_option, preset_option, seed_option
+from alignkit_cli.analysis_options import device_option, json_option, preset_option, seed_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
     needs,
@@ -23,19 +23,15 @@ from alignkit_cli.options import (
     quiet_option,
     reading_options,
     set_option,
-    setting_option,
     threads_option,
     with_given,
     write_output,
 )
-from alignkit_cli.parameter_types import COUNT, TEXT, InputPath, OutputFolder, OutputPath
+from alignkit_cli.parameter_types import TEXT, InputPath, OutputFolder, OutputPath
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from alignkit.lab import Lab
-
-#: parameters that go only with --train
-PLAN = ("preset", "assignments")
 
 
 @alignkit_command("lab")
@@ -69,22 +65,6 @@ PLAN = ("preset", "assignments")
 @set_option(
     "With --train: any setting, such as training.epochs=5, as in `alignkit train`. May be repeated.",
 )
-@setting_option(
-    LabSettings,
-    "on",
-    type=click.Choice(get_args(Part)),
-    help="The text whose pairs are scored: the validation or the training text.",
-)
-@click.option(
-    "--limit",
-    type=COUNT,
-    help="Score only this number of pairs, drawn at random.  [default: all for valid, 1,000 for train]",
-)
-@click.option(
-    "--bleu",
-    is_flag=True,
-    help="Also xi by BLEU, which takes long: --other translates at each of its checkpoints.",
-)
 @click.option(
     "--authors",
     is_flag=True,
@@ -92,8 +72,7 @@ PLAN = ("preset", "assignments")
     "and other.beta where each row is largest; rows with uniform.beta in both directions; a proxy trained with a "
     "bias, which its beta leaves out.",
 )
-@percent_option
-@seed_option("The seed of the drawn pairs, the proxy and the bootstrap; with --train, of the networks.")
+@seed_option("The seed of the proxy and the bootstrap; with --train, of the networks.")
 @device_option
 @json_option("Print JSON with counts and intervals.")
 @click.option(
@@ -139,7 +118,7 @@ def _check_usage(options: dict[str, Any]) -> None:
     if options["training"] is None:
         if options["valid"] is not None or options["folder"] is not None:
             raise click.UsageError("--valid and -o belong to --train SRC TGT.")
-        for name in PLAN:
+        for name in ("preset", "assignments"):
             needs(name, "--train", False)
         if options["run_dir"] is None:
             raise click.UsageError("Give RUN, or --train SRC TGT -o FOLDER.")
@@ -172,7 +151,9 @@ def render_lab(found: Lab, settings: LabSettings, as_json: bool) -> str:
     table, facts = found.table, found.facts
     header = [f"{MAIN.symbol}(u, v)"]
     for metric in SCORE_METRICS:
-        header += ["%", "95 %", "chance", "xi", "xi BLEU"] if metric is MAIN else _columns_of(metric)
+        name = metric.name
+        own = ["%", "95 %", "chance", "xi", "xi BLEU"]
+        header += own if metric is MAIN else [name, "95 %", f"{name} xi", f"{name} xi BLEU"]
     grid = [header, *(_cells(row) for row in table.to_dict(orient="records"))]
     keep = [i for i in range(len(header)) if i < 4 or any(row[i] != NONE for row in grid[1:])]
     grid = [[row[i] for i in keep] for row in grid]
@@ -196,22 +177,17 @@ def _seed_lines(found: Lab) -> list[str]:
     """The attention of the second run while it learns."""
     if found.seeds is None or found.seeds.empty:
         return []
-    columns = {MAIN.name: f"{MAIN.symbol}(lstm.alpha, alpha(step)) %", "accuracy": "accuracy", "bleu": "BLEU"}
-    shown = {name: head for name, head in columns.items() if found.seeds[name].notna().any()}
-    grid = [["step", *shown.values()]]
+    columns: dict[str, tuple[str, Callable[[float], str]]] = {
+        MAIN.name: (f"{MAIN.symbol}(lstm.alpha, alpha(step)) %", MAIN.text),
+        "accuracy": ("accuracy", "{:.3f}".format),
+        "bleu": ("BLEU", "{:.1f}".format),
+    }
+    shown = {name: each for name, each in columns.items() if found.seeds[name].notna().any()}
+    grid = [["step", *(head for head, _ in shown.values())]]
     for row in found.seeds.to_dict(orient="records"):
-        texts = {
-            MAIN.name: MAIN.text(row[MAIN.name]),
-            "accuracy": f"{row['accuracy']:.3f}",
-            "bleu": f"{row['bleu']:.1f}",
-        }
-        cells = [NONE if math.isnan(row[name]) else texts[name] for name in shown]
+        cells = [NONE if math.isnan(row[name]) else text(row[name]) for name, (_, text) in shown.items()]
         grid.append([f"{row['step']:.0f}", *cells])
     return ["", "The second run while it learned:", "", align_columns(grid)]
-
-
-def _columns_of(metric: Metric) -> list[str]:
-    return [metric.name, "95 %", f"{metric.name} xi", f"{metric.name} xi BLEU"]
 
 
 def _cells(row: dict[str, Any]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
 
@@ -16,12 +15,8 @@ from alignkit.neural.settings import (
     NETWORKS,
     PRESETS,
     Keep,
-    NetworkSettings,
     RunSettings,
-    TextSettings,
-    Tokens,
     TrainingSettings,
-    When,
 )
 from alignkit.packages import need
 from alignkit.text.pairs import LinePairs, read_training_pairs
@@ -38,7 +33,6 @@ from alignkit_cli.options import (
 )
 from alignkit_cli.parameter_types import (
     ATTENTION,
-    COUNT,
     NATURAL,
     PASSES,
     SEED,
@@ -91,11 +85,6 @@ from alignkit_cli.progress import progress_bar
     "Without a normalizer it is softmax.  [default: the preset's]",
 )
 @click.option(
-    "--heads",
-    type=click.IntRange(1, 1024),
-    help="The number of heads of the attention, each with maps of its own.  [default: the preset's]",
-)
-@click.option(
     "--guide",
     type=InputPath(),
     metavar="LINKS",
@@ -103,28 +92,15 @@ from alignkit_cli.progress import progress_bar
     "while it learns; training.guide_weight says how much.",
 )
 @set_option(
-    "Any other setting, such as network.layers=2 or training.label_smoothing=0.1; a name that does not exist "
-    "lists them all. May be given several times.",
+    "Any other setting, such as text.pieces=4000, network.heads=2 or training.bleu=never; a name that does not "
+    "exist lists them all. May be given several times.",
 )
-@click.option(
-    "--tokens",
-    type=click.Choice(get_args(Tokens)),
-    help=f"The unit of the vocabulary.  [default: {TextSettings.tokens}]",
-)
-@click.option("--pieces", type=COUNT, help="The number of subwords.  [default: the preset's]")
 @click.option(
     "--epochs",
     type=PASSES,
-    help="The number of passes over the text; with more of them, a finished run is continued.  [default: the "
-    "preset's]",
+    help="The number of passes over the text.  [default: the preset's]",
 )
 @click.option("--steps", type=NATURAL, help="The number of batches to stop after.  [default: no limit]")
-@click.option("--batch", type=COUNT, help="The number of sentence pairs in a batch.  [default: the preset's]")
-@click.option(
-    "--bleu",
-    type=click.Choice(get_args(When)),
-    help="When to translate the validation text and log BLEU.  [default: the preset's]",
-)
 @click.option(
     "--keep",
     type=click.Choice(get_args(Keep)),
@@ -188,9 +164,7 @@ def read_guide(path: str, texts: tuple[LinePairs, LinePairs], held_out: bool) ->
 
 def run_settings(options: Mapping[str, Any]) -> RunSettings:
     """The preset with the options that were given."""
-    parts = {"text": TextSettings, "network": NetworkSettings, "training": TrainingSettings}
-    given = {
-        part: {field.name: options[field.name] for field in fields(settings) if field.name in options}
-        for part, settings in parts.items()
-    }
-    return assigned(PRESETS[options["preset"]].change(**given), options["assignments"])
+    network = {name: options[name] for name in ("architecture", "attention")}
+    training = {name: options[name] for name in ("epochs", "steps", "keep", "seed")}
+    preset = PRESETS[options["preset"]].change(network=network, training=training)
+    return assigned(preset, options["assignments"])

@@ -10,7 +10,7 @@ import math
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from torch.nn.functional import embedding_bag
 
 from alignkit.aligner import Aligner
 from alignkit.errors import AlignkitError
-from alignkit.neural.batching import BatchSizes, batch_sizes, to_device, usable
+from alignkit.neural.batching import batch_sizes, to_device, usable
 from alignkit.neural.checkpoints import PROXY, checked_weights, load_payload, readable, save_payload
 from alignkit.neural.devices import pick_device, scoring_mode
 from alignkit.neural.losses import BagLoss
@@ -65,25 +65,12 @@ class ProxyAligner(Aligner):
     kinds = ("beta",)
     ending = ".pt"
 
-    def __post_init__(self) -> None:
-        if self.embedding.ndim != 2 or self.output.ndim != 2:
-            raise ValueError("a proxy needs two matrices")
-        if self.embedding.shape[1] != self.output.shape[1]:
-            raise ValueError("the two matrices of a proxy have embeddings of different sizes")
-        if (len(self.embedding), len(self.output)) != (len(self.source), len(self.target)):
-            raise ValueError("a proxy needs a row per token of its vocabularies")
-
     def __repr__(self) -> str:
         words = f"{len(self.source)} source and {len(self.target)} target tokens"
         return f"ProxyAligner({words}, validation loss {self.loss:.4g})"
 
-    def score(self, bitext: Bitext, kind: str, sizes: BatchSizes | None = None) -> Scores:
+    def score(self, bitext: Bitext, kind: str) -> Scores:
         """The (T, L) matrix of every pair; 0 where one of the words is unknown to the proxy.
-
-        Args:
-            bitext: M pairs of words.
-            kind: ``beta``.
-            sizes: its number of logits at a time is used.
 
         Raises:
             AlignkitError: there is no such kind.
@@ -96,22 +83,18 @@ class ProxyAligner(Aligner):
         x, y = _elements(bitext, source, target, shapes)
         values = np.zeros(offsets[-1], np.float32)
         known = np.flatnonzero((x != UNKNOWN) & (y != UNKNOWN))
-        sizes = sizes or batch_sizes("proxy", self.output.device)
         with scoring_mode(self.output.device):
-            values[known] = self._pairs(x[known], y[known], sizes.logits)
+            values[known] = self._pairs(x[known], y[known])
         return finite_scores(values, offsets, shapes)
 
-    def _pairs(self, x: np.ndarray, y: np.ndarray, logits: int) -> np.ndarray:
-        """float32: softmax(W e(x))[y] of each word pair; the softmax is computed once per distinct x.
-
-        ``logits``: their bytes at a time.
-        """
+    def _pairs(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """float32: softmax(W e(x))[y] of each word pair; the softmax is computed once per distinct x."""
         order = np.argsort(x, kind="stable")
         words, starts = np.unique(x[order], return_index=True)
         bounds = np.append(starts, len(x))
         out = np.empty(len(x), np.float32)
         device, size = self.output.device, len(self.output)
-        step = max(1, logits // (4 * size))
+        step = max(1, batch_sizes("proxy", device).logits // (4 * size))
         for low in range(0, len(words), step):
             high = min(low + step, len(words))
             some = to_device(words[low:high].astype(np.int64), device)
@@ -156,42 +139,27 @@ def _elements(
     return source[np.repeat(starts, width) + within], y
 
 
-class _Weights(NamedTuple):
-    """The parameters of the proxy: e (V_src, K), W (V_tgt, K), and b (V_tgt,) or None."""
-
-    embedding: Tensor
-    output: Tensor
-    bias: Tensor | None
-
-    def copy(self) -> _Weights:
-        embedding, output = (part.detach().clone() for part in (self.embedding, self.output))
-        return _Weights(embedding, output, None if self.bias is None else self.bias.detach().clone())
-
-    def trained(self) -> list[Tensor]:
-        """Those that there are."""
-        return [part for part in self if part is not None]
-
-
 class _Bags:
     """The usable pairs of a bitext, as bags of words on a device."""
 
     def __init__(self, bitext: Bitext, device: torch.device) -> None:
         self.bitext, self.device, self.pairs = bitext, device, usable(bitext)
 
-    def loss(self, pairs: np.ndarray, weights: _Weights) -> Tensor:
+    def loss(self, pairs: np.ndarray, weights: list[Tensor]) -> Tensor:
         """Mean loss of the target tokens of some pairs, nats."""
         source, target = self.bitext.source.take(pairs), self.bitext.target.take(pairs)
         bags = np.repeat(np.arange(len(pairs)), target.lengths)
         arrays = (source.tokens.astype(np.int64), source.offsets[:-1], bags, target.tokens.astype(np.int64))
         words, starts, rows, y = (to_device(array, self.device) for array in arrays)
-        x, output = embedding_bag(words, weights.embedding, starts, mode="mean"), weights.output
-        if weights.bias is not None:  # is the weight of an input of 1
+        embedding, output, *bias = weights
+        x = embedding_bag(words, embedding, starts, mode="mean")
+        if bias:  # is the weight of an input of 1
             x = torch.cat([x, x.new_ones(len(x), 1)], 1)
-            output = torch.cat([output, weights.bias.unsqueeze(1)], 1)
+            output = torch.cat([output, bias[0].unsqueeze(1)], 1)
         loss: Tensor = BagLoss.apply(x, output, rows, y)
         return loss
 
-    def total_loss(self, weights: _Weights) -> float:
+    def total_loss(self, weights: list[Tensor]) -> float:
         """Mean loss of all target tokens, nats."""
         total, step = 0.0, batch_sizes("proxy", self.device).pairs
         lengths = self.bitext.target.lengths
@@ -242,11 +210,11 @@ def fit_proxy(
     def measure(step: int) -> None:
         nonlocal best, lowest
         if step % len(starts) == 0 and (now := judge.total_loss(weights)) < lowest:
-            best, lowest = weights.copy(), now
+            best, lowest = [part.detach().clone() for part in weights], now
 
     batch = batch_at(batches, len(starts))
     descend(
-        adam(weights.trained(), settings.learning_rate),
+        adam(weights, settings.learning_rate),
         lambda step: bags.loss(batch(step), weights),
         settings.epochs * len(starts),
         measure=measure,
@@ -254,11 +222,11 @@ def fit_proxy(
         message=lambda: f"proxy: validation loss {lowest:.3f}",
     )
     vocabularies = bitext.source.vocabulary, bitext.target.vocabulary
-    return ProxyAligner(best.embedding, best.output, *vocabularies, settings, lowest, bitext.fingerprint())
+    return ProxyAligner(best[0], best[1], *vocabularies, settings, lowest, bitext.fingerprint())
 
 
-def _initial_weights(bitext: Bitext, settings: ProxySettings, device: torch.device) -> _Weights:
-    """Random weights, drawn as torch initialises an embedding and a linear layer."""
+def _initial_weights(bitext: Bitext, settings: ProxySettings, device: torch.device) -> list[Tensor]:
+    """e (V_src, K), W (V_tgt, K) and, if there is a bias, b (V_tgt,), drawn as torch initialises such layers."""
     generator = torch.Generator().manual_seed(settings.seed)
     size = settings.embedding
     embedding = torch.randn(len(bitext.source.vocabulary), size, generator=generator)
@@ -267,8 +235,7 @@ def _initial_weights(bitext: Bitext, settings: ProxySettings, device: torch.devi
     parts = [embedding, output]
     if settings.bias:
         parts.append(torch.empty(len(output)).uniform_(-bound, bound, generator=generator))
-    made = [part.to(device).requires_grad_() for part in parts]
-    return _Weights(made[0], made[1], made[2] if settings.bias else None)
+    return [part.to(device).requires_grad_() for part in parts]
 
 
 def proxy_of_record(content: Record, device: torch.device) -> ProxyAligner:
@@ -288,50 +255,27 @@ PROXY_CACHE, BIASED_PROXY_CACHE = "proxy.pt", "proxy-bias.pt"  #: in a run direc
 
 
 def proxy_of(
-    run: Path | None,
-    training: Bitext,
-    valid: Bitext,
-    *,
-    progress: Progress | None = None,
-    device: str = "auto",
-    **options: Any,
-) -> ProxyAligner:
-    """The proxy of the text that networks were trained on, kept in their run directory.
-
-    Args:
-        run: where to keep the proxy; None to train it in any case.
-        training: the text.
-        valid: says which epoch is the best. Without the run's validation text, the scored pairs do.
-        progress, device: as in :func:`fit_proxy`.
-        **options: fields of :class:`alignkit.neural.settings.ProxySettings`.
-    """
-    settings = ProxySettings(**options)
-    cache = None if run is None else run / (BIASED_PROXY_CACHE if settings.bias else PROXY_CACHE)
-    return fit_or_load_proxy(cache, training, valid, settings, progress, device)
-
-
-def fit_or_load_proxy(
-    cache: Path | None,
+    folder: Path | None,
     training: Bitext,
     valid: Bitext,
     settings: ProxySettings,
     progress: Progress | None = None,
     device: str = "auto",
 ) -> ProxyAligner:
-    """The proxy of a text: read from ``cache`` if that holds one of these settings and this text, else trained.
-
-    One that is trained is written to the cache.
+    """The proxy of the text that networks were trained on, kept beside them: read from there, or trained.
 
     Args:
-        cache: a .pt file beside the text it belongs to, or None to train in any case.
-        training, valid, settings, progress, device: as in :func:`fit_proxy`.
+        folder: where to keep the proxy, a run directory; None to train it in any case.
+        training: the text.
+        valid: says which epoch is the best. Without the run's validation text, the scored pairs do.
+        settings, progress, device: as in :func:`fit_proxy`.
     """
-    wanted = settings, training.fingerprint()
+    cache = None if folder is None else folder / (BIASED_PROXY_CACHE if settings.bias else PROXY_CACHE)
     if cache is not None and cache.exists():
         with suppress(AlignkitError):  # a damaged cache is trained again
             with readable(cache):
                 found = proxy_of_record(Record(cache, load_payload(cache, PROXY)), pick_device(device))
-            if (found.settings, found.fingerprint) == wanted:
+            if (found.settings, found.fingerprint) == (settings, training.fingerprint()):
                 return found
     proxy = fit_proxy(training, valid, settings, progress, device)
     if cache is not None:

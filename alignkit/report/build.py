@@ -244,8 +244,9 @@ def _proxy_set(
     inputs: ReportInputs, run: TranslationRun, training: Bitext, bitext: Bitext, progress: Progress | None
 ) -> ScoreSet:
     from alignkit.neural.proxy import proxy_of
+    from alignkit.neural.settings import ProxySettings
 
-    proxy = proxy_of(run.path, training, run.valid, seed=inputs.seed, progress=progress, device=inputs.device)
+    proxy = proxy_of(run.path, training, run.valid, ProxySettings(seed=inputs.seed), progress, inputs.device)
     return score_set(proxy, "beta", proxy.score(bitext, "beta"))
 
 

@@ -184,8 +184,7 @@ def hold_out(text: LabelledLines, most: int = 1000) -> tuple[LabelledLines, Labe
 def read_labelled(
     path: PathLike,
     *,
-    label_column: str | None = None,
-    text_column: str | None = None,
+    columns: tuple[str, str] | None = None,
     encoding_errors: str = "strict",
     lowercase: bool = False,
 ) -> LabelledLines:
@@ -200,19 +199,16 @@ def read_labelled(
 
     Args:
         path: a folder, or a file, plain or compressed; "-" is standard input.
-        label_column, text_column: names of columns; both or neither.
+        columns: names of the column of the label and of that of the text.
         encoding_errors, lowercase: as of :func:`alignkit.text.pairs.read_bitext`; labels keep their case.
 
     Raises:
         InputError: unreadable, empty or malformed, with file and line.
-        AlignkitError: only one of the columns is named.
     """
-    if (label_column is None) != (text_column is None):
-        raise AlignkitError("name both the column of the label and that of the text, or neither")
     if os.fspath(path) != "-" and Path(path).is_dir():
         rows = list(_folder(Path(path), encoding_errors))
-    elif label_column is not None and text_column is not None:
-        rows = list(_table(path, label_column, text_column, encoding_errors))
+    elif columns is not None:
+        rows = list(_table(path, *columns, encoding_errors))
     else:
         rows = list(_lines(path, encoding_errors))
     if not rows:

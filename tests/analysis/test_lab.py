@@ -221,7 +221,7 @@ def test_the_authors_conventions(folder, authors):
 def test_a_performance_that_was_not_logged_cannot_choose(folder):
     from alignkit.lab import lab
 
-    with pytest.raises(AlignkitError, match=r"no logged step with bleu .*train with --bleu logged"):
+    with pytest.raises(AlignkitError, match=r"no logged step with bleu .*train with --set training.bleu=logged"):
         lab(folder / "general-0", device="cpu", alpha_by="bleu")
 
 
@@ -318,7 +318,7 @@ def test_one_command_trains_and_measures(lines, capsys, tmp_path):
             texts.append(str(path))
     arguments = ["lab", "--train", *texts[:2], "--valid", *texts[2:], "-o", str(tmp_path / "folder")]
     arguments += ["--preset", "small", "--set", "text.tokens=words", "--set", "training.steps=12"]
-    arguments += ["--device", "cpu", "--threads", "1", "--json", "--bleu"]
+    arguments += ["--device", "cpu", "--threads", "1", "--json"]
     assert run_program(arguments) == 0
     captured = capsys.readouterr()
     assert sorted(path.name for path in (tmp_path / "folder").iterdir()) == ["general-0", "general-1", "uniform-0"]

@@ -20,7 +20,7 @@ from alignkit_cli.parameter_types import (
 )
 
 #: parameters that are any text
-FREE = {"label_column", "text_column", "prefix", "source_language", "target_language"}
+FREE = {"columns", "prefix", "source_language", "target_language"}
 #: parameters that their command checks itself, before any work: names of a registry, settings by name
 FREE |= {"assignments", "avoid", "name", "model"}
 NUMBERS = (click.IntRange, click.FloatRange)

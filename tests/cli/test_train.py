@@ -12,7 +12,7 @@ from alignkit.neural.training.translation import TranslationRun
 from alignkit_cli.main import run
 
 QUICK = [
-    *("--preset", "small", "--tokens", "words", "--steps", "2", "--batch", "4"),
+    *("--preset", "small", "--set", "text.tokens=words", "--steps", "2", "--set", "training.batch=4"),
     *("--device", "cpu", "--threads", "1"),
 ]
 
@@ -78,7 +78,7 @@ def test_links_guide_a_text_whose_end_is_held_out(
     ("extra", "message"),
     [
         (["--device", "nonsense"], "'nonsense' is none of auto, cpu, cuda"),
-        (["--batch", "0"], "--batch"),
+        (["--epochs", "0"], "--epochs"),
         (["--attention", "psychic"], "attention must be uniform, or a score function"),
     ],
 )
