@@ -56,7 +56,7 @@ def test_fields_of_all_parts_are_set():
         ("network.reading=2", "sets nothing"),
         ("network.architecture=transformer", "sets nothing"),
         ("network.layers=two", "setting network.layers: 'two' is not a whole number"),
-        ("training.label_smoothing=1", "label_smoothing must lie in"),
+        ("training.label_smoothing=1", "label_smoothing must be a number in"),
         ("network.reading.layer=2", "there is no layer 2 of 1 to read"),
     ],
 )

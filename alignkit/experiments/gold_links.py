@@ -29,7 +29,7 @@ from alignkit.links.gold import read_gold
 from alignkit.links.links import GoldLinks
 from alignkit.metrics.aer import evaluate
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.settings import Tokens, check_not_negative
+from alignkit.neural.settings import Tokens
 from alignkit.neural.training.trainer import Trainer, learn_tokenizer
 from alignkit.neural.training.translation import TranslationTask
 from alignkit.scores import Scores, merge_subwords
@@ -74,7 +74,8 @@ class GoldLinksSettings(NetworkPlan):
 
     def __post_init__(self) -> None:
         check_positive(self, "seeds", "iterations", "minimum")
-        check_not_negative("gold-links", pairs=self.pairs, judged=self.judged, warmup=self.warmup)
+        if min(self.pairs, self.judged, self.warmup) < 0:
+            raise AlignkitError("pairs, judged and warmup must not be negative")
         if self.sets and not self.data:
             raise AlignkitError("sets: they are folders in data, which is not given")
 

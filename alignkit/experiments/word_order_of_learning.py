@@ -31,7 +31,6 @@ from alignkit.experiments.curves import follow
 from alignkit.experiments.networks import NetworkPlan, take_pairs
 from alignkit.experiments.protocol import Claim, Figure, Result, averaged, check_positive, claim
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.settings import check_not_negative
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import TranslationTask
 from alignkit.scores import Scores
@@ -74,7 +73,8 @@ class WordOrderOfLearningSettings(NetworkPlan):
 
     def __post_init__(self) -> None:
         check_positive(self, "sizes", "seeds", "minimum", "iterations")
-        check_not_negative("word-order-of-learning", steps=self.steps, scored=self.scored)
+        if min(self.steps, self.scored) < 0:
+            raise AlignkitError("steps and scored must not be negative")
 
 
 # So small a text teaches attention only after some epochs without it.

@@ -44,6 +44,8 @@ def one_thread(device: torch.device) -> Iterator[None]:
 def pick_device(name: str = "auto") -> torch.device:
     """The device of that name; ``auto`` is a CUDA GPU where there is one, else the CPU.
 
+    From then on, products on a GPU are those of float32, not of TF32.
+
     Raises:
         AlignkitError: there is no such device here.
     """
@@ -55,6 +57,8 @@ def pick_device(name: str = "auto") -> torch.device:
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         problem = str(error).strip().splitlines()[0]
         raise AlignkitError(f"cannot compute on device {name!r}: {problem}") from error
+    if device.type == "cuda":
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     return device
 
 
@@ -68,20 +72,6 @@ def gpu_names() -> list[str]:
 def device_of(network: nn.Module) -> torch.device:
     """The device that a network's parameters lie on."""
     return next(network.parameters()).device
-
-
-@contextmanager
-def precision(device: torch.device, tf32: bool) -> Iterator[None]:
-    """Allow or forbid TF32 matrix products on a GPU within the block."""
-    if device.type != "cuda":
-        yield
-        return
-    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
 
 
 @contextmanager
@@ -104,15 +94,8 @@ def rounded(products: Products) -> Iterator[None]:
 
 
 @contextmanager
-def scoring_mode(device: torch.device, gradients: bool = False) -> Iterator[None]:
-    """No TF32 products on a GPU, and inference mode unless gradients are asked for, within the block."""
-    with precision(device, tf32=False), torch.inference_mode(not gradients):
-        yield
-
-
-@contextmanager
 def evaluation_mode(network: nn.Module, gradients: bool = False) -> Iterator[None]:
-    """:func:`scoring_mode` with the network in evaluation mode.
+    """Inference mode, unless gradients are asked for, with the network in evaluation mode.
 
     Afterwards every part of the network is in the mode that it was in, also if the block raises an error.
 
@@ -130,7 +113,7 @@ def evaluation_mode(network: nn.Module, gradients: bool = False) -> Iterator[Non
         for layer in recurrent:
             layer.dropout, layer.training = 0.0, True
     try:
-        with scoring_mode(device_of(network), gradients):
+        with torch.inference_mode(not gradients):
             yield
     finally:
         for part, mode in zip(parts, modes, strict=True):

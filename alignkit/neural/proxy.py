@@ -21,7 +21,7 @@ from alignkit.aligner import Aligner
 from alignkit.errors import AlignkitError
 from alignkit.neural.batching import batch_sizes, to_device, usable
 from alignkit.neural.checkpoints import PROXY, checked_weights, load_payload, readable, save_payload
-from alignkit.neural.devices import pick_device, scoring_mode
+from alignkit.neural.devices import pick_device
 from alignkit.neural.losses import BagLoss
 from alignkit.neural.scoring.translation import finite_scores
 from alignkit.neural.settings import ProxySettings, from_dict, to_dict
@@ -83,7 +83,7 @@ class ProxyAligner(Aligner):
         x, y = _elements(bitext, source, target, shapes)
         values = np.zeros(offsets[-1], np.float32)
         known = np.flatnonzero((x != UNKNOWN) & (y != UNKNOWN))
-        with scoring_mode(self.output.device):
+        with torch.inference_mode():
             values[known] = self._pairs(x[known], y[known])
         return finite_scores(values, offsets, shapes)
 
@@ -163,7 +163,7 @@ class _Bags:
         """Mean loss of all target tokens, nats."""
         total, step = 0.0, batch_sizes("proxy", self.device).pairs
         lengths = self.bitext.target.lengths
-        with scoring_mode(self.device):
+        with torch.inference_mode():
             for low in range(0, len(self.pairs), step):
                 some = self.pairs[low : low + step]
                 total += self.loss(some, weights).item() * int(lengths[some].sum())

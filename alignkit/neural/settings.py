@@ -6,9 +6,10 @@ torch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from typing import Any, ClassVar, Literal, TypeVar, get_args, get_type_hints
+from functools import cache
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.networks.mechanisms import UNIFORM, check_attention
@@ -16,62 +17,54 @@ from alignkit.records import plainly_shown, shown
 
 LIMIT = 1 << 24  #: no size in a settings file may be larger: a damaged file must not ask for terabytes
 
+S = TypeVar("S")
+R = TypeVar("R", bound="RunSettings")
+Range = tuple[str, Callable[[Any], bool]]  # what a value must be, in words, and whether it is
 
-def check_sizes(owner: str, **values: int) -> None:
-    """Each value is a whole number from 1 to :data:`LIMIT`."""
-    for name, value in values.items():
-        if type(value) is not int or not 1 <= value <= LIMIT:
-            raise AlignkitError(f"{owner}: {name} must be a whole number from 1 to {LIMIT}, not {shown(value)}")
-
-
-def check_not_negative(owner: str, **values: int) -> None:
-    """Each value is a whole number of at least 0."""
-    for name, value in values.items():
-        if type(value) is not int or value < 0:
-            raise AlignkitError(f"{owner}: {name} must be a whole number of at least 0, not {shown(value)}")
-
-
-def check_seed(owner: str, seed: int) -> None:
-    """The seed is a whole number from 0 to 2^63 - 1."""
-    if type(seed) is not int or not 0 <= seed < 1 << 63:
-        raise AlignkitError(f"{owner}: seed must be a whole number of at least 0, not {shown(seed)}")
-
-
-def check_share(owner: str, **values: float) -> None:
-    """Each value lies in [0, 1)."""
-    for name, value in values.items():
-        if not isinstance(value, (int, float)) or not 0 <= value < 1:
-            raise AlignkitError(f"{owner}: {name} must lie in [0, 1), not {shown(value)}")
-
-
-def check_factors(owner: str, **values: float) -> None:
-    """Each value lies in [0, 1000]."""
-    for name, value in values.items():
-        if not isinstance(value, (int, float)) or not 0 <= value <= 1000:
-            raise AlignkitError(f"{owner}: {name} must be a number from 0 to 1000, not {shown(value)}")
-
-
-def check_learning_rate(owner: str, learning_rate: float) -> None:
-    """The learning rate is positive, and not so large that float32 has no such number."""
-    if type(learning_rate) not in (int, float) or not 0 < learning_rate < 1e38:
-        raise AlignkitError(f"{owner}: learning_rate must be a positive number, not {shown(learning_rate)}")
-
-
-def check_flag(owner: str, **values: bool) -> None:
-    """Each value is True or False."""
-    for name, value in values.items():
-        if type(value) is not bool:
-            raise AlignkitError(f"{owner}: {name} must be true or false")
-
-
-def check_choice(owner: str, name: str, value: object, choices: Collection[str]) -> None:
-    """The value is one of the choices."""
-    if not isinstance(value, str) or value not in choices:
-        raise AlignkitError(f"{owner}: {name} must be one of {', '.join(choices)}, not {shown(value)}")
+SIZE: Range = f"a whole number from 1 to {LIMIT}", lambda x: 1 <= x <= LIMIT
+COUNT: Range = "a whole number of at least 0", lambda x: 0 <= x < 1 << 63
+SHARE: Range = "a number in [0, 1)", lambda x: 0 <= x < 1
+#: what a number must be, by the name of its field; other whole numbers are sizes
+RANGES: dict[str, Range] = {
+    **dict.fromkeys(("layer", "head", "epochs", "steps", "warmup", "rate_warmup", "seed"), COUNT),
+    **dict.fromkeys(("dropout", "word_dropout", "label_smoothing"), SHARE),
+    "vocabulary": (f"a whole number from 0 to {LIMIT}", lambda x: 0 <= x <= LIMIT),
+    "layers": ("a whole number from 1 to 64", lambda x: 1 <= x <= 64),
+    "guide_weight": ("a number from 0 to 1000", lambda x: 0 <= x <= 1000),
+    "learning_rate": ("a positive number", lambda x: 0 < x < 1e38),
+}
 
 
 @dataclass(frozen=True)
-class Reading:
+class Settings:
+    """Settings whose values are checked by their types, and numbers by :data:`RANGES`."""
+
+    def __post_init__(self) -> None:
+        for name, kind in _types(type(self)).items():
+            value, kinds = getattr(self, name), get_args(kind)
+            if get_origin(kind) is Literal:
+                wanted, right = f"one of {', '.join(kinds)}", isinstance(value, str) and value in kinds
+            elif kind is bool:
+                wanted, right = "true or false", type(value) is bool
+            elif {int, float} & {kind, *kinds}:
+                wanted, within = RANGES.get(name, SIZE)
+                types = (int, float) if kind is float else (int,)
+                right = (type(value) in types and within(value)) or (value is None and type(None) in kinds)
+            else:
+                continue
+            if not right:
+                raise AlignkitError(f"setting {name} must be {wanted}, not {shown(value)}")
+
+
+@cache
+def _types(kind: type[Any]) -> dict[str, Any]:
+    """The types of a class's fields by name."""
+    hints = get_type_hints(kind)
+    return {each.name: hints[each.name] for each in fields(kind)}
+
+
+@dataclass(frozen=True)
+class Reading(Settings):
     """Which of a network's attention weights are its ``alpha`` scores.
 
     Attributes:
@@ -85,28 +78,17 @@ class Reading:
     head: int = 0
     shifted: bool = False
 
-    def __post_init__(self) -> None:
-        check_not_negative("reading", layer=self.layer, head=self.head)
-        check_flag("reading", shifted=self.shifted)
-
 
 Output = Literal["hidden", "sum"]
 Tokens = Literal["subwords", "words"]
 When = Literal["never", "end", "logged"]
 Schedule = Literal["paper", "dense", "classification"]
 Keep = Literal["logged", "best"]
-
-#: The factors of the learning rate after the warm-up, given the step at which it ended and the number of this one.
-DECAYS: dict[str, Callable[[int, int], float]] = {
-    "none": lambda end, step: 1.0,
-    "inverse-sqrt": lambda end, step: (end / step) ** 0.5,
-}
-
-S = TypeVar("S")
+Decay = Literal["none", "inverse-sqrt"]
 
 
 @dataclass(frozen=True)
-class TextSettings:
+class TextSettings(Settings):
     """Settings of tokenization.
 
     Attributes:
@@ -119,13 +101,9 @@ class TextSettings:
     pieces: int = 8000
     minimum: int = 1
 
-    def __post_init__(self) -> None:
-        check_choice("text", "tokens", self.tokens, get_args(Tokens))
-        check_sizes("text", pieces=self.pieces, minimum=self.minimum)
-
 
 @dataclass(frozen=True)
-class NetworkSettings:
+class NetworkSettings(Settings):
     """The settings that every translation network has; each network adds its own in a subclass.
 
     Attributes:
@@ -155,13 +133,10 @@ class NetworkSettings:
         return 1
 
     def __post_init__(self) -> None:
-        check_sizes("network", embedding=self.embedding, heads=self.heads)
+        super().__post_init__()
         for name, most in (("layer", self.attention_layers), ("head", self.heads)):
             if getattr(self.reading, name) > most:
-                place = shown(getattr(self.reading, name))
-                raise AlignkitError(f"network: there is no {name} {place} of {most} to read")
-        if self.vocabulary != 0:
-            check_sizes("network", vocabulary=self.vocabulary)
+                raise AlignkitError(f"network: there is no {name} {getattr(self.reading, name)} of {most} to read")
         check_attention("network", self.attention)
 
 
@@ -185,15 +160,6 @@ class LstmSettings(NetworkSettings):
     output: Output = "hidden"
     dropout: float = 0.5
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_sizes("network", hidden=self.hidden, layers=self.layers)
-        if self.layers > 64:
-            raise AlignkitError(f"network: at most 64 layers, not {self.layers}")
-        check_flag("network", bidirectional=self.bidirectional)
-        check_choice("network", "output", self.output, get_args(Output))
-        check_share("network", dropout=self.dropout)
-
     @property
     def encoding(self) -> int:
         """D, the size of an encoder state h_l."""
@@ -201,7 +167,7 @@ class LstmSettings(NetworkSettings):
 
 
 @dataclass(frozen=True)
-class TrainingSettings:
+class TrainingSettings(Settings):
     """Settings of the training of a translation network; the defaults are the paper's.
 
     Attributes:
@@ -222,14 +188,11 @@ class TrainingSettings:
         bleu: when to translate the validation text: never, at the end (with the best weights) or at every logged
             step.
         beam: number of hypotheses of the beam search for BLEU.
-        length_penalty: its exponent, by which a longer translation is favoured
-            (:func:`alignkit.neural.scoring.evaluation.beam_search`).
         label_smoothing: the share of each target's probability that the loss spreads evenly over the vocabulary.
         rate_warmup: the number of initial steps in which the learning rate rises linearly from 0.
         rate_decay: afterwards it stays, or falls with the inverse square root of the number of steps, from the end
             of the warm-up (at least step 1) on.
         guide_weight: the weight of the loss of the attention towards given links; not used without links.
-        tf32: on a GPU, allow TF32 matrix products while training.
     """
 
     batch: int = 16
@@ -244,38 +207,22 @@ class TrainingSettings:
     keep: Keep = "logged"
     bleu: When = "end"
     beam: int = 5
-    length_penalty: float = 0.0
     label_smoothing: float = 0.0
     rate_warmup: int = 0
-    rate_decay: str = "none"
+    rate_decay: Decay = "none"
     guide_weight: float = 0.3
-    tf32: bool = False
-
-    def __post_init__(self) -> None:
-        check_sizes("training", batch=self.batch, epochs=self.epochs, beam=self.beam)
-        check_not_negative("training", warmup=self.warmup, rate_warmup=self.rate_warmup)
-        if self.steps is not None:
-            check_not_negative("training", steps=self.steps)
-        check_seed("training", self.seed)
-        check_learning_rate("training", self.learning_rate)
-        check_flag("training", buckets=self.buckets, tf32=self.tf32)
-        check_share("training", word_dropout=self.word_dropout, label_smoothing=self.label_smoothing)
-        check_factors("training", length_penalty=self.length_penalty, guide_weight=self.guide_weight)
-        check_choice("training", "rate_decay", self.rate_decay, DECAYS)
-        check_choice("training", "schedule", self.schedule, get_args(Schedule))
-        check_choice("training", "keep", self.keep, get_args(Keep))
-        check_choice("training", "bleu", self.bleu, get_args(When))
 
     def rate(self, step: int) -> float:
         """The learning rate of the step after ``step`` others."""
         number, end = step + 1, max(self.rate_warmup, 1)
         if number < end:
             return self.learning_rate * number / end
-        return self.learning_rate * DECAYS[self.rate_decay](end, number)
+        falling = (end / number) ** 0.5 if self.rate_decay == "inverse-sqrt" else 1.0
+        return self.learning_rate * falling
 
 
 @dataclass(frozen=True)
-class ProxySettings:
+class ProxySettings(Settings):
     """The bag-of-words proxy of section 2.3 and its training; the defaults are the paper's.
 
     Attributes:
@@ -295,45 +242,28 @@ class ProxySettings:
     seed: int = 0
     bias: bool = False
 
-    def __post_init__(self) -> None:
-        check_sizes("proxy", embedding=self.embedding, batch=self.batch)
-        check_not_negative("proxy", epochs=self.epochs)
-        check_seed("proxy", self.seed)
-        check_learning_rate("proxy", self.learning_rate)
-        check_flag("proxy", bias=self.bias)
-
 
 @dataclass(frozen=True)
-class RunSettings:
+class RunSettings(Settings):
     """The settings of a training run: all that determines its result, apart from the text."""
 
     text: TextSettings = field(default_factory=TextSettings)
     network: NetworkSettings = field(default_factory=LstmSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
 
-    def change(
-        self,
-        text: Mapping[str, Any] | None = None,
-        network: Mapping[str, Any] | None = None,
-        training: Mapping[str, Any] | None = None,
-    ) -> RunSettings:
+    def change(self: R, **parts: Mapping[str, Any] | None) -> R:
         """These settings with some fields of their parts replaced; values of None are ignored.
 
         If the ``architecture`` of the network changes, its other settings start from their defaults.
         """
-        network = dict(network or {})
-        architecture = network.pop("architecture", None) or self.network.architecture
-        start = self.network if architecture == self.network.architecture else settings_class(architecture)()
-        return change_parts(replace(self, network=start), text=text, network=network, training=training)
-
-
-def change_parts(settings: S, **parts: Mapping[str, Any] | None) -> S:
-    """Settings with some fields of their parts replaced; values of None are ignored."""
-    new = {
-        name: replace(getattr(settings, name), **{k: v for k, v in (part or {}).items() if v is not None})
-        for name, part in parts.items()
-    }
-    return replace(settings, **new)  # type: ignore[type-var]
+        new = {}
+        for name, values in parts.items():
+            part, given = getattr(self, name), {k: v for k, v in (values or {}).items() if v is not None}
+            architecture = given.pop("architecture", None)
+            if architecture is not None and architecture != part.architecture:
+                part = settings_class(architecture)()
+            new[name] = replace(part, **given)
+        return replace(self, **new)
 
 
 PRESETS: dict[str, RunSettings] = {
@@ -362,7 +292,6 @@ def logged_steps(last: int, schedule: Schedule = "paper") -> list[int]:
     100, then every 100. ``classification``, the paper's for classifiers: 0, 10, 50, 100, 150, 200, 250, then every
     250.
     """
-    check_choice("training", "schedule", schedule, get_args(Schedule))
     first, every = {
         "paper": ([0, 50, 100, 500, 1000, 1500], 2000),
         "dense": ([0, 10, 20, 50], 100),
@@ -392,12 +321,11 @@ def from_dict(kind: type[S], values: object) -> S:
         architecture = values.get("architecture", "lstm")
         values = {name: value for name, value in values.items() if name != "architecture"}
         kind = settings_class(architecture)
-    known = {f.name: f for f in fields(kind)}
-    unknown = [str(name) for name in values if name not in known]
+    unknown = [str(name) for name in values if name not in _types(kind)]
     if unknown:
         raise AlignkitError(f"{kind.__name__}: unknown field {', '.join(unknown)}")
-    hints = get_type_hints(kind)
-    values = {n: from_dict(hints[n], v) if is_dataclass(hints[n]) else v for n, v in values.items()}
+    kinds = _types(kind)
+    values = {n: from_dict(kinds[n], v) if is_dataclass(kinds[n]) else v for n, v in values.items()}
     try:
         return kind(**values)
     except TypeError as error:
@@ -447,23 +375,18 @@ class TransformerSettings(NetworkSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_sizes("network", hidden=self.hidden, layers=self.layers)
-        if self.layers > 64:
-            raise AlignkitError(f"network: at most 64 layers, not {self.layers}")
         if self.embedding % self.heads:
             raise AlignkitError(
                 f"network: {self.heads} heads cannot share an embedding of {self.embedding}; choose a multiple"
             )
-        check_share("network", dropout=self.dropout)
 
 
 Trained = Literal["all", "attention"]
 Encoder = Literal["lstm", "words", "embeddings"]
-MOST_LAYERS = 64  #: of an encoder: a damaged settings file must not ask for millions
 
 
 @dataclass(frozen=True)
-class ClassifierSettings:
+class ClassifierSettings(Settings):
     """Settings of the classifier; the defaults are the paper's, with 1,274,882 parameters besides the embeddings.
 
     Attributes:
@@ -488,18 +411,12 @@ class ClassifierSettings:
     layers: int = 1
 
     def __post_init__(self) -> None:
-        sizes = {"embedding": self.embedding, "hidden": self.hidden, "attention_hidden": self.attention_hidden}
-        check_sizes("classifier", **sizes, layers=self.layers)
-        if self.layers > MOST_LAYERS:
-            raise AlignkitError(f"classifier: layers must be at most {MOST_LAYERS}, not {shown(self.layers)}")
-        check_choice("classifier", "encoder", self.encoder, get_args(Encoder))
-        if self.vocabulary != 0:
-            check_sizes("classifier", vocabulary=self.vocabulary)
+        super().__post_init__()
         check_attention("classifier", self.attention)
 
 
 @dataclass(frozen=True)
-class ClassifierTraining:
+class ClassifierTraining(Settings):
     """Settings of the training of a classifier; the defaults are the paper's.
 
     Attributes:
@@ -524,23 +441,13 @@ class ClassifierTraining:
     schedule: Schedule = "classification"
     keep: Keep = "logged"
 
-    def __post_init__(self) -> None:
-        check_sizes("classifier training", batch=self.batch)
-        check_not_negative("classifier training", steps=self.steps)
-        check_seed("classifier training", self.seed)
-        check_learning_rate("classifier training", self.learning_rate)
-        check_choice("classifier training", "trained", self.trained, get_args(Trained))
-        check_choice("classifier training", "schedule", self.schedule, get_args(Schedule))
-        check_choice("classifier training", "keep", self.keep, get_args(Keep))
-        check_flag("classifier training", buckets=self.buckets)
-
     def rate(self, step: int) -> float:
         """The learning rate, which is the same at every step."""
         return self.learning_rate
 
 
 @dataclass(frozen=True)
-class ClassifierRunSettings:
+class ClassifierRunSettings(RunSettings):
     """The settings of a classifier's training run: all that determines its result, apart from the text.
 
     Attributes:
@@ -549,23 +456,14 @@ class ClassifierRunSettings:
     """
 
     text: TextSettings = field(default_factory=lambda: TextSettings("words", minimum=3))
-    network: ClassifierSettings = field(default_factory=ClassifierSettings)
-    training: ClassifierTraining = field(default_factory=ClassifierTraining)
+    network: ClassifierSettings = field(default_factory=ClassifierSettings)  # type: ignore[assignment]
+    training: ClassifierTraining = field(default_factory=ClassifierTraining)  # type: ignore[assignment]
     ends: bool = False
 
     def __post_init__(self) -> None:
-        check_flag("classifier", ends=self.ends)
+        super().__post_init__()
         if self.network.attention == UNIFORM and self.training.trained == "attention":
             raise AlignkitError("classifier: uniform attention has no parameters, so it cannot be trained alone")
-
-    def change(
-        self,
-        text: Mapping[str, Any] | None = None,
-        network: Mapping[str, Any] | None = None,
-        training: Mapping[str, Any] | None = None,
-    ) -> ClassifierRunSettings:
-        """These settings with some fields of their parts replaced; values of None are ignored."""
-        return change_parts(self, text=text, network=network, training=training)
 
 
 CLASSIFIER_PRESETS: dict[str, ClassifierRunSettings] = {
@@ -585,5 +483,6 @@ NETWORKS: dict[str, type[NetworkSettings]] = {"lstm": LstmSettings, "transformer
 
 def settings_class(architecture: str) -> type[Any]:
     """The settings of the network of that name; raises AlignkitError if there is none."""
-    check_choice("network", "architecture", architecture, NETWORKS)
+    if not isinstance(architecture, str) or architecture not in NETWORKS:
+        raise AlignkitError(f"architecture must be one of {', '.join(NETWORKS)}, not {shown(architecture)}")
     return NETWORKS[architecture]

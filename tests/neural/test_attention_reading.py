@@ -17,9 +17,9 @@ def test_without_a_choice_the_mean_of_all_is_read():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"layer": -1}, "reading: layer must be a whole number of at least 0, not -1"),
-        ({"head": 1.0}, "reading: head must be a whole number of at least 0, not 1.0"),
-        ({"shifted": 1}, "reading: shifted must be true or false"),
+        ({"layer": -1}, "setting layer must be a whole number of at least 0, not -1"),
+        ({"head": 1.0}, "setting head must be a whole number of at least 0, not 1.0"),
+        ({"shifted": 1}, "setting shifted must be true or false"),
     ],
 )
 def test_impossible_readings(given, message):

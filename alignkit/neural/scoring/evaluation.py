@@ -30,30 +30,27 @@ def beam_search(
     lengths: np.ndarray,
     beam: int,
     steps: int,
-    length_penalty: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """The most probable translations by beam search, which is greedy search with a beam of 1.
 
-    Hypotheses are compared by log p / ((5 + T) / 6)^length_penalty (Wu et al. 2016), with T tokens, EOS included:
-    by log probability if the exponent is 0. One that has ended keeps its place as long as it is among the best
-    ``beam``; the search stops when the best has ended and none can overtake it, so the others may be incomplete.
+    Hypotheses are compared by log p. One that has ended keeps its place as long as it is among the best ``beam``;
+    the search stops when the best has ended, because none can overtake it, so the others may be incomplete.
 
     Args:
         network: on the device of the source.
         source: int64 (L, B), with their lengths (B,).
         beam: k, hypotheses per sentence.
         steps: T, the maximum length of a translation, EOS included.
-        length_penalty: the exponent.
 
     Returns:
         tokens int64 (B, k, T), the best first, padded with PAD after EOS; log probabilities (B, k).
     """
     with evaluation_mode(network):
-        return _search(network, source, lengths, beam, steps, length_penalty)
+        return _search(network, source, lengths, beam, steps)
 
 
 def _search(
-    network: TranslationNetwork, source: Tensor, lengths: np.ndarray, beam: int, steps: int, length_penalty: float
+    network: TranslationNetwork, source: Tensor, lengths: np.ndarray, beam: int, steps: int
 ) -> tuple[Tensor, Tensor]:
     encoding = network.encode(source, lengths)
     batch, vocabulary, device = source.shape[1], network.settings.vocabulary, source.device
@@ -64,7 +61,6 @@ def _search(
     total = torch.full((batch, beam), float("-inf"), device=device)
     total[:, 0] = 0.0
     ended = torch.zeros((batch, beam), dtype=torch.bool, device=device)
-    divisors = torch.ones((batch, beam), device=device)  # of the hypotheses that have ended
     # A hypothesis that has ended can be continued by PAD only, at no cost.
     stay = torch.full((vocabulary,), float("-inf"), device=device)
     stay[PAD] = 0.0
@@ -73,23 +69,15 @@ def _search(
         features, _, state = network.decode(last.view(1, -1), encoding, state)
         gains = torch.log_softmax(network.output(features.view(batch, beam, -1)), dim=2)
         gains = torch.where(ended.unsqueeze(2), stay, gains)
-        now = ((6.0 + step) / 6.0) ** length_penalty
-        divisors = torch.where(ended, divisors, now)
-        candidates = total.unsqueeze(2) + gains
-        ranks, places = (candidates / divisors.unsqueeze(2)).view(batch, -1).topk(beam, dim=1)
-        total = candidates.view(batch, -1).gather(1, places)
+        total, places = (total.unsqueeze(2) + gains).view(batch, -1).topk(beam, dim=1)
         origin, last = places // vocabulary, places % vocabulary
         tokens = tokens.gather(1, origin.unsqueeze(2).expand(-1, -1, steps))
         tokens[:, :, step] = last
-        divisors = divisors.gather(1, origin)
         ended = ended.gather(1, origin) | (last == EOS)
         rows = (first + origin).view(-1)
         state = tuple(part.index_select(1, rows) for part in state)
-        # Log probabilities only fall, so that none that goes on can do better than this at the longest.
-        hopes = torch.where(ended, float("-inf"), total / ((5.0 + steps) / 6.0) ** length_penalty)
-        if (device.type == "cpu" or step % CHECK_EVERY == 0) and bool(
-            (ended[:, 0] & (ranks[:, :1] >= hopes).all(1)).all()
-        ):
+        # Log probabilities only fall, so that none that goes on can do better than the best.
+        if (device.type == "cpu" or step % CHECK_EVERY == 0) and bool(ended[:, 0].all()):
             break
     return tokens, total
 
@@ -99,8 +87,6 @@ def translate(
     source: Corpus,
     beam: int = 1,
     sizes: BatchSizes | None = None,
-    *,
-    length_penalty: float = 0.0,
 ) -> list[list[int]]:
     """The best translation of every sentence as token ids, without EOS; no tokens for an empty sentence.
 
@@ -109,7 +95,6 @@ def translate(
         source: M sentences.
         beam: k, hypotheses per sentence.
         sizes: of the batches; each has ``sizes.pairs`` hypotheses, but at least one sentence.
-        length_penalty: as of :func:`beam_search`.
     """
     device = device_of(network)
     sizes = sizes or batch_sizes("translation", device)
@@ -117,7 +102,7 @@ def translate(
     out: list[list[int]] = [[] for _ in range(len(source))]
     for pairs in scoring_batches(Bitext(source, source), sizes._replace(pairs=max(1, sizes.pairs // beam))):
         words, lengths = corpus.gather(pairs)
-        tokens, _ = beam_search(network, words, lengths, beam, longest(len(words)), length_penalty)
+        tokens, _ = beam_search(network, words, lengths, beam, longest(len(words)))
         for m, ids in zip(pairs.tolist(), tokens[:, 0].tolist(), strict=True):
             end = ids.index(EOS) if EOS in ids else len(ids)
             out[m] = ids[:end]
@@ -189,7 +174,6 @@ def bleu(
     bitext: Bitext,
     references: Sequence[str],
     beam: int = 5,
-    length_penalty: float = 0.0,
 ) -> float:
     """BLEU (sacrebleu, its default 13a tokens, 0 to 100) of the translations of ``bitext.source``.
 
@@ -198,7 +182,6 @@ def bleu(
         tokenizer: decodes token ids to text.
         bitext: M pairs.
         references: M lines of raw text.
-        length_penalty: of the beam search.
 
     Raises:
         AlignkitError: the numbers of pairs and of references differ.
@@ -209,7 +192,5 @@ def bleu(
         return 0.0
     import sacrebleu
 
-    lines = [
-        tokenizer.decode(ids) for ids in translate(network, bitext.source, beam, length_penalty=length_penalty)
-    ]
+    lines = [tokenizer.decode(ids) for ids in translate(network, bitext.source, beam)]
     return float(sacrebleu.corpus_bleu(lines, [list(references)], force=True).score)

@@ -165,7 +165,7 @@ def test_impossible_encoders() -> None:
     for options, message in (
         ({"encoder": "gru"}, "encoder must be one of"),
         ({"layers": 0}, "layers must be"),
-        ({"layers": 65}, "at most 64"),
+        ({"layers": 65}, "from 1 to 64, not 65"),
     ):
         with pytest.raises(AlignkitError, match=message):
             ClassifierSettings(**options)
