@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from alignkit.neural.settings import RunSettings
     from alignkit.neural.training.translation import TranslationRun
 
-#: What says which network of a run is the best.
+#: The measure of a run's best network.
 BestBy = Literal["loss", "accuracy", "bleu"]
 PERFORMANCES = {"accuracy": "valid.accuracy", "bleu": "valid.bleu"}  #: name in the table -> in the log
 SCORED_PAIRS = 1000  #: of the training text, by default
@@ -238,18 +238,15 @@ class _Measurement:
         if table is None:
             return None
         for metric in SCORE_METRICS:
-            steps, values = series(table, row_name(metric.symbol, "lstm.alpha", at_step("alpha")))
+            _, values = series(table, row_name(metric.symbol, "lstm.alpha", at_step("alpha")))
             self.likeness[metric.name] = values.tolist()
-        for name, logged in PERFORMANCES.items():
-            known = dict(zip(*(part.tolist() for part in series(table, logged)), strict=True))
-            if all(not math.isnan(known.get(step, math.nan)) for step in steps.tolist()):
-                self.performance[name] = [known[step] for step in steps.tolist()]
-            # Otherwise a step between those measured might be the one.
         main = row_name(MAIN.symbol, "lstm.alpha", at_step("alpha"))
         seeds = dict(zip(("step", MAIN.name), series(table, main), strict=True))
         for name, logged in PERFORMANCES.items():
             known = dict(zip(*(part.tolist() for part in series(table, logged)), strict=True))
             seeds[name] = np.array([known.get(step, math.nan) for step in seeds["step"].tolist()])
+            if not np.isnan(seeds[name]).any():  # otherwise a step between those measured might be the one
+                self.performance[name] = seeds[name].tolist()
         return pd.DataFrame(seeds)
 
     def _strongest_row(self, u: str, v: str) -> dict[str, object]:

@@ -97,7 +97,7 @@ class TrainedAligner(Aligner):
         save_payload(path, self.KIND, head | self._more() | tail)
 
     def _more(self) -> dict[str, Any]:
-        """What else is saved."""
+        """The further fields that are saved."""
         return {}
 
     @classmethod
@@ -154,7 +154,7 @@ class NeuralAligner(TrainedAligner):
         return {"lstm": "network", "uniform": "network without attention"}.get(self.name, self.name)
 
     def label(self, kind: str) -> tuple[str, str]:
-        """What a page calls its scores of a kind."""
+        """The title and the explanation of its scores of a kind on a page."""
         if self.name == "uniform" and kind == "beta":
             note = "The same, of a network that was trained with attention spread evenly over the sentence."
             return "Word knowledge without attention", note

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.batching import BatchSizes
+from alignkit.neural.batching import CPU, BatchSizes
 from alignkit.neural.losses import BagLoss
 from alignkit.neural.proxy import ProxyAligner, fit_proxy
 from alignkit.neural.settings import ProxySettings
@@ -27,10 +27,11 @@ def text() -> Bitext:
     return Bitext.from_sentences(source, target)
 
 
-def test_scores_equal_the_formula(text: Bitext) -> None:
+def test_scores_equal_the_formula(text: Bitext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CPU, "proxy", BatchSizes(256, logits=4 * 11 * 4))  # several chunks
     proxy = fit_proxy(text, text, SMALL, device="cpu")
     e, w = proxy.embedding.double().numpy(), proxy.output.double().numpy()
-    scores = proxy.score(text, "beta", BatchSizes(256, logits=4 * 11 * 4))  # several chunks
+    scores = proxy.score(text, "beta")
     for source, target, matrix in zip(text.source, text.target, scores, strict=True):
         for t, y in enumerate(target):
             for at, x in enumerate(source):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from alignkit.errors import InputError
-from alignkit.records import LARGEST, Record, parse_json
+from alignkit.records import Record, parse_json
 from alignkit.storage import atomic_write
 from alignkit.types import PathLike
 
@@ -61,14 +61,10 @@ class TrainingLog:
         try:
             with open(path, encoding="utf-8", newline="\n") as stream:
                 for number, line in enumerate(stream, 1):
-                    rows.append(log_row(Record(path, parse_json(path, line, line=number), line=number)))
+                    row = Record(path, parse_json(path, line, line=number), line=number)
+                    rows.append(Row(row.whole("step"), row.text("name"), row.number("value")))
         except OSError as error:
             raise InputError(path, error.strerror or str(error)) from error
         except UnicodeDecodeError as error:
             raise InputError(path, f"not a training log: {error}") from error
         return cls(tuple(rows))
-
-
-def log_row(record: Record, last_step: int = LARGEST) -> Row:
-    """The row in a record; raises InputError if a value is missing, of another type or out of its range."""
-    return Row(record.whole("step", 0, last_step), record.text("name"), record.number("value"))

@@ -237,8 +237,20 @@ def test_settings_name_their_network():
 def test_the_command_trains_it(tmp_path):
     for name in ("x", "y"):
         (tmp_path / name).write_text("\n".join(random_lines(30, len(name))) + "\n")
-    command = ["train", str(tmp_path / "x"), str(tmp_path / "y"), "-o", str(tmp_path / "run"), "--tokens", "words"]
-    rest = ["--preset", "small", "--steps", "1", "--device", "cpu", "--attention", "dot", "-q"]
+    command = ["train", str(tmp_path / "x"), str(tmp_path / "y"), "-o", str(tmp_path / "run")]
+    rest = [
+        "--set",
+        "text.tokens=words",
+        "--preset",
+        "small",
+        "--steps",
+        "1",
+        "--device",
+        "cpu",
+        "--attention",
+        "dot",
+        "-q",
+    ]
     assert run([*command, *rest]) == 0
     assert TranslationRun(tmp_path / "run").settings.network.attention == "dot"
 
