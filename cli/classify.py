@@ -113,7 +113,8 @@ def classification_text(found: Classification, settings: ClassifySettings, facts
     for row in found.row.to_dict(orient="records"):
         span = f"{percent(row['low'])} to {percent(row['high'])}"
         lies = f"{row['against_chance']} chance" if row["against_chance"] else NONE
-        cells = [row["quantity"], percent(row[MAIN.name]), span, percent(row["chance"]), lies, percent(row["ties"])]
+        cells = [row["quantity"], percent(row[MAIN.name]), span, percent(row["chance"]), lies]
+        cells.append(percent(row["ties"]))
         for name in others:
             cells += [f"{row[name]:.2f}", f"{row[f'{name}_low']:.2f} to {row[f'{name}_high']:.2f}"]
         grid.append([*cells, percent(row["xi"])])
