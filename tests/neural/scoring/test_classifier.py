@@ -62,7 +62,8 @@ class Naive:
     def __init__(self, network: Classifier) -> None:
         self.w = {name: value.detach().double().numpy() for name, value in network.state_dict().items()}
         self.uniform = network.attention is None
-        self.kind, self.depth = network.settings.encoder, network.settings.layers
+        self.kind = network.settings.encoder
+        self.depth = 0 if self.kind == "embeddings" else network.settings.layers
 
     def lstm(self, name: str, x: np.ndarray) -> np.ndarray:
         size = self.w[f"{name}.weight_hh_l0"].shape[1]
