@@ -70,6 +70,7 @@ class TwoLabels(click.ParamType):
     "not exist lists them all. May be given several times.",
 )
 @seed_option("The seed of the first run and the bootstrap; the other runs have the next seeds.")
+@click.option("--leave-one-out", "loo", is_flag=True, help="Also score by leaving out each word in turn.")
 @device_option
 @json_option("Print JSON, with the time course of training.")
 @threads_option
@@ -93,7 +94,7 @@ def command(data: str, folder: str, quiet: bool, **options: Any) -> None:
     from alignkit.classify import ClassifySettings, classify
     from alignkit.neural.devices import set_threads
 
-    settings = ClassifySettings(**{name: options[name] for name in ("seed", "threads")}, runs=runs)
+    settings = ClassifySettings(**{name: options[name] for name in ("seed", "threads", "loo")}, runs=runs)
     set_threads(settings.threads)
     more = {name: options[name] for name in ("vectors", "device")}
     with progress_bar("classify", quiet) as bar:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -14,8 +14,9 @@ from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.neural.settings import PRESETS
 from alignkit.packages import need
 from alignkit.report.tables import NONE, align_columns, records, to_json
+from alignkit.time_course import Part
 from alignkit.types import assigned
-from alignkit_cli.analysis_options import device_option, json_option, preset_option, seed_option
+from alignkit_cli.analysis_options import device_option, json_option, percent_option, preset_option, seed_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
     needs,
@@ -23,11 +24,12 @@ from alignkit_cli.options import (
     quiet_option,
     reading_options,
     set_option,
+    setting_option,
     threads_option,
     with_given,
     write_output,
 )
-from alignkit_cli.parameter_types import TEXT, InputPath, OutputFolder, OutputPath
+from alignkit_cli.parameter_types import COUNT, TEXT, InputPath, OutputFolder, OutputPath
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -65,6 +67,22 @@ if TYPE_CHECKING:
 @set_option(
     "With --train: any setting, such as training.epochs=5, as in `alignkit train`. May be repeated.",
 )
+@setting_option(
+    LabSettings,
+    "on",
+    type=click.Choice(get_args(Part)),
+    help="The text whose pairs are scored: the validation or the training text.",
+)
+@click.option(
+    "--limit",
+    type=COUNT,
+    help="Score only this number of pairs, drawn at random.  [default: all for valid, 1,000 for train]",
+)
+@click.option(
+    "--bleu",
+    is_flag=True,
+    help="Also xi by BLEU, which takes long: --other translates at each of its checkpoints.",
+)
 @click.option(
     "--authors",
     is_flag=True,
@@ -72,7 +90,8 @@ if TYPE_CHECKING:
     "and other.beta where each row is largest; rows with uniform.beta in both directions; a proxy trained with a "
     "bias, which its beta leaves out.",
 )
-@seed_option("The seed of the proxy and the bootstrap; with --train, of the networks.")
+@percent_option
+@seed_option("The seed of the drawn pairs, the proxy and the bootstrap; with --train, of the networks.")
 @device_option
 @json_option("Print JSON with counts and intervals.")
 @click.option(

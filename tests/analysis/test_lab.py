@@ -318,7 +318,7 @@ def test_one_command_trains_and_measures(lines, capsys, tmp_path):
             texts.append(str(path))
     arguments = ["lab", "--train", *texts[:2], "--valid", *texts[2:], "-o", str(tmp_path / "folder")]
     arguments += ["--preset", "small", "--set", "text.tokens=words", "--set", "training.steps=12"]
-    arguments += ["--device", "cpu", "--threads", "1", "--json"]
+    arguments += ["--device", "cpu", "--threads", "1", "--json", "--bleu"]
     assert run_program(arguments) == 0
     captured = capsys.readouterr()
     assert sorted(path.name for path in (tmp_path / "folder").iterdir()) == ["general-0", "general-1", "uniform-0"]

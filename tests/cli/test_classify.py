@@ -86,13 +86,14 @@ def test_tables_labels_and_held_out_text(alignkit, write, tmp_path):
     table = "kind,text\n" + "".join('{},"{}"\n'.format(*row.split("\t")) for row in rows)
     place = write("d.csv", table)
     columns = ["--columns", "kind", "text", "--labels", "World,Business"]
-    options = [*columns, "--lowercase", "--split-punctuation", "--set", "ends=true"]
+    options = [*columns, "--lowercase", "--split-punctuation", "--leave-one-out", "--set", "ends=true"]
     done = alignkit("classify", place, "--valid", place, "-o", tmp_path / "runs", *options, *QUICK, "-q", "--json")
     assert done.code == 0, done.err
     assert done.err == ""
     found = json.loads(done.out)
     assert (found["training_texts"], found["validation_texts"]) == (60, 60)
     assert found["labels"] == ["World", "Business"]
+    assert "A(alpha, loo)" in [row["quantity"] for row in found["row"]]
     from alignkit.neural.training.classification import ClassifierRun
 
     train = ClassifierRun(tmp_path / "runs" / "standard").train

@@ -18,6 +18,7 @@ from alignkit.links.heuristics import HEURISTICS
 from alignkit.metrics.registry import SCORE_METRICS
 from alignkit.neural.settings import CLASSIFIER_PRESETS, NETWORKS, PRESETS, Keep
 from alignkit.report.build import ReportInputs
+from alignkit.time_course import Part
 from alignkit_cli.group import COMMANDS
 
 #: command -> (its settings, options that have another default on purpose)
@@ -74,6 +75,7 @@ def test_those_of_reading_and_directions_are_the_same_everywhere(name):
         ("train", "architecture", list(NETWORKS)),
         ("train", "keep", list(get_args(Keep))),
         ("lab", "preset", list(PRESETS)),
+        ("lab", "on", list(get_args(Part))),
         ("compare", "also", list(ALSO)),
         ("classify", "preset", list(CLASSIFIER_PRESETS)),
     ],
