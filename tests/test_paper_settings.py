@@ -8,11 +8,11 @@ import pytest
 
 from alignkit.experiments.classifiers import ClassifierPlan
 from alignkit.experiments.copying import CopyingSettings
+from alignkit.experiments.ensemble import copying_settings
 from alignkit.experiments.optimal_attention import PUBLISHED
 from alignkit.experiments.permutation_function import PermutationFunctionSettings
 from alignkit.experiments.registry import EXPERIMENTS
 from alignkit.metrics.protocol import MetricSettings, top_share
-from alignkit.neural.ensemble import EnsembleTraining, copying_settings
 from alignkit.neural.settings import CLASSIFIER_PRESETS, CLASSIFIER_PROXY, PRESETS, ProxySettings, logged_steps
 from alignkit.text.tokenization import BOS, EOS, PAD, SPECIALS, UNK
 
@@ -100,7 +100,6 @@ PAPER = {
         copying_settings(40, 256),
         {"embedding": 256, "hidden": 256, "layers": 1, "bidirectional": False, "dropout": 0.0},
     ),
-    "copying training": (EnsembleTraining(), {"steps": 300, "batch": 128, "every": 10, "learning_rate": 1e-3}),
     "permutation function": (
         PermutationFunctionSettings(),
         {

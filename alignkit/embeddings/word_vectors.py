@@ -1,4 +1,4 @@
-"""Vectors of words from files in the text formats of word2vec, fastText and GloVe."""
+"""Vectors of words from files as evidence for links."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from alignkit.embeddings.levels import centred, fill_levels
 from alignkit.errors import AlignkitError, InputError
 from alignkit.scores import flat_offsets
 from alignkit.text.bitext import Bitext, Corpus
-from alignkit.text.reading import read_raw_lines
 from alignkit.text.vocabulary import Vocabulary
+from alignkit.text.word_vectors import read_word_vectors
 from alignkit.types import PathLike, Progress, no_progress
 
 
@@ -42,8 +42,8 @@ class WordVectors:
         """
         report, levels = progress or no_progress, np.empty(flat_offsets(bitext.shapes)[-1], np.uint8)
         report(0, len(bitext), "reading word vectors")
-        source = read_word_vectors(self.source, bitext.source.vocabulary)
-        target = read_word_vectors(self.target, bitext.target.vocabulary)
+        source = vectors_of(self.source, bitext.source.vocabulary)
+        target = vectors_of(self.target, bitext.target.vocabulary)
         if source.shape[1] != target.shape[1]:
             sizes = f"{source.shape[1]} and {target.shape[1]}"
             raise AlignkitError(f"the word vectors of both sides must be equally long, not of {sizes} numbers")
@@ -56,46 +56,18 @@ class WordVectors:
         return levels
 
 
-def read_word_vectors(path: PathLike, vocabulary: Vocabulary) -> np.ndarray:
+def vectors_of(path: PathLike, vocabulary: Vocabulary) -> np.ndarray:
     """float32 (V, D): the vectors of these words in a file; zeros for those that it does not have.
 
-    Each line is a word and D numbers with spaces between them; a first line of two numbers, as word2vec and
-    fastText have it, is skipped. Of a word that is there twice, the first vector counts.
-
     Raises:
-        InputError: a line is not of this form, or there is none of the words.
+        InputError: as :func:`alignkit.text.word_vectors.read_word_vectors`.
     """
     forms = [tuple(form.encode("utf-8", "surrogatepass") for form in (word, word.lower())) for word in vocabulary]
-    wanted = {form for both in forms for form in both}
-    found: dict[bytes, np.ndarray] = {}
-    size = 0
-    for number, line in enumerate(read_raw_lines(path), 1):
-        word, _, rest = line.rstrip(b" \r").partition(b" ")
-        if number == 1 and word.isdigit() and rest.isdigit():
-            size = int(rest)
-        elif word in wanted and word not in found:
-            found[word] = _numbers(path, rest, number)
-            size = size or len(found[word])
-            if len(found[word]) != size:
-                problem = f"has {len(found[word])} numbers after its word, not {size}"
-                raise InputError(path, problem, line=number)
-    if not found:
-        raise InputError(path, "has none of the text's words", remedy="is it of the other language?")
-    vectors = np.zeros((len(vocabulary), size), np.float32)
+    found = read_word_vectors(path, {form for both in forms for form in both})
+    vectors = np.zeros((len(vocabulary), len(next(iter(found.values())))), np.float32)
     for i, (word, lower) in enumerate(forms):
         vectors[i] = found.get(word, found.get(lower, np.float32(0)))
     return vectors
-
-
-def _numbers(path: PathLike, text: bytes, line: int) -> np.ndarray:
-    try:
-        numbers = np.array(text.split(b" "), np.float32)
-    except ValueError:
-        numbers = np.full(1, np.nan, np.float32)
-    if not np.isfinite(numbers).all():
-        remedy = "give vectors in the text format of word2vec or fastText"
-        raise InputError(path, "must be a word and numbers, with spaces between them", line=line, remedy=remedy)
-    return numbers
 
 
 def _centred_types(vectors: np.ndarray, corpus: Corpus) -> np.ndarray:

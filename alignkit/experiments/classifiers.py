@@ -10,7 +10,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments.networks import bitext_lines
-from alignkit.experiments.protocol import check_positive
+from alignkit.experiments.protocol import ExperimentSettings
 from alignkit.metrics.intervals import ratio
 from alignkit.metrics.kendall import sum_tau
 from alignkit.neural.networks.classifier import Classifier
@@ -62,7 +62,7 @@ def _labelled_sample() -> LabelledLines:
 
 
 @dataclass(frozen=True)
-class ClassifierPlan:
+class ClassifierPlan(ExperimentSettings):
     """The labelled text, the size of the classifiers, and their training.
 
     Attributes:
@@ -76,6 +76,7 @@ class ClassifierPlan:
         seeds: pairs of classifiers; each pair is trained from its own seed.
     """
 
+    least = dict.fromkeys(("sentences", "longest"), 0)
     labelled: str = ""
     sentences: int = 0
     minimum: int = 3
@@ -87,9 +88,6 @@ class ClassifierPlan:
     batch: int = 32
     epochs: int = 4
     seeds: int = 3
-
-    def __post_init__(self) -> None:
-        check_positive(self, "held", "embedding", "hidden", "rate", "batch", "epochs", "seeds")
 
 
 @dataclass(frozen=True, eq=False)

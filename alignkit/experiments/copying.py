@@ -14,14 +14,14 @@ that copies has nearly 1, so any bound well between the two gives almost the sam
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from alignkit.experiments.protocol import Claim, Figure, Result, check_positive
+from alignkit.experiments.ensemble import MemberRun, SequencePlan
+from alignkit.experiments.protocol import Claim, Figure, Result
 from alignkit.experiments.sequences import (
-    SequencePlan,
     Sequences,
     color_of,
     contrast,
@@ -32,7 +32,6 @@ from alignkit.experiments.sequences import (
     summary,
     train_networks,
 )
-from alignkit.neural.ensemble import EnsembleNetwork, EnsembleTraining, MemberRun
 from alignkit.types import Progress, named_progress, no_progress
 
 
@@ -46,8 +45,6 @@ class CopyingSettings(SequencePlan):
         length: tokens of a sequence; also the number of types of ``permutation`` and ``independent``.
         subset_types: number of types of ``subset``.
         pairs: sequences that C is counted on.
-        network: the paper's ``encoder-decoder``, or a ``pointer`` network, which the paper does not have: its
-            words are those of the source that it attends to (:mod:`alignkit.neural.ensemble`).
     """
 
     seeds: int = 20
@@ -55,15 +52,6 @@ class CopyingSettings(SequencePlan):
     length: int = 40
     subset_types: int = 60
     pairs: int = 5000
-    network: EnsembleNetwork = "encoder-decoder"
-
-    @property
-    def training(self) -> EnsembleTraining:
-        """See :class:`SequencePlan`."""
-        return replace(super().training, network=self.network)
-
-    def __post_init__(self) -> None:
-        check_positive(self, "seeds", "kinds", "length", "subset_types", "hidden", "pairs")
 
 
 #: (kind, types, length): copying permutations of three words, and three of five
@@ -132,12 +120,6 @@ def copying_claims(found: Mapping[str, list[MemberRun]], settings: CopyingSettin
             ),
         ),
     }
-    if settings.network == "pointer":
-        copies = (
-            "a pointer network copies {} sequences; judged as: fails for less than a fifth of the seeds (not in "
-            "the paper)"
-        )
-        texts = {kind: ((copies.format(kind), {"below": 0.2}),) for kind in found}
     return tuple(
         failure_claim(text, found[kind], settings, **bounds)
         for kind, judged in texts.items()

@@ -22,11 +22,11 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from alignkit.experiments.protocol import Claim, Figure, Result, check_positive
-from alignkit.experiments.sequences import SequencePlan, Sequences, color_of, curves, failure_difference, summary
+from alignkit.experiments.ensemble import CONFIRMED, MemberRun, SequencePlan, copying_settings
+from alignkit.experiments.protocol import Claim, Figure, Result
+from alignkit.experiments.sequences import Sequences, color_of, curves, failure_difference, summary
 from alignkit.neural.batching import Batch
 from alignkit.neural.devices import one_thread
-from alignkit.neural.ensemble import CONFIRMED, MemberRun, copying_settings
 from alignkit.neural.losses import TokenLoss
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.networks.mechanisms import SOFTMAX, parse_mechanism
@@ -61,7 +61,7 @@ class CopyingMechanismsSettings(SequencePlan):
     learning_rate: float = 3e-3
 
     def __post_init__(self) -> None:
-        check_positive(self, "seeds", "mechanisms", "length", "hidden", "batch", "steps", "every")
+        super().__post_init__()
         for name in self.mechanisms:
             parse_mechanism(f"general+{name}", "experiment")
 

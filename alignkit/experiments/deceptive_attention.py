@@ -33,7 +33,7 @@ from alignkit.experiments.classifiers import (
     sentence_taus,
     train_in_memory,
 )
-from alignkit.experiments.protocol import Claim, Figure, Result, averaged, check_positive, claim
+from alignkit.experiments.protocol import Claim, Figure, Result, averaged, claim
 from alignkit.metrics.divergence import jensen_shannon
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_scores
@@ -57,13 +57,13 @@ class DeceptiveAttentionSettings(ClassifierPlan):
             attention, which is a stationary point of KL.
     """
 
+    least = ClassifierPlan.least | {"weights": 0}
     weights: tuple[float, ...] = (0.0, 0.001, 0.002, 0.004, 0.007, 0.01, 0.03)
     copy_epochs: int = 6
     fresh: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive(self, "copy_epochs")
         if self.seeds < 2:
             raise AlignkitError("seeds: two are needed, since networks of other seeds are the yardstick")
         if len(self.weights) < 2:

@@ -23,7 +23,7 @@ from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.experiments.curves import follow, half_way
 from alignkit.experiments.networks import NetworkPlan, bitext_lines
-from alignkit.experiments.protocol import Claim, Figure, Result, averaged, check_positive, claim
+from alignkit.experiments.protocol import Claim, Figure, Result, averaged, claim
 from alignkit.links.from_scores import best_links
 from alignkit.links.gold import read_gold
 from alignkit.links.links import GoldLinks
@@ -60,6 +60,7 @@ class GoldLinksSettings(NetworkPlan):
         iterations: of IBM 1, without NULL.
     """
 
+    least = NetworkPlan.least | {"sets": 0, "judged": 0}
     data: str = ""
     sets: tuple[str, ...] = ()
     pairs: int = 12000
@@ -73,9 +74,7 @@ class GoldLinksSettings(NetworkPlan):
     iterations: int = 5
 
     def __post_init__(self) -> None:
-        check_positive(self, "seeds", "iterations", "minimum")
-        if min(self.pairs, self.judged, self.warmup) < 0:
-            raise AlignkitError("pairs, judged and warmup must not be negative")
+        super().__post_init__()
         if self.sets and not self.data:
             raise AlignkitError("sets: they are folders in data, which is not given")
 

@@ -38,7 +38,7 @@ from torch.nn.functional import embedding_bag
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.errors import AlignkitError
 from alignkit.experiments.networks import bitext_lines
-from alignkit.experiments.protocol import Claim, Figure, Result, averaged, check_positive, claim
+from alignkit.experiments.protocol import Claim, ExperimentSettings, Figure, Result, averaged, claim
 from alignkit.neural.batching import usable
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import SPECIALS, UNK
@@ -49,7 +49,7 @@ PAIRS = 512  #: sentence pairs at a time
 
 
 @dataclass(frozen=True)
-class InitialGradientSettings:
+class InitialGradientSettings(ExperimentSettings):
     """The text and the proxies.
 
     Attributes:
@@ -60,17 +60,13 @@ class InitialGradientSettings:
         seeds: draws of e and W for each width.
     """
 
+    least = dict.fromkeys(("pairs", "words"), 0)
     source: str = ""
     target: str = ""
     pairs: int = 0
     words: int = 1000
     widths: tuple[int, ...] = (64, 256, 1024, 4096, 16384)
     seeds: int = 10
-
-    def __post_init__(self) -> None:
-        check_positive(self, "widths", "seeds")
-        if self.pairs < 0 or self.words < 0:
-            raise AlignkitError("pairs and words must not be negative; 0 takes all")
 
 
 QUICK = InitialGradientSettings(words=300, widths=(64, 512, 4096), seeds=3)

@@ -18,7 +18,7 @@ from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.experiments.curves import LEARNED, AgreementCurves
 from alignkit.experiments.networks import EncodedText, NetworkPlan, encode_plan, take_pairs, train_network
-from alignkit.experiments.protocol import Claim, Figure, Result, check_positive, claim
+from alignkit.experiments.protocol import Claim, Figure, Result, claim
 from alignkit.metrics.intervals import bootstrap_ratio, ratio
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.training.translation import load_network, open_run
@@ -42,14 +42,12 @@ class KtiwSettings(NetworkPlan):
         iterations: of IBM 1, without NULL.
     """
 
+    least = NetworkPlan.least | {"scored": 0}
     warmup: int = 0
     run: str = ""
     scored: int = 300
     runs: int = 1
     iterations: int = 5
-
-    def __post_init__(self) -> None:
-        check_positive(self, "runs", "iterations")
 
 
 QUICK = KtiwSettings(epochs=10, scored=60)

@@ -20,7 +20,7 @@ import pandas as pd
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.experiments.curves import LEARNED, AgreementCurves
 from alignkit.experiments.networks import NetworkPlan, encode_plan, take_pairs, train_network
-from alignkit.experiments.protocol import Claim, Figure, Result, check_positive, claim
+from alignkit.experiments.protocol import Claim, Figure, Result, claim
 from alignkit.metrics.intervals import percentile_interval
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.settings import Reading, RunSettings
@@ -42,6 +42,7 @@ class KtiwPerHeadSettings(NetworkPlan):
         iterations: of IBM 1, without NULL.
     """
 
+    least = NetworkPlan.least | dict.fromkeys(("dropout", "rate_warmup", "scored"), 0)
     warmup: int = 0
     pieces: int = 2000
     batch: int = 32
@@ -56,9 +57,6 @@ class KtiwPerHeadSettings(NetworkPlan):
     steps: int = 3000
     scored: int = 100
     iterations: int = 5
-
-    def __post_init__(self) -> None:
-        check_positive(self, "layers", "heads", "embedding", "hidden", "steps", "iterations")
 
     def settings(self) -> RunSettings:
         """As :meth:`NetworkPlan.settings`, of a transformer."""

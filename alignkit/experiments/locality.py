@@ -29,8 +29,8 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from alignkit.errors import AlignkitError
-from alignkit.experiments.protocol import Claim, Figure, Result, averaged, check_positive, claim
-from alignkit.neural.ensemble import EnsembleLSTM
+from alignkit.experiments.ensemble import EnsembleLSTM
+from alignkit.experiments.protocol import Claim, ExperimentSettings, Figure, Result, averaged, claim
 from alignkit.neural.training.loop import adam, descend
 from alignkit.types import Progress, named_progress, no_progress
 
@@ -38,7 +38,7 @@ PLACES = ("keyword", "after", "mean", "last")
 
 
 @dataclass(frozen=True)
-class LocalitySettings:
+class LocalitySettings(ExperimentSettings):
     """The task and the networks, of the size of the copying networks; the paper's own is not known to us.
 
     Attributes:
@@ -64,7 +64,7 @@ class LocalitySettings:
     known: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive(self, "seeds", "hidden", "batch", "steps", "every", "learning_rate", "measured")
+        super().__post_init__()
         if self.length < 8 or self.types < 2:
             raise AlignkitError("locality needs a length of at least 8 and at least 2 types")
 

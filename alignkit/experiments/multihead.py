@@ -21,24 +21,24 @@ import numpy as np
 import pandas as pd
 
 from alignkit.errors import AlignkitError
-from alignkit.experiments.protocol import Claim, Figure, Result, check_positive
-from alignkit.experiments.sequences import (
+from alignkit.experiments.ensemble import (
+    MemberRun,
+    Parameters,
     SequencePlan,
+    copying_settings,
+    initial_parameters,
+    random_head,
+    replace_heads,
+    train_ensemble,
+)
+from alignkit.experiments.protocol import Claim, Figure, Result
+from alignkit.experiments.sequences import (
     Sequences,
     color_of,
     curves,
     failure_difference,
     final_accuracies,
     summary,
-)
-from alignkit.neural.ensemble import (
-    MemberRun,
-    Parameters,
-    copying_settings,
-    initial_parameters,
-    random_head,
-    replace_heads,
-    train_ensemble,
 )
 from alignkit.types import Progress, named_progress, no_progress
 
@@ -63,6 +63,7 @@ class MultiheadSettings(SequencePlan):
             depends on it: with 0 there are hardly any among 40.
     """
 
+    least = dict.fromkeys(("seed",), 0)
     heads: int = 8
     samples: int = 12
     good_heads: int = 4
@@ -75,9 +76,6 @@ class MultiheadSettings(SequencePlan):
     steps: int = 200
     bad: float = 0.6
     seed: int = 1
-
-    def __post_init__(self) -> None:
-        check_positive(self, "heads", "samples", "candidates", "trials", "length", "hidden")
 
 
 QUICK = MultiheadSettings(
@@ -128,9 +126,7 @@ class HeadTraining:
         settings = self.settings
         starts = [replace_heads(self.base, parts) for parts in heads]
         seeds = [_mix(settings.seed, 2, stream) for stream in streams]
-        return train_ensemble(
-            starts, seeds, self.sequences.draw, settings.training, named_progress(self.progress, message)
-        )
+        return train_ensemble(starts, seeds, self.sequences.draw, settings, named_progress(self.progress, message))
 
 
 def _mix(*numbers: int) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments.curves import follow
+from alignkit.experiments.protocol import ExperimentSettings
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.settings import PRESETS, RunSettings
 from alignkit.neural.training.trainer import Trainer, learn_tokenizer
@@ -40,7 +41,7 @@ def bitext_lines(source: str, target: str, part: str = "train") -> LinePairs:
 
 
 @dataclass(frozen=True)
-class NetworkPlan:
+class NetworkPlan(ExperimentSettings):
     """The text, the network, and its training; text files are empty for the sample.
 
     Attributes:
@@ -53,6 +54,7 @@ class NetworkPlan:
         seed: of the training.
     """
 
+    least = dict.fromkeys(("pairs", "pieces", "epochs", "batch", "learning_rate", "seed"), 0) | {"warmup": -1}
     source: str = ""
     target: str = ""
     valid_source: str = ""

@@ -42,7 +42,7 @@ from torch import Tensor
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments.networks import NetworkPlan, encode_plan, take_pairs, train_network
-from alignkit.experiments.protocol import Claim, Figure, Result, check_positive, claim
+from alignkit.experiments.protocol import Claim, Figure, Result, claim
 from alignkit.metrics.agreement import Agreement, agreement
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.batching import Batch, Batcher, BatchSizes, scoring_batches
@@ -76,6 +76,7 @@ class OptimalAttentionSettings(NetworkPlan):
         ascent_rate: of each of its steps.
     """
 
+    least = NetworkPlan.least | {"scored": 0}
     output: str = "sum"
     run: str = ""
     scored: int = 0
@@ -85,7 +86,7 @@ class OptimalAttentionSettings(NetworkPlan):
     ascent_rate: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive(self, "tolerance", "ascent_steps", "ascent_rate")
+        super().__post_init__()
         if list(self.ascent_steps) != sorted(set(self.ascent_steps)):
             raise AlignkitError("ascent_steps must rise")
 

@@ -19,9 +19,9 @@ import numpy as np
 import pandas as pd
 
 from alignkit.classical.cooccurrence import cooccurrence
-from alignkit.experiments.protocol import Claim, Figure, Result, averaged, check_positive, claim
+from alignkit.experiments.ensemble import MemberRun, SequencePlan, copying_settings
+from alignkit.experiments.protocol import Claim, Figure, Result, averaged, claim
 from alignkit.experiments.sequences import (
-    SequencePlan,
     Sequences,
     curves,
     failure_claim,
@@ -30,7 +30,6 @@ from alignkit.experiments.sequences import (
     known_words,
     train_networks,
 )
-from alignkit.neural.ensemble import MemberRun, copying_settings
 from alignkit.types import Progress, named_progress, no_progress
 
 TASKS = ("copy", "reorder")
@@ -51,14 +50,12 @@ class PermutationFunctionSettings(SequencePlan):
         pairs: on which the probe is measured.
     """
 
+    least = dict.fromkeys(("order_seed",), 0)
     seeds: int = 20
     length: int = 40
     types: int = 60
     order_seed: int = 0
     pairs: int = 50
-
-    def __post_init__(self) -> None:
-        check_positive(self, "seeds", "length", "types", "hidden", "pairs")
 
 
 QUICK = PermutationFunctionSettings(seeds=3, length=20, types=30, hidden=64, batch=64, pairs=20)

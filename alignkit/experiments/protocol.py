@@ -2,8 +2,8 @@
 
 An experiment is a module of this package with
 
-- a frozen dataclass of settings (numbers, strings and tuples of them), whose defaults are the paper's size, or
-  that of the committed run;
+- a frozen dataclass of settings, a subclass of :class:`ExperimentSettings` (numbers, strings and tuples of them),
+  whose defaults are the paper's size, or that of the committed run;
 - ``QUICK``: an instance of it with which the experiment takes less than 2 minutes on two cores;
 - ``run_NAME(settings, progress) -> Result``, NAME being that of the module: a plain function that can also be
   called from a notebook;
@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -60,6 +60,29 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class ExperimentSettings:
+    """Settings of an experiment, whose numbers are above 0 and whose tuples are not empty.
+
+    Attributes:
+        least: the settings that may be 0 or empty, with the least value of each.
+    """
+
+    least: ClassVar[dict[str, int]] = {}
+
+    def __post_init__(self) -> None:
+        """Raises AlignkitError if a setting is too small."""
+        for name, value in vars(self).items():
+            parts = value if isinstance(value, tuple) else (value,)
+            least = self.least.get(name)
+            if not parts and least is None:
+                raise AlignkitError(f"{name} must not be empty")
+            if least is None and any(part <= 0 for part in parts if type(part) in (int, float)):
+                raise AlignkitError(f"{name} must be above 0, not {value}")
+            if least is not None and any(part < least for part in parts if type(part) in (int, float)):
+                raise AlignkitError(f"{name} must be at least {least}, not {value}")
+
+
+@dataclass(frozen=True)
 class Result:
     """The result of an experiment.
 
@@ -76,17 +99,6 @@ class Result:
     rows: Mapping[str, pd.DataFrame]
     draw: Callable[[Figure], None]
     remarks: tuple[str, ...] = field(default=())
-
-
-def check_positive(settings: Any, *names: str) -> None:
-    """Raises AlignkitError if a setting, or a number in a tuple, is not above 0, or if a tuple is empty."""
-    for name in names:
-        value = getattr(settings, name)
-        parts = value if isinstance(value, tuple) else (value,)
-        if not parts:
-            raise AlignkitError(f"{name} must not be empty")
-        if not all(part > 0 for part in parts if not isinstance(part, str)):
-            raise AlignkitError(f"{name} must be above 0, not {value}")
 
 
 def judge(low: float, high: float, *, above: float | None = None, below: float | None = None) -> Verdict:

@@ -12,19 +12,17 @@ import pandas as pd
 
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.errors import AlignkitError
-from alignkit.experiments.protocol import Claim, claim, share_claim
-from alignkit.metrics.intervals import share_difference
-from alignkit.neural.devices import Products
-from alignkit.neural.ensemble import (
-    EnsembleTraining,
+from alignkit.experiments.ensemble import (
     MemberRun,
     Parameters,
+    SequencePlan,
     copying_settings,
     initial_parameters,
-    pointer_parameters,
     to_network,
     train_ensemble,
 )
+from alignkit.experiments.protocol import Claim, claim, share_claim
+from alignkit.metrics.intervals import share_difference
 from alignkit.neural.scoring.translation import lexical_scores
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import BOS, EOS
@@ -33,35 +31,6 @@ from alignkit.types import Progress
 
 FIRST = EOS + 1  #: the id of the first word
 KINDS = ("permutation", "subset", "independent", "mixture")
-
-
-@dataclass(frozen=True)
-class SequencePlan:
-    """Settings that the experiments on sequences share, with the paper's values.
-
-    Attributes:
-        hidden: size of embeddings, LSTMs and the output layer.
-        batch, steps, every, learning_rate, products: of training, see :class:`EnsembleTraining`.
-        solved: a network stops early once its accuracy was at least this at two consecutive measurements.
-        learned: a network with a lower accuracy at its last step has failed.
-    """
-
-    hidden: int = 256
-    batch: int = 128
-    steps: int = 300
-    every: int = 10
-    learning_rate: float = 1e-3
-    products: Products = "float32"
-    solved: float = 0.99
-    learned: float = 0.9
-
-    @property
-    def training(self) -> EnsembleTraining:
-        """The settings of training."""
-        # Small networks are faster together; large ones would not fit into the cache.
-        together = 1 if self.hidden >= 128 else 8
-        numbers = (self.steps, self.batch, self.every, self.learning_rate, self.solved)
-        return EnsembleTraining(*numbers, together=together, products=self.products)
 
 
 @dataclass(frozen=True)
@@ -117,7 +86,7 @@ class Sequences:
         """Draws sources with EOS, the decoder's input, which begins with BOS, and targets with EOS.
 
         Each is int64 (count, length + 1), word i having the id FIRST + i; see
-        :data:`alignkit.neural.ensemble.Draw`.
+        :data:`alignkit.experiments.ensemble.Draw`.
         """
         sources = self.sources(generator, count)
         targets = self.targets(sources) + FIRST
@@ -195,9 +164,7 @@ def train_networks(
     """Trains a network from each of the seeds 0, 1, ...; they share no sequences and no initial weights."""
     shape = copying_settings(sequences.vocabulary, plan.hidden, attention)
     starts = [initial_parameters(shape, seed) for seed in range(seeds)]
-    if plan.training.network == "pointer":
-        starts = [pointer_parameters(start) for start in starts]
-    return train_ensemble(starts, range(seeds), sequences.draw, plan.training, progress)
+    return train_ensemble(starts, range(seeds), sequences.draw, plan, progress)
 
 
 def known_words(sequences: Sequences, networks: Sequence[Parameters], shape: Any, pairs: Bitext) -> np.ndarray:

@@ -37,7 +37,7 @@ from scipy.special import wrightomega
 from torch import Tensor
 
 from alignkit.experiments.classifiers import labelled_lines
-from alignkit.experiments.protocol import Claim, Figure, Result, averaged, check_positive, claim, share_claim
+from alignkit.experiments.protocol import Claim, ExperimentSettings, Figure, Result, averaged, claim, share_claim
 from alignkit.neural.batching import DeviceCorpus
 from alignkit.text.labelled import LabelledText
 from alignkit.text.tokenization import learn_words
@@ -54,7 +54,7 @@ TRAJECTORIES = (
 
 
 @dataclass(frozen=True)
-class TopicWordsSettings:
+class TopicWordsSettings(ExperimentSettings):
     """Settings of the experiment: of the synthetic task, the model and the real text.
 
     Attributes:
@@ -75,6 +75,7 @@ class TopicWordsSettings:
         minimum: words in fewer of its sentences are ignored.
     """
 
+    least = dict.fromkeys(("real_sentences", "longest"), 0)
     topics: int = 2
     per_topic: int = 2
     others: int = 20
@@ -92,10 +93,6 @@ class TopicWordsSettings:
     real_steps: int = 600
     longest: int = 40
     minimum: int = 10
-
-    def __post_init__(self) -> None:
-        check_positive(self, "topics", "per_topic", "others", "dictionary", "sentences", "width", "query", "rate")
-        check_positive(self, "growth", "steps", "seeds", "real_steps", "minimum")
 
 
 QUICK = TopicWordsSettings(

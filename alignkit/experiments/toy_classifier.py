@@ -40,7 +40,7 @@ import pandas as pd
 from scipy.special import expit, wrightomega
 
 from alignkit.errors import AlignkitError
-from alignkit.experiments.protocol import Claim, Figure, Result, check_positive, claim
+from alignkit.experiments.protocol import Claim, ExperimentSettings, Figure, Result, claim
 from alignkit.types import Progress, no_progress
 
 RATE = np.sqrt(2.0)  #: w, of the exponential growth of the source's flow in the end
@@ -49,7 +49,7 @@ RISING, FALLING, SOLVED = "0:0:0.5", "10:-10:0.5", "0:20:0.5"
 
 
 @dataclass(frozen=True)
-class ToyClassifierSettings:
+class ToyClassifierSettings(ExperimentSettings):
     """The starts, and the integration.
 
     Attributes:
@@ -65,9 +65,6 @@ class ToyClassifierSettings:
     starts: tuple[str, ...] = (RISING, FALLING, SOLVED, "0:0:0.1", "0:-3:0.5", "3:0:0.5", "0:1:0.9")
     time: float = 400.0
     step: float = 0.02
-
-    def __post_init__(self) -> None:
-        check_positive(self, "source_time", "time", "step")
 
 
 QUICK = ToyClassifierSettings(time=100.0, step=0.05)

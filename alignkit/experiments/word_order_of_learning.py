@@ -29,7 +29,7 @@ from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.experiments.curves import follow
 from alignkit.experiments.networks import NetworkPlan, take_pairs
-from alignkit.experiments.protocol import Claim, Figure, Result, averaged, check_positive, claim
+from alignkit.experiments.protocol import Claim, Figure, Result, averaged, claim
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import TranslationTask
@@ -60,6 +60,7 @@ class WordOrderOfLearningSettings(NetworkPlan):
         warmup: 0, since fixed attention at the start would decide when attention is learned.
     """
 
+    least = NetworkPlan.least | {"steps": 0, "scored": 0, "learned": 0}
     sizes: tuple[int, ...] = (8000, 16000, 29000)
     seeds: int = 3
     steps: int = 1500
@@ -70,11 +71,6 @@ class WordOrderOfLearningSettings(NetworkPlan):
     epochs: int = 10
     batch: int = 32
     warmup: int = 0
-
-    def __post_init__(self) -> None:
-        check_positive(self, "sizes", "seeds", "minimum", "iterations")
-        if min(self.steps, self.scored) < 0:
-            raise AlignkitError("steps and scored must not be negative")
 
 
 # So small a text teaches attention only after some epochs without it.

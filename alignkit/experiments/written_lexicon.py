@@ -30,10 +30,17 @@ import torch
 from scipy.stats import spearmanr
 
 from alignkit.errors import AlignkitError
-from alignkit.experiments.protocol import Claim, Figure, Result, averaged, check_positive, claim, share_claim
+from alignkit.experiments.ensemble import (
+    MemberRun,
+    Parameters,
+    SequencePlan,
+    copying_settings,
+    initial_parameters,
+    train_ensemble,
+)
+from alignkit.experiments.protocol import Claim, Figure, Result, averaged, claim, share_claim
 from alignkit.experiments.sequences import (
     FIRST,
-    SequencePlan,
     Sequences,
     contrast,
     count_table,
@@ -41,7 +48,6 @@ from alignkit.experiments.sequences import (
     known_words,
     reached,
 )
-from alignkit.neural.ensemble import MemberRun, Parameters, copying_settings, initial_parameters, train_ensemble
 from alignkit.types import Progress, named_progress, no_progress
 
 QUERY = ("query", "query_bias")  #: the parameters of the attention
@@ -67,6 +73,7 @@ class WrittenLexiconSettings(SequencePlan):
         pairs: on which known words are measured.
     """
 
+    least = dict.fromkeys(("doses",), 0)
     seeds: int = 16
     length: int = 12
     types: int = 24
@@ -79,7 +86,7 @@ class WrittenLexiconSettings(SequencePlan):
     pairs: int = 20
 
     def __post_init__(self) -> None:
-        check_positive(self, "seeds", "length", "types", "hidden", "pairs", "contrasts")
+        super().__post_init__()
         if len(self.doses) < 2 or self.doses[0] != 0 or min(self.doses[1:]) <= 0:
             raise AlignkitError("doses: 0 and at least one number of steps above it are needed")
         if self.seeds < 2:
@@ -160,11 +167,11 @@ class _Bench:
             return []
         part = named_progress(self.progress, name, self.done, self.total)
         self.done += 1
-        plan = replace(self.settings.training, steps=steps, frozen=frozen)
+        plan = replace(self.settings, steps=steps)
         if name.startswith("writing"):
             plan = replace(plan, solved=2.0)  # the dose is exact
         seeds = [1000 * (name.startswith("writing") + 1) + seed for seed in range(len(starts))]
-        return train_ensemble(starts, seeds, sequences.draw, plan, part)
+        return train_ensemble(starts, seeds, sequences.draw, plan, part, frozen=frozen)
 
     def _write(self, sequences: Sequences, steps: int) -> list[Parameters]:
         """The starts after training with uniform attention, which leaves the queries as they are."""

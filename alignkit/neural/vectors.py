@@ -1,4 +1,4 @@
-"""Word vectors from a text file in the format of GloVe: a word and its numbers on each line."""
+"""Word vectors from files as the initial embeddings of a network."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from alignkit.errors import InputError
-from alignkit.text.reading import read_raw_lines
 from alignkit.text.vocabulary import Vocabulary
+from alignkit.text.word_vectors import read_word_vectors
 from alignkit.types import PathLike
 
 
@@ -40,10 +40,7 @@ class Vectors:
 
 
 def read_vectors(path: PathLike, vocabulary: Vocabulary, size: int) -> Vectors:
-    """Read the vectors of a vocabulary's words; only these are kept in memory.
-
-    Lines are ``word number ... number`` separated by single spaces; the word itself may contain spaces. A first
-    line of two whole numbers (word2vec's text format) is skipped. The first of several vectors of a word is used.
+    """Read the vectors of a vocabulary's words.
 
     Args:
         path: plain or compressed.
@@ -51,26 +48,12 @@ def read_vectors(path: PathLike, vocabulary: Vocabulary, size: int) -> Vectors:
         size: E.
 
     Raises:
-        InputError: unreadable, or with file and line: not ``size`` numbers, not finite, not UTF-8 where wanted.
+        InputError: as :func:`alignkit.text.word_vectors.read_word_vectors`, or the vectors are not of this size.
     """
-    wanted = {token.encode("utf-8", "surrogatepass"): i for i, token in enumerate(vocabulary.tokens)}
-    found: dict[int, np.ndarray] = {}
-    for number, line in enumerate(read_raw_lines(path), 1):
-        parts = line.rstrip(b" \r").split(b" ")
-        if number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
-            continue
-        if len(parts) <= size:
-            raise InputError(path, f"has {len(parts) - 1} numbers where {size} are needed", line=number)
-        place = wanted.get(b" ".join(parts[:-size]))
-        if place is None or place in found:
-            continue
-        try:
-            values = np.array([float(part) for part in parts[-size:]], np.float32)
-        except ValueError as error:
-            raise InputError(path, "has something other than numbers after the word", line=number) from error
-        if not np.isfinite(values).all():
-            raise InputError(path, "has a number that is not finite", line=number)
-        found[place] = values
+    places = {token.encode("utf-8", "surrogatepass"): i for i, token in enumerate(vocabulary.tokens)}
+    found = {places[word]: vector for word, vector in read_word_vectors(path, places).items()}
     ids = np.array(sorted(found), np.int64)
-    values = np.stack([found[i] for i in ids.tolist()]) if len(ids) else np.empty((0, size), np.float32)
+    values = np.stack([found[i] for i in ids.tolist()])
+    if values.shape[1] != size:
+        raise InputError(path, f"has {values.shape[1]} numbers a word where {size} are needed")
     return Vectors(ids, values)

@@ -11,10 +11,10 @@ import torch
 from alignkit.errors import AlignkitError
 from alignkit.experiments import copying, multihead, permutation_function
 from alignkit.experiments import sequences as module
+from alignkit.experiments.ensemble import HEAD, MemberRun, random_head
 from alignkit.experiments.protocol import Verdict
 from alignkit.experiments.sequences import failures, train_networks
 from alignkit.metrics.intervals import share_difference
-from alignkit.neural.ensemble import HEAD, MemberRun, random_head
 from alignkit.scores import Scores
 from alignkit.types import no_progress
 
@@ -39,18 +39,6 @@ def test_claims_of_copying_follow_the_counts():
         Verdict.UNDECIDED,
         Verdict.FAILS,
     ]
-
-
-def test_a_pointer_network_copies_where_the_encoder_decoder_does_not():
-    """Permutations of ten: with a fifth of the steps, pointers are there and words are not."""
-    settings = copying.CopyingSettings(
-        seeds=3, kinds=("permutation",), length=10, hidden=32, batch=32, steps=120, pairs=40, learning_rate=5e-3
-    )
-    found = [copying.run_copying(replace(settings, network=name)) for name in ("pointer", "encoder-decoder")]
-    shares = [result.table["mean accuracy"].iloc[0] for result in found]
-    assert shares[0] > 0.9
-    assert shares[1] < 0.6
-    assert [c.text.startswith("a pointer network copies permutation") for c in found[0].claims] == [True]
 
 
 def test_copying_reports_every_network():

@@ -7,9 +7,9 @@ import pytest
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments import copying_mechanisms as experiment
+from alignkit.experiments.ensemble import MemberRun
 from alignkit.experiments.protocol import Verdict
 from alignkit.experiments.sequences import Sequences, train_networks
-from alignkit.neural.ensemble import MemberRun
 from alignkit.types import no_progress
 
 SMALL = experiment.CopyingMechanismsSettings(

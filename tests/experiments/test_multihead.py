@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from alignkit.experiments import multihead as experiment
-from alignkit.neural.ensemble import MemberRun
+from alignkit.experiments.ensemble import MemberRun
 
 SETTINGS = experiment.MultiheadSettings(
     heads=2, samples=3, good_heads=1, bad_heads=2, candidates=8, trials=2, length=4, hidden=4, steps=10

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from alignkit.experiments.protocol import Verdict, averaged, claim, judge
-from alignkit.experiments.render import finite
 from alignkit.metrics.intervals import mean_interval, wilson
+from alignkit.report.tables import finite
 from alignkit.types import named_progress
 
 

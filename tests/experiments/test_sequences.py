@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from alignkit.errors import AlignkitError
+from alignkit.experiments.ensemble import MemberRun
 from alignkit.experiments.sequences import Sequences, contrast, count_table, curves, exact_count_table, reached
-from alignkit.neural.ensemble import MemberRun
 from alignkit.text.tokenization import BOS, EOS
 
 LENGTH, COUNT = 6, 4000

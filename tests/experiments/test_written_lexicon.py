@@ -11,8 +11,8 @@ from scipy.stats import spearmanr
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments import written_lexicon as experiment
+from alignkit.experiments.ensemble import MemberRun
 from alignkit.experiments.protocol import Verdict
-from alignkit.neural.ensemble import MemberRun
 
 SMALL = experiment.WrittenLexiconSettings(
     seeds=2,

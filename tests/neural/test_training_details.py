@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from alignkit.experiments.ensemble import copying_settings, initial_parameters, train_ensemble
 from alignkit.experiments.locality import LocalitySettings, run_locality
 from alignkit.experiments.sequences import SequencePlan, Sequences
-from alignkit.neural.ensemble import copying_settings, initial_parameters, train_ensemble
 from alignkit.neural.proxy import fit_proxy
 from alignkit.neural.scoring.evaluation import translate
 from alignkit.neural.settings import (
@@ -59,7 +59,7 @@ def train_a_proxy(folder):
 def train_copying_networks(folder):
     sequences, plan = Sequences("permutation", 4, 4), SequencePlan(hidden=4, steps=2, every=1, batch=2)
     start = initial_parameters(copying_settings(sequences.vocabulary, 4), 0)
-    train_ensemble([start], [0], sequences.draw, plan.training)
+    train_ensemble([start], [0], sequences.draw, plan)
 
 
 def train_for_locality(folder):

@@ -10,12 +10,12 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from alignkit.errors import AlignkitError
-from alignkit.neural import ensemble as networks
-from alignkit.neural.ensemble import EnsembleLSTM, EnsembleTraining, train_ensemble
+from alignkit.experiments import ensemble as networks
+from alignkit.experiments.ensemble import EnsembleLSTM, SequencePlan, train_ensemble
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 
 V, H, B, L, T = 12, 8, 5, 7, 6
-SMALL = EnsembleTraining(steps=4, batch=6, every=2, learning_rate=1e-2, solved=2.0, together=3)
+SMALL = SequencePlan(H, steps=4, batch=6, every=2, learning_rate=1e-2, solved=2.0)
 
 
 def network(seed=0, attention="general"):
@@ -35,30 +35,6 @@ def draw(generator, count):
 def logits_of(one, source, previous):
     """(B, T, V) by the plain network."""
     return one.output(one(source.t(), np.full(len(source), source.shape[1]), previous.t()))
-
-
-def test_pointers_are_the_plain_networks_attention_summed_over_places():
-    plain = [network(seed) for seed in (3, 4)]
-    ours = leaves(networks.pointer_parameters(networks.stack([networks.from_network(one) for one in plain])))
-    torch.manual_seed(9)
-    source, previous = (torch.randint(V, (2, B, n)) for n in (L, T))
-    target = source[:, :, :T].clone()
-    found = networks.point(ours, source, previous)
-    losses = networks.losses(found, target)
-    losses.sum().backward()
-    for s, one in enumerate(plain):
-        encoding = one.encode(source[s].t(), np.full(B, L))
-        alpha = one.attention_weights(encoding, previous[s].t())
-        expected = torch.zeros(B, T, V)
-        for b, t, place in np.ndindex(B, T, L):
-            expected[b, t, source[s, b, place]] += alpha[b, t, place]
-        torch.testing.assert_close(found.logits[s].exp(), expected, atol=1e-6, rtol=1e-5)
-        loss = -expected.gather(2, target[s].unsqueeze(2)).log().mean()
-        assert losses[s].item() == pytest.approx(loss.item(), rel=1e-5)
-        loss.backward()
-        by_query = one.attention.score.query.weight.grad.t()
-        torch.testing.assert_close(ours["query"].grad[s, 0], by_query, atol=1e-6, rtol=1e-4)
-        torch.testing.assert_close(ours["embedding"].grad[s], one.embedding.weight.grad, atol=1e-6, rtol=1e-4)
 
 
 @pytest.mark.parametrize("attention", ["general", "uniform"])
@@ -151,11 +127,11 @@ def test_training_is_that_of_the_plain_network():
 
 def test_no_network_sees_another_whatever_the_threads():
     starts = [networks.initial_parameters(networks.copying_settings(V, H), seed) for seed in range(5)]
-    together = train_ensemble(starts, range(5), draw, SMALL)
+    together = train_ensemble(starts, range(5), draw, SMALL, together=3)
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
-        alone = train_ensemble(starts, range(5), draw, replace(SMALL, together=1))
+        alone = train_ensemble(starts, range(5), draw, SMALL, together=1)
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(threads)
@@ -185,8 +161,8 @@ def test_a_solved_network_stops_and_the_others_go_on_as_before():
 def test_progress_ends_at_the_total():
     told = []
     starts = [networks.initial_parameters(networks.copying_settings(V, H), seed) for seed in range(3)]
-    settings = replace(SMALL, solved=0.0, together=2)  # all stop at their second measurement
-    train_ensemble(starts, range(3), draw, settings, lambda *a: told.append(a))
+    settings = replace(SMALL, solved=1e-9)  # all stop at their second measurement
+    train_ensemble(starts, range(3), draw, settings, lambda *a: told.append(a), together=2)
     assert told[-1] == (12, 12, "")
 
 
@@ -208,4 +184,4 @@ def test_rounded_products_train_nearly_the_same():
 )
 def test_impossible_settings(changes):
     with pytest.raises(AlignkitError, match=next(iter(changes))):
-        EnsembleTraining(**changes)
+        SequencePlan(**changes)

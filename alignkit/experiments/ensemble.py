@@ -1,9 +1,6 @@
 """An ensemble of small networks that are trained as one: every tensor has a first dimension S, the networks.
 
-For copying and the like, on sequences that are drawn anew for every step: an LSTM encoder-decoder with
-attention, or a pointer network (Vinyals et al. 2015), whose probability of a word is the sum of the attention
-to its places in the source, p(y_t = w) = sum over l with x_l = w of alpha_tl. That has no output layer:
-attention is learned from the first step, with no need to learn which word translates to which before.
+For copying and the like, on sequences that are drawn anew for every step: LSTM encoder-decoders with attention.
 """
 
 from __future__ import annotations
@@ -12,13 +9,14 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from alignkit.errors import AlignkitError
+from alignkit.experiments.protocol import ExperimentSettings
 from alignkit.neural.devices import Products, one_thread, rounded
 from alignkit.neural.networks.attention import dot_product_attention
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
@@ -278,87 +276,41 @@ def token_accuracies(found: ForwardPass, target: Tensor) -> np.ndarray:
     return (found.logits.argmax(-1) == target).double().mean((1, 2)).numpy()
 
 
-#: the parameters of an encoder-decoder that a pointer network has, too
-NEEDED = (
-    "embedding",
-    *(f"{side}_{part}" for side in ("encoder", "decoder") for part in ("input", "state", "bias")),
-    "query",
-    "query_bias",
-)
-
-
-def pointer_parameters(parameters: Parameters) -> Parameters:
-    """The pointer networks (S, ...) whose embeddings, LSTMs and attention are those of encoder-decoders."""
-    return {name: parameters[name] for name in NEEDED}
-
-
-def point(p: Parameters, source: Tensor, previous: Tensor) -> ForwardPass:
-    """Log probabilities of all words under teacher forcing, as the logits; arguments as of :func:`forward`.
-
-    A word that is not in the source has the smallest float number as its probability, not 0.
-    """
-    networks, batch, length = source.shape
-    steps = previous.shape[2]
-    h, c = run_lstm(p, "encoder", source.transpose(1, 2).contiguous(), None)
-    s, _ = run_lstm(p, "decoder", previous.transpose(1, 2).contiguous(), (h[:, -1], c))
-    hidden = h.shape[3]
-    h, s = h.transpose(1, 2).contiguous(), s.transpose(1, 2).reshape(networks, -1, hidden)
-    query = torch.baddbmm(p["query_bias"][:, 0, None], s, p["query"][:, 0])
-    _, alpha = dot_product_attention(query.view(-1, steps, hidden), h.view(-1, length, hidden), None)
-    alpha = alpha.view(networks, batch, steps, length)
-    words = alpha.new_zeros(networks, batch, steps, p["embedding"].shape[1])
-    words = words.scatter_add(3, source.unsqueeze(2).expand_as(alpha), alpha)
-    return ForwardPass(words.clamp_min(torch.finfo(words.dtype).tiny).log(), (alpha,))
-
-
 #: (generator, B) -> int64 source (B, L), previous (B, T) and target (B, T)
 Draw = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray, np.ndarray]]
-EnsembleNetwork = Literal["encoder-decoder", "pointer"]
-FORWARD: dict[str, Callable[[Parameters, Tensor, Tensor], ForwardPass]] = {
-    "encoder-decoder": forward,
-    "pointer": point,
-}
 CONFIRMED = 2  #: consecutive measurements at which a network must have solved the task to stop
 
 
 @dataclass(frozen=True)
-class EnsembleTraining:
-    """Settings of training; the defaults are the paper's for copying (section 3.3).
+class SequencePlan(ExperimentSettings):
+    """Settings that the experiments on sequences share, with the paper's values for copying (section 3.3).
 
     Attributes:
-        steps: of Adam.
+        hidden: size of embeddings, LSTMs and the output layer.
         batch: sequences per step.
+        steps: of Adam.
         every: steps between measurements.
         learning_rate: of Adam.
-        solved: a network stops once its accuracy was at least this at two consecutive measurements; never if
-            above 1.
-        together: networks in one batched model. No result depends on it.
-        network: an ``encoder-decoder``, or a ``pointer`` network (:mod:`alignkit.neural.ensemble`).
         products: precision of the factors of matrix products, see :func:`alignkit.neural.devices.rounded`. With
             bfloat16, results depend on whether the processor has units for it, but not on the number of threads.
-        frozen: names of the parameters that keep their initial values.
+        solved: a network stops once its accuracy was at least this at two consecutive measurements; never if
+            above 1.
+        learned: a network with a lower accuracy at its last step has failed.
     """
 
-    steps: int = 300
+    hidden: int = 256
     batch: int = 128
+    steps: int = 300
     every: int = 10
     learning_rate: float = 1e-3
-    solved: float = 0.99
-    together: int = 1
     products: Products = "float32"
-    network: EnsembleNetwork = "encoder-decoder"
-    frozen: tuple[str, ...] = ()
+    solved: float = 0.99
+    learned: float = 0.9
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "every", "together"):
-            if getattr(self, name) < 1:
-                raise AlignkitError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if not self.learning_rate > 0:
-            raise AlignkitError(f"learning_rate must be above 0, not {self.learning_rate}")
+        super().__post_init__()
         if self.products not in get_args(Products):
             raise AlignkitError(f"products must be one of {', '.join(get_args(Products))}, not {self.products!r}")
-        if self.network not in FORWARD:
-            raise AlignkitError(f"network must be one of {', '.join(FORWARD)}, not {self.network!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -387,8 +339,11 @@ def train_ensemble(
     starts: Sequence[Parameters],
     seeds: Sequence[int],
     draw: Draw,
-    settings: EnsembleTraining | None = None,
+    plan: SequencePlan,
     progress: Progress | None = None,
+    *,
+    frozen: Sequence[str] = (),
+    together: int = 0,
 ) -> list[MemberRun]:
     """Trains a network from each of these starts by Adam, on batches of its own.
 
@@ -398,23 +353,26 @@ def train_ensemble(
         starts: the initial parameters of each network (S = 1), all of one shape.
         seeds: of each network's sequences.
         draw: draws a batch.
-        settings: the paper's if not given.
+        plan: of the training; the networks' sizes are those of ``starts``.
         progress: called with the steps done by all networks together.
+        frozen: names of the parameters that keep their initial values.
+        together: networks in one batched model; chosen by their size if 0.
 
     Returns:
         the runs, in the order of ``starts``. They depend neither on the number of threads nor on ``together``.
     """
-    settings = settings or EnsembleTraining()
-    counter = _StepCounter(len(starts) * settings.steps, progress)
-    bounds = range(0, len(starts), settings.together)
-    chunks = [(starts[low : low + settings.together], seeds[low : low + settings.together]) for low in bounds]
+    counter = _StepCounter(len(starts) * plan.steps, progress)
+    # Small networks are faster together; large ones would not fit into the cache.
+    together = together or (1 if plan.hidden >= 128 else 8)
+    bounds = range(0, len(starts), together)
+    chunks = [(starts[low : low + together], seeds[low : low + together]) for low in bounds]
 
     def work(chunk: tuple[Sequence[Parameters], Sequence[int]]) -> list[MemberRun]:
         with one_thread(torch.device("cpu")):  # torch counts threads per thread
-            return _Group(*chunk, settings, counter).train(draw)
+            return _Group(*chunk, plan, frozen, counter).train(draw)
 
     workers = min(torch.get_num_threads(), len(chunks))
-    with rounded(settings.products):
+    with rounded(plan.products):
         if workers <= 1:
             found = [work(chunk) for chunk in chunks]
         else:
@@ -450,9 +408,14 @@ class _Group:
     """Networks that are trained as one batched model."""
 
     def __init__(
-        self, starts: Sequence[Parameters], seeds: Sequence[int], settings: EnsembleTraining, counter: _StepCounter
+        self,
+        starts: Sequence[Parameters],
+        seeds: Sequence[int],
+        plan: SequencePlan,
+        frozen: Sequence[str],
+        counter: _StepCounter,
     ) -> None:
-        self.settings, self.counter = settings, counter
+        self.plan, self.frozen, self.counter = plan, frozen, counter
         self.generators = [np.random.default_rng(seed) for seed in seeds]
         self.alive = list(range(len(starts)))
         self.curves: list[list[tuple[int, float, float]]] = [[] for _ in starts]
@@ -460,20 +423,19 @@ class _Group:
         self._set_parameters({name: value.clone() for name, value in stack(starts).items()})
 
     def _set_parameters(self, parameters: Parameters) -> None:
-        frozen = self.settings.frozen
-        self.parameters = {name: x.detach().requires_grad_(name not in frozen) for name, x in parameters.items()}
+        self.parameters = {n: x.detach().requires_grad_(n not in self.frozen) for n, x in parameters.items()}
         trained = [value for value in self.parameters.values() if value.requires_grad]
-        self.optimiser = adam(trained, self.settings.learning_rate, fused=False)
+        self.optimiser = adam(trained, self.plan.learning_rate, fused=False)
 
     def train(self, draw: Draw) -> list[MemberRun]:
         """Train to the last step, or until every network has solved the task."""
-        last, step = self.settings.steps, 0
+        last, step = self.plan.steps, 0
         solved: list[int] = []
 
         def loss(step: int) -> Tensor:
             nonlocal solved
             found, target, each = self._forward(draw)
-            solved = self._measure(step, found, target, each) if step % self.settings.every == 0 else []
+            solved = self._measure(step, found, target, each) if step % self.plan.every == 0 else []
             return each.sum()
 
         def measure(step: int) -> bool:
@@ -496,9 +458,9 @@ class _Group:
 
     def _forward(self, draw: Draw) -> tuple[ForwardPass, Tensor, Tensor]:
         """The networks' output for new sequences, their targets, and the loss of each network, (S,)."""
-        drawn = [draw(self.generators[i], self.settings.batch) for i in self.alive]
+        drawn = [draw(self.generators[i], self.plan.batch) for i in self.alive]
         source, previous, target = (torch.from_numpy(np.stack(part)) for part in zip(*drawn, strict=True))
-        found = FORWARD[self.settings.network](self.parameters, source, previous)
+        found = forward(self.parameters, source, previous)
         return found, target, losses(found, target)
 
     @staticmethod
@@ -513,7 +475,7 @@ class _Group:
         for place, i in enumerate(self.alive):
             self.curves[i].append((step, float(accuracy[place]), float(loss[place])))
             latest = self.curves[i][-CONFIRMED:]
-            if len(latest) == CONFIRMED and all(point[1] >= self.settings.solved for point in latest):
+            if len(latest) == CONFIRMED and all(point[1] >= self.plan.solved for point in latest):
                 solved.append(place)
         return solved
 
