@@ -60,7 +60,7 @@ class GoldLinksSettings(NetworkPlan):
         iterations: of IBM 1, without NULL.
     """
 
-    least = NetworkPlan.least | {"sets": 0, "judged": 0}
+    least = NetworkPlan.least | {"sets": 0, "judged": 0, "warmup": 0}
     data: str = ""
     sets: tuple[str, ...] = ()
     pairs: int = 12000

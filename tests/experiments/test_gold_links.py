@@ -126,9 +126,7 @@ def test_the_pairs_of_a_set(folder):
 
 def test_settings_that_cannot_be():
     for name in ("pairs", "judged", "warmup"):
-        with pytest.raises(
-            AlignkitError, match=f"gold-links: {name} must be a whole number of at least 0, not -1"
-        ):
+        with pytest.raises(AlignkitError, match=f"{name} must be at least 0, not -1"):
             experiment.GoldLinksSettings(**{name: -1})
 
 

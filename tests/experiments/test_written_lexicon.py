@@ -56,24 +56,24 @@ def test_the_lexicon_is_written_and_erased(found):
 def test_what_is_frozen_stays_and_writing_leaves_the_queries(monkeypatch):
     starts, kept = [], experiment.train_ensemble
 
-    def spy(given, seeds, draw, plan, told):
-        runs = kept(given, seeds, draw, plan, told)
-        starts.append((given, plan, runs))
+    def spy(given, seeds, draw, plan, told, frozen):
+        runs = kept(given, seeds, draw, plan, told, frozen=frozen)
+        starts.append((given, frozen, runs))
         return runs
 
     monkeypatch.setattr(experiment, "train_ensemble", spy)
     experiment.run_written_lexicon(replace(SMALL, steps=3, doses=(0, 2), contrasts=(6,)))
-    frozen = [part for part in starts if part[1].frozen]
+    frozen = [part for part in starts if part[1]]
     assert len(frozen) == 2
-    for given, plan, runs in frozen:
+    for given, names, runs in frozen:
         for start, run in zip(given, runs, strict=True):
             same = {name for name in start if torch.equal(start[name], run.parameters[name])}
-            assert same == set(plan.frozen)
-    assert {name for name in frozen[0][0][0] if not name.startswith("decoder")} - set(plan.frozen) == set(
+            assert same == set(names)
+    assert {name for name in frozen[0][0][0] if not name.startswith("decoder")} - set(frozen[0][1]) == set(
         experiment.QUERY
     )
     plain = starts[0][0]  # of dose 0: as drawn
-    written = next(given for given, plan, _ in starts[1:] if not plan.frozen and "query" in given[0])
+    written = next(given for given, names, _ in starts[1:] if not names and "query" in given[0])
     for before, after in zip(plain, written, strict=True):
         assert all(torch.equal(before[name], after[name]) for name in experiment.QUERY)
         assert not torch.equal(before["output"], after["output"])
