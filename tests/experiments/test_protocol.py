@@ -65,4 +65,4 @@ def test_the_progress_of_a_part():
 
 def test_json_knows_neither_nan_nor_infinity():
     rows = [{"head": "1.1", "alpha": math.inf, "low": math.nan, "n": 3, "step": 1.5}]
-    assert finite(rows) == [{"head": "1.1", "alpha": None, "low": None, "n": 3, "step": 1.5}]
+    assert [finite(row) for row in rows] == [{"head": "1.1", "alpha": None, "low": None, "n": 3, "step": 1.5}]
