@@ -53,7 +53,7 @@ def test_the_adversary_is_allowed_and_no_other_corner_is_further(seed, epsilon):
     ends = [min(max(p + sign * epsilon, 1e-12), 1 - 1e-12) for sign in (-1, 1)]
     low, high = (np.log(end / (1 - end)) - decision.bias for end in ends)
     rng = np.random.default_rng(seed)
-    for _ in range(150):
+    for _ in range(40):
         corner = linprog(
             rng.normal(size=6),
             A_ub=[decision.strength, -decision.strength],

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from planted import bitext_of, error_rate, inflected_pairs, random_pairs, scrambled
 
+from alignkit.classical.hmm import views
 from alignkit.classical.hmm.adaptation import Adapter
 from alignkit.classical.hmm.joint import fit_joint, load_joint
 from alignkit.classical.hmm.views import View
@@ -56,11 +57,13 @@ def test_one_text_after_another_by_any_threads_and_from_a_file(tmp_path):
         assert other.fitted_probabilities.values.tobytes() == after
 
 
-def test_views_of_blank_and_long_pairs():
-    text, _ = inflected_pairs(6, 500)
-    model = fit_joint(bitext_of(text[:150]), views=VIEWS)
+def test_views_of_blank_and_long_pairs(monkeypatch):
+    monkeypatch.setattr(views, "LARGEST_PAIR", 1 << 18)
+    monkeypatch.setattr(views, "WINDOW", 1 << 15)
+    text, _ = inflected_pairs(6, 150)
+    model = fit_joint(bitext_of(text), views=VIEWS)
     adapter = Adapter(model)
-    long = [word for x, _ in text for word in x][:2100], [word for _, y in text for word in y][:2100]
+    long = [word for x, _ in text for word in x][:530], [word for _, y in text for word in y][:530]
     pairs = [([], ["a00z1"]), (["a00q1"], []), (["new"], ["neu"]), long]
     links, probabilities = adapter.links_and_probabilities(bitext_of(pairs), np.array([True, False, True, False]))
     assert [len(pair) for pair in links][:3] == [0, 0, 1]

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from planted import bitext_of, permuted_copy
 
+from alignkit.classical.hmm import views
 from alignkit.classical.hmm.hmm import fit_hmm
 from alignkit.classical.hmm.joint import fit_joint, fit_view
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
@@ -31,8 +32,16 @@ def right(links, truth):
     return len(set(map(tuple, links.tolist())) & truth) / len(truth)
 
 
+@pytest.fixture
+def small_windows(monkeypatch):
+    """Pairs are long from 512 by 512 words on, a quarter of the usual length, and cut into as many windows."""
+    monkeypatch.setattr(views, "LARGEST_PAIR", LARGEST_PAIR >> 4)
+    monkeypatch.setattr(views, "WINDOW", views.WINDOW >> 4)
+
+
+@pytest.mark.usefixtures("small_windows")
 def test_a_long_pair_is_aligned_and_changes_no_other():
-    long, truth = long_pair(2200)
+    long, truth = long_pair(560)
     others = short_pairs(300)
     bitext = bitext_of([*others[:100], long, *others[100:]])
     assert is_long(bitext).tolist() == [False] * 100 + [True] + [False] * 200
@@ -55,9 +64,10 @@ def test_a_long_pair_is_aligned_and_changes_no_other():
     assert hmm.score(bitext)[100].shape == (len(long[1]), len(long[0]))
 
 
+@pytest.mark.usefixtures("small_windows")
 @pytest.mark.parametrize("pairs", [1, 3])
 def test_nothing_but_long_pairs(pairs):
-    found = [long_pair(2200) for _ in range(pairs)]
+    found = [long_pair(560) for _ in range(pairs)]
     fitted = fit_joint(bitext_of([pair for pair, _ in found]))
     links = fitted.fitted_links
     assert len(links) == pairs

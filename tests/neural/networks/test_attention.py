@@ -41,11 +41,11 @@ def test_context_and_weights_are_those_of_plain_softmax():
             assert torch.allclose(context[b, t], expected @ h[b], atol=1e-6)
 
 
-@pytest.mark.parametrize("attention", ["general", "uniform", "additive+sparsemax"])
+@pytest.mark.parametrize("attention", ["general", "additive+sparsemax"])
 def test_training_and_scores_have_the_same_bits_at_any_number_of_threads(attention):
     if not torch.backends.mkl.is_available():
         pytest.skip("only MKL's products are the same at any number of threads")
-    lines = [random_lines(seed, 40, 500) for seed in (1, 2)]
+    lines = [random_lines(seed, 16, 500) for seed in (1, 2)]
     tokenizer = learn_words([*lines[0], *lines[1]])
     bitext = encode_bitext(tokenizer, *lines)
     network = LstmSettings(attention=attention)
@@ -55,7 +55,7 @@ def test_training_and_scores_have_the_same_bits_at_any_number_of_threads(attenti
     for threads in (1, 2):
         torch.set_num_threads(threads)
         trained = Trainer(
-            TranslationTask(bitext, bitext.take(np.arange(10)), settings, tokenizer, device="cpu")
+            TranslationTask(bitext, bitext.take(np.arange(4)), settings, tokenizer, device="cpu")
         ).run()
         weights = [w.numpy().tobytes() for w in trained.network.state_dict().values()]
         scores = [trained.score(bitext, kind).values.tobytes() for kind in ("alpha", "beta")]
