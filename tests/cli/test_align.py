@@ -167,7 +167,7 @@ def test_threads_change_nothing(alignkit, model):
 
 
 def test_a_very_long_line_keeps_the_others_from_nothing(alignkit, write):
-    long = "a " * 2100  # more than a window has
+    long = "a " * 2100  # more elements than one window has
     text = write("s", f"a b\n{long}\nb\n"), write("t", f"A B\n{long.upper()}\nB\n")
     outcome = alignkit("align", *text)
     assert outcome.code == 0

@@ -41,7 +41,7 @@ def test_context_and_weights_are_those_of_plain_softmax():
             assert torch.allclose(context[b, t], expected @ h[b], atol=1e-6)
 
 
-@pytest.mark.parametrize("attention", ["general", "additive+sparsemax"])
+@pytest.mark.parametrize("attention", ["general", "uniform", "additive+sparsemax"])
 def test_training_and_scores_have_the_same_bits_at_any_number_of_threads(attention):
     if not torch.backends.mkl.is_available():
         pytest.skip("only MKL's products are the same at any number of threads")

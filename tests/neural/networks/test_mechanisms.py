@@ -106,7 +106,12 @@ def test_other_names_are_refused(name, message):
 
 @pytest.mark.parametrize(
     ("name", "heads"),
-    [*((f"general+{n}", 2) for n in NORMALIZERS), *((f"{s}+sparsemax", 1) for s in SCORE_FUNCTIONS)],
+    [
+        *((f"general+{n}", 2) for n in NORMALIZERS),
+        *((f"{s}+sparsemax", 1) for s in SCORE_FUNCTIONS),
+        *(pytest.param(f"general+{n}", 1, marks=pytest.mark.slow) for n in NORMALIZERS),
+        *(pytest.param(f"{s}+sparsemax", 2, marks=pytest.mark.slow) for s in SCORE_FUNCTIONS),
+    ],
 )
 def test_networks_learn_and_have_true_saliency(name, heads, bitext, tokenizer):
     settings = small_settings(epochs=2, learning_rate=2e-2).change(network={"attention": name, "heads": heads})
