@@ -1,7 +1,13 @@
-"""Symmetrize two directed alignments (Koehn, Och and Marcu 2003).
+"""Symmetrize two directed alignments (Koehn, Och and Marcu 2003), 64 points of the alignment at a time.
 
-The links of a sentence pair are points (t, s): a target word and a source word. The points of either direction are
-listed by t, then by s, the order in which the published algorithm visits them; memory depends on their number.
+The links of a sentence pair are points (t, s) of a grid with a row for each target word and a column for each
+source word. A block holds 64 neighbouring points of a row as the bits of one number: bit b of block (t, w) is
+the point (t, 64 w + b). Blocks are sorted by t, then by w, the order in which the published algorithm visits
+the points.
+
+A pair of at most 64 source words has one block for each row: row t is block t + 1. This case is compiled apart,
+with None as the layout of the blocks. A longer pair only has blocks where a direction has a point, so that the
+memory it takes depends on the number of links and not on the area of the grid.
 """
 
 from __future__ import annotations
@@ -12,32 +18,43 @@ import numpy as np
 
 from alignkit.kernels.compile import kernel
 
-#: The bits of a point: the directions that have it, and whether it is chosen.
-FORWARD, REVERSE, BOTH, CHOSEN = 1, 2, 3, 4
-#: The order in which neighbours are visited, by row and column.
-_ORDER = np.array([[4, 0, 5], [1, 8, 3], [6, 2, 7]])
+#: The rows of ``bits``: the points of each direction, those of the union not chosen so far, and those chosen.
+FORWARD, REVERSE, WAITING, CHOSEN = 0, 1, 2, 3
+#: The number of source words in a block.
+BLOCK_WIDTH = 64
+_ZERO, _ONE, _LAST = np.uint64(0), np.uint64(1), np.uint64(63)
+# A de Bruijn sequence: shifted by any number of bits, its first 6 bits are a different number.
+_SEQUENCE, _SHIFT = np.uint64(0x03F79D71B4CB0A89), np.uint64(58)
+_POSITIONS = np.zeros(BLOCK_WIDTH, np.uint8)
+_POSITIONS[[((0x03F79D71B4CB0A89 << s) & (2**64 - 1)) >> 58 for s in range(BLOCK_WIDTH)]] = np.arange(BLOCK_WIDTH)
 
 
-class Points(NamedTuple):
+class BlockLayout(NamedTuple):
+    """The places of the B blocks of a pair of more than 64 source words; block 0 is none of them, and empty.
+
+    Attributes:
+        rows, columns: int32 (B,), t and w of each block.
+        starts: int32 (T + 3,); row t has the blocks starts[t + 1] <= k < starts[t + 2]. Rows -1 and T are empty.
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    starts: np.ndarray
+
+
+class Workspace(NamedTuple):
     """Memory for one sentence pair at a time, enough for any.
 
     Attributes:
-        sources: int32 (P,), s of each point.
-        marks: uint8 (P,), its bits.
-        starts, ends: int32 (T + 2,); row t has the points starts[t + 1] <= k < ends[t + 1].
-            Rows -1 and T are empty.
-        linked: bool (L + 2,) and (T + 2,), at s + 1 and t + 1 the words with a chosen point or without
-            any point.
-        near: int32 (9,), the neighbours of a point.
-        counts: int32 (L + 1,), zeros on entry and on return.
+        bits: uint64 (4, B + 1), the blocks: FORWARD, REVERSE, WAITING and CHOSEN points.
+        layout: of a pair of more than 64 source words.
+        used: uint64 (W,), the linked source words.
+        counts: int32 (the larger of T and L, + 1), zeros on entry and on return.
     """
 
-    sources: np.ndarray
-    marks: np.ndarray
-    starts: np.ndarray
-    ends: np.ndarray
-    linked: tuple[np.ndarray, np.ndarray]
-    near: np.ndarray
+    bits: np.ndarray
+    layout: BlockLayout
+    used: np.ndarray
     counts: np.ndarray
 
 
@@ -54,163 +71,259 @@ def lengths(forward, reverse):
 
 
 @kernel
-def list_points(forward, reverse, T, points):
-    """Lists the points of two sorted lists of links (s, t): one is sorted by counting, the other inserted."""
-    sources, marks, starts, ends = points.sources, points.marks, points.starts, points.ends
-    ends[: T + 2] = 0
+def fill_rows(forward, reverse, T, bits):
+    """Fill the blocks of a pair of at most 64 source words; returns the end of the blocks."""
+    first, second = bits[FORWARD], bits[REVERSE]
+    first[1 : T + 1] = _ZERO
+    second[1 : T + 1] = _ZERO
     for k in range(len(forward)):
-        ends[forward[k, 1] + 1] += 1
+        first[forward[k, 1] + 1] |= _ONE << np.uint64(forward[k, 0])
     for k in range(len(reverse)):
-        ends[reverse[k, 1] + 1] += 1
-    place = 0
-    for row in range(T + 2):
-        count = ends[row]
-        starts[row] = ends[row] = place
-        place += count
-    for j in range(len(forward)):
-        row = forward[j, 1] + 1
-        sources[ends[row]], marks[ends[row]] = forward[j, 0], FORWARD
-        ends[row] += 1
-    for j in range(len(reverse)):
-        s, row = reverse[j, 0], reverse[j, 1] + 1
-        k = ends[row]
-        while k > starts[row] and sources[k - 1] > s:
-            k -= 1
-        if k > starts[row] and sources[k - 1] == s:
-            marks[k - 1] |= REVERSE
-            continue
-        for place in range(ends[row], k, -1):
-            sources[place], marks[place] = sources[place - 1], marks[place - 1]
-        sources[k], marks[k] = s, REVERSE
-        ends[row] += 1
+        second[reverse[k, 1] + 1] |= _ONE << np.uint64(reverse[k, 0])
+    return T + 1
 
 
 @kernel
-def grow_point(t, s, first, neighbours, points):
-    """Chooses the neighbours of point (t, s) that have an unlinked word; returns whether there was one.
+def fill_blocks(forward, reverse, T, bits, layout, last):
+    """Lay out and fill the blocks of a pair of any length; returns the end of the blocks.
 
     Args:
-        first: a point in each of the rows t - 1, t and t + 1; those before are too far to the left.
+        forward, reverse: links (s, t), sorted.
+        last: int32 (T,), zeros on entry and on return: the last w in a row so far.
     """
-    sources, marks, _, ends, (used, linked), near, _ = points
-    near[:] = -1
-    for row in range(3):
-        place = first[row]
-        while place < ends[t + row] and sources[place] <= s + 1:
-            if sources[place] >= s - 1:
-                near[_ORDER[row, sources[place] - s + 1]] = place
-            place += 1
+    rows, columns, starts = layout
+    starts[: T + 3] = 0
+    for filling in (False, True):  # count the blocks of each row, then fill them
+        last[:T] = -1
+        i, j = 0, 0
+        while i + j < len(forward) + len(reverse):  # both lists at once, in the order of s
+            direction = FORWARD
+            if i == len(forward) or (j < len(reverse) and reverse[j, 0] < forward[i, 0]):
+                direction, s, t = REVERSE, reverse[j, 0], reverse[j, 1]
+                j += 1
+            else:
+                s, t = forward[i, 0], forward[i, 1]
+                i += 1
+            is_new = last[t] != s >> 6
+            last[t] = s >> 6
+            if not filling:
+                starts[t + 3] += is_new
+                continue
+            if is_new:
+                block = starts[t + 2]
+                starts[t + 2] += 1
+                rows[block], columns[block] = t, s >> 6
+                bits[FORWARD, block] = bits[REVERSE, block] = _ZERO
+            bits[direction, starts[t + 2] - 1] |= _ONE << np.uint64(s & 63)
+        if not filling:
+            starts[0] = 1
+            for row in range(1, T + 3):
+                starts[row] += starts[row - 1]
+    last[:T] = 0
+    return starts[T + 2]
+
+
+@kernel
+def lowest(bits):
+    """The lowest bit that is set, alone."""
+    return bits & (~bits + _ONE)
+
+
+@kernel
+def position(bit):
+    """The number of a bit that is set alone, 0 to 63."""
+    return _POSITIONS[(bit * _SEQUENCE) >> _SHIFT]
+
+
+@kernel
+def row_of(k, layout):
+    """t of block k."""
+    if layout is None:
+        return k - 1
+    return np.int64(layout.rows[k])
+
+
+@kernel
+def column_of(k, layout):
+    """w of block k."""
+    if layout is None:
+        return 0
+    return np.int64(layout.columns[k])
+
+
+@kernel
+def is_linked(k, chosen, layout):
+    """Whether the target word of block k is linked."""
+    if layout is None:
+        return chosen[k] != _ZERO
+    t = layout.rows[k]
+    for other in range(layout.starts[t + 1], layout.starts[t + 2]):
+        if chosen[other] != _ZERO:
+            return True
+    return False
+
+
+@kernel
+def near_waiting(k, waiting, layout):
+    """The points of block k that are waiting or have a waiting neighbour."""
+    if layout is None:
+        near = waiting[k - 1] | waiting[k] | waiting[k + 1]
+        return near | near << _ONE | near >> _ONE
+    t, w = layout.rows[k], layout.columns[k]
+    near = _ZERO
+    for other in range(layout.starts[t], layout.starts[t + 3]):
+        points, step = waiting[other], layout.columns[other] - w
+        if step == 0:
+            near |= points | points << _ONE | points >> _ONE
+        elif step == -1:
+            near |= points >> _LAST
+        elif step == 1:
+            near |= points << _LAST
+    return near
+
+
+@kernel
+def neighbour(n, t, w, bit, layout):
+    """Neighbour n of a point of block (t, w), in the published order; block 0 if its own block has no points.
+
+    Returns:
+        (the number of its block, its w, its bit).
+    """
+    row = t + (-1 if n in (0, 4, 5) else (1 if n in (2, 6, 7) else 0))
+    is_left, is_right = n in (1, 4, 6), n in (3, 5, 7)
+    point = bit >> _ONE if is_left else (bit << _ONE if is_right else bit)
+    if layout is None:
+        return row + 1, 0, point
+    if not point:
+        w, point = (w - 1, _ONE << _LAST) if is_left else (w + 1, _ONE)
+    for k in range(layout.starts[row + 1], layout.starts[row + 2]):
+        if layout.columns[k] == w:
+            return k, w, point
+    return 0, w, point
+
+
+@kernel
+def grow_point(t, w, bit, neighbours, bits, used, layout):
+    """Choose the waiting neighbours of a point of block (t, w) that have an unlinked word; returns whether there
+    was one."""
+    waiting, chosen = bits[WAITING], bits[CHOSEN]
     grown = False
-    for n in range(neighbours):
-        k = near[n]
-        if k >= 0 and not marks[k] & CHOSEN:
-            row = t + 1 + (-1 if n in (0, 4, 5) else (1 if n in (2, 6, 7) else 0))
-            if not used[sources[k] + 1] or not linked[row]:
-                marks[k] |= CHOSEN
-                used[sources[k] + 1] = linked[row] = True
-                grown = True
+    for n in range(8):
+        if n == neighbours:
+            break
+        k, column, point = neighbour(n, t, w, bit, layout)
+        if waiting[k] & point and (not used[column] & point or not is_linked(k, chosen, layout)):
+            chosen[k] |= point
+            waiting[k] &= ~point
+            used[column] |= point
+            grown = True
     return grown
 
 
 @kernel
-def grow(T, neighbours, points):
-    """Grows the alignment from each chosen point in turn, until nothing changes."""
-    sources, marks, starts, ends, (used, linked), _, _ = points
+def grow(end, neighbours, bits, used, layout):
+    """Grow the alignment from each chosen point in turn, until nothing changes."""
+    waiting, chosen = bits[WAITING], bits[CHOSEN]
     grown = True
     while grown:
         grown = False
-        for t in range(T):
-            above, here, below = starts[t], starts[t + 1], starts[t + 2]
-            for k in range(starts[t + 1], ends[t + 1]):
-                s = sources[k]
-                are_linked = linked[t] and linked[t + 1] and linked[t + 2]
-                if not marks[k] & CHOSEN or (are_linked and used[s] and used[s + 1] and used[s + 2]):
-                    continue
-                while above < ends[t] and sources[above] < s - 1:
-                    above += 1
-                while sources[here] < s - 1:
-                    here += 1
-                while below < ends[t + 2] and sources[below] < s - 1:
-                    below += 1
-                grown |= grow_point(t, s, (above, here, below), neighbours, points)
+        for k in range(1, end):
+            near = near_waiting(k, waiting, layout)
+            points = chosen[k] & near
+            while points:
+                bit = lowest(points)
+                grown |= grow_point(row_of(k, layout), column_of(k, layout), bit, neighbours, bits, used, layout)
+                points = chosen[k] & near & ~(bit | (bit - _ONE))  # those to the right, which may be new
 
 
 @kernel
-def add_unlinked(T, direction, both, points):
-    """Chooses points of one direction that have an unlinked word; with ``both``, two unlinked words."""
-    sources, marks, starts, ends, (used, linked), _, _ = points
-    for t in range(T):
-        for k in range(starts[t + 1], ends[t + 1]):
-            s = sources[k]
-            unlinked = np.int64(not used[s + 1]) + np.int64(not linked[t + 1])
-            if marks[k] & direction and not marks[k] & CHOSEN and unlinked > both:
-                marks[k] |= CHOSEN
-                used[s + 1] = linked[t + 1] = True
+def add_unlinked(end, points, both, chosen, used, layout):
+    """Choose points of one direction that have an unlinked word; with ``both``, two unlinked words."""
+    for k in range(1, end):
+        left = points[k] & ~chosen[k]
+        w = column_of(k, layout)
+        while left:
+            bit = lowest(left)
+            left &= ~bit
+            t_free, s_free = not is_linked(k, chosen, layout), not used[w] & bit
+            if (t_free and s_free) if both else (t_free or s_free):
+                chosen[k] |= bit
+                used[w] |= bit
 
 
 @kernel
-def choose_points(L, T, steps, points):
-    """Chooses the points of one sentence pair's alignment; arguments as of :func:`symmetrize_pairs`."""
-    sources, marks, starts, ends, (used, linked), _, _ = points
+def choose_points(L, end, steps, bits, used, layout):
+    """Choose the points of one sentence pair's alignment, whose two directions are in ``bits``; arguments as of
+    :func:`symmetrize_pairs`."""
     from_union, neighbours, unlinked = steps
-    used[: L + 2] = True
-    linked[: T + 2] = True
-    for choosing in (False, True):
-        for t in range(T):
-            for k in range(starts[t + 1], ends[t + 1]):
-                if not choosing:
-                    used[sources[k] + 1] = linked[t + 1] = False
-                elif from_union or marks[k] == BOTH:
-                    marks[k] |= CHOSEN
-                    used[sources[k] + 1] = linked[t + 1] = True
+    forward, reverse, waiting, chosen = bits[FORWARD], bits[REVERSE], bits[WAITING], bits[CHOSEN]
+    for w in range((L + 63) >> 6):
+        used[w] = _ZERO
+    waiting[0] = waiting[end] = _ZERO
+    for k in range(1, end):
+        union = forward[k] | reverse[k]
+        chosen[k] = union if from_union else forward[k] & reverse[k]
+        waiting[k] = union & ~chosen[k]
+        used[column_of(k, layout)] |= chosen[k]
     if neighbours:
-        grow(T, neighbours, points)
+        grow(end, neighbours, bits, used, layout)
     if unlinked:
-        add_unlinked(T, FORWARD, unlinked == 2, points)
-        add_unlinked(T, REVERSE, unlinked == 2, points)
+        add_unlinked(end, forward, unlinked == 2, chosen, used, layout)
+        add_unlinked(end, reverse, unlinked == 2, chosen, used, layout)
 
 
 @kernel
-def write_links(L, T, points, pairs, place):
-    """Writes the chosen points as links (s, t) to pairs[place:], by a counting sort; returns their number."""
-    sources, marks, starts, ends, _, _, counts = points
-    for t in range(T):
-        for k in range(starts[t + 1], ends[t + 1]):
-            counts[sources[k] + 1] += (marks[k] & CHOSEN) > 0
+def write_links(L, end, chosen, layout, counts, pairs, place):
+    """Write the chosen points as links (s, t) to pairs[place:], by a counting sort; returns their number."""
+    for k in range(1, end):
+        points = chosen[k]
+        while points:
+            bit = lowest(points)
+            points &= ~bit
+            counts[position(bit) + BLOCK_WIDTH * column_of(k, layout) + 1] += 1
     for s in range(L):
         counts[s + 1] += counts[s]
     size = counts[L]
-    for t in range(T):
-        for k in range(starts[t + 1], ends[t + 1]):
-            if marks[k] & CHOSEN:
-                there = place + counts[sources[k]]
-                counts[sources[k]] += 1
-                pairs[there, 0] = sources[k]
-                pairs[there, 1] = t
+    for k in range(1, end):
+        points = chosen[k]
+        while points:
+            bit = lowest(points)
+            points &= ~bit
+            s = position(bit) + BLOCK_WIDTH * column_of(k, layout)
+            there = place + counts[s]
+            counts[s] += 1
+            pairs[there, 0] = s
+            pairs[there, 1] = row_of(k, layout)
     counts[: L + 1] = 0
     return size
 
 
 @kernel
-def symmetrize_pairs(low, high, forward, reverse, steps, points, out):
-    """Symmetrizes the sentence pairs low <= m < high.
+def symmetrize_pairs(low, high, forward, reverse, steps, workspace, out):
+    """Symmetrize the sentence pairs low <= m < high.
 
     Args:
         forward, reverse: (links int32 (K, 2), offsets int64 (M + 1,)), links (s, t), sorted.
         steps: (from_union, neighbours, unlinked), as :class:`alignkit.links.heuristics.Steps` describes them.
-        points: :class:`Points`.
+        workspace: :class:`Workspace`.
         out: (links int32 (K_f + K_r, 2), sizes int64 (M,)). The links of these pairs stand one after another, from
             the place at which those of both directions together would.
     """
     forward_links, forward_offsets = forward
     reverse_links, reverse_offsets = reverse
+    bits, layout, used, counts = workspace
     pairs, sizes = out
     place = forward_offsets[low] + reverse_offsets[low]
     for m in range(low, high):
         first = forward_links[forward_offsets[m] : forward_offsets[m + 1]]
         second = reverse_links[reverse_offsets[m] : reverse_offsets[m + 1]]
         L, T = lengths(first, second)
-        list_points(first, second, T, points)
-        choose_points(L, T, steps, points)
-        sizes[m] = write_links(L, T, points, pairs, place)
+        if L <= BLOCK_WIDTH and T + 2 <= bits.shape[1]:
+            end = fill_rows(first, second, T, bits)
+            choose_points(L, end, steps, bits, used, None)
+            sizes[m] = write_links(L, end, bits[CHOSEN], None, counts, pairs, place)
+        else:
+            end = fill_blocks(first, second, T, bits, layout, counts)
+            choose_points(L, end, steps, bits, used, layout)
+            sizes[m] = write_links(L, end, bits[CHOSEN], layout, counts, pairs, place)
         place += sizes[m]

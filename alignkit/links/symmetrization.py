@@ -6,7 +6,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError
 from alignkit.kernels import sentence_pairs
-from alignkit.kernels.symmetrization import Points, symmetrize_pairs
+from alignkit.kernels import symmetrization as kernels
 from alignkit.links.heuristics import DEFAULT_METHOD, DEFAULT_THRESHOLD, find_heuristic
 from alignkit.links.links import Links
 from alignkit.parallel import blocks, run_blocks, thread_count
@@ -14,6 +14,7 @@ from alignkit.scores import Scores
 
 #: An index beyond this is refused as a mistake, because the memory needed depends on the largest index.
 MOST_TOKENS = 1 << 24
+_FEWEST_BLOCKS = 1 << 12
 
 
 def product_links(forward: Scores, reverse: Scores, threshold: float) -> Links:
@@ -62,22 +63,14 @@ def symmetrize(forward: Links, reverse: Links, method: str = DEFAULT_METHOD, thr
         found: Links = heuristic.load()(forward, reverse)
         return found
     most = forward.offsets + reverse.offsets  # where the links of each pair would start if all were kept
-    size = int(np.diff(most).max())
+    size = max(int(np.diff(most).max()), min(height, _FEWEST_BLOCKS)) + 2
     sizes = np.zeros(len(forward), np.int64)
     pairs = np.empty((most[-1], 2), np.int32)
 
     def combine(low: int, high: int) -> None:
         directions = (forward.pairs, forward.offsets), (reverse.pairs, reverse.offsets)
-        points = Points(
-            np.empty(size, np.int32),
-            np.empty(size, np.uint8),
-            np.empty(height + 2, np.int32),
-            np.empty(height + 2, np.int32),
-            (np.empty(length + 2, np.bool_), np.empty(height + 2, np.bool_)),
-            np.empty(9, np.int32),
-            np.zeros(length + 1, np.int32),
-        )
-        symmetrize_pairs(low, high, *directions, heuristic.steps, points, (pairs, sizes))
+        workspace = _workspace(length, height, size)
+        kernels.symmetrize_pairs(low, high, *directions, heuristic.steps, workspace, (pairs, sizes))
 
     threads = thread_count(threads)
     ranges = blocks(np.diff(most), threads)
@@ -90,6 +83,16 @@ def symmetrize(forward: Links, reverse: Links, method: str = DEFAULT_METHOD, thr
             pairs[here : here + count] = pairs[there : there + count]
     pairs.resize((int(offsets[-1]), 2), refcheck=False)
     return Links(pairs, offsets)
+
+
+def _workspace(length: int, height: int, size: int) -> kernels.Workspace:
+    """Workspace for pairs of at most ``length`` source words, ``height`` target words and ``size`` blocks."""
+    return kernels.Workspace(
+        np.empty((4, size), np.uint64),
+        kernels.BlockLayout(np.empty(size, np.int32), np.empty(size, np.int32), np.empty(height + 3, np.int32)),
+        np.empty(length // kernels.BLOCK_WIDTH + 1, np.uint64),
+        np.zeros(max(length, height) + 1, np.int32),
+    )
 
 
 def symmetrize_scores(
