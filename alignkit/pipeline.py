@@ -30,10 +30,10 @@ from alignkit.embeddings.levels import Embeddings
 from alignkit.errors import AlignkitError, InputError, abbreviated
 from alignkit.links.formats import OUTPUT_FORMATS, Alignment, render, sentence_score_lines
 from alignkit.links.heuristics import DEFAULT_METHOD
-from alignkit.links.links import MOST_PAIRS, AlignedPair, Link, Links
+from alignkit.links.links import AlignedPair, Link, Links
 from alignkit.packages import imported
 from alignkit.parallel import thread_count
-from alignkit.scores import Scores
+from alignkit.scores import Scores, first_pairs
 from alignkit.storage import atomic_write, read_header
 from alignkit.text import bitext as bitext_files
 from alignkit.text.bitext import Bitext
@@ -121,10 +121,7 @@ class AlignedText:
 
     def _repr_html_(self) -> str:
         """Grids of the first pairs, for notebooks: target by source words, links shaded by their probability."""
-        shown = range(min(len(self), MOST_PAIRS))
-        note = f", the first {len(shown)} of them shown" if len(shown) < len(self) else ""
-        tables = "".join(self[m].heat_map() for m in shown)
-        return f"<div><div>{len(self)} aligned pairs{note}</div>{tables}</div>"
+        return first_pairs(f"{len(self)} aligned pairs", len(self), lambda m: self[m].heat_map())
 
     def score(self, kind: str = "alpha") -> Scores:
         """The (T, L) matrix of every pair; raises AlignkitError for a kind that the aligner does not have."""

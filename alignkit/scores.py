@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from alignkit.errors import AlignkitError
-from alignkit.storage import check_ending, loaded, save_arrays
+from alignkit.errors import AlignkitError, InputError, first_line
+from alignkit.packages import need
+from alignkit.storage import atomic_write, check_ending, loaded, save_arrays
 from alignkit.text.tokenization import BOS, EOS, Tokenizer, split_words
 from alignkit.types import SCORE_ENDINGS, PathLike
 
@@ -105,24 +108,87 @@ class Scores:
         }
         return pd.DataFrame(columns)
 
-    def save(self, path: PathLike) -> None:
-        """Write ``.npz``, without pickle.
+    @classmethod
+    def from_frame(cls, frame: pd.DataFrame, shapes: np.ndarray | None = None) -> Scores:
+        """Scores of a data frame with the columns of :meth:`to_frame`; an element that no row names is 0.
+
+        Args:
+            frame: with rows in any order.
+            shapes: int (M, 2), T and L of each pair; None: as large as the indices require.
 
         Raises:
-            AlignkitError: the name has another ending, or the file cannot be written.
+            ValueError: a column is missing or of another type; an element is outside its pair, named twice or NaN.
+        """
+        for name, kinds in {"sentence": "iu", "t": "iu", "s": "iu", "value": "fiu"}.items():
+            if name not in frame or frame[name].dtype.kind not in kinds:
+                raise ValueError(f"needs the columns sentence, t, s (integers) and value; {name} is none")
+        m, t, s = indices = frame[["sentence", "t", "s"]].to_numpy(np.int64).T
+        if shapes is None:
+            shapes = np.zeros((m.max(initial=-1) + 1, 2), np.int64)
+            np.maximum.at(shapes, np.maximum(m, 0), indices[1:].T + 1)
+        scores = cls.zeros(np.array(shapes, np.int32).reshape(-1, 2))
+        known = (m >= 0) & (m < len(scores))
+        heights, widths = np.vstack([scores.shapes, [[0, 0]]])[np.where(known, m, -1)].T
+        wrong, problem = (t < 0) | (t >= heights) | (s < 0) | (s >= widths), "is outside the text"
+        if not wrong.any():
+            places = scores.offsets[m] + t * widths + s
+            wrong, problem = np.bincount(places)[places] > 1, "is there twice"
+        if wrong.any():
+            sentence, row, column = indices[:, wrong.argmax()]
+            raise ValueError(f"the element with sentence {sentence}, t {row}, s {column} {problem}")
+        with np.errstate(over="ignore"):  # what is too large for 32 bits becomes infinite
+            scores.values[places] = frame["value"]
+        return cls(scores.values, scores.offsets, scores.shapes)
+
+    def save(self, path: PathLike) -> None:
+        """Write ``.npz``, without pickle, or ``.parquet`` (:meth:`to_frame`, needs pyarrow).
+
+        Raises:
+            AlignkitError: the name has another ending, the file cannot be written, or there is no pyarrow.
         """
         check_ending(path, SCORE_ENDINGS)
+        if os.fspath(path).endswith(".parquet"):
+            need("pyarrow")
+            frame = self.to_frame()
+            frame.attrs["shapes"] = self.shapes.tolist()  # which rows cannot tell of empty matrices
+            with atomic_write(path) as stream:
+                frame.to_parquet(stream)
+            return
         save_arrays(path, KIND, VERSION, {"values": self.values, "shapes": self.shapes}, compress=True)
 
     @classmethod
-    def load(cls, path: PathLike) -> Scores:
-        """Read an npz file that :meth:`save` wrote; raises InputError if it is missing or damaged."""
+    def load(cls, path: PathLike, shapes: np.ndarray | None = None) -> Scores:
+        """Read a file that :meth:`save` wrote, or a Parquet file with such a frame.
+
+        Args:
+            path: a name that ends in ``.parquet`` is that of a Parquet file.
+            shapes: as for :meth:`from_frame`, of a Parquet file that another program wrote.
+
+        Raises:
+            InputError: the file is missing or damaged.
+            AlignkitError: there is no pyarrow.
+        """
+        if os.fspath(path).endswith(".parquet"):
+            need("pyarrow")
+            import pandas as pd
+
+            try:
+                with open(path, "rb") as stream:
+                    frame = pd.read_parquet(stream)
+                return cls.from_frame(frame, frame.attrs.get("shapes", shapes))
+            except Exception as error:  # pyarrow's own errors have several bases
+                raise InputError(path, f"cannot be read: {first_line(error)}") from error
         with loaded(path, KIND, VERSION) as (fields, _):
             values, shapes = fields.get("values", np.float32), fields.get("shapes", np.int32, 2)
             return cls(values, flat_offsets(shapes.reshape(-1, 2)), shapes)
 
     def __repr__(self) -> str:
         return f"Scores({len(self)} pairs, {len(self.values)} values)"
+
+    def _repr_html_(self) -> str:
+        """Heat maps of the first pairs, for notebooks; shades compare only within a row."""
+        numbers = [str(k) for k in range(MOST_TOKENS)]
+        return first_pairs(repr(self), len(self), lambda m: heat_map(self[m], numbers, numbers, by_row=True))
 
 
 #: Scores, or arrays that are some: see :func:`as_scores`.
@@ -249,3 +315,43 @@ def _indicator(groups: np.ndarray, words: int) -> np.ndarray:
     table = np.zeros((words, len(groups)), np.float32)
     table[groups[groups >= 0], np.flatnonzero(groups >= 0)] = 1
     return table
+
+
+#: Of longer texts and sentences, the first ones are shown in notebooks.
+MOST_PAIRS, MOST_TOKENS = 5, 60
+_COLOUR = "31, 119, 180"
+_TABLE = "border-collapse: collapse; margin: 0 0 1em 0; font-size: 12px; border-color: rgba(128, 128, 128, 0.25)"
+_SIZE = "width: 18px; min-width: 18px"  # of a column
+_HEAD = f"{_SIZE}; writing-mode: vertical-rl; text-align: left; font-weight: normal; padding: 3px 0"
+_SIDE = "text-align: right; font-weight: normal; white-space: nowrap; padding: 0 5px"
+
+
+def heat_map(matrix: np.ndarray, source: Sequence[str], target: Sequence[str], *, by_row: bool) -> str:
+    """A matrix (T, L) as an HTML table of target by source words; the values are tooltips.
+
+    Args:
+        matrix: larger is darker; what is not positive is white.
+        source, target: the words of the columns and rows, or more of them.
+        by_row: the largest value of each row is darkest, else 1 is.
+    """
+    columns = min(matrix.shape[1], MOST_TOKENS)
+    heads = "".join(f'<th style="{_HEAD}">{escape(word)}</th>' for word in source[:columns])
+    parts = [f'<table rules="all" style="{_TABLE}"><tr><th></th>{heads}</tr>']
+    for row, word in zip(matrix[:MOST_TOKENS], target, strict=False):
+        largest = float(row.max(initial=0)) if by_row else 1.0
+        cells = "".join(_cell(value, largest) for value in row[:columns].tolist())
+        parts.append(f'<tr><th style="{_SIDE}; height: 18px">{escape(word)}</th>{cells}</tr>')
+    return "".join([*parts, "</table>"])
+
+
+def _cell(value: float, largest: float) -> str:
+    share = value / largest if value > 0 and largest < np.inf else 0.0
+    shade = f' style="background: rgba({_COLOUR}, {share:.3g})"' if share > 0 else ""
+    return f'<td title="{value:.4g}"{shade}></td>'
+
+
+def first_pairs(title: str, count: int, table: Callable[[int], str]) -> str:
+    """The HTML tables of the first of ``count`` sentence pairs, below a title."""
+    shown = range(min(count, MOST_PAIRS))
+    note = f", the first {len(shown)} of them shown" if len(shown) < count else ""
+    return f"<div><div>{escape(title)}{note}</div>{''.join(map(table, shown))}</div>"

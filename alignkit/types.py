@@ -16,8 +16,8 @@ from alignkit.errors import AlignkitError, abbreviated
 PathLike = str | os.PathLike[str]
 #: Called as ``progress(done, total, message)`` in the course of long work.
 Progress = Callable[[int, int, str], None]
-#: The ending of the files that scores are written to.
-SCORE_ENDINGS = (".npz",)
+#: The endings of the files that scores are written to: arrays without pickle; a table, which needs pyarrow.
+SCORE_ENDINGS = (".npz", ".parquet")
 #: The most threads that can be asked for.
 GREATEST_THREAD_COUNT = 1024
 _LONGEST = 90  # characters of the representation of a part

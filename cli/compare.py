@@ -88,8 +88,8 @@ if TYPE_CHECKING:
     "--scores",
     multiple=True,
     type=NamedInputPath(ScoresPath()),
-    help="Also compare the alpha scores of another system on the scored pairs: .npz, JSON lines, "
-    "Marian's soft alignments or Pharaoh links; one of several heads as FILE:LAYER.HEAD. May be "
+    help="Also compare the alpha scores of another system on the scored pairs: .npz, .parquet, JSON lines, "
+    "Marian's soft alignments, inseq's JSON or Pharaoh links; one of several heads as FILE:LAYER.HEAD. May be "
     "given several times.",
 )
 @device_option

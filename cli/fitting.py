@@ -108,7 +108,7 @@ def result_options(command: Command) -> Command:
     scores = click.option(
         "--save-scores",
         type=OutputPath(*SCORE_ENDINGS),
-        help="Also write the score matrices to FILE.npz.",
+        help="Also write the score matrices to FILE.npz, or with pyarrow to FILE.parquet.",
     )
     output_format = click.option(
         "--format",

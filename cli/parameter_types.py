@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from alignkit.errors import AlignkitError, InputError, abbreviated
-from alignkit.packages import imported
+from alignkit.packages import imported, need
 from alignkit.types import GREATEST_THREAD_COUNT
 
 #: A size that is not bounded by what it is used for.
@@ -178,6 +178,8 @@ class OutputPath(click.ParamType):
         check_writable(path)
         if self.endings and not _is_special(path):
             check_ending(path, self.endings)
+            if path.endswith(".parquet"):
+                need("pyarrow")
         return path
 
 

@@ -67,8 +67,8 @@ from alignkit_cli.progress import progress_bar
     "--scores",
     multiple=True,
     type=NamedInputPath(ScoresPath()),
-    help="Also show the scores of another system: .npz, JSON lines, "
-    "Marian's soft alignments or Pharaoh links; one of several heads as FILE:LAYER.HEAD. May be "
+    help="Also show the scores of another system: .npz, .parquet, JSON lines, "
+    "Marian's soft alignments, inseq's JSON or Pharaoh links; one of several heads as FILE:LAYER.HEAD. May be "
     "given several times.",
 )
 @click.option("--gold", type=TEXT, help="Gold links between whitespace words, which are shown as boxes.")

@@ -147,6 +147,12 @@ def cells(html):
 
 
 def test_pictures_in_notebooks(aligned):
+    html = alignkit.Scores.from_matrices([[[0.25, 0.5, -1], [0, 0, 0]], *[[[np.inf]]] * 6])._repr_html_()
+    tables = list(cells(html))
+    assert len(tables) == 5
+    assert "first 5 of them" in html
+    assert tables[0] == ([["0.25", "0.5", "-1"], ["0", "0", "0"]], ["0", "1", "2"], ["0", "1"])
+    assert [html.count(f", {share})") for share in ("0.5", "1")] == [1, 1]
     values, source, target = next(cells(aligned._repr_html_()))
     assert (source, target) == (["das", "Haus"], ["the", "house"])
     assert values[0][1] == values[1][0] == "0"
@@ -162,6 +168,8 @@ def test_pictures_of_what_is_odd_or_large():
     assert tables[0][1:] == (words, ["x", "</td>"])
     ((values, source, _),) = cells(alignkit.align(["a b c"], [" ".join(["x"] * 500)], method="ibm1")._repr_html_())
     assert (len(values), len(source)) == (60, 3)
+    ((values, source, _),) = cells(alignkit.Scores.from_matrices([np.ones((3, 500))])._repr_html_())
+    assert (len(values), len(values[0]), len(source)) == (3, 60, 60)
 
 
 def test_load_reads_whatever_was_saved(tmp_path, aligned):

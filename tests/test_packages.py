@@ -15,7 +15,7 @@ from alignkit.packages import NEURAL, PACKAGES, MissingPackageError, is_here, mi
 from alignkit_cli.group import COMMANDS
 
 ROOT = Path(__file__).parents[1]
-LEFT_OUT = ["torch", "entmax", "sacrebleu", "scipy", "sklearn", "matplotlib", "transformers"]
+LEFT_OUT = ["torch", "entmax", "sacrebleu", "scipy", "sklearn", "matplotlib", "transformers", "pyarrow"]
 PROGRAM = """
 import contextlib, io, json, sys
 for name in {left_out}:

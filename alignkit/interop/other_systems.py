@@ -4,6 +4,8 @@ Formats, recognised by the file itself:
 
 - ``.npz`` of :meth:`Scores.save` or :meth:`AttentionHeads.save`, or any npz with one array per pair, in the order
   of their names: (T, L), or (layers, heads, T, L);
+- ``.parquet``: a tidy frame with the columns sentence, t, s and value (:meth:`Scores.to_frame`);
+- JSON of inseq (:mod:`alignkit.interop.inseq`);
 - JSON lines: for each pair a list of rows, or an object with the matrix as ``alignment``, ``attention``,
   ``scores`` or ``matrix`` and, optionally, its tokens as lists ``source`` and ``target``;
 - Marian's soft alignments: for each pair, rows separated by spaces and numbers separated by commas; anything up to
@@ -29,6 +31,7 @@ import numpy as np
 from alignkit.errors import AlignkitError, InputError
 from alignkit.interop import heads as attention
 from alignkit.interop.heads import AttentionHeads, split_choice
+from alignkit.interop.inseq import is_inseq, read_inseq
 from alignkit.interop.score_formats import (
     ExternalScores,
     ScoreFile,
@@ -47,7 +50,8 @@ def read_scores(path: PathLike, shapes: np.ndarray | None = None) -> ExternalSco
 
     Args:
         path: a file in one of the formats of this module; ``FILE:LAYER.HEAD`` for one of several heads.
-        shapes: int (M, 2), T and L of the text's pairs in words; required for links.
+        shapes: int (M, 2), T and L of the text's pairs in words; required for links, and in another program's
+            ``.parquet`` for pairs and tokens at the end that no row names.
 
     Raises:
         InputError: the file is unreadable, malformed or out of range; with the line (or the pair) if there is one.
@@ -133,6 +137,11 @@ def _arrays(path: PathLike, data: bytes) -> Scores | AttentionHeads:
     return Scores.from_matrices(matrix for _, matrix in matrices)
 
 
+def read_parquet(file: ScoreFile) -> ExternalScores:
+    """A frame in a Parquet file."""
+    return ExternalScores(file.name, Scores.load(file.path, file.shapes))
+
+
 @dataclass(frozen=True)
 class ScoreFormat:
     """A format that scores are read from.
@@ -148,7 +157,9 @@ class ScoreFormat:
 
 #: The registry of formats. The first that recognises a file reads it; the last takes what is left.
 SCORE_FORMATS = {
+    "parquet": ScoreFormat(lambda file: file.name.endswith(".parquet"), read_parquet),
     "npz": ScoreFormat(lambda file: file.data.startswith(b"PK\x03\x04"), read_npz),
+    "inseq": ScoreFormat(is_inseq, read_inseq),
     "json": ScoreFormat(lambda file: file.first_line.startswith(("[", "{")), read_json_lines),
     "links": ScoreFormat(lambda file: is_links(file.first_alignment), read_pharaoh),
     "soft": ScoreFormat(lambda file: True, read_soft_alignments),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import NamedTuple
 
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, check_list
+from alignkit.scores import heat_map
 from alignkit.types import PathLike
 
 # A probability may follow, as in 0-1:0.93, which alignkit also writes.
@@ -306,15 +306,6 @@ def check_range(path: PathLike, links: Links, shapes: np.ndarray) -> None:
     )
 
 
-#: Of longer texts and sentences, the first ones are shown in notebooks.
-MOST_PAIRS, MOST_TOKENS = 5, 60
-_COLOUR = "31, 119, 180"
-_TABLE = "border-collapse: collapse; margin: 0 0 1em 0; font-size: 12px; border-color: rgba(128, 128, 128, 0.25)"
-_SIZE = "width: 18px; min-width: 18px"  # of a column
-_HEAD = f"{_SIZE}; writing-mode: vertical-rl; text-align: left; font-weight: normal; padding: 3px 0"
-_SIDE = "text-align: right; font-weight: normal; white-space: nowrap; padding: 0 5px"
-
-
 class Link(NamedTuple):
     """A link between two words of a sentence pair, counted from 0, and its probability."""
 
@@ -354,18 +345,10 @@ class AlignedPair:
 
     def heat_map(self) -> str:
         """An HTML table of target by source words, links shaded by their probability, which is their tooltip."""
-        known = {(link.source, link.target): link.probability for link in self.links}
-        heads = "".join(f'<th style="{_HEAD}">{escape(word)}</th>' for word in self.source[:MOST_TOKENS])
-        parts = [f'<table rules="all" style="{_TABLE}"><tr><th></th>{heads}</tr>']
-        for t, word in enumerate(self.target[:MOST_TOKENS]):
-            cells = "".join(_cell(known.get((s, t), 0.0)) for s in range(len(self.source[:MOST_TOKENS])))
-            parts.append(f'<tr><th style="{_SIDE}; height: 18px">{escape(word)}</th>{cells}</tr>')
-        return "".join([*parts, "</table>"])
+        matrix = np.zeros((len(self.target), len(self.source)))
+        for link in self.links:
+            matrix[link.target, link.source] = link.probability
+        return heat_map(matrix, self.source, self.target, by_row=False)
 
     def _repr_html_(self) -> str:
         return self.heat_map()
-
-
-def _cell(value: float) -> str:
-    shade = f' style="background: rgba({_COLOUR}, {value:.3g})"' if value > 0 else ""
-    return f'<td title="{value:.4g}"{shade}></td>'

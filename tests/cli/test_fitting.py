@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -222,3 +224,11 @@ def test_giza_in_reverse_is_giza_of_the_exchanged_text(alignkit, text, name):
     reverse = alignkit(name, "-q", source, target, "--reverse", "--format", "giza")
     assert reverse.out == alignkit(name, "-q", target, source, "--format", "giza").out
     assert alignkit(name, "-q", source, target, "--reverse").lines == DIAGONAL
+
+
+def test_parquet_without_pyarrow(alignkit, failure, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    links = tmp_path / "links"
+    calling = alignkit("ibm1", "-", "-o", links, "--save-scores", tmp_path / "s.parquet", stdin=b"a ||| b\n")
+    failure(calling, "Parquet files need pyarrow, which is not installed: pip install pyarrow")
+    assert not links.exists()

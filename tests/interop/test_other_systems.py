@@ -60,6 +60,14 @@ def test_every_format_gives_the_same_matrices(tmp_path, name, write):
     assert same(read_scores(tmp_path / name).scores, PLANTED)
 
 
+def test_parquet_of_another_program(tmp_path):
+    pytest.importorskip("pyarrow")
+    PLANTED.to_frame()[:-1].to_parquet(tmp_path / "a.parquet")  # the last element, 0, is left out
+    assert same(read_scores(tmp_path / "a.parquet", PLANTED.shapes).scores, PLANTED)
+    with pytest.raises(InputError, match=r"a\.parquet: cannot be read: .* sentence 2, .* is outside the text"):
+        read_scores(tmp_path / "a.parquet", PLANTED.shapes[:2])
+
+
 def test_arrays_come_in_the_order_of_their_numbers(tmp_path):
     np.savez(tmp_path / "a.npz", *[np.full((1, 1), i) for i in range(12)])
     assert read_scores(tmp_path / "a.npz").scores.values.tolist() == list(range(12))

@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 
@@ -77,9 +79,65 @@ def test_save_and_load(tmp_path):
 
 @pytest.mark.parametrize("name", ["a.txt", "a", "a.npz.gz", "npz"])
 def test_a_name_of_another_format_is_refused(tmp_path, name):
-    with pytest.raises(AlignkitError, match=r"must end in \.npz"):
+    with pytest.raises(AlignkitError, match=r"must end in \.npz or \.parquet"):
         Scores.from_matrices(MATRICES).save(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_parquet(tmp_path):
+    pytest.importorskip("pyarrow")
+    import pandas as pd
+
+    scores, path = Scores.from_matrices([*MATRICES, np.zeros((0, 4))]), tmp_path / "a.parquet"
+    scores.save(path)
+    assert pd.read_parquet(path).equals(scores.to_frame())
+    loaded = Scores.load(path)
+    assert np.array_equal(loaded.values, scores.values)
+    assert np.array_equal(loaded.shapes, scores.shapes)
+    path.write_bytes(path.read_bytes()[:-9])
+    for wrong in (path, tmp_path / "none.parquet"):
+        with pytest.raises(InputError, match=f"{wrong.name}: cannot be read"):
+            Scores.load(wrong)
+
+
+def test_without_pyarrow(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for use in (Scores.from_matrices(MATRICES).save, Scores.load):
+        with pytest.raises(AlignkitError, match="pip install pyarrow"):
+            use(tmp_path / "a.parquet")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_frame_gives_its_scores():
+    scores = Scores.from_matrices([[[0.5, 0.25, 0.25], [0, 1, 0]], [[0.125]]])
+    frame = scores.to_frame().sample(frac=1, random_state=1)
+    for rows, shapes in ((frame, None), (frame[frame["value"] != 0], scores.shapes)):
+        found = Scores.from_frame(rows, shapes)
+        assert np.array_equal(found.values, scores.values)
+        assert np.array_equal(found.shapes, scores.shapes)
+    assert len(Scores.from_frame(frame[:0])) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"t": 5}, "sentence 0, t 5, s 0 is outside"),
+        ({"sentence": -1}, "sentence -1, t 1, s 0 is outside"),
+        ({"sentence": 9}, "sentence 9, t 1, s 0 is outside"),
+        ({"t": 0}, "sentence 0, t 0, s 0 is there twice"),
+        ({"value": np.nan}, "NaN"),
+    ],
+)
+def test_a_frame_that_does_not_fit(change, message):
+    scores = Scores.from_matrices([[[0.5, 0.25, 0.25], [0, 1, 0]], [[0.125]]])
+    frame = scores.to_frame()
+    for column, value in change.items():
+        frame.loc[3, column] = value
+    with pytest.raises(ValueError, match=message):
+        Scores.from_frame(frame, scores.shapes)
+    for wrong in (frame.drop(columns="s"), frame.assign(t="x")):
+        with pytest.raises(ValueError, match="needs the columns"):
+            Scores.from_frame(wrong)
 
 
 @pytest.mark.parametrize(
