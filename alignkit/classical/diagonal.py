@@ -182,8 +182,8 @@ class Diagonal(LexicalModel, Aligner):
 def load_diagonal(path: PathLike) -> Diagonal:
     """Read what :meth:`Diagonal.save` wrote; raises InputError if it is missing, damaged or of another kind."""
     with loaded(path, KIND, VERSION) as (fields, header):
-        numbers = {name: header.number(name) for name in ("null_probability", "tension")}
-        return Diagonal(**read_parts(fields, header), **numbers)
+        null_probability, tension = header.number("null_probability"), header.number("tension")
+        return Diagonal(**read_parts(fields, header), null_probability=null_probability, tension=tension)
 
 
 class DiagonalEstimation:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from functools import cache
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from alignkit.errors import AlignkitError
@@ -56,7 +55,6 @@ class Settings:
                 raise AlignkitError(f"setting {name} must be {wanted}, not {shown(value)}")
 
 
-@cache
 def _types(kind: type[Any]) -> dict[str, Any]:
     """The types of a class's fields by name."""
     hints = get_type_hints(kind)
