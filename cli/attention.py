@@ -9,14 +9,14 @@ import click
 from alignkit.text.pairs import check_has_words
 from alignkit_cli.analysis_options import device_option
 from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import note, quiet_option, reading_options, threads_option
+from alignkit_cli.options import ONE_FILE, note, quiet_option, reading_options, threads_option
 from alignkit_cli.parameter_types import NATURAL, TEXT, OutputPath
 from alignkit_cli.progress import progress_bar
 
 
 @alignkit_command("attention")
 @argument("model", metavar="MODEL", help="A folder with the model, or a name that transformers downloads.")
-@argument("source", metavar="SRC", type=TEXT, help='The source text; or, without TGT, lines "source ||| target".')
+@argument("source", metavar="SRC", type=TEXT, help=f"The source text; or, {ONE_FILE}.")
 @argument("target", metavar="[TGT]", required=False, type=TEXT, help="The target text.")
 @click.option("-o", "--output", required=True, type=OutputPath(".npz"), help="The attention file to write.")
 @click.option(

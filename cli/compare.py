@@ -16,6 +16,7 @@ from alignkit.text.pairs import LinePairs, check_has_words
 from alignkit_cli.analysis_options import device_option, json_option, percent_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
+    ONE_FILE,
     by_name,
     choose_text,
     needs,
@@ -40,8 +41,7 @@ if TYPE_CHECKING:
     metavar="[SRC]",
     required=False,
     type=TEXT,
-    help='The source text to score; or, without TGT, lines "source ||| target".  [default with --neural: the '
-    "validation text of the run]",
+    help=f"The source text to score; or, {ONE_FILE}.  [default with --neural: the validation text of the run]",
 )
 @argument("target", metavar="[TGT]", required=False, type=TEXT, help="The target text to score.")
 @click.option(

@@ -11,7 +11,7 @@ from alignkit.align_settings import ReadSettings
 from alignkit.report.tables import align_columns, class_tables, finite, percent, records, to_json
 from alignkit_cli.analysis_options import json_option
 from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import quiet_option, reading_options, threads_option, with_given, write_output
+from alignkit_cli.options import ONE_FILE, quiet_option, reading_options, threads_option, with_given, write_output
 from alignkit_cli.parameter_types import TEXT, OutputPath
 from alignkit_cli.progress import progress_bar
 
@@ -29,7 +29,7 @@ WORST = 5  #: lines that are named
     "source",
     metavar="SRC",
     type=TEXT,
-    help='The source text; or, without TGT, lines "source ||| target" or source<tab>target.',
+    help=f"The source text; or, {ONE_FILE}.",
 )
 @argument("target", metavar="[TGT]", type=TEXT, help="The target text: line n translates line n of SRC.")
 @argument(

@@ -12,6 +12,7 @@ from alignkit.report.tables import align_columns, finite, records, to_json
 from alignkit_cli.analysis_options import json_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
+    ONE_FILE,
     quiet_option,
     reading_options,
     threads_option,
@@ -35,7 +36,7 @@ TOP = 10  #: rows of the printed table
     type=InputPath(),
     help="A file with several layers and heads, as `alignkit attention` writes it.",
 )
-@argument("source", metavar="SRC", type=TEXT, help='Its source text; or, without TGT, lines "source ||| target".')
+@argument("source", metavar="SRC", type=TEXT, help=f"Its source text; or, {ONE_FILE}.")
 @argument("target", metavar="[TGT]", required=False, type=TEXT, help="Its target text.")
 @click.option("--gold", type=TEXT, help="Gold links of these pairs: rank by AER.")
 @click.option(

@@ -39,6 +39,10 @@ def set_option(what: str) -> Callable[[Command], Command]:
     return click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help=what)
 
 
+#: The formats of a file with both sides, for help.
+ONE_FILE = 'without TGT, lines "source ||| target" or source<tab>target'
+
+
 def with_given(settings: Settings, options: Mapping[str, Any], **values: Any) -> Settings:
     """The settings with the values of all options that are called like one of their fields, and ``values``."""
     names = {field.name for field in fields(settings)}  # type: ignore[arg-type]
@@ -60,8 +64,8 @@ def text_arguments(command: Command) -> Command:
         metavar="SRC",
         required=False,
         type=TEXT,
-        help='The source text, a sentence per line, words separated by spaces; or, without TGT, lines "source ||| '
-        'target" or source<tab>target. "-" is standard input.',
+        help=f"The source text, a sentence per line, words separated by spaces; or, {ONE_FILE}. "
+        '"-" is standard input.',
     )
     target = argument(
         "target",
