@@ -68,7 +68,7 @@ options = st.sampled_from(
     ]
 )
 FUZZ = settings(
-    max_examples=int(os.environ.get("ALIGNKIT_FUZZ", "50")),
+    max_examples=int(os.environ.get("ALIGNKIT_FUZZ", "25")),
     deadline=20_000,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

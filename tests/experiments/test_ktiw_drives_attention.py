@@ -39,7 +39,7 @@ def texts(tmp_path_factory):
 @pytest.fixture(scope="module")
 def found(texts):
     return experiment.run_ktiw_drives_attention(
-        experiment.KtiwSettings(**texts, pieces=60, epochs=25, scored=40, runs=1)
+        experiment.KtiwSettings(**texts, pieces=60, epochs=14, scored=40, runs=1)
     )
 
 

@@ -29,7 +29,7 @@ points = st.sets(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=14)
 
 
 @given(st.lists(st.tuples(points, points), max_size=4))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 def test_equals_the_published_steps(pairs):
     for method in METHODS:
         found = both([f for f, _ in pairs], [r for _, r in pairs], method)

@@ -119,7 +119,7 @@ link_sets = st.lists(st.sets(st.tuples(st.integers(0, 3), st.integers(0, 3)), ma
 
 
 @given(link_sets, link_sets, link_sets)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_equals_the_naive_count(sure, possible, found):
     sure[0] |= {(9, 9)}
     found[2] |= {(8, 9)}

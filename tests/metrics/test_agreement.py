@@ -52,7 +52,7 @@ def test_equals_the_naive_count(percent, levels):
     ),
     st.sampled_from([5, 2.5, 20, 100]),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_row_of_ties_and_infinities(rows, percent):
     u, v = ([float(np.float32(value)) for value in row] for row in rows)
     found = agreement(one_row(*u), one_row(*v), percent, resamples=0)
@@ -259,7 +259,7 @@ def test_the_interval_equals_scipys():
 
 
 @given(st.lists(st.sampled_from([-math.inf, -2.0, 0.0, 1.0, 3.5]), min_size=1, max_size=20), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_kth_largest(row, data):
     k = data.draw(st.integers(1, len(row)))
     work = np.empty(len(row), np.float32)

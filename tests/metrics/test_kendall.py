@@ -55,7 +55,7 @@ VALUES = st.sampled_from([-math.inf, -1.0, 0.0, 1e-30, 0.5, math.inf])
 
 
 @given(st.lists(st.tuples(VALUES, VALUES), min_size=2, max_size=40))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_row_of_ties_and_infinities(pairs):
     u, v = np.array(pairs, np.float32).T
     assert tau(u, v) == pytest.approx(scipys(u, v), abs=1e-12, nan_ok=True)

@@ -60,7 +60,7 @@ FRAGMENTS = [
 
 
 @given(st.one_of(st.lists(st.sampled_from(FRAGMENTS), max_size=40).map("".join), st.text(max_size=60)))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_encode_text_equals_the_naive_tokeniser(text):
     data = text.encode("utf-8", "replace")
     corpus = encode_text(data)
@@ -77,7 +77,7 @@ def test_encode_text_equals_the_naive_tokeniser(text):
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_encode_text_survives_any_bytes(data):
     assert tokens_of(encode_text(data)) == naive.tokenize(data)
 
@@ -345,7 +345,7 @@ def test_joined_file_with_a_wrong_line(tmp_path, data, message):
     ),
     st.sampled_from([" ||| ", "\t"]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_joined_text_comes_apart_as_it_was_joined(pairs, separator):
     data = "".join(f"{' '.join(x)}{separator}{' '.join(y)}\n" for x, y in pairs).encode()
     sides = pair_format([data]).sides("x", data, "strict", False)

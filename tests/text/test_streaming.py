@@ -24,7 +24,7 @@ class Slow(io.RawIOBase):
 
 
 @given(st.lists(st.binary(min_size=1, max_size=8)))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_whole_lines_changes_no_byte_and_cuts_after_newlines(chunks):
     text = b"x" + b"".join(chunks)
     parts = list(whole_lines("-", Slow([BOM, b"x", *chunks]), 0))
@@ -37,7 +37,7 @@ TEXT = "a b ||| c d\r\n\nä ||| ö\n ||| x\nlast ||| one"
 
 
 @given(st.sets(st.integers(1, len(TEXT.encode()) - 1)), st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_however_it_comes_the_pairs_are_those_of_the_file(cuts, single):
     data = TEXT.encode()
     bounds = [0, *sorted(cuts), len(data)]
@@ -125,7 +125,7 @@ MALFORMED = [b"no separator\n", b"a ||| b ||| c\n", b"\xff ||| b\n", b"tab\tonly
     st.sets(st.integers(0, 100)),
     st.booleans(),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_malformed_lines_are_skipped_and_no_other_changes(lines, cuts, single):
     data = b"x ||| y\n" + b"".join(lines)
     bounds = [0, *sorted(cut for cut in cuts if 0 < cut < len(data)), len(data)]

@@ -43,14 +43,15 @@ def test_adapting_to_a_text_changes_neither_the_model_nor_what_it_says_of_the_ne
         assert other.fitted_probabilities.values.tobytes() == after
 
 
+@pytest.mark.usefixtures("small_windows")
 def test_texts_of_blank_unknown_and_long_pairs():
-    text, _planted = inflected_pairs(6, 500)
-    adapter = Adapter(fit_joint(bitext_of(text[:150])))
-    long = [word for x, _ in text for word in x][:2100], [word for _, y in text for word in y][:2100]
+    text, _planted = inflected_pairs(6, 150)
+    adapter = Adapter(fit_joint(bitext_of(text)))
+    long = [word for x, _ in text for word in x][:530], [word for _, y in text for word in y][:530]
     pairs = [([], ["a00z1"]), (["a00q1"], []), (["new"], ["neu"]), long, (["A00Q1", "b01q2"], ["a00z1"])]
     links = adapter.adapt(bitext_of(pairs)).fitted_links
     assert [len(pair) for pair in links][:3] == [0, 0, 1]
-    assert len(links[3]) > 1000
+    assert len(links[3]) > 250
     assert [0, 0] in links[4].tolist()
     for few in ([], [([], [])], pairs[3:4]):
         assert len(adapter.adapt(bitext_of(few)).fitted_links) == len(few)
@@ -288,10 +289,11 @@ def test_pairs_that_the_model_was_fitted_on_count_once():
     assert counted(np.zeros(150, bool)) == counted(None)
 
 
+@pytest.mark.usefixtures("small_windows")
 def test_long_pairs_that_the_model_was_fitted_on_count_once_too():
-    text, _planted = inflected_pairs(6, 500)
-    long = [word for x, _ in text for word in x][:2100], [word for _, y in text for word in y][:2100]
-    model = fit_joint(bitext_of(text[:150]))
+    text, _planted = inflected_pairs(6, 150)
+    long = [word for x, _ in text for word in x][:530], [word for _, y in text for word in y][:530]
+    model = fit_joint(bitext_of(text))
     for pairs in ([long], [long, *text[:5]], [([], []), long]):
         bitext = bitext_of(pairs)
         links = Adapter(model).adapt(bitext, np.ones(len(pairs), bool)).fitted_links

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from planted import bitext_of, error_rate, inflected_pairs, random_pairs, scrambled
 
-from alignkit.classical.hmm import views
 from alignkit.classical.hmm.adaptation import Adapter
 from alignkit.classical.hmm.joint import fit_joint, load_joint
 from alignkit.classical.hmm.views import View
@@ -57,9 +56,8 @@ def test_one_text_after_another_by_any_threads_and_from_a_file(tmp_path):
         assert other.fitted_probabilities.values.tobytes() == after
 
 
-def test_views_of_blank_and_long_pairs(monkeypatch):
-    monkeypatch.setattr(views, "LARGEST_PAIR", 1 << 18)
-    monkeypatch.setattr(views, "WINDOW", 1 << 15)
+@pytest.mark.usefixtures("small_windows")
+def test_views_of_blank_and_long_pairs():
     text, _ = inflected_pairs(6, 150)
     model = fit_joint(bitext_of(text), views=VIEWS)
     adapter = Adapter(model)

@@ -13,10 +13,10 @@ from alignkit.neural.training.translation import TranslationTask
 from alignkit.text.tokenization import encode_bitext, learn_words
 
 
-def random_lines(seed: int, count: int, types: int) -> list[str]:
-    """Sentences of up to 30 words, of many types: large enough products to be shared between threads."""
+def random_lines(seed: int, count: int, types: int, longest: int) -> list[str]:
+    """Sentences of many types: large enough products to be shared between threads."""
     rng = np.random.default_rng(seed)
-    return [" ".join(f"w{w}" for w in rng.integers(0, types, rng.integers(1, 31))) for _ in range(count)]
+    return [" ".join(f"w{w}" for w in rng.integers(0, types, rng.integers(1, longest + 1))) for _ in range(count)]
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -45,17 +45,17 @@ def test_context_and_weights_are_those_of_plain_softmax():
 def test_training_and_scores_have_the_same_bits_at_any_number_of_threads(attention):
     if not torch.backends.mkl.is_available():
         pytest.skip("only MKL's products are the same at any number of threads")
-    lines = [random_lines(seed, 16, 500) for seed in (1, 2)]
+    lines = [random_lines(seed, 40, 500, 10) for seed in (1, 2)]
     tokenizer = learn_words([*lines[0], *lines[1]])
     bitext = encode_bitext(tokenizer, *lines)
-    network = LstmSettings(attention=attention)
+    network = LstmSettings(attention=attention, layers=1)
     settings = RunSettings(network=network, training=TrainingSettings(steps=2, bleu="never"))
     before = torch.get_num_threads()
     results = []
     for threads in (1, 2):
         torch.set_num_threads(threads)
         trained = Trainer(
-            TranslationTask(bitext, bitext.take(np.arange(4)), settings, tokenizer, device="cpu")
+            TranslationTask(bitext, bitext.take(np.arange(2)), settings, tokenizer, device="cpu")
         ).run()
         weights = [w.numpy().tobytes() for w in trained.network.state_dict().values()]
         scores = [trained.score(bitext, kind).values.tobytes() for kind in ("alpha", "beta")]
@@ -69,7 +69,7 @@ def test_the_proxy_has_the_same_bits_at_any_number_of_threads():
         pytest.skip("only MKL's products are the same at any number of threads")
     from alignkit.neural.proxy import fit_proxy
 
-    lines = [random_lines(seed, 150, 1000) for seed in (3, 4)]
+    lines = [random_lines(seed, 150, 1000, 30) for seed in (3, 4)]
     tokenizer = learn_words([*lines[0], *lines[1]])
     bitext = encode_bitext(tokenizer, *lines)
     before = torch.get_num_threads()
