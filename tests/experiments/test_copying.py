@@ -64,7 +64,7 @@ def test_copying_reports_every_network():
 
 
 #: half an hour's experiment in seconds: 12 of 24 types
-SECONDS = {"seeds": 1, "length": 12, "hidden": 64, "batch": 32, "steps": 220, "every": 110, "learning_rate": 2e-3}
+SECONDS = {"seeds": 1, "length": 12, "hidden": 64, "batch": 32, "steps": 140, "every": 70, "learning_rate": 3e-3}
 
 
 @pytest.fixture(scope="module")

@@ -101,7 +101,7 @@ def larger(network, seed=3):
 
 @pytest.mark.parametrize("name", ["general", "dot", "additive", "bag"])
 def test_a_registered_network_learns_scores_translates_and_is_saved(name, tmp_path, bitext, tokenizer):
-    settings = settings_of(name, epochs=12, learning_rate=2e-2)
+    settings = settings_of(name, epochs=6, learning_rate=3e-2)
     found = Trainer(TranslationTask(bitext, bitext, settings, tokenizer, device="cpu")).run()
     untrained = Trainer(
         TranslationTask(bitext, bitext, settings.change(training={"steps": 0}), tokenizer, device="cpu")

@@ -248,7 +248,7 @@ def test_step_by_step_is_as_at_once(changes):
 
 @pytest.mark.parametrize("changes", CHANGES, ids=str)
 def test_it_is_trained_saved_and_translates(bitext, tokenizer, tmp_path, changes):
-    settings = small_settings(epochs=10, learning_rate=5e-3).change(
+    settings = small_settings(epochs=4, learning_rate=1.5e-2).change(
         network={"architecture": "transformer", "embedding": 8, "hidden": 16, "heads": 2, "layers": 1, **changes}
     )
     untrained = Trainer(

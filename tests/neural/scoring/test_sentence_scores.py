@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -18,6 +16,7 @@ from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import pair_batches
 from alignkit.text.reading import encode_text
 from alignkit.text.tokenization import BOS, encode_bitext
+from alignkit_cli.main import run
 
 from ..conftest import random_lines, small_network, small_settings
 
@@ -87,24 +86,22 @@ def test_a_stream_gives_what_each_pair_gives_alone(tokenizer):
 
 def test_the_command_gives_a_network_one_pair_at_a_time(aligner, tmp_path, monkeypatch):
     """Else the last bits of an answer would depend on what came with its question."""
-    from alignkit_cli.main import run
-
     aligner.save(tmp_path / "x.pt")
     seen = []
     score = NeuralAligner.score
     monkeypatch.setattr(
         NeuralAligner, "score", lambda self, text, kind: seen.append(len(text)) or score(self, text, kind)
     )
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"w1 ||| w2\nw3 ||| w4\n")))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"w1 ||| w2\nw3 ||| w4\n")))
     assert run(["align", "--model", str(tmp_path / "x.pt"), "-", "-o", str(tmp_path / "o")]) == 0
     assert seen == [1, 1]
 
 
-def test_the_command_streams(aligner, tmp_path):
+def test_the_command_streams(aligner, tmp_path, monkeypatch, capfdbinary):
     aligner.save(tmp_path / "x.pt")
     data = b"w1 w2 ||| w3\n ||| w1\nw4 w5 w6 ||| w7 w8\n"
-    command = [sys.executable, "-m", "alignkit", "align", "-q", "--model", str(tmp_path / "x.pt"), "-"]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
     scores = ["--sentence-scores", str(tmp_path / "s"), "--threads", "1"]
-    result = subprocess.run([*command, *scores], input=data, capture_output=True, check=True)
-    assert result.stdout.count(b"\n") == 3
+    assert run(["align", "-q", "--model", str(tmp_path / "x.pt"), "-", *scores]) == 0
+    assert capfdbinary.readouterr().out.count(b"\n") == 3
     assert [line == "nan" for line in (tmp_path / "s").read_text().splitlines()] == [False, True, False]

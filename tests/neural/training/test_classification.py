@@ -254,7 +254,7 @@ MECHANISMS = [
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_mechanism_finds_the_telling_words(tmp_path: Path, name: str) -> None:
     """Hard attention that is trained by samples takes more steps than a test has."""
-    settings = SMALL.change(network={"attention": name}, training={"steps": 120, "learning_rate": 2e-2})
+    settings = SMALL.change(network={"attention": name}, training={"steps": 70, "learning_rate": 3e-2})
     best = start(tmp_path / "run", settings)
     assert best.metrics["valid.accuracy"] > (0.6 if name.endswith("reinforce") else 0.85)
     text = ClassifierRun(tmp_path / "run").valid
