@@ -26,7 +26,7 @@ def runs(lines, tmp_path_factory):
         settings = PRESETS["small"].change(
             text={"tokens": "words"},
             network={"attention": attention, "embedding": 32, "hidden": 32},
-            training={"epochs": 12},
+            training={"epochs": 8},
         )
         sides = [side[:250] for side in lines], [side[250:] for side in lines]
         train_translation(folder / attention, LinePairs(*sides[0]), LinePairs(*sides[1]), settings, device="cpu")
