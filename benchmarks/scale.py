@@ -6,7 +6,8 @@ The text is enlarged as in benchmarks/memory.py: the lines of SRC and TGT over a
 the rarer words changed in each copy. The sample is every tenth pair. DIR needs 160 MB for a million pairs. One
 run of each: `align SAMPLE --save-model M`, then `align --model M` over the whole. As many lines of links as
 pairs must come out, or it ends with an error. With --adapted, `align --fit-on` of a tenth of the first so many
-pairs is measured too, which adapts the model to blocks of the text. Writes OUT.json and OUT.md after each run.
+pairs is measured too, which adapts the model to blocks of the text. Writes OUT.json and OUT.md after each
+run; what is there is not measured again.
 """
 
 from __future__ import annotations
@@ -71,9 +72,13 @@ def main(
     write_texts(source, target, [pairs], folder)
     whole = [folder / f"{side}-{pairs}" for side in ("source", "target")]
     links, model = folder / "links", folder / "model.npz"
-    result: dict[str, Any] = {"machine": machine(), "threads": threads, "note": options["note"], "rows": []}
+    place = Path(f"{options['output']}.json")
+    result: dict[str, Any] = json.loads(place.read_text()) if place.exists() else {"rows": []}
+    result |= {"machine": machine(), "threads": threads, "note": options["note"]}
 
     def run(shown: str, texts: list[Path], *arguments: str) -> None:
+        if shown in [row["command"] for row in result["rows"]]:
+            return
         command = ["align", *map(str, texts), *arguments, "-q", "--threads", str(threads), "-o", str(links)]
         cost, size = measured([sys.executable, "-m", "alignkit", *command], threads), line_count(texts[0])
         if line_count(links) != size:
@@ -81,7 +86,7 @@ def main(
         row = {"command": shown, "pairs": size, "lines": line_count(links), **vars(cost)}
         click.echo(json.dumps(row), err=True)
         result["rows"].append(row)
-        Path(f"{options['output']}.json").write_text(json.dumps(result, indent=1) + "\n")
+        place.write_text(json.dumps(result, indent=1) + "\n")
         Path(f"{options['output']}.md").write_text(markdown(result))
 
     sample = [part_of(path, slice(0, None, every)) for path in whole]

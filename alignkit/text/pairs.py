@@ -254,12 +254,19 @@ class PairFiles:
             )
             yield PairBatch(first + 1, source, target)
 
-    def _check_read_again(self) -> None:
+    @property
+    def once(self) -> PathLike | None:
+        """A path that can be read only once, as a pipe; None: there is none."""
         for path in self.paths:
             special = os.path.exists(path) and not os.path.isdir(path) and not stat.S_ISREG(os.stat(path).st_mode)
             if special or os.fspath(path) == "-":
-                problem = "can be read only once, and this reads the text several times"
-                raise InputError(path, problem, remedy="give a file")
+                return path
+        return None
+
+    def _check_read_again(self) -> None:
+        if self.once is not None:
+            problem = "can be read only once, and this reads the text several times"
+            raise InputError(self.once, problem, remedy="give a file")
 
     def _check_counts(self, source: int, target: int) -> None:
         if source != target:
