@@ -115,3 +115,23 @@ def test_a_saved_model_is_pruned_to_a_size(alignkit, failure, tmp_path):
     failure(alignkit("align", *SAMPLE, "--model-size", "1M"), "--model-size goes only with --save-model")
     failure(alignkit("align", *SAMPLE, "--save-model", few, "--model-size", "big"), "--model-size", "big")
     failure(alignkit("align", *fast, "--save-model", few, "--model-size", "1K", "-q"), "the words of this text")
+
+
+def test_a_model_links_files_block_by_block(alignkit, model, monkeypatch):
+    from alignkit import pipeline
+    from alignkit.text.pairs import PairFiles
+
+    call = ["align", *TEST, "--model", model / "m.npz", "--format", "probabilities"]
+    expected = alignkit(*call)
+    sizes = []
+    linked = pipeline.Linker.linked_block
+    monkeypatch.setattr(pipeline, "BLOCK", 30)
+    monkeypatch.setattr(PairFiles, "bitext", None)  # which reads a text whole
+    monkeypatch.setattr(
+        pipeline.Linker,
+        "linked_block",
+        lambda self, text, *more: sizes.append(len(text)) or linked(self, text, *more),
+    )
+    found = alignkit(*call)
+    assert (found.code, found.out) == (0, expected.out)
+    assert set(sizes[:-1]) == {30}
