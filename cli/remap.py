@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import output_option, write_output
+from alignkit_cli.options import output_option, quiet_option, write_output
 from alignkit_cli.parameter_types import TEXT
 
 
@@ -37,7 +37,10 @@ from alignkit_cli.parameter_types import TEXT
     help="Stop at a sentence with other characters in --to than in --from, or skip its pair: print an empty line.",
 )
 @output_option
-def command(links: str, old: tuple[str, str], new: tuple[str, str], on_error: str, output: str | None) -> None:
+@quiet_option
+def command(
+    links: str, old: tuple[str, str], new: tuple[str, str], on_error: str, output: str | None, quiet: bool
+) -> None:
     """Move links from one tokenization of a text to another.
 
     Words of tokenized text, subwords (marked as by SentencePiece, BPE or WordPiece) and the words between the
