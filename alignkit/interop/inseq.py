@@ -36,7 +36,8 @@ def read_inseq(file: ScoreFile) -> ExternalScores | AttentionHeads:
     try:
         sequences = _attributes(json.loads("\n".join(file.lines)))[_MARKER]
         pairs = [_attribution(number, _attributes(each)) for number, each in enumerate(sequences, 1)]
-        matrices, source, target = ([pair[k] for pair in pairs] for k in range(3))
+        matrices = [matrix for matrix, _, _ in pairs]
+        source, target = [tokens for _, tokens, _ in pairs], [tokens for _, _, tokens in pairs]
         if len({matrix.ndim for matrix in matrices}) > 1:
             raise ValueError("some attributions have layers and heads, others do not")
         if matrices and matrices[0].ndim == 4:
