@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 BLOCK = 10_000  # sentence pairs that a saved aligner links at a time, or that are described at a time
 WRITTEN_BLOCK = 100_000  # sentence pairs whose known links are written at a time
 #: Elements of the matrices, the sum of (T + 1)(L + 1), that a joint model is adapted to at a time: the more, the
-#: better it gets; so many take 1.2 GB.
+#: better it gets; with so many, the process takes 1.5 GB.
 ADAPTED_ELEMENTS = 1 << 26
 #: A fitted aligner or the file of one; or two of them, source to target and target to source.
 Model = Aligner | PathLike | tuple[Aligner | PathLike, Aligner | PathLike]
