@@ -96,14 +96,20 @@ def assigned(settings: Settings, assignments: Iterable[str]) -> Settings:
     return _replaced(settings, values)
 
 
+def field_types(kind: type[Any]) -> dict[str, Any]:
+    """The type of each field of a dataclass, by name."""
+    hints = get_type_hints(kind)
+    return {each.name: hints[each.name] for each in fields(kind)}
+
+
 def _kinds(settings: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The name and type of every field that is no part with fields of its own."""
-    hints = get_type_hints(type(settings))
+    """The name and type of every field that can be set and is no part with fields of its own."""
+    kinds = field_types(type(settings))
     for each in fields(settings):
         if is_dataclass(part := getattr(settings, each.name)):
             yield from _kinds(part, f"{prefix}{each.name}.")
         elif each.init:
-            yield prefix + each.name, hints[each.name]
+            yield prefix + each.name, kinds[each.name]
 
 
 _WANTED = {int: "a whole number", float: "a finite number", bool: "true or false", type(None): "null"}

@@ -170,7 +170,7 @@ def align_and_write(
     from alignkit.text.pairs import PairFiles
 
     # A saved model links a text of any size, unless all scores are wanted or the text can be read only once.
-    in_blocks |= model is not None and scores is None and PairFiles(source, target).once is None
+    in_blocks |= model is not None and scores is None and PairFiles(source, target).read_once is None
 
     files = options["output"] or "-", options["output_format"], options.get("sentence_scores")
     if model is not None and streamed:

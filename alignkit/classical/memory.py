@@ -111,6 +111,6 @@ def check_memory(bitext: Bitext, needs: Needs = LEXICAL, models: int = 1) -> Non
     unit = 10 ** max(len(str(fitting)) - 2, 0)
     raise AlignkitError(
         f"a model of this text needs about {show_size(estimate(size))} of memory, more than the "
-        f"{show_size(limit)} of this machine; give {max(fitting // unit * unit, 1)} pairs or fewer, "
-        "as `alignkit align --fit-on` does with larger texts"
+        f"{show_size(limit)} of this machine; a sample of it fits: "
+        f"--fit-on {max(fitting // unit * unit, 1)} of align, ibm1, diagonal and hmm"
     )

@@ -7,12 +7,13 @@ torch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.networks.mechanisms import UNIFORM, check_attention
 from alignkit.records import plainly_shown, shown
+from alignkit.types import field_types
 
 LIMIT = 1 << 24  #: no size in a settings file may be larger: a damaged file must not ask for terabytes
 
@@ -39,7 +40,7 @@ class Settings:
     """Settings whose values are checked by their types, and numbers by :data:`RANGES`."""
 
     def __post_init__(self) -> None:
-        for name, kind in _types(type(self)).items():
+        for name, kind in field_types(type(self)).items():
             value, kinds = getattr(self, name), get_args(kind)
             if get_origin(kind) is Literal:
                 wanted, right = f"one of {', '.join(kinds)}", isinstance(value, str) and value in kinds
@@ -53,12 +54,6 @@ class Settings:
                 continue
             if not right:
                 raise AlignkitError(f"setting {name} must be {wanted}, not {shown(value)}")
-
-
-def _types(kind: type[Any]) -> dict[str, Any]:
-    """The types of a class's fields by name."""
-    hints = get_type_hints(kind)
-    return {each.name: hints[each.name] for each in fields(kind)}
 
 
 @dataclass(frozen=True)
@@ -319,10 +314,10 @@ def from_dict(kind: type[S], values: object) -> S:
         architecture = values.get("architecture", "lstm")
         values = {name: value for name, value in values.items() if name != "architecture"}
         kind = settings_class(architecture)
-    unknown = [str(name) for name in values if name not in _types(kind)]
+    unknown = [str(name) for name in values if name not in field_types(kind)]
     if unknown:
         raise AlignkitError(f"{kind.__name__}: unknown field {', '.join(unknown)}")
-    kinds = _types(kind)
+    kinds = field_types(kind)
     values = {n: from_dict(kinds[n], v) if is_dataclass(kinds[n]) else v for n, v in values.items()}
     try:
         return kind(**values)

@@ -255,7 +255,7 @@ class PairFiles:
             yield PairBatch(first + 1, source, target)
 
     @property
-    def once(self) -> PathLike | None:
+    def read_once(self) -> PathLike | None:
         """A path that can be read only once, as a pipe; None: there is none."""
         for path in self.paths:
             special = os.path.exists(path) and not os.path.isdir(path) and not stat.S_ISREG(os.stat(path).st_mode)
@@ -264,9 +264,9 @@ class PairFiles:
         return None
 
     def _check_read_again(self) -> None:
-        if self.once is not None:
+        if self.read_once is not None:
             problem = "can be read only once, and this reads the text several times"
-            raise InputError(self.once, problem, remedy="give a file")
+            raise InputError(self.read_once, problem, remedy="give a file")
 
     def _check_counts(self, source: int, target: int) -> None:
         if source != target:

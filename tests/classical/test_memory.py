@@ -46,7 +46,7 @@ def test_a_text_that_is_too_large_is_refused_with_the_sample_that_fits(monkeypat
             fit(text)
     (found,) = re.findall("about ([^ ]+) of", str(caught.value))
     assert parse_size(found) == pytest.approx(needed, rel=0.2)
-    (sample,) = map(int, re.findall(r"give (\d+) pairs or fewer", str(caught.value)))
+    (sample,) = map(int, re.findall(r"--fit-on (\d+) ", str(caught.value)))
     assert 300 < sample < len(text)
     check_memory(text.take(np.arange(sample * 3 // 4)))
 
@@ -63,7 +63,7 @@ def test_a_hidden_markov_model_that_is_too_large_is_refused_with_the_sample_that
     for fit in (fit_hmm, fit_joint):
         with pytest.raises(AlignkitError, match="more than the") as caught:
             fit(text, fold_case=False)
-    (sample,) = map(int, re.findall(r"give (\d+) pairs", str(caught.value)))
+    (sample,) = map(int, re.findall(r"--fit-on (\d+) ", str(caught.value)))
     assert 100 < sample < 250
 
 
