@@ -21,6 +21,7 @@ TINY = np.float32(1e-30)
 # make every sentence impossible.
 UNSEEN = 1e-9
 TWO = PLACE(2)
+SEARCHES = 16  # so many entries of a row are laid out in the time of one search in it
 _HALF = np.uint64(32)
 
 
@@ -229,16 +230,28 @@ def fill_scores(low, high, index, rows, target, lengths, out, dense):
         b = first_not_below(sentences, a, starts[i + 1], high)
         if a == b:
             continue
-        for k in range(row_starts[i], row_ends[i]):
-            dense[columns[k]] = values[k]
+        wanted = 0
+        for j in range(a, b):
+            wanted += offsets[sentences[j] + 1] - offsets[sentences[j]]
+        # To look up few values in a long row is faster than to lay it out.
+        is_searched = SEARCHES * wanted < row_ends[i] - row_starts[i]
+        if not is_searched:
+            for k in range(row_starts[i], row_ends[i]):
+                dense[columns[k]] = values[k]
         for j in range(a, b):
             m = sentences[j]
             place = score_offsets[m] + positions[j]
             for k in range(offsets[m], offsets[m + 1]):
-                scores[place] = dense[tokens[k]]
+                if is_searched:
+                    found = first_not_below(columns, row_starts[i], row_ends[i], tokens[k])
+                    is_there = found < row_ends[i] and columns[found] == tokens[k]
+                    scores[place] = values[found] if is_there else np.float32(0)
+                else:
+                    scores[place] = dense[tokens[k]]
                 place += lengths[m]
-        for k in range(row_starts[i], row_ends[i]):
-            dense[columns[k]] = 0.0
+        if not is_searched:
+            for k in range(row_starts[i], row_ends[i]):
+                dense[columns[k]] = 0.0
 
 
 @kernel

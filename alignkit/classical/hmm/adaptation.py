@@ -167,12 +167,11 @@ class AdaptedEstimation(HMMEstimation):
         direction = uniform_direction(states, emitted, tokens, self.settings.null_probability)
         parameters = self.background.model.directions[side]
         null = self._background_null(side) + self.settings.null_prior
-        neutral = np.ones((1, parameters.fertility.shape[1]), np.float32)
         return direction._replace(
             totals=totals,
             null=null.astype(np.float32),
             null_total=float(null.sum()) + self._null_elsewhere(side),
-            fertility=np.concatenate([parameters.fertility, neutral])[self.ids[side]],
+            fertility=taken(parameters.fertility, self.ids[side], unknown=1),
             transition=parameters.transition,
             initial=parameters.initial,
         )

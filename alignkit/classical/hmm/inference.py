@@ -445,8 +445,7 @@ def _direction(
     if parameters is None:
         return direction
     if fertility:
-        neutral = np.ones((1, parameters.fertility.shape[1]), np.float32)
-        direction = direction._replace(fertility=np.concatenate([parameters.fertility, neutral])[states])
+        direction = direction._replace(fertility=taken(parameters.fertility, states, unknown=1))
     return direction._replace(
         totals=np.ones(len(states), np.float32),
         null=np.maximum(taken(parameters.null, emitted), np.float32(UNSEEN)),

@@ -180,9 +180,11 @@ def unpack_hmm(arrays: Fields, header: Record, directions: int) -> dict[str, Any
     return attributes
 
 
-def taken(values: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """values[ids], zeros where an id is -1."""
-    return np.concatenate([values, np.zeros((1, *values.shape[1:]), values.dtype)])[ids]
+def taken(values: np.ndarray, ids: np.ndarray, unknown: float = 0) -> np.ndarray:
+    """values[ids], and ``unknown`` where an id is -1; in time that does not depend on the number of values."""
+    out, known = np.full((len(ids), *values.shape[1:]), unknown, values.dtype), ids >= 0
+    out[known] = values[ids[known]]
+    return out
 
 
 def fertility_factors(counts: np.ndarray, settings: HMMSettings) -> np.ndarray:
