@@ -8,10 +8,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 from planted import bitext_of, permuted_copy, random_pairs
 
-# Test processes side by side (pytest -n) share the cores: threads beyond them would wait, and burn time at it.
+# Test processes side by side (pytest -n) have a core each: threads on the cores of the others would wait, and burn
+# time at it. A test that needs several threads says so.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    if hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")) % len(cores)]})
 
 # A busy machine draws examples slowly, and kernels compile in the middle of a test.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -6,8 +6,9 @@ import doctest
 from importlib import import_module
 from pathlib import Path
 
-import alignkit
 import pytest
+
+import alignkit
 
 ROOT = Path(alignkit.__file__).parents[1]
 WITH_EXAMPLES = sorted(

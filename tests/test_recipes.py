@@ -103,6 +103,7 @@ def test_eflomal(folder):
         check_links(folder, "eflomal.links", "corpus.de", "corpus.en")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["subwords"], indirect=True)
 def test_subwords(folder):
     check_links(folder, "pieces.links", "pieces.de", "pieces.en")
