@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from alignkit.classical.word_pairs import bags_of, invert, token_index
+from alignkit.classical.word_pairs import SourceRanges, bags_of, invert, token_index
 from alignkit.kernels import translation_table as kernels
 from alignkit.kernels.inverted_index import Bags, Tokens
 from alignkit.kernels.translation_table import Matrices, RowSpans
@@ -55,6 +56,12 @@ class PairTable:
     def shape(self) -> tuple[int, int]:
         """(V_src, V_tgt)."""
         return len(self.offsets) - 1, self.width
+
+    def with_values(self, values: np.ndarray) -> PairTable:
+        """The table with other values, float32 (K,); what was checked once is not checked again."""
+        table = copy(self)
+        object.__setattr__(table, "values", values)
+        return table
 
     def row(self, i: int) -> tuple[np.ndarray, np.ndarray]:
         """(columns, values) of source word i, views."""
@@ -178,12 +185,14 @@ class Lookup:
         offsets = flat_offsets(shapes)
         matrices = Matrices(np.zeros(offsets[-1], np.float32), offsets)
         index, target = token_index(self.bitext.source, self.threads), self.target_tokens
+        there = np.unique(target.tokens)
 
         def fill(low: int, high: int) -> None:
             dense = np.zeros(self.width + 1, np.float32)
-            kernels.fill_scores(low, high, index, self.rows, target, lengths, matrices, dense)
+            kernels.fill_scores(low, high, index, self.rows, target, lengths, there, matrices, dense)
 
-        run_blocks(fill, blocks(np.diff(offsets), self.threads), self.threads)
+        work = np.diff(index.starts) + self.rows.ends - self.rows.starts
+        SourceRanges(work, self.threads).over_rows(fill)
         return Scores(matrices.values, offsets, shapes)
 
     def posteriors(self, null: np.ndarray | None, null_weights: np.ndarray) -> Scores:

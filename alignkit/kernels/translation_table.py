@@ -210,47 +210,59 @@ def search_rows(rows, ids, out):
 
 
 @kernel
-def fill_scores(low, high, index, rows, target, lengths, out, dense):
-    """out[m][t, l] = value[x_l, y_t], 0 for pairs the table lacks, for sentences low <= m < high.
+def fill_scores(low, high, index, rows, target, lengths, there, out, dense):
+    """out[m][t, l] = value[x_l, y_t], 0 for pairs the table lacks, for source words low <= i < high.
 
     Args:
         index: InvertedIndex of all source tokens, with their positions.
         rows: RowSpans, a row for each word of the index.
         target: Tokens.
         lengths: int64 (M,), source lengths.
-        out: Matrices.
+        there: int32 (U,), the columns that occur in the target, rising.
+        out: Matrices, zeros.
         dense: float32 (V_tgt + 1,), zeros, left so; an unknown target word has id V_tgt.
     """
     starts, sentences, positions = index
     row_starts, row_ends, columns, values = rows
     tokens, offsets = target
     scores, score_offsets = out
-    for i in range(len(starts) - 1):
-        a = first_not_below(sentences, starts[i], starts[i + 1], low)
-        b = first_not_below(sentences, a, starts[i + 1], high)
-        if a == b:
-            continue
+    for i in range(low, high):
+        start, end = row_starts[i], row_ends[i]
         wanted = 0
-        for j in range(a, b):
+        for j in range(starts[i], starts[i + 1]):
             wanted += offsets[sentences[j] + 1] - offsets[sentences[j]]
-        # To look up few values in a long row is faster than to lay it out.
-        is_searched = SEARCHES * wanted < row_ends[i] - row_starts[i]
-        if not is_searched:
-            for k in range(row_starts[i], row_ends[i]):
+        if SEARCHES * wanted < end - start:
+            for j in range(starts[i], starts[i + 1]):
+                m = sentences[j]
+                place = score_offsets[m] + positions[j]
+                for k in range(offsets[m], offsets[m + 1]):
+                    found = first_not_below(columns, start, end, tokens[k])
+                    if found < end and columns[found] == tokens[k]:
+                        scores[place] = values[found]
+                    place += lengths[m]
+            continue
+        # A row that is much longer than the text has words is laid out for these only.
+        is_long = SEARCHES * len(there) < end - start
+        if is_long:
+            k = start
+            for o in there:
+                k = first_not_below(columns, k, end, o)
+                if k < end and columns[k] == o:
+                    dense[o] = values[k]
+        else:
+            for k in range(start, end):
                 dense[columns[k]] = values[k]
-        for j in range(a, b):
+        for j in range(starts[i], starts[i + 1]):
             m = sentences[j]
             place = score_offsets[m] + positions[j]
             for k in range(offsets[m], offsets[m + 1]):
-                if is_searched:
-                    found = first_not_below(columns, row_starts[i], row_ends[i], tokens[k])
-                    is_there = found < row_ends[i] and columns[found] == tokens[k]
-                    scores[place] = values[found] if is_there else np.float32(0)
-                else:
-                    scores[place] = dense[tokens[k]]
+                scores[place] = dense[tokens[k]]
                 place += lengths[m]
-        if not is_searched:
-            for k in range(row_starts[i], row_ends[i]):
+        if is_long:
+            for o in there:
+                dense[o] = 0.0
+        else:
+            for k in range(start, end):
                 dense[columns[k]] = 0.0
 
 

@@ -8,7 +8,7 @@ from planted import bitext_of, random_pairs
 
 from alignkit.classical.diagonal import fit_diagonal
 from alignkit.classical.ibm1 import fit_ibm1
-from alignkit.classical.lexical_model import Lookup
+from alignkit.classical.lexical_model import Lookup, PairTable
 
 FITS = {
     "ibm1": lambda text: fit_ibm1(text, threads=1),
@@ -38,3 +38,26 @@ def test_a_line_alone_equals_itself_among_others(name):
         assert model.log_probabilities(alone)[0] == totals[m]
     assert reduced > len(pairs) / 2
     assert not model.lookup(text).is_reduced  # and not because all of it was reduced
+
+
+def test_long_rows_are_looked_up_as_short_ones_are():
+    """Rows that are laid out whole, for the words of the text only, and not at all, as the kernel chooses."""
+    rng = np.random.default_rng(3)
+    sizes = [900, 900, *([5] * 60), 0]  # a word that is frequent here, a rare one, words of few pairs, one of none
+    columns = [np.sort(rng.choice(1000, size, replace=False)).astype(np.int32) for size in sizes]
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    table = PairTable(offsets, np.concatenate(columns), rng.random(sum(sizes), dtype=np.float32) + 0.1, 1000)
+    words = [f"y{i}" for i in range(0, 1000, 40)]
+    pairs = [(["x0", f"x{m + 2}", "x0"], list(rng.choice(words, 5))) for m in range(61)]
+    pairs += [(["x1", "x0", "new"], ["y0", "y40", "unknown"])]
+    text = bitext_of(pairs)
+    source, target = (
+        np.array([int(word[1:]) if word[1:].isdigit() else -1 for word in side.vocabulary], np.int32)
+        for side in (text.source, text.target)
+    )
+    lookup = Lookup(table, text, source, target, 2)
+    assert not lookup.is_reduced
+    for m, matrix in enumerate(lookup.scores()):
+        for t, y in enumerate(target[text.target[m]]):
+            for s, x in enumerate(source[text.source[m]]):
+                assert matrix[t, s] == (table.value(x, y) if min(x, y) >= 0 else 0)

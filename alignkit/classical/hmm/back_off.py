@@ -4,7 +4,7 @@ model has counted, as background knowledge about another text."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -209,7 +209,7 @@ class BackgroundPairs:
 
     def __init__(self, background: BackgroundModel, ids: Ids, rows: TableRows, ranges: SourceRanges) -> None:
         self.model, self.ids, table = background, ids, background.model.table
-        spans = _spans(replace(table, values=background.pairs), ids[0])
+        spans = _spans(table.with_values(background.pairs), ids[0])
         self.values = np.zeros(len(rows.columns), np.float32)
 
         def fill(low: int, high: int) -> None:

@@ -253,7 +253,7 @@ class LeaveOneOut:
         threads: int,
     ) -> None:
         """:meth:`take_out` of pairs of the model's text, whose elements are at ``places``."""
-        values = Lookup(replace(self.model.table, values=self.counts.pairs), part, *ids, threads).scores().values
+        values = Lookup(self.model.table.with_values(self.counts.pairs), part, *ids, threads).scores().values
         own = self.share * np.minimum(values, 1).astype(np.float64)
         m = np.repeat(np.arange(len(part)), np.diff(starts))
         row, column = np.divmod(np.arange(len(own)) - starts[m], part.source.lengths[m])
@@ -383,7 +383,7 @@ def _link_arrays(
     is_new = np.zeros(offsets[-1], bool)
     for side, direction in enumerate(running):
         if direction is not None:
-            lookup = Lookup(replace(model.table, values=direction.emission), bitext, *ids, threads)
+            lookup = Lookup(model.table.with_values(direction.emission), bitext, *ids, threads)
             scores = lookup.scores()
             is_new = scores.values == 0
             if unknown_pairs is None and direction.emission_alike.any():
