@@ -75,8 +75,11 @@ def compiled(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.nb[ci]"))
 
 
-def test_a_changed_callee_is_compiled_again(room, run):
+def test_damaged_and_changed_kernels_are_compiled_again(room, run):
     home = {"HOME": str(room / "home")}
+    assert run(**home) == ("10 0", "")
+    for path in compiled(room):
+        path.write_bytes(path.read_bytes()[:-9])
     assert run(**home) == ("10 0", "")
     assert run(**home) == ("10 1", "")  # from the disk
     (room / "alignkit" / "kernels" / "callee.py").write_text(CALLEE.format("+ 11"))
@@ -92,9 +95,13 @@ def test_a_changed_callee_is_compiled_again(room, run):
         ({"XDG_CACHE_HOME": "{}/xdg"}, "xdg/alignkit/kernels"),
     ],
 )
-def test_the_folder_can_be_chosen(room, run, environment, place):
-    run(**{name: value.format(room) for name, value in environment.items()})
-    assert compiled(room) == compiled(room / place) != []
+def test_the_folder_can_be_chosen(tmp_path, monkeypatch, environment, place):
+    monkeypatch.chdir(tmp_path)
+    for name in ("ALIGNKIT_CACHE", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value.format(tmp_path))
+    assert cache_folder.kernel_folder("0.1", "processor").parent == tmp_path / place
 
 
 def test_without_a_folder_it_warns_once_and_runs(room, run):
@@ -104,15 +111,6 @@ def test_without_a_folder_it_warns_once_and_runs(room, run):
     assert err.count("cannot keep compiled kernels") == 1
     assert "set ALIGNKIT_CACHE to a folder" in err
     assert compiled(room) == []
-
-
-def test_damaged_entries_are_compiled_again(room, run):
-    home = {"HOME": str(room / "home")}
-    run(**home)
-    for path in compiled(room):
-        path.write_bytes(path.read_bytes()[:-9])
-    assert run(**home) == ("10 0", "")
-    assert run(**home) == ("10 1", "")
 
 
 def test_a_user_without_a_home_has_no_folder(monkeypatch):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -197,17 +195,3 @@ def test_files_of_links(tmp_path):
     place.write_text("0-0\n1:1\n")
     with pytest.raises(alignkit.InputError, match="links, line 2"):
         alignkit.read_links(place)
-
-
-def test_the_library_loads_no_torch():
-    code = """
-import sys, alignkit
-assert not {"numpy", "numba", "torch"} & set(sys.modules)
-aligned = alignkit.align(["a b", "b"], ["x y", "y"], method="ibm1")
-aligned[0]; repr(aligned); aligned._repr_html_()
-alpha = aligned.score("alpha")
-alignkit.compare({"a": alpha, "b": [matrix for matrix in alpha]}, resamples=2)
-alignkit.kendall(alpha, alpha)
-assert not {"torch", "matplotlib", "sentencepiece"} & set(sys.modules)
-"""
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

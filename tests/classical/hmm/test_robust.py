@@ -99,19 +99,19 @@ def test_a_handful_of_pairs():
 
 
 def test_sentences_joined_to_long_lines():
-    """Lines of some 150 tokens: the model must find where sentences are."""
+    """Lines of some 75 tokens: the model must find where sentences are."""
     source, target, gold = sample()
     joined, lists = ([], []), []
-    for low in range(0, 500, 20):
+    for low in range(0, 500, 10):
         if low < 100:
             offset = np.zeros(2, np.int64)
             links = []
-            for m in range(low, low + 20):
+            for m in range(low, low + 10):
                 links += (gold.possible[m] + offset).tolist()
                 offset += (len(source[m]), len(target[m]))
             lists.append([tuple(link) for link in links])
         for side, text in zip(joined, (source, target), strict=True):
-            side.append([word for words in text[low : low + 20] for word in words])
+            side.append([word for words in text[low : low + 10] for word in words])
     truth = Links.from_lists(lists)
     assert aer(fit_joint(Bitext.from_sentences(*joined)).fitted_links, GoldLinks(truth, truth)) < 0.3
 
