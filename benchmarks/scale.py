@@ -4,10 +4,10 @@
 
 The text is enlarged as in benchmarks/memory.py: the lines of SRC and TGT over and over in random order, half of
 the rarer words changed in each copy. The sample is every tenth pair. DIR needs 160 MB for a million pairs. One
-run of each: `align SAMPLE --save-model M`, then `align --model M` over the whole. As many lines of links as
-pairs must come out, or it ends with an error. With --adapted, `align --fit-on` of a tenth of the first so many
-pairs is measured too, which adapts the model to blocks of the text. Writes OUT.json and OUT.md after each
-run; what is there is not measured again.
+run of each: `align SAMPLE --save-model M`, then `align --model M --shard i/10` of all parts of the whole, one
+after the other. As many lines of links as pairs must come out, or it ends with an error. With --adapted,
+`align --fit-on` of a tenth of the first so many pairs is measured too, which adapts the model to blocks of the
+text. Writes OUT.json and OUT.md after each run; what is there is not measured again.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ import click
 from inputs import fail, machine, run_benchmark
 from memory import write_texts
 from quality_systems import measured
+
+from alignkit.text.pairs import shard_range
 
 
 def part_of(path: Path, lines: slice) -> Path:
@@ -40,13 +42,20 @@ def line_count(path: Path) -> int:
         return sum(block.count(b"\n") for block in iter(lambda: stream.read(1 << 24), b""))
 
 
+def in_all(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The sums of runs one after the other, and their largest memory."""
+    sums = {key: sum(row[key] for row in rows) for key in ("pairs", "lines", "seconds", "cpu")}
+    return {"command": f"these {len(rows)} shards", "mb": max(row["mb"] for row in rows), **sums}
+
+
 def markdown(result: dict[str, Any]) -> str:
     """The table."""
     lines = ["# A text of any size: fit on a sample, map over the rest", "", result["machine"], ""]
     lines += [f"{result['threads']} threads. {result['note']}".strip(), ""]
     lines += ["| command | pairs | lines of links | wall min | CPU min | pairs a CPU second | peak GB |"]
     lines += ["|---|---|---|---|---|---|---|"]
-    for row in result["rows"]:
+    shards = [row for row in result["rows"] if "--shard" in row["command"]]
+    for row in [*result["rows"], *([in_all(shards)] if shards else [])]:
         rate = row["pairs"] / row["cpu"]
         lines.append(
             f"| `{row['command']}` | {row['pairs']:,} | {row['lines']:,} | {row['seconds'] / 60:.0f} | "
@@ -60,13 +69,22 @@ def markdown(result: dict[str, Any]) -> str:
 @click.argument("target")
 @click.option("--pairs", default=100_000_000, show_default=True, type=click.IntRange(min=1))
 @click.option("--every", default=10, show_default=True, type=click.IntRange(min=1), help="The sample.")
+@click.option("--shards", default=10, show_default=True, type=click.IntRange(min=1), help="Parts of the map.")
 @click.option("--adapted", default=0, show_default=True, help="Pairs that --fit-on is measured with.")
 @click.option("--threads", default=2, show_default=True, type=click.IntRange(min=1))
 @click.option("--folder", type=click.Path(path_type=Path), required=True, help="For texts, model and links.")
 @click.option("--note", default="", help="A sentence for the record.")
 @click.option("-o", "--output", required=True, help="Without suffix.")
 def main(
-    source: str, target: str, pairs: int, every: int, adapted: int, threads: int, folder: Path, **options: str
+    source: str,
+    target: str,
+    pairs: int,
+    every: int,
+    shards: int,
+    adapted: int,
+    threads: int,
+    folder: Path,
+    **options: str,
 ) -> None:
     """Time and memory of a fit on a sample and of a map over all pairs."""
     write_texts(source, target, [pairs], folder)
@@ -76,14 +94,15 @@ def main(
     result: dict[str, Any] = json.loads(place.read_text()) if place.exists() else {"rows": []}
     result |= {"machine": machine(), "threads": threads, "note": options["note"]}
 
-    def run(shown: str, texts: list[Path], *arguments: str) -> None:
+    def run(shown: str, texts: list[Path], *arguments: str, shard: tuple[int, int] = (1, 1)) -> None:
         if shown in [row["command"] for row in result["rows"]]:
             return
         command = ["align", *map(str, texts), *arguments, "-q", "--threads", str(threads), "-o", str(links)]
-        cost, size = measured([sys.executable, "-m", "alignkit", *command], threads), line_count(texts[0])
-        if line_count(links) != size:
-            fail(f"{line_count(links)} lines of links for {size} pairs")
-        row = {"command": shown, "pairs": size, "lines": line_count(links), **vars(cost)}
+        cost = measured([sys.executable, "-m", "alignkit", *command], threads)
+        low, high = shard_range(line_count(texts[0]), shard)
+        if (lines := line_count(links)) != high - low:
+            fail(f"{lines} lines of links for {high - low} pairs")
+        row = {"command": shown, "pairs": high - low, "lines": lines, **vars(cost)}
         click.echo(json.dumps(row), err=True)
         result["rows"].append(row)
         place.write_text(json.dumps(result, indent=1) + "\n")
@@ -91,7 +110,9 @@ def main(
 
     sample = [part_of(path, slice(0, None, every)) for path in whole]
     run("align SAMPLE --save-model M", sample, "--save-model", str(model))
-    run("align --model M", whole, "--model", str(model))
+    for i in range(1, shards + 1):
+        part = f"{i}/{shards}"
+        run(f"align --model M --shard {part}", whole, "--model", str(model), "--shard", part, shard=(i, shards))
     if adapted:
         first = [part_of(path, slice(0, adapted)) for path in whole]
         run("align --fit-on 10%", first, "--fit-on", "10%")
