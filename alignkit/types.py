@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from math import isfinite
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -96,6 +97,7 @@ def assigned(settings: Settings, assignments: Iterable[str]) -> Settings:
     return _replaced(settings, values)
 
 
+@cache
 def field_types(kind: type[Any]) -> dict[str, Any]:
     """The type of each field of a dataclass, by name."""
     hints = get_type_hints(kind)

@@ -314,10 +314,10 @@ def from_dict(kind: type[S], values: object) -> S:
         architecture = values.get("architecture", "lstm")
         values = {name: value for name, value in values.items() if name != "architecture"}
         kind = settings_class(architecture)
-    unknown = [str(name) for name in values if name not in field_types(kind)]
+    kinds = field_types(kind)
+    unknown = [str(name) for name in values if name not in kinds]
     if unknown:
         raise AlignkitError(f"{kind.__name__}: unknown field {', '.join(unknown)}")
-    kinds = field_types(kind)
     values = {n: from_dict(kinds[n], v) if is_dataclass(kinds[n]) else v for n, v in values.items()}
     try:
         return kind(**values)

@@ -31,7 +31,7 @@ from alignkit.text.pairs import LinePairs
 from .conftest import random_lines, small_settings
 from .training import test_classification, test_translation
 
-MOST = [2, pytest.param(None, marks=pytest.mark.slow)]
+MOST = [1, pytest.param(None, marks=pytest.mark.slow)]
 SETTINGS = small_settings(epochs=2, batch=8)
 SHORT = test_classification.SMALL.change(training={"steps": 12})
 

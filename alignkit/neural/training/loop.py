@@ -110,6 +110,8 @@ def batch_at(batches: Callable[[int], Sequence[np.ndarray]], count: int) -> Call
 def seeded(seed: int, step: int, device: torch.device) -> Iterator[None]:
     """Seed torch by (seed, step) within the block; the program's own random numbers are not affected."""
     number = int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0] >> np.uint64(1))
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        torch.manual_seed(number)
+    on_gpu = device.type == "cuda"
+    with torch.random.fork_rng([device] if on_gpu else []):
+        # torch.manual_seed asks every kind of device, which takes a millisecond.
+        (torch.manual_seed if on_gpu else torch.default_generator.manual_seed)(number)
         yield

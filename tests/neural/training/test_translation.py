@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,6 +31,15 @@ FILES = ["best.pt", "state.pt", "log.jsonl", "train.npz", "valid.npz", "valid.tg
 
 def start(path: Path, settings: RunSettings | None = None, **kwargs: object) -> NeuralAligner:
     return train_translation(path, TEXT, VALID, settings or small_settings(), device="cpu", **kwargs)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished run, which no test changes."""
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    start(folder)
+    return folder
 
 
 def contents(path: Path) -> dict[str, bytes]:
@@ -106,54 +113,48 @@ def test_an_epoch_has_every_pair_once(bitext: Bitext, buckets: bool) -> None:
 
 
 @pytest.mark.parametrize("moment", [0, 3, 10, 17])
-def test_a_stopped_run_ends_in_the_same_bits(tmp_path: Path, moment: int) -> None:
-    start(tmp_path / "whole")
+def test_a_stopped_run_ends_in_the_same_bits(tmp_path: Path, whole: Path, moment: int) -> None:
     if moment == 0:  # before anything but the configuration was written
         with pytest.raises(Stopped):
-            start(tmp_path / "stopped", progress=stop_at(1))
-        for path in (tmp_path / "stopped").glob("*"):
+            start(tmp_path, progress=stop_at(1))
+        for path in tmp_path.glob("*"):
             if path.name != "config.json":
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
     else:
         with pytest.raises(Stopped):
-            start(tmp_path / "stopped", progress=stop_at(moment))
-    start(tmp_path / "stopped")
-    assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
-    assert set(FILES) | {"checkpoints/step-000010.pt"} <= set(contents(tmp_path / "whole"))
+            start(tmp_path, progress=stop_at(moment))
+    start(tmp_path)
+    assert contents(tmp_path) == contents(whole)
+    assert set(FILES) | {"checkpoints/step-000010.pt"} <= set(contents(whole))
 
 
-def test_a_killed_process_leaves_a_run_that_goes_on(tmp_path: Path) -> None:
-    program = """
-import os, signal, sys
-from pathlib import Path
-from neural.training.test_translation import start
-count = 0
-real = os.replace
-def replace(a, b):  # the kill comes between two of the files that a measured step writes
-    global count
-    count += 1
-    if count == 15:
-        os.kill(os.getpid(), signal.SIGKILL)
-    real(a, b)
-os.replace = replace
-start(Path(sys.argv[1]))
-"""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    call = [sys.executable, "-c", program, str(tmp_path / "killed")]
-    root = Path(__file__).parents[2]
-    done = subprocess.run(call, cwd=root, env=environment, capture_output=True, timeout=120, check=False)
-    assert done.returncode == -9, done.stderr.decode()
+def test_what_a_killed_process_leaves_goes_on(
+    tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder is copied as it is between two of the files that a measured step writes, the new one unnamed."""
+    count, real = 0, os.replace
+
+    def replace(source: str, target: str) -> None:
+        nonlocal count
+        count += 1
+        if count == 15:
+            shutil.copytree(tmp_path / "going", tmp_path / "killed")
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    start(tmp_path / "going")
+    assert count > 15
     assert (tmp_path / "killed" / "state.pt").exists()
-    for path in (tmp_path / "killed").glob(".*"):  # the file that was being written
-        path.unlink()
+    assert contents(tmp_path / "killed") != contents(whole)
+    unnamed = list((tmp_path / "killed").rglob(".*"))
+    assert len(unnamed) == 1
+    unnamed[0].unlink()
     start(tmp_path / "killed")
-    start(tmp_path / "whole")
-    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+    assert contents(tmp_path / "killed") == contents(whole)
 
 
-def test_training_in_memory_is_the_same(tmp_path: Path) -> None:
-    best = start(tmp_path / "run")
-    run = TranslationRun(tmp_path / "run")
+def test_training_in_memory_is_the_same(whole: Path) -> None:
+    best, run = start(whole), TranslationRun(whole)
     again = Trainer(TranslationTask(run.train, run.valid, small_settings(), best.tokenizer, device="cpu")).run()
     assert again.step == best.step
     assert again.metrics == best.metrics
@@ -171,11 +172,11 @@ def test_seeds_and_dropout_matter(bitext: Bitext, tokenizer: Tokenizer) -> None:
     losses = {
         Trainer(TranslationTask(bitext, bitext, settings, tokenizer, device="cpu")).run().metrics["valid.loss"]
         for settings in (
-            small_settings(),
-            small_settings(seed=1),
-            small_settings(word_dropout=0.4),
-            small_settings(warmup=1),
-            small_settings().change(network={"dropout": 0.0}),
+            small_settings(epochs=1),
+            small_settings(epochs=1, seed=1),
+            small_settings(epochs=1, word_dropout=0.4),
+            small_settings(epochs=1, warmup=1),
+            small_settings(epochs=1).change(network={"dropout": 0.0}),
         )
     }
     assert len(losses) == 5
@@ -183,7 +184,7 @@ def test_seeds_and_dropout_matter(bitext: Bitext, tokenizer: Tokenizer) -> None:
 
 def test_training_learns_to_copy(tokenizer: Tokenizer, bitext: Bitext) -> None:
     text = Bitext(bitext.target, bitext.target)
-    settings = small_settings(epochs=30, learning_rate=2e-2).change(
+    settings = small_settings(epochs=20, learning_rate=3e-2).change(
         network={"hidden": 32, "embedding": 16, "dropout": 0.0, "layers": 1}
     )
     log: list[TrainingLog] = []
@@ -194,13 +195,12 @@ def test_training_learns_to_copy(tokenizer: Tokenizer, bitext: Bitext) -> None:
     assert log[-1].series("valid.accuracy")[0][1] < 0.3
 
 
-def test_a_finished_run_returns_at_once(tmp_path: Path) -> None:
-    first = start(tmp_path / "run")
-    assert TranslationRun(tmp_path / "run").finished
-    before = contents(tmp_path / "run")
-    second = start(tmp_path / "run", progress=stop_at(24))
-    assert contents(tmp_path / "run") == before
-    assert (first.step, first.metrics) == (second.step, second.metrics)
+def test_a_finished_run_returns_at_once(whole: Path) -> None:
+    assert TranslationRun(whole).finished
+    before, first = contents(whole), TranslationRun(whole).load(device="cpu")
+    again = start(whole, progress=stop_at(24))
+    assert contents(whole) == before
+    assert (first.step, first.metrics) == (again.step, again.metrics)
 
 
 def test_what_a_run_refuses(tmp_path: Path) -> None:
@@ -231,11 +231,11 @@ def test_what_failed_before_its_first_step_may_be_tried_otherwise(tmp_path: Path
     assert contents(tmp_path / "run") == contents(tmp_path / "other")
 
 
-def test_a_run_gives_its_text_and_its_checkpoints(tmp_path: Path) -> None:
-    best = start(tmp_path / "run")
-    run = find_run(tmp_path / "run" / "checkpoints" / "step-000010.pt")
+def test_a_run_gives_its_text_and_its_checkpoints(tmp_path: Path, whole: Path) -> None:
+    best = start(whole)
+    run = find_run(whole / "checkpoints" / "step-000010.pt")
     assert run is not None
-    assert run.path == (tmp_path / "run").resolve()
+    assert run.path == whole.resolve()
     assert run.train.fingerprint() == best.fingerprint
     assert run.references == VALID.target
     assert run.settings == small_settings()
