@@ -309,6 +309,5 @@ def test_threads_do_not_change_the_scores(case, aligner, bitexts, scores):
                 two = aligner.score(bitexts["new"], kind)
                 assert np.allclose(two.values, scores["new", kind].values, rtol=1e-3, atol=1e-6)
         return
-    for threads in (2, 8):
-        other = fitted(case, threads)
-        assert all(same(other.score(bitexts[name], kind), one) for (name, kind), one in scores.items())
+    other = fitted(case, 3)
+    assert all(same(other.score(bitexts[name], kind), one) for (name, kind), one in scores.items())

@@ -50,7 +50,7 @@ def test_links_are_those_of_the_two_models_symmetrized(bitext, options, method):
         check_links(both_ibm1s(bitext, method, threads, **options), bitext)
 
 
-@settings(deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(WORDS, WORDS), max_size=12), st.integers(1, 2))
 def test_links_whatever_the_text(pairs, iterations):
     text = bitext_of(pairs)

@@ -58,7 +58,7 @@ def use(path: Path) -> None:
     aligner.save(path.with_name("again.npz"))
 
 
-@pytest.mark.parametrize("most", [4, pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("most", [2, pytest.param(None, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", FITTED)
 def test_a_changed_model(tmp_path, monkeypatch, kind, most):
     monkeypatch.setattr(os, "fsync", lambda _: None)  # most of the time otherwise
@@ -70,7 +70,7 @@ def test_a_changed_model(tmp_path, monkeypatch, kind, most):
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("most", [4, pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("most", [2, pytest.param(None, marks=pytest.mark.slow)])
 def test_changed_scores(tmp_path, monkeypatch, most):
     monkeypatch.setattr(os, "fsync", lambda _: None)
     path = tmp_path / "s.npz"

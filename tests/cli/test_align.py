@@ -147,7 +147,7 @@ def test_each_line_is_answered_at_once(model):
 
 
 def test_memory_of_a_stream_does_not_grow(model):
-    """Twenty times the text, the same peak (within a tenth)."""
+    """Twenty times the text, the same peak (within a twentieth)."""
     code = (
         "import resource, sys; from alignkit_cli.main import run; assert run(sys.argv[1:]) == 0;"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
@@ -159,7 +159,7 @@ def test_memory_of_a_stream_does_not_grow(model):
         result = subprocess.run(command, input=data, capture_output=True, check=True)
         assert result.stdout.count(b"\n") == data.count(b"\n")
         peaks.append(int(result.stderr))
-    assert peaks[1] < 1.1 * peaks[0]
+    assert peaks[1] < 1.05 * peaks[0]  # 1.10 if the text is read whole
 
 
 def test_threads_change_nothing(alignkit, model):

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+import alignkit_data
 from alignkit import read_bitext
 from alignkit.aligner import load_aligner
 
@@ -130,11 +131,12 @@ def test_align_saves_a_model_and_goes_on_from_it(alignkit, write, tmp_path):
 
 def test_a_threshold_trades_precision_for_recall(alignkit, tmp_path):
     model = tmp_path / "m.npz"
-    assert alignkit("align", "-q", "--sample", "--save-model", model, "--threshold", "0.6").code == 0
+    text = alignkit_data.path("test.de"), alignkit_data.path("test.en")
+    assert alignkit("align", "-q", *text, "--save-model", model, "--threshold", "0.6").code == 0
     assert load_aligner(model).threshold == 0.6
     found = {}
     for value in ("0.2", "0.45", "0.9"):
-        lines = alignkit("align", "--sample", "--model", model, "--threshold", value).lines
+        lines = alignkit("align", *text, "--model", model, "--threshold", value).lines
         found[value] = {(n, link) for n, line in enumerate(lines) for link in line.split()}
     assert found["0.9"] < found["0.45"] < found["0.2"]
 

@@ -45,9 +45,7 @@ def test_fit_on_gives_a_line_for_each_pair(alignkit, command):
     assert alignkit(command, *SAMPLE, "--fit-on", "300", "-q").out == outcome.out
 
 
-@pytest.mark.parametrize(
-    "options", [[], ["--adapt"], ["--adapt", "--format", "probabilities"], ["--format", "giza"]]
-)
+@pytest.mark.parametrize("options", [[], ["--adapt", "--format", "probabilities"], ["--format", "giza"]])
 def test_shards_joined_are_the_whole_to_the_byte(alignkit, model, tmp_path, monkeypatch, options):
     from alignkit import pipeline
 

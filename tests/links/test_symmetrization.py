@@ -29,7 +29,7 @@ points = st.sets(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=14)
 
 
 @given(st.lists(st.tuples(points, points), max_size=4))
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_equals_the_published_steps(pairs):
     for method in METHODS:
         found = both([f for f, _ in pairs], [r for _, r in pairs], method)
@@ -51,7 +51,7 @@ def scattered(draw, length, width):
     return anywhere | close
 
 
-@pytest.mark.parametrize("length", [1, 40, 63, 64, 65, 127, 128, 129, 300])
+@pytest.mark.parametrize("length", [1, 40, 63, 64, 65, 127, 128, 129, 200])
 def test_sentences_of_any_length_equal_the_published_steps(length):
     draw = np.random.default_rng(length)
     pairs = []

@@ -7,10 +7,10 @@ import pytest
 from planted import bitext_of, error_rate, inflected_pairs
 
 from alignkit.align_settings import FitSettings
-from alignkit.classical.hmm import joint
+from alignkit.classical.hmm import joint, views
 from alignkit.classical.hmm.inference import VIEWS_CERTAINTY
 from alignkit.classical.hmm.joint import fit_joint, load_joint, matrix_elements
-from alignkit.classical.hmm.views import LARGEST_PAIR, View, ViewedText, trained_views
+from alignkit.classical.hmm.views import View, ViewedText, trained_views
 from alignkit.classical.priors import LexiconPrior
 from alignkit.errors import AlignkitError
 from alignkit.kernels.link_odds import HARDLY, NO_LINK
@@ -205,9 +205,9 @@ def test_a_text_that_is_long_as_subwords_is_looked_at_as_words():
     bitext = frequent()
     sides = [[side.words(m) for m in range(len(bitext))] for side in (bitext.source, bitext.target)]
     wide = ["".join(f"{chr(97 + k % 26)}{k}" for k in range(n, n + 60)) for n in range(120)]
-    for pairs, views in (([wide[:2]], 2), ([wide], 1)):
+    for pairs, count in (([wide[:2]], 2), ([wide], 1)):
         text = Bitext.from_sentences(sides[0] + pairs, sides[1] + pairs)
-        assert len(fit_joint(text, iterations=1).views) == views
+        assert len(fit_joint(text, iterations=1).views) == count
 
 
 def test_units_of_very_long_words_are_bounded():
@@ -220,12 +220,13 @@ def test_units_of_very_long_words_are_bounded():
     assert len(model.links(long)) == 1
 
 
+@pytest.mark.usefixtures("small_windows")
 def test_pairs_that_are_long_as_subwords_only_are_linked_in_windows():
     model = fit_joint(bitext_of(inflected_pairs(1, 150)[0]), views=(View(subwords=120),))
-    text, planted = inflected_pairs(2, 180)
+    text, planted = inflected_pairs(2, 45)
     joined = bitext_of([tuple([word for pair in text for word in pair[side]] for side in (0, 1))])
     viewed = ViewedText(model.views[0], joined).bitext
-    assert joined.shapes.prod() < LARGEST_PAIR < viewed.shapes.prod()
+    assert joined.shapes.prod() < views.LARGEST_PAIR < viewed.shapes.prod()
     starts = np.cumsum([0, *(len(source) for source, _ in text)]).tolist()
     links = [(s + start, t + start) for start, pair in zip(starts, planted, strict=False) for s, t in pair]
     assert error_rate(model.links(joined), [links]) < 0.1
