@@ -17,7 +17,7 @@ def settings_of(**training):
     from alignkit.neural.settings import PRESETS
 
     return PRESETS["small"].change(
-        text={"tokens": "words"}, network={"embedding": 24, "hidden": 24}, training={"epochs": 7, **training}
+        text={"tokens": "words"}, network={"embedding": 24, "hidden": 24}, training={"epochs": 4, **training}
     )
 
 

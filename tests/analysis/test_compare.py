@@ -25,8 +25,8 @@ def runs(lines, tmp_path_factory):
     for attention in ("general", "uniform"):
         settings = PRESETS["small"].change(
             text={"tokens": "words"},
-            network={"attention": attention, "embedding": 32, "hidden": 32},
-            training={"epochs": 8},
+            network={"attention": attention, "embedding": 24, "hidden": 24},
+            training={"epochs": 3},
         )
         sides = [side[:250] for side in lines], [side[250:] for side in lines]
         train_translation(folder / attention, LinePairs(*sides[0]), LinePairs(*sides[1]), settings, device="cpu")

@@ -287,8 +287,7 @@ def test_command(folder, found, capsys, tmp_path):
     arguments = ["lab", folder, "--device", "cpu", "--threads", 1]
     files = ["--csv-steps", tmp_path / "steps.csv"]
     assert run_program([*map(str, [*arguments, *files]), "--json"]) == 0
-    out = capsys.readouterr().out
-    result = json.loads(out)
+    result = json.loads(capsys.readouterr().out)
     assert [(one["u"], one["v"]) for one in result["lab"]] == PAPERS + OTHER + OURS
     assert result["lab"][3]["agreement"] == row(found, *PAPERS[3]).agreement
     assert result["lab"][0]["xi_bleu"] is None
@@ -296,8 +295,6 @@ def test_command(folder, found, capsys, tmp_path):
     assert result["lab"][0]["agreement"] == pytest.approx(found.table.agreement[0])
     steps = pd.read_csv(tmp_path / "steps.csv")
     assert np.allclose(steps.value, found.time_courses.value)
-    assert run_program([*map(str, arguments), "--json"]) == 0
-    assert capsys.readouterr().out == out  # the same command, the same bytes
     assert run_program([*map(str, arguments)]) == 0
     text = capsys.readouterr().out
     assert "A(lstm.alpha, uniform.beta)" in text
@@ -311,13 +308,22 @@ def test_command(folder, found, capsys, tmp_path):
 
 def test_one_command_trains_and_measures(lines, capsys, tmp_path):
     texts = []
-    for name, part in (("train", slice(0, 250)), ("valid", slice(250, 300))):
+    for name, part in (("train", slice(0, 60)), ("valid", slice(250, 270))):
         for side, language in zip(lines, ("de", "en"), strict=True):
             path = tmp_path / f"{name}.{language}"
             path.write_text("\n".join(side[part]) + "\n")
             texts.append(str(path))
     arguments = ["lab", "--train", *texts[:2], "--valid", *texts[2:], "-o", str(tmp_path / "folder")]
-    arguments += ["--preset", "small", "--set", "text.tokens=words", "--set", "training.steps=12"]
+    arguments += [
+        "--preset",
+        "small",
+        "--set",
+        "text.tokens=words",
+        "--set",
+        "training.steps=12",
+        "--set",
+        "network.hidden=16",
+    ]
     arguments += ["--device", "cpu", "--threads", "1", "--json", "--bleu"]
     assert run_program(arguments) == 0
     captured = capsys.readouterr()

@@ -79,9 +79,9 @@ def test_same_predictions_other_attention(two_telling_words):
         labelled=two_telling_words,
         embedding=16,
         hidden=12,
-        epochs=4,
-        copy_epochs=6,
-        rate=8e-3,
+        epochs=3,
+        copy_epochs=4,
+        rate=1.2e-2,
         seeds=2,
         weights=(0.0, 0.02),
     )
@@ -92,7 +92,7 @@ def test_same_predictions_other_attention(two_telling_words):
     shares = [done / total for done, total in told]
     assert shares == sorted(shares)
     assert shares[-1] == 1
-    assert len(told) == 2 * 15 * (4 + 2 * 6)  # P, and a Q for each of two lambdas
+    assert len(told) == 2 * 15 * (3 + 2 * 4)  # P, and a Q for each of two lambdas
     assert table.loc["P", "right"] > 0.95
     assert table.loc["P", ["TVD", "JSD"]].tolist() == [0, 0]
     assert 0 < table.loc["other seed", "JSD"] < table.loc["0.02", "JSD"]

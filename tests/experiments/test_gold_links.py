@@ -51,7 +51,7 @@ def test_the_error_rate_by_hand():
 def test_on_a_planted_text_errors_fall(folder):
     torch.set_num_threads(1)
     settings = experiment.GoldLinksSettings(
-        data=str(folder), pairs=180, judged=0, pieces=60, epochs=5, warmup=0, batch=8, seeds=1
+        data=str(folder), pairs=180, judged=0, pieces=60, epochs=3, warmup=0, batch=8, seeds=1
     )
     told = []
     result = experiment.run_gold_links(settings, lambda *what: told.append(what[:2]))

@@ -39,7 +39,7 @@ def texts(tmp_path_factory):
 @pytest.fixture(scope="module")
 def found(texts):
     return experiment.run_ktiw_drives_attention(
-        experiment.KtiwSettings(**texts, pieces=60, epochs=14, scored=40, runs=1)
+        experiment.KtiwSettings(**texts, pieces=60, epochs=8, scored=40, runs=1, learning_rate=5e-3)
     )
 
 
@@ -64,7 +64,7 @@ def test_a_run_directory_gives_its_own_agreements(texts, tmp_path):
     from alignkit.neural.aligners import load_checkpoint
     from alignkit.neural.training.translation import TranslationRun, train_translation
 
-    plan = experiment.KtiwSettings(**texts, pieces=60, epochs=2)
+    plan = experiment.KtiwSettings(**texts, pieces=60, epochs=1)
     lines, held = plan.lines()
     settings = plan.settings().change(training={"keep": "logged"})
     train_translation(tmp_path, lines, held, settings, device="cpu")

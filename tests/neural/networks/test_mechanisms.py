@@ -130,7 +130,7 @@ def test_networks_learn_and_have_true_saliency(name, heads, bitext, tokenizer):
     if not name.endswith("sigmoid"):
         np.testing.assert_allclose(sums, 1, atol=1e-5)
     for kind in ("beta", "loo"):
-        assert np.isfinite(found.score(bitext, kind).values).all()
+        assert np.isfinite(found.score(bitext.take(np.arange(8)), kind).values).all()
 
 
 @pytest.mark.parametrize(

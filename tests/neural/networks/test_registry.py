@@ -101,7 +101,7 @@ def larger(network, seed=3):
 
 @pytest.mark.parametrize("name", ["general", "dot", "additive", "bag"])
 def test_a_registered_network_learns_scores_translates_and_is_saved(name, tmp_path, bitext, tokenizer):
-    settings = settings_of(name, epochs=6, learning_rate=3e-2)
+    settings = settings_of(name, epochs=4, learning_rate=4e-2)
     found = Trainer(TranslationTask(bitext, bitext, settings, tokenizer, device="cpu")).run()
     untrained = Trainer(
         TranslationTask(bitext, bitext, settings.change(training={"steps": 0}), tokenizer, device="cpu")
@@ -112,15 +112,16 @@ def test_a_registered_network_learns_scores_translates_and_is_saved(name, tmp_pa
     again = load_checkpoint(tmp_path / "x.pt", "cpu")
     assert again.settings == found.settings
     assert type(again.network) is (BagNetwork if name == "bag" else EncoderDecoder)
+    few = bitext.take(np.arange(8))
     for kind in ("alpha", "beta", "delta", "loo"):
-        scores = found.score(bitext, kind)
+        scores = found.score(few, kind)
         assert np.isfinite(scores.values).all()
         assert np.ptp(scores.values) > 0.01
-        assert np.array_equal(again.score(bitext, kind).values, scores.values)
+        assert np.array_equal(again.score(few, kind).values, scores.values)
     for matrix in found.score(bitext, "alpha"):
         np.testing.assert_allclose(matrix.sum(1), np.ones(len(matrix)) * (matrix.size > 0), atol=1e-5)
     for beam in (1, 3):
-        assert translate(again.network, bitext.source, beam) == translate(found.network, bitext.source, beam)
+        assert translate(again.network, few.source, beam) == translate(found.network, few.source, beam)
 
 
 @pytest.mark.parametrize("name", ["additive", "bag"])
@@ -172,7 +173,7 @@ def test_saliency_equals_autograd_and_finite_differences(name, bitext):
     assert has_derivatives(network) == (name in ("general", "dot", "uniform"))
     sizes = batch_sizes("saliency", CPU)
     scores = saliency_scores(network, bitext)
-    for m in np.flatnonzero(bitext.shapes.min(1))[:6]:
+    for m in np.flatnonzero(bitext.shapes.min(1))[:3]:
         batch = Batcher(bitext, CPU)(np.array([m]))
         with evaluation_mode(network, gradients=True):
             plain = autograd_saliency(network, batch, sizes)[0].numpy()

@@ -160,7 +160,7 @@ def test_scores_of_a_batch_are_those_of_a_loop(bitext, changes):
     found = [attention_scores(network, bitext), lexical_scores(network, bitext)]
     one = attention_scores(network, bitext, reading=Reading(layer=network.settings.layers))
     for m, (source, target) in enumerate(zip(bitext.source, bitext.target, strict=True)):
-        if m > 8 or not len(source) or not len(target):
+        if m > 4 or not len(source) or not len(target):
             continue
         alpha, _ = naive.matrices(source, target)
         np.testing.assert_allclose(found[0][m], alpha.mean(0), atol=1e-6)
@@ -248,7 +248,7 @@ def test_step_by_step_is_as_at_once(changes):
 
 @pytest.mark.parametrize("changes", CHANGES, ids=str)
 def test_it_is_trained_saved_and_translates(bitext, tokenizer, tmp_path, changes):
-    settings = small_settings(epochs=4, learning_rate=1.5e-2).change(
+    settings = small_settings(epochs=2, learning_rate=3e-2).change(
         network={"architecture": "transformer", "embedding": 8, "hidden": 16, "heads": 2, "layers": 1, **changes}
     )
     untrained = Trainer(
@@ -260,9 +260,10 @@ def test_it_is_trained_saved_and_translates(bitext, tokenizer, tmp_path, changes
     again = load_checkpoint(tmp_path / "x.pt", "cpu")
     assert again.name == ("uniform" if changes.get("attention") == "uniform" else "transformer")
     assert again.settings == found.settings
+    few = bitext.take(np.arange(8))
     for kind in found.kinds:
-        assert np.array_equal(again.score(bitext, kind).values, found.score(bitext, kind).values)
-    assert translate(again.network, bitext.source, 3) == translate(found.network, bitext.source, 3)
+        assert np.array_equal(again.score(few, kind).values, found.score(few, kind).values)
+    assert translate(again.network, few.source, 3) == translate(found.network, few.source, 3)
     same = build_network(found.settings.network, found.network.state_dict())
     assert isinstance(same, Transformer)
 

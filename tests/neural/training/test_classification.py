@@ -256,14 +256,14 @@ def test_training_starts_from_prepared_weights() -> None:
 
 MECHANISMS = [
     *(f"feed-forward+{name}" for name in NORMALIZERS),
-    *(f"{name}+sparsemax" for name in SCORE_FUNCTIONS),
+    *(f"{name}+sparsemax" for name in SCORE_FUNCTIONS if name != "feed-forward"),
 ]
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_mechanism_finds_the_telling_words(tmp_path: Path, name: str) -> None:
     """Hard attention that is trained by samples takes more steps than a test has."""
-    settings = SMALL.change(network={"attention": name}, training={"steps": 45, "learning_rate": 5e-2})
+    settings = SMALL.change(network={"attention": name}, training={"steps": 35, "learning_rate": 5e-2})
     best = start(tmp_path, settings)
     assert best.metrics["valid.accuracy"] > (0.6 if name.endswith("reinforce") else 0.85)
     text = VALID.take(range(8)).encode(best.tokenizer, NAMES).bitext
