@@ -102,7 +102,7 @@ def test_sentences_joined_to_long_lines():
     """Lines of some 75 tokens: the model must find where sentences are."""
     source, target, gold = sample()
     joined, lists = ([], []), []
-    for low in range(0, 500, 10):
+    for low in range(0, 300, 10):
         if low < 100:
             offset = np.zeros(2, np.int64)
             links = []
