@@ -22,7 +22,7 @@ SMALL = experiment.WrittenLexiconSettings(
     batch=32,
     steps=30,
     learning_rate=2e-2,
-    doses=(0, 60),
+    doses=(0, 80),
     contrasts=(6, 12),
 )
 
@@ -39,15 +39,15 @@ def test_the_lexicon_is_written_and_erased(found):
     result, told = found
     table = result.table.set_index("condition")
     assert list(table.index) == [
-        *("written, 0 steps", "written, 60 steps", "flat, 60 steps", "erased"),
+        *("written, 0 steps", "written, 80 steps", "flat, 80 steps", "erased"),
         *("frozen, written", "frozen, random", "6 of 6", "6 of 12"),
     ]
     chance = 1 / 7
-    assert table.known["written, 60 steps"] > 0.6
-    assert table.known["written, 60 steps"] == table.known["frozen, written"]
+    assert table.known["written, 80 steps"] > 0.6
+    assert table.known["written, 80 steps"] == table.known["frozen, written"]
     for name in ("written, 0 steps", "frozen, random", "erased"):
         assert table.known[name] < 0.5, name
-    assert table.known["flat, 60 steps"] < table.known["written, 60 steps"] - chance
+    assert table.known["flat, 80 steps"] < table.known["written, 80 steps"] - chance
     assert told[-1][0] == told[-1][1]
     assert len(result.rows["seeds"]) == 8 * SMALL.seeds
     assert len(result.claims) == 7
@@ -90,9 +90,9 @@ def condition(name, dose, steps):
 
 def judged(written, flat, erased, frozen, random, graded):
     first = [
-        condition(f"written, {dose} steps", dose, steps) for dose, steps in zip((0, 60), written, strict=True)
+        condition(f"written, {dose} steps", dose, steps) for dose, steps in zip((0, 80), written, strict=True)
     ]
-    rest = [("flat, 60 steps", flat), ("erased", erased), ("frozen, written", frozen), ("frozen, random", random)]
+    rest = [("flat, 80 steps", flat), ("erased", erased), ("frozen, written", frozen), ("frozen, random", random)]
     others = [condition(name, 0, steps) for name, steps in rest]
     kinds = [
         condition(f"6 of {v}", dose, steps) for v, dose, steps in zip((6, 12), (1.0, 2.0), graded, strict=True)

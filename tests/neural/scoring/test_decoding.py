@@ -22,7 +22,7 @@ from ..naive import NaiveNetwork
 def test_greedy_equals_a_loop(bitext: Bitext, attention: str) -> None:
     network = small_network(attention=attention)
     naive = NaiveNetwork(network)
-    bitext = bitext.take(np.arange(10))
+    bitext = bitext.take(np.arange(7))
     found = translate(network, bitext.source, 1, BatchSizes(5))
     assert len({len(ids) for ids in found}) > 2
     for source, ids in zip(bitext.source, found, strict=True):
@@ -40,7 +40,7 @@ def test_the_widest_beam_finds_the_best_of_all_translations() -> None:
     network = small_network(vocabulary=5, seed=11)
     source = torch.tensor([[1, 1], [4, 3], [2, 2]])
     lengths = np.array([3, 3])
-    steps = 4
+    steps = 3
     tokens, scores = beam_search(network, source, lengths, beam=5**steps, steps=steps)
     for m in range(2):
         every = {}
