@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from alignkit.links.links import AlignedPair, Link, Links
 from alignkit.packages import imported
 from alignkit.parallel import thread_count
 from alignkit.scores import Scores, first_pairs
+from alignkit.stages import Stage
 from alignkit.storage import atomic_write, read_header
 from alignkit.text import bitext as bitext_files
 from alignkit.text.bitext import Bitext
@@ -206,10 +207,14 @@ def align(
     reading = {**vars(chosen.reading), "threads": count}
     if model is not None:
         linker = Linker(model, chosen, threads)
-        return linker.linked(read_text(source, target, **reading))
+        with Stage("reading"):
+            bitext = read_text(source, target, **reading)
+        return linker.linked(bitext)
     fit = Fit(chosen)
-    bitext = read_text(source, target, **reading)
-    aligner = fit(bitext, count, progress)
+    with Stage("reading"):
+        bitext = read_text(source, target, **reading)
+    with Stage("fitting", progress) as stage:
+        aligner = fit(bitext, count, stage)
     fitted = aligner.fitted_links_and_probabilities if isinstance(aligner, JointHMM) else None
     return AlignedText(bitext, aligner, fitted)
 
@@ -253,12 +258,14 @@ def align_blocks(
         if fit_on is None or shard != (1, 1):
             raise AlignkitError("a text in blocks needs a model, or for the whole of it the size of a sample")
         share, fit = sample_share(fit_on), Fit(chosen)
-        bounds = files.bounds(BLOCK, ADAPTED_ELEMENTS if chosen.fitting.chosen.is_joint else None)
+        with Stage("reading"):
+            bounds = files.bounds(BLOCK, ADAPTED_ELEMENTS if chosen.fitting.chosen.is_joint else None)
         count = int(bounds[-1])
         sample = sampled_pairs(count, share(count), seed)
         log.info("fitted on a sample of %d of %d pairs", len(sample), count)
         bitext = files.sample(sample)
-        aligner = fit(bitext, thread_count(threads), progress, count)
+        with Stage("fitting", progress) as stage:
+            aligner = fit(bitext, thread_count(threads), stage, count)
         linking = LinkSettings(adapt=isinstance(aligner, JointHMM))
         if isinstance(aligner, JointHMM):
             fitted = aligner.fitted_links_and_probabilities
@@ -268,7 +275,8 @@ def align_blocks(
         linker = Linker(aligner, AlignSettings(linking=linking), threads)
     else:
         linker = Linker(model, chosen, threads)
-        bounds = files.bounds(BLOCK, linker.elements)
+        with Stage("reading"):
+            bounds = files.bounds(BLOCK, linker.elements)
         count = int(bounds[-1])
         if linker.depends_on_block:
             low, high = shard_range(len(bounds) - 1, shard)
@@ -582,17 +590,39 @@ def load(path: PathLike, threads: int | None = None) -> Aligner | Scores | Bitex
     return load_aligner(path, threads)
 
 
+class Written(NamedTuple):
+    """What :func:`write_alignments` wrote: pairs, their links and target words, and lines that are empty.
+
+    ``blank`` are the pairs with a blank side, ``malformed`` the lines that are no pairs.
+    """
+
+    pairs: int = 0
+    links: int = 0
+    words: int = 0
+    blank: int = 0
+    malformed: int = 0
+
+    def __str__(self) -> str:
+        """The numbers as text, as ``6 pairs (1 with a blank side), 12 links (0.92 per target word)``."""
+        empty = [
+            *([f"{self.blank:,} with a blank side"] if self.blank else []),
+            *([f"{self.malformed:,} malformed and skipped"] if self.malformed else []),
+        ]
+        left_out = f" ({', '.join(empty)})" if empty else ""
+        density = f" ({self.links / self.words:.2f} per target word)" if self.words else ""
+        return f"{self.pairs:,} pairs{left_out}, {self.links:,} links{density}"
+
+
 def write_alignments(
     texts: Iterable[AlignedText],
     output: PathLike = "-",
     output_format: str = "pharaoh",
     sentence_scores: PathLike | None = None,
     first: int = 0,
-) -> None:
+) -> Written:
     """Write the alignments of texts in one format, as they come.
 
-    Files take their place only when all is written; standard output is flushed after every block. At the end, the
-    number of pairs with an empty line because a side is blank or a line malformed is logged.
+    Files take their place only when all is written; standard output is flushed after every block.
 
     Args:
         texts: in their order.
@@ -607,25 +637,28 @@ def write_alignments(
     if output_format not in OUTPUT_FORMATS:
         raise AlignkitError(f"unknown format {output_format!r}; known are {', '.join(OUTPUT_FORMATS)}")
     chosen, scored = OUTPUT_FORMATS[output_format], sentence_scores is not None
-    blanks, errors = 0, 0
-    with _opened(output) as links, _opened("-" if sentence_scores is None else sentence_scores) as scores:
+    counts = np.zeros(len(Written()), np.int64)
+    with (
+        _opened(output) as links,
+        _opened("-" if sentence_scores is None else sentence_scores) as scores,
+        Stage("pairs linked") as stage,
+    ):
         for text in texts:
             for alignment in text.alignments(
                 probabilities=chosen.needs_probabilities, words=chosen.needs_words, scored=scored
             ):
-                links.write(render(alignment, output_format, first + 1))
+                links.write(render(alignment, output_format, first + int(counts[0]) + 1))
                 links.flush()
                 if scored and alignment.sentence_scores is not None:
                     scores.write(sentence_score_lines(alignment.sentence_scores))
                     scores.flush()
-                first += len(alignment.links)
-            if text.errors and not errors:
+                counts[:2] += len(alignment.links), len(alignment.links.pairs)
+                stage(int(counts[0]), 0)
+            if text.errors and not counts[4]:
                 log.info("skipped %s", text.errors[0])
-            errors += len(text.errors)
-            blanks += blank_pairs(text.bitext) - len(text.errors)
-    for count, kind in ((blanks, "pairs with a blank side"), (errors, "malformed lines")):
-        if count:
-            log.info("empty output lines of %s: %d", kind, count)
+            errors = len(text.errors)
+            counts[2:] += text.bitext.target.lengths.sum(), blank_pairs(text.bitext) - errors, errors
+    return Written(*counts.tolist())
 
 
 def _opened(path: PathLike) -> AbstractContextManager[IO[bytes]]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -31,6 +32,9 @@ from alignkit_cli.options import (
 )
 from alignkit_cli.parameter_types import PASSES, TEXT, Checked, InputPath, OutputPath
 from alignkit_cli.progress import ProgressBar
+
+if TYPE_CHECKING:
+    from alignkit.pipeline import Written
 
 #: Settings of a model that have an option of their own.
 OWN = ("iterations", "null")
@@ -172,10 +176,19 @@ def align_and_write(
     # A saved model links a text of any size, unless all scores are wanted or the text can be read only once.
     in_blocks |= model is not None and scores is None and PairFiles(source, target).read_once is None
 
+    began = time.monotonic()
+
+    def close(written: Written) -> None:
+        """Say what was done."""
+        seconds = time.monotonic() - began
+        names = [options.get(name) for name in ("output", "save_model", "save_scores", "sentence_scores")]
+        made = "".join(f"; {name}" for name in names if name not in (None, "-"))
+        note(f"{written}, {seconds:.1f} s ({written.pairs / seconds:,.0f} pairs/s){made}", quiet)
+
     files = options["output"] or "-", options["output_format"], options.get("sentence_scores")
     if model is not None and streamed:
         texts = align_stream(sys.stdin.buffer, model, settings=settings, threads=threads or 1, skip=skip)
-        write_alignments(texts, *files)
+        close(write_alignments(texts, *files))
         return
     if model is None:
         give_memory_back()
@@ -187,9 +200,6 @@ def align_and_write(
         else:
             aligned = align(source, target, **how)
             aligner, blocks, first = aligned.aligner, iter([aligned]), 0
-    if progress.summary:
-        fitting = settings.fitting
-        note(f"{aligner.name if fitting.chosen.is_joint else fitting.method}: {progress.summary}", quiet)
     if options["save_model"] is not None:
         if options.get("model_size") is not None:
             from alignkit.classical.hmm.joint import pruned
@@ -199,4 +209,4 @@ def align_and_write(
         aligner.save(options["save_model"])
     if scores is not None:
         aligned.score(options.get("kind", "alpha")).save(scores)
-    write_alignments(blocks, *files, first=first)
+    close(write_alignments(blocks, *files, first=first))

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from alignkit import stages
 from alignkit.align_settings import ReadSettings
 from alignkit_cli.command import argument
 from alignkit_cli.parameter_types import TEXT, THREADS, OutputPath
@@ -114,9 +115,14 @@ def output_option(command: Command) -> Command:
 
 
 def quiet_option(command: Command) -> Command:
-    """--quiet."""
-    text = "Suppress progress messages."
-    return click.option("-q", "--quiet", is_flag=True, is_eager=True, callback=_show_notes, help=text)(command)
+    """--quiet and --verbose."""
+    text = "Print no messages of progress."
+    quiet = click.option("-q", "--quiet", is_flag=True, is_eager=True, callback=_show_notes, help=text)
+    text = "Print a line for every iteration and all that is logged."
+    verbose = click.option(
+        "-v", "--verbose", is_flag=True, expose_value=False, callback=_show_everything, help=text
+    )
+    return apply(command, quiet, verbose)
 
 
 def choose_text(
@@ -188,11 +194,21 @@ class NoteHandler(logging.Handler):
 
 
 def _show_notes(_: click.Context, __: click.Parameter, quiet: bool) -> bool:
-    """Show what the library logs, passing messages on a terminal only; nothing of it if ``quiet``."""
+    """Show what the library logs, nothing of it if ``quiet``; a terminal has bars instead of lines of progress."""
     logger = logging.getLogger("alignkit")
     logger.handlers = [NoteHandler()]
-    logger.setLevel(logging.ERROR if quiet else logging.DEBUG if sys.stderr.isatty() else logging.INFO)
+    logger.setLevel(logging.ERROR if quiet else logging.INFO)
+    stages.log.setLevel(logging.WARNING if sys.stderr.isatty() else logging.NOTSET)
     return quiet
+
+
+def _show_everything(context: click.Context, _: click.Parameter, verbose: bool) -> None:
+    """Show all that the library logs, lines of progress too."""
+    if verbose and context.params.get("quiet"):
+        raise click.UsageError("Give --quiet or --verbose, not both.")
+    if verbose:
+        logging.getLogger("alignkit").setLevel(logging.DEBUG)
+        stages.log.setLevel(logging.DEBUG)
 
 
 def note(message: str, quiet: bool = False) -> None:

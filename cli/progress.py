@@ -1,17 +1,20 @@
-"""A progress bar on standard error for work of more than a second, if standard error is a terminal."""
+"""Progress on standard error: on a terminal a bar, for work of more than a second; elsewhere lines."""
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from typing import Any
+
+from alignkit.stages import Stage, log
 
 DELAY = 1.0  # seconds before the bar is shown
 FORMAT = "{desc} [{bar:24}] {percentage:3.0f} % {remaining} left{postfix}"
 
 
-class ProgressBar:
-    """The progress of a piece of work, called as ``bar(done, total, message)``; a bar on a terminal only.
+class ProgressBar(Stage):
+    """The progress of a piece of work, called as ``bar(done, total, message)``: a bar on a terminal, else lines.
 
     Args:
         label: the name of the work.
@@ -20,42 +23,29 @@ class ProgressBar:
     """
 
     def __init__(self, label: str, quiet: bool = False, fits: int = 1) -> None:
-        self.label, self.fits = label, fits
-        self.shown = sys.stderr.isatty() and not quiet
+        super().__init__(label)
+        self.fits = fits
+        # Where the log shows lines of progress, as with --verbose, they would be in the way of the bar.
+        self.shown = sys.stderr.isatty() and not quiet and not log.isEnabledFor(logging.INFO)
         self.bar: Any = None
         self.done: dict[bool, int] = {}
-        self.steps: dict[bool, int] = {}
-        self.last: dict[bool, str] = {}
 
     def __call__(self, done: int, total: int, message: str = "") -> None:
-        reverse = message.startswith("reverse, ")
-        if done <= self.done.get(reverse, 0):
-            self.steps[reverse] = 0  # what came before, as the encoding of words, were no iterations
-        self.done[reverse], self.last[reverse] = done, message
-        self.steps[reverse] = self.steps.get(reverse, 0) + 1
+        """Draw the bar, or note the progress for the next line."""
+        super().__call__(done, total, message)
+        self.done[message.startswith("reverse, ")] = done
         if not self.shown:
             return
         if self.bar is None:
-            self.bar = _terminal_bar(self.label)
+            self.bar = _terminal_bar(self.name)
         self.bar.total = self.fits * total
         self.bar.set_postfix_str(message, refresh=False)
         self.bar.update(sum(self.done.values()) - self.bar.n)
 
-    def __enter__(self) -> ProgressBar:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
         if self.bar is not None:
             self.bar.close()
-
-    @property
-    def summary(self) -> str:
-        """The number of iterations that were run, and the last message of each fit; empty if there was none."""
-        if not self.steps:
-            return ""
-        count = max(self.steps.values())  # fewer than planned where links settled before
-        messages = "; ".join(self.last[reverse] for reverse in sorted(self.last))
-        return f"{count} iteration{'s' if count > 1 else ''}: {messages}"
 
 
 def _terminal_bar(label: str) -> Any:

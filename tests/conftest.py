@@ -8,6 +8,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from planted import bitext_of, permuted_copy, random_pairs
 
+from alignkit import stages
+from alignkit.kernels import compile as kernel_compilation
+
 # Test processes side by side (pytest -n) have a core each: threads on the cores of the others would wait, and burn
 # time at it. A test that needs several threads says so.
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -16,6 +19,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     if hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")) % len(cores)]})
+
+# Whether kernels are compiled depends on what ran before; lines about work that takes long would come in any test.
+kernel_compilation.PATIENCE = stages.FIRST = 1e6
 
 # A busy machine draws examples slowly, and kernels compile in the middle of a test.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -21,6 +21,7 @@ ORDER = [
         "version",
         "errors",
         "types",
+        "stages",
         "parallel",
         "packages",
         "records",

@@ -61,10 +61,10 @@ def room(tmp_path):
 
 @pytest.fixture
 def run(room):
-    def call(**environment: str) -> tuple[str, str]:
+    def call(before: str = "", **environment: str) -> tuple[str, str]:
         """What the program prints on standard output and error."""
         # Python's own cache of byte code goes by whole seconds and sizes, which two quick edits may share.
-        command = [sys.executable, "-B", "-c", PROGRAM]
+        command = [sys.executable, "-B", "-c", before + PROGRAM]
         done = subprocess.run(command, cwd=room, capture_output=True, text=True, check=True, env=environment)
         return done.stdout.strip(), done.stderr
 
@@ -102,6 +102,16 @@ def test_the_folder_can_be_chosen(tmp_path, monkeypatch, environment, place):
     for name, value in environment.items():
         monkeypatch.setenv(name, value.format(tmp_path))
     assert cache_folder.kernel_folder("0.1", "processor").parent == tmp_path / place
+
+
+def test_it_says_once_that_compiling_takes_a_while(run, room):
+    patient = "import alignkit.kernels.compile as c, logging; logging.basicConfig(level=20); c.PATIENCE = {}\n"
+    said = {}
+    for patience in (-1, 60):
+        (room / "alignkit" / "kernels" / "callee.py").write_text(CALLEE.format(f"+ {patience}"))
+        said[patience] = run(patient.format(patience), HOME=str(room / "home"))[1]
+    assert said[-1].count("compiling for this machine") == 1
+    assert said[60] == ""
 
 
 def test_without_a_folder_it_warns_once_and_runs(room, run):

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
+from alignkit.stages import Stage
 from alignkit.types import Progress
 
 # :func:`exact_sum` counts in parts of 2^-32; a sum of 2^31 numbers of this size does not overflow.
@@ -57,16 +58,16 @@ def run_em(
         The log-likelihood that each E-step found. Maximum likelihood makes it rise at every step.
     """
     history: list[float] = []
-    for iteration in range(iterations):
-        model.e_step()
-        history.append(model.log_likelihood)
-        model.m_step()
-        converged = model.has_converged(history)
-        if progress is not None:
+    with Stage("fitting", progress) as stage:
+        for iteration in range(iterations):
+            model.e_step()
+            history.append(model.log_likelihood)
+            model.m_step()
+            converged = model.has_converged(history)
             done = iterations if converged else iteration + 1
-            progress(before + done, before + iterations + after, model.status)
-        if converged:
-            break
+            stage(before + done, before + iterations + after, model.status)
+            if converged:
+                break
     return history
 
 

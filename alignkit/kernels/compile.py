@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import logging
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +28,8 @@ _OPTIONS: dict[str, Any] = {
     "no_cfunc_wrapper": True,
     "_nrt": False,
 }
+#: Seconds after the first kernel had to be compiled until the log has it that more are.
+PATIENCE = 2.0
 _lock = threading.RLock()
 
 
@@ -114,7 +117,7 @@ def _cache_class() -> Any:
             # Two processes that save at once may take the same name for two signatures.
             if found is not None and found.signature.args != tuple(sig):
                 found = None
-            if found is None:
+            if found is None and (problem or time.monotonic() - _began() > PATIENCE):
                 _announce(problem and f"cannot keep compiled kernels in {folder}: {problem}")
             return found
 
@@ -162,9 +165,15 @@ def _locator_class(folder: Path, problem: str | None) -> Any:
 
 
 @functools.cache
+def _began() -> float:
+    """The time at which the first kernel of this process had to be compiled."""
+    return time.monotonic()
+
+
+@functools.cache
 def _announce(problem: str | None) -> None:
-    """Log, once in a process, that kernels are being compiled, which takes a while."""
+    """Log, once in a process, that kernels are being compiled and cannot be kept, or that it takes a while."""
     if problem:
         log.warning("%s; compiling them each time; set ALIGNKIT_CACHE to a folder that can be written", problem)
     else:
-        log.debug("compiling for this machine; the next run need not ...")
+        log.info("compiling for this machine; the next run need not ...")

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from alignkit.neural.devices import one_thread
+from alignkit.stages import Stage
 from alignkit.types import Progress, no_progress
 
 CPU = torch.device("cpu")
@@ -68,22 +69,23 @@ def descend(
     >>> abs(x.item()) < 0.1
     True
     """
-    for step in range(start, steps + 1):
-        if step > start:
-            if rate is not None:
-                for group in optimiser.param_groups:
-                    group["lr"] = rate(step - 1)
-            with seeded(seed, step, device) if seed is not None else nullcontext():
-                optimiser.zero_grad()
-                value = loss(step - 1)
-                with one_thread(device) if pinned else nullcontext():
-                    value.backward()
-            optimiser.step()
-        ended = measure is not None and measure(step) is True
-        if step > start:
-            progress(step, steps, message())
-        if ended:
-            return step
+    with Stage("training", progress) as stage:
+        for step in range(start, steps + 1):
+            if step > start:
+                if rate is not None:
+                    for group in optimiser.param_groups:
+                        group["lr"] = rate(step - 1)
+                with seeded(seed, step, device) if seed is not None else nullcontext():
+                    optimiser.zero_grad()
+                    value = loss(step - 1)
+                    with one_thread(device) if pinned else nullcontext():
+                        value.backward()
+                optimiser.step()
+            ended = measure is not None and measure(step) is True
+            if step > start:
+                stage(step, steps, message())
+            if ended:
+                return step
     return steps
 
 

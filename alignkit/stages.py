@@ -1,0 +1,70 @@
+"""Stages of long work, told in the log: for work without a terminal, and for users of the library."""
+
+from __future__ import annotations
+
+import logging
+import time
+from threading import Event, Thread
+from typing import ClassVar
+
+from alignkit.types import Progress, no_progress
+
+log = logging.getLogger(__name__)
+
+#: Seconds until a stage is told of for the first time, and between two times.
+FIRST, LATER = 5.0, 30.0
+
+
+class Stage:
+    """A stage of long work, called as a :data:`alignkit.types.Progress` in the course of it.
+
+    The log has a line such as ``fitting: 3 of 10, log-likelihood -1.2e+06, 41 s`` after five seconds, and then
+    every thirty, of level INFO; at level DEBUG, a line for every new message too. Of stages within one another, it
+    is told of the outermost that has been called, else of the innermost.
+
+    Args:
+        name: of the stage.
+        progress: is called too.
+    """
+
+    _open: ClassVar[list[Stage]] = []
+
+    def __init__(self, name: str, progress: Progress | None = None) -> None:
+        self.name, self.progress = name, progress or no_progress
+        self.place, self.message = "", ""
+        self.began = time.monotonic()
+        self._ended = Event()
+
+    def __call__(self, done: int, total: int, message: str = "") -> None:
+        """Note that ``done`` of ``total`` parts are done; a total of 0 is one that is not known."""
+        self.place = f"{done:,} of {total:,}" if total else f"{done:,}"
+        is_new, self.message = message != self.message, message
+        self.progress(done, total, message)
+        if is_new and self in Stage._told():
+            log.debug("%s", self)
+
+    def __str__(self) -> str:
+        parts = filter(None, (self.place, self.message, f"{time.monotonic() - self.began:.0f} s"))
+        return f"{self.name}: {', '.join(parts)}"
+
+    def __enter__(self) -> Stage:
+        Stage._open.append(self)
+        if len(Stage._open) == 1 and log.isEnabledFor(logging.INFO):
+            Thread(target=self._tell, name="alignkit-stage", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        Stage._open.remove(self)
+        self._ended.set()
+
+    @staticmethod
+    def _told() -> list[Stage]:
+        """The stage that the log is told of, if any is open."""
+        return ([stage for stage in Stage._open if stage.place] or Stage._open[-1:])[:1]
+
+    def _tell(self) -> None:
+        pause = FIRST
+        while not self._ended.wait(pause):
+            for stage in Stage._told():
+                log.info("%s", stage)
+            pause = LATER
