@@ -84,7 +84,8 @@ class FitSettings:
             takes about seven times as long, and three times for small texts.
         keep_case: treat words that differ in case only as different words in a joint model.
         reverse: fit the target-to-source direction. Links have their source first all the same.
-        prior: a lexicon from another text, or the file that `alignkit lexicon` wrote it to, as pseudo-counts.
+        prior: a lexicon, or its file (a dictionary, or one of `alignkit lexicon`, Moses or eflomal), as
+            pseudo-counts.
         prior_weight: how many occurrences of each word a lexicon that is read from a file counts for.
         embeddings: vectors that say which words are alike (:mod:`alignkit.embeddings`); ``e5`` for those of the
             extra ``embeddings``; or a file of word vectors, or two of them with a comma between them.

@@ -61,8 +61,8 @@ def knowledge_options(command: Command) -> Command:
         FitSettings,
         "prior",
         type=TEXT,
-        help="Use the lexicon of another text, as `alignkit lexicon` writes it: its probabilities count like some "
-        "occurrences of each word.",
+        help="Use a dictionary, or the lexicon of another text, as `alignkit lexicon`, Moses or eflomal write it: "
+        "its probabilities count like some occurrences of each word.",
     )
     start = setting_option(
         FitSettings,

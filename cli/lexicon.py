@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 
@@ -12,15 +12,30 @@ from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import note, output_option, quiet_option, write_output
 from alignkit_cli.parameter_types import COUNT, InputPath
 
+if TYPE_CHECKING:
+    from alignkit.classical.lexical_model import LexicalModel
+
 
 @alignkit_command("lexicon")
-@argument("model", metavar="MODEL", type=InputPath(), help="A saved model (--save-model).")
 @argument(
-    "reverse",
-    metavar="[REVERSE]",
+    "first",
+    metavar="MODEL|SRC",
+    type=InputPath(),
+    help="A saved model (--save-model); or the source text whose links LINKS has.",
+)
+@argument(
+    "second",
+    metavar="[REVERSE|TGT]",
     required=False,
     type=InputPath(),
-    help="A model of the other direction of the same text (--reverse).",
+    help="A model of the other direction of the same text (--reverse); or the target text.",
+)
+@argument(
+    "links",
+    metavar="[LINKS]",
+    required=False,
+    type=InputPath(),
+    help="Links of the text, a line per pair: the lexicon is counted from them.",
 )
 @click.option(
     "--format",
@@ -28,9 +43,10 @@ from alignkit_cli.parameter_types import COUNT, InputPath
     type=click.Choice(get_args(LexiconFormat)),
     default=get_args(LexiconFormat)[0],
     show_default=True,
-    help='tsv: source, target, p(target | source), and p(source | target) with REVERSE. moses: "target source '
-    'p(target | source)", the lexical weights lex.f2e; with REVERSE, -o PREFIX writes PREFIX.f2e and PREFIX.e2f. '
-    "shortlist: like moses, without NULL and with the best translations only, for Marian.",
+    help="tsv: source, target, p(target | source); with REVERSE or LINKS, p(source | target); with LINKS, their "
+    'number. moses: "target source p(target | source)", the lexical weights lex.f2e; with REVERSE or LINKS, -o '
+    "PREFIX writes PREFIX.f2e and PREFIX.e2f. shortlist: like moses, without NULL and with the best translations "
+    "only, for Marian. eflomal: its priors, counted from LINKS.",
 )
 @click.option(
     "--best",
@@ -45,26 +61,44 @@ from alignkit_cli.parameter_types import COUNT, InputPath
 @output_option
 @quiet_option
 def command(
-    model: str,
-    reverse: str | None,
+    first: str,
+    second: str | None,
+    links: str | None,
     both: bool,
     file_format: LexiconFormat,
     best: int | None,
     output: str | None,
     quiet: bool,
 ) -> None:
-    """Write the translation table of a saved model as text.
+    """Write the translation table of a saved model, or of given links, as text.
 
     Source words are in the order of their bytes, their translations with the likeliest first. A model of target to
     source (--reverse) alone gives a lexicon of that direction, whose source words are those of the target text.
-    """
-    from alignkit.aligner import Reversed, load_aligner
-    from alignkit.classical.lexicon import lexicon_files, lexicon_of, reverse_lexicon_of
 
-    if both and reverse is not None:
-        raise click.UsageError("Give REVERSE or --both, not both of them.")
-    if (both or reverse is not None) and file_format == "moses" and output in (None, "-"):
+    With SRC TGT LINKS, the probabilities are relative frequencies: the links of two words, divided by those of one
+    of them and its occurrences without a link.
+    """
+    from alignkit.classical.lexicon import lexicon_files
+    from alignkit.classical.link_counts import LinkedWords
+
+    if both and second is not None:
+        raise click.UsageError("--both goes only with one MODEL.")
+    if (both or second is not None) and file_format == "moses" and output in (None, "-"):
         raise click.UsageError("Two Moses files cannot both go to standard output; give -o PREFIX.")
+    counts = None if links is None else LinkedWords.read(first, second, links)
+    if counts is None:
+        lexicons = _saved(first, second, both, quiet)
+    else:
+        lexicons = [counts.lexicon] if file_format == "shortlist" else [counts.lexicon, counts.reversed.lexicon]
+    for suffix, parts in lexicon_files(*lexicons, file_format=file_format, best=best, counts=counts).items():
+        write_output(parts, f"{output}{suffix}" if suffix else output)
+
+
+def _saved(model: str, reverse: str | None, both: bool, quiet: bool) -> list[LexicalModel]:
+    """The lexicon of a saved model, or those of both directions."""
+    from alignkit.aligner import Reversed, load_aligner
+    from alignkit.classical.lexicon import lexicon_of, reverse_lexicon_of
+
     aligners = [load_aligner(path) for path in (model, reverse) if path is not None]
     is_reversed = isinstance(aligners[0], Reversed)
     if is_reversed and reverse is not None:
@@ -73,6 +107,4 @@ def command(
     lexicons += [reverse_lexicon_of(aligners[0])] if both else []
     if is_reversed:
         note(f"{model}: a model of target to source (--reverse), and so is its lexicon", quiet)
-    files = lexicon_files(*lexicons, file_format=file_format, best=best)
-    for suffix, parts in files.items():
-        write_output(parts, f"{output}{suffix}" if suffix else output)
+    return lexicons

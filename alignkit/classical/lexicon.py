@@ -1,4 +1,4 @@
-"""Translation tables of lexical models as text: TSV, Moses' lexical weights, Marian's shortlist."""
+"""Translation tables as text: TSV, Moses' lexical weights, Marian's shortlist, eflomal's priors."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from alignkit.aligner import Aligner, Reversed, Symmetrized
 from alignkit.classical.hmm.joint import JointHMM
 from alignkit.classical.hmm.parameters import FittedHMM
 from alignkit.classical.lexical_model import LexicalModel, PairTable
+from alignkit.classical.link_counts import LinkedWords
 from alignkit.classical.settings import SHORTLIST, LexiconFormat
 from alignkit.errors import AlignkitError
 from alignkit.text.vocabulary import Vocabulary
@@ -116,6 +117,7 @@ def lexicon_files(
     reverse: LexicalModel | None = None,
     file_format: LexiconFormat = "tsv",
     best: int | None = None,
+    counts: LinkedWords | None = None,
 ) -> dict[str, Iterator[bytes]]:
     """The files of a lexicon: the suffix of each one's name -> its content, in parts.
 
@@ -123,12 +125,19 @@ def lexicon_files(
         forward: source to target.
         reverse: target to source, of the same text; for ``tsv`` and ``moses``.
         file_format: ``tsv`` (see :func:`tsv`); ``moses`` (see :func:`moses`), ``.f2e`` and ``.e2f`` with a reverse
-            model; or ``shortlist``, as ``moses`` without NULL and with the best translations only.
+            model; ``shortlist``, as ``moses`` without NULL and with the best translations only; or ``eflomal``
+            (see :func:`eflomal`).
         best: as in :func:`entries`; a shortlist has ``SHORTLIST`` translations by default.
+        counts: of the links that the lexicon is counted from, for ``tsv`` and ``eflomal``.
 
     Raises:
-        AlignkitError: the format has no place for the reverse model, or the two are not of opposite directions.
+        AlignkitError: the format has no place for the reverse model, or the two are not of opposite directions; or
+            it needs counts.
     """
+    if file_format == "eflomal":
+        if counts is None:
+            raise AlignkitError("eflomal's priors are counts of links, which a model has not; give SRC TGT LINKS")
+        return {"": eflomal(counts, best)}
     if reverse is not None:
         if file_format == "shortlist":
             raise AlignkitError("a shortlist has one direction; give one model")
@@ -137,7 +146,7 @@ def lexicon_files(
                 "the reverse model has no source word among its targets: is it of the other direction?"
             )
     if file_format == "tsv":
-        return {"": tsv(forward, reverse, best)}
+        return {"": tsv(forward, reverse, best, None if counts is None else counts.table)}
     if file_format == "shortlist":
         return {"": moses(forward, best or SHORTLIST, null=False)}
     if reverse is None:
@@ -145,8 +154,14 @@ def lexicon_files(
     return {".f2e": moses(forward, best), ".e2f": moses(reverse, best)}
 
 
-def tsv(forward: LexicalModel, reverse: LexicalModel | None = None, best: int | None = None) -> Iterator[bytes]:
-    """Lines ``source TAB target TAB p(target | source)``, and TAB p(source | target) if there is a reverse model.
+def tsv(
+    forward: LexicalModel,
+    reverse: LexicalModel | None = None,
+    best: int | None = None,
+    counts: PairTable | None = None,
+) -> Iterator[bytes]:
+    """Lines ``source TAB target TAB p(target | source)``, and TAB p(source | target) if there is a reverse model,
+    and TAB the number of links if there are counts of the forward model's words.
 
     The pairs and their order are those of :func:`entries` of the forward model; the reverse probability is 0 for a
     pair that the reverse model does not have. NULL is left out: a word of the text may be spelled like it.
@@ -155,6 +170,8 @@ def tsv(forward: LexicalModel, reverse: LexicalModel | None = None, best: int | 
     for i, columns, values in entries(forward, best):
         word = forward.source[i]
         ends = [""] * len(columns) if row is None else [f"\t{p:.6g}" for p in row(i, columns)]
+        if counts is not None:
+            ends = [f"{end}\t{counts.value(i, o):.0f}" for end, o in zip(ends, columns.tolist(), strict=True)]
         lines = zip(columns.tolist(), values.tolist(), ends, strict=True)
         yield "".join(f"{word}\t{forward.target[o]}\t{p:.6g}{end}\n" for o, p, end in lines).encode()
 
@@ -193,6 +210,25 @@ def moses(model: LexicalModel, best: int | None = None, null: bool = True) -> It
             yield lines(words[0][i], columns, values)
     if null:
         yield lines(NULL, *null_entries(model, best, _SMALLEST))
+
+
+def eflomal(counts: LinkedWords, best: int | None = None) -> Iterator[bytes]:
+    """The lines of eflomal's priors: how often words are linked (``LEX``), how many links a word has in each
+    direction (``FERF``, ``FERR``), and the jumps between links (``HMMF``, ``HMMR``).
+
+    Left out are words with control characters, as in :func:`moses`.
+
+    Args:
+        counts: of the links.
+        best: as in :func:`entries`.
+    """
+    source, target = counts.lexicon.source, counts.lexicon.target
+    for i, columns, _ in entries(counts.lexicon, best):
+        pairs = ((source[i], target[o], counts.table.value(i, o)) for o in columns.tolist())
+        yield "".join(f"LEX\t{x}\t{y}\t{n:.0f}\n" for x, y, n in pairs if _plain(x) and _plain(y)).encode()
+    for direction, side in (("F", counts), ("R", counts.reversed)):
+        lines = [f"FER{direction}\t{word}\t{k}\t{n}\n" for word, k, n in side.fertilities() if _plain(word)]
+        yield "".join([*lines, *(f"HMM{direction}\t{jump}\t{n}\n" for jump, n in side.jumps())]).encode()
 
 
 def _plain(word: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from alignkit.aligner import LOADERS
 from alignkit.classical.lexical_model import PairTable
+from alignkit.classical.lexicon_lines import read_lexicon
 from alignkit.classical.settings import GREATEST_PRIOR_WEIGHT, PRIOR_WEIGHT
 from alignkit.errors import AlignkitError, InputError
 from alignkit.kernels.hmm_m_step import column_sums
@@ -16,7 +17,6 @@ from alignkit.kernels.inverted_index import TableRows
 from alignkit.records import plainly_shown
 from alignkit.storage import arrays_fingerprint, read_header
 from alignkit.text.bitext import Bitext
-from alignkit.text.reading import read_lines
 from alignkit.text.units import lowercase
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike, brief_repr
@@ -158,11 +158,11 @@ def start_null(null: np.ndarray, known: Vocabulary, words: Vocabulary) -> np.nda
 
 
 def read_prior(path: PathLike, weight: float = PRIOR_WEIGHT) -> LexiconPrior:
-    """Read a lexicon as `alignkit lexicon` writes it: source, target, p(target | source) and optionally
-    p(source | target), separated by tabs; where the last is missing, the other stands for both.
+    """Read a lexicon in one of :data:`alignkit.classical.lexicon_lines.FORMATS`, which its first line shows.
 
     Raises:
-        InputError: the file is a saved model; or a line has another form, has no probability, or repeats a pair.
+        InputError: the file is a saved model, or has no pair of words; or a line has another form than the first,
+            has no probability, or repeats a pair of probabilities.
     """
     header = read_header(path) if Path(path).is_file() else None  # a pipe can be read only once
     if header is not None:
@@ -171,36 +171,11 @@ def read_prior(path: PathLike, weight: float = PRIOR_WEIGHT) -> LexiconPrior:
         raise InputError(
             path, f"{what}, not a lexicon", remedy="write the lexicon of a model with `alignkit lexicon`"
         )
-    source: dict[str, int] = {}
-    target: dict[str, int] = {}
-    values: dict[tuple[int, int], tuple[float, float]] = {}
-    for number, line in enumerate(read_lines(path), 1):
-        if not line.strip():
-            continue
-        fields = line.split("\t")
-        numbers = _numbers(path, fields, number)
-        pair = source.setdefault(fields[0], len(source)), target.setdefault(fields[1], len(target))
-        if pair in values:
-            raise InputError(path, f"the pair {fields[0]!r}, {fields[1]!r} is there twice", line=number)
-        values[pair] = numbers
-    shape = (len(values), 2)
-    return LexiconPrior(
-        Vocabulary.from_tokens(source),
-        Vocabulary.from_tokens(target),
-        np.array(list(values), np.int32).reshape(shape),
-        np.array(list(values.values()), np.float32).reshape(shape),
-        weight,
-    )
-
-
-def _numbers(path: PathLike, fields: list[str], line: int) -> tuple[float, float]:
-    try:
-        numbers = [float(field) for field in fields[2:]]
-    except ValueError:
-        numbers = []
-    if len(fields) not in (3, 4) or len(numbers) != len(fields) - 2 or not all(fields[:2]):
-        problem = "must be source, target and one or two probabilities, with tabs between them"
-        raise InputError(path, problem, line=line, remedy="write the lexicon with `alignkit lexicon`")
-    if not all(0 <= value <= 1 for value in numbers):
-        raise InputError(path, "a probability lies outside [0, 1]", line=line)
-    return numbers[0], numbers[-1]
+    words, numbers = read_lexicon(path)
+    source, target = (Vocabulary.from_tokens(dict.fromkeys(side)) for side in zip(*words, strict=True))
+    pairs = np.array([(source.id(x), target.id(y)) for x, y in words], np.int32)
+    values = np.array(numbers, np.float32)
+    if values.ndim == 1:  # counts, of which each word's share is its probability
+        shares = [values / np.maximum(np.bincount(ids, values), 1e-30)[ids] for ids in pairs.T]
+        values = np.stack(shares, axis=1).astype(np.float32)
+    return LexiconPrior(source, target, pairs, values, weight)

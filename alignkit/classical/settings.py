@@ -14,7 +14,7 @@ Weighting = Literal["source-length", "target-length", "one", "presence"]
 #: The endings of the files that :func:`alignkit.classical.cooccurrence.save_table` writes.
 TABLE_ENDINGS = (".npz", ".tsv")
 #: The formats of :func:`alignkit.classical.lexicon.lexicon_files`.
-LexiconFormat = Literal["tsv", "moses", "shortlist"]
+LexiconFormat = Literal["tsv", "moses", "shortlist", "eflomal"]
 #: How many translations of a word a shortlist has by default, as in Marian.
 SHORTLIST = 100
 #: How many occurrences of each word a lexicon from another text counts for.

@@ -90,8 +90,13 @@ def row(model, i):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a\tx\n", "line 1: must be source"),
-        ("a\tx\t0.5\na x 0.5\n", "line 2: must be source"),
+        ("a\tx\t0.5\na x 0.5\n", "line 2: must be source, .*the file was taken for a lexicon by its line 1"),
+        ("\na\tx\nb\n", "line 3: must be source and target with a tab .* a dictionary by its line 2"),
+        ("LEX\ta\tx\t4\nHMMF\ta\t4\n", "line 2: must be LEX, .* the priors of eflomal"),
+        ("LEX\ta\tx\t-4\n", "line 1: a count lies outside"),
+        ("x a 0.5\nx a\n", "line 2: must be target, source .* lexical weights of Moses"),
+        ("word\n", "line 1: 'word' is no line of a lexicon; a dictionary has"),
+        ("a b\tx\n", "has no pair of words"),
         ("a\tx\thigh\n", "line 1: must be source"),
         ("a\tx\t1.5\n", "line 1: a probability"),
         ("a\tx\tnan\n", "line 1: a probability"),
@@ -101,6 +106,31 @@ def row(model, i):
 def test_a_malformed_lexicon_is_an_error(text, message, tmp_path):
     with pytest.raises(InputError, match=message):
         read_prior(written(tmp_path, text))
+
+
+@pytest.mark.parametrize("text", ["a\tx\nb\ty\na\ty\na\tx\n", "a ||| x\nb ||| y\n\na|||y\n", "a x\nb y\na y\n"])
+def test_a_dictionary_has_equal_probabilities(text, tmp_path):
+    prior = read_prior(written(tmp_path, text))
+    found = {
+        (prior.source[i], prior.target[o]): p for (i, o), p in zip(prior.pairs, prior.values.tolist(), strict=True)
+    }
+    assert found == {("a", "x"): [0.5, 1], ("b", "y"): [1, 0.5], ("a", "y"): [0.5, 0.5]}
+
+
+def test_priors_of_other_programs(tmp_path):
+    eflomal = "LEX\ta\tx\t3\nLEX\ta\ty\t1\nLEX\t<NULL>\ty\t9\nLEX\tb\ty\t3\nFERF\ta\t1\t4\nHMMF\t-1\t2\n"
+    prior = read_prior(written(tmp_path, eflomal))
+    assert prior.values.tolist() == [[0.75, 1], [0.25, 0.25], [1, 0.75]]
+    prior = read_prior(written(tmp_path, "x a 0.5\ny NULL 0.5\ny b 0.25\n"))
+    assert (list(prior.source), list(prior.target)) == (["a", "b"], ["x", "y"])
+    assert prior.values.tolist() == [[0.5, 0.5], [0.25, 0.25]]
+
+
+def test_entries_of_several_words_are_left_out(tmp_path, caplog):
+    caplog.set_level("INFO", "alignkit")
+    prior = read_prior(written(tmp_path, "New York\tNueva York\na\tx\n"))
+    assert list(prior.source) == ["a"]
+    assert "left out 1 entries of several words" in caplog.text
 
 
 def test_impossible_priors_are_errors():

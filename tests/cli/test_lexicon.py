@@ -51,6 +51,15 @@ def test_shortlist(alignkit, models):
     assert [line.split()[1] for line in two] == [x for x in "abcd" for _ in range(2)]
 
 
+def test_a_lexicon_of_given_links(alignkit, write, tmp_path):
+    given = write("s", "a b\n"), write("t", "A B\n"), write("links", "0-0 1-1\n")
+    assert alignkit("lexicon", *given).lines == ["a\tA\t1\t1\t1", "b\tB\t1\t1\t1"]
+    assert alignkit("lexicon", *given, "--format", "eflomal").lines[:2] == ["LEX\ta\tA\t1", "LEX\tb\tB\t1"]
+    assert alignkit("lexicon", *given, "--format", "shortlist").lines == ["A a 1.0000000", "B b 1.0000000"]
+    assert alignkit("lexicon", *given, "--format", "moses", "-o", tmp_path / "lex").code == 0
+    assert (tmp_path / "lex.e2f").read_text() == "a A 1.0000000\nb B 1.0000000\n"
+
+
 def test_errors(alignkit, models, failure, write, tmp_path):
     failure(alignkit("lexicon"), "MODEL")
     failure(alignkit("lexicon", tmp_path / "absent"), "absent")
@@ -60,6 +69,7 @@ def test_errors(alignkit, models, failure, write, tmp_path):
     failure(alignkit("lexicon", models[1], "--both"), "one direction only")
     failure(alignkit("lexicon", *models, "--format", "shortlist"), "one direction")
     failure(alignkit("lexicon", *models, "--format", "moses"), "-o PREFIX")
+    failure(alignkit("lexicon", models[0], "--format", "eflomal"), "give SRC TGT LINKS")
     failure(alignkit("lexicon", models[0], "--best", 0), "--best")
     failure(alignkit("lexicon", models[0], "-o", tmp_path / "no" / "x"), "cannot write")
 
@@ -82,4 +92,4 @@ def test_both_directions_of_one_model(alignkit, models, write, tmp_path, failure
     best = [line.split("\t") for line in alignkit("lexicon", tmp_path / "views", "--both", "--best", 1).lines]
     assert [row[:2] for row in best] == [row[:2] for row in rows]
     failure(alignkit("lexicon", models[0], "--both"), "one direction only")
-    failure(alignkit("lexicon", *models, "--both"), "not both of them")
+    failure(alignkit("lexicon", *models, "--both"), "one MODEL")

@@ -1,0 +1,118 @@
+"""A lexicon that is counted from given links: relative frequencies, and eflomal's priors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from alignkit.classical.lexical_model import LexicalModel, PairTable
+from alignkit.errors import InputError
+from alignkit.links.gold import read_links
+from alignkit.links.links import Links, check_range
+from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.pairs import read_bitext
+from alignkit.types import PathLike, brief_repr
+
+
+@dataclass(frozen=True, eq=False)
+class LinkedWords:
+    """How often the words of a text are linked.
+
+    Attributes:
+        bitext: M pairs.
+        links: theirs, each inside its pair.
+    """
+
+    bitext: Bitext
+    links: Links
+
+    __repr__ = brief_repr
+
+    @classmethod
+    def read(cls, source: PathLike, target: PathLike | None, links: PathLike) -> LinkedWords:
+        """Read a text and its links.
+
+        Raises:
+            InputError: a file cannot be read, there is not a line of links for each pair, or a link is outside its
+                pair.
+        """
+        bitext, found = read_bitext(source, target), read_links(links)
+        check_range(links, found, bitext.shapes)
+        if len(found) != len(bitext):
+            raise InputError(links, f"has links for {len(found)} sentence pairs, the text has {len(bitext)}")
+        return cls(bitext, found)
+
+    @cached_property
+    def reversed(self) -> LinkedWords:
+        """The same with source and target exchanged."""
+        return LinkedWords(self.bitext.reversed, self.links.reversed)
+
+    @cached_property
+    def _places(self) -> tuple[np.ndarray, np.ndarray]:
+        """int64 (K,) each: the tokens of both sides that each link joins."""
+        m, (s, t) = self.links.sentences, self.links.pairs.T
+        return self.bitext.source.offsets[m] + s, self.bitext.target.offsets[m] + t
+
+    @cached_property
+    def table(self) -> PairTable:
+        """How often each source word is linked to each target word."""
+        source, target = self.bitext.source, self.bitext.target
+        s, t = self._places
+        width = len(target.vocabulary)
+        keys, counts = np.unique(source.tokens[s].astype(np.int64) * width + target.tokens[t], return_counts=True)
+        offsets = np.searchsorted(keys, np.arange(len(source.vocabulary) + 1) * width).astype(np.int64)
+        return PairTable(offsets, (keys % max(width, 1)).astype(np.int32), counts.astype(np.float32), width)
+
+    @cached_property
+    def lexicon(self) -> LexicalModel:
+        """p(target word | source word), and p(target word | NULL), as Moses counts them.
+
+        The links of a pair of words are divided by those of the source word and its occurrences without a link;
+        NULL's words are the target words without a link.
+        """
+        source, target = self.bitext.source, self.bitext.target
+        rows = np.repeat(np.arange(len(source.vocabulary)), np.diff(self.table.offsets))
+        totals = np.bincount(rows, self.table.values, len(source.vocabulary)) + _unlinked(source, self._places[0])
+        null = _unlinked(target, self._places[1])
+        values = (self.table.values / totals[rows]).astype(np.float32)
+        return LexicalModel(
+            source.vocabulary,
+            target.vocabulary,
+            self.table.with_values(values),
+            null=(null / max(null.sum(), 1)).astype(np.float32),
+        )
+
+    def fertilities(self) -> Iterator[tuple[str, int, int]]:
+        """(source word, number of links, how often an occurrence of the word has so many), of linked ones."""
+        links = np.bincount(self._places[0])
+        linked = np.flatnonzero(links)
+        rows = np.stack([self.bitext.source.tokens[linked], links[linked]])
+        (words, numbers), counts = np.unique(rows, axis=1, return_counts=True)
+        for word, number, count in zip(words.tolist(), numbers.tolist(), counts.tolist(), strict=True):
+            yield self.bitext.source.vocabulary[word], number, count
+
+    def jumps(self) -> Iterator[tuple[int, int]]:
+        """(jump, how often): from the last source word of a target word to the first of the next one that has a
+        link, with the start of the sentence at -1 and its end after the last word, as eflomal counts them.
+        """
+        turned = self.links.reversed
+        t, s = turned.pairs.T.astype(np.int64)
+        linked = np.diff(turned.offsets) > 0
+        starts, ends = turned.offsets[:-1][linked], turned.offsets[1:][linked]
+        before, is_first = np.roll(s, 1), t != np.roll(t, 1)
+        before[starts], is_first[starts] = -1, True
+        last = np.full(len(turned), -1)
+        last[linked] = s[ends - 1]
+        found = np.concatenate([(s - before)[is_first], self.bitext.source.lengths - last])
+        jumps, counts = np.unique(found, return_counts=True)
+        return zip(jumps.tolist(), counts.tolist(), strict=True)
+
+
+def _unlinked(corpus: Corpus, places: np.ndarray) -> np.ndarray:
+    """int64 (V,): how many occurrences of each word are at none of these places."""
+    free = np.ones(len(corpus.tokens), bool)
+    free[places] = False
+    return np.bincount(corpus.tokens[free], minlength=len(corpus.vocabulary))
