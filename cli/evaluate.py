@@ -19,7 +19,7 @@ from alignkit_cli.parameter_types import TEXT, OutputPath, ScoresPath
 if TYPE_CHECKING:
     import pandas as pd
 
-    from alignkit.metrics.aer import LinkedWords
+    from alignkit.metrics.aer import LinkCounts
 
 NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
 
@@ -86,7 +86,7 @@ def command(gold: str, hypothesis: str, per_sentence: str | None, by_class: bool
     write_output(f"{as_text(counts, errors, options['as_json'])}\n".encode(), None)
 
 
-def as_text(counts: LinkedWords, errors: pd.DataFrame | None, as_json: bool) -> str:
+def as_text(counts: LinkCounts, errors: pd.DataFrame | None, as_json: bool) -> str:
     """The result as one line of text and the errors by class as tables, or everything as JSON."""
     total, intervals = counts.total(), counts.intervals()
     if as_json:
@@ -110,7 +110,7 @@ def as_text(counts: LinkedWords, errors: pd.DataFrame | None, as_json: bool) -> 
     return "\n\n".join([line, class_tables(errors, ("links", "sure", "wrong", "missed")), note])
 
 
-def pairs_csv(counts: LinkedWords) -> bytes:
+def pairs_csv(counts: LinkCounts) -> bytes:
     """CSV with a row per sentence pair; empty where a measure is not defined."""
     rows = ["line,links,sure,possible,links_in_sure,links_in_possible,aer,precision,recall,f1"]
     columns = (counts.found, counts.sure, counts.possible, counts.in_sure, counts.in_possible)
