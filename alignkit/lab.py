@@ -95,7 +95,7 @@ class Lab:
             beta_step, the step of the uniform or the second run whose beta the row has, NaN for that of its best
             network.
             Shares are fractions, BLEU is 0 to 100; NaN where nothing was measured.
-        seeds: A(lstm.alpha, alpha(step)), the second run's attention while it learns against the first one's best:
+        seeds: A(NETWORK.alpha, alpha(step)), the second run's attention while it learns against the first one's best:
             step, agreement, accuracy and bleu (of the second run, as far as measured); None without a second run.
         stars: xi*, the best performance of the first run, by ``accuracy`` and ``bleu``, as far as logged.
         time_courses: tables of :func:`alignkit.time_course.time_course`, one after another: of the
@@ -109,7 +109,7 @@ class Lab:
     stars: dict[str, float]
     time_courses: pd.DataFrame
     notes: tuple[str, ...]
-    facts: dict[str, object]
+    facts: dict[str, Any]
 
 
 def lab(
@@ -151,6 +151,7 @@ class _Measurement:
         self, runs: LabRuns, settings: LabSettings, device: str, progress: Progress | None, score: Scorer
     ) -> None:
         self.runs, self.settings, self.device, self.score = runs, settings, device, score
+        self.alpha, self.beta, self.delta = (f"{runs.network.name}.{kind}" for kind in ("alpha", "beta", "delta"))
         self.progress = progress or no_progress
         self.notes = runs.notes()
         self.training = runs.main.train
@@ -186,9 +187,9 @@ class _Measurement:
 
         settings, pairs = self.settings, self.pairs
         scores = {}
-        for done, kind in enumerate(("alpha", "beta", "delta")):
-            self.progress(done, 3, f"lstm.{kind}")
-            scores[f"lstm.{kind}"] = self.score(self.runs.network, pairs, kind)
+        for done, name in enumerate((self.alpha, self.beta, self.delta)):
+            self.progress(done, 3, name)
+            scores[name] = self.score(self.runs.network, pairs, name.rpartition(".")[2])
         proxy = proxy_of(
             self.runs.main.path,
             self.training,
@@ -213,9 +214,9 @@ class _Measurement:
             self.notes.append(f"{run.path} keeps no checkpoints at its logged steps (only its best network)")
             return None
         settings = self.settings
-        wanted = ["lstm.alpha"]
+        wanted = [self.alpha]
         if settings.largest and label == "uniform":
-            wanted += ["proxy.beta", "lstm.delta"]
+            wanted += ["proxy.beta", self.delta]
         kinds = ("alpha", "beta") if settings.largest and label == "other" else None
         table = time_course(
             run,
@@ -238,9 +239,9 @@ class _Measurement:
         if table is None:
             return None
         for metric in SCORE_METRICS:
-            _, values = series(table, row_name(metric.symbol, "lstm.alpha", at_step("alpha")))
+            _, values = series(table, row_name(metric.symbol, self.alpha, at_step("alpha")))
             self.likeness[metric.name] = values.tolist()
-        main = row_name(MAIN.symbol, "lstm.alpha", at_step("alpha"))
+        main = row_name(MAIN.symbol, self.alpha, at_step("alpha"))
         seeds = dict(zip(("step", MAIN.name), series(table, main), strict=True))
         for name, logged in PERFORMANCES.items():
             known = dict(zip(*(part.tolist() for part in series(table, logged)), strict=True))
@@ -261,7 +262,7 @@ class _Measurement:
         name = row_name(MAIN.symbol, *(at_step("beta") if each == moving else each for each in (u, v)))
         empty: tuple[np.ndarray, np.ndarray] = (np.empty(0, np.int64), np.empty(0))
         steps, values = series(course, name) if course is not None else empty
-        wanted = self.settings.largest or (u, v) == ("lstm.alpha", UNIFORM)
+        wanted = self.settings.largest or (u, v) == (self.alpha, UNIFORM)
         if not wanted or np.isnan(values).all():
             return self._row(u, v)
         step = int(steps[np.nanargmax(values)])
@@ -297,15 +298,16 @@ class _Measurement:
 
         rows = []
         if self.runs.uniform is not None:
-            quantities = [("lstm.alpha", UNIFORM), (UNIFORM, "proxy.beta"), ("lstm.delta", UNIFORM)]
+            quantities = [(self.alpha, UNIFORM), (UNIFORM, "proxy.beta"), (self.delta, UNIFORM)]
             quantities += [(v, u) for u, v in quantities] if self.settings.both_directions else []
             rows += [self._strongest_row(u, v) for u, v in quantities]
-        rows.append(self._row("lstm.alpha", "lstm.beta"))
-        rows += [self._strongest_row("lstm.alpha", OTHER)] if OTHER in self.scores else []
-        apart = [v for v in self.scores if v.split(".")[0] not in ("uniform", "lstm", "other")]
-        rows += [self._row("lstm.alpha", v) for v in apart]
+        rows.append(self._row(self.alpha, self.beta))
+        rows += [self._strongest_row(self.alpha, OTHER)] if OTHER in self.scores else []
+        network = self.runs.network.name
+        apart = [v for v in self.scores if v.split(".")[0] not in ("uniform", network, "other")]
+        rows += [self._row(self.alpha, v) for v in apart]
         if self.settings.all_steps:
-            self._time_course(self.runs.main, "lstm")
+            self._time_course(self.runs.main, network)
         steps = pd.concat(self.time_courses, ignore_index=True) if self.time_courses else None
         nothing = pd.DataFrame(columns=list(COLUMNS))
         log = self.runs.main.log
@@ -313,7 +315,7 @@ class _Measurement:
         table = pd.DataFrame(rows)
         return Lab(table, self.seeds, stars, nothing if steps is None else steps, tuple(self.notes), self._facts())
 
-    def _facts(self) -> dict[str, object]:
+    def _facts(self) -> dict[str, Any]:
         settings, network = self.settings, self.runs.network
         return {
             "text": "validation" if settings.on == "valid" else "training",
@@ -321,7 +323,7 @@ class _Measurement:
             "training_pairs": len(self.training),
             "percent": float(settings.percent),
             "ibm1": {"iterations": IBM1Settings.iterations, "null": False},
-            "network": {"step": network.step, "seed": network.settings.training.seed},
+            "network": {"name": network.name, "step": network.step, "seed": network.settings.training.seed},
             "fingerprint": network.fingerprint,
         }
 
@@ -399,14 +401,14 @@ def open_lab_runs(
     main = open_run(run)
     opened = [open_run(path) if path is not None else None for path in (other, uniform)]
     network = best_network(main, by, device)
-    if network.name != "lstm":
+    if network.name == "uniform":
         raise AlignkitError(f"{main.path} was trained with uniform attention; give it as --uniform")
-    for found, name, option in zip(opened, ("lstm", "uniform"), ("--other", "--uniform"), strict=True):
+    for found, option in zip(opened, ("--other", "--uniform"), strict=True):
         if found is None:
             continue
         second = found.load(device="cpu")
-        if second.name != name:
-            wanted = "attention" if name == "lstm" else "uniform attention"
+        if (second.name == "uniform") != (option == "--uniform"):
+            wanted = "uniform attention" if option == "--uniform" else "attention"
             raise AlignkitError(f"{found.path} was not trained with {wanted}, which {option} needs")
         same = second.tokenizer.vocabulary == network.tokenizer.vocabulary
         if second.fingerprint != network.fingerprint or not same:

@@ -197,7 +197,7 @@ def _seed_lines(found: Lab) -> list[str]:
     if found.seeds is None or found.seeds.empty:
         return []
     columns: dict[str, tuple[str, Callable[[float], str]]] = {
-        MAIN.name: (f"{MAIN.symbol}(lstm.alpha, alpha(step)) %", MAIN.text),
+        MAIN.name: (f"{MAIN.symbol}({found.facts['network']['name']}.alpha, alpha(step)) %", MAIN.text),
         "accuracy": ("accuracy", "{:.3f}".format),
         "bleu": ("BLEU", "{:.1f}".format),
     }

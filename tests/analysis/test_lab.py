@@ -262,6 +262,24 @@ def test_runs_without_checkpoints_give_what_they_can(folder, lines, tmp_path):
     assert sum("keeps no checkpoints" in text for text in found.notes) == 2
 
 
+def test_a_transformer_has_attention_too(folder, lines, tmp_path):
+    from alignkit.lab import LabSettings, lab
+    from alignkit.neural.settings import RunSettings, TransformerSettings
+    from alignkit.neural.training.translation import LinePairs, train_translation
+    from alignkit_cli.lab import render_lab
+
+    texts = [LinePairs(*(side[part] for side in lines)) for part in (slice(0, 250), slice(250, 300))]
+    own = settings_of(steps=1, keep="best")
+    network = TransformerSettings(embedding=8, heads=2, hidden=8, layers=1)
+    train_translation(tmp_path / "run", *texts, RunSettings(own.text, network, own.training), device="cpu")
+    (tmp_path / "run" / "proxy.pt").write_bytes((folder / "general-0" / "proxy.pt").read_bytes())
+    settings = LabSettings(limit=5)
+    found = lab(tmp_path / "run", folder / "general-1", settings=settings, device="cpu")
+    own_names = {name.replace("lstm", "transformer") for pair in PAPERS[3:] + OTHER + OURS for name in pair}
+    assert {*found.table.u, *found.table.v} == own_names
+    assert "A(transformer.alpha, alpha(step)) %" in render_lab(found, settings, as_json=False)
+
+
 def test_runs_that_do_not_belong_together(folder, lines, tmp_path):
     from alignkit.lab import lab
     from alignkit.neural.training.translation import LinePairs, train_translation
