@@ -7,7 +7,7 @@ does. Torch is imported only where there is a network.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
 from alignkit.interop.other_systems import read_scores
 from alignkit.interop.projection import is_between_tokens, project_scores, scores_without_specials, word_shapes
-from alignkit.interop.score_formats import ExternalScores
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.metrics.registry import MAIN, compare, find_metric
 from alignkit.scores import Scores
@@ -128,8 +127,10 @@ def compare_networks(
     scored = encode_bitext(network.tokenizer, pairs.source, pairs.target) if pairs is not None else valid
     if scored is None:
         raise AlignkitError(f"{neural} lies in no run directory; give SRC and TGT to score")
-    shapes = word_shapes(scored)
-    read = {name: read_scores(path, shapes) for name, path in (others or {}).items()}
+    kinds = ("alpha", "beta", *(kind for kind in ("delta", "ov") if kind in settings.also))
+    names = ["ibm1.beta", *(["ibm1.alpha"] if "ibm1.alpha" in settings.also else []), "proxy.beta"]
+    names += [*(f"{network.name}.{kind}" for kind in kinds), *(["uniform.beta"] if other is not None else [])]
+    read = read_others(others or {}, names, scored)
     proxy = proxy_of(
         run.path if run is not None and training is None else None,
         text,
@@ -139,20 +140,18 @@ def compare_networks(
         settings.device,
     )
     ibm1 = fit_ibm1(text, iterations=settings.iterations, null=False, threads=settings.threads)
-    kinds = ("alpha", "beta", *(kind for kind in ("delta", "ov") if kind in settings.also))
-    wanted: list[tuple[Aligner, str]] = [
-        (ibm1, "beta"),
-        *([(ibm1, "alpha")] if "ibm1.alpha" in settings.also else []),
-        (proxy, "beta"),
-        *((network, kind) for kind in kinds),
-        *([(other, "beta")] if other is not None else []),
-    ]
+    aligners: dict[str, Aligner] = {
+        "ibm1": ibm1,
+        "proxy": proxy,
+        "uniform": other or network,
+        network.name: network,
+    }
     scores = {}
-    for done, (aligner, kind) in enumerate(wanted):
-        name = f"{aligner.name}.{kind}"
-        progress(done, len(wanted), f"scoring by {name}")
-        scores[name] = aligner.score(scored, kind)
-    scores = with_others(scores, scored, read)
+    for done, name in enumerate(names):
+        progress(done, len(names), f"scoring by {name}")
+        aligner, _, kind = name.partition(".")
+        scores[name] = aligners[aligner].score(scored, kind)
+    scores = read.beside(scores, scored)
     return Comparison(compare(scores, settings.metric, settings), network, text, scored)
 
 
@@ -206,35 +205,54 @@ def compare_classical(
     settings = with_options(settings or CompareSettings(), options)
     bitext = read_text(pairs.source, pairs.target)
     text = bitext if training is None else read_text(training.source, training.target)
-    read = {name: read_scores(path, bitext.shapes) for name, path in (others or {}).items()}
+    names = ["ibm1.beta", *(["ibm1.alpha"] if "ibm1.alpha" in settings.also else []), "align.alpha"]
+    read = read_others(others or {}, names, bitext, specials=False)
     ibm1 = fit_ibm1(text, iterations=settings.iterations, null=False, threads=settings.threads)
     scores = {"ibm1.beta": ibm1.score(bitext, "beta")}
     if "ibm1.alpha" in settings.also:
         scores["ibm1.alpha"] = ibm1.score(bitext, "alpha")
     aligned = align(text, threads=settings.threads, progress=progress)
     scores["align.alpha"] = aligned.aligner.score(bitext, "alpha")
-    scores = with_others(scores, bitext, read, specials=False)
+    scores = read.beside(scores, bitext)
     return Comparison(compare(scores, settings.metric, settings), None, text, bitext)
 
 
-def with_others(
-    scores: Mapping[str, Scores], pairs: Bitext, others: Mapping[str, ExternalScores], *, specials: bool = True
-) -> dict[str, Scores]:
-    """The scores with those of other systems beside them, as ``NAME.alpha``, on the same tokens.
+@dataclass(frozen=True)
+class OtherScores:
+    """Scores of other systems, on the tokens of a text.
+
+    Attributes:
+        scores: ``NAME.alpha`` -> scores.
+        on_words: True if the text has BOS and EOS, and some of the scores do not.
+    """
+
+    scores: Mapping[str, Scores]
+    on_words: bool
+
+    def beside(self, scores: Mapping[str, Scores], pairs: Bitext) -> dict[str, Scores]:
+        """Scores of the pairs with these, all without BOS and EOS if some are."""
+        joined = {**scores, **self.scores}
+        return {name: scores_without_specials(s, pairs) for name, s in joined.items()} if self.on_words else joined
+
+
+def read_others(
+    files: Mapping[str, PathLike], taken: Sequence[str], pairs: Bitext, *, specials: bool = True
+) -> OtherScores:
+    """Read the scores of other systems.
 
     Args:
-        scores: name -> scores of the pairs.
+        files: name -> a file of alpha scores.
+        taken: names of scores that they cannot have.
         pairs: of subwords with BOS and EOS; or of words.
-        others: name -> alpha scores of the same pairs.
         specials: whether the pairs are of subwords.
 
     Raises:
         AlignkitError: a name is taken, or scores are not of these pairs.
     """
-    named = {name if name.endswith(".alpha") else f"{name}.alpha": found for name, found in others.items()}
-    if len(named) < len(others) or set(named) & set(scores):
-        raise AlignkitError(f"the names of other systems' scores must be new; taken are {', '.join(scores)}")
-    joined = {**scores, **{name: project_scores(found, pairs, specials=specials) for name, found in named.items()}}
-    if not specials or all(is_between_tokens(found, pairs) for found in named.values()):
-        return joined
-    return {name: scores_without_specials(each, pairs) for name, each in joined.items()}
+    named = {name if name.endswith(".alpha") else f"{name}.alpha": path for name, path in files.items()}
+    if len(named) < len(files) or set(named) & set(taken):
+        raise AlignkitError(f"the names of other systems' scores must be new; taken are {', '.join(taken)}")
+    shapes = word_shapes(pairs, specials, specials)
+    read = {name: read_scores(path, shapes) for name, path in named.items()}
+    on_words = specials and not all(is_between_tokens(found, pairs) for found in read.values())
+    return OtherScores({name: project_scores(s, pairs, specials=specials) for name, s in read.items()}, on_words)

@@ -95,8 +95,8 @@ class Lab:
             beta_step, the step of the uniform or the second run whose beta the row has, NaN for that of its best
             network.
             Shares are fractions, BLEU is 0 to 100; NaN where nothing was measured.
-        seeds: A(NETWORK.alpha, alpha(step)), the second run's attention while it learns against the first one's best:
-            step, agreement, accuracy and bleu (of the second run, as far as measured); None without a second run.
+        seeds: A(NETWORK.alpha, alpha(step)), the second run's attention while it learns against the first one's
+            best: step, agreement, accuracy and bleu (of the second run, as far as measured); None without one.
         stars: xi*, the best performance of the first run, by ``accuracy`` and ``bleu``, as far as logged.
         time_courses: tables of :func:`alignkit.time_course.time_course`, one after another: of the
             uniform and the second run where given, of all runs with ``all_steps``.

@@ -64,6 +64,7 @@ def command(
     """Reproduce an experiment of the papers: its table, a verdict for each claim, its picture.
 
     A claim holds, or does not hold, if the whole interval of its statistic says so; otherwise it is undecided.
+    At a quick size, no claim is judged.
     """
     import dataclasses
 
@@ -90,7 +91,7 @@ def command(
     if assignments:
         size += f", with {', '.join(assignments)}"
     with progress_bar(name, quiet) as bar:
-        result = experiment.run(settings, bar)
+        result = experiment.run(settings, bar, quick)
     if folder is not None:
         for path in render.save(Path(folder), experiment, settings, result, size):
             note(f"wrote {path}", quiet)

@@ -86,8 +86,8 @@ def command(**options: Any) -> None:
     """Write one HTML page that shows what aligners see in a text.
 
     It shows how far they agree, how a network's attention was learned, every sentence pair, and where the
-    attention goes. Without RUN, the aligners are IBM Model 1 and those of --model and --scores, on the
-    words of --text. The page is one file that a browser opens from disk, without the internet.
+    attention goes. Without RUN, the aligners are IBM Model 1, those of --model, or an HMM, and those of --scores,
+    on the words of --text. The page is one file that a browser opens from disk, without the internet.
     """
     from alignkit.report.build import build_report
     from alignkit.report.page import build_page

@@ -37,6 +37,7 @@ class Verdict(StrEnum):
     HOLDS = "holds"
     FAILS = "does not hold"
     UNDECIDED = "undecided"
+    NOT_COMPARABLE = "not comparable at this size"
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Claim:
         statistic: what was measured, in words.
         value: the statistic.
         low, high: its interval; equal to ``value`` where it is exact.
-        verdict: see :func:`judge`.
+        verdict: see :func:`judge`; none is given at a quick size.
     """
 
     text: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,10 +71,15 @@ class Experiment:
             parts.append(f"{name} {shown}" + (f" (paper: {self.paper[name]})" if differs else ""))
         return ", ".join(parts)
 
-    def run(self, settings: Any, progress: Progress = no_progress) -> Result:
-        """Runs the experiment."""
+    def run(self, settings: Any, progress: Progress = no_progress, quick: bool = False) -> Result:
+        """Runs the experiment; at a quick size, which is not that of the claims, no claim is judged."""
+        from alignkit.experiments.protocol import Verdict
+
         name = self.module.rpartition(".")[2]
         result: Result = getattr(import_module(self.module), f"run_{name}")(settings, progress)
+        if quick:
+            claims = tuple(replace(each, verdict=Verdict.NOT_COMPARABLE) for each in result.claims)
+            result = replace(result, claims=claims)
         return result
 
 

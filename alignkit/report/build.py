@@ -158,11 +158,12 @@ def build_report(inputs: ReportInputs | None = None, progress: Progress | None =
         percent=inputs.percent,
         seed=inputs.seed,
         uniform_steps=_uniform_steps(scored.runs),
+        unfinished=tuple(each.run.path.name for each in scored.runs if not each.run.finished),
     )
 
 
 def _score_text(inputs: ReportInputs) -> ScoredText:
-    """A text without a run, by IBM 1 and, if there is nothing else, an HMM."""
+    """A text without a run, by IBM 1 and, if there is no saved model, an HMM."""
     from alignkit.classical.hmm.hmm import fit_hmm
 
     if inputs.text is None:
@@ -170,7 +171,7 @@ def _score_text(inputs: ReportInputs) -> ScoredText:
     bitext = _words(inputs.text)
     training = _words(inputs.training) if inputs.training is not None else bitext
     sets = [_ibm1_set(inputs, training, bitext)]
-    if not (inputs.models or inputs.scores):
+    if not inputs.models:
         hmm = fit_hmm(training, threads=inputs.threads)
         sets.insert(0, score_set(hmm, "alpha", hmm.score(bitext, "alpha")))
     return ScoredText(bitext, training, sets)

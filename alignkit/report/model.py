@@ -97,6 +97,7 @@ class Report:
         facts: settings and versions, nested.
         uniform_steps: by what the time course calls a run, the number of its first steps in which attention was
             fixed to uniform; runs without such steps are left out.
+        unfinished: the names of the runs whose training has not ended.
         percent: what counts as the top of a row.
         seed: of the bootstraps.
     """
@@ -115,6 +116,7 @@ class Report:
     percent: Percent = PERCENT
     seed: int = 0
     uniform_steps: Mapping[str, int] = field(default_factory=dict)
+    unfinished: tuple[str, ...] = ()
 
     @property
     def table(self) -> pd.DataFrame:
@@ -138,7 +140,8 @@ class Report:
     def main_pair(self) -> tuple[str, str]:
         """(u, v) that the page begins with: attention against the IBM dictionary, or the nearest to that."""
         names = [each.name for each in self.sets]
-        first = next((n for n in names if n.endswith(".alpha") and not n.startswith("ibm1")), names[0])
+        links = [n for n in names if n.endswith(".alpha") and not n.startswith("ibm1")]
+        first = min(links, key=lambda name: name == "hmm.alpha", default=names[0])
         others = [n for n in ("ibm1.beta", "ibm1.alpha", *names) if n in names and n != first]
         return first, others[0] if others else first
 

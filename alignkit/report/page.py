@@ -90,10 +90,12 @@ def headline(report: Report, data: Mapping[str, Any]) -> str:
     if row.empty or math.isnan(row.iloc[0].agreement):
         return f'<p class="lead">{escape(labels[u])} on {pairs}.</p>'
     found = row.iloc[0]
-    lines = [f'<p class="lead">{_verdict(u, v, labels, found)}</p>']
-    learned = _learned(data)
-    if learned:
-        lines.append(f'<p class="lead">{learned}</p>')
+    course = [
+        _learned(data),
+        *(_forced(name, steps) for name, steps in report.uniform_steps.items()),
+        *(f"Training of <em>{escape(name)}</em> is not finished." for name in report.unfinished),
+    ]
+    lines = [f'<p class="lead">{text}</p>' for text in (_verdict(u, v, report, found), *course) if text]
     lines.append(
         f'<p class="fine">From {int(found.rows):,} target words of {pairs}. 95 % interval: {share(found.low)} to '
         f"{share(found.high)} (bootstrap over sentences).{_what_words_are(report)}</p>"
@@ -108,22 +110,33 @@ def _what_words_are(report: Report) -> str:
     return f" Words here are the tokens of the network, which may be parts of words{among}."
 
 
-def _verdict(u: str, v: str, labels: Mapping[str, str], found: Any) -> str:
+def _forced(run: str, steps: int) -> str:
+    """The steps in which the attention of a run could not be learned, as a sentence."""
+    return (
+        f"Attention was fixed to uniform in the first <strong>{steps:,}</strong> steps of <em>{escape(run)}</em>, "
+        "by the settings of its training: it could not be learned earlier."
+    )
+
+
+def _verdict(u: str, v: str, report: Report, found: Any) -> str:
     """The agreement of the main pair as a sentence."""
+    labels, limit = names_of(report.sets), panels.top_word_limit(report)
+    top, very_first, several = "at the top", "the very source word that comes first", ""
+    if report.bitext.source.lengths.max(initial=0) > limit:
+        top = f"among the top {float(report.percent):g} %"
+        very_first = f"a source word that is {top}"
+        several = f", which are several words in sentences of more than {limit}"
     verdict = "more often than the"
     if found.low <= found.chance:
         verdict = "no more often than the" if found.high >= found.chance else "less often than the"
     elif found.agreement > 2 * found.chance:
         verdict = "far more often than the"
-    both = f"<em>{escape(labels[u])}</em> is also at the top of <em>{escape(labels[v])}</em>"
+    both = f"<em>{escape(labels[u])}</em> is also {top} of <em>{escape(labels[v])}</em>"
     what = f"the favourite source word of {both}"
     if (labels[u], v) == ("Attention", "ibm1.beta"):
-        what = (
-            "attention looks most at the very source word that comes first in a dictionary counted out of the "
-            "text (IBM Model 1)"
-        )
+        what = f"attention looks most at {very_first} in a dictionary counted out of the text (IBM Model 1)"
     return (
-        f"For <strong>{share(found.agreement)}</strong> of the target words, {what}: {verdict} "
+        f"For <strong>{share(found.agreement)}</strong> of the target words, {what}{several}: {verdict} "
         f"{share(found.chance)} of chance."
     )
 
@@ -144,8 +157,4 @@ def _learned(data: Mapping[str, Any]) -> str:
     accuracy = next((s for s in course["series"] if s["label"].startswith("next words predicted correctly")), None)
     then = dict(map(tuple, accuracy["points"])).get(step) if accuracy else None
     text += f", when the network got {share(then)} of the next words right." if then is not None else "."
-    if series["forced"]:
-        text += (
-            f" It could not begin earlier: attention was fixed to uniform in the first {series['forced']:,} steps."
-        )
     return text

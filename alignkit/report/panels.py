@@ -79,10 +79,10 @@ def _matrix(report: Report) -> str:
     if report.table.empty:
         return look("There is only one aligner, so there is nothing to agree with.") + legend
     shown = _metric_table("Agreement table", "favourite of ↓, looked up in →", report, MAIN)
-    percent = f"{float(report.percent):g}"
+    percent, limit = f"{float(report.percent):g}", top_word_limit(report)
     text = (
         "For each target word, take the source word that the aligner on the left ranks first, and see whether "
-        f"the aligner above has it among its top {percent} % (in a sentence of up to {_single(report)} words: at "
+        f"the aligner above has it among its top {percent} % (in a sentence of up to {limit} words: at "
         "the very top). The large number is the share of target words where it has; below it the 95 % interval "
         "and what a source word drawn at random would reach. The darker a cell, the larger its number. Look for "
         "numbers whose interval lies well above chance."
@@ -130,7 +130,7 @@ def _shown(metric: Metric, value: float) -> str:
     return share(value) if metric.share else f"{value:.2f}"
 
 
-def _single(report: Report) -> int:
+def top_word_limit(report: Report) -> int:
     """The longest sentence whose top holds one word only."""
     return max(1, math.floor(100 / float(report.percent) + 1e-9))
 

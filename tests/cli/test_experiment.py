@@ -53,9 +53,10 @@ def test_a_run_prints_its_table_and_a_verdict_per_claim(alignkit, tmp_path):
     assert found.code == 0, found.err
     assert "quick size, not the paper's, with seeds=2" in found.lines[0]
     assert "a quick size, not the paper's" in found.err
-    verdicts = [line for line in found.lines if line.split(":")[0] in ("HOLDS", "DOES NOT HOLD", "UNDECIDED")]
+    verdicts = [line for line in found.lines if line.startswith("NOT COMPARABLE AT THIS SIZE: ")]
     facts = json.loads((folder / "copying.json").read_text())
     assert len(verdicts) == len(facts["claims"]) == 5
+    assert {claim["verdict"] for claim in facts["claims"]} == {"not comparable at this size"}
     assert facts["settings"]["subset_types"] == 6
     assert facts["size"].startswith("quick size")
     assert facts["versions"]["torch"]
@@ -80,6 +81,7 @@ def test_the_same_run_gives_the_same_files(alignkit, tmp_path):
 
 def test_json_has_what_the_file_has(alignkit, tmp_path):
     found = alignkit("experiment", "copying", *TINY, "--json", "-q", "-o", tmp_path)
+    assert "not comparable at this size" not in found.out.decode()
     assert json.loads(found.out) == json.loads((tmp_path / "copying.json").read_text())
     assert "seeds 2 (paper: 20)" in json.loads(found.out)["size"]
     assert ", with seeds=2" in json.loads(found.out)["size"]

@@ -44,10 +44,11 @@ def test_scores_links_and_gold(alignkit, text, write, tmp_path):
     )
     assert found.code == 0, found.err
     data = data_of(tmp_path / "a.html")
-    assert [each["name"] for each in data["sets"]] == ["ibm1.beta", "marian.alpha", "human.alpha"]
+    assert [each["name"] for each in data["sets"]] == ["hmm.alpha", "ibm1.beta", "marian.alpha", "human.alpha"]
     assert [pair["g"] for pair in data["sentences"]] == [[[0, 0, 1], [1, 1, 0]], [[0, 0, 1]], [[0, 0, 1]]]
     # the rows by hand: 2 + 3 agree; in the third pair the first agrees, and the second by a tie (all 0)
-    for line in data["bands"]["length"]["1,2"], data["bands"]["length"]["2,1"]:
+    assert data["main"] == [2, 1]  # the page begins with the first that was given
+    for line in data["bands"]["length"]["2,3"], data["bands"]["length"]["3,2"]:
         assert [row[:3] for row in line] == [["1\N{EN DASH}5", 7, 1.0]]
 
 

@@ -187,7 +187,7 @@ def test_the_command_and_the_page(runs, tmp_path, capsys):
     assert b"When it was learned" in first
 
 
-def test_compare_takes_scores_of_others(runs, lines, tmp_path, capsys):
+def test_compare_takes_scores_of_others(runs, lines, tmp_path, capsys, monkeypatch):
     """Gold links as scores are a good dictionary's: IBM Model 1 agrees with them far above chance."""
     import json
 
@@ -198,6 +198,7 @@ def test_compare_takes_scores_of_others(runs, lines, tmp_path, capsys):
     row = table["people.alpha", "ibm1.beta"]
     assert row["rows"] == sum(len(line.split()) for line in lines[1][120:])
     assert row["agreement"] > 0.8 > row["chance"] + 0.3
+    monkeypatch.setattr("alignkit.neural.proxy.proxy_of", None)  # a name is refused before anything is trained
     assert run_program([*arguments, "--scores", f"lstm={gold}"]) == 2
     assert "must be new" in capsys.readouterr().err
 
@@ -242,3 +243,12 @@ def test_errors_by_class_are_of_words(runs, lines, tmp_path):
     shared = table[table["by"] != "probability"].drop(columns="set").reset_index(drop=True)
     assert shared.equals(wanted)
     assert "probability" in set(table["by"])
+
+
+def test_an_unfinished_run_is_named(runs, report, monkeypatch):
+    from alignkit.neural.training.run_directory import RunDirectory
+    from alignkit.report.build import build_report
+
+    assert report.unfinished == ()
+    monkeypatch.setattr(RunDirectory, "finished", property(lambda run: run.path.name != "two"))
+    assert build_report(runs=[runs / "two"], resamples=0, device="cpu").unfinished == ("two",)

@@ -145,10 +145,24 @@ def test_steps_with_attention_fixed_to_uniform_are_marked():
     assert course["forced"] == 50
     assert [each["forced"] for each in course["series"]] == [50, 0, 0]  # attention's own
     text = build_page(forced).decode()
-    assert "attention was fixed to uniform in the first 50 steps" in text
+    assert "Attention was fixed to uniform in the first <strong>50</strong> steps of <em>r</em>" in text
+    assert (
+        "first <strong>50</strong> steps"
+        in build_page(make_report(uniform_steps={"r": 50}, time_course=None)).decode()
+    )
     assert "the first 50, the training settings fixed attention to uniform" in text
     assert page_data(free, 0)["course"]["forced"] == 0
-    assert "attention was fixed" not in build_page(free).decode()
+    assert "Attention was fixed" not in build_page(make_report()).decode()
+
+
+@pytest.mark.parametrize(("percent", "limit"), [(5, 0), (50, 2)])
+def test_the_headline_says_where_the_top_is_several_words(percent, limit):
+    text = build_page(make_report(percent=percent, unfinished=("<r>",))).decode()
+    assert ("at the very source word that comes first in" in text) == (not limit)
+    assert ("a source word that is among the top 50 % in" in text) == bool(limit)
+    assert (f"which are several words in sentences of more than {limit}" in text) == bool(limit)
+    assert "Training of <em>&lt;r&gt;</em> is not finished" in text
+    assert "is not finished" not in build_page(make_report()).decode()
 
 
 def test_the_course_in_words(report):
