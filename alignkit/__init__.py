@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from alignkit.align_settings import AlignSettings as AlignSettings
     from alignkit.aligner import Aligner as Aligner
     from alignkit.aligner import Symmetrized as Symmetrized
-    from alignkit.aligner import load_aligner as load_aligner
     from alignkit.classical.cooccurrence import cooccurrence as cooccurrence
     from alignkit.classical.diagonal import Diagonal as Diagonal
     from alignkit.classical.diagonal import fit_diagonal as fit_diagonal
@@ -59,7 +58,7 @@ if TYPE_CHECKING:
 
 #: module -> its public names; it is imported when one of them is first used
 _PUBLIC = {
-    "alignkit.aligner": "Aligner load_aligner Symmetrized",
+    "alignkit.aligner": "Aligner Symmetrized",
     "alignkit.classical.cooccurrence": "cooccurrence",
     "alignkit.classical.diagonal": "Diagonal fit_diagonal",
     "alignkit.classical.hmm.joint": "JointHMM fit_joint",
@@ -98,4 +97,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_WHERE})
+    return sorted(__all__)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, QUALITIES, HMMSettings
 from alignkit.classical.settings import PRIOR_WEIGHT, DiagonalSettings, IBM1Settings
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, check_type
 from alignkit.links.heuristics import find_heuristic
 from alignkit.types import PathLike, with_options
 
@@ -76,7 +76,7 @@ class FitSettings:
     """What to fit on a text.
 
     Attributes:
-        method: a name in :data:`METHODS`.
+        method: ``joint``, ``ibm1``, ``diagonal`` or ``hmm``, a name in :data:`METHODS`.
         estimation: settings of the method; its defaults if None.
         iterations: of EM, instead of those of the estimation.
         quality: of the joint method, a name in :data:`QUALITIES`: ``normal`` looks at small texts as subwords
@@ -190,18 +190,15 @@ class AlignSettings:
         >>> AlignSettings.of(lowercase=True, method="ibm1", symmetrization="union").fitting.method
         'ibm1'
         """
-        settings, parts, left = settings or cls(), {}, dict(options)
+        settings, parts, left = cls() if settings is None else settings, {}, dict(options)
+        check_type(settings, cls, "settings must be AlignSettings")
         for part in fields(cls):
             own = getattr(settings, part.name)
             parts[part.name] = with_options(own, {f.name: left.pop(f.name) for f in fields(own) if f.name in left})
         if left:
-            raise AlignkitError(f"there is no setting {next(iter(left))!r}; {cls._known()}")
+            known = ", ".join(each.name for part in parts.values() for each in fields(part))
+            raise AlignkitError(f"there is no setting {next(iter(left))!r}; known are {known}")
         return cls(**parts)
-
-    @staticmethod
-    def _known() -> str:
-        names = [each.name for part in (ReadSettings, FitSettings, LinkSettings) for each in fields(part)]
-        return f"known are {', '.join(names)}"
 
     def check_fit(self) -> None:
         """Check that the linking goes with what is fitted; raises AlignkitError if it does not."""

@@ -27,8 +27,9 @@ from alignkit.parallel import blocks_of_size
 from alignkit.records import Record, plainly_shown
 from alignkit.scores import Scores, cap_row_sums, merge_subwords
 from alignkit.storage import Fields, loaded, read_header, save_arrays
-from alignkit.text.bitext import Bitext, Corpus
-from alignkit.text.tokenization import Tokenizer, encode_bitext, split_words
+from alignkit.text.bitext import Bitext
+from alignkit.text.pairs import read_text
+from alignkit.text.tokenization import Tokenizer, encode_bitext
 from alignkit.types import PathLike, brief_repr
 
 _OTHER_PAIRS = "links and scores are not of the same sentence pairs"
@@ -47,6 +48,8 @@ LOADERS = {
 }
 #: the loader of a checkpoint or a run directory
 NEURAL_LOADER = "alignkit.neural.aligners:load_checkpoint"
+#: what finds the translations of a word
+LEXICON = "alignkit.classical.lexicon:translations"
 TORCH_THREADS = "alignkit.neural.devices:set_threads"
 
 
@@ -207,13 +210,24 @@ class Aligner(ABC):
         """
         for name, side in (("source", sources), ("target", targets)):
             check_list(side, f"{name} sentences must be a list of sentences")
-        if len(sources) != len(targets):
-            raise AlignkitError(f"there are {len(sources)} source and {len(targets)} target sentences")
-        sides = (
-            Corpus.from_sentences([split_words(each) if isinstance(each, str) else each for each in side])
-            for side in (sources, targets)
-        )
-        return self.on_words().links(Bitext(*sides)).to_strings()
+        return self.on_words().links(read_text(sources, targets)).to_strings()
+
+    def translations(self, word: str, best: int | None = 10) -> list[tuple[str, float]]:
+        """The likeliest translations of a word and their probabilities: those that ``alignkit lexicon`` writes.
+
+        Args:
+            word: a source word; of a model of target to source, a target word. One that the model does not know is
+                looked up in lower case.
+            best: the largest number of translations; None: all.
+
+        Returns:
+            translations with the likeliest first; none of an unknown word.
+
+        Raises:
+            AlignkitError: the aligner has no translation table.
+        """
+        found: list[tuple[str, float]] = imported(LEXICON)(self, word, best)
+        return found
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields, which are pickled; not what cached properties hold."""

@@ -130,7 +130,7 @@ def compare_networks(
     kinds = ("alpha", "beta", *(kind for kind in ("delta", "ov") if kind in settings.also))
     names = ["ibm1.beta", *(["ibm1.alpha"] if "ibm1.alpha" in settings.also else []), "proxy.beta"]
     names += [*(f"{network.name}.{kind}" for kind in kinds), *(["uniform.beta"] if other is not None else [])]
-    read = read_others(others or {}, names, scored)
+    read, on_words = read_others(others or {}, names, scored)
     proxy = proxy_of(
         run.path if run is not None and training is None else None,
         text,
@@ -151,7 +151,9 @@ def compare_networks(
         progress(done, len(names), f"scoring by {name}")
         aligner, _, kind = name.partition(".")
         scores[name] = aligners[aligner].score(scored, kind)
-    scores = read.beside(scores, scored)
+    scores |= read
+    if on_words:
+        scores = {name: scores_without_specials(each, scored) for name, each in scores.items()}
     return Comparison(compare(scores, settings.metric, settings), network, text, scored)
 
 
@@ -206,38 +208,19 @@ def compare_classical(
     bitext = read_text(pairs.source, pairs.target)
     text = bitext if training is None else read_text(training.source, training.target)
     names = ["ibm1.beta", *(["ibm1.alpha"] if "ibm1.alpha" in settings.also else []), "align.alpha"]
-    read = read_others(others or {}, names, bitext, specials=False)
+    read, _ = read_others(others or {}, names, bitext, specials=False)
     ibm1 = fit_ibm1(text, iterations=settings.iterations, null=False, threads=settings.threads)
     scores = {"ibm1.beta": ibm1.score(bitext, "beta")}
     if "ibm1.alpha" in settings.also:
         scores["ibm1.alpha"] = ibm1.score(bitext, "alpha")
     aligned = align(text, threads=settings.threads, progress=progress)
     scores["align.alpha"] = aligned.aligner.score(bitext, "alpha")
-    scores = read.beside(scores, bitext)
-    return Comparison(compare(scores, settings.metric, settings), None, text, bitext)
-
-
-@dataclass(frozen=True)
-class OtherScores:
-    """Scores of other systems, on the tokens of a text.
-
-    Attributes:
-        scores: ``NAME.alpha`` -> scores.
-        on_words: True if the text has BOS and EOS, and some of the scores do not.
-    """
-
-    scores: Mapping[str, Scores]
-    on_words: bool
-
-    def beside(self, scores: Mapping[str, Scores], pairs: Bitext) -> dict[str, Scores]:
-        """Scores of the pairs with these, all without BOS and EOS if some are."""
-        joined = {**scores, **self.scores}
-        return {name: scores_without_specials(s, pairs) for name, s in joined.items()} if self.on_words else joined
+    return Comparison(compare(scores | read, settings.metric, settings), None, text, bitext)
 
 
 def read_others(
     files: Mapping[str, PathLike], taken: Sequence[str], pairs: Bitext, *, specials: bool = True
-) -> OtherScores:
+) -> tuple[dict[str, Scores], bool]:
     """Read the scores of other systems.
 
     Args:
@@ -245,6 +228,10 @@ def read_others(
         taken: names of scores that they cannot have.
         pairs: of subwords with BOS and EOS; or of words.
         specials: whether the pairs are of subwords.
+
+    Returns:
+        ``NAME.alpha`` -> scores on the tokens of the pairs; and whether the pairs have BOS and EOS and some of the
+        scores do not.
 
     Raises:
         AlignkitError: a name is taken, or scores are not of these pairs.
@@ -255,4 +242,4 @@ def read_others(
     shapes = word_shapes(pairs, specials, specials)
     read = {name: read_scores(path, shapes) for name, path in named.items()}
     on_words = specials and not all(is_between_tokens(found, pairs) for found in read.values())
-    return OtherScores({name: project_scores(s, pairs, specials=specials) for name, s in read.items()}, on_words)
+    return {name: project_scores(s, pairs, specials=specials) for name, s in read.items()}, on_words

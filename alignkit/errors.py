@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from typing import Any
 
 
 class AlignkitError(Exception):
@@ -49,6 +50,12 @@ def abbreviated(text: str, length: int = 40) -> str:
 def first_line(error: Exception) -> str:
     """The first line of what another library's error says, or the error's type if it says nothing."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def check_type(given: object, kinds: Any, what: str) -> None:
+    """Raise AlignkitError unless a value is of a type, or one of them; ``what`` is as ``a word must be text``."""
+    if not isinstance(given, kinds):
+        raise AlignkitError(f"{what}, not {abbreviated(repr(given))}")
 
 
 def check_list(given: object, what: str, remedy: str = "") -> None:

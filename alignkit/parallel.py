@@ -6,12 +6,13 @@ import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from numbers import Integral
 from threading import Thread
 from typing import TypeVar
 
 import numpy as np
 
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, check_type
 from alignkit.types import GREATEST_THREAD_COUNT
 
 Result = TypeVar("Result")
@@ -21,12 +22,13 @@ def thread_count(threads: int | None = None) -> int:
     """The number of threads to use; by default, the number of cores that this process may run on.
 
     Raises:
-        AlignkitError: the number is less than 1 or more than :data:`alignkit.types.GREATEST_THREAD_COUNT`.
+        AlignkitError: it is no whole number from 1 to :data:`alignkit.types.GREATEST_THREAD_COUNT`.
     """
     if threads is None:
         if hasattr(os, "sched_getaffinity"):
             return len(os.sched_getaffinity(0))
         return os.cpu_count() or 1
+    check_type(threads, Integral, "the number of threads must be a whole number")
     if not 1 <= threads <= GREATEST_THREAD_COUNT:
         raise AlignkitError(f"the number of threads must lie in [1, {GREATEST_THREAD_COUNT}], not {threads}")
     return threads

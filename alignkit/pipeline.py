@@ -11,14 +11,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
+from io import TextIOBase
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from types import SimpleNamespace
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
 from alignkit import scores as score_files
-from alignkit.align_settings import AlignSettings, LinkSettings
+from alignkit.align_settings import AlignSettings, FitSettings, LinkSettings, ReadSettings
 from alignkit.aligner import Aligner, Reversed, Symmetrized, WordLevel, load_aligner
 from alignkit.classical.hmm.adaptation import Adapter
 from alignkit.classical.hmm.joint import JointHMM
@@ -27,7 +29,7 @@ from alignkit.classical.priors import LexiconPrior, read_prior
 from alignkit.classical.word_pairs import bags_of
 from alignkit.embeddings.find import find_embeddings
 from alignkit.embeddings.levels import Embeddings
-from alignkit.errors import AlignkitError, InputError, abbreviated
+from alignkit.errors import AlignkitError, InputError, abbreviated, check_list, check_type
 from alignkit.links.formats import OUTPUT_FORMATS, Alignment, render, sentence_score_lines
 from alignkit.links.heuristics import DEFAULT_METHOD
 from alignkit.links.links import AlignedPair, Link, Links
@@ -48,7 +50,10 @@ from alignkit.text.pairs import (
     sampled_pairs,
     shard_range,
 )
-from alignkit.types import PathLike, Progress
+from alignkit.types import PathLike, Progress, naming_options
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +78,7 @@ class AlignedText:
 
     Attributes:
         bitext: M pairs of whitespace words.
-        aligner: of whitespace words; :func:`alignkit.load_aligner` reads what its ``save`` writes.
+        aligner: of whitespace words; :func:`alignkit.load` reads what its ``save`` writes.
         fitted: links that were found while the aligner was fitted, and the probability of each, float64 (K,); or
             None.
         block: the number of pairs that are linked at a time; None: all.
@@ -106,8 +111,20 @@ class AlignedText:
     def __len__(self) -> int:
         return len(self.bitext)
 
-    def __getitem__(self, m: int) -> AlignedPair:
-        """Pair m: its words, and its links with their probabilities."""
+    @overload
+    def __getitem__(self, m: int) -> AlignedPair: ...
+
+    @overload
+    def __getitem__(self, m: slice) -> AlignedText: ...
+
+    def __getitem__(self, m: int | slice) -> AlignedPair | AlignedText:
+        """Pair m: its words, and its links with their probabilities; or the text of a slice of pairs."""
+        if isinstance(m, slice):
+            chosen, offsets = np.arange(len(self))[m], self.links.offsets
+            kept = [np.empty(0), *(self.probabilities[offsets[k] : offsets[k + 1]] for k in chosen)]
+            return AlignedText(
+                self.bitext.take(chosen), self.aligner, (self.links.take(chosen), np.concatenate(kept))
+            )
         pairs = self.links[m].tolist()
         first = int(self.links.offsets[range(len(self))[m]])
         probabilities = self.probabilities[first : first + len(pairs)].tolist()
@@ -123,6 +140,18 @@ class AlignedText:
     def _repr_html_(self) -> str:
         """Grids of the first pairs, for notebooks: target by source words, links shaded by their probability."""
         return first_pairs(f"{len(self)} aligned pairs", len(self), lambda m: self[m].heat_map())
+
+    def to_frame(self) -> pd.DataFrame:
+        """A data frame with a row for each link: pair, source_index, target_index, source, target, probability."""
+        import pandas as pd
+
+        pair, (s, t) = self.links.sentences, self.links.pairs.T
+        source, target = (
+            np.array(side.vocabulary.tokens, object)[side.tokens[side.offsets[pair] + index]]
+            for side, index in ((self.bitext.source, s), (self.bitext.target, t))
+        )
+        columns = {"pair": pair, "source_index": s, "target_index": t, "source": source, "target": target}
+        return pd.DataFrame({**columns, "probability": self.probabilities})
 
     def score(self, kind: str = "alpha") -> Scores:
         """The (T, L) matrix of every pair; raises AlignkitError for a kind that the aligner does not have."""
@@ -175,6 +204,7 @@ class AlignedBlocks:
     pairs: int
 
 
+@naming_options(ReadSettings, FitSettings, LinkSettings)
 def align(
     source: Bitext | Side,
     target: Side | None = None,
@@ -198,7 +228,8 @@ def align(
             symmetrized. None: one is fitted. With a model, settings of a fit are refused.
         threads: all there are by default; no result depends on it.
         progress: called after each iteration.
-        **options: fields of the parts of :class:`AlignSettings`, instead of those of ``settings``.
+        **options: the options below, fields of the parts of :class:`AlignSettings`, instead of those of
+            ``settings``.
 
     Raises:
         AlignkitError: the text, a file or a setting is not valid, or the settings do not go together.
@@ -219,6 +250,7 @@ def align(
     return AlignedText(bitext, aligner, fitted)
 
 
+@naming_options(ReadSettings, FitSettings, LinkSettings)
 def align_blocks(
     source: PathLike,
     target: PathLike | None = None,
@@ -299,8 +331,9 @@ def _linked_blocks(
         yield linker.linked_block(block, counted)
 
 
+@naming_options(ReadSettings, LinkSettings)
 def align_stream(
-    stream: IO[bytes],
+    stream: IO[bytes] | Iterable[str | bytes],
     model: Model,
     *,
     settings: AlignSettings | None = None,
@@ -313,7 +346,7 @@ def align_stream(
     The model is loaded immediately; the stream is read while the result is iterated over.
 
     Args:
-        stream: lines ``source ||| target`` or source TAB target.
+        stream: lines ``source ||| target`` or source TAB target: a stream of bytes, or any iterable of lines.
         model, settings, **options: as in :func:`align`.
         threads: one by default: batches are small, and more threads would cost more than they gain.
         skip: go on after a malformed line: its pair is blank, and the error is among the ``errors`` of its
@@ -325,9 +358,26 @@ def align_stream(
     """
     chosen = AlignSettings.of(settings, **options)
     linker = Linker(model, chosen, threads)
+    is_binary = hasattr(stream, "read") and not isinstance(stream, TextIOBase)
+    name, text = ("-", stream) if is_binary else ("lines", _line_stream(stream))
     # A network gets one pair at a time: else the last bits of an answer would depend on what came with its pair.
-    batches = pair_batches("-", stream, **vars(chosen.reading), single=linker.depends_on_block, skip=skip)
+    batches = pair_batches(name, text, **vars(chosen.reading), single=linker.depends_on_block, skip=skip)
     return (replace(linker.linked_block(batch.bitext), errors=batch.errors) for batch in batches)
+
+
+def _line_stream(lines: Iterable[str | bytes]) -> Any:
+    """Lines of text, with or without their ends, as a stream of bytes that gives one at a time."""
+    check_list(lines, "a stream must be one of bytes, or lines")
+    rest = iter(lines)
+
+    def read(size: int) -> bytes:
+        for line in rest:
+            check_type(line, (str, bytes), "a line must be text")
+            data = line.encode("utf-8", "surrogatepass") if isinstance(line, str) else line
+            return data.removesuffix(b"\n") + b"\n"
+        return b""
+
+    return SimpleNamespace(read=read)
 
 
 def sample_share(size: int | str) -> Callable[[int], int]:
@@ -368,6 +418,8 @@ class Fit:
         self.embeddings: Embeddings | None = (
             find_embeddings(embeddings) if isinstance(embeddings, str) else embeddings
         )
+        check_type(self.prior, LexiconPrior | None, "a prior must be a lexicon or its file")
+        check_type(self.embeddings, Embeddings | None, "embeddings must be an encoder or a file's name")
         self.start = self._starts()
 
     def __call__(
@@ -426,7 +478,7 @@ class Fit:
         start, method = self.fitting.start, self.fitting.chosen
         if start is None:
             return ()
-        model = load_aligner(start) if isinstance(start, str | os.PathLike) else start
+        model = _loaded(start, None)
         models: tuple[Aligner, ...] = (model,)
         if self.linking.symmetrization is not None:
             if not isinstance(model, Symmetrized):
@@ -556,7 +608,7 @@ def _usable(model: Model, linking: LinkSettings, threads: int | None) -> Aligner
     Raises:
         AlignkitError: it cannot be read, or a setting is not for it.
     """
-    if isinstance(model, tuple):
+    if isinstance(model, tuple | list):
         forward, reverse = (_loaded(each, threads) for each in model)
         return Symmetrized(forward, reverse, linking.symmetrization or DEFAULT_METHOD, linking.threshold, threads)
     if linking.symmetrization is not None:
@@ -570,6 +622,7 @@ def _usable(model: Model, linking: LinkSettings, threads: int | None) -> Aligner
 def _loaded(model: Aligner | PathLike, threads: int | None) -> Aligner:
     if isinstance(model, str | os.PathLike):
         return load_aligner(model, threads)
+    check_type(model, Aligner, "a model must be an aligner or its file")
     return model if threads is None else model.with_threads(threads)
 
 
@@ -578,16 +631,14 @@ def load(path: PathLike, threads: int | None = None) -> Aligner | Scores | Bitex
 
     Args:
         path: the file or folder.
-        threads: of an aligner, as in :func:`alignkit.load_aligner`.
+        threads: of an aligner, as in :func:`alignkit.aligner.load_aligner`.
 
     Raises:
         InputError: the file is missing, damaged, or none of these.
     """
-    header = read_header(path) if Path(path).is_file() else None
-    kind = None if header is None else header.get("kind")
-    if isinstance(kind, str) and kind in _LOADERS:
-        return _LOADERS[kind](path)
-    return load_aligner(path, threads)
+    header = (read_header(path) if Path(path).is_file() else None) or {}
+    loader = _LOADERS.get(str(header.get("kind")))
+    return load_aligner(path, threads) if loader is None else loader(path)
 
 
 class Written(NamedTuple):

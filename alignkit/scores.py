@@ -14,7 +14,7 @@ from alignkit.errors import AlignkitError, InputError, first_line
 from alignkit.packages import need
 from alignkit.storage import atomic_write, check_ending, loaded, save_arrays
 from alignkit.text.tokenization import BOS, EOS, Tokenizer, split_words
-from alignkit.types import SCORE_ENDINGS, PathLike
+from alignkit.types import SCORE_ENDINGS, PathLike, equal_fields
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,6 +49,7 @@ class Scores:
     values: np.ndarray
     offsets: np.ndarray
     shapes: np.ndarray
+    __eq__ = equal_fields
 
     def __post_init__(self) -> None:
         dtypes = (self.values.dtype, self.offsets.dtype, self.shapes.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -9,9 +10,12 @@ from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from math import isfinite
+from numbers import Integral, Real
+from textwrap import indent
+from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from alignkit.errors import AlignkitError, abbreviated
+from alignkit.errors import AlignkitError, abbreviated, check_type
 
 #: The path of a file or folder.
 PathLike = str | os.PathLike[str]
@@ -24,6 +28,7 @@ GREATEST_THREAD_COUNT = 1024
 _LONGEST = 90  # characters of the representation of a part
 
 Settings = TypeVar("Settings")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def no_progress(done: int, total: int, message: str) -> None:
@@ -37,17 +42,64 @@ def named_progress(progress: Progress, name: str, number: int = 0, parts: int = 
     )
 
 
+#: Type of a setting -> the types that stand for it; others are not checked.
+_TYPES = {"int": Integral, "float": Real, "bool": bool, "str": str, "None": NoneType}
+
+
+def check_values(settings: Any, values: Mapping[str, Any]) -> None:
+    """Check values of a dataclass's fields that are numbers, flags or text.
+
+    Raises:
+        AlignkitError: a value is of another type than its field.
+    """
+    for each in fields(settings):
+        if each.name in values:
+            kinds = tuple(_TYPES.get(kind, object) for kind in str(each.type).split(" | "))
+            check_type(values[each.name], kinds, f"{each.name} must be {each.type}")
+
+
 def with_options(settings: Settings, options: dict[str, Any]) -> Settings:
     """The settings, a frozen dataclass, with some of their fields replaced.
 
     Raises:
-        AlignkitError: there is no such field, or the dataclass refuses a value.
+        AlignkitError: there is no such field, or a value is of another type or refused by the dataclass.
     """
     known = [field.name for field in fields(settings)]  # type: ignore[arg-type]
     for name in options:
         if name not in known:
             raise AlignkitError(f"{type(settings).__name__} has no option {name!r}; it has {', '.join(known)}")
+    check_values(settings, options)
     return replace(settings, **options)  # type: ignore[type-var]
+
+
+def naming_options(*parts: type[Any]) -> Callable[[Function], Function]:
+    """Decorate a function that takes fields of settings as ``**options``: its signature and its help name them.
+
+    Args:
+        *parts: dataclasses, in whose docstrings ``Attributes`` are explained.
+    """
+
+    def named(function: Function) -> Function:
+        signature, kind = inspect.signature(function), inspect.Parameter.KEYWORD_ONLY
+        own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        more = [each for part in parts for each in fields(part)]
+        own += [inspect.Parameter(each.name, kind, default=each.default, annotation=each.type) for each in more]
+        function.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+        texts = ((inspect.getdoc(part) or "").partition("Attributes:\n")[2].partition("\n\n")[0] for part in parts)
+        function.__doc__ = f"{function.__doc__}\n    Options:\n" + indent("\n".join(texts), "    ") + "\n"
+        return function
+
+    return named
+
+
+def equal_fields(self: Any, other: object) -> bool:
+    """Whether two dataclasses have the same fields, arrays included, to be used as ``__eq__``."""
+    import numpy as np
+
+    if type(self) is not type(other) or self is other:
+        return self is other
+    pairs = ((getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
+    return all(np.array_equal(a, b) if hasattr(a, "dtype") else a == b for a, b in pairs)
 
 
 def brief_repr(self: Any) -> str:

@@ -25,6 +25,7 @@ import click
 from inputs import fail, machine, need_files, run_benchmark
 
 import alignkit
+from alignkit.aligner import load_aligner
 
 Columns = dict[str, list[str]]
 
@@ -128,7 +129,7 @@ def main(
     expected, seconds = plain(source, target, model, processes)
     rows = [{"name": f"alignkit align --model, {processes} threads", "seconds": seconds, "different": 0}]
     text = {"source": read(source), "target": read(target)}
-    aligner = alignkit.load_aligner(model, threads=1)
+    aligner = load_aligner(model, threads=1)
     for name in installed:
         start = time.perf_counter()
         found = ENGINES[name](text, aligner, batch, processes)

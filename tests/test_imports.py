@@ -239,14 +239,14 @@ def test_the_classical_path_loads_no_torch(tmp_path):
     text, model, out = (str(tmp_path / name) for name in ("text", "model", "out"))
     code = f"""
 import sys
-from alignkit import Bitext, agreement, cooccurrence, fit_ibm1, load_aligner, read_bitext, evaluate, GoldLinks
+from alignkit import Bitext, agreement, cooccurrence, fit_ibm1, load, read_bitext, evaluate, GoldLinks
 from alignkit_cli.main import run
 open({text!r}, "w").write("a b ||| c d")
 bitext = read_bitext({text!r})
 cooccurrence(bitext)
 model = fit_ibm1(bitext)
 model.save({model!r})
-links = load_aligner({model!r}).links(bitext)
+links = load({model!r}).links(bitext)
 evaluate(GoldLinks(links, links), links)
 agreement(model.score(bitext, "alpha"), model.score(bitext, "beta"))
 for command in ("align", "ibm1"):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import io
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import alignkit
+from alignkit.align_settings import FitSettings, LinkSettings, ReadSettings
+from alignkit.classical.lexicon import lexicon_files, lexicon_of
 from alignkit.classical.priors import LexiconPrior
 from alignkit.links.formats import Alignment
 from alignkit.metrics.aer import count_links
@@ -45,6 +50,147 @@ def test_a_pair_without_links_or_words():
     assert aligned[3].links == ()
     assert str(aligned[3]) == ""
     assert "the" in aligned[3].heat_map()
+
+
+def test_a_slice_is_a_text(aligned):
+    part = aligned[::-2]
+    assert [pair.words for pair in part] == [aligned[2].words, aligned[0].words]
+    assert part.probabilities.tolist() == [link.probability for pair in part for link in pair.links]
+    assert part.links.to_strings() == ["0-0 1-1"] * 2
+    assert len(aligned[3:]) == 0
+
+
+def test_a_frame_has_a_row_for_each_link(aligned):
+    frame = aligned[1:].to_frame()
+    assert list(frame) == ["pair", "source_index", "target_index", "source", "target", "probability"]
+    assert frame.iloc[:, :5].values.tolist() == [
+        *([0, 0, 0, "das", "the"], [0, 1, 1, "Buch", "book"], [1, 0, 0, "ein", "a"], [1, 1, 1, "Buch", "book"])
+    ]
+    assert frame.probability.tolist() == aligned.probabilities[2:].tolist()
+    assert len(aligned[3:].to_frame()) == 0
+
+
+def test_what_is_equal(aligned):
+    bitext, scores = aligned.bitext, aligned.score("alpha")
+    sentences = [[line.split() for line in side] for side in (SOURCE, TARGET)]
+    links, same = alignkit.Links.from_strings(["0-0", "1-1"]), alignkit.Links.from_lists([[(0, 0)], [(1, 1)]])
+    other = alignkit.Links.from_strings(["0-0 1-1", ""])
+    assert links == same != other
+    assert links != "0-0"
+    assert alignkit.GoldLinks(links, links) == alignkit.GoldLinks(same, same) != alignkit.GoldLinks(other, other)
+    assert scores == aligned.score("alpha") != aligned.score("beta")
+    assert bitext == alignkit.Bitext.from_sentences(*sentences) != bitext.reversed
+    for each in (links, alignkit.GoldLinks(links, links), scores, bitext):
+        with pytest.raises(TypeError, match="unhashable"):
+            hash(each)
+
+
+def test_every_option_is_named():
+    parts = (ReadSettings(), FitSettings(), LinkSettings())
+    defaults = {name: value for part in parts for name, value in vars(part).items()}
+    for function in (alignkit.align, alignkit.align_blocks):
+        signature = inspect.signature(function)
+        assert {name: signature.parameters[name].default for name in defaults} == defaults
+        assert "options" not in signature.parameters
+        text = inspect.getdoc(function)
+        assert all(re.search(rf"\n    {name}[:,]", text) for name in defaults)
+    assert {"threshold", "adapt"} < {*inspect.signature(alignkit.align_stream).parameters}
+    assert "quality" not in inspect.signature(alignkit.align_stream).parameters
+
+
+def test_only_what_is_public_is_listed():
+    assert dir(alignkit) == sorted(alignkit.__all__)
+    assert not {"annotations", "import_module", "pipeline", "load_aligner"} & {*dir(alignkit)}
+
+
+@pytest.mark.parametrize("method", ["ibm1", "diagonal", "hmm", "joint"])
+def test_translations_are_those_of_the_lexicon(method):
+    model = alignkit.align(SOURCE, TARGET, method=method).aligner
+    rows = b"".join(lexicon_files(lexicon_of(model), best=2)[""]).decode().splitlines()
+    for word in ("das", "Buch"):
+        known = word.lower() if method == "joint" else word
+        wanted = [row.split("\t")[1:] for row in rows if row.startswith(f"{known}\t")]
+        assert [[other, f"{p:.6g}"] for other, p in model.translations(word, best=2)] == wanted
+        assert wanted
+    assert model.translations("unknown") == []
+    everything = model.translations("das", None)
+    assert sorted((-p, other) for other, p in everything) == [(-p, other) for other, p in everything]
+
+
+def test_translations_of_two_directions(aligned):
+    assert aligned.aligner.translations("Haus", 1)[0][0] == "house"
+    reverse = alignkit.align(SOURCE, TARGET, method="ibm1", reverse=True).aligner
+    assert reverse.translations("house", 1)[0][0] == "Haus"
+
+
+def test_lines_are_a_stream(aligned):
+    model = aligned.aligner
+    lines = ["das Haus ||| the house", "", "ein Buch ||| a book\n"]
+    for each in (
+        lines,
+        (line.encode() for line in lines),
+        io.StringIO("\n".join(line.strip() for line in lines)),
+    ):
+        blocks = list(alignkit.align_stream(each, model))
+        assert [line for block in blocks for line in block.links.to_strings()] == ["0-0 1-1", "", "0-0 1-1"]
+    with pytest.raises(alignkit.InputError, match="lines, line 2: has 0 separators"):
+        list(alignkit.align_stream(["a ||| b", "c"], model))
+
+
+def test_lists_are_links(aligned):
+    strings, pairs = ["0-0 1-1", "0p1"], [[(0, 0), (1, 1)], np.array([[0, 1]])]
+    links = alignkit.Links.from_strings(strings)
+    for each in (links, strings, pairs, iter(strings)):
+        assert alignkit.symmetrize(each, links, "intersection") == links
+    gold = alignkit.GoldLinks(alignkit.Links.from_strings(["0-0 1-1", ""]), links)
+    assert alignkit.evaluate(strings, pairs) == alignkit.evaluate(gold, links)
+    assert alignkit.evaluate(links, links).aer == 0
+    assert alignkit.evaluate(["0-0 1-1"] * 3, aligned).aer == 0
+    assert alignkit.symmetrize(aligned, list(aligned)) == aligned.links
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda a: alignkit.align(["a b", None], TARGET),
+            "source sentence 2 must be text or a list .* not 'None'",
+        ),
+        (lambda a: alignkit.align(SOURCE, [float("nan")] * 3), "target sentence 1 .* not 'nan'; a blank one is"),
+        (lambda a: alignkit.align([["a", 5]], [["b"]]), "a word must be text, not 5"),
+        (lambda a: alignkit.align(5, 6), "source sentences must be a list, not '5'"),
+        (lambda a: alignkit.align(SOURCE, TARGET, threshold="0.5"), "threshold must be float . None, not '0.5'"),
+        (lambda a: alignkit.align(SOURCE, TARGET, iterations=2.5), "iterations must be int . None, not 2.5"),
+        (lambda a: alignkit.align(SOURCE, TARGET, lowercase="no"), "lowercase must be bool, not 'no'"),
+        (lambda a: alignkit.align(SOURCE, TARGET, method=["ibm1"]), "method must be str"),
+        (
+            lambda a: alignkit.align(SOURCE, TARGET, threads="2"),
+            "number of threads must be a whole number, not '2'",
+        ),
+        (lambda a: alignkit.align(SOURCE, TARGET, settings={}), "settings must be AlignSettings, not {}"),
+        (lambda a: alignkit.align(SOURCE, TARGET, prior={"das": "the"}), "a prior must be a lexicon or its file"),
+        (lambda a: alignkit.align(SOURCE, TARGET, embeddings=5), "embeddings must be an encoder or a file's name"),
+        (lambda a: alignkit.align(SOURCE, TARGET, model=5), "a model must be an aligner or its file, not 5"),
+        (lambda a: alignkit.align(SOURCE, TARGET, start=5), "a model must be an aligner or its file, not 5"),
+        (lambda a: alignkit.align_stream(5, a.aligner), "a stream must be one of bytes, or lines, not '5'"),
+        (lambda a: list(alignkit.align_stream([None], a.aligner)), "a line must be text, not None"),
+        (lambda a: alignkit.fit_ibm1(SOURCE), "a text must be a Bitext"),
+        (lambda a: alignkit.fit_hmm((SOURCE, TARGET)), "a text must be a Bitext"),
+        (lambda a: a.aligner.links(SOURCE), "a text must be a Bitext"),
+        (lambda a: alignkit.symmetrize("0-0", "0-0"), "not the string '0-0'"),
+        (lambda a: alignkit.symmetrize([[(0, -1)]], [[(0, 0)]]), "whole numbers from 0.*negative"),
+        (lambda a: alignkit.evaluate(None, a.links), "links must be a list"),
+        (lambda a: alignkit.Links.from_strings([None]), "the links of a sentence pair must be text, not None"),
+        (lambda a: alignkit.Links.from_lists([[(0.5, 1)]]), "whole numbers from 0"),
+        (lambda a: alignkit.Links.from_lists([[(10**12, 1)]]), "whole numbers from 0"),
+        (lambda a: alignkit.agreement([[1]], [[1]], seed="a"), "seed must be int, not 'a'"),
+        (lambda a: alignkit.compare([[1]]), "scores must be a dict"),
+    ],
+)
+def test_what_is_wrong_is_said(aligned, call, message):
+    with pytest.raises(alignkit.AlignkitError, match=message) as caught:
+        call(aligned)
+    assert "\n" not in str(caught.value)
 
 
 lists = st.lists(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 300)), max_size=5), max_size=5)

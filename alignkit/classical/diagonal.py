@@ -174,7 +174,7 @@ class Diagonal(LexicalModel, Aligner):
         return links_from_positions(best, bitext, lookup.threads)
 
     def save(self, path: PathLike) -> None:
-        """Write the model; :func:`alignkit.load_aligner` reads it."""
+        """Write the model; :func:`alignkit.load` reads it."""
         header = self.header() | {"tension": self.tension, "null_probability": self.null_probability}
         save_arrays(path, KIND, VERSION, self.arrays(), header)
 

@@ -121,7 +121,7 @@ class IBM1(LexicalModel, Aligner):
         return mixture_log_probabilities(self.score(bitext, "beta"), null, self.null_probability)
 
     def save(self, path: PathLike) -> None:
-        """Write the model; :func:`alignkit.load_aligner` reads it."""
+        """Write the model; :func:`alignkit.load` reads it."""
         header = self.header() | {"null_probability": self.null_probability}
         save_arrays(path, KIND, VERSION, self.arrays(), header)
 

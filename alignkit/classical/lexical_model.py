@@ -16,7 +16,7 @@ from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.records import Record
 from alignkit.scores import Scores, flat_offsets
 from alignkit.storage import Fields, arrays_fingerprint
-from alignkit.text.bitext import Bitext
+from alignkit.text.bitext import Bitext, check_bitext
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import brief_repr
 
@@ -287,6 +287,7 @@ class LexicalModel:
 
     def ids(self, bitext: Bitext) -> tuple[np.ndarray, np.ndarray]:
         """int32 each: the model's ids of a bitext's source words and of its target words, -1 if unknown."""
+        check_bitext(bitext)
         return self.source.translate(bitext.source.vocabulary), self.target.translate(bitext.target.vocabulary)
 
     def lookup(self, bitext: Bitext) -> Lookup:

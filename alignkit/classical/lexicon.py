@@ -94,6 +94,16 @@ def lexicon_of(aligner: Aligner) -> LexicalModel:
     return aligner
 
 
+def translations(aligner: Aligner, word: str, best: int | None = None) -> list[tuple[str, float]]:
+    """As :meth:`alignkit.aligner.Aligner.translations` has them."""
+    model = lexicon_of(aligner)
+    if (i := model.source.id(word)) < 0 and (i := model.source.id(word.lower())) < 0:
+        return []
+    columns, values = model.table.row(i)
+    found = zip((model.target[o] for o in columns.tolist()), values.tolist(), strict=True)
+    return sorted(((w, p) for w, p in found if p > 0), key=lambda each: (-each[1], each[0].encode()))[:best]
+
+
 def reverse_lexicon_of(aligner: Aligner) -> LexicalModel:
     """The target-to-source translation table of a model of both directions: symmetrized models, or the joint one.
 

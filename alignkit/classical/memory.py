@@ -13,7 +13,7 @@ import numpy as np
 
 from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.errors import AlignkitError, abbreviated
-from alignkit.text.bitext import Bitext
+from alignkit.text.bitext import Bitext, check_bitext
 
 #: What the program takes before it reads anything: Python, NumPy, Numba and the kernels.
 BASE = 200 << 20
@@ -80,6 +80,7 @@ def check_memory(bitext: Bitext, needs: Needs = LEXICAL, models: int = 1) -> Non
     Raises:
         AlignkitError: the message has the estimate, and the size of a sample that can be fitted.
     """
+    check_bitext(bitext)
     limit, size = machine_memory(), len(bitext)
     types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
     words = sum(len(side.vocabulary.text) for side in (bitext.source, bitext.target)) + needs.type * sum(types)

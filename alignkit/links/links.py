@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from operator import index
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError, check_list
+from alignkit.errors import AlignkitError, InputError, check_list, check_type
 from alignkit.scores import heat_map
-from alignkit.types import PathLike
+from alignkit.types import PathLike, equal_fields
 
 # A probability may follow, as in 0-1:0.93, which alignkit also writes.
 _LINK = re.compile(r"(\d{1,9})([-p?])(\d{1,9})(:[0-9.e+-]+)?\Z", re.ASCII)
@@ -32,6 +33,7 @@ class Links:
 
     pairs: np.ndarray
     offsets: np.ndarray
+    __eq__ = equal_fields
 
     def __post_init__(self) -> None:
         if self.pairs.dtype != np.int32 or self.offsets.dtype != np.int64:
@@ -62,13 +64,20 @@ class Links:
 
         >>> Links.from_lists([[(1, 1), (0, 0)], []]).to_strings()
         ['0-0 1-1', '']
+
+        Raises:
+            AlignkitError: these are no such lists.
         """
         rows: list[tuple[int, int]] = []
         offsets = [0]
-        for sentence in sentences:
-            rows.extend(sorted(set(sentence)))
-            offsets.append(len(rows))
-        return cls(np.array(rows, np.int32).reshape(-1, 2), np.array(offsets, np.int64))
+        try:
+            for sentence in sentences:
+                rows.extend(sorted({(index(s), index(t)) for s, t in sentence}))
+                offsets.append(len(rows))
+            return cls(np.array(rows, np.int32).reshape(-1, 2), np.array(offsets, np.int64))
+        except (TypeError, ValueError, OverflowError) as error:
+            wanted = "links are pairs (s, t) of whole numbers from 0, in a list for each sentence pair"
+            raise AlignkitError(f"{wanted}: {error}") from error
 
     @classmethod
     def from_strings(cls, lines: Iterable[str]) -> Links:
@@ -146,7 +155,7 @@ class Links:
         return f"Links({len(self)} pairs, {len(self.pairs)} links)"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class GoldLinks:
     """Reference links; ``possible`` includes the sure ones."""
 
@@ -214,12 +223,43 @@ def parse_links(path: PathLike, lines: Iterable[str]) -> GoldLinks:
         AlignkitError: ``lines`` is a single string.
     """
     check_list(lines, "links must be a list with a string per sentence pair")
+    lines = list(lines)
+    for line in lines:
+        check_type(line, str, "the links of a sentence pair must be text")
     sure: list[list[tuple[int, int]]] = []
     possible: list[list[tuple[int, int]]] = []
-    for matches in _matches(path, without_line_numbers(path, list(lines))):
+    for matches in _matches(path, without_line_numbers(path, lines)):
         possible.append([(int(match[1]), int(match[3])) for match in matches])
         sure.append([link for link, match in zip(possible[-1], matches, strict=True) if match[2] == "-"])
     return GoldLinks(Links.from_lists(sure), Links.from_lists(possible))
+
+
+#: Links, or what can be read as some: see :func:`as_links`.
+LinksLike = Links | Iterable[Any]
+
+
+def as_links(links: LinksLike) -> Links:
+    """Links of a list with a string ``"0-0 1-2"``, pairs (s, t) or an :class:`AlignedPair` for each sentence pair.
+
+    Raises:
+        AlignkitError: these are no such lists.
+    """
+    if isinstance(links, Links):
+        return links
+    check_list(links, "links must be a list with a string or pairs (s, t) for each sentence pair")
+    rows = [[link[:2] for link in row.links] if isinstance(row, AlignedPair) else row for row in links]
+    is_text = any(isinstance(row, str) for row in rows)
+    return Links.from_strings(rows) if is_text else Links.from_lists(rows)
+
+
+def as_gold(gold: GoldLinks | LinksLike) -> GoldLinks:
+    """Gold links of what :func:`as_links` takes, all of them sure but those that strings call possible."""
+    if isinstance(gold, GoldLinks):
+        return gold
+    if isinstance(gold, list | tuple) and any(isinstance(line, str) for line in gold):
+        return parse_links("gold links", gold)
+    links = as_links(gold)
+    return GoldLinks(links, links)
 
 
 def _matches(path: PathLike, lines: Iterable[str]) -> Iterator[list[re.Match[str]]]:

@@ -8,7 +8,7 @@ from alignkit.errors import AlignkitError
 from alignkit.kernels import sentence_pairs
 from alignkit.kernels import symmetrization as kernels
 from alignkit.links.heuristics import DEFAULT_METHOD, DEFAULT_THRESHOLD, find_heuristic
-from alignkit.links.links import Links
+from alignkit.links.links import Links, LinksLike, as_links
 from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores import Scores
 
@@ -33,11 +33,14 @@ def product_links(forward: Scores, reverse: Scores, threshold: float) -> Links:
     return Links(pairs, offsets)
 
 
-def symmetrize(forward: Links, reverse: Links, method: str = DEFAULT_METHOD, threads: int | None = None) -> Links:
+def symmetrize(
+    forward: LinksLike, reverse: LinksLike, method: str = DEFAULT_METHOD, threads: int | None = None
+) -> Links:
     """Combine two alignments of the same M pairs by a heuristic on links.
 
     Args:
-        forward: links (s, t) of the source-to-target model, whose points come first in the final step.
+        forward: links (s, t) of the source-to-target model, whose points come first in the final step; or lists
+            (see :func:`alignkit.links.links.as_links`).
         reverse: links (s, t) of the target-to-source model, also with the source index first.
         method: the name of a heuristic in ``HEURISTICS`` that does not need scores.
         threads: number of threads, all cores by default; the result does not depend on it.
@@ -45,11 +48,11 @@ def symmetrize(forward: Links, reverse: Links, method: str = DEFAULT_METHOD, thr
     Raises:
         AlignkitError: an unknown method, different numbers of sentence pairs, or an index of millions.
 
-    >>> forward, reverse = Links.from_strings(["0-0 1-1 1-2"]), Links.from_strings(["0-0 1-1 2-2"])
-    >>> symmetrize(forward, reverse, "intersection").to_strings()
+    >>> symmetrize(["0-0 1-1 1-2"], ["0-0 1-1 2-2"], "intersection").to_strings()
     ['0-0 1-1']
     """
     heuristic = find_heuristic(method, needs_scores=False)
+    forward, reverse = as_links(forward), as_links(reverse)
     if len(forward) != len(reverse):
         raise AlignkitError(f"{len(forward)} sentence pairs in one alignment, {len(reverse)} in the other")
     if not len(forward.pairs) + len(reverse.pairs):

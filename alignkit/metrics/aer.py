@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from alignkit.errors import AlignkitError
-from alignkit.links.links import GoldLinks, Links
+from alignkit.links.links import GoldLinks, Links, LinksLike, as_gold, as_links
 from alignkit.metrics.intervals import ratio
 from alignkit.metrics.protocol import Metric, MetricSettings
 from alignkit.types import brief_repr
@@ -106,8 +106,10 @@ def count_links_by(
     )
 
 
-def evaluate(gold: GoldLinks, links: Links) -> Evaluation:
+def evaluate(gold: GoldLinks | LinksLike, links: LinksLike) -> Evaluation:
     """Score links A against sure links S and possible links P (S is a subset of P).
+
+    Either may be lists (see :func:`alignkit.links.links.as_links`), of gold links sure ones.
 
     precision = |A & P| / |A|, recall = |A & S| / |S|, AER = 1 - (|A & S| + |A & P|) / (|A| + |S|); F1 is the
     harmonic mean of precision and recall, 0 where both are.
@@ -115,7 +117,7 @@ def evaluate(gold: GoldLinks, links: Links) -> Evaluation:
     Raises:
         AlignkitError: the numbers of sentence pairs differ.
     """
-    return count_links(gold, links).total()
+    return count_links(as_gold(gold), as_links(links)).total()
 
 
 def _values(sums: LinkCounts) -> dict[str, Any]:

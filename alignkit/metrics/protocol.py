@@ -13,6 +13,7 @@ from alignkit.errors import AlignkitError, abbreviated
 from alignkit.kernels.agreement import ScorePair
 from alignkit.metrics.intervals import RESAMPLES, percentile_interval, resampled_sums
 from alignkit.scores import ScoresLike, as_scores
+from alignkit.types import check_values
 
 #: A share in per cent; text and fractions are exact.
 Percent = float | str | Fraction
@@ -59,6 +60,7 @@ class MetricSettings:
 
     def __post_init__(self) -> None:
         top_share(self.percent)
+        check_values(self, vars(self))
         if self.resamples < 0:
             raise AlignkitError(f"the number of resamples must be at least 0, not {self.resamples}")
 

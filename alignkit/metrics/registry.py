@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, check_type
 from alignkit.metrics.aer import AER
 from alignkit.metrics.agreement import AGREEMENT
 from alignkit.metrics.kendall import TAU
@@ -83,6 +83,7 @@ def compare(
     import pandas as pd
 
     settings = with_options(settings or MetricSettings(), options)
+    check_type(scores, Mapping, "scores must be a dict of names and scores")
     chosen = find_metric(metric) if isinstance(metric, str) else metric
     sets = {name: as_scores(each) for name, each in scores.items()}
     pairs = list(permutations(sets, 2))

@@ -92,7 +92,11 @@ def headline(report: Report, data: Mapping[str, Any]) -> str:
     found = row.iloc[0]
     course = [
         _learned(data),
-        *(_forced(name, steps) for name, steps in report.uniform_steps.items()),
+        *(
+            f"Attention was fixed to uniform in the first <strong>{steps:,}</strong> steps of "
+            f"<em>{escape(name)}</em>, by the settings of its training: it could not be learned earlier."
+            for name, steps in report.uniform_steps.items()
+        ),
         *(f"Training of <em>{escape(name)}</em> is not finished." for name in report.unfinished),
     ]
     lines = [f'<p class="lead">{text}</p>' for text in (_verdict(u, v, report, found), *course) if text]
@@ -108,14 +112,6 @@ def _what_words_are(report: Report) -> str:
         return ""
     among = "; the marks of sentence start and end count among them" if report.specials else ""
     return f" Words here are the tokens of the network, which may be parts of words{among}."
-
-
-def _forced(run: str, steps: int) -> str:
-    """The steps in which the attention of a run could not be learned, as a sentence."""
-    return (
-        f"Attention was fixed to uniform in the first <strong>{steps:,}</strong> steps of <em>{escape(run)}</em>, "
-        "by the settings of its training: it could not be learned earlier."
-    )
 
 
 def _verdict(u: str, v: str, report: Report, found: Any) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alignkit.errors import check_list
+from alignkit.errors import check_list, check_type
 from alignkit.storage import Fields, loaded, save_arrays
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike
@@ -136,6 +136,9 @@ class Bitext:
     def __len__(self) -> int:
         return len(self.source)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Bitext) and (self is other or self.fingerprint() == other.fingerprint())
+
     @property
     def shapes(self) -> np.ndarray:
         """int32 (M, 2): T and L of each pair."""
@@ -205,6 +208,11 @@ class Bitext:
 
     def __repr__(self) -> str:
         return f"Bitext({self.source!r} -> {self.target!r})"
+
+
+def check_bitext(text: object) -> None:
+    """Raise AlignkitError unless a text is a bitext."""
+    check_type(text, Bitext, "a text must be a Bitext, which read_bitext and Bitext.from_sentences make")
 
 
 def _load_vocabulary(fields: Fields, side: str) -> Vocabulary:

@@ -432,15 +432,18 @@ def read_text(
         return files.bitext(threads)
     if target is None or isinstance(source, str | os.PathLike) or isinstance(target, str | os.PathLike):
         raise AlignkitError("give two files, one file with both sides, or two sequences of sentences")
-    sides = [[_words(sentence, lowercase) for sentence in side] for side in (source, target)]
+    sides = []
+    for name, side in (("source", source), ("target", target)):
+        check_list(side, f"{name} sentences must be a list")
+        sides.append([_words(f"{name} sentence {n}", each, lowercase) for n, each in enumerate(side, 1)])
     if len(sides[0]) != len(sides[1]):
         raise AlignkitError(f"there are {len(sides[0])} source and {len(sides[1])} target sentences")
     return Bitext.from_sentences(*sides)
 
 
-def _words(sentence: str | Sequence[str], lowercase: bool) -> list[str]:
+def _words(name: str, sentence: str | Sequence[str], lowercase: bool) -> list[str]:
     if not isinstance(sentence, str):
-        check_list(sentence, "a sentence must be text or a list of words")
+        check_list(sentence, f"{name} must be text or a list of words", 'a blank one is ""')
     words = split_words(sentence) if isinstance(sentence, str) else list(sentence)
     return [word.lower() for word in words] if lowercase else words
 

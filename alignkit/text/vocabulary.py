@@ -9,7 +9,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from alignkit.errors import check_list
+from alignkit.errors import check_list, check_type
+from alignkit.types import equal_fields
 
 UNKNOWN = -1  #: the id of a token that is not in a vocabulary
 
@@ -44,9 +45,12 @@ class Vocabulary:
 
         Raises:
             ValueError: a token occurs twice.
-            AlignkitError: ``tokens`` is a single string.
+            AlignkitError: ``tokens`` is a single string, or a token none.
         """
         check_list(tokens, "tokens must be a list of words")
+        tokens = list(tokens)
+        for token in tokens:
+            check_type(token, str, "a word must be text")
         encoded = [token.encode("utf-8", "surrogatepass") for token in tokens]
         if len(set(encoded)) != len(encoded):
             raise ValueError("a vocabulary cannot hold the same token twice")
@@ -87,14 +91,7 @@ class Vocabulary:
         """The id of ``token``, or ``UNKNOWN`` (-1)."""
         return self.ids.get(token, UNKNOWN)
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Vocabulary):
-            return NotImplemented
-        return self is other or (
-            np.array_equal(self.offsets, other.offsets) and np.array_equal(self.text, other.text)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
+    __eq__ = equal_fields
 
     def translate(self, other: Vocabulary) -> np.ndarray:
         """This vocabulary's ids of the tokens of another: int32 (V_other,), ``UNKNOWN`` where absent.

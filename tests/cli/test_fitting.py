@@ -32,7 +32,7 @@ def test_symmetrized_scores_and_model(alignkit, text, tmp_path, command, method)
 
 @pytest.mark.parametrize("command", ["ibm1", "diagonal"])
 def test_options_reach_the_model(alignkit, text, tmp_path, command):
-    from alignkit import load_aligner
+    from alignkit.aligner import load_aligner
 
     def fitted(*options):
         assert alignkit(command, "-q", *text, "--save-model", tmp_path / "m", *options).code == 0

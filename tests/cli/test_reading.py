@@ -62,6 +62,6 @@ def test_encoding_errors_replace(alignkit, write):
 def test_lowercase(alignkit, write, tmp_path):
     text = write("s", "ÄÖ É\nx ÄÖ\nÉ\n"), write("t", "äö é\nX äÖ\né\n")
     assert alignkit("ibm1", "-q", "--lowercase", *text, "--save-model", tmp_path / "m.npz").code == 0
-    from alignkit import load_aligner
+    from alignkit.aligner import load_aligner
 
     assert load_aligner(tmp_path / "m.npz").target.tokens == ("äö", "é", "x")

@@ -84,7 +84,7 @@ class HMM(FittedHMM, Aligner):
         return links, np.zeros(len(links.pairs))
 
     def save(self, path: PathLike) -> None:
-        """Writes the model; :func:`alignkit.load_aligner` reads it."""
+        """Writes the model; :func:`alignkit.load` reads it."""
         save_arrays(path, KIND, VERSION, self.arrays(), self.header() | {"fold_case": self.fold_case})
 
 

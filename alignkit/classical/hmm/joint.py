@@ -293,7 +293,7 @@ class JointHMM(Aligner):
         return links, scores_of_links(links, probabilities)
 
     def save(self, path: PathLike) -> None:
-        """Writes the models; :func:`alignkit.load_aligner` reads them."""
+        """Writes the models; :func:`alignkit.load` reads them."""
         arrays: dict[str, np.ndarray] = {}
         headers = []
         for n, (view, model) in enumerate(zip(self.views, self.models, strict=True)):

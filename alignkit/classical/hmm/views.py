@@ -19,7 +19,7 @@ from alignkit.parallel import blocks, run_blocks
 from alignkit.records import Record
 from alignkit.scores import Scores, flat_offsets
 from alignkit.storage import Fields
-from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.bitext import Bitext, Corpus, check_bitext
 from alignkit.text.tokenization import SubwordTokenizer, train_word_pieces
 from alignkit.text.units import Units, lowercased, units_of
 
@@ -170,6 +170,7 @@ class ViewedText:
     """
 
     def __init__(self, view: View, bitext: Bitext) -> None:
+        check_bitext(bitext)
         self.view, sides = view, (bitext.source, bitext.target)
         self._is_one_to_one = view.has_words
         if view.has_words:
@@ -305,6 +306,7 @@ def training_pairs(bitext: Bitext) -> tuple[Bitext, np.ndarray | None]:
 
     Long pairs are left out, unless there are no others: then they are cut, and none of them is there.
     """
+    check_bitext(bitext)
     long = is_long(bitext)
     if not long.any():
         return bitext, None
