@@ -274,7 +274,7 @@ def test_a_batch_of_sentences_in_lines_of_links_out(case, aligner):
         aligner.align_batch(["a"], ["b", "c"])
     for wrong in ("a b", None):
         for sides in ((wrong, ["a"]), (["a"], wrong), ([None], ["a"])):
-            with pytest.raises(AlignkitError, match="must be (text or )?a list of"):
+            with pytest.raises(AlignkitError, match=r"must be (text or )?a list of"):
                 aligner.align_batch(*sides)
 
 
