@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alignkit.comparison import ALSO, CompareSettings
+from alignkit.links.terminal import beside
 from alignkit.metrics.registry import METRICS, SCORE_METRICS
 from alignkit.packages import need
 from alignkit.report.tables import metric_matrix, to_json
@@ -30,9 +31,14 @@ from alignkit_cli.options import (
 )
 from alignkit_cli.parameter_types import PASSES, TEXT, InputPath, NamedInputPath, ScoresPath
 from alignkit_cli.progress import progress_bar
+from alignkit_cli.show import chosen_pairs, draw, picture
 
 if TYPE_CHECKING:
+    from alignkit.aligner import Aligner
     from alignkit.comparison import Comparison
+
+PICTURES = 2  #: pairs of the sample that are drawn
+FAINTEST = 0.1  #: weights below this are not drawn
 
 
 @alignkit_command("compare")
@@ -110,11 +116,14 @@ def command(**options: Any) -> None:
     with the same tokens; then all of them score the same sentence pairs.
 
     Without arguments, a small network is trained first on the German-English sample that comes with the program
-    (about a minute).
+    (about a minute), and some sentence pairs are drawn above the table.
     """
     settings = with_given(CompareSettings(), options)
     compare = without_network if options["neural"] is None and options["source"] is not None else with_network
     found = compare(options, settings)
+    if options["neural"] is None and options["source"] is None and not options["as_json"]:
+        assert found.network is not None
+        draw(sample_pictures(found.network))
     write_output(f"{render_comparison(found, settings, options['as_json'])}\n".encode(), None)
 
 
@@ -183,6 +192,25 @@ def train_on_sample(folder: str, seed: int, device: str, quiet: bool) -> str:
         settings = PRESETS["small"].change(training={"seed": seed})
         train_translation(folder, texts[0], texts[1], settings, bar, device)
     return folder
+
+
+def sample_pictures(network: Aligner) -> list[str]:
+    """Pictures of some of the sample's pairs: IBM Model 1, which counts, beside the attention of a network."""
+    from alignkit.pipeline import align
+    from alignkit.text.pairs import read_text
+
+    counting = align(*choose_text(None, None, True), method="ibm1", threads=1).aligner
+    bitext = read_text(*choose_text(None, None, True, "test"))
+    scores = {
+        "counting (IBM Model 1)": counting.score(bitext),
+        "attention (a small network)": network.on_words().score(bitext),
+    }
+    lines = []
+    for m in chosen_pairs(bitext.shapes.tolist(), (0, PICTURES)):
+        words = bitext.source.words(m), bitext.target.words(m)
+        both = [[name, *picture(each[m] * (each[m] >= FAINTEST), *words)] for name, each in scores.items()]
+        lines += [*beside(*both), ""]
+    return lines
 
 
 def render_comparison(found: Comparison, settings: CompareSettings, as_json: bool) -> str:

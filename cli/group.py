@@ -16,6 +16,7 @@ COMMANDS = {
     "ibm1": ("alignkit_cli.ibm1", "Align with IBM Model 1."),
     "diagonal": ("alignkit_cli.diagonal", "Align with fast_align's model, which favours the diagonal."),
     "hmm": ("alignkit_cli.hmm", "Align with a hidden Markov model."),
+    "show": ("alignkit_cli.show", "Draw aligned sentence pairs in the terminal."),
     "symmetrize": ("alignkit_cli.symmetrize", "Combine the alignments of two directions."),
     "remap": ("alignkit_cli.remap", "Move links between words, subwords and untokenized text."),
     "evaluate": ("alignkit_cli.evaluate", "Score links against gold links: precision, recall, F1, AER."),
