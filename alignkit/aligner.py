@@ -48,8 +48,6 @@ LOADERS = {
 }
 #: the loader of a checkpoint or a run directory
 NEURAL_LOADER = "alignkit.neural.aligners:load_checkpoint"
-#: what finds the translations of a word
-LEXICON = "alignkit.classical.lexicon:translations"
 TORCH_THREADS = "alignkit.neural.devices:set_threads"
 
 
@@ -226,7 +224,7 @@ class Aligner(ABC):
         Raises:
             AlignkitError: the aligner has no translation table.
         """
-        found: list[tuple[str, float]] = imported(LEXICON)(self, word, best)
+        found: list[tuple[str, float]] = imported("alignkit.classical.lexicon:translations")(self, word, best)
         return found
 
     def __getstate__(self) -> dict[str, Any]:

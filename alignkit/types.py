@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
+from inspect import Parameter, getdoc, signature
 from math import isfinite
 from numbers import Integral, Real
 from textwrap import indent
@@ -80,12 +80,11 @@ def naming_options(*parts: type[Any]) -> Callable[[Function], Function]:
     """
 
     def named(function: Function) -> Function:
-        signature, kind = inspect.signature(function), inspect.Parameter.KEYWORD_ONLY
-        own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
-        more = [each for part in parts for each in fields(part)]
-        own += [inspect.Parameter(each.name, kind, default=each.default, annotation=each.type) for each in more]
-        function.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
-        texts = ((inspect.getdoc(part) or "").partition("Attributes:\n")[2].partition("\n\n")[0] for part in parts)
+        whole, kind = signature(function), Parameter.KEYWORD_ONLY
+        own = [each for each in whole.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        own += [Parameter(f.name, kind, default=f.default, annotation=f.type) for p in parts for f in fields(p)]
+        function.__signature__ = whole.replace(parameters=own)  # type: ignore[attr-defined]
+        texts = ((getdoc(part) or "").partition("Attributes:\n")[2].partition("\n\n")[0] for part in parts)
         function.__doc__ = f"{function.__doc__}\n    Options:\n" + indent("\n".join(texts), "    ") + "\n"
         return function
 

@@ -77,10 +77,9 @@ class Experiment:
 
         name = self.module.rpartition(".")[2]
         result: Result = getattr(import_module(self.module), f"run_{name}")(settings, progress)
-        if quick:
-            claims = tuple(replace(each, verdict=Verdict.NOT_COMPARABLE) for each in result.claims)
-            result = replace(result, claims=claims)
-        return result
+        if not quick:
+            return result
+        return replace(result, claims=tuple(replace(c, verdict=Verdict.NOT_COMPARABLE) for c in result.claims))
 
 
 _SNELL = "Snell et al. 2021"
