@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import os
+import re
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import pairwise
 from numbers import Integral
-from threading import Thread
-from typing import TypeVar
+from pathlib import Path
+from threading import Event, Thread, local
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,19 +25,42 @@ Result = TypeVar("Result")
 
 
 def thread_count(threads: int | None = None) -> int:
-    """The number of threads to use; by default, the number of cores that this process may run on.
+    """The number of threads to use; by default :func:`core_count`, or ``OMP_NUM_THREADS`` if that is less.
 
     Raises:
         AlignkitError: it is no whole number from 1 to :data:`alignkit.types.GREATEST_THREAD_COUNT`.
     """
     if threads is None:
-        if hasattr(os, "sched_getaffinity"):
-            return len(os.sched_getaffinity(0))
-        return os.cpu_count() or 1
+        wish = re.match(r"\s*0*([1-9]\d{0,3})\s*(,|\Z)", os.environ.get("OMP_NUM_THREADS", ""))
+        return min(core_count(), int(wish[1])) if wish else core_count()
     check_type(threads, Integral, "the number of threads must be a whole number")
     if not 1 <= threads <= GREATEST_THREAD_COUNT:
         raise AlignkitError(f"the number of threads must lie in [1, {GREATEST_THREAD_COUNT}], not {threads}")
     return threads
+
+
+def core_count() -> int:
+    """The number of cores that this process may use: those it may run on, or fewer by a container's limit."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, math.ceil(min(cores, _container_limit())))
+
+
+@functools.cache
+def _container_limit(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> float:
+    """The least limit of the process's Linux control group (version 2) and of those above it, in cores.
+
+    Args:
+        groups: where the groups are; a container may see only its own, and that as the first.
+        own: the file that names the group of the process.
+    """
+    least = math.inf
+    with suppress(OSError):
+        name = own.read_text().partition("0::/")[2].partition("\n")[0]
+        for place in (groups / name, *(groups / name).parents):
+            with suppress(OSError, ValueError):  # there is no limit where the file is missing, or says max
+                quota, period = map(int, (place / "cpu.max").read_text().split())
+                least = min(least, quota / period)
+    return least
 
 
 def blocks(work: np.ndarray, count: int) -> list[tuple[int, int]]:
@@ -59,6 +88,35 @@ def blocks_of_size(offsets: np.ndarray, size: int, least: int = 1) -> list[tuple
     return blocks(np.diff(offsets), max(least, -(-int(offsets[-1]) // size)))
 
 
+_own = local()  # ``stop`` of it: the event after which a thread of :func:`run_side_by_side` begins nothing more
+
+
+def run_side_by_side(function: Callable[..., Result], *arguments: Sequence[Any]) -> list[Result]:
+    """The results of ``function`` for each of the arguments, computed at once, each by a thread of its own.
+
+    If one of them fails, or the caller is interrupted, the others end at their next :func:`run_blocks`.
+    """
+    stop = Event()
+    failures: list[BaseException] = []
+
+    def work(*own: Any) -> Result:
+        _own.stop = stop
+        try:
+            return function(*own)
+        except BaseException as error:
+            failures.append(error)
+            stop.set()
+            raise
+
+    with ThreadPoolExecutor(len(arguments[0])) as pool:
+        try:
+            return list(pool.map(work, *arguments))
+        except InterruptedError:
+            raise failures[0] from None
+        finally:
+            stop.set()
+
+
 def run_blocks(
     function: Callable[[int, int], Result], ranges: Sequence[tuple[int, int]], threads: int
 ) -> list[Result]:
@@ -68,6 +126,8 @@ def run_blocks(
         BaseException: the exception of a call; of several, that of the first range. Ranges that no thread has
             begun are then skipped.
     """
+    if hasattr(_own, "stop") and _own.stop.is_set():
+        raise InterruptedError
     workers = min(threads, len(ranges))
     if workers <= 1:
         return [function(low, high) for low, high in ranges]

@@ -7,7 +7,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -34,7 +33,7 @@ from alignkit.links.formats import OUTPUT_FORMATS, Alignment, render, sentence_s
 from alignkit.links.heuristics import DEFAULT_METHOD
 from alignkit.links.links import AlignedPair, Link, Links
 from alignkit.packages import imported
-from alignkit.parallel import thread_count
+from alignkit.parallel import run_side_by_side, thread_count
 from alignkit.scores import Scores, first_pairs
 from alignkit.stages import Stage
 from alignkit.storage import atomic_write, read_header
@@ -521,8 +520,7 @@ def fit_symmetrized(
         forward, reverse = (fit(side, threads) for side in sides)
     else:
         bags_of(bitext, threads)  # both directions use them
-        with ThreadPoolExecutor(2) as pool:
-            forward, reverse = pool.map(fit, sides, (threads - threads // 2, threads // 2))
+        forward, reverse = run_side_by_side(fit, sides, (threads - threads // 2, threads // 2))
     return Symmetrized(forward, reverse, method, threshold, threads)
 
 

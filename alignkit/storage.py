@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -44,12 +45,7 @@ def atomic_write(path: PathLike) -> Iterator[IO[bytes]]:
         return
     # Writing through a symbolic link must replace what it points to, not the link.
     target = target.resolve()
-    try:
-        if target.is_dir():
-            raise IsADirectoryError(f"{target} is a directory")
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    except OSError as error:
-        raise AlignkitError(f"cannot write {path}: {error.strerror or error}") from error
+    handle, name = _temporary(path, target)
     try:
         with os.fdopen(handle, "wb") as stream:
             yield stream
@@ -64,6 +60,16 @@ def atomic_write(path: PathLike) -> Iterator[IO[bytes]]:
     finally:
         if os.path.exists(name):
             os.unlink(name)
+
+
+def _temporary(path: PathLike, target: Path) -> tuple[int, str]:
+    """A new file beside ``target``, open, and its name; raises AlignkitError, which names ``path``."""
+    try:
+        if target.is_dir():
+            raise IsADirectoryError(f"{target} is a directory")
+        return tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except OSError as error:
+        raise AlignkitError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def check_writable(path: PathLike) -> None:
@@ -85,6 +91,10 @@ def check_writable(path: PathLike) -> None:
     if target.suffix in COMPRESSED:
         remedy = f"leave out {target.suffix} and compress the file afterwards"
         raise AlignkitError(f"cannot write {path}: outputs are not compressed; {remedy}")
+    if replaced == target.parent:  # some file systems, and long names, are refused only when a file is made
+        handle, name = _temporary(path, target)
+        os.close(handle)
+        os.unlink(name)
 
 
 def check_folder(path: PathLike) -> None:
@@ -164,12 +174,23 @@ def arrays_fingerprint(arrays: Mapping[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
+def check_regular(path: PathLike) -> None:
+    """Check that a file is no device or pipe, which may never end; raises InputError, also if there is no file."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError) as error:
+        raise InputError(path, getattr(error, "strerror", str(error))) from error
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise InputError(path, "is a device or a pipe, not a file")
+
+
 def read_header(path: PathLike) -> dict[str, Any] | None:
     """The header of a file written by :func:`save_arrays`; None if it is another kind of file.
 
     Raises:
         InputError: the file is missing or cannot be read.
     """
+    check_regular(path)
     try:
         with open(path, "rb") as stream:
             if not zipfile.is_zipfile(stream):

@@ -5,10 +5,13 @@ Nothing but Python's own modules is imported before signals are heeded, so that 
 
 from __future__ import annotations
 
+import io
+import os
 import signal
 import sys
+from threading import Timer
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     import click
@@ -20,25 +23,68 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the program and exit: 0 done, 2 usage or input error (one line on standard error), 130 interrupted."""
     received = _heed_signals()
     try:
-        code = run(arguments)
+        try:
+            _mend_streams()
+            code = run(arguments)
+        finally:
+            for each in _signals():
+                signal.signal(each, signal.SIG_DFL)  # nothing is left to clean up
     except (Exception, SystemExit):
         # An import that a signal interrupts may end in an error of any other kind.
         if not received:
             raise
         code = 128 + received[0]
-        if code == INTERRUPTED:
-            if sys.stderr is not None and sys.stderr.isatty():
-                print(file=sys.stderr)  # the terminal has shown ^C on the line
-            _fail("interrupted")
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing is left to clean up
-    sys.exit(code)
+    if received and code == INTERRUPTED:
+        if sys.stderr.isatty():
+            print(file=sys.stderr)  # the terminal has shown ^C on the line
+        _fail("interrupted")
+    sys.exit(_flushed(code))
+
+
+class _Notes(io.FileIO):
+    """A file for messages: what cannot be written is lost, and the work goes on."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError:
+            return len(data)
+
+
+def _mend_streams() -> None:
+    """Let nothing depend on standard error, and make the use of other closed streams an error of that use.
+
+    A closed one is opened again the wrong way round, or the next file that is opened would get its number.
+    """
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(os.open(os.devnull, os.O_WRONLY))
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
+    notes = _Notes(os.open(os.devnull, os.O_WRONLY) if sys.stderr is None else 2, "w", closefd=False)
+    encoding = getattr(sys.stderr, "encoding", "utf-8")
+    sys.stderr = io.TextIOWrapper(
+        io.BufferedWriter(notes), encoding=encoding, errors="backslashreplace", line_buffering=True
+    )
+
+
+def _flushed(code: int) -> int:
+    """The exit code, that of an error if the rest of standard output cannot be written."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # where Python writes it at its end
+        return code or _fail(f"output: {error.strerror}")
+    return code
+
+
+def _signals() -> list[int]:
+    """The signals that end a program; one that is ignored, as under nohup, stays ignored."""
+    known = (getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP"))
+    return [each for each in known if each is not None and signal.getsignal(each) is not signal.SIG_IGN]
 
 
 def _heed_signals() -> list[int]:
     """Turn the signals that end a program into exceptions, so that no half-written file is left behind.
-
-    A signal that is ignored, as under nohup, stays ignored.
 
     Returns:
         the signals that have come, at first none.
@@ -49,20 +95,18 @@ def _heed_signals() -> list[int]:
         received.append(number)
         raise SystemExit(128 + number)
 
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        known = getattr(signal, name, None)
-        if known is not None and signal.getsignal(known) in (signal.SIG_DFL, signal.default_int_handler):
-            signal.signal(known, stop)
+    for each in _signals():
+        signal.signal(each, stop)
     show = sys.unraisablehook
 
-    def again(lost: sys.UnraisableHookArgs) -> None:
-        # Raised where Python can only print it, as in a callback of an import: raise it once more, elsewhere.
-        if issubclass(lost.exc_type, SystemExit) and received:
-            signal.raise_signal(received[-1])
-        else:
-            show(lost)
+    def lost(error: sys.UnraisableHookArgs) -> None:
+        if not received:
+            show(error)
+        elif issubclass(error.exc_type, SystemExit):
+            # Raised where Python can only print it, as in a callback: it comes again, when that is over.
+            Timer(0.01, os.kill, (os.getpid(), received[0])).start()
 
-    sys.unraisablehook = again
+    sys.unraisablehook = lost
     return received
 
 
@@ -121,10 +165,10 @@ def _usage_error(error: click.ClickException) -> int:
 
 
 def _fail(message: str, command: str = "alignkit") -> int:
-    # File names may hold anything; the message stays on one line.
+    # Names of files and answers of servers may hold anything; the message stays on one line, and plain.
     line = " ".join(message.split())
-    if sys.stderr is not None:
-        print(f"{command}: error: {line}", file=sys.stderr)
+    line = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in line)
+    print(f"{command}: error: {line}", file=sys.stderr)
     return 2
 
 

@@ -104,7 +104,8 @@ def sample_option(command: Command) -> Command:
 
 def threads_option(command: Command) -> Command:
     """--threads."""
-    text = "Number of threads; the result does not depend on it.  [default: all cores]"
+    text = "Number of threads; the result does not depend on it.  [default: the cores that this process may use, "
+    text += "also by a container's limit; or OMP_NUM_THREADS, if that is less]"
     return click.option("--threads", type=THREADS, help=text)(command)
 
 

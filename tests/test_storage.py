@@ -113,6 +113,21 @@ def test_a_folder_that_is_missing_or_a_directory_is_an_error(tmp_path):
         assert "\n" not in str(caught.value)
 
 
+def test_a_place_where_no_file_can_be_is_known_before_the_work(tmp_path):
+    with pytest.raises(AlignkitError, match=r"cannot write .*: File name too long"):
+        check_writable(tmp_path / ("x" * 250))  # the temporary file's name is longer
+    check_writable(tmp_path / "x")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="devices of POSIX")
+def test_a_device_or_a_pipe_is_no_model(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in ("/dev/zero", tmp_path / "pipe"):
+        with pytest.raises(InputError, match=r"is a device or a pipe, not a file$"):
+            read_header(path)
+
+
 # Arrays.
 
 

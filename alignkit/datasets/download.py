@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import re
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from alignkit.datasets.catalogue import DataSet, RemoteFile
 from alignkit.errors import AlignkitError
@@ -21,6 +22,7 @@ from alignkit.version import __version__
 
 SUMS = "SHA256SUMS"
 TIMEOUT = 30.0  # seconds without a byte
+LARGEST = 1 << 28  # bytes of a file whose size the catalogue does not know
 _BLOCK = 1 << 16
 
 
@@ -67,20 +69,31 @@ def _download(file: RemoteFile, stream: IO[bytes], progress: Progress) -> str:
     headers = {"User-Agent": f"alignkit/{__version__}", "Accept-Encoding": "identity"}
     digest, done = hashlib.sha256(), 0
     try:
-        with urllib.request.urlopen(urllib.request.Request(file.url, headers=headers), timeout=TIMEOUT) as answer:
-            if file.url.startswith("https:") and not answer.url.startswith("https:"):
-                raise AlignkitError(f"{file.url}: the server leads to {answer.url}, which is not encrypted")
-            total = int(answer.headers.get("Content-Length") or file.size or 0)
+        opener = urllib.request.build_opener(_Redirects)
+        with opener.open(urllib.request.Request(file.url, headers=headers), timeout=TIMEOUT) as answer:
+            said, most = str(answer.headers.get("Content-Length", "")), file.size or LARGEST
+            total = int(said) if re.fullmatch(r"\d{1,15}", said, re.ASCII) else file.size or 0
             while block := answer.read(_BLOCK):
+                if max(total, done + len(block)) > most:
+                    raise AlignkitError(f"{file.url}: is larger than {most:,} bytes; nothing was kept")
                 stream.write(block)
                 digest.update(block)
                 done += len(block)
                 progress(done, max(total, done), file.name)
         if done < total:
             raise ConnectionError(f"the connection broke after {done:,} of {total:,} bytes")
-    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError, ValueError) as error:
         raise AlignkitError(f"{file.url}: cannot be downloaded ({getattr(error, 'reason', error)})") from error
     return digest.hexdigest()
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows a server to where the file is, but not from an encrypted connection to one that is not."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        if not newurl.startswith(("https:", f"{req.type}:")):
+            raise AlignkitError(f"{req.full_url}: the server leads to {newurl}, which is not encrypted")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def _read_sums(folder: Path) -> dict[str, str]:

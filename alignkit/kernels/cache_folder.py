@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import logging
 import os
 import re
 import shutil
 import sys
 import tempfile
 import time
+import uuid
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
+
+log = logging.getLogger(__name__)
 
 DAY = 24 * 60 * 60  # seconds
 KEPT_DAYS = 30  # of a folder that is not used any more
@@ -70,6 +74,29 @@ def make_writable(folder: Path) -> str | None:
     with suppress(OSError):
         os.utime(folder)
     return None
+
+
+def write_checked(place: Path, data: bytes) -> None:
+    """Write a file, whole or not at all, with a checksum for :func:`read_checked`."""
+    place.parent.mkdir(parents=True, exist_ok=True)  # another process may have removed it
+    temporary = place.with_suffix(f".{uuid.uuid4().hex}")
+    try:
+        temporary.write_bytes(hashlib.sha256(data).digest() + data)
+        os.replace(temporary, place)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_checked(place: Path) -> bytes | None:
+    """What :func:`write_checked` wrote; None if the file is missing or is not as it was written."""
+    if not place.exists():
+        return None
+    content = place.read_bytes()
+    digest, data = content[:32], content[32:]
+    if hashlib.sha256(data).digest() != digest:
+        log.warning("%s is damaged; it is compiled again", place)
+        return None
+    return data
 
 
 def prune(folder: Path) -> None:

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import logging
+import pickle
 import threading
 import time
 from collections.abc import Callable
@@ -14,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from alignkit.kernels.cache_folder import kernel_folder, make_writable, prune, source_hash
+from alignkit.kernels.cache_folder import kernel_folder, make_writable, prune, read_checked, write_checked
 from alignkit.kernels.compiler import inner_compiler, outer_compiler
 
 log = logging.getLogger(__name__)
@@ -90,13 +92,16 @@ def allocating_kernel(function: Callable[..., Any]) -> Any:
 
 @functools.cache
 def _cache_class() -> Any:
-    """Numba's cache of a function's machine code, in a folder of the user's.
+    """The class of caches of a function's machine code, in a folder of the user's: a file for each signature.
 
-    A cache that cannot be written (read-only or full disk) or read (damaged) costs time, never the result.
+    A cache that cannot be written (read-only or full disk) or is not as it was written costs time, never the
+    result.
     """
     import numba
     from llvmlite import binding
-    from numba.core.caching import CompileResultCacheImpl, FunctionCache
+    from numba.core.caching import NullCache
+    from numba.core.compiler import CompileResult
+    from numba.core.serialize import dumps
 
     processor = f"{binding.get_host_cpu_name()} {binding.get_host_cpu_features().flatten()}"
     folder = kernel_folder(numba.__version__, processor)
@@ -104,17 +109,23 @@ def _cache_class() -> Any:
     if problem is None:
         prune(folder)
 
-    class Implementation(CompileResultCacheImpl):
-        _locator_classes = [_locator_class(folder, problem)]  # noqa: RUF012
+    class Cache(NullCache):
+        def __init__(self, function: Any) -> None:
+            self.function = function
 
-    class Cache(FunctionCache):
-        _impl_class = Implementation
+        def place(self, sig: Any) -> Path:
+            # The folder's name stands for the sources of our kernels, but not of those of tests.
+            name, code = f"{self.function.__module__}.{self.function.__name__}", self.function.__code__
+            key = f"{self.function.__qualname__} {code.co_firstlineno} {code.co_code.hex()} {sig}"
+            return folder / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.nbc"
 
         def load_overload(self, sig: Any, target_context: Any) -> Any:
+            target_context.refresh()
             found = None
             with suppress(Exception):
-                found = super().load_overload(sig, target_context)
-            # Two processes that save at once may take the same name for two signatures.
+                data = read_checked(self.place(sig))
+                found = data and CompileResult._rebuild(target_context, *pickle.loads(data))
+            # Two types may have one name.
             if found is not None and found.signature.args != tuple(sig):
                 found = None
             if found is None and (problem or time.monotonic() - _began() > PATIENCE):
@@ -122,46 +133,11 @@ def _cache_class() -> Any:
             return found
 
         def save_overload(self, sig: Any, data: Any) -> None:
-            with suppress(OSError):
-                try:
-                    super().save_overload(sig, data)
-                except OSError:
-                    raise
-                except Exception:  # unpickling a damaged index raises almost anything
-                    self.flush()
-                    super().save_overload(sig, data)
+            if problem is None and not data.library.has_dynamic_globals:  # those are addresses in this process
+                with suppress(OSError):
+                    write_checked(self.place(sig), dumps(data._reduce()))
 
     return Cache
-
-
-def _locator_class(folder: Path, problem: str | None) -> Any:
-    """The class that tells Numba's cache where it is; with a problem, it cannot be written."""
-    from numba.core.caching import _CacheLocator
-
-    class Locator(_CacheLocator):
-        def __init__(self, function: Any, file: str) -> None:
-            self._line = function.__code__.co_firstlineno
-            self._py_file = file  # for Numba's messages
-
-        @classmethod
-        def from_function(cls, py_func: Any, py_file: str) -> Any:
-            return cls(py_func, py_file)
-
-        def ensure_cache_path(self) -> None:
-            if problem is not None:
-                raise OSError(problem)
-            folder.mkdir(parents=True, exist_ok=True)  # another process may have removed it
-
-        def get_cache_path(self) -> str:
-            return str(folder)
-
-        def get_source_stamp(self) -> str:
-            return source_hash()
-
-        def get_disambiguator(self) -> str:
-            return str(self._line)
-
-    return Locator
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError, check_list, check_type
+from alignkit.errors import AlignkitError, InputError, abbreviated, check_list, check_type
 from alignkit.scores import heat_map
 from alignkit.types import PathLike, equal_fields
 
@@ -270,7 +270,7 @@ def _matches(path: PathLike, lines: Iterable[str]) -> Iterator[list[re.Match[str
             match = _LINK.match(item)
             if match is None:
                 remedy = "links look like 0-1, 0p1 or 0?1"
-                raise InputError(path, f"{item!r} is not a link", line=number, remedy=remedy)
+                raise InputError(path, f"{abbreviated(item)!r} is not a link", line=number, remedy=remedy)
             matches.append(match)
         yield matches
 

@@ -97,9 +97,9 @@ def _read_hypothesis(path: PathLike, count: int, checked: bool) -> tuple[Links, 
     lines = read_lines(path)
     if is_naacl(lines):
         links = parse_gold(path, lines, file_format="naacl").gold.possible
-        sentences = [[(int(s), int(t)) for s, t in pair] for pair in links][:count]
         # A pair without links has no line in this format.
-        return Links.from_lists([*sentences, *([[]] * (count - len(sentences)))]), None
+        offsets = np.append(links.offsets, np.full(max(count - len(links), 0), len(links.pairs)))
+        return Links(links.pairs, offsets).block(0, count), None
     links = parse_gold(path, lines[:count], file_format="pharaoh", base="0").gold.possible
     linked = sum(len(pair) > 0 for pair in links)
     if not checked and linked >= FEWEST_LINES and not (links.pairs == 0).any():

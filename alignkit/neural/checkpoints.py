@@ -10,6 +10,7 @@ import io
 import os
 import sys
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 
 from alignkit.errors import AlignkitError, InputError, first_line
 from alignkit.records import plainly_shown, shown
-from alignkit.storage import atomic_write
+from alignkit.storage import atomic_write, check_regular
 from alignkit.types import PathLike
 
 NETWORK, PROXY, TRAINING = "alignkit.network", "alignkit.proxy", "alignkit.training"
@@ -61,10 +62,16 @@ def load_payload(path: PathLike, *kinds: str) -> dict[str, Any]:
     Raises:
         InputError: the file is missing, damaged, contains code, or is of another kind or version.
     """
+    check_regular(path)
     try:
+        with zipfile.ZipFile(path) as archive:  # torch does not test its checksums
+            if archive.testzip() is not None:
+                raise InputError(path, "damaged: a checksum does not match")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's, about files of other kinds: the error says what matters
             payload = torch.load(path, map_location="cpu", weights_only=True)
+    except InputError:
+        raise
     except OSError as error:
         raise InputError(path, error.strerror or str(error)) from error
     except Exception as error:  # torch raises a dozen kinds of error for a bad file

@@ -10,21 +10,21 @@ import torch
 from torch import nn
 
 from alignkit.errors import AlignkitError
-from alignkit.parallel import thread_count
+from alignkit.parallel import core_count, thread_count
 
 Products = Literal["float32", "bfloat16"]
 
 
 def set_threads(threads: int | None) -> None:
-    """Set the number of threads that torch uses on the CPU; None leaves it as it is (all cores).
+    """Set the number of threads that torch uses on the CPU; None leaves it as it is, but for a container's limit.
 
     With MKL (see :mod:`alignkit.neural`) results have the same bits with any number.
 
     Raises:
         AlignkitError: the number is out of range.
     """
-    if threads is not None:
-        torch.set_num_threads(thread_count(threads))
+    chosen = thread_count(threads) if threads is not None else min(torch.get_num_threads(), core_count())
+    torch.set_num_threads(chosen)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import time
 
 import naive
 import pytest
@@ -99,6 +100,16 @@ def test_naacl_gives_the_same(alignkit, write):
     assert alignkit("evaluate", shared, links).out == expected.out
     assert alignkit("evaluate", shared, shared_links).out == expected.out
     assert alignkit("evaluate", pharaoh, shared_links, "--gold-format", "pharaoh").out == expected.out
+
+
+def test_naacl_links_past_the_gold_are_left_and_those_of_a_long_text_are_not_gone_through(alignkit, write):
+    gold, links = write("gold", "0-0\n1-1\n\n"), write("links", "1 1 1\n2 2 2\n5 1 1\n")
+    expected = alignkit("evaluate", gold, links)
+    assert expected.lines[0].startswith("AER 0.0 %")
+    assert alignkit("evaluate", gold, write("one", "1 1 1\n2 2 2\n")).out == expected.out
+    start = time.process_time()
+    assert alignkit("evaluate", gold, write("far", "1 1 1\n2 2 2\n999999 999999999 1\n")).out == expected.out
+    assert time.process_time() - start < 1
 
 
 def test_one_based_gold(alignkit, write, failure):

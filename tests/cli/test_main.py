@@ -6,9 +6,11 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
+from alignkit_cli import main
 from alignkit_cli.group import COMMANDS
 
 
@@ -63,6 +65,56 @@ def test_closed_pipe_is_quiet(text):
     os.close(write)
     assert result.stderr == b""
     assert result.returncode == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="streams of POSIX")
+@pytest.mark.parametrize(
+    ("closed", "code", "err"),
+    [
+        ("2>&-", 0, ""),
+        ("2>/dev/full <&-", 0, ""),
+        (">&-", 2, "alignkit: error: output: Bad file descriptor\n"),
+        (">/dev/full", 2, "alignkit: error: output: No space left on device\n"),
+    ],
+)
+def test_closed_and_full_streams(closed, code, err):
+    """Messages that nobody can read are lost; a result that cannot be written is an error."""
+    program = "import sys; from alignkit_cli import group, main;"
+    program += "group.cli.main = lambda **_: (print('a note', file=sys.stderr) or print('a result')); main.main()"
+    if code == 2:
+        program = "from alignkit_cli.main import main; main(['fetch'])"
+    words = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-c", program]
+    result = subprocess.run(words, capture_output=True, text=True)
+    assert (result.returncode, result.stderr, result.stdout) == (code, err, "" if code else "a result\n")
+
+
+def test_messages_hold_no_control_characters(capsys):
+    main._fail("the server\nsays \x1b[2Jno\x9b\udc80 ä")
+    assert capsys.readouterr().err == "alignkit: error: the server says \\x1b[2Jno\\x9b\\udc80 ä\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_a_signal_that_comes_in_a_callback_ends_the_program_after_it(monkeypatch, capfd):
+    """Python can only print an exception that is raised while an object is dropped."""
+
+    class Dropped:
+        def __del__(self):
+            os.kill(os.getpid(), signal.SIGTERM)
+            raise ValueError("half made")
+
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(each) for each in signals]
+    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
+    try:
+        received = main._heed_signals()
+        with pytest.raises(SystemExit) as ended:  # noqa: PT012
+            Dropped()
+            time.sleep(60)
+    finally:
+        for each, handler in zip(signals, before, strict=True):
+            signal.signal(each, handler)
+    assert (ended.value.code, received[0]) == (143, signal.SIGTERM)
+    assert capfd.readouterr().err == ""
 
 
 def test_no_arguments_show_the_help(alignkit):

@@ -14,6 +14,8 @@ class Server:
         asked: the path of every request.
         stop_after: bytes after which the connection breaks, once; None for whole answers.
         says_length: whether answers have a Content-Length.
+        length: the Content-Length, if it is not the true one.
+        reason: why a file is not there.
     """
 
     def __init__(self) -> None:
@@ -21,6 +23,8 @@ class Server:
         self.asked: list[str] = []
         self.stop_after: int | None = None
         self.says_length = True
+        self.length: str | None = None
+        self.reason = "Not Found"
         self.redirects: dict[str, str] = {}
         self.httpd = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         threading.Thread(target=self.httpd.serve_forever, args=(0.01,), daemon=True).start()
@@ -53,12 +57,12 @@ class Server:
             request.end_headers()
             return
         if path not in self.files:
-            request.send_error(404)
+            request.send_error(404, self.reason)
             return
         content = self.files[path]
         request.send_response(200)
         if self.says_length:
-            request.send_header("Content-Length", str(len(content)))
+            request.send_header("Content-Length", self.length or str(len(content)))
         request.end_headers()
         if self.stop_after is not None:
             content, self.stop_after = content[: self.stop_after], None

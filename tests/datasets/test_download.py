@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import socket
+from contextlib import suppress
+from urllib.request import Request
 
 import numpy as np
 import pytest
 
 from alignkit.datasets import catalogue
 from alignkit.datasets.catalogue import DATA_SETS, DataSet, RemoteFile, find_data_set
-from alignkit.datasets.download import SUMS, fetch
+from alignkit.datasets.download import SUMS, _Redirects, fetch
 from alignkit.errors import AlignkitError
 from tests.datasets.server import Server
 
@@ -111,14 +112,41 @@ def test_a_folder_that_cannot_be(server, tmp_path):
         fetch(data_set(server), tmp_path / "file")
 
 
-def test_encryption_is_not_given_up(monkeypatch, tmp_path):
-    answer = io.BytesIO(CONTENT)
-    answer.url = "http://example.org/a"  # type: ignore[attr-defined]
-    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: answer)
-    moved = DataSet("d", "", "", (RemoteFile("a", "https://example.org/a"),))
-    with pytest.raises(AlignkitError, match="not encrypted"):
+@pytest.mark.parametrize("length", ["9" * 5000, "-5", "many", "1e9"])
+def test_a_length_that_is_none(server, tmp_path, length):
+    server.length = length
+    with suppress(AlignkitError):  # Python's reader of answers may take nothing then
+        assert fetch(data_set(server), tmp_path)[0].read_bytes() in (CONTENT, b"")
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_what_is_larger_than_it_should_be_is_not_taken(server, tmp_path, said):
+    server.says_length = said
+    with pytest.raises(AlignkitError, match=r"/a: is larger than 100,000 bytes; nothing was kept"):
+        fetch(data_set(server, size=100_000, sha256=DIGEST), tmp_path)
+    server.says_length, server.length = True, str(10**12)
+    with pytest.raises(AlignkitError, match="is larger than 268,435,456 bytes"):
+        fetch(data_set(server), tmp_path / "other")
+    assert list(tmp_path.glob("*.bin")) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "problem"),
+    [("ftp://127.0.0.1:1/a", "leads to ftp://127.0.0.1:1/a, which is"), ("http://[", "cannot be downloaded")],
+)
+def test_a_server_that_leads_elsewhere(server, tmp_path, place, problem):
+    server.redirects["r"] = place
+    moved = DataSet("d", "", "", (RemoteFile("b", server.url("r")),))
+    with pytest.raises(AlignkitError, match=problem):
         fetch(moved, tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_encryption_is_not_given_up():
+    asked = Request("https://example.org/a")
+    with pytest.raises(AlignkitError, match=r"leads to http://example.org/b, which is not encrypted"):
+        _Redirects().redirect_request(asked, None, 302, "Found", {}, "http://example.org/b")
+    assert _Redirects().redirect_request(asked, None, 302, "Found", {}, "https://a.org/b").host == "a.org"
 
 
 def test_the_catalogue():

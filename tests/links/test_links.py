@@ -130,6 +130,11 @@ def test_what_is_not_a_link_is_named_with_its_line(item):
     assert str(caught.value) == f"gold.txt, line 3: {item!r} is not a link; links look like 0-1, 0p1 or 0?1"
 
 
+def test_a_long_item_is_shown_in_part():
+    with pytest.raises(InputError, match=r"line 1: '0-9{18}\.\.\.9{10}' is not a link"):
+        parse_links("gold.txt", ["0-" + "9" * 5000])
+
+
 # Ranges. shapes are (T, L): here 2 target and 3 source tokens.
 
 

@@ -13,6 +13,7 @@ import torch
 from alignkit.aligner import Aligner, load_aligner
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import NeuralAligner
+from alignkit.neural.checkpoints import NETWORK, load_payload, save_payload
 from alignkit.neural.proxy import fit_proxy
 from alignkit.neural.settings import ProxySettings
 from alignkit.neural.training.trainer import Trainer
@@ -49,6 +50,28 @@ def test_a_network_comes_back_as_it_was(aligner: NeuralAligner, bitext: Bitext, 
         loaded.score(bitext, "gamma")
     with pytest.raises(AlignkitError, match=r"must end in \.pt"):
         aligner.save(tmp_path / "model.bin")
+
+
+def test_a_flipped_bit_changes_no_weight(tmp_path: Path) -> None:
+    path, weights = tmp_path / "x.pt", torch.arange(100.0)
+    save_payload(path, NETWORK, {"weights": weights})
+    content, draw, refused = path.read_bytes(), np.random.default_rng(0), 0
+    places = [content.index(weights.numpy().tobytes()) + 7, *draw.integers(len(content), size=60).tolist()]
+    for place in places:
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
+        try:
+            found = load_payload(path, NETWORK)
+        except InputError:
+            refused += 1
+        else:
+            assert torch.equal(found["weights"], weights)
+    assert refused > 10
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="a device of POSIX")
+def test_a_device_is_no_checkpoint() -> None:
+    with pytest.raises(InputError, match="is a device or a pipe"):
+        load_payload("/dev/zero", NETWORK)
 
 
 def test_a_proxy_comes_back_as_it_was(bitext: Bitext, tmp_path: Path) -> None:
