@@ -357,17 +357,18 @@ def align_stream(
     """
     chosen = AlignSettings.of(settings, **options)
     linker = Linker(model, chosen, threads)
-    is_binary = hasattr(stream, "read") and not isinstance(stream, TextIOBase)
-    name, text = ("-", stream) if is_binary else ("lines", _line_stream(stream))
+    name, text = _named_stream(stream)
     # A network gets one pair at a time: else the last bits of an answer would depend on what came with its pair.
     batches = pair_batches(name, text, **vars(chosen.reading), single=linker.depends_on_block, skip=skip)
     return (replace(linker.linked_block(batch.bitext), errors=batch.errors) for batch in batches)
 
 
-def _line_stream(lines: Iterable[str | bytes]) -> Any:
-    """Lines of text, with or without their ends, as a stream of bytes that gives one at a time."""
-    check_list(lines, "a stream must be one of bytes, or lines")
-    rest = iter(lines)
+def _named_stream(stream: IO[bytes] | Iterable[str | bytes]) -> tuple[str, Any]:
+    """A stream of bytes and its name in messages; lines, with or without their ends, become one."""
+    if hasattr(stream, "read") and not isinstance(stream, TextIOBase):
+        return "-", stream
+    check_list(stream, "a stream must be one of bytes, or lines")
+    rest = iter(stream)
 
     def read(size: int) -> bytes:
         for line in rest:
@@ -376,7 +377,7 @@ def _line_stream(lines: Iterable[str | bytes]) -> Any:
             return data.removesuffix(b"\n") + b"\n"
         return b""
 
-    return SimpleNamespace(read=read)
+    return "lines", SimpleNamespace(read=read)
 
 
 def sample_share(size: int | str) -> Callable[[int], int]:
