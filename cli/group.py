@@ -81,6 +81,6 @@ def cli() -> None:
     alignkit COMMAND --help.
 
     A text is given as two files, SRC and TGT, whose lines are translations of each other; or as one file of lines
-    "SRC ||| TGT" or SRC<tab>TGT. Files may be compressed (.gz, .xz, .zst, .bz2); "-" is standard input. Results
-    go to standard output, everything else to standard error.
+    "SRC ||| TGT" or SRC<tab>TGT, JSON lines, CSV or Parquet. Files may be compressed (.gz, .xz, .zst, .bz2); "-"
+    is standard input. Results go to standard output, everything else to standard error.
     """

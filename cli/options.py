@@ -41,7 +41,10 @@ def set_option(what: str) -> Callable[[Command], Command]:
 
 
 #: The formats of a file with both sides, for help.
-ONE_FILE = 'without TGT, lines "source ||| target" or source<tab>target'
+ONE_FILE = (
+    'without TGT, lines "source ||| target" or source<tab>target, or JSON lines, CSV or Parquet with fields src '
+    "and tgt, or those of FILE:SOURCE,TARGET"
+)
 
 
 def with_given(settings: Settings, options: Mapping[str, Any], **values: Any) -> Settings:

@@ -92,8 +92,16 @@ class InputPath(click.ParamType):
         self.stdin = stdin
         self.folder = folder
 
+    def file(self, value: str) -> str:
+        """The file that a value names: of a text, without the fields that it may name after the file."""
+        if not self.stdin or ":" not in value:
+            return value
+        from alignkit.text.pair_records import split_fields
+
+        return os.fspath(split_fields(value)[0])
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        path = os.fspath(value)
+        path = self.file(os.fspath(value))
         if path == "-" and self.stdin:
             return path
         try:
@@ -104,15 +112,17 @@ class InputPath(click.ParamType):
                 raise PermissionError(EACCES, os.strerror(EACCES))
         except (OSError, ValueError) as error:
             raise InputError(path, f"cannot be read: {getattr(error, 'strerror', error)}") from error
-        return path
+        return os.fspath(value)
 
 
 class ScoresPath(InputPath):
     """A file of scores, or a part of one as FILE:LAYER.HEAD."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        super().convert(score_file(os.fspath(value)), param, ctx)
-        return os.fspath(value)
+    def file(self, value: str) -> str:
+        """The file that a path of scores names."""
+        from alignkit.interop.heads import split_choice
+
+        return os.fspath(split_choice(value)[0])
 
 
 class NamedInputPath(click.ParamType):
@@ -238,13 +248,6 @@ def check_paths(ctx: click.Context) -> None:
             outputs[place] = name
 
 
-def score_file(value: str) -> str:
-    """The file that a path of scores names."""
-    from alignkit.interop.heads import split_choice
-
-    return os.fspath(split_choice(value)[0])
-
-
 def _is_special(path: str) -> bool:
     """Whether it is a pipe or a device."""
     return path != "-" and os.path.exists(path) and not os.path.isfile(path)
@@ -255,10 +258,8 @@ def _paths(kind: click.ParamType, value: Any) -> Iterator[tuple[click.ParamType,
     if value is None:
         if isinstance(kind, OutputPath) and kind.result:
             yield kind, "-"
-    elif isinstance(value, str) and isinstance(kind, ScoresPath):
-        yield InputPath(stdin=True), score_file(value)
     elif isinstance(value, str):
-        yield kind, value
+        yield kind, kind.file(value) if isinstance(kind, InputPath) else value
     elif isinstance(kind, click.Tuple) and value and isinstance(value[0], str):
         for each, part in zip(kind.types, value, strict=True):
             yield from _paths(each, part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import importlib.metadata
 import json
 import re
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from alignkit.packages import NEURAL, PACKAGES, MissingPackageError, is_here, missing, need
+from alignkit.packages import PACKAGES, MissingPackageError, is_here, missing, need, with_extra
 from alignkit_cli.group import COMMANDS
 from alignkit_cli.main import run
 
@@ -114,7 +115,8 @@ def test_what_needs_a_network_says_how_to_get_it(answers):
     for call, (code, out, err) in zip(LACKING, answers, strict=False):
         assert (code, out) == (2, ""), call
         assert re.fullmatch(
-            rf"alignkit: error: .*networks need \w+, which is not installed: {re.escape(NEURAL)}\n", err
+            rf"alignkit: error: .*networks need \w+, which is not installed: {re.escape(with_extra('neural'))}\n",
+            err,
         ), call
 
 
@@ -123,7 +125,7 @@ def test_an_experiment_says_that_there_will_be_no_picture(tmp_path, monkeypatch,
     small = ["--set", "pairs=50", "--set", "words=20", "--set", "widths=8,16", "--set", "seeds=2"]
     assert run(["experiment", "initial-gradient", *small, "-q", "-o", str(tmp_path)]) == 0
     assert (
-        "there will be no picture (pictures need matplotlib, which is not installed: pip install 'alignkit[plot]'"
+        "there will be no picture (pictures need matplotlib, which is not installed: pip install -e '"
         in capsys.readouterr().err
     )
     assert (tmp_path / "initial-gradient.json").exists()
@@ -143,7 +145,22 @@ def test_what_only_networks_need_is_an_extra():
     assert "alignkit[neural," in extras["test"]
     needed = {package.distribution for package in PACKAGES.values() if package.needed_for is None}
     assert core == needed
-    assert neural == {package.distribution for package in PACKAGES.values() if package.get == NEURAL}
+    assert neural == {package.distribution for package in PACKAGES.values() if package.extra == "neural"}
+
+
+@pytest.mark.parametrize(
+    ("origin", "command"),
+    [
+        ('{"url": "file:///a/b.whl", "archive_info": {}}', "pip install 'alignkit[io] @ file:///a/b.whl'"),
+        ('{"url": "file:///a", "dir_info": {}}', "pip install 'alignkit[io] @ file:///a'"),
+        ('{"url": "https://a/b", "vcs_info": {"vcs": "git"}}', "pip install 'alignkit[io] @ git+https://a/b'"),
+        ('{"url": "file:///a", "dir_info": {"editable": true}}', f"pip install -e '{ROOT}[io]'"),
+        (None, "pip install 'alignkit[io]'"),
+    ],
+)
+def test_an_extra_is_added_to_alignkit_as_it_was_installed(origin, command, monkeypatch):
+    monkeypatch.setattr(importlib.metadata.PathDistribution, "read_text", lambda *_: origin)
+    assert with_extra("io") == command
 
 
 def test_errors_are_those_of_an_import_too(monkeypatch):

@@ -4,66 +4,31 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import dataclass
+from math import inf
 
-from alignkit.errors import InputError, abbreviated
+from alignkit.errors import InputError
 from alignkit.text.reading import read_lines
 from alignkit.types import PathLike
 
 log = logging.getLogger(__name__)
 
+_PAIR = r"(<NULL>|(?P<source>[^\t]+))\t(<NULL>|(?P<target>[^\t]+))"
+_BARS = r"(?P<source>((?!\|\|\|)[^\t])+)\|\|\|(?P<target>((?!\|\|\|)[^\t])+)"
+_NUMBERS = r"(?P<p>[^\t]+)(\t(?P<q>[^\t]+)(\t\d+)?)?"
+_MOSES = r"(NULL|(?P<target>[^ \t]+)) (NULL|(?P<source>[^ \t]+)) (?P<p>[^ \t]+)"
 
-@dataclass(frozen=True)
-class LexiconLine:
-    """A format of lexicons.
-
-    Attributes:
-        name: for messages.
-        shape: what a line is, for messages.
-        pattern: matches a line, with the groups ``source`` and ``target``, empty in a line without words; and
-            ``p`` and perhaps ``q``, p(target | source) and p(source | target), or ``count``. Without these, all
-            pairs count the same.
-        null: how the empty word is written, whose pairs are left out; None: there is none.
-    """
-
-    name: str
-    shape: str
-    pattern: re.Pattern[str]
-    null: str | None = None
-
-
-def _line(name: str, shape: str, pattern: str, null: str | None = None) -> LexiconLine:
-    return LexiconLine(name, shape, re.compile(pattern), null)
-
-
-_PAIR = r"(?P<source>[^\t]+)\t(?P<target>[^\t]+)"
-_ENTRY = r"(?:(?!\|\|\|)[^\t])+"
-
-#: The first that matches the first line is that of the file.
-FORMATS = (
-    _line(
-        "the priors of eflomal",
-        "LEX, source, target and count, or FERF, FERR, HMMF or HMMR and numbers, with tabs between them",
-        rf"LEX\t{_PAIR}\t(?P<count>[^\t]+)|FER[FR]\t[^\t]+\t\d+\t[^\t]+|HMM[FR]\t-?\d+\t[^\t]+",
-        "<NULL>",
-    ),
-    _line("a dictionary", "source ||| target", rf"(?P<source>{_ENTRY})\|\|\|(?P<target>{_ENTRY})"),
-    _line("a dictionary", "source and target with a tab between them", _PAIR),
-    _line(
-        "a lexicon",
-        "source, target and one or two probabilities, with tabs between them",
-        rf"{_PAIR}\t(?P<p>[^\t]+)(\t(?P<q>[^\t]+)(\t\d+)?)?",
-    ),
-    _line(
-        "a dictionary", "source and target with a space between them", r"(?P<source>[^ \t]+) (?P<target>[^ \t]+)"
-    ),
-    _line(
-        "lexical weights of Moses",
-        "target, source and p(target | source), with spaces between them",
-        r"(?P<target>[^ \t]+) (?P<source>[^ \t]+) (?P<p>[^ \t]+)",
-        "NULL",
-    ),
-)
+#: What a lexicon may be -> a pattern of its lines, of which the first decides, with the groups ``source`` and
+#: ``target``, empty for a line of other things; and ``p`` and perhaps ``q``, p(target | source) and
+#: p(source | target), or ``count``. Without numbers, all pairs count the same.
+FORMATS = {
+    "eflomal's priors (LEX source target count, with tabs)": rf"LEX\t{_PAIR}\t(?P<count>[^\t]+)"
+    r"|FER[FR]\t[^\t]+\t\d+\t[^\t]+|HMM[FR]\t-?\d+\t[^\t]+",
+    "a dictionary (source ||| target)": _BARS,
+    "a dictionary (source, tab, target)": _PAIR,
+    "a lexicon (source, target and one or two probabilities, with tabs)": rf"{_PAIR}\t{_NUMBERS}",
+    "a dictionary (source, space, target)": r"(?P<source>[^ \t]+) (?P<target>[^ \t]+)",
+    "lexical weights of Moses (target source p)": _MOSES,
+}
 
 
 def read_lexicon(path: PathLike) -> tuple[list[tuple[str, str]], list[float] | list[tuple[float, float]]]:
@@ -75,29 +40,26 @@ def read_lexicon(path: PathLike) -> tuple[list[tuple[str, str]], list[float] | l
     Raises:
         InputError: as :func:`alignkit.classical.priors.read_prior`.
     """
-    found: LexiconLine | None = None
-    first = phrases = 0
+    form, first, phrases = "", 0, 0
     counts: dict[tuple[str, str], float] = {}
     values: dict[tuple[str, str], tuple[float, float]] = {}
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             continue
-        if found is None:
-            first, found = number, _format_of(path, line, number)
-        taken = f"the file was taken for {found.name} by its line {first}"
-        match = found.pattern.fullmatch(line)
+        if not form:
+            first = number
+            form = next((name for name, each in FORMATS.items() if re.fullmatch(each, line)), "a lexicon")
+        match = re.fullmatch(FORMATS.get(form, _PAIR), line)
         entry = {} if match is None else {name: text for name, text in match.groupdict().items() if text}
         try:
             numbers = [float(entry[name]) for name in ("p", "q", "count") if name in entry]
         except ValueError:
-            match = None
-        if match is None:
-            raise InputError(path, f"must be {found.shape}", line=number, remedy=taken)
-        what, most = ("count", 1e15) if "count" in entry else ("probability", 1)
-        if not all(0 <= value <= most for value in numbers):
-            raise InputError(path, f"a {what} lies outside [0, {most:g}]", line=number, remedy=taken)
+            numbers = [-1]
+        if match is None or not all(0 <= x < inf if "count" in entry else 0 <= x <= 1 for x in numbers):
+            remedy = f"line {first} decides what the file is; probabilities lie in [0, 1], counts are not below 0"
+            raise InputError(path, f"is not a line of {form}", line=number, remedy=remedy)
         pair = entry.get("source", "").strip(), entry.get("target", "").strip()
-        if "source" not in entry or found.null in pair:
+        if not all(pair):
             continue
         if any(" " in word for word in pair):
             phrases += 1
@@ -112,11 +74,3 @@ def read_lexicon(path: PathLike) -> tuple[list[tuple[str, str]], list[float] | l
     if not counts and not values:
         raise InputError(path, "has no pair of words, as a lexicon has")
     return (list(values), list(values.values())) if values else (list(counts), list(counts.values()))
-
-
-def _format_of(path: PathLike, line: str, number: int) -> LexiconLine:
-    for each in FORMATS:
-        if each.pattern.fullmatch(line):
-            return each
-    remedy = "a dictionary has source<tab>target; docs/formats.md has the other forms"
-    raise InputError(path, f"{abbreviated(line)!r} is no line of a lexicon", line=number, remedy=remedy)

@@ -77,13 +77,9 @@ class LinkedWords:
         rows = np.repeat(np.arange(len(source.vocabulary)), np.diff(self.table.offsets))
         totals = np.bincount(rows, self.table.values, len(source.vocabulary)) + _unlinked(source, self._places[0])
         null = _unlinked(target, self._places[1])
-        values = (self.table.values / totals[rows]).astype(np.float32)
-        return LexicalModel(
-            source.vocabulary,
-            target.vocabulary,
-            self.table.with_values(values),
-            null=(null / max(null.sum(), 1)).astype(np.float32),
-        )
+        null = (null / max(null.sum(), 1)).astype(np.float32)
+        table = self.table.with_values((self.table.values / totals[rows]).astype(np.float32))
+        return LexicalModel(source.vocabulary, target.vocabulary, table, null=null)
 
     def fertilities(self) -> Iterator[tuple[str, int, int]]:
         """(source word, number of links, how often an occurrence of the word has so many), of linked ones."""

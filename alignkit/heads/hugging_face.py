@@ -14,6 +14,7 @@ import torch
 from alignkit.errors import AlignkitError, InputError, first_line
 from alignkit.interop.heads import AttentionHeads, heads_from_cross_attentions
 from alignkit.neural.devices import pick_device
+from alignkit.packages import missing
 from alignkit.scores import Grouping
 from alignkit.text.tokenization import split_words
 from alignkit.types import PathLike, Progress
@@ -53,9 +54,7 @@ def load_pretrained(
         from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
         from transformers.utils import logging
     except ImportError as error:
-        raise AlignkitError(
-            "attention of Hugging Face models needs transformers: pip install 'alignkit[transformers]'"
-        ) from error
+        raise missing("transformers") from error
     more = {"src_lang": source_language, "tgt_lang": target_language}
     logging.disable_progress_bar()
     try:

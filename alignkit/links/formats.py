@@ -1,4 +1,4 @@
-"""The text formats of alignments: Pharaoh, Pharaoh with probabilities and GIZA++'s A3; sentence scores.
+"""The text formats of alignments: Pharaoh, with probabilities, GIZA++'s A3 and JSON lines; sentence scores.
 
 All formats have the same number of lines for every sentence pair, even one without links. This module imports
 nothing heavy, because the command line reads its choices from it.
@@ -6,6 +6,7 @@ nothing heavy, because the command line reads its choices from it.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -96,6 +97,18 @@ def giza(alignment: Alignment, first: int = 1) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
 
 
+def json_lines(alignment: Alignment, first: int = 1) -> bytes:
+    """One object per sentence pair: lists ``src`` and ``tgt`` of words, and ``links`` of [s, t, probability]."""
+    assert alignment.probabilities is not None
+    rows = zip(alignment.links.pairs.tolist(), alignment.probabilities.tolist(), strict=True)
+    items = [[*pair, float(f"{p:.4g}")] for pair, p in rows]
+    lines, bounds = [], alignment.links.offsets.tolist()
+    for m, (x, y) in enumerate(zip(alignment.source, alignment.target, strict=True)):
+        record = {"src": list(x), "tgt": list(y), "links": items[bounds[m] : bounds[m + 1]]}
+        lines.append(json.dumps(record, ensure_ascii=False) + "\n")
+    return "".join(lines).encode()
+
+
 @dataclass(frozen=True)
 class OutputFormat:
     """A format that alignments are written in.
@@ -122,6 +135,9 @@ OUTPUT_FORMATS = {
         with_probabilities, '"0-0:0.93 1-2:0.5", the posterior of each link', needs_probabilities=True
     ),
     "giza": OutputFormat(giza, "the three lines per pair of GIZA++'s A3 files", lines=3, needs_words=True),
+    "json": OutputFormat(
+        json_lines, "objects with words, links and posteriors", needs_probabilities=True, needs_words=True
+    ),
 }
 
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, check_list
 from alignkit.text.bitext import Bitext
+from alignkit.text.pair_records import record_lines, split_fields
 from alignkit.text.reading import encode_text, file_parts, read_utf8, split_lines, valid_text, whole_lines
 from alignkit.text.tokenization import split_words
 from alignkit.types import PathLike
@@ -159,7 +160,8 @@ class PairFiles:
 
     Attributes:
         source, target: two files with a sentence per line; or one of :data:`PAIR_FORMATS`, whose lines are
-            ``source ||| target`` or source TAB target. "-" is standard input.
+            ``source ||| target`` or source TAB target; or one of :func:`alignkit.text.pair_records.record_lines`.
+            "-" is standard input.
         encoding_errors: "strict" or "replace" (invalid UTF-8 becomes U+FFFD).
         lowercase: lower-case both sides (full Unicode).
 
@@ -232,15 +234,22 @@ class PairFiles:
             if [os.fspath(path) for path in self.paths] == ["-", "-"]:
                 raise AlignkitError("standard input cannot be both sides; give it one SOURCE ||| TARGET text")
             return [partial(read_utf8, path, *how) for path in self.paths]
-        data = b"".join(file_parts(self.source, -1))
-        return [partial(bytes, side) for side in pair_format([data]).sides(self.source, data, *how)]
+        data = b"".join(file_parts(split_fields(self.source)[0], -1))
+        records = record_lines(self.source, [data], self.encoding_errors)
+        known = pair_format([data]) if records is None else TAB
+        text = data if records is None else b"".join(records)
+        return [partial(bytes, side) for side in known.sides(self.source, text, *how)]
 
     def _batches(self, bounds: Sequence[int]) -> Iterator[PairBatch]:
         """The pairs from each of these numbers to the next; those that a file lacks are left out."""
         self._check_read_again()
-        known = pair_format(file_parts(self.source)) if self.target is None else None
+        files = [split_fields(self.source)[0]] if self.target is None else self.paths
+        known, records = None, None
+        if self.target is None:
+            records = record_lines(self.source, file_parts(files[0]), self.encoding_errors)
+            known = pair_format(file_parts(files[0])) if records is None else TAB
         if known is None or isinstance(known, SeparatedLines):
-            parts: list[Iterable[bytes]] = [file_parts(path) for path in self.paths]
+            parts: list[Iterable[bytes]] = [file_parts(path) for path in files] if records is None else [records]
         else:  # it can only be read whole
             parts, known = [[read()] for read in self._sides()], None
         how = self.encoding_errors, self.lowercase

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 import alignkit_data
 from alignkit.classical.hmm import views
+from alignkit.links.formats import OUTPUT_FORMATS
 
 from .conftest import DIAGONAL
 
@@ -33,7 +35,7 @@ def joined(separator=" ||| ", count=None):
 FILES = [alignkit_data.path("test.de"), alignkit_data.path("test.en")]
 
 
-@pytest.mark.parametrize("output_format", ["pharaoh", "probabilities", "giza"])
+@pytest.mark.parametrize("output_format", list(OUTPUT_FORMATS))
 def test_a_stream_gives_what_files_give(alignkit, model, tmp_path, write, output_format):
     options = ["--model", model, "--format", output_format]
     files = alignkit("align", *options, *FILES, "--sentence-scores", tmp_path / "files")
@@ -47,7 +49,7 @@ def test_a_stream_gives_what_files_give(alignkit, model, tmp_path, write, output
     assert alignkit("align", *options, write("joined", joined())).out == files.out
 
 
-@pytest.mark.parametrize("output_format", ["pharaoh", "probabilities", "giza"])
+@pytest.mark.parametrize("output_format", list(OUTPUT_FORMATS))
 def test_batches_leave_no_trace(alignkit, model, tmp_path, monkeypatch, output_format):
     """Numbers of pairs, in particular, go on from batch to batch."""
     from alignkit import pipeline
@@ -66,6 +68,15 @@ def test_batches_leave_no_trace(alignkit, model, tmp_path, monkeypatch, output_f
     monkeypatch.setattr(reading, "STREAM_CHUNK", 1000)
     monkeypatch.setattr(pipeline, "BLOCK", 7)
     assert list(results()) == whole
+
+
+def test_a_text_of_json_lines_with_its_fields(alignkit, model, failure, write):
+    records = (line.split(" ||| ") for line in joined(count=20).splitlines())
+    path = write("x.jsonl", "".join(json.dumps({"a": "-", "de": x, "en": y}) + "\n" for x, y in records))
+    outcome = alignkit("align", "--model", model, f"{path}:de,en")
+    assert outcome.lines == alignkit("align", "--model", model, *FILES).lines[:20]
+    failure(alignkit("align", "--model", model, f"{path}:de,en", "-o", path), "would replace the input")
+    failure(alignkit("align", "--model", model, f"{path}x:de,en"), "cannot be read")
 
 
 def test_formats_say_the_same(alignkit, model, tmp_path):

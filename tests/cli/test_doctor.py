@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from alignkit.packages import with_extra
 from alignkit_cli.main import run
 
 
@@ -39,8 +40,8 @@ def test_what_is_missing_and_what_that_means(cache, capsys, monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)
     assert run(["doctor"]) == 0
     out = capsys.readouterr().out
-    assert "not installed: torch, for networks (pip install 'alignkit[neural]')" in out
-    assert "not installed: matplotlib, for pictures (pip install 'alignkit[plot]')" in out
+    assert f"not installed: torch, for networks ({with_extra('neural')})" in out
+    assert f"not installed: matplotlib, for pictures ({with_extra('plot')})" in out
     assert out.endswith("no problems found\n")
     monkeypatch.setitem(sys.modules, "tqdm", None)
     with pytest.raises(SystemExit, match="1"):

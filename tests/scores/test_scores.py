@@ -103,7 +103,7 @@ def test_parquet(tmp_path):
 def test_without_pyarrow(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     for use in (Scores.from_matrices(MATRICES).save, Scores.load):
-        with pytest.raises(AlignkitError, match="pip install pyarrow"):
+        with pytest.raises(AlignkitError, match="Parquet files need pyarrow"):
             use(tmp_path / "a.parquet")
     assert list(tmp_path.iterdir()) == []
 

@@ -1,0 +1,118 @@
+"""Sentence pairs in JSON lines, tables with a header, and Parquet."""
+
+import csv
+import gzip
+import io
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from alignkit.errors import AlignkitError, InputError
+from alignkit.text.pairs import PairFiles, read_line_pairs
+
+PAIRS = [
+    ("das Haus", "the house"),
+    ("a\nb ||| c", ""),
+    ('ein "Wort"', 'one "word", or two\tor three'),
+    ("ä", "é"),
+] * 3
+LINES = [tuple(side.replace("\n", " ").replace("\t", " ") for side in pair) for pair in PAIRS]
+
+
+def table(delimiter, names=("src", "tgt")):
+    text = io.StringIO()
+    csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows([names, *PAIRS])
+    return text.getvalue()
+
+
+def objects(records):
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+
+
+FILES = {
+    "short": objects({"id": k, "src": x, "tgt": y} for k, (x, y) in enumerate(PAIRS)),
+    "long": objects({"source": x, "target": y, "note": "z"} for x, y in PAIRS),
+    "two": objects({"id": 1, "de": x, "en": y} for x, y in PAIRS),
+    "nested": objects({"translation": {"de": x, "en": y}} for x, y in PAIRS),
+    "words": objects({"src": x.split(), "tgt": y.split() or None} for x, y in LINES),
+    "tsv": table("\t"),
+    "csv": table(","),
+    "semicolons": table(";", ("source", "target")),
+}
+
+
+def write(path, data):
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return path
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_records_are_read_whole_and_in_blocks(name, tmp_path):
+    """N records are N pairs, however many lines they take."""
+    check(PairFiles(write(tmp_path / name, gzip.compress(FILES[name].encode()))))
+
+
+def check(files):
+    assert list(zip(*files.lines(), strict=True)) == LINES
+    bounds = files.bounds(5)
+    assert bounds.tolist() == [0, 5, 10, 12]
+    blocks = [*files.blocks(bounds), files.sample(np.array([3, 7]))]
+    words = [(block.source.words(m), block.target.words(m)) for block in blocks for m in range(len(block))]
+    assert words == [(x.split(), y.split()) for x, y in [*LINES, LINES[3], LINES[7]]]
+
+
+def test_fields_are_chosen_by_name(tmp_path):
+    path = write(tmp_path / "x.jsonl", objects({"a": x, "b": "-", "c": y} for x, y in PAIRS))
+    check(PairFiles(f"{path}:a,c"))
+    with pytest.raises(
+        InputError, match="record 1 has no texts src and tgt; name the fields, as FILE:SOURCE,TARGET"
+    ):
+        read_line_pairs(path)
+    with pytest.raises(InputError, match="record 1 has no texts a and d"):
+        read_line_pairs(f"{path}:a,d")
+    check(PairFiles(f"{write(tmp_path / 'x.csv', table(',', ('de', 'en')))}:de,en"))
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("x", '{"src": "a", "tgt": "b"}\n{"src": "a"}\n', "record 2 has no texts src and tgt"),
+        ("x", '{"src": "a", "tgt": "b"}\n\n{"src": 1, "tgt": "b"}\n', "record 3 has no texts"),
+        ("x", '{"src": "a", "tgt": "b"}\na b\n', "line 2: is not JSON: .*; the file was taken for JSON lines"),
+        ("x", '{"src": "a", "tgt": "\\ud83d"}\n', "line 1: is not valid UTF-8"),
+        ("x", b'{"src": "a", "tgt": "b"}\n{"src": "\xff", "tgt": "b"}\n', "line 2: is not valid UTF-8"),
+        ("x", "src,tgt\na,b\na\n", "line 3: 1 values for 2 columns; the file was taken for a table"),
+        ("x", 'src\ttgt\n"a" b\tc\n', "line 2: .*expected after"),
+        ("x.csv.gz", "de,en\na,b\n", r"line 1: is a table by its name \(.csv\), but names no columns"),
+        ("x", b"PAR1", "cannot be read|need pyarrow"),
+        ("x", "[]\n", "has 0 separators"),
+        ("x", "src,tgt\n", "has no records"),
+    ],
+)
+def test_a_malformed_file_is_an_error(name, data, message, tmp_path):
+    with pytest.raises(AlignkitError, match=message):
+        read_line_pairs(write(tmp_path / name, data))
+
+
+def test_blank_lines_are_blank_pairs(tmp_path):
+    for data in ('{"src": "A", "tgt": "b"}\n\n', "src,tgt\nA,b\n\n"):
+        lines = read_line_pairs(write(tmp_path / "x", data), lowercase=True)
+        assert (list(lines.source), list(lines.target)) == (["a", ""], ["b", ""])
+
+
+def test_parquet(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow
+
+    records = [{"src": x, "tgt": y} for x, y in PAIRS]
+    for rows in (records, [{"id": 1, "translation": record} for record in records]):
+        parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "x", row_group_size=5)
+        check(PairFiles(tmp_path / "x"))
+
+
+def test_parquet_needs_its_package(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(AlignkitError, match="Parquet files need pyarrow"):
+        read_line_pairs(write(tmp_path / "x", b"PAR1"))
