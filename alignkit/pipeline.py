@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BLOCK = 10_000  # sentence pairs that a saved aligner links at a time, or that are described at a time
+MANY_PAIRS = 10  # in so many pairs without any link something is wrong
 WRITTEN_BLOCK = 100_000  # sentence pairs whose known links are written at a time
 #: Elements of the matrices, the sum of (T + 1)(L + 1), that a joint model is adapted to at a time: the more, the
 #: better it gets; with so many, the process takes 1.5 GB.
@@ -672,7 +673,8 @@ def write_alignments(
 ) -> Written:
     """Write the alignments of texts in one format, as they come.
 
-    Files take their place only when all is written; standard output is flushed after every block.
+    Files take their place only when all is written; standard output is flushed after every block. A threshold that
+    no link reaches is logged.
 
     Args:
         texts: in their order.
@@ -708,7 +710,12 @@ def write_alignments(
                 log.info("skipped %s", text.errors[0])
             errors = len(text.errors)
             counts[2:] += text.bitext.target.lengths.sum(), blank_pairs(text.bitext) - errors, errors
-    return Written(*counts.tolist())
+    written = Written(*counts.tolist())
+    filled = written.pairs - written.blank - written.malformed
+    if filled >= MANY_PAIRS and not written.links and isinstance(text.aligner, JointHMM):
+        known = text.aligner.threshold, text.score().values.max(initial=0)
+        log.warning("no link reaches the threshold of %g; the highest probability is about %.3g", *known)
+    return written
 
 
 def _opened(path: PathLike) -> AbstractContextManager[IO[bytes]]:

@@ -8,6 +8,11 @@ sure. Each set's test part is judged with numbers chosen without that set ("left
 has ("shipped"), and without calibration. Beside this: alignments of one text made worse on purpose, and how well
 calibrated link probabilities are, with and without gold links of other sets.
 
+With --sizes, little text: the same of texts of so many pairs, the part cut to them or followed by an even choice
+of training pairs; with and without embeddings as evidence for the views, and of links that were made with them.
+The estimates are "left_out", "shipped", and "as_large", without the correction for words that are seldom repeated;
+"inside": how often the interval around the estimate holds the AER.
+
 What was measured of a set is kept in the folder of --keep and not measured again.
 """
 
@@ -22,24 +27,28 @@ from typing import Any
 
 import click
 import numpy as np
+from embeddings import FirstPairs
 from inputs import gold_sets, run_benchmark
 from quality import environment, prepare, read_links
 from quality_systems import eflomal, measured
 
 from alignkit.classical.hmm.settings import JOINT_THRESHOLD
-from alignkit.diagnose.diagnosis import SUPPORTED, calibration_error, diagnose_links
+from alignkit.diagnose.diagnosis import SUPPORTED, calibration_error, diagnose_links, mean_log_count
 from alignkit.diagnose.expected_aer import (
     CALIBRATION,
     Calibration,
     Evidence,
+    ExpectedEvaluation,
     evidence_logits,
     expected_link_counts,
 )
 from alignkit.diagnose.view_votes import vote
+from alignkit.embeddings.contextual import ContextualEmbeddings
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links
 from alignkit.links.symmetrization import symmetrize
 from alignkit.metrics.aer import evaluate, link_keys
+from alignkit.metrics.error_classes import WordFacts
 from alignkit.pipeline import align
 from alignkit.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
@@ -56,6 +65,7 @@ OURS: dict[str, dict[str, Any]] = {
     "ibm1, intersection": {"method": "ibm1", "symmetrization": "intersection"},
 }
 BEST = "align --quality best"
+EMBEDDED = "align --embeddings e5"
 #: Gold links of which at least this share are sure say something about gold links that all are.
 MOSTLY_SURE = 0.5
 MOVED = (0.0, 0.05, 0.1, 0.2, 0.4)
@@ -66,14 +76,23 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """One part of one set: gold links, what the views say, and the links of all aligners."""
+    """One part of one set: gold links, what the views say, and the links of all aligners.
+
+    ``repetition`` is the mean over its tokens of log(how often the word occurs in the whole text).
+    """
 
     name: str
+    repetition: float
     gold: GoldLinks
     evidence: Evidence
     best: Scores
     words: Scores
     systems: dict[str, Links]
+
+    def estimate(self, links: Links, calibration: Calibration) -> tuple[ExpectedEvaluation, float]:
+        """What is expected, and the AER of the kind of gold links that there are."""
+        found = expected_link_counts(links, self.evidence, calibration).total()
+        return found, found.aer if self.is_sure else found.aer_with_possible
 
     @property
     def is_sure(self) -> bool:
@@ -113,19 +132,57 @@ def measure(folder: Path, part: str, python: str | None) -> Measured:
         files, gold = prepare(folder, part, Path(name))
         bitext = read_bitext(*files)
         systems = dict(aligned(bitext, files, len(gold), python))
-    votes = vote(bitext, len(gold), threads=1)
-    systems[BEST] = links_above(votes.probabilities, JOINT_THRESHOLD)
+    return judged(f"{folder.name}:{part}", bitext, gold, systems)
+
+
+def judged(
+    name: str, bitext: Bitext, gold: GoldLinks, systems: dict[str, Links], embeddings: FirstPairs | None = None
+) -> Measured:
+    """What the views of a text say, beside the links of aligners."""
+    votes = vote(bitext, len(gold), embeddings=embeddings, threads=1)
+    best = BEST if embeddings is None else f"{BEST} --embeddings e5"
+    systems[best] = links_above(votes.probabilities, JOINT_THRESHOLD)
     words = align(bitext, threads=1).score().values[: len(votes.votes)]
     shapes, offsets = votes.probabilities.shapes, votes.probabilities.offsets
     evidence = Evidence(votes.support, votes.unanimous, SUPPORTED)
     return Measured(
-        f"{folder.name}:{part}",
+        name,
+        mean_log_count(WordFacts.of(votes.bitext, bitext)),
         gold,
         evidence,
         votes.probabilities,
         Scores(words, offsets, shapes),
         systems,
     )
+
+
+def cut(folder: Path, part: str, size: int) -> tuple[Bitext, GoldLinks]:
+    """A text of this many pairs, the part first, in lower case."""
+    with tempfile.TemporaryDirectory() as name:
+        files, gold = prepare(folder, part, Path(name))
+        count, first = len(gold), min(len(gold), size)
+        whole = [Path(file).read_bytes().decode().split("\n")[:-1] for file in files]
+        rest = np.linspace(count, len(whole[0]) - 1, min(size - first, len(whole[0]) - count)).astype(int)
+        sides = [[lines[m] for m in (*range(first), *rest)] for lines in whole]
+    bitext = Bitext.from_sentences(*([line.split() for line in lines] for lines in sides))
+    return bitext, GoldLinks(gold.sure.block(0, first), gold.possible.block(0, first))
+
+
+def little_text(folder: Path, part: str, size: int, keep: Path | None) -> list[Measured]:
+    """What is measured of a text of so many pairs, without and with embeddings as evidence for the views."""
+    name = f"{folder.name}:{part}"
+    paths = [None if keep is None else keep / f"{folder.name}.{part}.{size}{tag}.npz" for tag in ("", ".e5")]
+    if all(path is not None and path.exists() for path in paths):
+        return [load(path, name) for path in paths if path is not None]
+    bitext, gold = cut(folder, part, size)
+    first = FirstPairs(ContextualEmbeddings(), len(gold))
+    systems = {key: align(bitext, threads=1, **each).links.block(0, len(gold)) for key, each in OURS.items()}
+    systems[EMBEDDED] = align(bitext, threads=1, embeddings=first).links.block(0, len(gold))
+    found = [judged(name, bitext, gold, dict(systems), embeddings) for embeddings in (None, first)]
+    for path, each in zip(paths, found, strict=True):
+        if path is not None:
+            save(path, each)
+    return found
 
 
 def kept(folder: Path, part: str, python: str | None, keep: Path | None) -> Measured:
@@ -143,7 +200,8 @@ def save(path: Path, found: Measured) -> None:
     """Write what was measured."""
     evidence = found.evidence
     arrays = {"shapes": evidence.probabilities.shapes, "probabilities": evidence.probabilities.values}
-    arrays |= {"unanimous": evidence.unanimous, "best": found.best.values, "words": found.words.values}
+    arrays |= {"repetition": np.array(found.repetition), "unanimous": evidence.unanimous}
+    arrays |= {"best": found.best.values, "words": found.words.values}
     links = {"gold sure": found.gold.sure, "gold possible": found.gold.possible, **found.systems}
     for name, each in links.items():
         arrays |= {f"{name}/pairs": each.pairs, f"{name}/offsets": each.offsets}
@@ -161,31 +219,38 @@ def load(path: Path, name: str) -> Measured:
     links = {key: Links(arrays[f"{key}/pairs"], arrays[f"{key}/offsets"]) for key in names}
     gold = GoldLinks(links.pop("gold sure"), links.pop("gold possible"))
     evidence = Evidence(scores[0], arrays["unanimous"], SUPPORTED)
-    return Measured(name, gold, evidence, *scores[1:], links)
+    return Measured(name, float(arrays["repetition"]), gold, evidence, *scores[1:], links)
 
 
-def shift_of(evidence: np.ndarray, right: np.ndarray, weights: np.ndarray) -> float:
+def shift_of(
+    evidence: np.ndarray, right: np.ndarray, weights: np.ndarray, trust: np.ndarray | float = 1.0
+) -> float:
     """The shift of :class:`Calibration` with the greatest likelihood (Newton's method)."""
     given, found = evidence_logits(evidence), 0.0
     for _ in range(30):
-        chance = 1 / (1 + np.exp(-found - given))
-        found += float((weights * (right - chance)).sum() / (weights * chance * (1 - chance)).sum())
+        chance = 1 / (1 + np.exp(-trust * (found + given)))
+        slope = (weights * trust**2 * chance * (1 - chance)).sum()
+        found += float((weights * trust * (right - chance)).sum() / slope)
     return found
 
 
 def chosen(sets: Sequence[Measured]) -> Calibration:
     """The numbers that fit these sets; all aligners and sets weigh the same."""
-    values, right, weights = [], [], []
+    values, right, weights, trust = [], [], [], []
     for each in sets:
         for links in each.systems.values():
+            trust.append(np.full(len(links.pairs), CALIBRATION.of_text(each.repetition).trust))
             values.append(each.evidence.probabilities.values[each.evidence.places(links)])
             right.append(each.right(links))
             weights.append(np.full(len(links.pairs), 1 / max(len(links.pairs), 1)))
-    start = Calibration(shift_of(*map(np.concatenate, (values, right, weights))), 0.0, CALIBRATION.correlation)
+    shift = shift_of(*map(np.concatenate, (values, right, weights, trust)))
+    start = Calibration(shift, 0.0, CALIBRATION.correlation)
     shares = []
     for each in sets:
-        own = start.right(each.evidence.probabilities.values[each.evidence.own_links]).sum()
-        shares.append((len(each.gold.sure.pairs) - own) / np.concatenate(each.evidence.unlinked).sum())
+        known = start.of_text(each.repetition)
+        own = known.right(each.evidence.probabilities.values[each.evidence.own_links]).sum()
+        alone = np.concatenate(each.evidence.unlinked).sum()
+        shares.append((len(each.gold.sure.pairs) - own) / alone * known.trust**0.5)
     return replace(start, unlinked=float(np.mean(shares)))
 
 
@@ -195,8 +260,7 @@ def estimates(each: Measured, calibrations: dict[str, Calibration]) -> Iterator[
         true = evaluate(each.gold, links)
         row: Row = {"set": each.name, "aligner": name, "links": true.links, "aer": true.aer}
         for label, calibration in calibrations.items():
-            found = expected_link_counts(links, each.evidence, calibration).total()
-            value = found.aer if each.is_sure else found.aer_with_possible
+            found, value = each.estimate(links, calibration)
             row |= {label: value, f"{label}_error": value - true.aer}
             if label == "left_out":
                 row |= {"precision": true.precision, "estimated_precision": found.precision}
@@ -219,8 +283,7 @@ def made_worse(each: Measured, calibration: Calibration) -> Iterator[Row]:
     """AER and its estimate where a share of the links of `align` is moved."""
     for share in MOVED:
         links = moved(each.systems["align"], each.evidence.probabilities.shapes, share, seed=1)
-        found = expected_link_counts(links, each.evidence, calibration).total()
-        value = found.aer if each.is_sure else found.aer_with_possible
+        value = each.estimate(links, calibration)[1]
         yield {"set": each.name, "moved": share, "aer": evaluate(each.gold, links).aer, "left_out": value}
 
 
@@ -278,6 +341,47 @@ def table(title: str, rows: list[Row]) -> str:
     return "\n".join(lines) + "\n\n"
 
 
+def by_size(part: str, names: list[str] | None, sizes: list[int], keep: Path | None) -> list[Row]:
+    """The estimates of little text, with the ends of the intervals around those of left_out."""
+    rows: list[Row] = []
+    for size in sizes:
+        cells = {folder.name: little_text(folder, part, size, keep) for folder in gold_sets(part, names)}
+        for name, pair in cells.items():
+            others = [cell for other, each in cells.items() if other != name for cell in each if cell.is_sure]
+            left = chosen(others)
+            for evidence, cell in zip(("text", "text and e5"), pair, strict=True):
+                known = left.of_text(cell.repetition)
+                for links_name, links in cell.systems.items():
+                    true, value = evaluate(cell.gold, links).aer, cell.estimate(links, known)[1]
+                    low, high = known.interval(value)
+                    shipped = CALIBRATION.of_text(cell.repetition)
+                    row: Row = {"pairs": size, "set": name, "evidence": evidence, "aligner": links_name}
+                    row |= {"aer": true, "left_out": value, "low": low, "high": high}
+                    row |= {"inside": low <= true <= high, "trust": known.trust}
+                    row["shipped"] = cell.estimate(links, shipped)[1]
+                    row["as_large"] = cell.estimate(links, CALIBRATION)[1]
+                    rows.append(row)
+            click.echo(f"{size} {name}", err=True)
+    return rows
+
+
+def size_summary(rows: list[Row]) -> list[Row]:
+    """Mean errors and coverage by the number of pairs, the views' evidence, and that of the links."""
+    found = []
+    groups = dict.fromkeys((row["pairs"], row["evidence"], "e5" in row["aligner"]) for row in rows)
+    for size, evidence, embedded in groups:
+        own = [row for row in rows if (row["pairs"], row["evidence"]) == (size, evidence)]
+        own = [row for row in own if ("e5" in row["aligner"]) == embedded]
+        line: Row = {"pairs": size, "views know": evidence, "links from": "text and e5" if embedded else "text"}
+        for label in ("as_large", "shipped", "left_out"):
+            errors = np.array([row[label] - row["aer"] for row in own])
+            line |= {f"{label}: bias": float(errors.mean()), f"{label}: mean": float(np.abs(errors).mean())}
+        line["left_out: most"] = float(np.abs(errors).max())
+        line |= {"cases": len(own), "inside": float(np.mean([row["inside"] for row in own]))}
+        found.append(line)
+    return found
+
+
 def summary(rows: list[Row], labels: list[str]) -> list[Row]:
     """Mean and greatest error of the estimates of each set."""
     found = []
@@ -295,10 +399,20 @@ def summary(rows: list[Row], labels: list[str]) -> list[Row]:
 @click.option("--sets", help="Names of sets, with commas between them.  [default: all]")
 @click.option("--peer-python", help="The Python that has eflomal.  [default: eflomal is left out]")
 @click.option("--keep", type=click.Path(path_type=Path), help="A folder for what was measured.")
+@click.option("--sizes", help="Little text: numbers of pairs, with commas between them.")
+@click.option("--part", default="test", show_default=True, help="With --sizes: test or dev.")
 @click.option("-o", "--output", required=True, help="Without suffix: OUT.json and OUT.md are written.")
-def main(sets: str | None, peer_python: str | None, keep: Path | None, output: str) -> None:
+def main(
+    sets: str | None, peer_python: str | None, keep: Path | None, sizes: str | None, part: str, output: str
+) -> None:
     """Estimated and true AER of several aligners."""
     names = sets.split(",") if sets is not None else None
+    if sizes is not None:
+        little = by_size(part, names, [int(size) for size in sizes.split(",")], keep)
+        Path(f"{output}.json").write_text(json.dumps(little, indent=1) + "\n")
+        shown = table(f"By size, {part} parts", size_summary(little)) + table("Cases", little)
+        Path(f"{output}.md").write_text(f"# Estimates of AER of little text\n\nIn per cent.\n\n{shown.rstrip()}\n")
+        return
     dev = {folder.name: kept(folder, "dev", peer_python, keep) for folder in gold_sets("dev", None)}
     sure = {name: each for name, each in dev.items() if each.is_sure}
     rows: list[Row] = []
@@ -309,11 +423,12 @@ def main(sets: str | None, peer_python: str | None, keep: Path | None, output: s
         each = kept(folder, "test", peer_python, keep)
         left = chosen([other for name, other in sure.items() if name != folder.name])
         numbers.append({"without": folder.name, **asdict(left)})
-        ways = {"left_out": left, "shipped": CALIBRATION, "uncalibrated": Calibration(0.0, 0.0, 1.0)}
+        ways = {"left_out": left.of_text(each.repetition), "shipped": CALIBRATION.of_text(each.repetition)}
+        ways["uncalibrated"] = Calibration(0.0, 0.0, 1.0)
         rows += estimates(each, ways)
-        worse += made_worse(each, left)
-        for part in ([dev[folder.name]] if folder.name in dev else []) + [each]:
-            calibrated += reliability(part, [other for name, other in sure.items() if name != folder.name])
+        worse += made_worse(each, ways["left_out"])
+        for cell in ([dev[folder.name]] if folder.name in dev else []) + [each]:
+            calibrated += reliability(cell, [other for name, other in sure.items() if name != folder.name])
         click.echo(json.dumps(summary(rows, list(ways))[-1]), err=True)
     tables = {
         "summary": summary(rows, ["left_out", "shipped", "uncalibrated"]),

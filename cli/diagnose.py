@@ -12,7 +12,7 @@ from alignkit.report.tables import align_columns, class_tables, finite, percent,
 from alignkit_cli.analysis_options import json_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import ONE_FILE, quiet_option, reading_options, threads_option, with_given, write_output
-from alignkit_cli.parameter_types import TEXT, OutputPath
+from alignkit_cli.parameter_types import TEXT, EmbeddingSource, OutputPath
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 
 WORST = 5  #: lines that are named
+OTHER_EVIDENCE = (
+    "links from evidence beside this text, as embeddings or a lexicon, are judged too severely; --embeddings "
+    "gives the views such evidence"
+)
 
 
 @alignkit_command("diagnose")
@@ -41,6 +45,13 @@ WORST = 5  #: lines that are named
     "from.",
 )
 @click.option("--per-sentence", type=OutputPath(), help="Also write what is known of every pair as CSV.")
+@click.option(
+    "--embeddings",
+    type=EmbeddingSource(),
+    metavar="e5|FILE[,FILE]",
+    help="Embeddings as evidence, as of `alignkit align`; without them, links that were made with them are judged "
+    "too severely.",
+)
 @json_option("Print one JSON object; figures are fractions.")
 @reading_options
 @threads_option
@@ -63,13 +74,16 @@ def command(source: str, target: str, links: str | None, **options: Any) -> None
             *texts,
             links if links is not None else target,
             settings=settings,
+            embeddings=options["embeddings"],
             threads=options["threads"],
             progress=bar,
         )
     if options["per_sentence"] is not None:
         table = found.pairs.to_csv(index=False, lineterminator="\n", float_format="%.6g")
         write_output(table.encode(), options["per_sentence"])
-    text = diagnosis_json(found) if options["as_json"] else diagnosis_text(found)
+    text = (
+        diagnosis_json(found) if options["as_json"] else diagnosis_text(found, options["embeddings"] is not None)
+    )
     write_output(f"{text}\n".encode(), None)
 
 
@@ -79,14 +93,17 @@ def diagnosis_json(found: LinkDiagnosis) -> str:
     return to_json(found.classes, "classes", {"estimate": estimate, "findings": records(found.findings)})
 
 
-def diagnosis_text(found: LinkDiagnosis) -> str:
+def diagnosis_text(found: LinkDiagnosis, with_embeddings: bool) -> str:
     """The estimate, the facts, the classes and the findings as text."""
-    expected = found.expected
+    values = asdict(found.expected) | found.facts
+    share = {name: percent(value) for name, value in values.items() if isinstance(value, float)}
     estimate = (
-        f"estimated AER {percent(expected.aer)} % (precision {percent(expected.precision)} %, "
-        f"recall {percent(expected.recall)} %) if all gold links are sure, "
-        f"{percent(expected.aer_with_possible)} % if some are only possible"
-    )
+        "estimated AER {aer} % ({aer_low} to {aer_high} %; precision {precision} %, recall {recall} %) if all "
+        "gold links are sure, {aer_with_possible} % ({aer_with_possible_low} to {aer_with_possible_high} %) if "
+        "some are only possible"
+    ).format(**share)
+    if not with_embeddings:
+        estimate += f"\n{OTHER_EVIDENCE}"
     classes = class_tables(found.classes, ("links", "wrong", "missed"))
     blocks = [estimate, facts_text(found.facts), classes, findings_text(found.findings), worst_text(found.pairs)]
     return "\n\n".join(blocks)

@@ -36,6 +36,8 @@ from alignkit.diagnose.expected_aer import (
     expected_link_counts,
 )
 from alignkit.diagnose.view_votes import ViewVotes, vote
+from alignkit.embeddings.find import find_embeddings
+from alignkit.embeddings.levels import Embeddings
 from alignkit.errors import AlignkitError
 from alignkit.links.from_scores import links_above
 from alignkit.links.gold import is_naacl, parse_gold
@@ -68,6 +70,8 @@ CLASS_COLUMNS = (
 )
 #: The views themselves make the links that have at least this support.
 SUPPORTED = 0.5
+#: With less trust in the views than this, the estimate is rough.
+LITTLE_TRUST = 0.5
 #: Lines that a finding names.
 MOST_LINES = 10
 
@@ -78,7 +82,9 @@ class LinkDiagnosis:
 
     Attributes:
         expected: measures that can be expected over all pairs.
-        facts: counts of the text and the links, agreements, and how the links' own probabilities compare.
+        facts: counts of the text and the links, agreements, and how the links' own probabilities compare;
+            ``aer_low`` and ``aer_high``, ``aer_with_possible_low`` and ``aer_with_possible_high``, where the true
+            ones lie in nine of ten cases.
         classes: expected measures by class of links, columns ``CLASS_COLUMNS``: ``gold`` is the expected number of
             gold links, of which ``missed`` are not proposed; ``wrong`` are proposed links that are none.
         findings: a row for each check: ``check``, ``count``, ``of`` (among how many), ``share``, and ``lines``,
@@ -102,6 +108,7 @@ def diagnose_links(
     links: Links | PathLike | Iterable[str],
     *,
     settings: ReadSettings | None = None,
+    embeddings: Embeddings | str | None = None,
     calibration: Calibration = CALIBRATION,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -114,7 +121,9 @@ def diagnose_links(
         links: of the text or of its first pairs; a file, which may have probabilities, or strings ``"0-0 1-2"``.
             The rest of the text is learned from, too.
         settings: how to read the text: ``lowercase`` and ``encoding_errors``.
-        calibration: how to read the views' agreement.
+        embeddings: of words, as of :class:`alignkit.align_settings.FitSettings`; without them, links that were
+            made with them are judged too severely.
+        calibration: how to read the views' agreement in a text whose words are repeated often.
         threads: all there are by default; no result depends on it.
         progress: called with (done, total, message) after each iteration of the views' models.
         **options: fields of :class:`ReadSettings`, which replace those of ``settings``.
@@ -123,16 +132,24 @@ def diagnose_links(
         AlignkitError: a text or file is not valid, or the links are not of the text.
     """
     chosen, count = with_options(settings or ReadSettings(), options), thread_count(threads)
+    vectors = find_embeddings(embeddings) if isinstance(embeddings, str) else embeddings
     bitext = read_text(source, target, **vars(chosen), threads=count)
     found, probabilities = _read_links(links, bitext)
     if not (bitext.shapes[: len(found)] > 0).all(axis=1).any():
         raise AlignkitError("there is nothing to diagnose: no sentence pair with links has words on both sides")
-    votes = vote(bitext, len(found), threads=threads, progress=progress)
+    votes = vote(bitext, len(found), embeddings=vectors, threads=threads, progress=progress)
     found, probabilities = _chosen(found, probabilities, votes.pairs)
     evidence = Evidence(votes.support, votes.unanimous, SUPPORTED)
     text = LinkedText(votes.bitext, found, evidence, word_tokens(votes.bitext))
-    counts = expected_link_counts(found, evidence, calibration)
     known = WordFacts.of(votes.bitext, bitext)
+    repetition = mean_log_count(known)
+    calibration = calibration.of_text(repetition)
+    if calibration.trust < LITTLE_TRUST:
+        log.warning(
+            "the words of this text occur only %.0f times (geometric mean), too seldom for a good estimate",
+            np.exp(repetition),
+        )
+    counts = expected_link_counts(found, evidence, calibration)
     checks = run_checks(text)
     return LinkDiagnosis(
         expected=counts.total(),
@@ -141,6 +158,12 @@ def diagnose_links(
         findings=_findings(checks, votes.pairs),
         pairs=_pair_table(text, counts, checks, votes.pairs),
     )
+
+
+def mean_log_count(known: WordFacts) -> float:
+    """The mean over all tokens of log(how often the token's word occurs in the text)."""
+    sides = zip((known.bitext.source, known.bitext.target), known.counts, strict=True)
+    return float(np.log(np.concatenate([counts[side.tokens] for side, counts in sides])).mean())
 
 
 def _read_links(links: Links | PathLike | Iterable[str], bitext: Bitext) -> tuple[Links, np.ndarray | None]:
@@ -200,7 +223,9 @@ def _facts(
         found[f"unlinked_{name}_words_of_views"] = _mean(chances[are_words])
         found[f"unlinked_{name}_punctuation"] = _mean(degrees[marks] == 0)
         found[f"{name}_tokens_with_several_links"] = _mean(degrees[degrees > 0] > 1)
-    likely = links_above(votes.probabilities, JOINT_THRESHOLD)
+    expected, likely = counts.total(), links_above(votes.probabilities, JOINT_THRESHOLD)
+    for name, aer in (("aer", expected.aer), ("aer_with_possible", expected.aer_with_possible)):
+        found[f"{name}_low"], found[f"{name}_high"] = calibration.interval(aer)
     found |= {
         "views": votes.views,
         "agreement_of_views": votes.agreement_of_views,

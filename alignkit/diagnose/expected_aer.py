@@ -14,13 +14,16 @@ them. If **all are sure**, they are as described above. If some are **sure and o
 sure where all views find it, and possible where at least one of two annotators would make it: with probability
 q + (1 - r) q (1 - q), if each makes it with probability q and r is the correlation between them.
 
-The three numbers of :data:`CALIBRATION` were chosen on development data; benchmarks/diagnose.py measures how far
+Views of a text whose words are seldom repeated agree in their errors: the trust in them grows with the mean
+logarithm of how often a token's word occurs.
+
+The numbers of :data:`CALIBRATION` were chosen on development data; benchmarks/diagnose.py measures how far
 off the estimate is on other data, with numbers that were chosen without it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -32,6 +35,10 @@ from alignkit.scores import Scores
 
 #: Pairs of words with less evidence are not looked at one by one.
 LEAST_EVIDENCE = 0.01
+#: Where a text's words occur so often (geometric mean), its views are trusted fully; and the least that they are.
+PLENTY, LEAST_TRUST = 16, 0.1
+#: How far AER may lie from the estimate of a text that is trusted fully.
+MARGIN = 0.05
 
 
 @dataclass(frozen=True)
@@ -39,26 +46,38 @@ class Calibration:
     """The numbers that turn evidence into expected counts.
 
     Attributes:
-        shift: the logarithm of the factor: a proposed link is right with probability sigmoid(shift + logit(p)),
-            where the evidence p is kept within [0.01, 0.99].
+        shift: the logarithm of the factor: a proposed link is right with probability
+            sigmoid(trust * (shift + logit(p))), where the evidence p is kept within [0.01, 0.99].
         unlinked: the number of gold links for each token that the views leave without a link.
         correlation: r of two annotators, for possible links.
+        trust: in the evidence, less than 1 where the words of a text are seldom repeated: its views share errors.
     """
 
     shift: float
     unlinked: float
     correlation: float
+    trust: float = 1.0
 
     def right(self, evidence: np.ndarray) -> np.ndarray:
         """float64: the probability that a link is right, for each element of the evidence."""
-        return 1 / (1 + np.exp(-self.shift - evidence_logits(evidence)))
+        return 1 / (1 + np.exp(-self.trust * (self.shift + evidence_logits(evidence))))
 
     def possible(self, right: np.ndarray) -> np.ndarray:
         """The probability that a link is at least possible, from the probability that it is right."""
         return right + (1 - self.correlation) * right * (1 - right)
 
+    def of_text(self, repetition: float) -> Calibration:
+        """These numbers for a text whose tokens have this mean logarithm of how often their word occurs."""
+        trust = float(np.clip((repetition / np.log(PLENTY)) ** 2, LEAST_TRUST, 1))
+        return replace(self, trust=trust, unlinked=self.unlinked / trust**0.5)
 
-CALIBRATION = Calibration(shift=1.14, unlinked=0.69, correlation=0.5)
+    def interval(self, aer: float) -> tuple[float, float]:
+        """Where the true AER lies in nine of ten cases, given the estimate."""
+        margin = MARGIN / self.trust
+        return max(aer - margin, 0.0), min(aer + margin, 1.0)
+
+
+CALIBRATION = Calibration(shift=1.0, unlinked=0.72, correlation=0.5)
 
 
 def evidence_logits(evidence: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ from alignkit.classical.hmm.inference import BidirectionalHMM, chances, into_pro
 from alignkit.classical.hmm.joint import fit_view, progress_of_view, settings_of_view
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.views import VIEWS, View, ViewedText, trained_views, training_pairs
+from alignkit.embeddings.levels import Embeddings
 from alignkit.errors import AlignkitError
 from alignkit.kernels.hmm_e_step import FORWARD, REVERSE
 from alignkit.parallel import thread_count
@@ -36,7 +37,7 @@ class ViewVotes:
         bitext: these M pairs.
         probabilities: (T, L) of each, those of the links of all views together.
         support: (T, L) of each, the mean of the probabilities that each view alone gives its links, without the
-            links beside them.
+            links beside them. Views of subwords count for as much in all as the others, whose errors are alike.
         votes: uint8, of each element of the matrices, how many views find it likelier than not.
         views: how many there are.
         agreement_of_directions: F1 of the links of both directions of the model of words, NaN without any.
@@ -76,6 +77,7 @@ def vote(
     count: int | None = None,
     *,
     views: tuple[View, ...] = VIEWS,
+    embeddings: Embeddings | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> ViewVotes:
@@ -85,6 +87,7 @@ def vote(
         bitext: the text that is learned from.
         count: how many of its pairs are wanted, if there are so many; all of them by default.
         views: those with subwords are left out where the text is too small for them.
+        embeddings: of words, which all views take as evidence.
         threads: all there are by default; no result depends on it.
         progress: called with (done, total, message) after each iteration.
 
@@ -102,12 +105,16 @@ def vote(
     votes = np.zeros(len(total.values), np.uint8)
     views, agreement = trained_views(views, text), float("nan")
     plans = [settings_of_view(JOINT_SETTINGS, view) for view in views]
+    levels = None if embeddings is None else embeddings.levels(text, thread_count(threads), progress)
+    kinds = [bool(view.subwords) for view in views]
     for n, view in enumerate(views):
         report = None if progress is None else progress_of_view(progress, n, plans)
-        model, log_odds = fit_view(ViewedText(view, text), plans[n], thread_count(threads), report)
+        viewed = ViewedText(view, text)
+        alike = None if levels is None else viewed.levels(levels, thread_count(threads))
+        model, log_odds = fit_view(viewed, plans[n], thread_count(threads), report, levels=alike)
         own = _of_words(log_odds, view, head, threads)
         total.values[:] += own.values / np.float32(len(views))
-        support.values[:] += chances(own.values) / np.float32(len(views))
+        support.values[:] += chances(own.values) / np.float32(len(set(kinds)) * kinds.count(kinds[n]))
         votes += own.values >= VOTE
         if n == 0:
             agreement = agreement_of_directions(model, ViewedText(view, head).bitext, threads)

@@ -23,6 +23,16 @@ def test_vectors_of_words_decide_what_the_text_leaves_open(alignkit, write, qual
     assert alignkit("align", "-q", text).lines != wanted
 
 
+def test_links_by_embeddings_are_judged_by_views_that_have_them(alignkit, write):
+    text, vectors = write("t", TEXT), write("v.vec", "".join(f"{w} {v}\n" for w, v in VECTORS.items()))
+    links = write("links", "0-1 1-2 2-0\n\n0-1 1-0\n")
+    without, informed = (alignkit("diagnose", text, links, *more) for more in ((), ("--embeddings", vectors)))
+    assert "are judged too severely" in without.lines[1]
+    assert "are judged too severely" not in informed.out.decode()
+    aers = [float(outcome.lines[0].split()[2]) for outcome in (without, informed)]
+    assert aers[1] < aers[0]
+
+
 def test_problems_are_told_in_one_line(alignkit, failure, write, tmp_path, monkeypatch):
     text = write("t", TEXT)
     failure(alignkit("align", "-q", text, "--embeddings", tmp_path / "none"), "No such file")

@@ -139,6 +139,9 @@ def test_a_threshold_trades_precision_for_recall(alignkit, tmp_path):
         lines = alignkit("align", *text, "--model", model, "--threshold", value).lines
         found[value] = {(n, link) for n, line in enumerate(lines) for link in line.split()}
     assert found["0.9"] < found["0.45"] < found["0.2"]
+    none = alignkit("align", "--sample", "--model", model, "--threshold", "1")
+    assert not any(none.lines)
+    assert "no link reaches the threshold of 1; the highest probability is about 0.9" in none.err
 
 
 def test_a_start_of_another_kind_says_what_to_give(alignkit, failure, write, tmp_path):

@@ -62,6 +62,17 @@ def test_missing_links_are_counted(translated):
     assert expected.recall == pytest.approx(true.recall, abs=0.02)
 
 
+def test_a_little_text_is_judged_with_doubt(translated, caplog):
+    bitext, links = translated
+    diagnose_links(bitext, None, Links.from_lists(links), threads=1)
+    assert not caplog.messages
+    little = diagnose_links(bitext.block(0, 12), None, Links.from_lists(links[:12]), threads=1)
+    assert "too seldom for a good estimate" in caplog.text
+    facts, aer = little.facts, little.expected.aer
+    assert facts["aer_low"] <= aer < facts["aer_high"] - 0.1
+    assert facts["aer_with_possible_low"] <= little.expected.aer_with_possible < facts["aer_with_possible_high"]
+
+
 def test_where_it_is_bad(translated):
     """The first hundred pairs are made worse, and only they have errors and findings."""
     bitext, links = translated

@@ -9,10 +9,11 @@ import pytest
 
 from alignkit.diagnose.expected_aer import CALIBRATION, Calibration, Evidence, expected_link_counts
 from alignkit.errors import AlignkitError
+from alignkit.links.from_scores import links_above
 from alignkit.links.links import Links
 from alignkit.scores import Scores
 
-NUMBERS = Calibration(shift=0.7, unlinked=0.4, correlation=0.25)
+NUMBERS = Calibration(shift=0.7, unlinked=0.4, correlation=0.25, trust=0.6)
 THRESHOLD = 0.43
 
 
@@ -33,7 +34,7 @@ def random_links(evidence, seed=1):
 
 def right(p, numbers):
     p = min(max(p, 0.01), 0.99)
-    return 1 / (1 + math.exp(-numbers.shift) * (1 - p) / p)
+    return 1 / (1 + (math.exp(-numbers.shift) * (1 - p) / p) ** numbers.trust)
 
 
 def naive(links, evidence, numbers):
@@ -91,6 +92,22 @@ def test_certain_evidence_is_a_gold_standard():
     assert half.precision == pytest.approx(2 / 4, abs=0.02)
     assert half.recall == pytest.approx(2 / 5, abs=0.02)
     assert half.aer == pytest.approx(1 - 4 / 9, abs=0.02)
+
+
+def test_views_of_little_text_are_trusted_less():
+    """Where words are seldom repeated, the views' own links are judged more severely, in a wider interval."""
+    evidence = random_evidence(pairs=40)
+    own = links_above(evidence.probabilities, 0.7)
+    known = [NUMBERS.of_text(math.log(times)) for times in (1, 5, 16, 100)]
+    assert known[0].trust == pytest.approx(0.1)
+    assert known[1].trust == pytest.approx((math.log(5) / math.log(16)) ** 2)
+    assert known[2].trust == known[3].trust == 1
+    aers = [expected_link_counts(own, evidence, numbers).total().aer for numbers in known]
+    assert aers[0] > aers[1] > aers[2] == aers[3]
+    margins = [0.05 / numbers.trust for numbers in known]
+    assert [numbers.interval(0.5) for numbers in known] == [(0.5 - each, 0.5 + each) for each in margins]
+    assert known[1].interval(0.01)[0] == 0
+    assert known[1].interval(0.99)[1] == 1
 
 
 def test_where_the_gold_links_are_expected():

@@ -46,6 +46,14 @@ def test_votes_are_those_of_each_view(messy_bitext):
     assert np.isnan(alone[0].agreement_of_views)
 
 
+def test_views_of_subwords_weigh_as_much_as_all_others(messy_bitext):
+    views = (*VIEWS[:2], View(subwords=40, types=1))
+    support, *alone = (
+        vote(messy_bitext, views=each, threads=1).support.values for each in (views, *((view,) for view in views))
+    )
+    np.testing.assert_allclose(support, alone[0] / 4 + alone[1] / 4 + alone[2] / 2, atol=1e-6)
+
+
 def test_agreement_of_views_by_hand(messy_bitext):
     """Two views agree on 100 links and a third one has another: pooled, not the mean of 1, 0 and 0."""
     votes = np.array([2] * 100 + [1] + [0] * 9, np.uint8)
