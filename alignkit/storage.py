@@ -10,11 +10,11 @@ import hashlib
 import json
 import os
 import stat
-import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import IO, Any
 
 import numpy as np
@@ -45,31 +45,37 @@ def atomic_write(path: PathLike) -> Iterator[IO[bytes]]:
         return
     # Writing through a symbolic link must replace what it points to, not the link.
     target = target.resolve()
-    handle, name = _temporary(path, target)
+    with _temporary(path, target) as stream:
+        yield stream
+        stream.flush()
+        os.fsync(stream.fileno())
+        stream.close()
+        os.replace(stream.name, target)
+
+
+@contextmanager
+def _temporary(path: PathLike, target: Path) -> Iterator[IO[bytes]]:
+    """A new file beside ``target``, of its permissions, that is gone after the block unless it was renamed.
+
+    Raises:
+        AlignkitError: for any OSError of the block, naming ``path``.
+    """
+    # The name is known before the file is made, so that a signal between the two leaves nothing behind.
+    name = target.with_name(f".{target.name}.{token_hex(4)}")
     try:
-        with os.fdopen(handle, "wb") as stream:
+        if target.is_dir():
+            raise IsADirectoryError(f"{target} is a directory")
+        with open(name, "xb") as stream:
+            if target.exists():
+                os.chmod(name, target.stat().st_mode & 0o777)
             yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(name, _mode(target))
-        os.replace(name, target)
     except BrokenPipeError:
         raise  # of another file: the block wrote to a pipe that is closed at its other end
     except OSError as error:
         raise AlignkitError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
-        if os.path.exists(name):
-            os.unlink(name)
-
-
-def _temporary(path: PathLike, target: Path) -> tuple[int, str]:
-    """A new file beside ``target``, open, and its name; raises AlignkitError, which names ``path``."""
-    try:
-        if target.is_dir():
-            raise IsADirectoryError(f"{target} is a directory")
-        return tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    except OSError as error:
-        raise AlignkitError(f"cannot write {path}: {error.strerror or error}") from error
+        with suppress(OSError):
+            name.unlink()
 
 
 def check_writable(path: PathLike) -> None:
@@ -92,9 +98,8 @@ def check_writable(path: PathLike) -> None:
         remedy = f"leave out {target.suffix} and compress the file afterwards"
         raise AlignkitError(f"cannot write {path}: outputs are not compressed; {remedy}")
     if replaced == target.parent:  # some file systems, and long names, are refused only when a file is made
-        handle, name = _temporary(path, target)
-        os.close(handle)
-        os.unlink(name)
+        with _temporary(path, target):
+            pass
 
 
 def check_folder(path: PathLike) -> None:
@@ -119,15 +124,6 @@ def check_ending(path: PathLike, endings: tuple[str, ...]) -> None:
         raise AlignkitError(
             f"cannot write {path}: its name must end in {' or '.join(endings)}, which gives the format"
         )
-
-
-def _mode(target: Path) -> int:
-    """The permissions of a new file: those of the file it replaces, or those that the umask allows."""
-    if target.exists():
-        return target.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
 
 
 def save_arrays(

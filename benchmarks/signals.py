@@ -6,8 +6,8 @@ Each signal goes to a new process of one of the commands below, on the first 100
 with one thread or two, at a moment between the start of the program proper (Python itself takes some 20 ms before)
 and its usual end. It must end with the exit code that a shell knows the signal by, with one line on standard error
 after Ctrl-C and none after the others, and leave no file but whole outputs. In the library, KeyboardInterrupt is
-raised at random moments of `alignkit.align`, again and again in one process, whose next alignment must be what it
-was. Linux only. Writes OUT.json and OUT.md; exit code 1 if anything failed.
+raised at random moments of `alignkit.align` and of saving what it made, again and again in one process, whose next
+alignment must be what it was. Linux only. Writes OUT.json and OUT.md; exit code 1 if anything failed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SIZES = (100, 300, 1000, 3000, 10_000, 20_000)
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LINE = b"alignkit: error: interrupted\n"
 LIBRARY = """
-import random, signal, sys
+import os, random, signal, sys
 import alignkit
 
 def interrupt(*_):
@@ -54,7 +54,11 @@ count, draw = int(sys.argv[3]), random.Random(int(sys.argv[4]))
 texts = [[line.split() for line in open(path, encoding="utf-8")] for path in sys.argv[1:3]]
 
 def align(threads):
-    return alignkit.align(*texts, threads=threads).links.to_strings()
+    aligned = alignkit.align(*texts, threads=threads)
+    for _ in range(10):
+        aligned.aligner.save("model.npz")
+        aligned.write("links")
+    return aligned.links.to_strings()
 
 expected, caught = align(2), 0
 signal.signal(signal.SIGALRM, interrupt)
@@ -65,6 +69,7 @@ while caught < count:
             align(draw.choice([1, 2]))
     except KeyboardInterrupt:
         caught += 1
+    assert set(os.listdir()) <= {"model.npz", "links"}, os.listdir()
 assert align(1) == expected
 print(caught)
 """
@@ -88,17 +93,17 @@ def arguments(command: str, size: int, threads: int, texts: Path) -> list[str]:
     sides = ("f", "r") if words[0] == "symmetrize" else ("s", "t")
     more = ["--save-model", "model.npz", "--save-scores", "scores.npz"] if command in FITS else []
     more += ["-q", "--threads", str(threads)] if words[0] != "symmetrize" else []
-    return [*words, *(f"{texts}/{side}{size}" for side in sides), "-o", "out", *more]
+    output = "out.npz" if words[0] == "cooc" else "out"
+    return [*words, *(f"{texts}/{side}{size}" for side in sides), "-o", output, *more]
 
 
-def heeds_signals(process: subprocess.Popen[bytes]) -> bool:
-    """Wait until the program has put its own handlers in place; False if it ends before."""
+def wait_for_handlers(process: subprocess.Popen[bytes]) -> None:
+    """Wait until the program has put its own handlers of signals in place, or ends."""
     while process.poll() is None:
         status = Path(f"/proc/{process.pid}/status").read_text()
         if int(status.partition("SigCgt:")[2].split()[0], 16) >> (signal.SIGTERM - 1) & 1:
-            return True
+            return
         time.sleep(0.001)
-    return False
 
 
 def trial(
@@ -115,20 +120,18 @@ def trial(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    heeds_signals(process)
+    wait_for_handlers(process)
     try:
         process.wait(delay)
-        process.communicate()
-        return None
     except subprocess.TimeoutExpired:
         process.send_signal(number)
     sent = time.perf_counter()
     out, error = process.communicate()
     seconds = time.perf_counter() - sent
     if process.returncode == 0:
-        return None  # it had done its work
+        return None
     code = process.returncode if process.returncode > 0 else 128 - process.returncode
-    left = {path.name for path in folder.iterdir()} - {"out", "model.npz", "scores.npz", "temporary"}
+    left = {path.name for path in folder.iterdir()} - {"out", "out.npz", "model.npz", "scores.npz", "temporary"}
     wrong = []
     if code != 128 + number:
         wrong.append(f"exit code {code}")
@@ -162,7 +165,8 @@ def command_line(count: int, seed: int, texts: Path, environment: dict[str, str]
 def library(count: int, seed: int, texts: Path, environment: dict[str, str]) -> dict[str, Any]:
     """Interruptions of alignkit.align in one process."""
     words = [sys.executable, "-c", LIBRARY, f"{texts}/s300", f"{texts}/t300", str(count), str(seed)]
-    done = subprocess.run(words, capture_output=True, text=True, env=environment)
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(words, capture_output=True, text=True, env=environment, cwd=folder)
     right = (done.returncode, done.stdout, done.stderr) == (0, f"{count}\n", "")
     return {"interruptions": count, "right": right, "exit code": done.returncode, "messages": done.stderr[-2000:]}
 
