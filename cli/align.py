@@ -17,32 +17,36 @@ from alignkit_cli.fitting import (
     align_settings,
     knowledge_options,
     result_options,
+    symmetrization_option,
     text_options,
 )
 from alignkit_cli.options import needs, setting_option
 from alignkit_cli.parameter_types import SHARE, Checked, EmbeddingSource, InputPath, OutputPath, Shard
 
 
-@alignkit_command("align")
+@alignkit_command("align", "alignkit align corpus.de corpus.en --save-model m.npz -o links")
 @text_options
 @click.option(
     "--model",
+    "models",
+    multiple=True,
     type=InputPath(folder=True),
-    help="Align with a saved model, or with a checkpoint or run directory of `alignkit train`, instead of fitting "
-    "one.",
+    help="Align with a saved model, or a run of `alignkit train`. Nothing is fitted then. A checkpoint will do, "
+    "too; of two models, source to target and target to source, the links are combined.",
 )
 @setting_option(
     LinkSettings,
     "threshold",
     type=SHARE,
-    help="Link two words if the probability of the link is at least this: higher for precision, lower for "
+    help="Link words if the probability is at least this. Higher for precision, lower for "
     f"recall.  [default: {JOINT_THRESHOLD}, or the model's]",
 )
+@symmetrization_option("Combine the links of two saved models (--model twice).")
 @setting_option(
     FitSettings,
     "quality",
     type=click.Choice(list(QUALITIES)),
-    help="How much time to spend: fast takes about two thirds of the time of normal on large texts, and half or "
+    help="How much time to spend. fast takes about two thirds of the time of normal on large texts, and half or "
     "less on small ones; best takes about seven times as long on large texts, and three times on small ones.",
 )
 @setting_option(
@@ -57,9 +61,9 @@ from alignkit_cli.parameter_types import SHARE, Checked, EmbeddingSource, InputP
     "embeddings",
     type=EmbeddingSource(),
     metavar="e5|FILE[,FILE]",
-    help="Embeddings as evidence: e5, a multilingual encoder (the extra embeddings, which `alignkit doctor` says "
-    "how to get; it takes about four minutes of a core for 10,000 sentence pairs), or vectors of both languages' "
-    "words in one space, from one file or from two, in the text format of word2vec and fastText.",
+    help="Embeddings as evidence, above all for little text. e5, a multilingual encoder (the extra embeddings, which "
+    "`alignkit doctor` says how to get; it takes about four minutes of a core for 10,000 sentence pairs), or vectors "
+    "of both languages' words in one space, from one file or from two, in the text format of word2vec and fastText.",
 )
 @setting_option(
     LinkSettings,
@@ -103,7 +107,7 @@ from alignkit_cli.parameter_types import SHARE, Checked, EmbeddingSource, InputP
     "directions, log p(source | target) per source word after a tab; nan if a side is blank.",
 )
 @result_options
-def command(model: str | None, on_error: str, **options: Any) -> None:
+def command(models: tuple[str, ...], on_error: str, **options: Any) -> None:
     """Align a text with the best aligner, or with a saved one.
 
     Prints a line of links for each sentence pair: "0-0 1-2" links the first source word to the first target word
@@ -120,7 +124,11 @@ def command(model: str | None, on_error: str, **options: Any) -> None:
 
     With --model and "-" as SRC, pairs are read from standard input and answered line by line, in bounded memory.
     """
-    for name in ("save_model", "fit_on", *(field.name for field in fields(FitSettings))):
+    if len(models) > 2:
+        raise click.UsageError("Give one --model, or two of opposite directions.")
+    model = (models[0], models[1]) if len(models) == 2 else models[0] if models else None
+    needs("symmetrization", "two of --model; the default aligner is of both directions already", len(models) == 2)
+    for name in ("save_model", "fit_on", "trace", *(field.name for field in fields(FitSettings))):
         needs(name, "a fit, not with --model", model is None)
     needs("adapt", "--model", model is not None)
     needs("model_size", "--save-model", options["save_model"] is not None)

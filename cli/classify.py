@@ -35,7 +35,7 @@ class TwoLabels(click.ParamType):
         return labels[0], labels[1]
 
 
-@alignkit_command("classify")
+@alignkit_command("classify", "alignkit classify reviews.tsv -o runs/reviews")
 @argument(
     "data",
     metavar="DATA",

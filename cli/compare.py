@@ -41,7 +41,7 @@ PICTURES = 2  #: pairs of the sample that are drawn
 FAINTEST = 0.1  #: weights below this are not drawn
 
 
-@alignkit_command("compare")
+@alignkit_command("compare", "alignkit compare --neural runs/general --uniform runs/uniform")
 @argument(
     "source",
     metavar="[SRC]",

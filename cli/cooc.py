@@ -20,7 +20,7 @@ from alignkit_cli.options import (
 from alignkit_cli.parameter_types import OutputPath
 
 
-@alignkit_command("cooc")
+@alignkit_command("cooc", "alignkit cooc corpus.de corpus.en -o counts.tsv")
 @text_arguments
 @sample_option
 @click.option(

@@ -28,7 +28,7 @@ OTHER_EVIDENCE = (
 )
 
 
-@alignkit_command("diagnose")
+@alignkit_command("diagnose", "alignkit diagnose corpus.de corpus.en links")
 @argument(
     "source",
     metavar="SRC",

@@ -15,7 +15,7 @@ from alignkit_cli.fitting import (
 )
 
 
-@alignkit_command("diagonal")
+@alignkit_command("diagonal", "alignkit diagonal corpus.de corpus.en --symmetrize gdfa -o links")
 @text_options
 @estimation_options(DiagonalSettings())
 @direction_options

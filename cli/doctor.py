@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from alignkit.doctor import Diagnosis
 
 
-@alignkit_command("doctor")
+@alignkit_command("doctor", "alignkit doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 @quiet_option
 def command(as_json: bool, quiet: bool) -> None:

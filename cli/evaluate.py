@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
 
 
-@alignkit_command("evaluate")
+@alignkit_command("evaluate", "alignkit evaluate gold links --by-class")
 @argument(
     "gold", metavar="GOLD", type=TEXT, help='Gold links: sure ones as "s-t", possible ones as "spt" or "s?t".'
 )

@@ -29,7 +29,7 @@ def list_experiments(context: click.Context, _: click.Parameter, listing: bool) 
         context.exit()
 
 
-@alignkit_command("experiment")
+@alignkit_command("experiment", "alignkit experiment toy-classifier -o results")
 @argument("name", metavar="NAME", required=False, help="One of the experiments that --list shows.")
 @click.option(
     "--list",

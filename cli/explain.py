@@ -21,7 +21,7 @@ TRAINED = tuple(name for name in EXPLANATION_TESTS if name not in UNTRAINED)
 ALL = "all"
 
 
-@alignkit_command("explain")
+@alignkit_command("explain", "alignkit explain runs/reviews")
 @argument(
     "run_dir",
     metavar="RUN",

@@ -29,9 +29,10 @@ from alignkit_cli.options import (
     setting_option,
     text_arguments,
     threads_option,
+    write_output,
 )
-from alignkit_cli.parameter_types import PASSES, TEXT, Checked, InputPath, OutputPath
-from alignkit_cli.progress import ProgressBar
+from alignkit_cli.parameter_types import PASSES, TEXT, Checked, HeuristicName, InputPath, OutputPath
+from alignkit_cli.progress import ProgressBar, Trace
 
 if TYPE_CHECKING:
     from alignkit.pipeline import Written
@@ -61,8 +62,8 @@ def knowledge_options(command: Command) -> Command:
         FitSettings,
         "prior",
         type=TEXT,
-        help="Use a dictionary, or the lexicon of another text, as `alignkit lexicon`, Moses or eflomal write it: "
-        "its probabilities count like some occurrences of each word.",
+        help="Use a dictionary, or the lexicon of another text, as `alignkit lexicon`, Moses or eflomal write it. "
+        "Its probabilities count like some occurrences of each word.",
     )
     start = setting_option(
         FitSettings,
@@ -83,16 +84,23 @@ def direction_options(command: Command) -> Command:
         show_default=False,
         help="Fit p(source | target); links are still printed with the source first.",
     )
-    symmetrization = setting_option(
+    symmetrization = symmetrization_option(
+        "Fit both directions and combine their links, by a heuristic of Moses or the product of their posteriors."
+    )
+    return apply(command, reverse, symmetrization)
+
+
+def symmetrization_option(what: str) -> Callable[[Command], Command]:
+    """--symmetrize; ``what`` says what it does."""
+    return setting_option(
         LinkSettings,
         "symmetrization",
         "--symmetrize",
         "symmetrization",
-        type=click.Choice(method_names()),
-        help="Fit both directions and combine their links by a heuristic of Moses, or by the product of their "
-        "posteriors.",
+        type=HeuristicName(method_names()),
+        metavar="METHOD",
+        help=f"{what} One of {', '.join(method_names())}; gdfa, gdf, gd and intersect are short for some.",
     )
-    return apply(command, reverse, symmetrization)
 
 
 def result_options(command: Command) -> Command:
@@ -100,14 +108,14 @@ def result_options(command: Command) -> Command:
     fit_on = click.option(
         "--fit-on",
         type=Checked("n|p%", "alignkit.pipeline:sample_share"),
-        help="Fit the model on a random sample of N pairs, or of P percent of them, and link all pairs by it, in "
-        "bounded memory: for texts of millions of pairs. The model of `align` is adapted to each block of the "
+        help="Fit on a random sample of the pairs, for texts of millions of pairs. All pairs are linked by the "
+        "model, in bounded memory. The model of `align` is adapted to each block of the "
         "text. SRC and TGT must be files, which are read several times.",
     )
     model = click.option(
         "--save-model",
         type=OutputPath(replaces="start"),
-        help="Also save the fitted model, for `alignkit align --model FILE`, and for --start.",
+        help="Also save the fitted model, for --model FILE and --start.",
     )
     scores = click.option(
         "--save-scores",
@@ -120,9 +128,17 @@ def result_options(command: Command) -> Command:
         type=click.Choice(list(OUTPUT_FORMATS)),
         default=next(iter(OUTPUT_FORMATS)),
         show_default=True,
-        help="; ".join(f"{name}: {one.help}" for name, one in OUTPUT_FORMATS.items()) + ".",
+        help="How links are written. "
+        + "; ".join(f"{name}: {one.help}" for name, one in OUTPUT_FORMATS.items())
+        + ".",
     )
-    return apply(command, fit_on, model, scores, output_format, threads_option, output_option, quiet_option)
+    trace = click.option(
+        "--trace",
+        type=OutputPath(),
+        help="Also write a table (TSV) of the iterations: log-likelihood, or score with priors, and seconds.",
+    )
+    files = (fit_on, model, scores, trace, output_format)
+    return apply(command, *files, threads_option, output_option, quiet_option)
 
 
 def text_options(command: Command) -> Command:
@@ -147,14 +163,17 @@ def fit_and_write(method: str, estimation: Estimation, options: Mapping[str, Any
 
 
 def align_and_write(
-    settings: AlignSettings, options: Mapping[str, Any], model: str | None = None, skip: bool = False
+    settings: AlignSettings,
+    options: Mapping[str, Any],
+    model: str | tuple[str, str] | None = None,
+    skip: bool = False,
 ) -> None:
     """Fit or load an aligner, and write what is asked for; links come last, when all other work is done.
 
     Args:
         settings: of the alignment.
         options: of the command; all but `align` lack some.
-        model: a saved aligner; None: one is fitted.
+        model: a saved aligner, or one of each direction; None: one is fitted.
         skip: go on after malformed lines of a stream.
     """
     source, target = choose_text(options["source"], options["target"], options["sample"])
@@ -181,7 +200,7 @@ def align_and_write(
     def close(written: Written) -> None:
         """Say what was done."""
         seconds = time.monotonic() - began
-        names = [options.get(name) for name in ("output", "save_model", "save_scores", "sentence_scores")]
+        names = [options.get(name) for name in ("output", "save_model", "save_scores", "sentence_scores", "trace")]
         made = "".join(f"; {name}" for name in names if name not in (None, "-"))
         note(f"{written}, {seconds:.1f} s ({written.pairs / seconds:,.0f} pairs/s){made}", quiet)
 
@@ -193,13 +212,16 @@ def align_and_write(
     if model is None:
         give_memory_back()
     with ProgressBar("fitting", quiet, 1 if settings.linking.symmetrization is None else 2) as progress:
-        how: dict[str, Any] = {"settings": settings, "model": model, "threads": threads, "progress": progress}
+        trace = Trace(progress)
+        how: dict[str, Any] = {"settings": settings, "model": model, "threads": threads, "progress": trace}
         if in_blocks:
             found = align_blocks(source, target, fit_on=fit_on, shard=shard or (1, 1), **how)
             aligner, blocks, first = found.aligner, found.texts, found.low
         else:
             aligned = align(source, target, **how)
             aligner, blocks, first = aligned.aligner, iter([aligned]), 0
+    if options["trace"] is not None:
+        write_output("".join(f"{row}\n" for row in trace.rows).encode(), options["trace"])
     if options["save_model"] is not None:
         if options.get("model_size") is not None:
             from alignkit.classical.hmm.joint import pruned

@@ -35,6 +35,15 @@ COMMANDS = {
     "experiment": ("alignkit_cli.experiment", "Reproduce an experiment of the papers."),
     "doctor": ("alignkit_cli.doctor", "Show what alignkit finds on this machine and what is missing."),
 }
+#: The groups of commands in the help.
+GROUPS = {
+    "Align": "align ibm1 diagonal hmm",
+    "Links": "show evaluate diagnose symmetrize remap",
+    "Lexicons": "lexicon cooc",
+    "Networks": "train classify attention heads",
+    "Analysis": "compare lab explain report experiment",
+    "This machine": "doctor fetch",
+}
 
 
 class LazyGroup(click.Group):
@@ -64,8 +73,9 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, COMMANDS[name][1]) for name in names.split()])
 
 
 @click.group(

@@ -16,7 +16,7 @@ from alignkit_cli.fitting import (
 )
 
 
-@alignkit_command("hmm")
+@alignkit_command("hmm", "alignkit hmm corpus.de corpus.en --symmetrize gdfa -o links")
 @text_options
 @estimation_options(HMMSettings())
 @knowledge_options

@@ -16,7 +16,7 @@ from alignkit_cli.fitting import (
 )
 
 
-@alignkit_command("ibm1")
+@alignkit_command("ibm1", "alignkit ibm1 corpus.de corpus.en --symmetrize gdfa -o links")
 @text_options
 @estimation_options(IBM1Settings())
 @knowledge_options

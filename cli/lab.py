@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from alignkit.lab import Lab
 
 
-@alignkit_command("lab")
+@alignkit_command("lab", "alignkit lab runs/general --uniform runs/uniform")
 @argument(
     "run_dir",
     metavar="[RUN]",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from alignkit.classical.lexical_model import LexicalModel
 
 
-@alignkit_command("lexicon")
+@alignkit_command("lexicon", "alignkit lexicon m.npz --best 3 -o lexicon.tsv")
 @argument(
     "first",
     metavar="MODEL|SRC",

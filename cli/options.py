@@ -101,20 +101,20 @@ def encoding_option(command: Command) -> Command:
 
 def sample_option(command: Command) -> Command:
     """--sample."""
-    text = "Use the German-English sample that comes with the program instead of SRC and TGT."
+    text = "Use the German-English sample that comes with it instead of SRC and TGT."
     return click.option("--sample", is_flag=True, help=text)(command)
 
 
 def threads_option(command: Command) -> Command:
     """--threads."""
-    text = "Number of threads; the result does not depend on it.  [default: the cores that this process may use, "
+    text = "Number of threads. The result does not depend on it.  [default: the cores that this process may use, "
     text += "also by a container's limit; or OMP_NUM_THREADS, if that is less]"
     return click.option("--threads", type=THREADS, help=text)(command)
 
 
 def output_option(command: Command) -> Command:
     """-o FILE."""
-    text = "Write the result to FILE, whole or not at all, instead of standard output."
+    text = "Write the result to FILE, whole or not at all."
     return click.option("-o", "--output", type=OutputPath(result=True), help=text)(command)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from alignkit.errors import AlignkitError, InputError, abbreviated
+from alignkit.links.heuristics import ALIASES
 from alignkit.packages import imported, need
 from alignkit.types import GREATEST_THREAD_COUNT
 
@@ -76,6 +77,13 @@ class Device(click.ParamType):
         if not re.fullmatch(r"auto|cpu|mps|cuda(:\d{1,3})?", value):
             self.fail(f"{abbreviated(value)!r} is none of auto, cpu, cuda, cuda:1 and so on.", param, ctx)
         return str(value)
+
+
+class HeuristicName(click.Choice):  # type: ignore[type-arg]
+    """The name of a way to combine two directions, or a short one, as gdfa."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return str(super().convert(ALIASES.get(value, value), param, ctx))
 
 
 class InputPath(click.ParamType):

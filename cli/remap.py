@@ -9,18 +9,10 @@ from alignkit_cli.options import output_option, quiet_option, write_output
 from alignkit_cli.parameter_types import TEXT
 
 
-@alignkit_command("remap")
-@argument(
-    "links", metavar="LINKS", type=TEXT, help="Links between the tokens of --from, a line per sentence pair."
-)
-@click.option(
-    "--from",
-    "old",
-    type=(TEXT, TEXT),
-    metavar="SRC TGT",
-    required=True,
-    help="The two sides of the text whose tokens LINKS counts, with spaces between the tokens.",
-)
+@alignkit_command("remap", "alignkit remap words.de words.en links --to pieces.de pieces.en")
+@argument("source", metavar="SRC", type=TEXT, help="The source text, with spaces between its tokens.")
+@argument("target", metavar="TGT", type=TEXT, help="The target text.")
+@argument("links", metavar="LINKS", type=TEXT, help="Links between these tokens, a line per sentence pair.")
 @click.option(
     "--to",
     "new",
@@ -34,12 +26,13 @@ from alignkit_cli.parameter_types import TEXT
     type=click.Choice(["stop", "skip"]),
     default="stop",
     show_default=True,
-    help="Stop at a sentence with other characters in --to than in --from, or skip its pair: print an empty line.",
+    help="Stop at a sentence with other characters in --to than in SRC and TGT, or skip its pair: print an empty "
+    "line.",
 )
 @output_option
 @quiet_option
 def command(
-    links: str, old: tuple[str, str], new: tuple[str, str], on_error: str, output: str | None, quiet: bool
+    source: str, target: str, links: str, new: tuple[str, str], on_error: str, output: str | None, quiet: bool
 ) -> None:
     """Move links from one tokenization of a text to another.
 
@@ -50,4 +43,4 @@ def command(
     """
     from alignkit.links.projection import remap_files
 
-    write_output(remap_files(links, old, new, skip=on_error == "skip").to_pharaoh(), output)
+    write_output(remap_files(links, (source, target), new, skip=on_error == "skip").to_pharaoh(), output)

@@ -31,7 +31,7 @@ from alignkit_cli.parameter_types import (
 from alignkit_cli.progress import progress_bar
 
 
-@alignkit_command("report")
+@alignkit_command("report", "alignkit report runs/general -o report.html")
 @argument(
     "runs",
     metavar="[RUN]...",

@@ -7,10 +7,10 @@ import click
 from alignkit.links.heuristics import DEFAULT_METHOD, method_names
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import output_option, write_output
-from alignkit_cli.parameter_types import TEXT
+from alignkit_cli.parameter_types import TEXT, HeuristicName
 
 
-@alignkit_command("symmetrize")
+@alignkit_command("symmetrize", "alignkit symmetrize forward.links reverse.links -m gdfa -o links")
 @argument("forward", metavar="FORWARD", type=TEXT, help="Links of a source-to-target model, a line per pair.")
 @argument(
     "reverse",
@@ -21,10 +21,10 @@ from alignkit_cli.parameter_types import TEXT
 @click.option(
     "-m",
     "--method",
-    type=click.Choice(method_names(needs_scores=False)),
+    type=HeuristicName(method_names(needs_scores=False)),
     default=DEFAULT_METHOD,
     show_default=True,
-    help="How to combine them, as in Moses.",
+    help="How to combine them, as in Moses; gdfa, gdf, gd and intersect are short for some.",
 )
 @output_option
 def command(forward: str, reverse: str, method: str, output: str | None) -> None:

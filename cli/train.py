@@ -45,7 +45,7 @@ from alignkit_cli.parameter_types import (
 from alignkit_cli.progress import progress_bar
 
 
-@alignkit_command("train")
+@alignkit_command("train", "alignkit train train.de train.en --valid val.de val.en -o runs/general")
 @text_arguments
 @sample_option
 @click.option(

@@ -29,7 +29,7 @@ VERDICTS = ("holds", "does not hold", "undecided")
 #: An option that as many commands have, in the same words, is explained once.
 COMMON = 3
 #: Options that nearly every command has, which its list leaves out.
-EVERYWHERE = ("--quiet", "--threads", "--encoding-errors")
+EVERYWHERE = ("--quiet", "--verbose", "--help-all", "--threads", "--encoding-errors")
 
 
 def render_commands() -> str:
@@ -46,10 +46,13 @@ def render_commands() -> str:
     parts = [
         "# Commands",
         "",
-        "Made from the program by `python docs/generate.py`; `alignkit COMMAND --help` says more of each option.",
+        "Made from the program by `python docs/generate.py`; `alignkit COMMAND --help-all` says more of each.",
         "SRC TGT are two files with a sentence on each line, or one file of `SRC ||| TGT` or tab-separated lines,",
         "JSON lines, CSV or Parquet; `-` is standard input. Results go to standard output, everything else to",
         "standard error; `--quiet` leaves out messages of progress, and no result depends on `--threads`.",
+        "",
+        'A shell completes commands and options after `eval "$(_ALIGNKIT_COMPLETE=bash_source alignkit)"`,',
+        "for example in `~/.bashrc`; `zsh_source` and `fish_source` are for other shells.",
         "",
         "## Options that several commands share",
         "",

@@ -266,7 +266,7 @@ class DiagonalEstimation:
     @property
     def status(self) -> str:
         """The log-likelihood and the tension, for a progress message."""
-        return f"log-likelihood {self.log_likelihood:.6g}  tension {self.positions.tension:.3f}"
+        return f"log-likelihood {self.log_likelihood:.9g}  tension {self.positions.tension:.3f}"
 
     def has_converged(self, history: list[float]) -> bool:
         """Tell if the log-likelihood rises by less than the settings' tolerance."""

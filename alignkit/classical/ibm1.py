@@ -266,7 +266,7 @@ class IBM1Estimation:
     @property
     def status(self) -> str:
         """The log-likelihood, for a progress message."""
-        return f"log-likelihood {self.log_likelihood:.6g}"
+        return f"log-likelihood {self.log_likelihood:.9g}"
 
     def has_converged(self, history: list[float]) -> bool:
         """Tell if the log-likelihood rises by less than the settings' tolerance."""

@@ -59,6 +59,13 @@ HEURISTICS = {
     "grow-diag-final-and": Heuristic(Steps(neighbours=8, unlinked=2)),
     "product": Heuristic(function="alignkit.links.symmetrization:product_links", needs_scores=True),
 }
+#: Other names that are in use for them.
+ALIASES = {
+    "intersect": "intersection",
+    "gd": "grow-diag",
+    "gdf": "grow-diag-final",
+    "gdfa": "grow-diag-final-and",
+}
 DEFAULT_METHOD = "grow-diag-final-and"
 #: The default threshold of heuristics on scores: about the best for IBM Model 1 on three development sets.
 DEFAULT_THRESHOLD = 0.2
@@ -70,8 +77,8 @@ def method_names(needs_scores: bool | None = None) -> list[str]:
 
 
 def find_heuristic(method: str, needs_scores: bool | None = None) -> Heuristic:
-    """The heuristic of this name, one of :func:`method_names`; raises AlignkitError if there is none."""
-    known = method_names(needs_scores)
+    """The heuristic of a name or alias; raises AlignkitError if it is not among :func:`method_names`."""
+    known, method = method_names(needs_scores), ALIASES.get(method, method)
     if method not in known:
         raise AlignkitError(f"cannot symmetrize by {method!r} here; choose one of {', '.join(known)}")
     return HEURISTICS[method]

@@ -11,7 +11,9 @@ import time
 import pytest
 
 from alignkit_cli import main
-from alignkit_cli.group import COMMANDS
+from alignkit_cli.command import GROUPS as option_groups  # noqa: N811
+from alignkit_cli.command import RARE
+from alignkit_cli.group import COMMANDS, GROUPS
 
 
 @pytest.mark.parametrize("name", [None, *COMMANDS])
@@ -32,6 +34,46 @@ def test_help_says_what_every_option_does(name):
     for parameter in command.params:
         if parameter.param_type_name == "option":
             assert parameter.help, f"{name} {parameter.name}"
+
+
+def test_the_help_of_align_fits_on_a_screen(alignkit):
+    brief, whole = (alignkit("align", f"--help{more}").lines for more in ("", "-all"))
+    assert len(brief) <= 50
+    assert max(map(len, brief)) <= 80
+    assert not any("--model-size" in line or "\n\n\n" in line for line in brief)
+    assert any("--model-size" in line for line in whole)
+    assert [line for line in brief if line.endswith(":") and line[0] != " "] == [
+        *("Arguments:", "Input:", "Model:", "Output:", "Resources:", "Messages and help:")
+    ]
+
+
+def test_every_command_has_a_group_and_a_true_example():
+    from importlib import import_module
+    from shlex import split
+
+    grouped = [name for names in GROUPS.values() for name in names.split()]
+    assert sorted(grouped) == sorted(COMMANDS)
+    known = set()
+    for name, (module, _) in COMMANDS.items():
+        command = import_module(module).command
+        program, called, *words = split(command.example)
+        assert (program, called) == ("alignkit", name)
+        own = {option for each in command.params for option in each.opts}
+        assert {word for word in words if word.startswith("-")} <= own
+        known |= {each.name for each in command.params}
+    listed = {option for options in option_groups.values() for option in options}
+    assert listed - known == {"help", "_click_default_help"}
+    assert listed >= RARE
+
+
+def test_a_shell_completes_commands_and_options(monkeypatch, capsys):
+    monkeypatch.setenv("_ALIGNKIT_COMPLETE", "bash_complete")
+    for words, found in (("alignkit diago", "plain,diagonal"), ("alignkit align --qual", "plain,--quality")):
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
+        with pytest.raises(SystemExit):
+            main.run()
+        assert capsys.readouterr().out.split() == [found]
 
 
 def test_help_loads_neither_numba_nor_torch():

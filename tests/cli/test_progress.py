@@ -12,6 +12,8 @@ import sys
 import termios
 from itertools import pairwise
 
+import numpy as np
+import pandas as pd
 import pytest
 
 PROGRAM = """
@@ -84,6 +86,27 @@ def test_verbose_shows_every_iteration(alignkit, text):
     assert all(float(one[2]) < float(two[2]) for one, two in pairwise(seen))
     outcome = alignkit("ibm1", "-q", "-v", *text)
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fits"), [(["ibm1"], ["main"]), (["hmm", "--symmetrize", "gdfa"], ["main", "reverse"])], ids=str
+)
+def test_a_trace_has_the_value_of_every_iteration(alignkit, failure, text, tmp_path, arguments, fits):
+    outcome = alignkit(*arguments, *text, "--trace", tmp_path / "t", "-o", tmp_path / "o")
+    assert outcome.err.endswith(f"; {tmp_path}/o; {tmp_path}/t\n")
+    table = pd.read_csv(tmp_path / "t", sep="\t")
+    assert sorted(table.fit.unique()) == fits
+    for _, rows in table.groupby("fit"):
+        assert rows.iteration.tolist() == list(range(1, len(rows) + 1))
+        assert rows.seconds.is_monotonic_increasing
+        assert len(rows) >= 5
+    if arguments == ["ibm1"]:
+        assert table.value.is_monotonic_increasing
+        assert table.value[0] == pytest.approx(-14 * np.log(4), abs=1e-6)
+        assert set(table.measure) == {"log-likelihood"}
+    model = tmp_path / "m"
+    assert alignkit("ibm1", "-q", *text, "--save-model", model).code == 0
+    failure(alignkit("align", "--model", model, *text, "--trace", tmp_path / "t"), "--trace goes only with a fit")
 
 
 def test_the_bar_of_two_fits_goes_on_until_both_are_done(monkeypatch):

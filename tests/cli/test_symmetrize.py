@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from alignkit.links.heuristics import method_names
+from alignkit.links.heuristics import ALIASES, find_heuristic, method_names
 
 
 @pytest.mark.parametrize("method", method_names(needs_scores=False))
@@ -16,6 +16,21 @@ def test_symmetrize_option_equals_the_command(alignkit, write, method):
     apart = alignkit("symmetrize", forward, reverse, "-m", method)
     assert at_once.code == apart.code == 0
     assert at_once.out == apart.out
+
+
+def test_two_models_are_symmetrized_under_short_names(alignkit, failure, text, tmp_path):
+    models = [tmp_path / "forward", tmp_path / "reverse"]
+    for model, option in zip(models, ([], ["--reverse"]), strict=True):
+        assert alignkit("ibm1", "-q", *text, *option, "--save-model", model, "-o", f"{model}.links").code == 0
+    links = [f"{model}.links" for model in models]
+    both = ["align", "-q", *text, "--model", models[0], "--model", models[1]]
+    for short, method in ALIASES.items():
+        apart = alignkit("symmetrize", *links, "-m", method).out
+        assert alignkit("symmetrize", *links, "-m", short).out == apart
+        assert alignkit(*both, "--symmetrize", short).out == apart
+        assert find_heuristic(short) == find_heuristic(method)
+    failure(alignkit("align", *text, "--symmetrize", "gdfa"), "the default aligner is of both directions already")
+    failure(alignkit(*both, "--model", models[0]), "two of opposite directions")
 
 
 @pytest.mark.parametrize(

@@ -350,7 +350,7 @@ class HMMEstimation:
     def status(self) -> str:
         """The text of a progress message after an iteration."""
         plain = self.settings.is_maximum_likelihood and self.pairs.pseudo_counts is None
-        return f"{'log-likelihood' if plain else 'score'} {self.log_likelihood:.6g}"
+        return f"{'log-likelihood' if plain else 'score'} {self.log_likelihood:.9g}"
 
     def has_converged(self, history: list[float]) -> bool:
         """True if the last E-step, with transitions, changed the links by less than the tolerance."""
