@@ -6,7 +6,9 @@ from .conftest import DIAGONAL
 
 
 def test_diagonal(alignkit, text, tmp_path):
-    outcome = alignkit("diagonal", *text, "--save-model", tmp_path / "m", "--save-scores", tmp_path / "x.npz")
+    outcome = alignkit(
+        "diagonal", "-v", *text, "--save-model", tmp_path / "m", "--save-scores", tmp_path / "x.npz"
+    )
     assert (outcome.code, outcome.lines) == (0, DIAGONAL)
     assert "tension" in outcome.err
     assert alignkit("align", "-q", "--model", tmp_path / "m", *text).lines == DIAGONAL
