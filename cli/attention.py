@@ -16,7 +16,7 @@ from alignkit_cli.progress import progress_bar
 
 @alignkit_command("attention", "alignkit attention Helsinki-NLP/opus-mt-de-en corpus.de corpus.en -o heads.npz")
 @argument("model", metavar="MODEL", help="A folder with the model, or a name that transformers downloads.")
-@argument("source", metavar="SRC", type=TEXT, help=f"The source text; or, {ONE_FILE}.")
+@argument("source", metavar="SRC", type=TEXT, help=f"The source text. Or, {ONE_FILE}.")
 @argument("target", metavar="[TGT]", required=False, type=TEXT, help="The target text.")
 @click.option("-o", "--output", required=True, type=OutputPath(".npz"), help="The attention file to write.")
 @click.option(

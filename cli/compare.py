@@ -47,7 +47,7 @@ FAINTEST = 0.1  #: weights below this are not drawn
     metavar="[SRC]",
     required=False,
     type=TEXT,
-    help=f"The source text to score; or, {ONE_FILE}.  [default with --neural: the validation text of the run]",
+    help=f"The source text to score. Or, {ONE_FILE}.  [default with --neural: the validation text of the run]",
 )
 @argument("target", metavar="[TGT]", required=False, type=TEXT, help="The target text to score.")
 @click.option(

@@ -33,7 +33,7 @@ OTHER_EVIDENCE = (
     "source",
     metavar="SRC",
     type=TEXT,
-    help=f"The source text; or, {ONE_FILE}.",
+    help=f"The source text. Or, {ONE_FILE}.",
 )
 @argument("target", metavar="[TGT]", type=TEXT, help="The target text: line n translates line n of SRC.")
 @argument(

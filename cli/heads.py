@@ -36,7 +36,7 @@ TOP = 10  #: rows of the printed table
     type=InputPath(),
     help="A file with several layers and heads, as `alignkit attention` writes it.",
 )
-@argument("source", metavar="SRC", type=TEXT, help=f"Its source text; or, {ONE_FILE}.")
+@argument("source", metavar="SRC", type=TEXT, help=f"Its source text. Or, {ONE_FILE}.")
 @argument("target", metavar="[TGT]", required=False, type=TEXT, help="Its target text.")
 @click.option("--gold", type=TEXT, help="Gold links of these pairs: rank by AER.")
 @click.option(

@@ -68,7 +68,7 @@ def text_arguments(command: Command) -> Command:
         metavar="SRC",
         required=False,
         type=TEXT,
-        help=f"The source text, a sentence per line, words separated by spaces; or, {ONE_FILE}. "
+        help=f"The source text, a sentence per line, words separated by spaces. Or, {ONE_FILE}. "
         '"-" is standard input.',
     )
     target = argument(
@@ -107,8 +107,8 @@ def sample_option(command: Command) -> Command:
 
 def threads_option(command: Command) -> Command:
     """--threads."""
-    text = "Number of threads. The result does not depend on it.  [default: the cores that this process may use, "
-    text += "also by a container's limit; or OMP_NUM_THREADS, if that is less]"
+    text = "Number of threads. The result does not depend on it; a container's limit and OMP_NUM_THREADS count."
+    text += "  [default: all cores]"
     return click.option("--threads", type=THREADS, help=text)(command)
 
 

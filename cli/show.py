@@ -51,7 +51,7 @@ class PairChoice(click.ParamType):
 
 
 @alignkit_command("show", "alignkit show corpus.de corpus.en links --pairs 10-12")
-@argument("source", metavar="SRC", required=False, type=TEXT, help=f"The source text; or, {ONE_FILE}.")
+@argument("source", metavar="SRC", required=False, type=TEXT, help=f"The source text. Or, {ONE_FILE}.")
 @argument("target", metavar="[TGT]", required=False, type=TEXT, help="The target text: line n translates line n.")
 @argument(
     "links",
