@@ -32,7 +32,7 @@ from alignkit_cli.options import (
     write_output,
 )
 from alignkit_cli.parameter_types import PASSES, TEXT, Checked, HeuristicName, InputPath, OutputPath
-from alignkit_cli.progress import ProgressBar, Trace
+from alignkit_cli.progress import FitTrace, ProgressBar
 
 if TYPE_CHECKING:
     from alignkit.pipeline import Written
@@ -212,7 +212,7 @@ def align_and_write(
     if model is None:
         give_memory_back()
     with ProgressBar("fitting", quiet, 1 if settings.linking.symmetrization is None else 2) as progress:
-        trace = Trace(progress)
+        trace = FitTrace(progress)
         how: dict[str, Any] = {"settings": settings, "model": model, "threads": threads, "progress": trace}
         if in_blocks:
             found = align_blocks(source, target, fit_on=fit_on, shard=shard or (1, 1), **how)

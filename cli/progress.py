@@ -52,7 +52,7 @@ class ProgressBar(Stage):
             self.bar.close()
 
 
-class Trace:
+class FitTrace:
     """A progress of a fit that keeps what each iteration reports, for a table.
 
     Args:
