@@ -17,26 +17,9 @@ if TYPE_CHECKING:
 
 
 @alignkit_command("lexicon", "alignkit lexicon m.npz --best 3 -o lexicon.tsv")
-@argument(
-    "first",
-    metavar="MODEL|SRC",
-    type=InputPath(),
-    help="A saved model (--save-model); or the source text whose links LINKS has.",
-)
-@argument(
-    "second",
-    metavar="[REVERSE|TGT]",
-    required=False,
-    type=InputPath(),
-    help="A model of the other direction of the same text (--reverse); or the target text.",
-)
-@argument(
-    "links",
-    metavar="[LINKS]",
-    required=False,
-    type=InputPath(),
-    help="Links of the text, a line per pair: the lexicon is counted from them.",
-)
+@argument("first", metavar="MODEL|SRC", type=InputPath(), help="A saved model; or the source text of LINKS.")
+@argument("second", metavar="[REVERSE|TGT]", required=False, type=InputPath(), help="A reverse model; or TGT.")
+@argument("links", metavar="[LINKS]", required=False, type=InputPath(), help="Links of SRC and TGT, to count.")
 @click.option(
     "--format",
     "file_format",

@@ -50,12 +50,13 @@ def record_lines(path: PathLike, parts: Iterable[bytes], encoding_errors: str) -
     name, fields = split_fields(path)
     parts = iter(parts)
     first = next(parts, b"")
+    head = re.match(rb"\s*([^\n]*)", first)[1]  # type: ignore[index]
     lines = _text_lines(name, chain([first], parts), encoding_errors)
     if first.startswith(b"PAR1"):
         records = _parquet(name)
-    elif delimiter := _delimiter(name, first, fields):
+    elif delimiter := _delimiter(name, head, fields):
         records = _table(name, lines, delimiter)
-    elif _is_object(first):
+    elif _is_object(head):
         records = _json(name, lines)
     else:
         return None
@@ -75,10 +76,11 @@ def _pairs(path: PathLike, records: Iterator[Any], fields: tuple[str, ...]) -> I
         try:
             inner = {} if record is None else record.get("translation")
             found = inner if isinstance(inner, dict) else record
-            fields = fields or _fields(found)
+            fields = fields or next((each for each in NAMES if found.keys() >= set(each)), ())
+            fields = fields or tuple(name for name, value in found.items() if isinstance(value, str))
             source, target = (_text(None if record is None else found[name]) for name in fields)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            problem = f"record {number} has no texts {' and '.join(fields or NAMES[0])}"
+            problem = f"record {number} has no pair of texts ({', '.join(fields or NAMES[0])})"
             raise InputError(path, problem, remedy=_REMEDY) from error
         # Half a character, as "\ud83d", is legal in JSON; what reads the lines says that it is no text.
         yield f"{source}\t{target}\n".encode("utf-8", "surrogatepass")
@@ -86,20 +88,14 @@ def _pairs(path: PathLike, records: Iterator[Any], fields: tuple[str, ...]) -> I
         raise InputError(path, "has no records")
 
 
-def _fields(record: dict[str, Any]) -> tuple[str, ...]:
-    texts = tuple(name for name, value in record.items() if isinstance(value, str))
-    return next((each for each in NAMES if record.keys() >= set(each)), texts if len(texts) == 2 else ())
-
-
 def _text(value: Any) -> str:
     return _BREAKS.sub(" ", value if isinstance(value, str) else " ".join(value or []))
 
 
-def _delimiter(path: PathLike, first: bytes, fields: tuple[str, ...]) -> str | None:
-    """What separates the columns of a table with a header; None: it is a text of another form."""
-    header = first.split(b"\n", 1)[0].decode("utf-8", "replace").strip("\r")
+def _delimiter(path: PathLike, head: bytes, fields: tuple[str, ...]) -> str | None:
+    """What separates the columns of a table with this first line; None: it is a text of another form."""
     for delimiter in "\t,;":
-        columns = set(next(csv.reader([header], delimiter=delimiter), ()))
+        columns = {name.strip('" \r') for name in head.decode("utf-8", "replace").split(delimiter)}
         if any(columns >= set(each) for each in ((fields,) if fields else NAMES)):
             return delimiter
     if re.search(r"\.csv(\.\w+)?\Z", os.fspath(path)):
@@ -121,9 +117,9 @@ def _table(path: PathLike, lines: Iterator[str], delimiter: str) -> Iterator[dic
         raise InputError(path, str(error), line=rows.line_num, remedy=remedy) from error
 
 
-def _is_object(first: bytes) -> bool:
+def _is_object(head: bytes) -> bool:
     try:
-        return isinstance(json.loads(first.lstrip().split(b"\n", 1)[0]), dict)
+        return isinstance(json.loads(head), dict)
     except (ValueError, RecursionError):
         return False
 

@@ -266,7 +266,7 @@ class PairFiles:
     @property
     def read_once(self) -> PathLike | None:
         """A path that can be read only once, as a pipe; None: there is none."""
-        for path in self.paths:
+        for path in (split_fields(each)[0] for each in self.paths):
             special = os.path.exists(path) and not os.path.isdir(path) and not stat.S_ISREG(os.stat(path).st_mode)
             if special or os.fspath(path) == "-":
                 return path

@@ -67,10 +67,10 @@ def test_fields_are_chosen_by_name(tmp_path):
     path = write(tmp_path / "x.jsonl", objects({"a": x, "b": "-", "c": y} for x, y in PAIRS))
     check(PairFiles(f"{path}:a,c"))
     with pytest.raises(
-        InputError, match="record 1 has no texts src and tgt; name the fields, as FILE:SOURCE,TARGET"
+        InputError, match=r"record 1 has no pair of texts .a, b, c.; name the fields, as FILE:SOURCE,TARGET"
     ):
         read_line_pairs(path)
-    with pytest.raises(InputError, match="record 1 has no texts a and d"):
+    with pytest.raises(InputError, match=r"record 1 has no pair of texts .a, d."):
         read_line_pairs(f"{path}:a,d")
     check(PairFiles(f"{write(tmp_path / 'x.csv', table(',', ('de', 'en')))}:de,en"))
 
@@ -78,8 +78,8 @@ def test_fields_are_chosen_by_name(tmp_path):
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("x", '{"src": "a", "tgt": "b"}\n{"src": "a"}\n', "record 2 has no texts src and tgt"),
-        ("x", '{"src": "a", "tgt": "b"}\n\n{"src": 1, "tgt": "b"}\n', "record 3 has no texts"),
+        ("x", '{"src": "a", "tgt": "b"}\n{"src": "a"}\n', "record 2 has no pair of texts .src, tgt."),
+        ("x", '{"src": "a", "tgt": "b"}\n\n{"src": 1, "tgt": "b"}\n', "record 3 has no pair of texts"),
         ("x", '{"src": "a", "tgt": "b"}\na b\n', "line 2: is not JSON: .*; the file was taken for JSON lines"),
         ("x", '{"src": "a", "tgt": "\\ud83d"}\n', "line 1: is not valid UTF-8"),
         ("x", b'{"src": "a", "tgt": "b"}\n{"src": "\xff", "tgt": "b"}\n', "line 2: is not valid UTF-8"),
@@ -100,6 +100,12 @@ def test_blank_lines_are_blank_pairs(tmp_path):
     for data in ('{"src": "A", "tgt": "b"}\n\n', "src,tgt\nA,b\n\n"):
         lines = read_line_pairs(write(tmp_path / "x", data), lowercase=True)
         assert (list(lines.source), list(lines.target)) == (["a", ""], ["b", ""])
+
+
+def test_a_strange_first_line_is_text(tmp_path):
+    """It is no table's, whatever is in it: a carriage return, a quote, or more than a table's field may have."""
+    for first in ("a\rb", '"a', "a" * 200_000, '{"a": 1} b', "\0"):
+        assert read_line_pairs(write(tmp_path / "x", f"{first}\tc\n")).source == [first]
 
 
 def test_parquet(tmp_path):
