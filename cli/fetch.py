@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from alignkit.datasets.catalogue import DataSet
 
 
-@alignkit_command("fetch", "alignkit fetch multi30k data")
+@alignkit_command("fetch", "alignkit fetch multi30k -o data")
 @argument("name", metavar="[NAME]", required=False, help="The data set; without it, the names of all are printed.")
 @click.option(
     "-o", "--output", "folder", type=OutputFolder(), help="The folder that the files go to.  [default: NAME]"

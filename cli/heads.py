@@ -29,7 +29,7 @@ SHIFTS = ("", "+1")
 TOP = 10  #: rows of the printed table
 
 
-@alignkit_command("heads", "alignkit heads heads.npz --gold gold")
+@alignkit_command("heads", "alignkit heads heads.npz corpus.de corpus.en --gold gold")
 @argument(
     "scores",
     metavar="SCORES",
