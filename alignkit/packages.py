@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -54,12 +55,11 @@ def with_extra(extra: str) -> str:
     """The command line that adds an extra to alignkit as it was installed: from a folder, a file or an index."""
     from importlib.metadata import PackageNotFoundError, distribution
 
-    try:
+    folder, origin = Path(__file__).parents[1], {}
+    if (folder / "setup.cfg").is_file():
+        return f"pip install -e '{folder}[{extra}]'"
+    with suppress(PackageNotFoundError):
         origin = json.loads(distribution("alignkit").read_text("direct_url.json") or "{}")
-    except PackageNotFoundError:
-        origin = {"dir_info": {"editable": True}}  # it runs in its folder
-    if origin.get("dir_info", {}).get("editable"):
-        return f"pip install -e '{Path(__file__).parents[1]}[{extra}]'"
     place = f" @ {'git+' if 'vcs_info' in origin else ''}{origin['url']}" if origin else ""
     return f"pip install 'alignkit[{extra}]{place}'"
 

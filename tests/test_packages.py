@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from alignkit import packages
 from alignkit.packages import PACKAGES, MissingPackageError, is_here, missing, need, with_extra
 from alignkit_cli.group import COMMANDS
 from alignkit_cli.main import run
@@ -154,11 +155,12 @@ def test_what_only_networks_need_is_an_extra():
         ('{"url": "file:///a/b.whl", "archive_info": {}}', "pip install 'alignkit[io] @ file:///a/b.whl'"),
         ('{"url": "file:///a", "dir_info": {}}', "pip install 'alignkit[io] @ file:///a'"),
         ('{"url": "https://a/b", "vcs_info": {"vcs": "git"}}', "pip install 'alignkit[io] @ git+https://a/b'"),
-        ('{"url": "file:///a", "dir_info": {"editable": true}}', f"pip install -e '{ROOT}[io]'"),
         (None, "pip install 'alignkit[io]'"),
     ],
 )
-def test_an_extra_is_added_to_alignkit_as_it_was_installed(origin, command, monkeypatch):
+def test_an_extra_is_added_to_alignkit_as_it_was_installed(origin, command, monkeypatch, tmp_path):
+    assert with_extra("io") == f"pip install -e '{ROOT}[io]'"
+    monkeypatch.setattr(packages, "__file__", str(tmp_path / "alignkit" / "packages.py"))
     monkeypatch.setattr(importlib.metadata.PathDistribution, "read_text", lambda *_: origin)
     assert with_extra("io") == command
 
