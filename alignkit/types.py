@@ -91,7 +91,7 @@ def naming_options(*parts: type[Any]) -> Callable[[Function], Function]:
     return named
 
 
-def equal_fields(self: Any, other: object) -> bool:
+def equal_fields(self: Any, other: Any) -> bool:
     """Whether two dataclasses have the same fields, arrays included, to be used as ``__eq__``."""
     import numpy as np
 
@@ -148,9 +148,13 @@ def assigned(settings: Settings, assignments: Iterable[str]) -> Settings:
     return _replaced(settings, values)
 
 
-@cache
-def field_types(kind: type[Any]) -> dict[str, Any]:
+def field_types(kind: Any) -> dict[str, Any]:
     """The type of each field of a dataclass, by name."""
+    return _field_types(kind)
+
+
+@cache
+def _field_types(kind: Any) -> dict[str, Any]:
     hints = get_type_hints(kind)
     return {each.name: hints[each.name] for each in fields(kind)}
 

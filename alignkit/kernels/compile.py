@@ -121,7 +121,7 @@ def _cache_class() -> Any:
 
         def load_overload(self, sig: Any, target_context: Any) -> Any:
             target_context.refresh()
-            found = None
+            found: Any = None
             with suppress(Exception):
                 data = read_checked(self.place(sig))
                 found = data and CompileResult._rebuild(target_context, *pickle.loads(data))

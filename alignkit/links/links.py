@@ -247,7 +247,7 @@ def as_links(links: LinksLike) -> Links:
     if isinstance(links, Links):
         return links
     check_list(links, "links must be a list with a string or pairs (s, t) for each sentence pair")
-    rows = [[link[:2] for link in row.links] if isinstance(row, AlignedPair) else row for row in links]
+    rows: list[Any] = [[link[:2] for link in row.links] if isinstance(row, AlignedPair) else row for row in links]
     is_text = any(isinstance(row, str) for row in rows)
     return Links.from_strings(rows) if is_text else Links.from_lists(rows)
 

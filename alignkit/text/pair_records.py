@@ -53,7 +53,7 @@ def record_lines(path: PathLike, parts: Iterable[bytes], encoding_errors: str) -
     head = re.match(rb"\s*([^\n]*)", first)[1]  # type: ignore[index]
     lines = _text_lines(name, chain([first], parts), encoding_errors)
     if first.startswith(b"PAR1"):
-        records = _parquet(name)
+        records: Iterator[Any] = _parquet(name)
     elif delimiter := _delimiter(name, head, fields):
         records = _table(name, lines, delimiter)
     elif _is_object(head):
