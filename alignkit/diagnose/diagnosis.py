@@ -161,9 +161,9 @@ def diagnose_links(
 
 
 def mean_log_count(known: WordFacts) -> float:
-    """The mean over all tokens of log(how often the token's word occurs in the text)."""
+    """The mean over tokens of log(how often the token's word occurs in the text), and of both sides."""
     sides = zip((known.bitext.source, known.bitext.target), known.counts, strict=True)
-    return float(np.log(np.concatenate([counts[side.tokens] for side, counts in sides])).mean())
+    return float(np.mean([np.log(counts[side.tokens]).mean() for side, counts in sides]))
 
 
 def _read_links(links: Links | PathLike | Iterable[str], bitext: Bitext) -> tuple[Links, np.ndarray | None]:
