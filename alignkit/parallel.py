@@ -91,6 +91,10 @@ def blocks_of_size(offsets: np.ndarray, size: int, least: int = 1) -> list[tuple
 _own = local()  # ``stop`` of it: the event after which a thread of :func:`run_side_by_side` begins nothing more
 
 
+class _StoppedError(Exception):
+    """Ends a thread of :func:`run_side_by_side` after another one has failed."""
+
+
 def run_side_by_side(function: Callable[..., Result], *arguments: Sequence[Any]) -> list[Result]:
     """The results of ``function`` for each of the arguments, computed at once, each by a thread of its own.
 
@@ -111,7 +115,7 @@ def run_side_by_side(function: Callable[..., Result], *arguments: Sequence[Any])
     with ThreadPoolExecutor(len(arguments[0])) as pool:
         try:
             return list(pool.map(work, *arguments))
-        except InterruptedError:
+        except _StoppedError:
             raise failures[0] from None
         finally:
             stop.set()
@@ -127,7 +131,7 @@ def run_blocks(
             begun are then skipped.
     """
     if hasattr(_own, "stop") and _own.stop.is_set():
-        raise InterruptedError
+        raise _StoppedError
     workers = min(threads, len(ranges))
     if workers <= 1:
         return [function(low, high) for low, high in ranges]

@@ -713,8 +713,7 @@ def write_alignments(
     written = Written(*counts.tolist())
     filled = written.pairs - written.blank - written.malformed
     if filled >= MANY_PAIRS and not written.links and isinstance(text.aligner, JointHMM):
-        known = text.aligner.threshold, text.score().values.max(initial=0)
-        log.warning("no link reaches the threshold of %g; the highest probability is about %.3g", *known)
+        log.warning("no link reaches the threshold of %g; a lower one gives links", text.aligner.threshold)
     return written
 
 

@@ -28,10 +28,9 @@ from typing import Any
 
 import click
 import numpy as np
-from embeddings import FirstPairs
 from inputs import gold_sets, run_benchmark
 from quality import environment, prepare, read_links
-from quality_systems import eflomal, measured
+from quality_systems import FirstPairs, eflomal, measured
 
 from alignkit.classical.hmm.settings import JOINT_THRESHOLD
 from alignkit.diagnose.diagnosis import SUPPORTED, calibration_error, diagnose_links, mean_log_count

@@ -15,38 +15,16 @@ import time
 from pathlib import Path
 
 import click
-import numpy as np
 from inputs import gold_sets, machine, run_benchmark
 from quality import markdown
+from quality_systems import FirstPairs
 
 from alignkit.embeddings.contextual import ContextualEmbeddings
-from alignkit.embeddings.levels import UNKNOWN
 from alignkit.links.links import Links, parse_links
 from alignkit.metrics.aer import evaluate
 from alignkit.pipeline import align
-from alignkit.scores import flat_offsets
-from alignkit.text.bitext import Bitext
 from alignkit.text.reading import read_lines
-from alignkit.types import Progress
 from alignkit.version import __version__
-
-
-class FirstPairs:
-    """Embeddings of the first pairs of a text; of the words of the others nothing is known."""
-
-    def __init__(self, encoder: ContextualEmbeddings, count: int) -> None:
-        self.encoder, self.count, self.seconds = encoder, count, 0.0
-        self._known: np.ndarray | None = None
-
-    def levels(self, bitext: Bitext, threads: int, progress: Progress | None = None) -> np.ndarray:
-        """See :class:`alignkit.embeddings.levels.Embeddings`; encoded once."""
-        if self._known is None:
-            start = time.process_time()
-            self._known = self.encoder.levels(bitext.block(0, min(self.count, len(bitext))), threads)
-            self.seconds = time.process_time() - start
-        levels = np.full(flat_offsets(bitext.shapes)[-1], UNKNOWN, np.uint8)
-        levels[: len(self._known)] = self._known
-        return levels
 
 
 def text(folder: Path, part: str) -> tuple[list[str], list[str]]:

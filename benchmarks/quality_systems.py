@@ -5,9 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
+
+from alignkit.embeddings.contextual import ContextualEmbeddings
+from alignkit.embeddings.levels import UNKNOWN
+from alignkit.scores import flat_offsets
+from alignkit.text.bitext import Bitext
+from alignkit.types import Progress
 
 # A process starts with the peak memory of the one that forked it, so a small one of its own stands between.
 LAUNCHER = """
@@ -195,3 +204,21 @@ def systems(peer_python: str) -> list[System]:
         )
         found.append(peer("NLTK IBM 1", peer_python, NLTK, True, 20_000, note))
     return found
+
+
+class FirstPairs:
+    """Embeddings of the first pairs of a text; of the words of the others nothing is known."""
+
+    def __init__(self, encoder: ContextualEmbeddings, count: int) -> None:
+        self.encoder, self.count, self.seconds = encoder, count, 0.0
+        self._known: np.ndarray | None = None
+
+    def levels(self, bitext: Bitext, threads: int, progress: Progress | None = None) -> np.ndarray:
+        """See :class:`alignkit.embeddings.levels.Embeddings`; encoded once."""
+        if self._known is None:
+            start = time.process_time()
+            self._known = self.encoder.levels(bitext.block(0, min(self.count, len(bitext))), threads)
+            self.seconds = time.process_time() - start
+        levels = np.full(flat_offsets(bitext.shapes)[-1], UNKNOWN, np.uint8)
+        levels[: len(self._known)] = self._known
+        return levels

@@ -60,6 +60,8 @@ def _mend_streams() -> None:
         sys.stdin = os.fdopen(os.open(os.devnull, os.O_WRONLY))
     if sys.stdout is None:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
+    if sys.stderr is not None and os.name == "nt":
+        return  # a console of Windows has a way of its own to write letters
     notes = _Notes(os.open(os.devnull, os.O_WRONLY) if sys.stderr is None else 2, "w", closefd=False)
     encoding = getattr(sys.stderr, "encoding", "utf-8")
     sys.stderr = io.TextIOWrapper(

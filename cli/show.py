@@ -81,6 +81,8 @@ def command(source: str | None, target: str | None, links: str | None, **options
     """
     if links is not None and options["model"] is not None:
         raise click.UsageError("Give LINKS or --model, not both.")
+    if links is None and target is not None and are_links(target):
+        target, links = None, target
     text = choose_text(source, target, options["sample"])
     reading = with_given(ReadSettings(), options)
     from alignkit.pipeline import align
@@ -104,6 +106,14 @@ def command(source: str | None, target: str | None, links: str | None, **options
         for s, t, probability in pair.links:
             matrix[t][s] = max(probability, FAINTEST)
         draw([f"pair {m + 1}", *picture(matrix, pair.source, pair.target), ""])
+
+
+def are_links(path: str) -> bool:
+    """True if a file has nothing but links: given as the second of two, it is not the target text."""
+    from alignkit.text.reading import read_lines
+
+    lines = read_lines(path) if path != "-" else []
+    return any(map(str.strip, lines)) and all(re.fullmatch(r"(\s*\d+[-p?]\d+(:\S+)?)*\s*", line) for line in lines)
 
 
 def linked_pairs(bitext: Bitext, path: str, choice: tuple[int, int]) -> tuple[list[int], list[AlignedPair]]:

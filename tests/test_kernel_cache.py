@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import logging
 import os
 import runpy
 import shutil
@@ -88,9 +89,10 @@ def test_a_file_with_a_flipped_bit_is_not_trusted(tmp_path, caplog):
     damaged = [content[:-1], content + b"0", b""]
     for n, byte in enumerate(content):
         damaged.append(content[:n] + bytes([byte ^ 1 << n % 8]) + content[n + 1 :])
-    for other in damaged:
-        place.write_bytes(other)
-        assert cache_folder.read_checked(place) is None
+    with caplog.at_level(logging.WARNING, "alignkit"):
+        for other in damaged:
+            place.write_bytes(other)
+            assert cache_folder.read_checked(place) is None
     assert caplog.messages == [f"{place} is damaged; it is compiled again"] * len(damaged)
 
 

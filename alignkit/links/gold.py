@@ -19,7 +19,7 @@ from alignkit.types import PathLike
 FEWEST_LINES = 10
 
 # Sentence, source position, target position, S or P, confidence (Mihalcea and Pedersen 2003).
-_NAACL = re.compile(r"(0*\d{1,6})\s+(\d{1,9})\s+(\d{1,9})(?:\s+([SP]))?(?:\s+[0-9.eE+-]+)?\s*\Z", re.ASCII)
+_NAACL = re.compile(r"(0*\d{1,7})\s+(\d{1,9})\s+(\d{1,9})(?:\s+([SP]))?(?:\s+[0-9.eE+-]+)?\s*\Z", re.ASCII)
 
 
 @dataclass(frozen=True)

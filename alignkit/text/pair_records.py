@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from io import BytesIO
 from itertools import chain, islice
-from typing import Any
+from typing import Any, Literal
 
 from alignkit.errors import InputError, first_line
 from alignkit.packages import need
@@ -58,6 +58,8 @@ def record_lines(path: PathLike, parts: Iterable[bytes], encoding_errors: str) -
         records = _table(name, lines, delimiter)
     elif _is_object(head):
         records = _json(name, lines)
+    elif fields:
+        raise InputError(name, f"has no columns or fields {' and '.join(fields)}", remedy="name those that it has")
     else:
         return None
     pairs = _pairs(name, records, fields)
@@ -73,12 +75,15 @@ def _pairs(path: PathLike, records: Iterator[Any], fields: tuple[str, ...]) -> I
     """A line for each record; one that is None, of a blank line, is a blank pair."""
     number = 0
     for number, record in enumerate(records, 1):
+        if record is None:
+            yield b"\t\n"
+            continue
         try:
-            inner = {} if record is None else record.get("translation")
+            inner = record.get("translation")
             found = inner if isinstance(inner, dict) else record
             fields = fields or next((each for each in NAMES if found.keys() >= set(each)), ())
             fields = fields or tuple(name for name, value in found.items() if isinstance(value, str))
-            source, target = (_text(None if record is None else found[name]) for name in fields)
+            source, target = (_text(found[name]) for name in fields)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             problem = f"record {number} has no pair of texts ({', '.join(fields or NAMES[0])})"
             raise InputError(path, problem, remedy=_REMEDY) from error
@@ -105,9 +110,11 @@ def _delimiter(path: PathLike, head: bytes, fields: tuple[str, ...]) -> str | No
 
 
 def _table(path: PathLike, lines: Iterator[str], delimiter: str) -> Iterator[dict[str, str] | None]:
-    rows = csv.reader(lines, delimiter=delimiter, strict=True)
+    # Between tabs, a quotation mark is one.
+    quoting: Literal[0, 3] = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
+    rows = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
     try:
-        names = next(rows)
+        names = [name.strip('" ') for name in next((row for row in rows if row), [])]
         for row in rows:
             if len(row) not in (0, len(names)):
                 raise csv.Error(f"{len(row)} values for {len(names)} columns")

@@ -29,6 +29,11 @@ def test_without_links_the_text_is_aligned(alignkit, text, tmp_path):
     assert outcome.lines[-4].endswith(" A")
 
 
+def test_one_file_with_its_links(alignkit, write):
+    text, links = write("text", "a b ||| A B\nb ||| B\n"), write("links", "0-0 1-1\n\n")
+    assert alignkit("show", text, links, "--words", "--pairs", "1-2").lines == ["a\u2013A b\u2013B", ""]
+
+
 def test_a_terminal_without_these_characters_gets_others(alignkit, text, write, monkeypatch):
     monkeypatch.setattr("alignkit_cli.show.encoding", lambda: "ascii")
     links = write("links", "0-0\n")

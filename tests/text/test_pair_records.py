@@ -37,7 +37,7 @@ FILES = {
     "two": objects({"id": 1, "de": x, "en": y} for x, y in PAIRS),
     "nested": objects({"translation": {"de": x, "en": y}} for x, y in PAIRS),
     "words": objects({"src": x.split(), "tgt": y.split() or None} for x, y in LINES),
-    "tsv": table("\t"),
+    "tsv": "".join(f"{x}\t{y}\n" for x, y in [("src", "tgt"), *LINES]),
     "csv": table(","),
     "semicolons": table(";", ("source", "target")),
 }
@@ -84,7 +84,7 @@ def test_fields_are_chosen_by_name(tmp_path):
         ("x", '{"src": "a", "tgt": "\\ud83d"}\n', "line 1: is not valid UTF-8"),
         ("x", b'{"src": "a", "tgt": "b"}\n{"src": "\xff", "tgt": "b"}\n', "line 2: is not valid UTF-8"),
         ("x", "src,tgt\na,b\na\n", "line 3: 1 values for 2 columns; the file was taken for a table"),
-        ("x", 'src\ttgt\n"a" b\tc\n', "line 2: .*expected after"),
+        ("x", 'src,tgt\n"a" b,c\n', "line 2: .*expected after"),
         ("x.csv.gz", "de,en\na,b\n", r"line 1: is a table by its name \(.csv\), but names no columns"),
         ("x", b"PAR1", "cannot be read|need pyarrow"),
         ("x", "[]\n", "has 0 separators"),
@@ -100,6 +100,21 @@ def test_blank_lines_are_blank_pairs(tmp_path):
     for data in ('{"src": "A", "tgt": "b"}\n\n', "src,tgt\nA,b\n\n"):
         lines = read_line_pairs(write(tmp_path / "x", data), lowercase=True)
         assert (list(lines.source), list(lines.target)) == (["a", ""], ["b", ""])
+    for data in ('\n{"src": "A", "tgt": "b"}\n', "src,tgt\n\nA,b\n"):
+        assert list(read_line_pairs(write(tmp_path / "x", data)).source) == ["", "A"]
+
+
+def test_a_quotation_mark_between_tabs_is_one(tmp_path):
+    rows = ['"Come here.\tKomm her.', 'Go."\tGeh.', '"Yes," he said.\t"Ja"']
+    for head in ("source\ttarget", " source \ttarget"):
+        lines = read_line_pairs(write(tmp_path / "x", "\n".join([head, *rows]) + "\n"))
+        assert [f"{s}\t{t}" for s, t in zip(lines.source, lines.target, strict=True)] == rows
+
+
+def test_fields_that_are_not_there_are_an_error(tmp_path):
+    for text in ("de\ten\na\tb\n", "a ||| b\n"):
+        with pytest.raises(AlignkitError, match="has no columns or fields foo and bar"):
+            read_line_pairs(f"{write(tmp_path / 'x', text)}:foo,bar")
 
 
 def test_a_strange_first_line_is_text(tmp_path):
