@@ -123,7 +123,9 @@ def test_what_needs_a_network_says_how_to_get_it(answers):
 
 
 def test_an_experiment_says_that_there_will_be_no_picture(tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    loaded = [name for name in sys.modules if name.startswith("matplotlib.")]
+    for name in ["matplotlib", *loaded]:
+        monkeypatch.setitem(sys.modules, name, None)
     small = ["--set", "pairs=50", "--set", "words=20", "--set", "widths=8,16", "--set", "seeds=2"]
     assert run(["experiment", "initial-gradient", *small, "-q", "-o", str(tmp_path)]) == 0
     assert (
