@@ -10,40 +10,51 @@ import click
 from alignkit.errors import abbreviated
 from alignkit.version import __version__
 
-#: command -> (module, one line for the list of commands)
-COMMANDS = {
-    "align": ("alignkit_cli.align", "Align with the best aligner, or with a saved one."),
-    "ibm1": ("alignkit_cli.ibm1", "Align with IBM Model 1."),
-    "diagonal": ("alignkit_cli.diagonal", "Align with fast_align's model, which favours the diagonal."),
-    "hmm": ("alignkit_cli.hmm", "Align with a hidden Markov model."),
-    "show": ("alignkit_cli.show", "Draw aligned sentence pairs in the terminal."),
-    "symmetrize": ("alignkit_cli.symmetrize", "Combine the alignments of two directions."),
-    "remap": ("alignkit_cli.remap", "Move links between words, subwords and untokenized text."),
-    "evaluate": ("alignkit_cli.evaluate", "Score links against gold links: precision, recall, F1, AER."),
-    "diagnose": ("alignkit_cli.diagnose", "Estimate how good links are, and where they are bad, without gold."),
-    "lexicon": ("alignkit_cli.lexicon", "Write the translation table of a saved model as text."),
-    "cooc": ("alignkit_cli.cooc", "Count which words occur together."),
-    "train": ("alignkit_cli.train", "Train a neural aligner."),
-    "compare": ("alignkit_cli.compare", "Score classical and neural aligners against each other."),
-    "attention": ("alignkit_cli.attention", "Save the cross-attention of a Hugging Face model."),
-    "heads": ("alignkit_cli.heads", "Rank the heads of an attention file by how well they align."),
-    "lab": ("alignkit_cli.lab", "Measure what a network's attention agrees with."),
-    "classify": ("alignkit_cli.classify", "Train classifiers on labelled text and compare what they learn."),
-    "explain": ("alignkit_cli.explain", "Test a classifier's attention as an explanation of its decisions."),
-    "report": ("alignkit_cli.report", "Write one HTML page that shows what aligners see in a text."),
-    "fetch": ("alignkit_cli.fetch", "Download a public data set that the benchmarks use."),
-    "experiment": ("alignkit_cli.experiment", "Reproduce an experiment of the papers."),
-    "doctor": ("alignkit_cli.doctor", "Show what alignkit finds on this machine and what is missing."),
-}
-#: The groups of commands in the help.
+#: The groups of commands in the help: command -> one line about it. Each is a module of its own name.
 GROUPS = {
-    "Align": "align ibm1 diagonal hmm",
-    "Links": "show evaluate diagnose symmetrize remap",
-    "Lexicons": "lexicon cooc",
-    "Networks": "train classify attention heads",
-    "Analysis": "compare lab explain report experiment",
-    "This machine": "doctor fetch",
+    "Align": {
+        "align": "Align with the best aligner, or with a saved one.",
+        "ibm1": "Align with IBM Model 1.",
+        "diagonal": "Align with fast_align's model, which favours the diagonal.",
+        "hmm": "Align with a hidden Markov model.",
+    },
+    "Links": {
+        "show": "Draw aligned sentence pairs in the terminal.",
+        "evaluate": "Score links against gold links: precision, recall, F1, AER.",
+        "diagnose": "Estimate how good links are, and where they are bad, without gold.",
+        "symmetrize": "Combine the alignments of two directions.",
+        "remap": "Move links between words, subwords and untokenized text.",
+    },
+    "Lexicons": {
+        "lexicon": "Write the translation table of a saved model as text.",
+        "cooc": "Count which words occur together.",
+    },
+    "Networks": {
+        "train": "Train a neural aligner.",
+        "classify": "Train classifiers on labelled text and compare what they learn.",
+        "attention": "Save the cross-attention of a Hugging Face model.",
+        "heads": "Rank the heads of an attention file by how well they align.",
+    },
+    "Analysis": {
+        "compare": "Score classical and neural aligners against each other.",
+        "lab": "Measure what a network's attention agrees with.",
+        "explain": "Test a classifier's attention as an explanation of its decisions.",
+        "report": "Write one HTML page that shows what aligners see in a text.",
+        "experiment": "Reproduce an experiment of the papers.",
+    },
+    "This machine": {
+        "doctor": "Show what alignkit finds on this machine and what is missing.",
+        "fetch": "Download a public data set that the benchmarks use.",
+    },
 }
+#: All commands, with the line about each.
+COMMANDS = {name: line for group in GROUPS.values() for name, line in group.items()}
+
+
+def load(name: str) -> click.Command:
+    """The command of that name, from its module."""
+    command: click.Command = import_module(f"alignkit_cli.{name}").command
+    return command
 
 
 class LazyGroup(click.Group):
@@ -53,9 +64,7 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        return import_module(COMMANDS[cmd_name][0]).command
+        return load(cmd_name) if cmd_name in COMMANDS else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -73,9 +82,9 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for title, names in GROUPS.items():
+        for title, commands in GROUPS.items():
             with formatter.section(title):
-                formatter.write_dl([(name, COMMANDS[name][1]) for name in names.split()])
+                formatter.write_dl(list(commands.items()))
 
 
 @click.group(

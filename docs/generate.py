@@ -13,7 +13,6 @@ import json
 import re
 from collections import Counter
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ import click
 
 import alignkit
 from alignkit.experiments.registry import EXPERIMENTS
-from alignkit_cli.group import COMMANDS
+from alignkit_cli.group import COMMANDS, load
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "benchmarks" / "results" / "experiments"
@@ -34,7 +33,7 @@ EVERYWHERE = ("--quiet", "--verbose", "--help-all", "--threads", "--encoding-err
 
 def render_commands() -> str:
     """Return the options of all commands as Markdown, a line each."""
-    commands = {name: import_module(module).command for name, (module, _) in COMMANDS.items()}
+    commands = {name: load(name) for name in COMMANDS}
     options = {name: [_option(each) for each in options_of(command)] for name, command in commands.items()}
     times = Counter(option for each in options.values() for option in each)
     most = dict.fromkeys((left for left, _ in times), (0, ""))
@@ -66,7 +65,7 @@ def render_commands() -> str:
             "",
             f"## alignkit {name}",
             "",
-            f"`alignkit {name} {usage}".rstrip() + f"`: {COMMANDS[name][1]}",
+            f"`alignkit {name} {usage}".rstrip() + f"`: {COMMANDS[name]}",
             "",
         ]
         parts += [f"- `{left}`: {right}" for left, right in options[name] if (left, right) not in common]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from alignkit_cli.group import COMMANDS
+from alignkit_cli.group import COMMANDS, load
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -37,14 +37,13 @@ def test_example(page, code, tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_exist(page):
     """Every `alignkit NAME --option` in the text is a command with that option."""
-    from importlib import import_module
-
     text = page.read_text(encoding="utf-8")
     for name, rest in re.findall(r"(?:^|[`/ ])alignkit ([a-z0-9]+)((?: [^`\n#|>]*)?)", text, re.MULTILINE):
         if name not in COMMANDS:
             continue
-        command = import_module(COMMANDS[name][0]).command
-        known = {option for parameter in command.params for option in [*parameter.opts, *parameter.secondary_opts]}
+        known = {
+            option for parameter in load(name).params for option in [*parameter.opts, *parameter.secondary_opts]
+        }
         for option in re.findall(r"(?<!\S)(--[a-z-]+)", rest):
             assert option in known | {"--help"}, f"{page.name}: alignkit {name} {option}"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from importlib import import_module
 from typing import get_args
 
 import click
@@ -19,7 +18,7 @@ from alignkit.metrics.registry import SCORE_METRICS
 from alignkit.neural.settings import CLASSIFIER_PRESETS, NETWORKS, PRESETS, Keep
 from alignkit.report.build import ReportInputs
 from alignkit.time_course import Part
-from alignkit_cli.group import COMMANDS
+from alignkit_cli.group import load
 
 #: command -> (its settings, options that have another default on purpose)
 SETTINGS = {
@@ -36,8 +35,7 @@ GIVEN = {"epochs": 3, "steps": 9, "seed": 4}
 
 
 def options_of(name):
-    command = import_module(COMMANDS[name][0]).command
-    return {each.name: each for each in command.params if isinstance(each, click.Option)}
+    return {each.name: each for each in load(name).params if isinstance(each, click.Option)}
 
 
 def default_of(option):
@@ -86,7 +84,7 @@ def test_choices_are_those_of_the_registries(name, option, choices):
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_train_changes_nothing_of_a_preset_that_is_not_asked_for(preset):
-    train = import_module(COMMANDS["train"][0])
+    from alignkit_cli import train
 
     def settings(*more):
         arguments = [__file__, "-o", "run", "--preset", preset, *more]

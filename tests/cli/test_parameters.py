@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from importlib import import_module
 
 import click
 import pytest
 
 from alignkit_cli.command import Command, ExplainedArgument
-from alignkit_cli.group import COMMANDS
+from alignkit_cli.group import COMMANDS, load
 from alignkit_cli.parameter_types import (
     PERCENT,
     InputPath,
@@ -27,10 +26,6 @@ NUMBERS = (click.IntRange, click.FloatRange)
 OUTPUTS = (OutputPath, OutputFolder)
 
 
-def command_of(name):
-    return import_module(COMMANDS[name][0]).command
-
-
 def given(parameter):
     """How a parameter is given: an option by its last name, an argument by nothing."""
     return [parameter.opts[-1]] if isinstance(parameter, click.Option) else []
@@ -39,7 +34,7 @@ def given(parameter):
 PARAMETERS = [
     pytest.param(name, parameter, id=f"{name}-{parameter.name}")
     for name in COMMANDS
-    for parameter in command_of(name).params
+    for parameter in load(name).params
 ]
 
 
@@ -110,7 +105,7 @@ def test_inputs_that_are_not_there(alignkit, failure, tmp_path, name, parameter)
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_is_explained(alignkit, name):
-    command = command_of(name)
+    command = load(name)
     assert isinstance(command, Command)
     text = alignkit(name, "--help").out.decode()
     assert ("\nArguments:\n" in text) == any(isinstance(each, click.Argument) for each in command.params)
