@@ -51,7 +51,7 @@ GROUPS = {
 COMMANDS = {name: line for group in GROUPS.values() for name, line in group.items()}
 
 
-def load(name: str) -> click.Command:
+def load_command(name: str) -> click.Command:
     """The command of that name, from its module."""
     command: click.Command = import_module(f"alignkit_cli.{name}").command
     return command
@@ -64,7 +64,7 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return load(cmd_name) if cmd_name in COMMANDS else None
+        return load_command(cmd_name) if cmd_name in COMMANDS else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

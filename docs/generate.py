@@ -20,7 +20,7 @@ import click
 
 import alignkit
 from alignkit.experiments.registry import EXPERIMENTS
-from alignkit_cli.group import COMMANDS, load
+from alignkit_cli.group import COMMANDS, load_command
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "benchmarks" / "results" / "experiments"
@@ -33,7 +33,7 @@ EVERYWHERE = ("--quiet", "--verbose", "--help-all", "--threads", "--encoding-err
 
 def render_commands() -> str:
     """Return the options of all commands as Markdown, a line each."""
-    commands = {name: load(name) for name in COMMANDS}
+    commands = {name: load_command(name) for name in COMMANDS}
     options = {name: [_option(each) for each in options_of(command)] for name, command in commands.items()}
     times = Counter(option for each in options.values() for option in each)
     most = dict.fromkeys((left for left, _ in times), (0, ""))

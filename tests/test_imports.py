@@ -125,7 +125,8 @@ def test_the_changes_for_contributors_name_files_and_registries():
     assert len(rows) > 10
     new = {"experiments/NAME.py", "metrics/NAME.py"}
     for code, registry in rows:
-        files = {name: ROOT / "alignkit" / name for name in re.findall(r"`([\w/]+\.py)`", code + registry)}
+        named = re.findall(r"`([\w/]+\.py)`", code + registry)
+        files = {name: ROOT / ("" if name.startswith("cli/") else "alignkit") / name for name in named}
         assert [name for name, path in files.items() if not path.is_file() and name not in new] == []
         sources = "".join(path.read_text(encoding="utf-8") for path in files.values() if path.is_file())
         for name in re.findall(r"`([A-Z_]{3,})`", registry):

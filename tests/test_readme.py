@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from alignkit_cli.group import COMMANDS, load
+from alignkit_cli.group import COMMANDS, load_command
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -42,7 +42,9 @@ def test_commands_exist(page):
         if name not in COMMANDS:
             continue
         known = {
-            option for parameter in load(name).params for option in [*parameter.opts, *parameter.secondary_opts]
+            option
+            for parameter in load_command(name).params
+            for option in [*parameter.opts, *parameter.secondary_opts]
         }
         for option in re.findall(r"(?<!\S)(--[a-z-]+)", rest):
             assert option in known | {"--help"}, f"{page.name}: alignkit {name} {option}"

@@ -14,7 +14,7 @@ import pytest
 from alignkit_cli import main
 from alignkit_cli.command import GROUPS as option_groups  # noqa: N811
 from alignkit_cli.command import RARE
-from alignkit_cli.group import COMMANDS, GROUPS, load
+from alignkit_cli.group import COMMANDS, GROUPS, load_command
 
 
 @pytest.mark.parametrize("name", [None, *COMMANDS])
@@ -28,7 +28,7 @@ def test_help(alignkit, name):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_says_what_every_option_does(name):
-    command = load(name)
+    command = load_command(name)
     assert command.help
     for parameter in command.params:
         if parameter.param_type_name == "option":
@@ -52,7 +52,7 @@ def test_every_command_has_a_group_and_a_true_example():
     assert sum(map(len, GROUPS.values())) == len(COMMANDS)
     known = set()
     for name in COMMANDS:
-        command = load(name)
+        command = load_command(name)
         program, called, *words = split(command.example)
         assert (program, called) == ("alignkit", name)
         given, left, _ = command.make_parser(click.Context(command)).parse_args(words)

@@ -18,7 +18,7 @@ from alignkit.metrics.registry import SCORE_METRICS
 from alignkit.neural.settings import CLASSIFIER_PRESETS, NETWORKS, PRESETS, Keep
 from alignkit.report.build import ReportInputs
 from alignkit.time_course import Part
-from alignkit_cli.group import load
+from alignkit_cli.group import load_command
 
 #: command -> (its settings, options that have another default on purpose)
 SETTINGS = {
@@ -35,7 +35,7 @@ GIVEN = {"epochs": 3, "steps": 9, "seed": 4}
 
 
 def options_of(name):
-    return {each.name: each for each in load(name).params if isinstance(each, click.Option)}
+    return {each.name: each for each in load_command(name).params if isinstance(each, click.Option)}
 
 
 def default_of(option):
