@@ -70,7 +70,7 @@ def blocks(work: np.ndarray, count: int) -> list[tuple[int, int]]:
         work: (N,), of each item.
         count: at least 1.
     """
-    if count == 1:
+    if count == 1 or len(work) <= 1:
         return [(0, len(work))] if len(work) else []
     total = np.concatenate([[0], np.cumsum(work, dtype=np.int64)])
     goals = total[-1] * np.arange(1, count) / count

@@ -21,6 +21,8 @@ from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import brief_repr
 
 _SEARCH = 16  # how many values can be copied in the time of finding one
+#: Values of a single sentence pair that are found one by one sooner than a :class:`Lookup` is made.
+_FEW = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,6 +246,23 @@ class Lookup:
 
         run_blocks(spread, blocks(self.bitext.target.lengths, self.threads), self.threads)
         return positions
+
+
+def table_values(
+    table: PairTable, bitext: Bitext, source_ids: np.ndarray, target_ids: np.ndarray, threads: int
+) -> np.ndarray:
+    """float32 (P,): the values of :meth:`Lookup.scores`, for a pair that comes alone in a fraction of the time.
+
+    Arguments as of :class:`Lookup`.
+    """
+    if len(bitext) != 1 or len(bitext.source.tokens) * len(bitext.target.tokens) > _FEW:
+        return Lookup(table, bitext, source_ids, target_ids, threads).scores().values
+    source, target = source_ids[bitext.source.tokens], target_ids[bitext.target.tokens]
+    starts = table.offsets[np.maximum(source, 0)]
+    rows = RowSpans(starts, table.offsets[source + 1], table.columns, table.values)
+    values = np.zeros((len(source), len(target)), np.float32)
+    kernels.search_rows(rows, target, values)
+    return values.T.ravel()
 
 
 @dataclass(frozen=True, eq=False)

@@ -78,7 +78,7 @@ class Corpus:
     @property
     def lengths(self) -> np.ndarray:
         """int64 (M,), tokens per sentence."""
-        return np.diff(self.offsets)
+        return self.offsets[1:] - self.offsets[:-1]
 
     def words(self, m: int) -> list[str]:
         """The tokens of sentence m as strings."""
@@ -142,7 +142,9 @@ class Bitext:
     @property
     def shapes(self) -> np.ndarray:
         """int32 (M, 2): T and L of each pair."""
-        return np.stack([self.target.lengths, self.source.lengths], axis=1).astype(np.int32)
+        shapes = np.empty((len(self), 2), np.int32)
+        shapes[:, 0], shapes[:, 1] = self.target.lengths, self.source.lengths
+        return shapes
 
     @property
     def reversed(self) -> Bitext:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -103,7 +104,7 @@ def expect(
 
 def _transition_counts(numbers: np.ndarray, sizes: list[int]) -> tuple[TransitionCounts, TransitionCounts]:
     """Both directions' counts, slices of one array; sizes: of the eight of them."""
-    parts = np.split(numbers, np.cumsum(sizes)[:-1])
+    parts = [numbers[low:high] for low, high in pairwise(accumulate(sizes, initial=0))]
     return TransitionCounts(*parts[:4]), TransitionCounts(*parts[4:])
 
 

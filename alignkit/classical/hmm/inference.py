@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,7 @@ from alignkit.classical.hmm.expectation import expect, text_arrays, uniform_dire
 from alignkit.classical.hmm.parameters import FittedCounts, FittedHMM, HMMParameters, taken, unpack_hmm
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.transliteration import LearnedLetters
-from alignkit.classical.lexical_model import Lookup
+from alignkit.classical.lexical_model import table_values
 from alignkit.kernels import hmm_m_step
 from alignkit.kernels.hmm_background import add_class_counts, divide_by_totals
 from alignkit.kernels.hmm_e_step import BOTH, LinkArrays, Shares
@@ -170,7 +170,7 @@ class UnknownPairs:
         ranges, (source, target) = blocks(np.diff(offsets), threads), (bitext.source, bitext.target)
         for classes in self.background.classes:
             own = classes.of_words(0, source.vocabulary), classes.of_words(1, target.vocabulary)
-            counts = Lookup(classes.table, bitext, *own, threads).scores().values
+            counts = table_values(classes.table, bitext, *own, threads)
             factors = self._factors(classes, ids, own)
 
             def add(low: int, high: int, counts: np.ndarray = counts, factors: Ids = factors) -> None:
@@ -253,7 +253,7 @@ class LeaveOneOut:
         threads: int,
     ) -> None:
         """:meth:`take_out` of pairs of the model's text, whose elements are at ``places``."""
-        values = Lookup(self.model.table.with_values(self.counts.pairs), part, *ids, threads).scores().values
+        values = table_values(self.model.table.with_values(self.counts.pairs), part, *ids, threads)
         own = self.share * np.minimum(values, 1).astype(np.float64)
         m = np.repeat(np.arange(len(part)), np.diff(starts))
         row, column = np.divmod(np.arange(len(own)) - starts[m], part.source.lengths[m])
@@ -330,7 +330,8 @@ def _last_links(
     mean = shares if None in running else BOTH
     likelihood = np.zeros(len(bitext))
     for i in range(rounds):
-        directions = _directions(bitext, ids, running, fertility=i > 0)
+        if i < 2:
+            directions = _directions(bitext, ids, running, fertility=i > 0)
         is_last = i == rounds - 1
         used = shares if is_last else mean
         likelihood = expect(bitext, links, directions, used, threads, is_last=is_last).likelihood
@@ -343,16 +344,7 @@ def log_likelihoods(bitext: Bitext, model: FittedHMM, shares: Shares, threads: i
     Without fertility, whose factors are for links given the others, and without spelling, which gives words that
     the model has never seen together more than is left for them: neither makes a distribution over sentences.
     """
-    plain = [
-        replace(
-            each,
-            fertility=np.ones((each.types[0], 1), np.float32),
-            emission_alike=np.zeros_like(each.emission_alike),
-        )
-        for each in model.directions
-    ]
-    parts = model.source, model.target, model.table
-    return posteriors(bitext, FittedHMM(*parts, *plain), shares, threads)[1]
+    return posteriors(bitext, model.plain, shares, threads)[1]
 
 
 def _running(model: FittedHMM, shares: Shares) -> Running:
@@ -383,13 +375,13 @@ def _link_arrays(
     is_new = np.zeros(offsets[-1], bool)
     for side, direction in enumerate(running):
         if direction is not None:
-            lookup = Lookup(model.table.with_values(direction.emission), bitext, *ids, threads)
-            scores = lookup.scores()
-            is_new = scores.values == 0
+            values = table_values(model.table.with_values(direction.emission), bitext, *ids, threads)
+            is_new = values == 0
             if unknown_pairs is None and direction.emission_alike.any():
                 alike = spelling_of_new_pairs(bitext, is_new, threads) if alike is None else alike
-                _add_alike(bitext, alike, direction, ids[side], side, scores)
-            evidence[:, 1 + side] = _emissions(bitext, scores, direction, ids[side], side, threads)
+                _add_alike(bitext, alike, direction, ids[side], side, offsets, values)
+            _raise_to_floor(bitext, direction, ids[side], side, offsets, values, threads)
+            evidence[:, 1 + side] = values
     if leave_one_out is not None:
         leave_one_out.take_out(bitext, ids, is_new, evidence, threads)
     if unknown_pairs is not None:
@@ -398,21 +390,33 @@ def _link_arrays(
 
 
 def _add_alike(
-    bitext: Bitext, alike: np.ndarray, direction: HMMParameters, words: np.ndarray, side: int, scores: Scores
+    bitext: Bitext,
+    alike: np.ndarray,
+    direction: HMMParameters,
+    words: np.ndarray,
+    side: int,
+    offsets: np.ndarray,
+    values: np.ndarray,
 ) -> None:
-    """Sets the scores of pairs that the model does not know but that are spelled alike, ``alike`` float32 (P,)."""
+    """Sets the values of pairs that the model does not know but that are spelled alike, ``alike`` float32 (P,)."""
     places = np.flatnonzero(alike > 0)
-    m = np.searchsorted(scores.offsets, places, side="right") - 1
-    row, column = np.divmod(places - scores.offsets[m], bitext.source.lengths[m])
+    m = np.searchsorted(offsets, places, side="right") - 1
+    row, column = np.divmod(places - offsets[m], bitext.source.lengths[m])
     corpus, positions = (bitext.target, row) if side else (bitext.source, column)
     tokens = corpus.tokens[corpus.offsets[m] + positions]
-    scores.values[places] = alike[places] * direction.emission_alike[words[tokens]]
+    values[places] = alike[places] * direction.emission_alike[words[tokens]]
 
 
-def _emissions(
-    bitext: Bitext, scores: Scores, direction: HMMParameters, words: np.ndarray, side: int, threads: int
-) -> np.ndarray:
-    """float32 (P,): the scores p(y|x), raised to at least the floor of x, by ``words``."""
+def _raise_to_floor(
+    bitext: Bitext,
+    direction: HMMParameters,
+    words: np.ndarray,
+    side: int,
+    offsets: np.ndarray,
+    values: np.ndarray,
+    threads: int,
+) -> None:
+    """Raises the values p(y|x), float32 (P,), to at least the floor of x, by ``words``."""
     floor = np.maximum(taken(direction.emission_floor, words), np.float32(UNSEEN))
     unknown = np.float32(1 / max(len(direction.null), 1))  # an unknown x may be anything
     floor = np.where(words >= 0, floor, unknown).astype(np.float32)
@@ -420,10 +424,9 @@ def _emissions(
     text = text_arrays(bitext)
 
     def fill(low: int, high: int) -> None:
-        hmm_m_step.fill_floor(low, high, text, floors, bool(side), scores.offsets, scores.values)
+        hmm_m_step.fill_floor(low, high, text, floors, bool(side), offsets, values)
 
-    run_blocks(fill, blocks(np.diff(scores.offsets), threads), threads)
-    return scores.values
+    run_blocks(fill, blocks(np.diff(offsets), threads), threads)
 
 
 def _directions(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -138,6 +139,19 @@ class FittedHMM(LexicalModel):
     def directions(self) -> tuple[HMMParameters, ...]:
         """The parameters of each direction."""
         return (self.forward,) if self.reverse is None else (self.forward, self.reverse)
+
+    @cached_property
+    def plain(self) -> FittedHMM:
+        """The model without fertility and without pairs that are spelled alike."""
+        plain = (
+            replace(
+                each,
+                fertility=np.ones((each.types[0], 1), np.float32),
+                emission_alike=np.zeros_like(each.emission_alike),
+            )
+            for each in self.directions
+        )
+        return FittedHMM(self.source, self.target, self.table, *plain)
 
     @property
     def is_spelled(self) -> bool:
