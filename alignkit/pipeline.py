@@ -707,7 +707,7 @@ def write_alignments(
                 counts[:2] += len(alignment.links), len(alignment.links.pairs)
                 stage(int(counts[0]), 0)
             if text.errors and not counts[4]:
-                log.info("skipped %s", text.errors[0])
+                log.warning("skipped %s", text.errors[0])
             errors = len(text.errors)
             counts[2:] += text.bitext.target.lengths.sum(), blank_pairs(text.bitext) - errors, errors
     written = Written(*counts.tolist())

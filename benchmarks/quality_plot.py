@@ -91,7 +91,7 @@ def draw(found: dict[str, dict[str, Row]], output: Path) -> None:
     panels[1].xaxis.set_minor_formatter(NullFormatter())
     panels[1].tick_params(axis="x", which="minor", length=0)
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
+    figure.legend(handles, labels, loc="outside upper center", ncols=-(-len(labels) // 2), frameon=False)
     with atomic_write(output) as stream:
         figure.savefig(stream, format="png", dpi=120, metadata={"Software": None})
 

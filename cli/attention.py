@@ -9,15 +9,14 @@ import click
 from alignkit.text.pairs import check_has_words
 from alignkit_cli.analysis_options import device_option
 from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import ONE_FILE, note, quiet_option, reading_options, threads_option
-from alignkit_cli.parameter_types import NATURAL, TEXT, OutputPath
+from alignkit_cli.options import note, quiet_option, reading_of, reading_options, side_arguments, threads_option
+from alignkit_cli.parameter_types import NATURAL, OutputPath
 from alignkit_cli.progress import progress_bar
 
 
 @alignkit_command("attention", "alignkit attention Helsinki-NLP/opus-mt-de-en corpus.de corpus.en -o heads.npz")
 @argument("model", metavar="MODEL", help="A folder with the model, or a name that transformers downloads.")
-@argument("source", metavar="SRC", type=TEXT, help=f"The source text. Or, {ONE_FILE}.")
-@argument("target", metavar="[TGT]", required=False, type=TEXT, help="The target text.")
+@side_arguments(required=True)
 @click.option("-o", "--output", required=True, type=OutputPath(".npz"), help="The attention file to write.")
 @click.option(
     "--layer",
@@ -57,8 +56,7 @@ def save_attention(model: str, output: str, quiet: bool, options: dict[str, Any]
     from alignkit.neural.devices import set_threads
     from alignkit.text.pairs import read_line_pairs
 
-    reading = {name: options[name] for name in ("encoding_errors", "lowercase")}
-    pairs = read_line_pairs(options["source"], options["target"], **reading)
+    pairs = read_line_pairs(options["source"], options["target"], **reading_of(options))
     check_has_words(pairs, "score")
     set_threads(options["threads"])
     languages = {name: options[name] for name in ("source_language", "target_language")}

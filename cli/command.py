@@ -31,6 +31,8 @@ RARE = {
     *("encoding_errors", "on_error", "start", "keep_case", "adapt", "model_size", "kind", "shard"),
     *("save_scores", "sentence_scores", "trace"),
 }
+#: What brief help leaves out of a text: all after the first sentence but the default, and ranges of numbers.
+DETAILS = re.compile(r"(?<=[.!?]) (?! ).*?(?=  \[|$)|; [^;\]]*x[<>][^;\]]*|  \[(?!default)[^\]]*\]")
 IN_FULL = "alignkit.help_in_full"  #: in the context of --help-all
 
 
@@ -95,14 +97,8 @@ class Command(click.Command):
         for title, records in sections.items():
             if records:
                 with formatter.section(title):
-                    formatter.write_dl(records if ctx.meta.get(IN_FULL) else list(map(in_brief, records)))
-
-
-def in_brief(record: tuple[str, str]) -> tuple[str, str]:
-    """The names of an option, the first sentence about it, and its default."""
-    text, _, more = record[1].partition("  [")
-    default = re.match(r"default: .*?(?=; [-\d.]*<?=?x[<>]|\])", more)
-    return record[0], re.split(r"(?<=[.!?]) ", text)[0] + (f"  [{default[0]}]" if default else "")
+                    brief = [(names, DETAILS.sub("", text)) for names, text in records]
+                    formatter.write_dl(records if ctx.meta.get(IN_FULL) else brief)
 
 
 def _show_all(ctx: click.Context, _: click.Parameter, asked: bool) -> None:

@@ -15,16 +15,17 @@ from alignkit.packages import need
 from alignkit.report.tables import metric_matrix, to_json
 from alignkit.text.pairs import LinePairs, check_has_words
 from alignkit_cli.analysis_options import device_option, json_option, percent_option
-from alignkit_cli.command import alignkit_command, argument
+from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import (
-    ONE_FILE,
     by_name,
     choose_text,
     needs,
     note,
     quiet_option,
+    reading_of,
     reading_options,
     setting_option,
+    side_arguments,
     threads_option,
     with_given,
     write_output,
@@ -42,14 +43,7 @@ FAINTEST = 0.1  #: weights below this are not drawn
 
 
 @alignkit_command("compare", "alignkit compare --neural runs/general --uniform runs/uniform")
-@argument(
-    "source",
-    metavar="[SRC]",
-    required=False,
-    type=TEXT,
-    help=f"The source text to score. Or, {ONE_FILE}.  [default with --neural: the validation text of the run]",
-)
-@argument("target", metavar="[TGT]", required=False, type=TEXT, help="The target text to score.")
+@side_arguments("[SRC]", more="  [default with --neural: the validation text of the run]")
 @click.option(
     "--neural",
     type=InputPath(folder=True),
@@ -132,7 +126,7 @@ def read_texts(options: dict[str, Any]) -> tuple[LinePairs | None, LinePairs | N
     from alignkit.text.pairs import read_line_pairs
 
     def read(purpose: str, files: tuple[str, str | None]) -> LinePairs:
-        pairs = read_line_pairs(*files, **{name: options[name] for name in ("lowercase", "encoding_errors")})
+        pairs = read_line_pairs(*files, **reading_of(options))
         check_has_words(pairs, purpose)
         return pairs
 

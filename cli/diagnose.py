@@ -11,7 +11,7 @@ from alignkit.align_settings import ReadSettings
 from alignkit.report.tables import align_columns, class_tables, finite, percent, records, to_json
 from alignkit_cli.analysis_options import json_option
 from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import ONE_FILE, quiet_option, reading_options, threads_option, with_given, write_output
+from alignkit_cli.options import SOURCE, quiet_option, reading_options, threads_option, with_given, write_output
 from alignkit_cli.parameter_types import TEXT, EmbeddingSource, OutputPath
 from alignkit_cli.progress import progress_bar
 
@@ -29,12 +29,7 @@ OTHER_EVIDENCE = (
 
 
 @alignkit_command("diagnose", "alignkit diagnose corpus.de corpus.en links")
-@argument(
-    "source",
-    metavar="SRC",
-    type=TEXT,
-    help=f"The source text. Or, {ONE_FILE}.",
-)
+@argument("source", metavar="SRC", type=TEXT, help=SOURCE)
 @argument("target", metavar="[TGT]", type=TEXT, help="The target text: line n translates line n of SRC.")
 @argument(
     "links",
@@ -63,11 +58,12 @@ def command(source: str, target: str, links: str | None, **options: Any) -> None
     `alignkit align --quality best`. How they agree with LINKS and with each other tells how many links are right,
     and how many are missing. AER depends on the annotators: it is estimated for gold links that are all sure, and
     for gold links of which some are only possible. Estimates may be off by a few points; differences between
-    alignments of one text are more reliable.
+    alignments of one text are more reliable. The true AER lies in the interval in nine of ten cases, but only in
+    about half of them if the links come from evidence that the views lack, as embeddings.
     """
     from alignkit.diagnose.diagnosis import diagnose_links
 
-    settings = with_given(ReadSettings(), {name: options[name] for name in ("encoding_errors", "lowercase")})
+    settings = with_given(ReadSettings(), options)
     texts = (source, target) if links is not None else (source, None)
     with progress_bar("views", options["quiet"]) as bar:
         found = diagnose_links(

@@ -198,11 +198,12 @@ def align_and_write(
     began = time.monotonic()
 
     def close(written: Written) -> None:
-        """Say what was done."""
+        """Say what was done, in any case if something was left out."""
         seconds = time.monotonic() - began
         names = [options.get(name) for name in ("output", "save_model", "save_scores", "sentence_scores", "trace")]
         made = "".join(f"; {name}" for name in names if name not in (None, "-"))
-        note(f"{written}, {seconds:.1f} s ({written.pairs / seconds:,.0f} pairs/s){made}", quiet)
+        speed = f"{seconds:.1f} s ({written.pairs / seconds:,.0f} pairs/s)"
+        note(f"{written}, {speed}{made}", quiet and not written.malformed)
 
     files = options["output"] or "-", options["output_format"], options.get("sentence_scores")
     if model is not None and streamed:

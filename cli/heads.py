@@ -12,9 +12,9 @@ from alignkit.report.tables import align_columns, finite, records, to_json
 from alignkit_cli.analysis_options import json_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
-    ONE_FILE,
     quiet_option,
     reading_options,
+    side_arguments,
     threads_option,
     with_given,
     write_output,
@@ -36,8 +36,7 @@ TOP = 10  #: rows of the printed table
     type=InputPath(),
     help="A file with several layers and heads, as `alignkit attention` writes it.",
 )
-@argument("source", metavar="SRC", type=TEXT, help=f"Its source text. Or, {ONE_FILE}.")
-@argument("target", metavar="[TGT]", required=False, type=TEXT, help="Its target text.")
+@side_arguments(required=True)
 @click.option("--gold", type=TEXT, help="Gold links of these pairs: rank by AER.")
 @click.option(
     "--model",
@@ -78,7 +77,7 @@ def run_heads(scores: str, source: str, target: str | None, options: dict[str, A
             target,
             gold=options["gold"],
             model=options["model"],
-            reading=with_given(ReadSettings(), {k: options[k] for k in ("encoding_errors", "lowercase")}),
+            reading=with_given(ReadSettings(), options),
             settings=settings,
             progress=bar,
         )

@@ -22,6 +22,7 @@ from alignkit_cli.options import (
     needs,
     note,
     quiet_option,
+    reading_of,
     reading_options,
     set_option,
     setting_option,
@@ -154,8 +155,7 @@ def train_first(options: dict[str, Any], seed: int) -> None:
 
     settings = assigned(PRESETS[options["preset"]].change(training={"seed": seed}), options["assignments"])
     folder, quiet = options["folder"], options["quiet"]
-    reading = {name: options[name] for name in ("lowercase", "encoding_errors")}
-    texts = read_training_pairs(options["training"], options["valid"], **reading)
+    texts = read_training_pairs(options["training"], options["valid"], **reading_of(options))
     with progress_bar("training", quiet) as bar:
         train_lab_runs(folder, *texts, settings, bar, options["device"])
     note(f"{folder}: the three runs are trained", quiet)

@@ -20,7 +20,10 @@ INTERRUPTED = 130  # the exit code that shells give a program after Ctrl-C
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the program and exit: 0 done, 2 usage or input error (one line on standard error), 130 interrupted."""
+    """Run the program and exit: 0 done, 2 usage or input error, 130 interrupted, 128 + N ended by signal N.
+
+    Each but the first comes with one line on standard error.
+    """
     received = _heed_signals()
     try:
         try:
@@ -34,10 +37,10 @@ def main(arguments: list[str] | None = None) -> None:
         if not received:
             raise
         code = 128 + received[0]
-    if received and code == INTERRUPTED:
-        if sys.stderr.isatty():
+    if received and code == 128 + received[0]:
+        if code == INTERRUPTED and sys.stderr.isatty():
             print(file=sys.stderr)  # the terminal has shown ^C on the line
-        _fail("interrupted")
+        _fail("interrupted" if code == INTERRUPTED else f"ended by {signal.Signals(received[0]).name}")
     sys.exit(_flushed(code))
 
 

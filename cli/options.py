@@ -40,10 +40,11 @@ def set_option(what: str) -> Callable[[Command], Command]:
     return click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help=what)
 
 
-#: The formats of a file with both sides, for help.
-ONE_FILE = (
-    'without TGT, lines "source ||| target" or source<tab>target, or JSON lines, CSV or Parquet with fields src '
-    "and tgt, or those of FILE:SOURCE,TARGET"
+#: What SRC may be, for help.
+SOURCE = (
+    "The source text, a sentence per line; or, without TGT, one file of both texts (lines SRC ||| TGT, TSV, CSV, "
+    'JSON lines, Parquet); or "-". Words are separated by spaces. Fields of records are src and tgt, or those of '
+    'FILE:SOURCE,TARGET. "-" is standard input.'
 )
 
 
@@ -61,24 +62,17 @@ def apply(command: Command, *decorators: Callable[[Command], Command]) -> Comman
     return command
 
 
+def side_arguments(metavar: str = "SRC", required: bool = False, more: str = "") -> Callable[[Command], Command]:
+    """SRC [TGT]; ``more`` is said of SRC."""
+    source = argument("source", metavar=metavar, required=required, type=TEXT, help=f"{SOURCE}{more}")
+    text = "The target text: line n translates line n of SRC."
+    target = argument("target", metavar="[TGT]", required=False, type=TEXT, help=text)
+    return lambda command: apply(command, source, target)
+
+
 def text_arguments(command: Command) -> Command:
     """SRC [TGT], and how to read them."""
-    source = argument(
-        "source",
-        metavar="SRC",
-        required=False,
-        type=TEXT,
-        help=f"The source text, a sentence per line, words separated by spaces. Or, {ONE_FILE}. "
-        '"-" is standard input.',
-    )
-    target = argument(
-        "target",
-        metavar="[TGT]",
-        required=False,
-        type=TEXT,
-        help="The target text: line n translates line n of SRC.",
-    )
-    return apply(command, source, target, reading_options)
+    return apply(command, side_arguments(), reading_options)
 
 
 def reading_options(command: Command) -> Command:
@@ -87,6 +81,11 @@ def reading_options(command: Command) -> Command:
         ReadSettings, "lowercase", is_flag=True, show_default=False, help="Lower-case both sides while reading."
     )
     return apply(command, lowercase, encoding_option)
+
+
+def reading_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What the options say of how to read a text."""
+    return vars(with_given(ReadSettings(), options))
 
 
 def encoding_option(command: Command) -> Command:
@@ -120,7 +119,7 @@ def output_option(command: Command) -> Command:
 
 def quiet_option(command: Command) -> Command:
     """--quiet and --verbose."""
-    text = "Print no messages of progress."
+    text = "Show nothing but warnings and errors."
     quiet = click.option("-q", "--quiet", is_flag=True, is_eager=True, callback=_show_notes, help=text)
     text = "Print a line for every iteration and all that is logged."
     verbose = click.option(
@@ -198,10 +197,10 @@ class NoteHandler(logging.Handler):
 
 
 def _show_notes(_: click.Context, __: click.Parameter, quiet: bool) -> bool:
-    """Show what the library logs, nothing of it if ``quiet``; a terminal has bars instead of lines of progress."""
+    """Show what the library logs, only warnings if ``quiet``; a terminal has bars instead of lines of progress."""
     logger = logging.getLogger("alignkit")
     logger.handlers = [NoteHandler()]
-    logger.setLevel(logging.ERROR if quiet else logging.INFO)
+    logger.setLevel(logging.WARNING if quiet else logging.INFO)
     stages.log.setLevel(logging.WARNING if sys.stderr.isatty() else logging.NOTSET)
     return quiet
 

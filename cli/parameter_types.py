@@ -60,8 +60,6 @@ class Shard(click.ParamType):
     name = "i/n"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
-        if isinstance(value, tuple):  # converted already
-            return value
         match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", str(value))
         if not match or not 1 <= int(match[1]) <= int(match[2]):
             self.fail(f"{abbreviated(str(value))} is not i/n with i from 1 to n, as 2/8.", param, ctx)
@@ -146,8 +144,6 @@ class NamedInputPath(click.ParamType):
         self.kind = kind or InputPath()
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        if isinstance(value, tuple):  # converted already
-            return value
         name, equals, path = value.partition("=")
         if not equals or not name.strip() or not path:
             self.fail(f"it must be NAME=FILE, not {abbreviated(value)!r}.", param, ctx)

@@ -15,6 +15,7 @@ from alignkit_cli.options import (
     choose_text,
     note,
     quiet_option,
+    reading_of,
     reading_options,
     sample_option,
     threads_option,
@@ -118,5 +119,5 @@ def texts_of(options: dict[str, Any]) -> dict[str, Sides | None]:
             raise click.UsageError("Give --text SRC TGT or --sample, not both.")
         files["text"] = choose_text(None, None, True, "test")
         files["training"] = files["training"] if options["runs"] else choose_text(None, None, True)
-    reading = {name: options[name] for name in ("encoding_errors", "lowercase")}
+    reading = reading_of(options)
     return {name: read_line_pairs(*pair, **reading) if pair is not None else None for name, pair in files.items()}

@@ -15,11 +15,11 @@ from alignkit.errors import AlignkitError, abbreviated
 from alignkit.links.terminal import BLOCKS, grid, marks_for, printable
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
-    ONE_FILE,
     choose_text,
     quiet_option,
     reading_options,
     sample_option,
+    side_arguments,
     threads_option,
     with_given,
     write_output,
@@ -42,8 +42,6 @@ class PairChoice(click.ParamType):
     name = "n|a-b"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
-        if isinstance(value, tuple):  # converted already
-            return value
         match = re.fullmatch(r"(?:(\d{1,9})-)?(\d{1,9})", str(value))
         if not match or not int(match[1] or 1) or int(match[1] or 1) > int(match[2]):
             self.fail(f"{abbreviated(str(value))} is neither a number of pairs nor lines as 10-12.", param, ctx)
@@ -51,8 +49,7 @@ class PairChoice(click.ParamType):
 
 
 @alignkit_command("show", "alignkit show corpus.de corpus.en links --pairs 10-12")
-@argument("source", metavar="SRC", required=False, type=TEXT, help=f"The source text. Or, {ONE_FILE}.")
-@argument("target", metavar="[TGT]", required=False, type=TEXT, help="The target text: line n translates line n.")
+@side_arguments()
 @argument(
     "links",
     metavar="[LINKS]",
@@ -76,8 +73,8 @@ class PairChoice(click.ParamType):
 def command(source: str | None, target: str | None, links: str | None, **options: Any) -> None:
     """Draw sentence pairs in the terminal, target by source words.
 
-    A link is a filled square, the fainter the less probable. In colour on a terminal, unless NO_COLOR is set, and
-    in ASCII where there are no other characters.
+    A link is a filled square, the fainter the less probable. In colour on a terminal that has it, unless NO_COLOR
+    is set, and in ASCII where there are no other characters.
     """
     if links is not None and options["model"] is not None:
         raise click.UsageError("Give LINKS or --model, not both.")
@@ -162,7 +159,7 @@ def encoding() -> str:
 
 def picture(matrix: Iterable[Iterable[float]], source: Sequence[str], target: Sequence[str]) -> list[str]:
     """The grid of a pair in what standard output can show."""
-    colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
     return grid(matrix, source, target, marks_for(encoding()), colour=colour)
 
 

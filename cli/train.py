@@ -16,29 +16,27 @@ from alignkit.neural.settings import (
     PRESETS,
     Keep,
     RunSettings,
-    TrainingSettings,
 )
 from alignkit.packages import need
 from alignkit.text.pairs import LinePairs, read_training_pairs
 from alignkit.types import assigned
+from alignkit_cli.analysis_options import device_option, preset_option, seed_option
 from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import (
     choose_text,
     note,
     quiet_option,
+    reading_of,
     sample_option,
     set_option,
-    setting_option,
     text_arguments,
 )
 from alignkit_cli.parameter_types import (
     ATTENTION,
     NATURAL,
     PASSES,
-    SEED,
     TEXT,
     THREADS,
-    Device,
     InputPath,
     OutputFolder,
 )
@@ -65,13 +63,10 @@ from alignkit_cli.progress import progress_bar
     required=True,
     help="The directory of the run.",
 )
-@click.option(
-    "--preset",
-    type=click.Choice(list(PRESETS)),
-    default=next(iter(PRESETS)),
-    show_default=True,
-    help="Sizes and training: paper, 8.2 million parameters and 20 epochs; small, for about a thousand "
-    "sentence pairs on a laptop.",
+@preset_option(
+    PRESETS,
+    "Sizes and training: paper, 8.2 million parameters and 20 epochs; small, for about a thousand sentence pairs "
+    "on a laptop.",
 )
 @click.option(
     "--architecture",
@@ -107,19 +102,8 @@ from alignkit_cli.progress import progress_bar
     help="Which networks to keep: that of every logged step, for `alignkit report`, or the best.  "
     "[default: the preset's]",
 )
-@setting_option(
-    TrainingSettings,
-    "seed",
-    type=SEED,
-    help="The seed of all random choices: weights, the order of batches, dropout.",
-)
-@click.option(
-    "--device",
-    type=Device(),
-    default="auto",
-    show_default=True,
-    help="Where the network is trained: cpu, cuda, cuda:1 and so on; auto takes a GPU if there is one.",
-)
+@seed_option("The seed of all random choices: weights, the order of batches, dropout.")
+@device_option
 @click.option(
     "--threads",
     type=THREADS,
@@ -136,8 +120,7 @@ def command(run_dir: str, quiet: bool, **options: Any) -> None:
     text, valid = choose_text(options["source"], options["target"], options["sample"]), options["valid"]
     if valid is None and options["sample"]:
         valid = choose_text(None, None, True, "test")
-    reading = {name: options[name] for name in ("lowercase", "encoding_errors")}
-    texts = read_training_pairs(text, valid, **reading)
+    texts = read_training_pairs(text, valid, **reading_of(options))
     guide = None if options["guide"] is None else read_guide(options["guide"], texts, valid is None)
     settings = run_settings(options)
     # Imported only now: torch takes a second or two, which an error in the input need not wait for.

@@ -48,7 +48,7 @@ def render_commands() -> str:
         "Made from the program by `python docs/generate.py`; `alignkit COMMAND --help-all` says more of each.",
         "SRC TGT are two files with a sentence on each line, or one file of `SRC ||| TGT` or tab-separated lines,",
         "JSON lines, CSV or Parquet; `-` is standard input. Results go to standard output, everything else to",
-        "standard error; `--quiet` leaves out messages of progress, and no result depends on `--threads`.",
+        "standard error; `--quiet` leaves only warnings and errors there, and no result depends on `--threads`.",
         "",
         'A shell completes commands and options after `eval "$(_ALIGNKIT_COMPLETE=bash_source alignkit)"`,',
         "for example in `~/.bashrc`; `zsh_source` and `fish_source` are for other shells.",

@@ -17,8 +17,8 @@ _BARS = r"(?P<source>((?!\|\|\|)[^\t])+)\|\|\|(?P<target>((?!\|\|\|)[^\t])+)"
 _NUMBERS = r"(?P<p>[^\t]+)(\t(?P<q>[^\t]+)(\t\d+)?)?"
 _MOSES = r"(NULL|(?P<target>[^ \t]+)) (NULL|(?P<source>[^ \t]+)) (?P<p>[^ \t]+)"
 
-#: What a lexicon may be -> a pattern of its lines, of which the first decides, with the groups ``source`` and
-#: ``target``, empty for a line of other things; and ``p`` and perhaps ``q``, p(target | source) and
+#: What a lexicon may be -> a pattern of its lines, of which the first that is no comment decides, with the groups
+#: ``source`` and ``target``, empty for a line of other things; and ``p`` and perhaps ``q``, p(target | source) and
 #: p(source | target), or ``count``. Without numbers, all pairs count the same.
 FORMATS = {
     "eflomal's priors (LEX source target count, with tabs)": rf"LEX\t{_PAIR}\t(?P<count>[^\t]+)"
@@ -35,21 +35,22 @@ def read_lexicon(path: PathLike) -> tuple[list[tuple[str, str]], list[float] | l
     """Read a lexicon: its pairs of words, and for each its count, or p(target | source) and p(source | target).
 
     Where the second probability is missing, the first stands for both. Entries of several words are left out, and
-    their number is logged; so are blank lines, and pairs with the empty word.
+    their number is logged; so are blank lines, pairs with the empty word, and lines at the top that begin with #
+    and are no entries.
 
     Raises:
         InputError: as :func:`alignkit.classical.priors.read_prior`.
     """
-    form, first, phrases = "", 0, 0
+    lines, phrases = read_lines(path), 0
+    first = next((n for n, line in enumerate(lines, 1) if line.strip() and line[0] != "#"), 1)
+    example = "".join(lines[first - 1 : first])
+    form = next((name for name, each in FORMATS.items() if re.fullmatch(each, example)), "a lexicon")
     counts: dict[tuple[str, str], float] = {}
     values: dict[tuple[str, str], tuple[float, float]] = {}
-    for number, line in enumerate(read_lines(path), 1):
-        if not line.strip():
-            continue
-        if not form:
-            first = number
-            form = next((name for name, each in FORMATS.items() if re.fullmatch(each, line)), "a lexicon")
+    for number, line in enumerate(lines, 1):
         match = re.fullmatch(FORMATS.get(form, _PAIR), line)
+        if not line.strip() or (match is None and number < first):
+            continue  # blank, or a comment
         entry = {} if match is None else {name: text for name, text in match.groupdict().items() if text}
         try:
             numbers = [float(entry[name]) for name in ("p", "q", "count") if name in entry]
@@ -70,7 +71,7 @@ def read_lexicon(path: PathLike) -> tuple[list[tuple[str, str]], list[float] | l
         else:
             counts[pair] = counts.get(pair, 0) + numbers[0] if numbers else 1
     if phrases:
-        log.info("%s: left out %d entries of several words", path, phrases)
+        log.warning("%s: left out %d entries of several words", path, phrases)
     if not counts and not values:
         raise InputError(path, "has no pair of words, as a lexicon has")
     return (list(values), list(values.values())) if values else (list(counts), list(counts.values()))

@@ -72,7 +72,10 @@ class Calibration:
         return replace(self, trust=trust, unlinked=self.unlinked / trust**0.5)
 
     def interval(self, aer: float) -> tuple[float, float]:
-        """Where the true AER lies in nine of ten cases, given the estimate."""
+        """Where the true AER lies in nine of ten cases, given the estimate.
+
+        This holds for links made from evidence that the views have, too; for others in about half of the cases.
+        """
         margin = MARGIN / self.trust
         return max(aer - margin, 0.0), min(aer + margin, 1.0)
 

@@ -121,7 +121,7 @@ def _verdict(u: str, v: str, report: Report, found: Any) -> str:
     if report.bitext.source.lengths.max(initial=0) > limit:
         top = f"among the top {float(report.percent):g} %"
         very_first = f"a source word that is {top}"
-        several = f", which are several words in sentences of more than {limit}"
+        several = f" In sentences of more than {limit} words, these are several."
     verdict = "more often than the"
     if found.low <= found.chance:
         verdict = "no more often than the" if found.high >= found.chance else "less often than the"
@@ -132,8 +132,8 @@ def _verdict(u: str, v: str, report: Report, found: Any) -> str:
     if (labels[u], v) == ("Attention", "ibm1.beta"):
         what = f"attention looks most at {very_first} in a dictionary counted out of the text (IBM Model 1)"
     return (
-        f"For <strong>{share(found.agreement)}</strong> of the target words, {what}{several}: {verdict} "
-        f"{share(found.chance)} of chance."
+        f"For <strong>{share(found.agreement)}</strong> of the target words, {what}: {verdict} "
+        f"{share(found.chance)} of chance.{several}"
     )
 
 

@@ -108,13 +108,27 @@ def test_a_malformed_lexicon_is_an_error(text, message, tmp_path):
         read_prior(written(tmp_path, text))
 
 
-@pytest.mark.parametrize("text", ["a\tx\nb\ty\na\ty\na\tx\n", "a ||| x\nb ||| y\n\na|||y\n", "a x\nb y\na y\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a\tx\nb\ty\na\ty\na\tx\n",
+        "# a comment\n#another\n\na\tx\nb\ty\na\ty\n",
+        "a ||| x\nb ||| y\n\na|||y\n",
+        "a x\nb y\na y\n",
+    ],
+)
 def test_a_dictionary_has_equal_probabilities(text, tmp_path):
     prior = read_prior(written(tmp_path, text))
     found = {
         (prior.source[i], prior.target[o]): p for (i, o), p in zip(prior.pairs, prior.values.tolist(), strict=True)
     }
     assert found == {("a", "x"): [0.5, 1], ("b", "y"): [1, 0.5], ("a", "y"): [0.5, 0.5]}
+
+
+def test_what_begins_like_a_comment_may_be_an_entry(tmp_path):
+    assert list(read_prior(written(tmp_path, "#\t#\na\tx\n")).source) == ["#", "a"]
+    with pytest.raises(InputError, match="line 1: is not a line of a lexicon"):
+        read_prior(written(tmp_path, "# a note on nothing else\n"))
 
 
 def test_priors_of_other_programs(tmp_path):

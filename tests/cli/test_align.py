@@ -259,6 +259,10 @@ def test_a_stream_goes_on_after_malformed_lines(alignkit, model, failure, tmp_pa
     ]
     assert "standard input, line 2" in outcome.err
     assert "\n6 pairs (1 with a blank side, 2 malformed and skipped), " in outcome.err
+    quiet = alignkit(*options, "--on-error", "skip", "-q", stdin=broken.encode())
+    assert [line.partition(",")[0] for line in quiet.err.splitlines()] == [
+        *("warning: skipped standard input", "6 pairs (1 with a blank side")
+    ]
     stopped = alignkit(*options, stdin=broken.encode())
     assert (stopped.code, stopped.lines) == (2, whole[:1])
     failure(alignkit("align", "--model", model, *FILES, "--on-error", "skip"), "--on-error goes only with --model")

@@ -47,6 +47,8 @@ def test_a_signal_leaves_the_old_file_and_no_other(tmp_path, name, code):
     process.send_signal(getattr(signal, name))
     _, error = process.communicate(timeout=60)
     assert process.returncode == code
+    last = "interrupted" if name == "SIGINT" else f"ended by {name}"
+    assert error.decode().splitlines()[-1] == f"alignkit: error: {last}"
     assert b"Traceback" not in error
     assert out.read_bytes() == b"old\n"
     assert {path.name for path in tmp_path.iterdir()} == {"m.npz", "out"}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import pytest
 
-from alignkit_cli.show import chosen_pairs
+from alignkit_cli.show import chosen_pairs, picture
 
 
 def test_given_links_are_drawn(alignkit, text, write):
@@ -40,6 +41,14 @@ def test_a_terminal_without_these_characters_gets_others(alignkit, text, write, 
     source, target = write("s", "ä b\n"), write("t", "A B\n")
     assert alignkit("show", source, target, links).lines[1:5] == [", ?", "| , b", "##.  A", ". .  B"]
     assert alignkit("show", source, target, links, "--words").lines == ["?-A"]
+
+
+@pytest.mark.parametrize(("term", "coloured"), [("xterm", True), ("dumb", False)])
+def test_colour_only_where_the_terminal_has_it(term, coloured, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", term)
+    assert ("\x1b" in "".join(picture([[1.0]], ["a"], ["A"]))) == coloured
 
 
 @pytest.mark.parametrize(

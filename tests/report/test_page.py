@@ -160,7 +160,7 @@ def test_the_headline_says_where_the_top_is_several_words(percent, limit):
     text = build_page(make_report(percent=percent, unfinished=("<r>",))).decode()
     assert ("at the very source word that comes first in" in text) == (not limit)
     assert ("a source word that is among the top 50 % in" in text) == bool(limit)
-    assert (f"which are several words in sentences of more than {limit}" in text) == bool(limit)
+    assert (f"of chance. In sentences of more than {limit} words, these are several." in text) == bool(limit)
     assert "Training of <em>&lt;r&gt;</em> is not finished" in text
     assert "is not finished" not in build_page(make_report()).decode()
 
