@@ -62,8 +62,8 @@ FAINTEST = 0.1  #: weights below this are not drawn
     nargs=2,
     type=TEXT,
     metavar="SRC TGT",
-    help="The text to fit on: without --neural, instead of SRC and TGT; with it, the text that the network was "
-    "trained on, if the run directory has lost it.",
+    help="The text to fit on, instead of SRC and TGT; with --neural, the text that the network was trained on, "
+    "if the run directory has lost it.",
 )
 @setting_option(
     CompareSettings,

@@ -11,7 +11,14 @@ from alignkit.align_settings import ReadSettings
 from alignkit.report.tables import align_columns, class_tables, finite, percent, records, to_json
 from alignkit_cli.analysis_options import json_option
 from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import SOURCE, quiet_option, reading_options, threads_option, with_given, write_output
+from alignkit_cli.options import (
+    quiet_option,
+    reading_options,
+    side_arguments,
+    threads_option,
+    with_given,
+    write_output,
+)
 from alignkit_cli.parameter_types import TEXT, EmbeddingSource, OutputPath
 from alignkit_cli.progress import progress_bar
 
@@ -29,8 +36,7 @@ OTHER_EVIDENCE = (
 
 
 @alignkit_command("diagnose", "alignkit diagnose corpus.de corpus.en links")
-@argument("source", metavar="SRC", type=TEXT, help=SOURCE)
-@argument("target", metavar="[TGT]", type=TEXT, help="The target text: line n translates line n of SRC.")
+@side_arguments(required=True)
 @argument(
     "links",
     metavar="LINKS",
@@ -61,6 +67,8 @@ def command(source: str, target: str, links: str | None, **options: Any) -> None
     alignments of one text are more reliable. The true AER lies in the interval in nine of ten cases, but only in
     about half of them if the links come from evidence that the views lack, as embeddings.
     """
+    if target is None:
+        raise click.UsageError("Missing argument LINKS.")
     from alignkit.diagnose.diagnosis import diagnose_links
 
     settings = with_given(ReadSettings(), options)

@@ -18,8 +18,14 @@ if TYPE_CHECKING:
 
 @alignkit_command("lexicon", "alignkit lexicon m.npz --best 3 -o lexicon.tsv")
 @argument("first", metavar="MODEL|SRC", type=InputPath(), help="A saved model; or the source text of LINKS.")
-@argument("second", metavar="[REVERSE|TGT]", required=False, type=InputPath(), help="A reverse model; or TGT.")
-@argument("links", metavar="[LINKS]", required=False, type=InputPath(), help="Links of SRC and TGT, to count.")
+@argument(
+    "second",
+    metavar="[REVERSE|TGT]",
+    required=False,
+    type=InputPath(),
+    help="A reverse model; or the target text.",
+)
+@argument("links", metavar="[LINKS]", required=False, type=InputPath(), help="Links of SRC and TGT to count.")
 @click.option(
     "--format",
     "file_format",
@@ -34,7 +40,7 @@ if TYPE_CHECKING:
 @click.option(
     "--best",
     type=COUNT,
-    help=f"The largest number of translations to write for a source word.  [default: all; shortlist: {SHORTLIST}]",
+    help=f"How many translations of a source word to write at most.  [default: all; shortlist: {SHORTLIST}]",
 )
 @click.option(
     "--both",

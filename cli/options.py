@@ -100,7 +100,7 @@ def encoding_option(command: Command) -> Command:
 
 def sample_option(command: Command) -> Command:
     """--sample."""
-    text = "Use the German-English sample that comes with it instead of SRC and TGT."
+    text = "Use the German-English sample that comes with alignkit instead of SRC and TGT."
     return click.option("--sample", is_flag=True, help=text)(command)
 
 

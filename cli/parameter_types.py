@@ -22,6 +22,12 @@ GREATEST = 2**31 - 1
 GREATEST_PASSES = 1_000_000
 
 
+class WholeNumber(click.IntRange):
+    """A whole number of a range, shown as N in the help."""
+
+    name = "n"
+
+
 class RealNumber(click.FloatRange):
     """A number of a range; click's own takes nan for one."""
 
@@ -212,11 +218,11 @@ class OutputFolder(click.ParamType):
 #: Types that several commands share.
 PERCENT = Checked("percent", "alignkit.metrics.protocol:top_share")
 ATTENTION = Checked("name", "alignkit.neural.networks.mechanisms:check_attention", "network")
-SEED = click.IntRange(0, 2**63 - 1)
-COUNT = click.IntRange(1, GREATEST)
-NATURAL = click.IntRange(0, GREATEST)
-PASSES = click.IntRange(1, GREATEST_PASSES)
-THREADS = click.IntRange(1, GREATEST_THREAD_COUNT)
+SEED = WholeNumber(0, 2**63 - 1)
+COUNT = WholeNumber(1, GREATEST)
+NATURAL = WholeNumber(0, GREATEST)
+PASSES = WholeNumber(1, GREATEST_PASSES)
+THREADS = WholeNumber(1, GREATEST_THREAD_COUNT)
 SHARE = RealNumber(0, 1)
 TEXT = InputPath(stdin=True)
 

@@ -90,7 +90,6 @@ def _option(option: click.Option) -> tuple[str, str]:
     left, right = record
     text, _, bracket = right.partition("  [")
     shown = re.sub(r"(?:; |\[)?[-\d.e+]*<?=?x[<>]=?[-\d.e+]+|\]\s*(?=\[)", "", f"[{bracket}").strip("[] ")
-    left = left.replace("INTEGER RANGE", "N").replace("FLOAT RANGE", "X")
     return left, first_sentence(text) + (f" [{shown}]" if shown else "")
 
 

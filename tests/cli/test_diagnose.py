@@ -53,6 +53,10 @@ def test_json_and_pairs(alignkit, links, tmp_path):
     assert [int(row["links"]) for row in rows] == [len(line.split()) for line in links.open()]
 
 
+def test_links_must_be_given(alignkit, failure):
+    failure(alignkit("diagnose", FILES[0]), "Missing argument LINKS")
+
+
 def test_one_file_with_both_sides(alignkit, links, write):
     sides = [path.read_text(encoding="utf-8").splitlines() for path in FILES]
     both = write("both", "".join(f"{s} ||| {t}\n" for s, t in zip(*sides, strict=True)))
