@@ -28,7 +28,7 @@ from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
 from alignkit.metrics.contextual import contextualised
-from alignkit.metrics.intervals import against_chance, bootstrap_mean, bootstrap_ratio
+from alignkit.metrics.intervals import against_chance, bootstrap_mean, bootstrap_ratio, ratio
 from alignkit.metrics.protocol import PERCENT, Metric, MetricSettings, Percent
 from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.neural.aligners import ClassifierAligner
@@ -346,9 +346,9 @@ def rise_and_fall(
     def gap(other: int) -> tuple[float, float, float]:
         difference = held[place] - held[other]
         low, high = bootstrap_ratio(difference, count)
-        return float(difference.sum() / count.sum()), low, high
+        return float(ratio(difference.sum(), count.sum())), low, high
 
-    peak, first, last = (float(held[k].sum() / count.sum()) for k in (place, 0, -1))
+    peak, first, last = (float(ratio(held[k].sum(), count.sum())) for k in (place, 0, -1))
     return RiseAndFall(list(run.checkpoints)[place], peak, first, last, gap(0), gap(-1))
 
 

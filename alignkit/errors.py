@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -40,6 +41,21 @@ class InputError(AlignkitError):
         message = f"{place}: {problem}" + (f"; {remedy}" if remedy else "")
         # Text from the file may contain line ends; the message stays one line.
         super().__init__(" ".join(message.splitlines()))
+
+
+@contextmanager
+def of_file(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Within the block, what came from a file is used: an error that names no file is about this one.
+
+    Raises:
+        InputError: instead of an AlignkitError that is none.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except AlignkitError as error:
+        raise InputError(path, str(error)) from error
 
 
 def abbreviated(text: str, length: int = 40) -> str:

@@ -570,9 +570,9 @@ class Linker:
         self.adapter: Adapter | None = None
         if linking.adapt:
             if not isinstance(aligner, JointHMM):
-                raise AlignkitError(
-                    f"a model of kind {aligner.name} cannot be adapted to a text; one of `alignkit align` can"
-                )
+                of = f"{os.fspath(model)}: " if isinstance(model, str | os.PathLike) else ""
+                problem = f"a model of kind {aligner.name} cannot be adapted to a text"
+                raise AlignkitError(f"{of}{problem}; one of `alignkit align` can")
             self.adapter = Adapter(aligner, threads=threads)
         self.elements = None if self.adapter is None else ADAPTED_ELEMENTS
         parts = (aligner.forward, aligner.reverse) if isinstance(aligner, Symmetrized) else (aligner,)

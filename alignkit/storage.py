@@ -192,6 +192,9 @@ def read_header(path: PathLike) -> dict[str, Any] | None:
             if not zipfile.is_zipfile(stream):
                 return None
             with zipfile.ZipFile(stream) as archive:
+                # At the start of the file: of one that is cut, a file within it would be found.
+                if archive.infolist()[0].header_offset != 0:
+                    return None
                 header = json.loads(archive.read(HEADER))
     except OSError as error:
         raise InputError(path, error.strerror or str(error)) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from alignkit.errors import of_file
 from alignkit.links.heuristics import DEFAULT_METHOD, method_names
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import output_option, write_output
@@ -35,4 +36,7 @@ def command(forward: str, reverse: str, method: str, output: str | None) -> None
     from alignkit.links.gold import read_links
     from alignkit.links.symmetrization import symmetrize
 
-    write_output(symmetrize(read_links(forward), read_links(reverse), method).to_pharaoh(), output)
+    links = read_links(forward), read_links(reverse)
+    with of_file(f"{forward} and {reverse}"):
+        found = symmetrize(*links, method)
+    write_output(found.to_pharaoh(), output)

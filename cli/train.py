@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any, get_args
 
 import click
+import numpy as np
 
 from alignkit.errors import InputError
 from alignkit.links.gold import read_links
-from alignkit.links.links import Links
+from alignkit.links.links import Links, check_range
 from alignkit.neural.settings import (
     NETWORKS,
     PRESETS,
@@ -19,6 +20,7 @@ from alignkit.neural.settings import (
 )
 from alignkit.packages import need
 from alignkit.text.pairs import LinePairs, read_training_pairs
+from alignkit.text.tokenization import split_words
 from alignkit.types import assigned
 from alignkit_cli.analysis_options import device_option, preset_option, seed_option
 from alignkit_cli.command import alignkit_command
@@ -142,7 +144,10 @@ def read_guide(path: str, texts: tuple[LinePairs, LinePairs], held_out: bool) ->
     expected = count + (len(texts[1].source) if held_out else 0)
     if len(guide) != expected:
         raise InputError(path, f"has {len(guide)} lines of links, the text has {expected} sentence pairs")
-    return guide.block(0, count)
+    guide = guide.block(0, count)
+    words = [[len(split_words(line)) for line in side] for side in (texts[0].target, texts[0].source)]
+    check_range(path, guide, np.array(words).T)
+    return guide
 
 
 def run_settings(options: Mapping[str, Any]) -> RunSettings:

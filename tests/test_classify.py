@@ -26,7 +26,7 @@ from alignkit.neural.settings import (
 )
 from alignkit.neural.training.classification import ClassifierRun, train_classifier
 from alignkit.scores import Scores
-from alignkit.text.labelled import LabelledLines
+from alignkit.text.labelled import LabelledLines, LabelledText
 from alignkit.text.tokenization import BOS, EOS
 
 NAMES = ("n", "y")
@@ -130,6 +130,15 @@ def test_courses_of_two_seeds_and_of_the_regression(found, folder: Path) -> None
     assert seeds.set_index("step").agreement[100] == expected
     beta = ClassifierRun(folder / "uniform").load(50, "cpu").score(found.text.bitext, "beta")
     assert logistic.set_index("step").agreement[50] == agreement(found.scores["beta_log"], beta).agreement
+
+
+def test_of_one_text_no_rise_is_judged(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
+    text, alpha = found.text, found.scores["alpha"]
+    first = LabelledText(text.corpus.block(0, 1), text.labels[:1], text.names)
+    judged = rise_and_fall(
+        ClassifierRun(folder / "uniform"), Scores.from_matrices([alpha[0]]), "beta", first, "cpu"
+    )
+    assert np.isnan([judged.peak, *judged.rise, *judged.fall]).all()
 
 
 def test_a_peak_is_chosen_on_half_of_the_texts_and_judged_on_the_others(found, folder: Path) -> None:  # type: ignore[no-untyped-def]

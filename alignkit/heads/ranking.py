@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from alignkit.align_settings import ReadSettings
-from alignkit.errors import AlignkitError, InputError
+from alignkit.errors import AlignkitError, InputError, of_file
 from alignkit.interop.heads import AttentionHeads
 from alignkit.interop.other_systems import read_heads
 from alignkit.interop.projection import first_mismatch
@@ -265,6 +265,8 @@ def rank_heads_of_file(
     settings, reading = settings or MetricSettings(), reading or ReadSettings()
     bitext = read_text(source, target, **vars(reading))
     heads = read_heads(path, bitext.shapes)
+    with of_file(path):  # before an aligner is fitted
+        _of_text(heads.on_words, bitext)
     if gold is not None:
         known = parse_gold(gold, read_lines(gold), shapes=bitext.shapes)
         if known.warning:
@@ -273,7 +275,6 @@ def rank_heads_of_file(
             raise InputError(gold, f"has {len(known.gold)} sentence pairs, the text has {len(bitext)}")
         check_range(gold, known.gold.possible, bitext.shapes)
         return rank_heads(heads, bitext, gold=known.gold, settings=settings, progress=progress)
-    _of_text(heads.on_words, bitext)  # before an aligner is fitted
     reference = align(bitext, model=model, threads=settings.threads).score("alpha")
     return rank_heads(heads, bitext, reference=reference, settings=settings, progress=progress)
 

@@ -129,12 +129,12 @@ def _arrays(path: PathLike, data: bytes) -> Scores | AttentionHeads:
                 f"array {name.removesuffix('.npy')} is not a matrix of numbers (T, L), but {shown} or with NaN"
             )
             raise InputError(path, problem)
-    if dimensions == 4:
-        try:
+    try:
+        if dimensions == 4:
             return AttentionHeads.from_pairs(matrix for _, matrix in matrices)
-        except ValueError as error:
-            raise InputError(path, str(error)) from error
-    return Scores.from_matrices(matrix for _, matrix in matrices)
+        return Scores.from_matrices(matrix for _, matrix in matrices)
+    except (ValueError, OverflowError) as error:  # an array without elements may have any number of columns
+        raise InputError(path, str(error)) from error
 
 
 def read_parquet(file: ScoreFile) -> ExternalScores:

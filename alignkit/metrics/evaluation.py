@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from alignkit.errors import InputError
 from alignkit.interop.heads import split_choice
 from alignkit.interop.other_systems import read_heads
 from alignkit.links.from_scores import best_links
@@ -74,8 +76,8 @@ def read_evaluated(
         text: the two sides of the text; a link outside its sentence pair is then an error.
 
     Raises:
-        InputError: a file cannot be read, a line is not a list of links, or a link is outside its sentence pair.
-        AlignkitError: the hypothesis has fewer sentence pairs than the gold links.
+        InputError: a file cannot be read, a line is not a list of links, a link is outside its sentence pair, or
+            the hypothesis has fewer sentence pairs than the gold links.
     """
     bitext = read_bitext(*text) if text is not None else None
     shapes = bitext.shapes if bitext is not None else None
@@ -83,6 +85,9 @@ def read_evaluated(
     if known.warning:
         log.warning(known.warning)
     links, probabilities = _read_hypothesis(hypothesis, len(known.gold), checked=shapes is not None)
+    if len(links) < len(known.gold):
+        problem = f"has links for {len(links)} sentence pairs, {os.fspath(gold)} for {len(known.gold)}"
+        raise InputError(hypothesis, problem)
     if shapes is not None:
         check_range(gold, known.gold.possible, shapes)
         check_range(hypothesis, links, shapes)

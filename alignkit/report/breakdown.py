@@ -96,7 +96,7 @@ def mass_table(report: Report) -> pd.DataFrame:
 
     Means over rows; ``mass`` is the class's share of a row's sum, of rows that sum to more than 1 (links, say)
     after division by the sum; what rows lack to 1 is the class ``no source word``. ``even`` is what scores spread
-    evenly would give.
+    evenly would give. Scores with an infinite one have no shares, and no rows here.
     """
     import pandas as pd
 
@@ -104,7 +104,7 @@ def mass_table(report: Report) -> pd.DataFrame:
     offsets = report.bitext.source.offsets
     records = []
     for each in report.sets:
-        if each.kind != "alpha":
+        if each.kind != "alpha" or not np.isfinite(each.scores.values).all():
             continue
         mass, even, rows = np.zeros(len(CLASSES)), np.zeros(len(CLASSES)), 0
         for m, matrix in enumerate(each.scores):

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError, check_list
+from alignkit.errors import AlignkitError, InputError, check_list, of_file
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.reading import read_lines
 from alignkit.text.tokenization import Tokenizer, encode_lines, split_words
@@ -305,7 +305,8 @@ def read_training_texts(
     Raises:
         AlignkitError: a file cannot be read or is malformed, or there are not two labels.
     """
-    text, names = two_labels(read_labelled(data, **reading), labels)
+    with of_file(data):
+        text, names = two_labels(read_labelled(data, **reading), labels)
     if valid is None:
         text, held = hold_out(text)
         log.info("no validation text: %d texts are held out as one", len(held))

@@ -15,6 +15,7 @@ from alignkit.classical.hmm.hmm import fit_hmm
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.views import View
 from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.errors import InputError
 from alignkit.interop.other_systems import read_scores
 from alignkit.metrics.agreement import agreement
 from alignkit.scores import Scores
@@ -84,6 +85,16 @@ def test_changed_scores(tmp_path, monkeypatch, most):
     use()
     found = failures(some(changed_npz(npz_content(path)), most), lambda each: write_npz(path, each), use, "scores")
     assert not found, "\n".join(found)
+
+
+def test_a_file_within_a_file_that_is_cut_is_not_taken_for_it(tmp_path):
+    path = tmp_path / "m.npz"
+    for kind in ("reversed", "symmetrized"):
+        FITTED[kind](TEXT).save(path)
+        data = path.read_bytes()
+        path.write_bytes(data[: data.rindex(b"PK\1\2")])  # the outer directory comes after the inner file
+        with pytest.raises(InputError, match="damaged"):
+            load_aligner(path)
 
 
 def test_the_command_says_it_in_one_line(tmp_path, capfd):

@@ -105,7 +105,7 @@ def test_tables_labels_and_held_out_text(alignkit, write, tmp_path):
     ("text", "options", "message"),
     [
         ("a\tb\nc d\n", [], "d.tsv, line 2: has no tab"),
-        (data(9, ("a", "b", "c")), [], "this text has 3 (a, b, c); keep two of them with --labels A,B"),
+        (data(9, ("a", "b", "c")), [], "d.tsv: a classifier has two labels, this text has 3 (a, b, c); keep"),
         (data(), ["--labels", "ham,eggs"], "no text has the label 'eggs'"),
         (data(), ["--set", "network.depth=2"], "use NAME=VALUE with a name of text.tokens"),
         (data(), ["--set", "network.encoder=none"], "encoder must be"),

@@ -44,5 +44,6 @@ def test_malformed_links(alignkit, failure, write, data, parts):
 
 
 def test_different_numbers_of_lines(alignkit, failure, write):
-    failure(alignkit("evaluate", write("two", "0-0\n0-0\n"), write("one", "0-0\n")), "2", "1")
-    failure(alignkit("symmetrize", write("two", "0-0\n0-0\n"), write("one", "0-0\n")), "2", "1")
+    failure(alignkit("evaluate", write("two", "0-0\n0-0\n"), write("one", "0-0\n")), "one: has links for 1", "2")
+    files = write("two", "0-0\n0-0\n"), write("one", "0-0\n")
+    failure(alignkit("symmetrize", *files), "2", "1", *map(str, files))

@@ -73,6 +73,9 @@ def test_links_guide_a_text_whose_end_is_held_out(
     capsys.readouterr()
     assert run([*call, str(tmp_path / "new"), "--guide", str(tmp_path / "short")]) == 2
     assert "has 38 lines of links, the text has 40 sentence pairs" in capsys.readouterr().err
+    (tmp_path / "outside").write_text("".join(["0-0\n", "99-0\n", *links[2:]]))
+    assert run([*call, str(tmp_path / "new"), "--guide", str(tmp_path / "outside")]) == 2
+    assert "outside, line 2: link 99-0 points outside" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
 
 

@@ -202,6 +202,10 @@ def test_the_command_without_gold_fits_an_aligner(files, capsys):
     assert {"agreement", "chance", "low", "high"} <= set(found["heads"][0])
     assert run_program([*arguments, "--gold", str(files / "gold"), "--model", "x"]) == 2
     assert run_program(["heads", str(files / "nothing"), *arguments[2:]]) == 2
+    capsys.readouterr()
+    (files / "short").write_text("x\n" * PAIRS)
+    assert run_program(["heads", str(files / "a.npz"), *[str(files / "short")] * 2, "-q"]) == 2
+    assert "a.npz: line 1: the heads are of" in capsys.readouterr().err
 
 
 def test_a_head_in_the_report(files, planted):

@@ -68,6 +68,12 @@ def test_parquet_of_another_program(tmp_path):
         read_scores(tmp_path / "a.parquet", PLANTED.shapes[:2])
 
 
+def test_an_array_without_elements_of_any_size(tmp_path):
+    np.savez(tmp_path / "a.npz", np.zeros((0, 1 << 40)))
+    with pytest.raises(InputError, match=r"a\.npz: "):
+        read_scores(tmp_path / "a.npz")
+
+
 def test_arrays_come_in_the_order_of_their_numbers(tmp_path):
     np.savez(tmp_path / "a.npz", *[np.full((1, 1), i) for i in range(12)])
     assert read_scores(tmp_path / "a.npz").scores.values.tolist() == list(range(12))

@@ -110,6 +110,16 @@ def test_a_changed_checkpoint(copied: Path, name: str, most: int | None) -> None
     assert not found, "\n".join(found)
 
 
+@pytest.mark.parametrize("kind", [TranslationRun, ClassifierRun])
+def test_a_network_without_its_measurements(copied: Path, kind: type[RunDirectory]) -> None:
+    place = copied / ("translation" if kind is TranslationRun else "classifier")
+    content = torch.load(place / "best.pt", weights_only=True)
+    del content["metrics"]["valid.loss"]
+    write_checkpoint(place / "best.pt", content)
+    with pytest.raises(InputError, match=r"best.pt: damaged: metrics.valid.loss is missing"):
+        kind(place).load(device="cpu")
+
+
 @pytest.mark.parametrize("most", MOST)
 @pytest.mark.parametrize("kind", ["translation", "classifier"])
 def test_a_changed_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, most: int | None) -> None:

@@ -10,6 +10,7 @@ from alignkit.metrics.agreement import agreement_rows
 from alignkit.report import breakdown
 from alignkit.report.breakdown import breakdown_table, gold_table
 from alignkit.report.model import Report
+from alignkit.report.page import build_page
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from tests.report.conftest import find, make_report, no_tables, planted_set
@@ -93,6 +94,16 @@ def test_mass_that_is_nowhere(report):
     found = breakdown.mass_table(changed).set_index("class")["mass"]
     assert found["no source word"] == pytest.approx(0.25, abs=1e-4)
     assert found.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("infinite", [np.inf, -np.inf])
+def test_infinite_scores_have_no_shares(report, infinite):
+    values = report.sets[0].scores.values.copy()
+    values[0] = infinite
+    sets = (planted_set("x.alpha", Scores(values, *vars_of(report.sets[0].scores))),)
+    changed = Report("t", report.bitext, sets, no_tables(), report.counts, specials=False)
+    assert breakdown.mass_table(changed).empty
+    assert build_page(changed)
 
 
 def vars_of(scores: Scores):

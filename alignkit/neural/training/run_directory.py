@@ -32,6 +32,7 @@ from alignkit.text.tokenization import Tokenizer, tokenizer_from_state
 from alignkit.types import Progress
 
 VERSION = 2
+MEASURED = "valid.loss", "valid.accuracy"  #: with every network of a run
 _STEP = re.compile(r"step-([0-9]{6,18})\.pt")
 TEXTS = {"training": "train.npz", "validation": "valid.npz"}  #: the encoded texts of a run
 _REMEDY = "put the run's own file back, or train it again"
@@ -187,7 +188,8 @@ class RunDirectory(ABC, Generic[Settings, Found, Text]):
             step: at which it should be, if that is known.
 
         Raises:
-            InputError: it was trained on another text or with other settings, or is of another step.
+            InputError: it was trained on another text or with other settings, is of another step, or was not
+                measured.
         """
         config = Record(self.path / CONFIG, self.config)
         if network.fingerprint != config.part("encoded").text("training"):
@@ -197,6 +199,8 @@ class RunDirectory(ABC, Generic[Settings, Found, Text]):
         changes = list(differences(to_dict(own), to_dict(network.settings)))
         if changes:
             raise InputError(place, f"a network of another run ({'; '.join(changes)})", remedy=_REMEDY)
+        for name in MEASURED:
+            Record(place, network.metrics, name="metrics").number(name)
         if step is not None and network.step != step:
             raise InputError(place, f"the network of step {network.step}, not of step {step}", remedy=_REMEDY)
 
