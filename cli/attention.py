@@ -47,11 +47,6 @@ def command(model: str, output: str, quiet: bool, **options: Any) -> None:
 
     Needs transformers; `alignkit doctor` says how to get it.
     """
-    save_attention(model, output, quiet, options)
-
-
-def save_attention(model: str, output: str, quiet: bool, options: dict[str, Any]) -> None:
-    """Read the text, load the model, save its attention."""
     from alignkit.heads.hugging_face import cross_attention, load_pretrained
     from alignkit.neural.devices import set_threads
     from alignkit.text.pairs import read_line_pairs

@@ -62,11 +62,6 @@ def command(scores: str, source: str, target: str | None, **options: Any) -> Non
     it. The brackets have 95 % bootstrap intervals over sentence pairs; = marks heads that the text does not tell
     from the first.
     """
-    run_heads(scores, source, target, options)
-
-
-def run_heads(scores: str, source: str, target: str | None, options: dict[str, Any]) -> None:
-    """Rank the heads, print the table, write the other outputs."""
     from alignkit.heads.ranking import rank_heads_of_file, write_alignment_heads
 
     settings = with_given(MetricSettings(), options)

@@ -18,13 +18,7 @@ if TYPE_CHECKING:
 
 @alignkit_command("lexicon", "alignkit lexicon m.npz --best 3 -o lexicon.tsv")
 @argument("first", metavar="MODEL|SRC", type=InputPath(), help="A saved model; or the source text of LINKS.")
-@argument(
-    "second",
-    metavar="[REVERSE|TGT]",
-    required=False,
-    type=InputPath(),
-    help="A reverse model; or the target text.",
-)
+@argument("second", metavar="[REVERSE|TGT]", required=False, type=InputPath(), help="A reverse model; or TGT.")
 @argument("links", metavar="[LINKS]", required=False, type=InputPath(), help="Links of SRC and TGT to count.")
 @click.option(
     "--format",
