@@ -36,9 +36,7 @@ if TYPE_CHECKING:
     from alignkit.links.links import GoldLinks as GoldLinks
     from alignkit.links.links import Link as Link
     from alignkit.links.links import Links as Links
-    from alignkit.links.projection import ProjectedSpan as ProjectedSpan
-    from alignkit.links.projection import project_spans as project_spans
-    from alignkit.links.projection import remap_links as remap_links
+    from alignkit.links.remapping import remap_links as remap_links
     from alignkit.links.symmetrization import symmetrize as symmetrize
     from alignkit.metrics.aer import evaluate as evaluate
     from alignkit.metrics.agreement import agreement as agreement
@@ -50,6 +48,8 @@ if TYPE_CHECKING:
     from alignkit.pipeline import align_blocks as align_blocks
     from alignkit.pipeline import align_stream as align_stream
     from alignkit.pipeline import load as load
+    from alignkit.project.spans import ProjectedSpan as ProjectedSpan
+    from alignkit.project.spans import project_spans as project_spans
     from alignkit.scores import Scores as Scores
     from alignkit.text.bitext import Bitext as Bitext
     from alignkit.text.bitext import Corpus as Corpus
@@ -69,7 +69,7 @@ _PUBLIC = {
     "alignkit.errors": "AlignkitError InputError",
     "alignkit.links.links": "AlignedPair Link GoldLinks Links",
     "alignkit.links.gold": "read_gold read_links",
-    "alignkit.links.projection": "remap_links ProjectedSpan project_spans",
+    "alignkit.links.remapping": "remap_links",
     "alignkit.links.symmetrization": "symmetrize",
     "alignkit.metrics.aer": "evaluate",
     "alignkit.metrics.agreement": "agreement",
@@ -82,6 +82,7 @@ _PUBLIC = {
     "alignkit.text.vocabulary": "Vocabulary",
     "alignkit.pipeline": "AlignedText align align_stream align_blocks load",
     "alignkit.align_settings": "AlignSettings",
+    "alignkit.project.spans": "ProjectedSpan project_spans",
 }
 _WHERE = {name: module for module, names in _PUBLIC.items() for name in names.split()}
 

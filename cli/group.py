@@ -24,6 +24,7 @@ GROUPS = {
         "diagnose": "Estimate how good links are, and where they are bad, without gold.",
         "symmetrize": "Combine the alignments of two directions.",
         "remap": "Move links between words, subwords and untokenized text.",
+        "project": "Put labels, spans and inline tags into a translation.",
     },
     "Lexicons": {
         "lexicon": "Write the translation table of a saved model as text.",

@@ -1,0 +1,195 @@
+"""Inline tags of a line of text (HTML and XML elements, empty elements, placeholders) put into its translation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from alignkit.errors import InputError, abbreviated
+from alignkit.project.spans import LinkedPair, Span
+from alignkit.types import PathLike
+
+_TAG = re.compile(
+    r"""<!--.*?--> | \{\w*\} | <(?P<end>/?)(?P<name>[^\W\d][\w:.-]*)(?:[\s/](?:[^<>"']|"[^"]*"|'[^']*')*)?>""",
+    re.VERBOSE,
+)
+_WORD = re.compile(r"[^ \t]+")
+#: Elements of HTML that have no content and need no end.
+_VOID = frozenset(
+    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"]
+)
+_ESCAPE = "write &lt; for a < that begins no tag"
+
+
+def word_spans(line: str) -> list[Span]:
+    """The ranges of characters of the words of a line, which stand between ASCII spaces and tabs."""
+    return [match.span() for match in _WORD.finditer(line.removesuffix("\r"))]
+
+
+def covered(words: Sequence[Span], span: Span) -> Span:
+    """The range of words that share a character with a span of characters; empty where there are none."""
+    first = sum(end <= span[0] for _, end in words)
+    last = sum(start < span[1] for start, _ in words)
+    return (first, last) if span[0] < span[1] and first < last else (first, first)
+
+
+@dataclass
+class Tag:
+    """An element, or a tag or placeholder that stands alone.
+
+    Attributes:
+        opening, closing: as they are written; ``closing`` is empty for what stands alone.
+        start, end: the characters [start, end) of the text without tags that are in it.
+        children: what is in it, in order.
+    """
+
+    opening: str
+    start: int
+    end: int
+    closing: str = ""
+    children: list[Tag] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class TaggedLine:
+    """A line of text whose tags are taken out.
+
+    Attributes:
+        path, line: where it was read.
+        text: what is left.
+        tags: the outermost ones, in order.
+        count: the number of all of them, each element being one.
+    """
+
+    path: PathLike
+    line: int
+    text: str
+    tags: Sequence[Tag]
+    count: int
+
+    @property
+    def words(self) -> list[str]:
+        """The words of the text."""
+        return [self.text[start:end] for start, end in word_spans(self.text)]
+
+    def onto(self, target: str, target_path: PathLike, pair: LinkedPair) -> tuple[str, list[dict[str, Any]]]:
+        """The target with the tags, and those for which its links name no place.
+
+        Every tag is put into the target once, and nothing else of the target changes. Elements keep their nesting;
+        of elements side by side that would overlap, each keeps the words with the more probable links. A tag
+        whose place is not known stands, without content, where the words after it are.
+
+        Raises:
+            InputError: the target has tags already.
+        """
+        found = _TAG.search(target)
+        if found is not None:
+            problem = f"has the tag {abbreviated(found[0])!r}"
+            raise InputError(target_path, problem, line=self.line, remedy="give the translation without tags")
+        placing = _Placing(word_spans(self.text), word_spans(target), pair)
+        end = placing.words[-1][1] if placing.words else len(target.removesuffix("\r"))
+        placing.place(self.tags, (0, len(placing.words)), end)
+        parts, at = [], 0
+        for offset, tag in placing.out:
+            parts += [target[at:offset], tag]
+            at = offset
+        unplaced = [
+            {"line": self.line, "tag": tag.opening, "text": self.text[tag.start : tag.end]}
+            for tag in placing.unplaced
+        ]
+        return "".join([*parts, target[at:], "\n"]), unplaced
+
+
+def parse_tags(path: PathLike, lines: Sequence[str]) -> list[TaggedLine]:
+    """Lines of text with tags.
+
+    Args:
+        path: the file of the lines, for messages.
+        lines: the lines.
+
+    Raises:
+        InputError: a tag is not closed on its line, or closed though it is not the last that is open.
+    """
+    return [_tagged(path, number, line) for number, line in enumerate(lines, 1)]
+
+
+def _tagged(path: PathLike, number: int, line: str) -> TaggedLine:
+    top, parts = Tag("", 0, 0), []
+    waiting, at, length, count = [top], 0, 0, 0
+    for match in _TAG.finditer(line):
+        parts.append(line[at : match.start()])
+        at, length, text = match.end(), length + len(parts[-1]), match[0]
+        name = (match["name"] or "").lower()
+        if match["end"]:
+            tag = waiting.pop()
+            wanted = _TAG.match(tag.opening)
+            if wanted is None or wanted["name"].lower() != name:
+                problem = f"{abbreviated(text)} does not close the last open tag"
+                raise InputError(path, problem, line=number, remedy=_ESCAPE)
+            tag.end, tag.closing = length, text
+            continue
+        tag = Tag(text, length, length)
+        waiting[-1].children.append(tag)
+        count += 1
+        if name and name not in _VOID and not text.endswith("/>"):
+            waiting.append(tag)
+    if len(waiting) > 1:
+        problem = f"{abbreviated(waiting[-1].opening)} is not closed on its line"
+        raise InputError(path, problem, line=number, remedy=_ESCAPE)
+    return TaggedLine(path, number, "".join([*parts, line[at:]]), top.children, count)
+
+
+class _Placing:
+    """Tags put into a line.
+
+    Attributes:
+        words: the characters of each target word.
+        out: tags as they are written, and the place of the character that each goes in front of, in order.
+        unplaced: tags whose place the links do not tell.
+    """
+
+    def __init__(self, source: Sequence[Span], words: Sequence[Span], pair: LinkedPair) -> None:
+        self.source, self.words, self.pair = source, words, pair
+        self.out: list[tuple[int, str]] = []
+        self.unplaced: list[Tag] = []
+
+    def place(self, tags: Sequence[Tag], region: Span, end: int) -> None:
+        """Put tags that stand side by side, and what is in them, among the words of ``region``.
+
+        Args:
+            tags: in order.
+            region: the words of the element that they are in.
+            end: the place behind these words.
+        """
+        spans = [covered(self.source, (tag.start, tag.end)) for tag in tags]
+        places = self.pair.apart(spans, [self._range(span, region) for span in spans])
+        rows = []
+        for i, (tag, span, place) in enumerate(zip(tags, spans, places, strict=True)):
+            rows.append((place or self._between(i, tag, span, places, region), i, tag))
+        for (first, last), _, tag in sorted(rows, key=lambda row: row[:2]):
+            start = self.words[first][0] if first < region[1] else end
+            stop = self.words[last - 1][1] if first < last else start
+            self.out.append((start, tag.opening))
+            self.place(tag.children, (first, last), stop)
+            self.out.append((stop, tag.closing))
+
+    def _range(self, span: Span, region: Span) -> Span | None:
+        found = self.pair.project(span) if span[0] < span[1] else None
+        if found is None:
+            return None
+        return max(found.start, region[0]), min(found.end, region[1])
+
+    def _between(self, i: int, tag: Tag, span: Span, places: Sequence[Span | None], region: Span) -> Span:
+        """An empty range for a tag without words, outside of those of its neighbours."""
+        place = self.pair.position(span[0])
+        if place is None or span[0] < span[1]:
+            self.unplaced.append(tag)
+        if place is None:  # without any link, as far along as in the source
+            place = round(span[0] * len(self.words) / max(len(self.source), 1))
+        place = min(max(place, region[0]), region[1])
+        for k, other in enumerate(places):
+            if other is not None and other[0] < place < other[1]:
+                place = other[1] if k < i else other[0]
+        return place, place
