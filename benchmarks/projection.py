@@ -2,14 +2,15 @@
 
     ALIGNKIT_DATA=DATA python benchmarks/projection.py -o benchmarks/results/projection --peer-python PYTHON
 
-Sets of DATA/aer, lower-cased, the test part before at most --most-training pairs of training text. The spans are on
-the source side: *names*, the longest sequences of words that begin with a capital letter, not at the start of a
+Sets of DATA/aer, lower-cased, the test part before at most --most-training pairs of training text. The spans are
+on the source side: *names*, the longest sequences of words that begin with a capital letter, not at the start of a
 sentence; and *random* ones, three of 1 to 4 words per sentence, drawn with a fixed seed. The right place of a span
 is where the sure gold links and a rule put it; a projection is right if both ends are.
 
-Each rule is measured against itself on gold links, over all spans with sure links; and on the spans that gold links
-leave no doubt about, whose words are linked to consecutive words and these to nothing else, where all rules want
-the same. Writes OUT.json and OUT.md; no figure depends on the load of the machine.
+Each rule is measured against itself on gold links, over all spans with sure links; and on the spans that gold
+links leave no doubt about, whose words are linked to consecutive words and these to nothing else, where all rules
+want the same. Writes OUT.json and OUT.md; no figure depends on the load of the machine, but eflomal's links differ
+from run to run.
 """
 
 from __future__ import annotations

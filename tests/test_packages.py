@@ -52,6 +52,7 @@ WORKING = [
     ["diagonal", *TEXT, "--symmetrize", "union"],
     ["symmetrize", "links", "hmm"],
     ["remap", *TEXT, "links", "--to", *TEXT],
+    ["project", *TEXT, "links"],
     ["show", *TEXT, "links"],
     ["evaluate", "gold", "links"],
     ["evaluate", "gold", "links", "--by-class", "--text", *TEXT],

@@ -83,7 +83,7 @@ def test_every_page_has_a_line_in_the_index_and_every_recipe_a_test():
     index = (GUIDES / "README.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"\]\((\w[\w-]*)\.md\)", index)) == PAGES
     recipes = {name for name in PAGES if _BLOCK.search((GUIDES / f"{name}.md").read_text(encoding="utf-8"))}
-    assert recipes == {"eflomal", "fast_align", "large-corpus", "moses", "opusfilter", "subwords"}
+    assert recipes == {"eflomal", "fast_align", "large-corpus", "moses", "opusfilter", "projection", "subwords"}
 
 
 @pytest.mark.slow
@@ -117,6 +117,16 @@ def test_moses(folder):
     check_links(folder, "model/aligned.grow-diag-final-and", "corpus.de", "corpus.en")
     check_lexicon(folder, "model/lex.f2e", "corpus.en", "corpus.de")
     check_lexicon(folder, "model/lex.e2f", "corpus.de", "corpus.en")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", ["projection"], indirect=True)
+def test_projection(folder):
+    tagged, plain = lines(folder, "tagged.en"), lines(folder, "corpus.en")
+    assert [re.sub(r"</?b[^>]*>|\{0\}", "", line) for line in tagged] == plain
+    assert all(line.count('<b id="1">') == line.count("</b>") == line.count("{0}") == 1 for line in tagged)
+    blocks = (folder / "labels.en").read_text(encoding="utf-8").split("\n\n")[:-1]
+    assert [" ".join(row.split("\t")[0] for row in block.split("\n")) for block in blocks] == plain
 
 
 @pytest.mark.parametrize("folder", ["opusfilter"], indirect=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from alignkit.errors import InputError, abbreviated
@@ -21,80 +21,55 @@ _BREAKS = str.maketrans("\n\r", "  ")
 
 @dataclass(frozen=True)
 class LabelledSentence:
-    """A sentence with a label for each word.
+    """A sentence with labels of spans, or of words.
 
     Attributes:
         line: number of its first line.
         words: of the sentence.
-        labels: one for each word.
-        in_spans: true if they are those of spans, ``B-X``, ``I-X`` and ``O``; false if each word has its own.
+        spans: those with a label, in order.
+        labels: of the spans.
+        of_words: whether each word has its label, whatever its neighbours have.
     """
 
     line: int
     words: Sequence[str]
+    spans: Sequence[Span]
     labels: Sequence[str]
-    in_spans: bool
+    of_words: bool
 
-    @property
-    def count(self) -> int:
-        """The number of spans or labels."""
-        return len(self._spans())
-
-    def _spans(self) -> list[tuple[int, int, str]]:
-        """(start, end, label) of the spans, or of the words that have a label."""
-        found: list[tuple[int, int, str]] = []
-        for i, label in enumerate(self.labels):
-            match = _IN_SPAN.fullmatch(label) if self.in_spans else None
-            name = match[2] if match else label
-            if match and match[1] in "IEL" and found and found[-1][1:] == (i, name):
-                found[-1] = (found[-1][0], i + 1, name)
-            elif label != OUTSIDE:
-                found.append((i, i + 1, name))
-        return found
-
-    def projected(self, size: int, pair: LinkedPair) -> tuple[list[str], list[dict[str, Any]]]:
-        """The labels of ``size`` target words, and the labels that none of them has.
+    def onto(self, path: PathLike, target: str, pair: LinkedPair) -> tuple[str, list[dict[str, Any]]]:
+        """The target's words in columns with their labels, a blank line at the end; and labels without a place.
 
         Where spans would overlap, each keeps the words with the more probable links. A word with a label of its
         own gives it to the target words whose most probable link is with it.
         """
-        spans = self._spans()
-        labels, unplaced = [OUTSIDE] * size, []
-        for (start, end, name), targets in zip(spans, self._targets(spans, pair), strict=True):
-            for k, t in enumerate(targets):
-                labels[t] = f"{'I' if k else 'B'}-{name}" if self.in_spans else name
-            if not targets:
-                unplaced.append({"start": start, "end": end, "label": name})
-        return labels, unplaced
+        words = [target[start:end] for start, end in word_spans(target)]
+        new, unplaced = [OUTSIDE] * len(words), []
+        for span, label, places in zip(self.spans, self.labels, self._places(pair, len(words)), strict=True):
+            for k, t in enumerate(places):
+                new[t] = label if self.of_words else f"{'I' if k else 'B'}-{label}"
+            if not places:
+                text = " ".join(self.words[span[0] : span[1]])
+                unplaced.append({"line": self.line, "label": label, "text": text})
+        rows = [f"{word}\t{label}\n" for word, label in zip(words, new, strict=True)]
+        return "".join([*rows, "\n"]), unplaced
 
-    def _targets(self, spans: Sequence[tuple[int, int, str]], pair: LinkedPair) -> list[Sequence[int]]:
+    def _places(self, pair: LinkedPair, size: int) -> list[Sequence[int]]:
         """The target words of each span."""
-        if self.in_spans:
-            sides = [(start, end) for start, end, _ in spans]
-            found = [pair.project(side) for side in sides]
-            places = pair.apart(sides, [place and (place.start, place.end) for place in found])
-            return [range(*(place or (0, 0))) for place in places]
+        if not self.of_words:
+            return [range(*(place or (0, 0))) for place in pair.apart(self.spans, (0, size))]
         best: dict[int, WeightedLink] = {}  # of each target word; the first of equals, as links are sorted
         for s, t, p in pair.links:
             if p >= pair.least and (t not in best or p > best[t][2]):
                 best[t] = s, t, p
-        return [[t for s, t, _ in best.values() if s == start] for start, _, _ in spans]
-
-    def onto(self, target: str, target_path: PathLike, pair: LinkedPair) -> tuple[str, list[dict[str, Any]]]:
-        """The target's words in columns with their labels, a blank line at the end; and what was not placed."""
-        words = [target[start:end] for start, end in word_spans(target)]
-        labels, unplaced = self.projected(len(words), pair)
-        rows = [f"{word}\t{label}\n" for word, label in zip(words, labels, strict=True)]
-        return "".join([*rows, "\n"]), [self._named(item) for item in unplaced]
-
-    def _named(self, item: dict[str, Any]) -> dict[str, Any]:
-        return {"line": self.line, **item, "text": " ".join(self.words[item["start"] : item["end"]])}
+        return [[t for s, t, _ in best.values() if s == start] for start, _ in self.spans]
 
 
 def parse_columns(path: PathLike, lines: Sequence[str]) -> list[LabelledSentence]:
     """Sentences in columns: a word and its label on each line, first and last, and a blank line after a sentence.
 
-    Columns are separated by tabs, or by spaces in a line without tabs.
+    Columns are separated by tabs, or by spaces in a line without tabs. Labels are those of spans, ``B-X``, ``I-X``
+    and ``O``, if one of them begins with B or I and a dash; other letters of such schemes are understood.
 
     Args:
         path: the file of the lines, for messages.
@@ -118,116 +93,94 @@ def parse_columns(path: PathLike, lines: Sequence[str]) -> list[LabelledSentence
         sentences[-1].append((number, cells[0], cells[-1]))
     if not sentences[-1]:
         sentences.pop()
-    in_spans = _are_spans(path, ((line, label) for rows in sentences for line, _, label in rows))
-    return [
-        LabelledSentence(
-            rows[0][0] if rows else 0, [word for _, word, _ in rows], [row[2] for row in rows], in_spans
-        )
-        for rows in sentences
-    ]
-
-
-def _are_spans(path: PathLike, labels: Iterable[tuple[int, str]]) -> bool:
-    """True if the labels, each with its line, are ``B-X``, ``I-X`` and ``O``; raises InputError if only some are."""
-    known = list(labels)
-    if not any(label.startswith(("B-", "I-")) for _, label in known):
-        return False
-    for line, label in known:
-        if label != OUTSIDE and not _IN_SPAN.fullmatch(label):
+    rows = [row for sentence in sentences for row in sentence]
+    of_words = not any(label.startswith(("B-", "I-")) for _, _, label in rows)
+    for number, _, label in rows:
+        if not of_words and label != OUTSIDE and not _IN_SPAN.fullmatch(label):
             problem = f"the label {abbreviated(label)!r} is neither O nor like B-X and I-X, as others are"
-            raise InputError(path, problem, line=line)
-    return True
+            raise InputError(path, problem, line=number)
+    return [_labelled(sentence, of_words) for sentence in sentences]
+
+
+def _labelled(rows: Sequence[tuple[int, str, str]], of_words: bool) -> LabelledSentence:
+    spans: list[Span] = []
+    names: list[str] = []
+    for i, (_, _, label) in enumerate(rows):
+        match = None if of_words else _IN_SPAN.fullmatch(label)
+        name = match[2] if match else label
+        if match and match[1] in "IEL" and names and (spans[-1][1], names[-1]) == (i, name):
+            spans[-1] = spans[-1][0], i + 1
+        elif label != OUTSIDE:
+            spans.append((i, i + 1))
+            names.append(name)
+    return LabelledSentence(rows[0][0] if rows else 0, [word for _, word, _ in rows], spans, names, of_words)
 
 
 @dataclass(frozen=True)
 class JsonSentence:
-    """A JSON object with a sentence and its spans or labels.
+    """A JSON object with a sentence and its spans.
 
     Attributes:
         line: of the file.
         record: the object.
         words: of the sentence.
-        characters: the range of each word in the text; None if there is no text, so that spans count words.
+        in_text: true if spans count characters of a text, false if they count words.
         spans: of words, one for each item of ``spans`` in the record.
-        labelled: the labels of its words, if it has some.
     """
 
     line: int
     record: dict[str, Any]
     words: Sequence[str]
-    characters: Sequence[Span] | None
+    in_text: bool
     spans: Sequence[Span]
-    labelled: LabelledSentence | None
 
-    @property
-    def count(self) -> int:
-        """The number of spans and labels."""
-        return len(self.spans) + (self.labelled.count if self.labelled else 0)
-
-    def onto(self, target: str, target_path: PathLike, pair: LinkedPair) -> tuple[str, list[dict[str, Any]]]:
-        """The object with the target instead of the source, and ``unplaced``: what has no place there."""
+    def onto(self, path: PathLike, target: str, pair: LinkedPair) -> tuple[str, list[dict[str, Any]]]:
+        """The object with the target instead of the source, and ``unplaced``: the spans without a place there."""
         target = target.removesuffix("\r")
-        places = word_spans(target)
-        words = [target[start:end] for start, end in places]
+        words = word_spans(target)
         found, unplaced = [], []
-        for item, span in zip(self.record.get("spans", ()), self.spans, strict=True):
+        for item, span in zip(self.record["spans"], self.spans, strict=True):
             place = pair.project(span)
             if place is None:
                 unplaced.append(item)
                 continue
             start, end = place.start, place.end
-            if self.characters is not None:
+            if self.in_text:
                 # An empty range is in front of its word, or behind the last one.
-                first = places[start][0] if start < len(places) else places[-1][1]
-                start, end = first, places[end - 1][1] if start < end else first
+                first = words[start][0] if start < len(words) else words[-1][1]
+                start, end = first, words[end - 1][1] if start < end else first
             found.append({**item, "start": start, "end": end, "probability": float(f"{place.probability:.4g}")})
-        new: dict[str, Any] = {"text": target, "tokens": words, "spans": found}
-        if self.labelled is not None:
-            new["labels"], missing = self.labelled.projected(len(words), pair)
-            unplaced += missing
-        record = {name: new.get(name, value) for name, value in self.record.items()} | {"unplaced": unplaced}
+        sentence = {"text": target} if self.in_text else {"tokens": [target[start:end] for start, end in words]}
+        record = {**self.record, **sentence, "spans": found, "unplaced": unplaced}
         return json.dumps(record, ensure_ascii=False) + "\n", [{"line": self.line, **item} for item in unplaced]
 
 
 def parse_json_lines(path: PathLike, lines: Sequence[str]) -> list[JsonSentence]:
-    """JSON objects, one on each line, with spans or labels.
+    """JSON objects with spans, one on each line.
 
-    ``text`` or a list ``tokens`` is the sentence; ``spans``, a list of objects, has ``start`` and ``end`` of each
-    span, in characters of ``text`` or else in tokens; ``labels`` has a label for each token. All else is kept.
+    The sentence is ``text`` or a list ``tokens``; ``spans``, a list of objects, has ``start`` and ``end`` of each
+    span, in characters of the text or in tokens. All else is kept.
 
     Args:
         path: the file of the lines, for messages.
         lines: the lines.
 
     Raises:
-        InputError: a line is not such an object, a span is outside its sentence, or there are not as many labels
-            as tokens.
+        InputError: a line is not such an object, or a span is outside its sentence.
     """
-    found = [_json_sentence(path, number, line) for number, line in enumerate(lines, 1)]
-    labelled = [each.labelled for each in found if each.labelled]
-    in_spans = _are_spans(path, ((each.line, label) for each in labelled for label in each.labels))
-    return [
-        replace(each, labelled=replace(each.labelled, in_spans=in_spans)) if each.labelled else each
-        for each in found
-    ]
+    return [_json_sentence(path, number, line) for number, line in enumerate(lines, 1)]
 
 
 def _json_sentence(path: PathLike, number: int, line: str) -> JsonSentence:
     record = Record(path, parse_json(path, line, line=number), line=number)
-    text = record.text("text").translate(_BREAKS) if "text" in record or "tokens" not in record else None
-    characters = None if text is None else word_spans(text)
-    if text is None or "tokens" in record:
-        words: Sequence[str] = record.texts("tokens")
-    else:
-        words = [text[start:end] for start, end in characters or ()]
-    size, spans = len(words) if text is None else len(text), []
-    for k, item in enumerate(record.rows("spans") if "spans" in record else ()):
+    in_text = "text" in record or "tokens" not in record
+    text = record.text("text").translate(_BREAKS) if in_text else ""
+    characters = word_spans(text)
+    words = [text[start:end] for start, end in characters] if in_text else record.texts("tokens")
+    spans = []
+    for k, item in enumerate(record.rows("spans")):
         part = Record(path, item, name=f"spans[{k}]", line=number)
-        start = part.whole("start", 0, size)
-        span = start, part.whole("end", start, size)
-        spans.append(span if characters is None else covered(characters, span))
-    labelled = None
-    if "labels" in record:
-        labelled = LabelledSentence(number, words, record.texts("labels", len(words)), False)
-    values = {name: record.value(name) for name in record}
-    return JsonSentence(number, values, words, characters, spans, labelled)
+        start = part.whole("start", 0, len(text if in_text else words))
+        span = start, part.whole("end", start, len(text if in_text else words))
+        spans.append(covered(characters, span) if in_text else span)
+    return JsonSentence(number, {name: record.value(name) for name in record}, words, in_text, spans)

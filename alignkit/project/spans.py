@@ -60,40 +60,30 @@ def _contiguous(inside: Linked, outside: Linked) -> Span:
 
 
 def _head(inside: Linked, outside: Linked) -> Span:
-    start = max(sorted(inside), key=lambda t: inside[t])
-    end = start + 1
-    while start - 1 in inside:
-        start -= 1
-    while end in inside:
-        end += 1
-    return start, end
+    best = max(sorted(inside), key=lambda t: inside[t])
+    return next(run for run in _runs(sorted(inside)) if run[0] <= best < run[1])
 
 
 def _unsplit(inside: Linked, outside: Linked) -> Span | None:
-    start, end = _hull(inside, outside)
-    return (start, end) if len(inside) == end - start else None
+    return _hull(inside, outside) if len(_runs(sorted(inside))) == 1 else None
 
 
-@dataclass(frozen=True)
-class Rule:
-    """A choice of the target range of a span.
-
-    Attributes:
-        choose: of the target tokens linked to the span, and of those linked to other source tokens, the range; None
-            if the span should have none.
-        help: what it chooses.
-    """
-
-    choose: Callable[[Linked, Linked], Span | None]
-    help: str
+def _runs(tokens: Sequence[int]) -> list[Span]:
+    """The ranges of consecutive numbers among sorted ones."""
+    runs: list[Span] = []
+    for t in tokens:
+        start = runs.pop()[0] if runs and runs[-1][1] == t else t
+        runs.append((start, t + 1))
+    return runs
 
 
-#: The registry of rules; the first is the default (benchmarks/projection.py compares them).
-RULES = {
-    "hull": Rule(_hull, "from the first to the last linked word"),
-    "contiguous": Rule(_contiguous, "the range with the most links, less those of other words"),
-    "head": Rule(_head, "the consecutive linked words around the most probable link"),
-    "unsplit": Rule(_unsplit, "as hull, but nothing if there are other words in between"),
+#: The registry of rules: each chooses a range of target tokens, or none, from those that are linked to a span and
+#: those that are linked to other source tokens. The first is the default (benchmarks/projection.py compares them).
+RULES: dict[str, Callable[[Linked, Linked], Span | None]] = {
+    "hull": _hull,
+    "contiguous": _contiguous,
+    "head": _head,
+    "unsplit": _unsplit,
 }
 DEFAULT_RULE = next(iter(RULES))
 
@@ -122,7 +112,7 @@ class LinkedPair:
             return None if place is None else ProjectedSpan(place, place, 1.0, True)
         inside = self.linked(span)
         outside = _most_probable((t, p) for s, t, p in self.links if not first <= s < last)
-        found = RULES[self.rule].choose(inside, outside) if inside else None
+        found = RULES[self.rule](inside, outside) if inside else None
         if found is None:
             return None
         start, end = found
@@ -146,26 +136,25 @@ class LinkedPair:
         last = max(s for s, _, _ in self.links)
         return max(t for s, t, _ in self.links if s == last) + 1
 
-    def apart(self, spans: Sequence[Span], places: Sequence[Span | None]) -> list[Span | None]:
-        """The ranges of target tokens of several spans, shortened so that they do not overlap.
+    def apart(self, spans: Sequence[Span], region: Span) -> list[Span | None]:
+        """The projections of several spans within a range of target tokens, shortened so that they do not overlap.
 
-        A token in several ranges is left to the span with the most probable link to it, the first of equals. Of
-        the tokens left to it, a span gets the consecutive ones with the most links, or None if it has none.
+        A token in several of them is left to the span with the most probable link to it, the first of equals. Of
+        the tokens left to it, a span gets the consecutive ones with the most links, or None if it has none; so do
+        empty spans.
         """
-        linked = [self.linked(span) for span in spans]
+        linked, ranges = [self.linked(span) for span in spans], []
         owner: dict[int, int] = {}
-        for i, place in enumerate(places):
-            for t in range(*(place or (0, 0))):
+        for i, span in enumerate(spans):
+            place = self.project(span) if span[0] < span[1] else None
+            ranges.append(range(max(place.start, region[0]), min(place.end, region[1])) if place else range(0))
+            for t in ranges[i]:
                 if t not in owner or linked[i].get(t, 0.0) > linked[owner[t]].get(t, 0.0):
                     owner[t] = i
         found: list[Span | None] = []
-        for i, place in enumerate(places):
-            runs: list[Span] = []
-            for t in range(*(place or (0, 0))):
-                if owner[t] == i:
-                    joins = runs and runs[-1][1] == t
-                    runs.append((runs.pop()[0] if joins else t, t + 1))
-            found.append(max(runs, key=lambda run: sum(linked[i].get(t, 0.0) for t in range(*run)), default=None))
+        for i, weights in enumerate(linked):
+            runs = _runs([t for t in ranges[i] if owner[t] == i])
+            found.append(max(runs, key=lambda run: sum(weights.get(t, 0.0) for t in range(*run)), default=None))
         return found
 
 

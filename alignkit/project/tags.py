@@ -57,29 +57,31 @@ class TaggedLine:
     """A line of text whose tags are taken out.
 
     Attributes:
-        path, line: where it was read.
+        line: its number.
         text: what is left.
         tags: the outermost ones, in order.
-        count: the number of all of them, each element being one.
     """
 
-    path: PathLike
     line: int
     text: str
     tags: Sequence[Tag]
-    count: int
 
     @property
     def words(self) -> list[str]:
         """The words of the text."""
         return [self.text[start:end] for start, end in word_spans(self.text)]
 
-    def onto(self, target: str, target_path: PathLike, pair: LinkedPair) -> tuple[str, list[dict[str, Any]]]:
+    def onto(self, path: PathLike, target: str, pair: LinkedPair) -> tuple[str, list[dict[str, Any]]]:
         """The target with the tags, and those for which its links name no place.
 
         Every tag is put into the target once, and nothing else of the target changes. Elements keep their nesting;
         of elements side by side that would overlap, each keeps the words with the more probable links. A tag
         whose place is not known stands, without content, where the words after it are.
+
+        Args:
+            path: the file of the target, for messages.
+            target: the line.
+            pair: the links between the words of both.
 
         Raises:
             InputError: the target has tags already.
@@ -87,7 +89,7 @@ class TaggedLine:
         found = _TAG.search(target)
         if found is not None:
             problem = f"has the tag {abbreviated(found[0])!r}"
-            raise InputError(target_path, problem, line=self.line, remedy="give the translation without tags")
+            raise InputError(path, problem, line=self.line, remedy="give the translation without tags")
         placing = _Placing(word_spans(self.text), word_spans(target), pair)
         end = placing.words[-1][1] if placing.words else len(target.removesuffix("\r"))
         placing.place(self.tags, (0, len(placing.words)), end)
@@ -117,7 +119,7 @@ def parse_tags(path: PathLike, lines: Sequence[str]) -> list[TaggedLine]:
 
 def _tagged(path: PathLike, number: int, line: str) -> TaggedLine:
     top, parts = Tag("", 0, 0), []
-    waiting, at, length, count = [top], 0, 0, 0
+    waiting, at, length = [top], 0, 0
     for match in _TAG.finditer(line):
         parts.append(line[at : match.start()])
         at, length, text = match.end(), length + len(parts[-1]), match[0]
@@ -132,13 +134,12 @@ def _tagged(path: PathLike, number: int, line: str) -> TaggedLine:
             continue
         tag = Tag(text, length, length)
         waiting[-1].children.append(tag)
-        count += 1
         if name and name not in _VOID and not text.endswith("/>"):
             waiting.append(tag)
     if len(waiting) > 1:
         problem = f"{abbreviated(waiting[-1].opening)} is not closed on its line"
         raise InputError(path, problem, line=number, remedy=_ESCAPE)
-    return TaggedLine(path, number, "".join([*parts, line[at:]]), top.children, count)
+    return TaggedLine(number, "".join([*parts, line[at:]]), top.children)
 
 
 class _Placing:
@@ -164,7 +165,7 @@ class _Placing:
             end: the place behind these words.
         """
         spans = [covered(self.source, (tag.start, tag.end)) for tag in tags]
-        places = self.pair.apart(spans, [self._range(span, region) for span in spans])
+        places = self.pair.apart(spans, region)
         rows = []
         for i, (tag, span, place) in enumerate(zip(tags, spans, places, strict=True)):
             rows.append((place or self._between(i, tag, span, places, region), i, tag))
@@ -174,12 +175,6 @@ class _Placing:
             self.out.append((start, tag.opening))
             self.place(tag.children, (first, last), stop)
             self.out.append((stop, tag.closing))
-
-    def _range(self, span: Span, region: Span) -> Span | None:
-        found = self.pair.project(span) if span[0] < span[1] else None
-        if found is None:
-            return None
-        return max(found.start, region[0]), min(found.end, region[1])
 
     def _between(self, i: int, tag: Tag, span: Span, places: Sequence[Span | None], region: Span) -> Span:
         """An empty range for a tag without words, outside of those of its neighbours."""

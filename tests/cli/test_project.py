@@ -1,7 +1,5 @@
 """``alignkit project``."""
 
-import json
-
 import pytest
 
 
@@ -23,13 +21,12 @@ def test_tags(call, tmp_path):
     result = call("links", "-o", "out", src="<b>a</b> b\n\n<i>x</i> {0} y\n", tgt="B  A\r\n \n\tz", links=links)
     assert (result.code, result.out) == (0, b"")
     assert (tmp_path / "out").read_bytes() == b"B  <b>A</b>\r\n \n\t<i>z</i>{0}\n"
-    assert result.err == "3 projected, 0 of them without a place in the links\n"
-    result = call("links", "--least", "0.95", "--unplaced", "rest")
-    assert result.out == b"<b></b>B  A\r\n \n\t<i>z</i>{0}\n"
-    rest = {"line": 1, "tag": "<b>", "text": "a"}
-    assert json.loads((tmp_path / "rest").read_text()) == rest
-    assert result.err == f"no place: {json.dumps(rest)}\n3 projected, 1 of them without a place in the links\n"
-    assert call("links", "--least", "0.95", "-q").err == ""
+    assert result.err == "3 sentences; 0 labels or tags without a place in the links\n"
+    result = call("links", "--least", "0.95")
+    assert result.out == b"B  <b></b>A\r\n \n\t<i>z</i>{0}\n"
+    warning = 'warning: no place in the links: {"line": 1, "tag": "<b>", "text": "a"}\n'
+    assert result.err == warning + "3 sentences; 1 labels or tags without a place in the links\n"
+    assert call("links", "--least", "0.95", "-q").err == warning
 
 
 def test_labels(call):
@@ -38,18 +35,14 @@ def test_labels(call):
     assert result.out == b"u\tB-X\nv\tI-X\nw\tI-X\n\nx\tO\n\ny\tO\n\n"
     result = call("links", "--format", "conll", "--rule", "unsplit")
     assert result.out.startswith(b"u\tO\nv\tO\n")
-    assert "1 of them without a place" in result.err
+    assert "; 1 labels or tags without a place" in result.err
 
 
 def test_half_a_character_in_json_is_written_as_it_was(call):
-    result = call("links", "--format", "json", src='{"text": "a", "id": "\\ud83dé"}\n', tgt="x\n", links="0-0\n")
-    assert result.out.decode() == '{"text": "x", "id": "\\ud83dé", "unplaced": []}\n'
-
-
-def test_many_without_a_place_are_counted(call):
-    result = call("links", src="<b>a</b>\n" * 7, tgt="x\n" * 7, links="\n" * 7)
-    assert result.err.count("no place: ") == 5
-    assert result.err.endswith("7 projected, 7 of them without a place in the links; --unplaced FILE lists all\n")
+    result = call(
+        "links", "--format", "json", src='{"text": "a", "spans": [], "id": "\\ud83dé"}\n', tgt="x\n", links="0-0\n"
+    )
+    assert result.out.decode() == '{"text": "x", "spans": [], "id": "\\ud83dé", "unplaced": []}\n'
 
 
 def test_without_links_the_text_is_aligned(call):
@@ -75,13 +68,13 @@ def test_without_links_the_text_is_aligned(call):
         ({"src": "a\n"}, [], "src: has 1 sentences, tgt has 2"),
         ({"src": "a O\n\nb O 1\n"}, ["--format", "conll"], "src, line 3: has 3 columns, not 2 columns"),
         ({"src": "a O\nb O\n"}, ["--format", "conll"], "src: has 1 sentences, tgt has 2"),
-        ({"src": '{"text": "a"}\n{"text"\n'}, ["--format", "json"], "src, line 2: damaged: not JSON"),
+        ({"src": '{"text": "a", "spans": []}\n{"text"\n'}, ["--format", "json"], "src, line 2: damaged: not JSON"),
         ({}, ["--rule", "best"], "'best' is not one of 'hull', 'contiguous', 'head', 'unsplit'"),
     ],
 )
 def test_bad_input_is_one_line_and_nothing_is_written(call, tmp_path, files, options, problem):
     everything = {"src": "<b>a</b>\nb\n", "tgt": "x\ny\n", "links": "0-0\n0-0\n"} | files
-    result = call("links", *options, "-o", "out", "--unplaced", "rest", **everything)
+    result = call("links", *options, "-o", "out", **everything)
     assert (result.code, result.out) == (2, b"")
     assert problem in result.err.splitlines()[-1]
     assert {path.name for path in tmp_path.iterdir()} == everything.keys()

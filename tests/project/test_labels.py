@@ -11,6 +11,7 @@ from alignkit.project.labels import parse_columns, parse_json_lines
 from alignkit.project.spans import LinkedPair
 
 PAIR = LinkedPair([(0, 3, 1.0), (1, 2, 0.5), (2, 0, 0.9), (3, 1, 0.8), (4, 2, 0.6)])
+LAST = LinkedPair([(0, 1, 1.0)])
 TARGET = "Angela Merkel won yesterday"
 TEXT = "gestern hat Angela Merkel gewonnen"
 
@@ -18,7 +19,7 @@ TEXT = "gestern hat Angela Merkel gewonnen"
 def columns(*rows, target=TARGET, pair=PAIR):
     """The labels of the target's words, and what was not placed."""
     (sentence,) = parse_columns("source", list(rows))
-    text, unplaced = sentence.onto(target, "target", pair)
+    text, unplaced = sentence.onto("target", target, pair)
     assert text.endswith("\n\n")
     words, labels = zip(*(row.split("\t") for row in text.splitlines()[:-1]), strict=True)
     assert list(words) == target.split()
@@ -54,22 +55,22 @@ def test_labels_of_words_go_to_the_most_probable_link():
     ]
     labels, unplaced = columns(*rows)
     assert labels == "PROPN PROPN VERB ADV"
-    assert unplaced == [{"line": 1, "start": 1, "end": 2, "label": "AUX", "text": "hat"}]
+    assert unplaced == [{"line": 1, "label": "AUX", "text": "hat"}]
     assert columns(*rows, pair=LinkedPair(PAIR.links, least=0.7))[0] == "PROPN PROPN O ADV"
 
 
 def test_what_has_no_place():
     labels, unplaced = columns("das B-X", "Haus I-X", "da B-Y", target="a b", pair=LinkedPair([(2, 1, 1.0)]))
     assert labels == "O B-Y"
-    assert unplaced == [{"line": 1, "start": 0, "end": 2, "label": "X", "text": "das Haus"}]
+    assert unplaced == [{"line": 1, "label": "X", "text": "das Haus"}]
 
 
 def test_sentences_end_with_a_blank_line():
     found = parse_columns("source", ["a O", "b O", "", " ", "c\tO", ""])
     assert [sentence.words for sentence in found] == [["a", "b"], [], ["c"]]
     assert [len(parse_columns("source", lines)) for lines in (["a O"], ["a O", ""], ["", "a O"])] == [1, 1, 2]
-    assert found[1].onto("x y", "t", LinkedPair([])) == ("x\tO\ny\tO\n\n", [])
-    assert found[0].onto("", "t", LinkedPair([])) == ("\n", [])
+    assert found[1].onto("t", "x y", LinkedPair([])) == ("x\tO\ny\tO\n\n", [])
+    assert found[0].onto("t", "", LinkedPair([])) == ("\n", [])
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_columns_that_are_wrong(rows, problem):
 
 def from_json(record, target=TARGET, pair=PAIR):
     (sentence,) = parse_json_lines("source", [json.dumps(record)])
-    text, unplaced = sentence.onto(target, "target", pair)
+    text, unplaced = sentence.onto("target", target, pair)
     return json.loads(text), unplaced
 
 
@@ -105,20 +106,20 @@ def test_spans_of_characters():
     assert unplaced == []
 
 
-def test_spans_of_tokens_and_labels():
-    spans, labels = [{"start": 2, "end": 4}, {"start": 0, "end": 5}], ["O", "B-V", "B-PER", "I-PER", "O"]
-    found, _ = from_json({"tokens": TEXT.split(), "labels": labels, "spans": spans})
+def test_spans_of_tokens():
+    spans = [{"start": 2, "end": 4}, {"start": 0, "end": 5}, {"start": 5, "end": 5}]
+    found, _ = from_json({"tokens": TEXT.split(), "spans": spans})
     assert found["tokens"] == TARGET.split()
-    assert found["labels"] == ["B-PER", "I-PER", "B-V", "O"]
-    assert [(span["start"], span["end"]) for span in found["spans"]] == [(0, 2), (0, 4)]
-    pair = LinkedPair([(0, 1, 1.0)])
+    assert [(span["start"], span["end"]) for span in found["spans"]] == [(0, 2), (0, 4), (3, 3)]
     found, unplaced = from_json(
-        {"text": "a\nb", "labels": ["B-X", "B-Y"], "spans": [{"start": 2, "end": 3}]}, "x y", pair
+        {"text": "a\nb", "spans": [{"start": 2, "end": 3}]}, "x y", LinkedPair([(0, 1, 1.0)])
     )
-    assert (found["labels"], found["spans"]) == (["O", "B-X"], [])
-    assert found["unplaced"] == [{"start": 2, "end": 3}, {"start": 1, "end": 2, "label": "Y"}]
-    assert unplaced == [{"line": 1, **item} for item in found["unplaced"]]
-    assert from_json({"text": "a", "spans": [{"start": 1, "end": 1}]}, "x y", pair)[0]["spans"][0]["start"] == 3
+    assert (found["spans"], found["unplaced"]) == ([], [{"start": 2, "end": 3}])
+    assert unplaced == [{"line": 1, "start": 2, "end": 3}]
+
+
+def test_empty_spans():
+    assert from_json({"text": "a", "spans": [{"start": 1, "end": 1}]}, "x y", LAST)[0]["spans"][0]["start"] == 3
     assert from_json({"text": "", "spans": [{"start": 0, "end": 0}]}, "", LinkedPair([]))[0]["spans"] == []
 
 
@@ -137,12 +138,12 @@ def test_spans_of_tokens_and_labels():
             {"tokens": ["ab"], "spans": [{"start": 0, "end": 2}]},
             r"spans\[0\].end should be .* from 0 to 1",
         ),
-        ({"tokens": ["a", "b"], "labels": ["O"]}, "labels should be a list of 2 strings"),
         ({"spans": []}, "text is missing"),
+        ({"text": "a"}, "spans is missing"),
         ({"text": "a", "spans": ["a"]}, r"spans\[0\] should be values by name"),
         ([1], "its content should be values by name"),
     ],
 )
 def test_records_that_are_wrong(record, problem):
     with pytest.raises(InputError, match=rf"^source, line 2: damaged: {problem}"):
-        parse_json_lines("source", ['{"text": ""}', json.dumps(record)])
+        parse_json_lines("source", ['{"text": "", "spans": []}', json.dumps(record)])

@@ -126,23 +126,23 @@ def test_nested_spans_stay_nested_and_consistent_ones_apart(one, other, weighted
         assert a.end <= b.start or b.end <= a.start
 
 
-@given(st.lists(st.tuples(spans, st.one_of(st.none(), spans)), max_size=4), links)
-def test_ranges_are_shortened_until_they_do_not_overlap(rows, weighted):
-    sides, places = [side for side, _ in rows], [place for _, place in rows]
-    found = pair_of(weighted).apart(sides, places)
-    seen = set()
-    for before, after in zip(places, found, strict=True):
-        if after is not None:
-            assert before[0] <= after[0] < after[1] <= before[1]
-            assert not seen & set(range(*after))
-            seen |= set(range(*after))
-    if not any(a and b and a[0] < b[1] and b[0] < a[1] for i, a in enumerate(places) for b in places[:i]):
-        assert found == places
+@given(st.lists(spans, max_size=4), spans, links, st.sampled_from(list(RULES)))
+def test_ranges_are_shortened_until_they_do_not_overlap(sides, region, weighted, rule):
+    pair = pair_of(weighted, rule=rule)
+    before = [pair.project(side) for side in sides]
+    before = [range(max(x.start, region[0]), min(x.end, region[1])) if x else range(0) for x in before]
+    after = [range(*(place or (0, 0))) for place in pair.apart(sides, region)]
+    for one, other in zip(before, after, strict=True):
+        assert set(other) <= set(one)
+    assert len({t for each in after for t in each}) == sum(map(len, after))
+    alone = not any(set(a) & set(b) for i, a in enumerate(before) for b in before[:i])
+    if alone:
+        assert list(map(list, after)) == list(map(list, before))
 
 
 def test_a_word_goes_to_the_span_with_the_better_link():
     pair = LinkedPair([(0, 0, 1.0), (0, 2, 0.4), (1, 2, 0.9), (1, 3, 0.5)])
-    assert pair.apart([(0, 1), (1, 2)], [(0, 3), (2, 4)]) == [(0, 2), (2, 4)]
-    assert pair.apart([(0, 1), (1, 2)], [(2, 3), (2, 3)]) == [None, (2, 3)]
+    assert pair.apart([(0, 1), (1, 2)], (0, 4)) == [(0, 2), (2, 4)]
+    assert pair.apart([(0, 1), (1, 2)], (2, 3)) == [None, (2, 3)]
     around = LinkedPair([(0, 0, 0.3), (0, 2, 0.9), (1, 1, 1.0)])
-    assert around.apart([(0, 1), (1, 2)], [(0, 3), (1, 2)]) == [(2, 3), (1, 2)]
+    assert around.apart([(0, 1), (1, 2), (1, 1)], (0, 3)) == [(2, 3), (1, 2), None]

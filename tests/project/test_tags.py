@@ -18,7 +18,7 @@ def tagged(source, target, links, **options):
     """The target with the tags, and the tags without a place."""
     (line,) = parse_tags("source", [source])
     pair = LinkedPair(sorted((*map(int, link.split("-")), 1.0) for link in links.split()), **options)
-    text, unplaced = line.onto(target, "target", pair)
+    text, unplaced = line.onto("target", target, pair)
     assert text.endswith("\n")
     return text[:-1], [item["tag"] for item in unplaced]
 
@@ -53,8 +53,8 @@ def test_what_has_no_place_is_put_somewhere_and_named():
     assert tagged("<b>a c</b> d", "x y z", "0-0 1-2", rule="unsplit") == ("<b></b>x y z", ["<b>"])
     assert tagged("<b>a c</b>", "x", "0-0", least=0.6) == ("<b></b>x", ["<b>"])
     (line,) = parse_tags("source", ["<b>das</b> Haus<br>"])
-    assert (line.count, line.words) == (2, ["das", "Haus"])
-    assert line.onto("x", "t", LinkedPair([]))[1][0] == {"line": 1, "tag": "<b>", "text": "das"}
+    assert line.words == ["das", "Haus"]
+    assert line.onto("t", "x", LinkedPair([]))[1][0] == {"line": 1, "tag": "<b>", "text": "das"}
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_without_its_tags_the_result_is_the_target(source, target, space, pairs,
     (line,) = parse_tags("source", [source])
     plain = space.join(["", *target])
     kept = sorted((s, t, 1.0) for s, t in pairs if s < len(line.words) and t < len(target))
-    text, _ = line.onto(plain, "target", LinkedPair(kept, rule))
+    text, _ = line.onto("target", plain, LinkedPair(kept, rule))
     assert re.sub(r"</?[ex]\d+/?>", "", text) == plain + "\n"
     assert line.text == re.sub(r"<[^>]*>", "", source)
     assert parents(text.replace("<\n", "\n").replace("<\t", "\t").replace("<<", "<")) == parents(source)
