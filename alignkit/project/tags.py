@@ -20,6 +20,7 @@ _WORD = re.compile(r"[^ \t]+")
 _VOID = frozenset(
     ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"]
 )
+_DEEPEST = 100  # elements within each other
 _ESCAPE = "write &lt; for a < that begins no tag"
 
 
@@ -112,7 +113,8 @@ def parse_tags(path: PathLike, lines: Sequence[str]) -> list[TaggedLine]:
         lines: the lines.
 
     Raises:
-        InputError: a tag is not closed on its line, or closed though it is not the last that is open.
+        InputError: a tag is not closed on its line, or closed though it is not the last that is open; or too many
+            elements are within each other.
     """
     return [_tagged(path, number, line) for number, line in enumerate(lines, 1)]
 
@@ -136,6 +138,8 @@ def _tagged(path: PathLike, number: int, line: str) -> TaggedLine:
         waiting[-1].children.append(tag)
         if name and name not in _VOID and not text.endswith("/>"):
             waiting.append(tag)
+        if len(waiting) > _DEEPEST:
+            raise InputError(path, f"has more than {_DEEPEST - 1} elements within each other", line=number)
     if len(waiting) > 1:
         problem = f"{abbreviated(waiting[-1].opening)} is not closed on its line"
         raise InputError(path, problem, line=number, remedy=_ESCAPE)

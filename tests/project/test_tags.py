@@ -38,6 +38,7 @@ def tagged(source, target, links, **options):
         ("<b>a c</b> <i>b</i>", "x y z", "0-0 1-2 2-1", "<b>x</b> <i>y</i> z"),  # the hull of b is around i
         ("<b>a <i>b</i></b> <u>c</u>", "x y", "0-0 1-1 2-1", "<b>x <i>y</i></b><u></u>"),
         ("<g1>a</g1><br> <g2>b</g2>", "y x", "0-1 1-0", "<br><g2>y</g2> <g1>x</g1>"),
+        ("<b>a <i>b</i></b> c", "y x", "0-1 2-0", "y <b><i></i>x</b>"),  # what is in b stays there
         ("{0}", "", "", "{0}"),
         ("", "a <b a", "", "a <b a"),
     ],
@@ -64,6 +65,7 @@ def test_what_has_no_place_is_put_somewhere_and_named():
         ("<b><i>a</b></i>", "</b> does not close the last open tag"),
         ("a</b>", "</b> does not close"),
         ("{0}</b>", "</b> does not close"),
+        ("<b>" * 100 + "</b>" * 100, "has more than 99 elements"),
     ],
 )
 def test_tags_that_are_not_well_formed(line, problem):
