@@ -10,7 +10,7 @@ from typing import Any
 
 from alignkit.errors import InputError, abbreviated
 from alignkit.project.spans import LinkedPair, Span, WeightedLink
-from alignkit.project.tags import covered, word_spans
+from alignkit.project.tags import covered, without_punctuation, word_spans
 from alignkit.records import Record, parse_json
 from alignkit.types import PathLike
 
@@ -137,7 +137,7 @@ class JsonSentence:
     def onto(self, path: PathLike, target: str, pair: LinkedPair) -> tuple[str, list[dict[str, Any]]]:
         """The object with the target instead of the source, and ``unplaced``: the spans without a place there."""
         target = target.removesuffix("\r")
-        words = word_spans(target)
+        words, text = word_spans(target), self.record.get("text", "")
         found, unplaced = [], []
         for item, span in zip(self.record["spans"], self.spans, strict=True):
             place = pair.project(span)
@@ -148,7 +148,8 @@ class JsonSentence:
             if self.in_text:
                 # An empty range is in front of its word, or behind the last one.
                 first = words[start][0] if start < len(words) else words[-1][1]
-                start, end = first, words[end - 1][1] if start < end else first
+                chosen = first, words[end - 1][1] if start < end else first
+                start, end = without_punctuation(text, target, (item["start"], item["end"]), chosen)
             found.append({**item, "start": start, "end": end, "probability": float(f"{place.probability:.4g}")})
         sentence = {"text": target} if self.in_text else {"tokens": [target[start:end] for start, end in words]}
         record = {**self.record, **sentence, "spans": found, "unplaced": unplaced}

@@ -36,6 +36,27 @@ def covered(words: Sequence[Span], span: Span) -> Span:
     return (first, last) if span[0] < span[1] and first < last else (first, first)
 
 
+def without_punctuation(source: str, target: str, span: Span, place: Span) -> Span:
+    """The characters of a projected span, without marks at its ends if such were left out in the source.
+
+    It ends within a word then, or begins there, and at most as many characters are left out here.
+
+    Args:
+        source, target: the texts.
+        span: its characters in the source.
+        place: the characters of the target words that it is projected onto.
+    """
+    from alignkit.text.punctuation import is_punctuation
+
+    start, end = place
+    around = re.split(r"[ \t]", source[: span[0]])[-1], re.split(r"[ \t]", source[span[1] :], maxsplit=1)[0]
+    for _ in around[0]:
+        start += end - start > 1 and is_punctuation(target[start])
+    for _ in around[1]:
+        end -= end - start > 1 and is_punctuation(target[end - 1])
+    return start, end
+
+
 @dataclass
 class Tag:
     """An element, or a tag or placeholder that stands alone.
@@ -91,9 +112,10 @@ class TaggedLine:
         if found is not None:
             problem = f"has the tag {abbreviated(found[0])!r}"
             raise InputError(path, problem, line=self.line, remedy="give the translation without tags")
-        placing = _Placing(word_spans(self.text), word_spans(target), pair)
+        placing = _Placing(self.text, target, pair)
         end = placing.words[-1][1] if placing.words else len(target.removesuffix("\r"))
-        placing.place(self.tags, (0, len(placing.words)), end)
+        sizes = len(placing.source), len(placing.words)
+        placing.place(self.tags, (0, sizes[0]), (0, sizes[1]), (0, end))
         parts, at = [], 0
         for offset, tag in placing.out:
             parts += [target[at:offset], tag]
@@ -149,40 +171,55 @@ def _tagged(path: PathLike, number: int, line: str) -> TaggedLine:
 class _Placing:
     """Tags put into a line.
 
+    Args:
+        source, target: the text without tags, and the line.
+        pair: the links between their words.
+
     Attributes:
-        words: the characters of each target word.
         out: tags as they are written, and the place of the character that each goes in front of, in order.
         unplaced: tags whose place the links do not tell.
     """
 
-    def __init__(self, source: Sequence[Span], words: Sequence[Span], pair: LinkedPair) -> None:
-        self.source, self.words, self.pair = source, words, pair
+    def __init__(self, source: str, target: str, pair: LinkedPair) -> None:
+        self.texts, self.pair = (source, target), pair
+        self.source, self.words = word_spans(source), word_spans(target)
         self.out: list[tuple[int, str]] = []
         self.unplaced: list[Tag] = []
 
-    def place(self, tags: Sequence[Tag], region: Span, end: int) -> None:
-        """Put tags that stand side by side, and what is in them, among the words of ``region``.
+    def place(self, tags: Sequence[Tag], inside: Span, region: Span, bounds: Span) -> None:
+        """Put tags that stand side by side, and what is in them, into the place of the element that they are in.
 
         Args:
             tags: in order.
-            region: the words of the element that they are in.
-            end: the place behind these words.
+            inside: the source words of that element.
+            region: its target words.
+            bounds: the characters of these.
         """
+        low, high = bounds
         spans = [covered(self.source, (tag.start, tag.end)) for tag in tags]
         places = self.pair.apart(spans, region)
         rows = []
         for i, (tag, span, place) in enumerate(zip(tags, spans, places, strict=True)):
-            rows.append((place or self._between(i, tag, span, places, region), i, tag))
-        for (first, last), _, tag in sorted(rows, key=lambda row: row[:2]):
-            start = self.words[first][0] if first < region[1] else end
-            stop = self.words[last - 1][1] if first < last else start
+            rows.append((place or self._between(i, tag, span, places, inside, region), i, tag, span))
+        for (first, last), _, tag, span in sorted(rows, key=lambda row: row[:2]):
+            start = stop = self.words[first][0] if first < region[1] else high
+            if first < last:
+                place = start, self.words[last - 1][1]
+                start, stop = without_punctuation(*self.texts, (tag.start, tag.end), place)
+            start, stop = min(max(start, low), high), min(max(stop, low), high)
             self.out.append((start, tag.opening))
-            self.place(tag.children, (first, last), stop)
+            self.place(tag.children, span, (first, last), (start, stop))
             self.out.append((stop, tag.closing))
 
-    def _between(self, i: int, tag: Tag, span: Span, places: Sequence[Span | None], region: Span) -> Span:
+    def _between(
+        self, i: int, tag: Tag, span: Span, places: Sequence[Span | None], inside: Span, region: Span
+    ) -> Span:
         """An empty range for a tag without words, outside of those of its neighbours."""
         place = self.pair.position(span[0])
+        if (
+            span[0] == span[1] and not inside[0] < span[0] < inside[1]
+        ):  # what begins or ends an element goes on to do so
+            place = region[span[0] >= inside[1] > inside[0]]
         if place is None or span[0] < span[1]:
             self.unplaced.append(tag)
         if place is None:  # without any link, as far along as in the source

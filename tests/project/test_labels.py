@@ -118,6 +118,13 @@ def test_spans_of_tokens():
     assert unplaced == [{"line": 1, "start": 2, "end": 3}]
 
 
+def test_marks_that_are_not_in_the_span():
+    found, _ = from_json(
+        {"text": "in (Rom),", "spans": [{"start": 4, "end": 7}]}, "(Rome), x", LinkedPair([(1, 0, 1.0)])
+    )
+    assert (found["spans"][0]["start"], found["spans"][0]["end"]) == (1, 5)
+
+
 def test_empty_spans():
     assert from_json({"text": "a", "spans": [{"start": 1, "end": 1}]}, "x y", LAST)[0]["spans"][0]["start"] == 3
     assert from_json({"text": "", "spans": [{"start": 0, "end": 0}]}, "", LinkedPair([]))[0]["spans"] == []

@@ -40,6 +40,10 @@ def tagged(source, target, links, **options):
         ("<g1>a</g1><br> <g2>b</g2>", "y x", "0-1 1-0", "<br><g2>y</g2> <g1>x</g1>"),
         ("<b>a <i>b</i></b> c", "y x", "0-1 2-0", "y <b><i></i>x</b>"),  # what is in b stays there
         ("{0}", "", "", "{0}"),
+        ('"<b>Haus</b>", da.', '"house," there.', "0-0 1-1", '"<b>house</b>," there.'),  # no marks in b
+        ("<b>Haus,</b> da", "house, there", "0-0 1-1", "<b>house,</b> there"),
+        ("<b>!</b>a <i><b>a</b></i>.", "! (a).", "0-0 1-1", "<b>!</b> <i><b>(a)</b></i>."),
+        ("x<br> y z <br/>", "b a c", "0-1 1-0", "<br>b a c<br/>"),
         ("", "a <b a", "", "a <b a"),
     ],
 )
