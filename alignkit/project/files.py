@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from alignkit.errors import InputError
-from alignkit.project.labels import parse_columns, parse_json_lines
-from alignkit.project.spans import DEFAULT_RULE, linked_pairs
-from alignkit.project.tags import parse_tags, word_spans
+from alignkit.project.labels import JsonSentence, LabelledSentence, parse_columns, parse_json_lines
+from alignkit.project.spans import DEFAULT_RULE, pairs_with_links
+from alignkit.project.tags import TaggedLine, parse_tags, word_spans
 from alignkit.types import PathLike, Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
 
     from alignkit.links.links import Links
 
 log = logging.getLogger(__name__)
 
+Sentences = Sequence[TaggedLine | LabelledSentence | JsonSentence]
+
 #: The registry of formats: each reads the lines of a file as sentences, which have ``words``, and ``onto`` to
 #: project what is to be projected.
-FORMATS = {"tags": parse_tags, "conll": parse_columns, "json": parse_json_lines}
+FORMATS: dict[str, Callable[[PathLike, Sequence[str]], Sentences]] = {
+    "tags": parse_tags,
+    "conll": parse_columns,
+    "json": parse_json_lines,
+}
 
 
 def project_files(
@@ -72,7 +77,7 @@ def project_files(
         aligned = align(*text, threads=threads, progress=progress)
         found, probabilities = aligned.links, aligned.probabilities
     parts, missing = [], 0
-    pairs = linked_pairs(found, probabilities, rule, least)
+    pairs = pairs_with_links(found, probabilities, rule, least)
     for sentence, line, pair in zip(sentences, lines, pairs, strict=True):
         part, unplaced = sentence.onto(target, line, pair)
         parts.append(part)

@@ -137,7 +137,7 @@ class JsonSentence:
     def onto(self, path: PathLike, target: str, pair: LinkedPair) -> tuple[str, list[dict[str, Any]]]:
         """The object with the target instead of the source, and ``unplaced``: the spans without a place there."""
         target = target.removesuffix("\r")
-        words, text = word_spans(target), self.record.get("text", "")
+        words, text = word_spans(target), self.record.get("text", "").translate(_BREAKS)
         found, unplaced = [], []
         for item, span in zip(self.record["spans"], self.spans, strict=True):
             place = pair.project(span)
@@ -151,8 +151,12 @@ class JsonSentence:
                 chosen = first, words[end - 1][1] if start < end else first
                 start, end = without_punctuation(text, target, (item["start"], item["end"]), chosen)
             found.append({**item, "start": start, "end": end, "probability": float(f"{place.probability:.4g}")})
-        sentence = {"text": target} if self.in_text else {"tokens": [target[start:end] for start, end in words]}
-        record = {**self.record, **sentence, "spans": found, "unplaced": unplaced}
+        new: dict[str, Any] = {"spans": found, "unplaced": unplaced}
+        if self.in_text:
+            new["text"] = target
+        else:
+            new["tokens"] = [target[start:end] for start, end in words]
+        record = self.record | new
         return json.dumps(record, ensure_ascii=False) + "\n", [{"line": self.line, **item} for item in unplaced]
 
 

@@ -199,11 +199,11 @@ def project_spans(
     lists = [list(each) for each in spans]
     if len(lists) != len(links):
         raise AlignkitError(f"spans of {len(lists)} sentence pairs, links of {len(links)}")
-    pairs = linked_pairs(links, probabilities, rule, least)
+    pairs = pairs_with_links(links, probabilities, rule, least)
     return [[pair.project(span) for span in each] for each, pair in zip(lists, pairs, strict=True)]
 
 
-def linked_pairs(
+def pairs_with_links(
     links: Links, probabilities: np.ndarray | None = None, rule: str = DEFAULT_RULE, least: float = 0.0
 ) -> list[LinkedPair]:
     """The pairs of links; arguments as :func:`project_spans`, and a probability that is not known (NaN) is 1."""

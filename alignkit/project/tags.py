@@ -116,7 +116,8 @@ class TaggedLine:
         end = placing.words[-1][1] if placing.words else len(target.removesuffix("\r"))
         sizes = len(placing.source), len(placing.words)
         placing.place(self.tags, (0, sizes[0]), (0, sizes[1]), (0, end))
-        parts, at = [], 0
+        parts: list[str] = []
+        at = 0
         for offset, tag in placing.out:
             parts += [target[at:offset], tag]
             at = offset

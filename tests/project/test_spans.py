@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignkit.errors import AlignkitError
@@ -86,6 +86,7 @@ def pair_of(weighted, **options):
     return LinkedPair(sorted((s, t, p) for (s, t), p in weighted.items()), **options)
 
 
+@settings(max_examples=40)
 @given(spans, links)
 def test_the_contiguous_range_is_the_best_of_all(span, weighted):
     found = pair_of(weighted, rule="contiguous").project(span)
@@ -103,6 +104,7 @@ def test_the_contiguous_range_is_the_best_of_all(span, weighted):
     assert total[found.start, found.end] == max(total.values())
 
 
+@settings(max_examples=40)
 @given(spans, links)
 def test_the_hull_says_what_the_links_say(span, weighted):
     found = pair_of(weighted).project(span)
@@ -114,6 +116,7 @@ def test_the_hull_says_what_the_links_say(span, weighted):
         assert found.is_consistent == (not outside & set(range(found.start, found.end)))
 
 
+@settings(max_examples=40)
 @given(spans, spans, links)
 def test_nested_spans_stay_nested_and_consistent_ones_apart(one, other, weighted):
     whole = (min(one[0], other[0]), max(one[1], other[1]))
@@ -126,6 +129,7 @@ def test_nested_spans_stay_nested_and_consistent_ones_apart(one, other, weighted
         assert a.end <= b.start or b.end <= a.start
 
 
+@settings(max_examples=40)
 @given(st.lists(spans, max_size=4), spans, links, st.sampled_from(list(RULES)))
 def test_ranges_are_shortened_until_they_do_not_overlap(sides, region, weighted, rule):
     pair = pair_of(weighted, rule=rule)

@@ -6,7 +6,7 @@ import re
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignkit.errors import InputError
@@ -114,6 +114,7 @@ def parents(text):
     return {child.tag: parent.tag for parent in root.iter() for child in parent}
 
 
+@settings(max_examples=40)
 @given(
     sources.map(numbered),
     words,
