@@ -78,8 +78,12 @@ def _temporary(path: PathLike, target: Path) -> Iterator[IO[bytes]]:
             name.unlink()
 
 
-def check_writable(path: PathLike) -> None:
+def check_writable(path: PathLike, *, gzip: bool = False) -> None:
     """Check, before the work whose result it will hold, that a file can be written.
+
+    Args:
+        path: the file.
+        gzip: it may end in ``.gz``.
 
     Raises:
         AlignkitError: its folder is missing or not writable, it is a folder, or its name is that of a compressed
@@ -94,7 +98,7 @@ def check_writable(path: PathLike) -> None:
     replaced = target.parent if target.is_file() or not target.exists() else target
     if not os.access(replaced, os.W_OK):
         raise AlignkitError(f"cannot write {path}: no permission to write to {replaced}")
-    if target.suffix in COMPRESSED:
+    if target.suffix in COMPRESSED and not (gzip and target.suffix == ".gz"):
         remedy = f"leave out {target.suffix} and compress the file afterwards"
         raise AlignkitError(f"cannot write {path}: outputs are not compressed; {remedy}")
     if replaced == target.parent:  # some file systems, and long names, are refused only when a file is made

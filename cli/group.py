@@ -26,9 +26,11 @@ GROUPS = {
         "remap": "Move links between words, subwords and untokenized text.",
         "project": "Put labels, spans and inline tags into a translation.",
     },
-    "Lexicons": {
+    "Lexicons and phrases": {
         "lexicon": "Write the translation table of a saved model as text.",
         "cooc": "Count which words occur together.",
+        "phrases": "Write the phrase table of a text, as Moses does.",
+        "terms": "List the terms of several words and their translations.",
     },
     "Networks": {
         "train": "Train a neural aligner.",

@@ -174,17 +174,24 @@ class OutputPath(click.ParamType):
         endings: of the names of files in formats that can be written; none: any name will do.
         result: of the command, which goes to standard output if no file or "-" is given.
         stdout: "-" is standard output.
+        gzip: a name in .gz is one of a file that is compressed.
         replaces: the name of the parameter whose file it may replace; all other inputs are kept.
     """
 
     name = "file"
 
     def __init__(
-        self, *endings: str, result: bool = False, stdout: bool = False, replaces: str | None = None
+        self,
+        *endings: str,
+        result: bool = False,
+        stdout: bool = False,
+        gzip: bool = False,
+        replaces: str | None = None,
     ) -> None:
         self.endings = endings
         self.result = result
         self.stdout = stdout or result
+        self.gzip = gzip
         self.replaces = replaces
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -195,7 +202,7 @@ class OutputPath(click.ParamType):
             if not self.stdout:
                 self.fail("standard output has the result itself; give a file.", param, ctx)
             return path
-        check_writable(path)
+        check_writable(path, gzip=self.gzip)
         if self.endings and not _is_special(path):
             check_ending(path, self.endings)
             if path.endswith(".parquet"):

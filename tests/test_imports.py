@@ -45,7 +45,7 @@ ORDER = [
         "report",
         "experiments",
     ),
-    *("diagnose", "explain", "heads", "project"),
+    *("diagnose", "explain", "heads", "project", "compat", "phrases"),
 ]
 #: Folder -> the commands that it serves: nothing else imports it (the list of commands names these modules).
 LEAVES = {
@@ -53,6 +53,8 @@ LEAVES = {
     "alignkit.explain": {"alignkit_cli.explain"},
     "alignkit.heads": {"alignkit_cli.attention", "alignkit_cli.heads"},
     "alignkit.project": {"alignkit_cli.project"},
+    "alignkit.compat": set(),
+    "alignkit.phrases": {"alignkit_cli.phrases", "alignkit_cli.terms"},
 }
 #: Side by side: none of them imports another.
 APART = {"alignkit.classical", "alignkit.neural", "alignkit.metrics"}

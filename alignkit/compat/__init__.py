@@ -1,0 +1,1 @@
+"""The interfaces of other aligners, for programs that were written for them; a leaf."""

@@ -1,0 +1,1 @@
+"""Phrase pairs that are consistent with links: phrase tables, and bilingual terms."""

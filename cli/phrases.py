@@ -1,0 +1,78 @@
+"""``alignkit phrases``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from alignkit.phrases.settings import LONGEST, PHRASE_LENGTH
+from alignkit_cli.command import alignkit_command, argument
+from alignkit_cli.options import (
+    ONE_FILE,
+    Command,
+    apply,
+    quiet_option,
+    reading_options,
+    threads_option,
+    write_output,
+)
+from alignkit_cli.parameter_types import TEXT, InputPath, OutputPath
+from alignkit_cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from alignkit.phrases.extraction import PhraseText
+
+
+def linked_text_arguments(command: Command) -> Command:
+    """SRC TGT LINKS."""
+    given = "Their links, a line per pair. Without them, the text is aligned as by `alignkit align`."
+    return apply(
+        command,
+        argument("source", metavar="SRC", type=TEXT, help=f"The source text. Or, without LINKS, {ONE_FILE}."),
+        argument("target", metavar="[TGT]", required=False, type=TEXT, help="The target text."),
+        argument("links", metavar="[LINKS]", required=False, type=InputPath(), help=given),
+    )
+
+
+def length_option(default: int) -> Command:
+    """--max-length."""
+    text = "The largest number of words of a phrase."
+    return click.option(
+        "--max-length", type=click.IntRange(1, LONGEST), default=default, show_default=True, help=text
+    )
+
+
+def read_linked_text(threads: int | None, quiet: bool, max_length: int, **options: Any) -> PhraseText:
+    """The text of the arguments with its links."""
+    from alignkit.phrases.extraction import PhraseText
+
+    with progress_bar("fitting", quiet) as bar:
+        return PhraseText.read(longest=max_length, fitting={"threads": threads, "progress": bar}, **options)
+
+
+@alignkit_command("phrases", "alignkit phrases corpus.de corpus.en links -o phrase-table.gz")
+@linked_text_arguments
+@length_option(PHRASE_LENGTH)
+@click.option(
+    "-o",
+    "--output",
+    type=OutputPath(result=True, gzip=True),
+    help="Write the table to FILE, whole or not at all; compressed if it ends in .gz.",
+)
+@reading_options
+@threads_option
+@quiet_option
+def command(output: str | None, **options: Any) -> None:
+    """Write the phrase table of a text, as Moses does.
+
+    A line has source phrase, target phrase, p(source | target), lex(source | target), p(target | source),
+    lex(target | source), their links, and the counts of the target phrase, of the source phrase and of both, with
+    ||| between them. Phrases are consistent with LINKS: no word of one is linked outside of the other.
+
+    While phrases are counted they are in files of the temporary folder, which TMPDIR names.
+    """
+    from alignkit.phrases.table import gzipped, phrase_table
+
+    table = phrase_table(read_linked_text(**options))
+    write_output(gzipped(table) if output is not None and output.endswith(".gz") else table, output)
