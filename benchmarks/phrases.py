@@ -45,10 +45,8 @@ def markdown(result: dict[str, Any]) -> str:
     """The table."""
     lines = ["# Phrase tables and terms", "", f"{result['machine']}; one thread, a machine that is not quiet."]
     lines += [f"{result['pairs']:,} sentence pairs with their links.", ""]
-    lines += [
-        "| command | output | MB | s | CPU s | sentence pairs per CPU s | peak MB |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    titles = ["command", "output", "MB", "s", "CPU s", "sentence pairs per CPU s", "peak MB"]
+    lines += [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
     for each in result["rows"]:
         cells = [each["command"], f"{each['found']:,} {each['what']}", each["output_mb"], each["seconds"]]
         cells += [each["cpu_seconds"], f"{each['pairs_per_cpu_second']:,}", f"{each['peak_mb']:,}"]

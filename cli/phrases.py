@@ -9,15 +9,15 @@ import click
 from alignkit.phrases.settings import LONGEST, PHRASE_LENGTH
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
-    ONE_FILE,
     Command,
     apply,
     quiet_option,
     reading_options,
+    side_arguments,
     threads_option,
     write_output,
 )
-from alignkit_cli.parameter_types import TEXT, InputPath, OutputPath
+from alignkit_cli.parameter_types import InputPath, OutputPath
 from alignkit_cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -25,14 +25,10 @@ if TYPE_CHECKING:
 
 
 def linked_text_arguments(command: Command) -> Command:
-    """SRC TGT LINKS."""
-    given = "Their links, a line per pair. Without them, the text is aligned as by `alignkit align`."
-    return apply(
-        command,
-        argument("source", metavar="SRC", type=TEXT, help=f"The source text. Or, without LINKS, {ONE_FILE}."),
-        argument("target", metavar="[TGT]", required=False, type=TEXT, help="The target text."),
-        argument("links", metavar="[LINKS]", required=False, type=InputPath(), help=given),
-    )
+    """SRC [TGT] [LINKS]."""
+    given = "Links of SRC and TGT, a line per pair. Without them, the text is aligned as by `alignkit align`."
+    links = argument("links", metavar="[LINKS]", required=False, type=InputPath(), help=given)
+    return apply(command, side_arguments(required=True), links)
 
 
 def length_option(default: int) -> Command:

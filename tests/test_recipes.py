@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import shutil
@@ -117,6 +118,9 @@ def test_moses(folder):
     check_links(folder, "model/aligned.grow-diag-final-and", "corpus.de", "corpus.en")
     check_lexicon(folder, "model/lex.f2e", "corpus.en", "corpus.de")
     check_lexicon(folder, "model/lex.e2f", "corpus.de", "corpus.en")
+    table = gzip.decompress((folder / "model/phrase-table.gz").read_bytes()).decode().splitlines()
+    assert len(table) > 1000
+    assert all(line.count(" |||") == 6 for line in table)
 
 
 @pytest.mark.slow

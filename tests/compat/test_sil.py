@@ -16,7 +16,7 @@ SOURCE, TARGET = [["a", "b c"], ["a"], ["b c", "d"], ["d"]], [["A", "B"], ["A"],
 @pytest.fixture
 def aligner():
     pytest.importorskip("machine", reason="needs sil-machine")
-    return SilAligner(fit_ibm1(Bitext.from_sentences(SOURCE, TARGET), 10))
+    return SilAligner(fit_ibm1(Bitext.from_sentences(SOURCE, TARGET), iterations=10))
 
 
 def test_it_is_one_of_their_aligners(aligner):
@@ -36,7 +36,7 @@ def test_it_is_one_of_their_aligners(aligner):
 def test_their_symmetrization_takes_it(aligner):
     from machine.translation import SymmetrizedWordAligner
 
-    turned = SilAligner(fit_ibm1(Bitext.from_sentences(TARGET, SOURCE), 10))
+    turned = SilAligner(fit_ibm1(Bitext.from_sentences(TARGET, SOURCE), iterations=10))
     both = SymmetrizedWordAligner(aligner, turned)
     assert str(both.align(["a", "d"], ["D", "A"])) == "0-1 1-0"
     assert [str(each) for each in both.align_batch([(["a", "d"], ["D", "A"])])] == ["0-1 1-0"]
@@ -56,4 +56,4 @@ def test_translations_are_numbers_of_target_words(aligner, tmp_path):
 def test_without_the_package_it_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "machine", None)
     with pytest.raises(MissingPackageError, match="pip install sil-machine"):
-        SilAligner(fit_ibm1(Bitext.from_sentences([["a"]], [["A"]]), 1))
+        SilAligner(fit_ibm1(Bitext.from_sentences([["a"]], [["A"]]), iterations=1))
