@@ -33,10 +33,9 @@ def linked_text_arguments(command: Command) -> Command:
 
 def length_option(default: int) -> Command:
     """--max-length."""
-    text = "The largest number of words of a phrase."
-    return click.option(
-        "--max-length", type=click.IntRange(1, LONGEST), default=default, show_default=True, help=text
-    )
+    text, most = "The largest number of words of a phrase.", click.IntRange(1, LONGEST)
+    attributes = {"type": most, "metavar": "N", "default": default, "show_default": True, "help": text}
+    return click.option("--max-length", **attributes)
 
 
 def read_linked_text(threads: int | None, quiet: bool, max_length: int, **options: Any) -> PhraseText:
