@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -26,25 +25,13 @@ _ORDER = np.empty(1 << LONGEST, np.uint8)
 _ORDER[sorted(range(1 << LONGEST), key=lambda row: [i for i in range(LONGEST) if row >> i & 1])] = np.arange(256)
 
 
-@dataclass(frozen=True, eq=False)
-class CountedPhrases:
-    """Different phrase pairs, in the order of the bytes of ``source ||| target``.
+def count_phrases(text: PhraseText, part: int = PART) -> Iterator[np.ndarray]:
+    """The different phrase pairs of a text with their counts, ``PHRASE_PAIR`` (n,), in parts.
 
-    Attributes:
-        pairs: ``PHRASE_PAIR`` (n,), each at one of its places in the text, with the links that it has most often.
-        source_counts: int64 (n,), how often there is the source phrase of each, with any target phrase.
-    """
-
-    pairs: np.ndarray
-    source_counts: np.ndarray
-
-
-def count_phrases(text: PhraseText, part: int = PART) -> Iterator[CountedPhrases]:
-    """The phrase pairs of a text with their counts: parts that follow each other in the order of the source.
-
-    The pairs are sorted twice into files of a temporary folder: by target phrase to count the pairs and the
-    targets, then by source phrase. A file has the phrases between two pairs of first words, so that the memory
-    depends on ``part`` and on the words of the text, not on the number of phrase pairs.
+    They are in the order of the bytes of ``source ||| target``, each at one of its places in the text, with the
+    links that it has most often. They are sorted twice into files of a temporary folder: by target phrase to count
+    the pairs and the targets, then by source phrase. A file has the phrases between two pairs of first words, so
+    that the memory depends on ``part`` and on the text, not on the number of phrase pairs.
 
     Args:
         text: with its links.
@@ -71,9 +58,8 @@ def count_phrases(text: PhraseText, part: int = PART) -> Iterator[CountedPhrases
             stage(k + 1, parts, "counting")
         for found in by_source:
             ranks = source.ranks(found)
-            order = np.lexsort((target.ranks(found), ranks))
-            totals = np.bincount(ranks, found["count"]).astype(np.int64)[ranks]
-            yield CountedPhrases(found[order], totals[order])
+            found["source_count"] = np.bincount(ranks, found["count"])[ranks]
+            yield found[np.lexsort((target.ranks(found), ranks))]
 
 
 class Parts:

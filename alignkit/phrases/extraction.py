@@ -25,11 +25,12 @@ from alignkit.types import PathLike
 END = b"|||"
 
 #: Phrase pairs: the places of their first words in the text and the numbers of their words; their links, of which
-#: (i, j) is bit 8 j + i; the mean probability of these; how often there is the pair, and the target phrase.
+#: (i, j) is bit 8 j + i; their mean probability; how often there is the pair, and each phrase with any other.
 PHRASE_PAIR = np.dtype(
     [
         *(("source", np.int64), ("target", np.int64), ("source_size", np.uint8), ("target_size", np.uint8)),
-        *(("links", np.uint64), ("probability", np.float32), ("count", np.int64), ("target_count", np.int64)),
+        *(("links", np.uint64), ("probability", np.float32), ("count", np.int64)),
+        *(("source_count", np.int64), ("target_count", np.int64)),
     ]
 )
 _FAR = np.int64(1) << 62

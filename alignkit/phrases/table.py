@@ -25,23 +25,15 @@ def phrase_table(text: PhraseText, part: int = PART) -> Iterator[bytes]:
         text: with its links.
         part: as in :func:`alignkit.phrases.counting.count_phrases`; raises what that raises.
     """
-    for counted in count_phrases(text, part):
-        pairs = counted.pairs
-        weights = lexical_weights(text, pairs)
-        columns = [
-            *(side.phrases(pairs) for side in text.sides),
-            (pairs["count"] / pairs["target_count"]).tolist(),
-            weights[0].tolist(),
-            (pairs["count"] / counted.source_counts).tolist(),
-            weights[1].tolist(),
-            pairs["links"].tolist(),
-            pairs["target_count"].tolist(),
-            counted.source_counts.tolist(),
-            pairs["count"].tolist(),
-        ]
+    for pairs in count_phrases(text, part):
+        n, x, y = (pairs[name] for name in ("count", "source_count", "target_count"))
+        phrases = (side.phrases(pairs) for side in text.sides)
+        reverse, forward = lexical_weights(text, pairs)
+        numbers = (n / y, reverse, n / x, forward, pairs["links"], y, x, n)
+        columns = [*phrases, *(each.tolist() for each in numbers)]
         yield "".join(
-            f"{s} ||| {t} ||| {p:.6g} {a:.6g} {q:.6g} {b:.6g} ||| {links_text(links)} ||| {x} {y} {n} ||| |||\n"
-            for s, t, p, a, q, b, links, x, y, n in zip(*columns, strict=True)
+            f"{s} ||| {t} ||| {p:.6g} {a:.6g} {q:.6g} {b:.6g} ||| {links_text(links)} ||| {y} {x} {n} ||| |||\n"
+            for s, t, p, a, q, b, links, y, x, n in zip(*columns, strict=True)
         ).encode()
 
 

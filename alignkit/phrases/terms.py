@@ -39,20 +39,18 @@ def find_terms(
         target_example.
     """
     content = [_content_words(side.corpus, function_words) for side in text.sides]
-    parts, source_counts, total = [], [np.empty(0, np.int64)], 0
-    for counted in count_phrases(text, part):
-        pairs = counted.pairs
+    parts, total = [np.empty(0, PHRASE_PAIR)], 0
+    for pairs in count_phrases(text, part):
         total += int(pairs["count"].sum())
         chosen = (pairs["count"] >= least) & (np.maximum(pairs["source_size"], pairs["target_size"]) > 1)
         for side, words in zip(text.sides, content, strict=True):
             starts, sizes = side.spans(pairs)
             chosen &= words[side.corpus.tokens[starts]] & words[side.corpus.tokens[starts + sizes - 1]]
         parts.append(pairs[chosen])
-        source_counts.append(counted.source_counts[chosen])
-    pairs = np.concatenate([np.empty(0, PHRASE_PAIR), *parts])
+    pairs = np.concatenate(parts)
     columns = {side.name: side.phrases(pairs) for side in text.sides}
     count = pairs["count"]
-    ratios = log_likelihood_ratios(count, np.concatenate(source_counts), pairs["target_count"], total)
+    ratios = log_likelihood_ratios(count, pairs["source_count"], pairs["target_count"], total)
     known = np.full(len(pairs), np.nan) if text.probabilities is None else pairs["probability"].astype(np.float64)
     ranked = np.argsort(-ratios * np.nan_to_num(known, nan=1.0), kind="stable")  # equals by their bytes
     ranked = ranked[_not_contained(columns, count)[ranked]][:best]

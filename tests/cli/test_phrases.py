@@ -53,7 +53,7 @@ def test_terms(alignkit, linked, write):
     assert len(rows) == 2
     likely = write("p", DIAGONAL.replace("0-0", "0-0:0.5").replace("1-1", "1-1:0.25").replace("2-2", "2-2:1"))
     found = alignkit("terms", linked[0], linked[1], likely, "--min-count", 2, "--function-words", 1, "--json")
-    assert [row["probability"] for row in json.loads(found.out)["terms"]] == [0.4375]
+    assert [row["probability"] for row in json.loads(found.out)["terms"]] == [0.5]
     assert alignkit("terms", *linked).lines == ["\t".join(rows[0])]
 
 
