@@ -59,6 +59,8 @@ WORKING = [
     ["diagnose", *TEXT, "links"],
     ["lexicon", "m.npz"],
     ["cooc", *TEXT, "-o", "c.tsv"],
+    ["phrases", *TEXT, "links"],
+    ["terms", *TEXT, "links"],
     ["compare", *TEXT],
     ["report", "--text", *TEXT, "-o", "r.html"],
     ["experiment", "--list"],
