@@ -23,6 +23,7 @@ GROUPS = {
         "evaluate": "Score links against gold links: precision, recall, F1, AER.",
         "diagnose": "Estimate how good links are, and where they are bad, without gold.",
         "symmetrize": "Combine the alignments of two directions.",
+        "atools": "Combine, compare, invert or draw alignments as fast_align's atools.",
         "remap": "Move links between words, subwords and untokenized text.",
         "project": "Put labels, spans and inline tags into a translation.",
     },

@@ -44,6 +44,11 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(_flushed(code))
 
 
+def atools() -> None:
+    """The program of that name, which is a command of this one."""
+    main(["atools", *sys.argv[1:]])
+
+
 class _Notes(io.FileIO):
     """A file for messages: what cannot be written is lost, and the work goes on."""
 

@@ -84,7 +84,16 @@ def test_every_page_has_a_line_in_the_index_and_every_recipe_a_test():
     index = (GUIDES / "README.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"\]\((\w[\w-]*)\.md\)", index)) == PAGES
     recipes = {name for name in PAGES if _BLOCK.search((GUIDES / f"{name}.md").read_text(encoding="utf-8"))}
-    assert recipes == {"eflomal", "fast_align", "large-corpus", "moses", "opusfilter", "projection", "subwords"}
+    assert recipes == {
+        "eflomal",
+        "fast_align",
+        "large-corpus",
+        "moses",
+        "opusfilter",
+        "pipelines",
+        "projection",
+        "subwords",
+    }
 
 
 @pytest.mark.slow
@@ -155,6 +164,14 @@ def test_opusfilter(folder, monkeypatch):
     assert not accepted[100]
     if installed:
         assert lines(folder, "clean.de") == [x for (x, _), kept in zip(pairs, accepted, strict=False) if kept]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", ["pipelines"], indirect=True)
+def test_pipelines(folder):
+    check_links(folder, "corpus.links", "corpus.de", "corpus.en")
+    assert lines(folder, "forward.links") == lines(folder, "reverse.links") == lines(folder, "corpus.links")
+    assert len(lines(folder, "scores")) == len(lines(folder, "corpus.tsv")) == len(lines(folder, "corpus.de"))
 
 
 @pytest.mark.slow

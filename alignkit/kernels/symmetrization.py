@@ -164,22 +164,22 @@ def is_linked(k, chosen, layout):
 
 
 @kernel
-def near_waiting(k, waiting, layout):
-    """The points of block k that are waiting or have a waiting neighbour."""
+def near(k, points, layout):
+    """The points of block k that are among ``points`` or have a neighbour there."""
     if layout is None:
-        near = waiting[k - 1] | waiting[k] | waiting[k + 1]
-        return near | near << _ONE | near >> _ONE
+        found = points[k - 1] | points[k] | points[k + 1]
+        return found | found << _ONE | found >> _ONE
     t, w = layout.rows[k], layout.columns[k]
-    near = _ZERO
+    found = _ZERO
     for other in range(layout.starts[t], layout.starts[t + 3]):
-        points, step = waiting[other], layout.columns[other] - w
+        block, step = points[other], layout.columns[other] - w
         if step == 0:
-            near |= points | points << _ONE | points >> _ONE
+            found |= block | block << _ONE | block >> _ONE
         elif step == -1:
-            near |= points >> _LAST
+            found |= block >> _LAST
         elif step == 1:
-            near |= points << _LAST
-    return near
+            found |= block << _LAST
+    return found
 
 
 @kernel
@@ -228,12 +228,32 @@ def grow(end, neighbours, bits, used, layout):
     while grown:
         grown = False
         for k in range(1, end):
-            near = near_waiting(k, waiting, layout)
-            points = chosen[k] & near
+            around = near(k, waiting, layout)
+            points = chosen[k] & around
             while points:
                 bit = lowest(points)
                 grown |= grow_point(row_of(k, layout), column_of(k, layout), bit, neighbours, bits, used, layout)
-                points = chosen[k] & near & ~(bit | (bit - _ONE))  # those to the right, which may be new
+                points = chosen[k] & around & ~(bit | (bit - _ONE))  # those to the right, which may be new
+
+
+@kernel
+def grow_in_order(end, bits, used, layout):
+    """Choose waiting points with a chosen neighbour and an unlinked word, in their own order, until nothing
+    changes: what fast_align's atools grows, which is not always what the published steps do."""
+    waiting, chosen = bits[WAITING], bits[CHOSEN]
+    grown = True
+    while grown:
+        grown = False
+        for k in range(1, end):
+            points, w = waiting[k], column_of(k, layout)
+            while points:
+                bit = lowest(points)
+                points &= ~bit
+                if near(k, chosen, layout) & bit and (not used[w] & bit or not is_linked(k, chosen, layout)):
+                    chosen[k] |= bit
+                    waiting[k] &= ~bit
+                    used[w] |= bit
+                    grown = True
 
 
 @kernel
@@ -255,17 +275,19 @@ def add_unlinked(end, points, both, chosen, used, layout):
 def choose_points(L, end, steps, bits, used, layout):
     """Choose the points of one sentence pair's alignment, whose two directions are in ``bits``; arguments as of
     :func:`symmetrize_pairs`."""
-    from_union, neighbours, unlinked = steps
+    from_union, neighbours, unlinked, in_order = steps
     forward, reverse, waiting, chosen = bits[FORWARD], bits[REVERSE], bits[WAITING], bits[CHOSEN]
     for w in range((L + 63) >> 6):
         used[w] = _ZERO
-    waiting[0] = waiting[end] = _ZERO
+    waiting[0] = waiting[end] = chosen[0] = chosen[end] = _ZERO
     for k in range(1, end):
         union = forward[k] | reverse[k]
         chosen[k] = union if from_union else forward[k] & reverse[k]
         waiting[k] = union & ~chosen[k]
         used[column_of(k, layout)] |= chosen[k]
-    if neighbours:
+    if neighbours and in_order:
+        grow_in_order(end, bits, used, layout)
+    elif neighbours:
         grow(end, neighbours, bits, used, layout)
     if unlinked:
         add_unlinked(end, forward, unlinked == 2, chosen, used, layout)
@@ -304,7 +326,7 @@ def symmetrize_pairs(low, high, forward, reverse, steps, workspace, out):
 
     Args:
         forward, reverse: (links int32 (K, 2), offsets int64 (M + 1,)), links (s, t), sorted.
-        steps: (from_union, neighbours, unlinked), as :class:`alignkit.links.heuristics.Steps` describes them.
+        steps: (from_union, neighbours, unlinked, in_order), those of :class:`alignkit.links.heuristics.Steps`.
         workspace: :class:`Workspace`.
         out: (links int32 (K_f + K_r, 2), sizes int64 (M,)). The links of these pairs stand one after another, from
             the place at which those of both directions together would.

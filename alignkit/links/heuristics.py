@@ -22,11 +22,14 @@ class Steps(NamedTuple):
             vertical (for 8, also diagonal) neighbours of a chosen point, repeatedly; 0 to skip this step.
         unlinked: 1 or 2 to add the points with at least 1 or with 2 unlinked words, first of the forward, then of
             the reverse direction; 0 to skip this step.
+        in_order: go through the points that may be added in their order, all 8 neighbours counting, and not
+            through those that were chosen, as fast_align's atools does; it finds other links now and then.
     """
 
     from_union: bool = False
     neighbours: int = 0
     unlinked: int = 0
+    in_order: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 from alignkit.errors import AlignkitError
 from alignkit.kernels import sentence_pairs
 from alignkit.kernels import symmetrization as kernels
-from alignkit.links.heuristics import DEFAULT_METHOD, DEFAULT_THRESHOLD, find_heuristic
+from alignkit.links.heuristics import DEFAULT_METHOD, DEFAULT_THRESHOLD, Heuristic, find_heuristic
 from alignkit.links.links import Links, LinksLike, as_links
 from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores import Scores
@@ -34,7 +34,7 @@ def product_links(forward: Scores, reverse: Scores, threshold: float) -> Links:
 
 
 def symmetrize(
-    forward: LinksLike, reverse: LinksLike, method: str = DEFAULT_METHOD, threads: int | None = None
+    forward: LinksLike, reverse: LinksLike, method: str | Heuristic = DEFAULT_METHOD, threads: int | None = None
 ) -> Links:
     """Combine two alignments of the same M pairs by a heuristic on links.
 
@@ -42,7 +42,7 @@ def symmetrize(
         forward: links (s, t) of the source-to-target model, whose points come first in the final step; or lists
             (see :func:`alignkit.links.links.as_links`).
         reverse: links (s, t) of the target-to-source model, also with the source index first.
-        method: the name of a heuristic in ``HEURISTICS`` that does not need scores.
+        method: the name of a heuristic in ``HEURISTICS`` that does not need scores, or one that is not there.
         threads: number of threads, all cores by default; the result does not depend on it.
 
     Raises:
@@ -51,7 +51,7 @@ def symmetrize(
     >>> symmetrize(["0-0 1-1 1-2"], ["0-0 1-1 2-2"], "intersection").to_strings()
     ['0-0 1-1']
     """
-    heuristic = find_heuristic(method, needs_scores=False)
+    heuristic = find_heuristic(method, needs_scores=False) if isinstance(method, str) else method
     forward, reverse = as_links(forward), as_links(reverse)
     if len(forward) != len(reverse):
         raise AlignkitError(f"{len(forward)} sentence pairs in one alignment, {len(reverse)} in the other")

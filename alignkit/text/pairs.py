@@ -253,7 +253,7 @@ class PairFiles:
         else:  # it can only be read whole
             parts, known = [[read()] for read in self._sides()], None
         how = self.encoding_errors, self.lowercase
-        for first, *texts in zip(bounds, *(_line_blocks(each, bounds) for each in parts), strict=False):
+        for first, *texts in zip(bounds, *(line_blocks(each, bounds) for each in parts), strict=False):
             if known is not None:
                 yield PairBatch(first + 1, *known.sides(self.source, texts[0], *how, first + 1))
                 continue
@@ -303,7 +303,7 @@ def _bounds(texts: Iterable[Bitext], most: int) -> np.ndarray:
     return np.array([*found, count])
 
 
-def _line_blocks(parts: Iterable[bytes], bounds: Sequence[int]) -> Iterator[bytes]:
+def line_blocks(parts: Iterable[bytes], bounds: Sequence[int]) -> Iterator[bytes]:
     """The lines of a text, given in parts of whole lines, from each number of ``bounds`` to the next."""
     waiting: list[bytes] = []
     place, n = 0, 0  # the number of the part's first line; the block to be found

@@ -1,0 +1,37 @@
+"""``alignkit atools``, which is also installed as ``atools``, the name that fast_align's users know."""
+
+from __future__ import annotations
+
+import click
+
+from alignkit_cli.command import alignkit_command
+from alignkit_cli.options import write_output
+from alignkit_cli.parameter_types import TEXT
+
+COMMANDS = [
+    "convert",
+    "display",
+    "fmeasure",
+    "grow-diag",
+    "grow-diag-final",
+    "grow-diag-final-and",
+    "intersect",
+    "invert",
+    "union",
+]
+
+
+@alignkit_command("atools", "atools -i forward.links -j reverse.links -c grow-diag-final-and > links")
+@click.option("-i", "--input_1", "first", type=TEXT, required=True, help="Links, source first.")
+@click.option("-j", "--input_2", "second", type=TEXT, help="Links of the other direction, source first; or gold.")
+@click.option("-c", "--command", "name", type=click.Choice(COMMANDS), required=True, help="What to do with them.")
+def command(first: str, second: str | None, name: str) -> None:
+    """Combine, compare, invert or draw alignments as fast_align's atools does.
+
+    Prints the same as that program, a line of links for each line of input. Its grow-diag goes through the links
+    that it may add in another order than Moses' does, which `alignkit symmetrize` follows: now and then they
+    differ.
+    """
+    from alignkit.compat.atools import atools
+
+    write_output(atools(name, first, second), None)

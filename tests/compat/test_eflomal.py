@@ -1,0 +1,193 @@
+"""eflomal's interface: what its callers rely on."""
+
+import inspect
+import io
+import tempfile
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import alignkit
+import alignkit_data
+from alignkit.compat import eflomal
+from alignkit.errors import AlignkitError
+
+COUNT = 120
+
+
+@pytest.fixture(scope="module")
+def sides():
+    """Lines of the sample, some of them blank on one side or both."""
+    texts = [
+        alignkit_data.path(f"train.{side}").read_text("utf-8").splitlines(True)[:COUNT] for side in ("de", "en")
+    ]
+    texts[0][3] = texts[1][5] = texts[0][7] = texts[1][7] = "\n"
+    return texts
+
+
+def words(sides):
+    return [[line.split() for line in side] for side in sides]
+
+
+@pytest.fixture(scope="module")
+def aligned(sides, tmp_path_factory):
+    """{kind: the lines} of one call, whose inputs are a file and a generator."""
+    folder = tmp_path_factory.mktemp("aligned")
+    names = ["links_filename_fwd", "links_filename_rev", "scores_filename_fwd", "scores_filename_rev"]
+    paths = {name: str(folder / name) for name in names}
+    eflomal.Aligner().align(io.StringIO("".join(sides[0])), (line for line in sides[1]), **paths)
+    return {name: (folder / name).read_text().split("\n")[:-1] for name in names}
+
+
+def test_links_are_those_of_align(sides, aligned):
+    links = alignkit.align(*words(sides)).links.to_strings()
+    assert aligned["links_filename_fwd"] == aligned["links_filename_rev"] == links
+    assert [links[m] for m in (3, 5, 7)] == ["", "", ""]
+    assert alignkit.symmetrize(links, links).to_strings() == links
+
+
+def test_scores_are_low_for_good_pairs(sides, aligned):
+    logs = alignkit.align(*words(sides)).sentence_scores
+    for name, column in (("scores_filename_fwd", 0), ("scores_filename_rev", 1)):
+        lines = aligned[name]
+        assert [lines[m] for m in (3, 5, 7)] == ["-0", "-0", "-0"]  # as eflomal writes them
+        found = np.array(lines, float)
+        filled = ~np.isnan(logs[:, column])
+        slope = np.polyfit(logs[filled, column], found[filled], 1)[0]
+        assert slope == pytest.approx(-eflomal.SCALE, abs=0.01)
+
+
+def test_an_open_file_gets_its_content(sides):
+    """OpusFilter reads the temporary files that it keeps open."""
+    with tempfile.NamedTemporaryFile("w+") as links, tempfile.NamedTemporaryFile("w+") as scores:
+        aligner = eflomal.Aligner(model=1)
+        aligner.align(sides[0][:20], sides[1][:20], links_filename_rev=links.name, scores_filename_fwd=scores.name)
+        assert len(links.readlines()) == len(scores.readlines()) == 20
+
+
+def test_no_lines_and_blank_lines(tmp_path):
+    for lines in ([], ["", " \n"]):
+        eflomal.Aligner().align(
+            lines, lines, str(tmp_path / "links"), scores_filename_fwd=str(tmp_path / "scores")
+        )
+        assert (tmp_path / "links").read_text() == "\n" * len(lines)
+        assert (tmp_path / "scores").read_text() == "-0\n" * len(lines)
+
+
+def test_words_are_those_of_split(tmp_path):
+    """A no-break space separates words for eflomal's callers, which count them by str.split."""
+    text = ["a\u00a0b\tc\n"] * 3
+    eflomal.Aligner().align(text, text, str(tmp_path / "links"))
+    assert (tmp_path / "links").read_text() == "0-0 1-1 2-2\n" * 3
+
+
+def counted(source, target, forward, reverse):
+    """The five counts, from the definition: a walk over the words of each side in turn."""
+    found = [Counter() for _ in range(5)]
+    for x, y, f, r in zip(source, target, forward, reverse, strict=True):
+        x, y = x.split(), y.split()
+        f, r = ([tuple(map(int, item.split("-"))) for item in line.split()] for line in (f, r))
+        found[0].update((x[s], y[t]) for s, t in f)
+        for n, links, words, own in ((0, f, x, 0), (1, r, y, 1)):
+            last = -1
+            for other in sorted({link[1 - own] for link in links}):
+                here = sorted(link[own] for link in links if link[1 - own] == other)
+                found[1 + n][here[0] - last] += 1
+                last = here[-1]
+            found[1 + n][len(words) - last] += 1
+            found[3 + n].update(((words[k], c) for k, c in Counter(link[own] for link in links).items()))
+    return tuple(found)
+
+
+def test_priors_are_counts_of_links(sides):
+    draw = np.random.default_rng(0)
+    lines = [[], []]
+    for x, y in zip(*sides, strict=True):
+        width, height = len(x.split()), len(y.split())
+        for links in lines:
+            drawn = sorted(
+                {(int(draw.integers(width)), t) for t in range(height) if width and draw.random() < 0.8}
+            )
+            links.append(" ".join(f"{s}-{t}" for s, t in drawn) + "\n")
+    priors = eflomal.calculate_priors(*map(iter, [*sides, *lines]))
+    assert priors == counted(*sides, *lines)
+    assert priors != counted(*sides, *lines[::-1])
+    file = io.StringIO()
+    eflomal.write_priors(file, *priors)
+    kinds = [line.split("\t")[0] for line in file.getvalue().splitlines()]
+    sizes = dict(zip(("LEX", "HMMF", "HMMR", "FERF", "FERR"), map(len, priors), strict=True))
+    assert Counter(kinds) == sizes
+    assert kinds == sorted(kinds, key=("LEX", "FERF", "FERR", "HMMF", "HMMR").index)
+    word, translation = min(priors[0])
+    assert file.getvalue().startswith(f"LEX\t{word}\t{translation}\t{priors[0][word, translation]}\n")
+
+
+def test_priors_decide_what_the_text_leaves_open(tmp_path):
+    source, target = ["Eins zwei"] * 2, ["two one"] * 2
+    found = []
+    for pairs in ({("eins", "One"): 30, ("ZWEI", "two"): 3e6}, {("eins", "two"): 30, ("zwei", "one"): 30}):
+        file = io.StringIO()
+        eflomal.write_priors(file, pairs, {1: 3}, {}, {("eins", 1): 5}, {})
+        file.seek(0)
+        eflomal.Aligner().align(source, target, str(tmp_path / "links"), priors_input=file)
+        found.append((tmp_path / "links").read_text().split("\n")[0])
+    assert found == ["0-1 1-0", "0-0 1-1"]
+
+
+def test_prefixes_stand_for_words(tmp_path, sides):
+    links = tmp_path / "links"
+    eflomal.Aligner(source_prefix_len=4, target_suffix_len=3).align(*sides, str(links))
+    source, target = words(sides)
+    short = [[word[:4] for word in line] for line in source], [[word[-3:] for word in line] for line in target]
+    assert links.read_text().split("\n")[:-1] == alignkit.align(*short).links.to_strings()
+
+
+def test_settings_of_sampling_are_logged(caplog):
+    eflomal.Aligner(n_samplers=1, null_prior=0.2)
+    assert [record.getMessage() for record in caplog.records] == [
+        "n_samplers has no effect here: nothing is sampled"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: eflomal.Aligner(model=4), "eflomal's models are 1, 2 and 3, not 4"),
+        (lambda: eflomal.Aligner().align(["a"], ["b", "c"]), "src_input has 1 lines, trg_input 2"),
+        (lambda: eflomal.Aligner().align("a", ["b"]), "src_input must be an open file, a list or a generator"),
+        (lambda: eflomal.Aligner().align([b"a"], ["b"]), "a line of src_input must be text"),
+        (lambda: eflomal.Aligner().align(["a"], ["b"], "none/links"), "cannot write none/links"),
+        (
+            lambda: eflomal.Aligner().align(["a"], ["b"], priors_input=["LEX\ta\tb\t1", "LEX\ta"]),
+            "^priors_input, line 2: is not a line of eflomal's priors",
+        ),
+        (lambda: eflomal.Aligner().align(["a"], ["b"], priors_input=["a\tb\t0.5"]), "has probabilities"),
+        (
+            lambda: eflomal.calculate_priors(["a"], ["b"], ["0-0"], []),
+            "rev_alignments has 0 lines, the text has 1",
+        ),
+        (
+            lambda: eflomal.calculate_priors(["a"], ["b"], ["0-1"], [""]),
+            "^fwd_alignments, line 1: link 0-1 points",
+        ),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(AlignkitError, match=message) as error:
+        call()
+    assert "\n" not in str(error.value)
+
+
+def test_the_signatures_are_those_of_eflomal():
+    real = pytest.importorskip("eflomal")
+    for name in eflomal.__all__:
+        ours, theirs = getattr(eflomal, name), getattr(real, name)
+        pairs = (
+            [(ours.__init__, theirs.__init__), (ours.align, theirs.align)]
+            if name == "Aligner"
+            else [(ours, theirs)]
+        )
+        for a, b in pairs:
+            a, b = (inspect.signature(each).parameters.values() for each in (a, b))
+            assert [(p.name, p.default) for p in a] == [(p.name, p.default) for p in b]
